@@ -1,0 +1,102 @@
+#include "flags.hpp"
+
+#include <CLI/CLI.hpp>
+#include <Eigen/Core>
+#include <cstdio>
+#include <heddle/error.hpp>
+#include <heddle/parallel.hpp>
+#include <heddle/version.hpp>
+
+namespace heddle::examples {
+namespace {
+
+void add_flags(CLI::App& app, TrainerFlags& f) {
+  const CLI::Range positive(1.0, 9007199254740992.0, "a whole number of at least 1");
+  const auto count = [&](const char* name, Index& value, const char* help) {
+    app.add_option(name, value, help)->check(positive);
+  };
+  const auto choice = [&](const char* name, std::string& value, std::vector<std::string> choices, const char* help) {
+    app.add_option(name, value, help)->check(CLI::IsMember(std::move(choices)))->capture_default_str();
+  };
+  app.add_option("--data", f.data, "Folder with the data set's own files (default: the sample that ships with heddle)");
+  app.add_option("--vocab", f.vocab, "WordPiece vocabulary, one token a line (default: vocab.txt of the data folder)");
+  app.add_flag("--uncased", f.uncased, "Lower-case the text and strip its accents");
+  count("--epochs", f.epochs, "How often to go through the training data");
+  count("--steps", f.steps, "Stop after this many optimizer steps in all");
+  count("--batch-size", f.batch_size, "Rows in a batch");
+  app.add_option("--lr", f.lr, "Learning rate")->check(CLI::NonNegativeNumber)->capture_default_str();
+  choice("--optimizer", f.optimizer, {"adam", "adamw", "sgd"}, "Optimizer");
+  app.add_option("--momentum", f.momentum, "Momentum of sgd")->check(CLI::NonNegativeNumber);
+  app.add_option("--dropout", f.dropout, "Dropout probability, in [0, 1)")->capture_default_str();
+  app.add_option("--seed", f.seed, "Seed of initial weights, dropout and order")->capture_default_str();
+  choice("--order", f.order, {"shuffled", "sequential"}, "Order of the training rows");
+  count("--train-rows", f.train_rows, "Only the first N training rows");
+  count("--valid-rows", f.valid_rows, "Only the first N validation rows");
+  app.add_option("--threads", f.threads, "CPU threads (default: all)")->check(CLI::Range(1, 1024));
+  choice("--device", f.device, {"cpu", "cuda"}, "Where to compute");
+  choice("--precision", f.precision, {"fp32", "bf16"}, "Type of the activations; weights stay fp32");
+  app.add_option("--init", f.init, "Start from these weights (safetensors)");
+  app.add_option("--out", f.out, "Folder for the trained model");
+  app.add_option("--metrics", f.metrics, "File for one JSON object a step and an epoch");
+  choice("--progress", f.progress, {"auto", "bar", "lines", "none"}, "Progress on standard error");
+  app.add_flag("--evaluate", f.evaluate, "Do not train; report the metrics of the model in --out or --init");
+  app.add_option("--predict", f.predict, "Do not train; classify the lines of a file, or of standard input for -");
+  app.add_flag("--logits", f.logits, "With --predict, print the scores before the softmax");
+  count("--layers", f.sizes.layers, "Encoder layers");
+  count("--d-model", f.sizes.d_model, "Model width");
+  count("--heads", f.sizes.heads, "Attention heads");
+  count("--head-dim", f.sizes.head_dim, "Width of a head");
+  count("--ff-width", f.sizes.ff_width, "Width of the feed-forward network (default: 4 * d-model)");
+  count("--max-length", f.sizes.max_length, "Longest text in tokens; longer ones are truncated");
+}
+
+}  // namespace
+
+std::string version_text() {
+  std::string text = std::string("heddle ") + version + ", ";
+#ifdef __clang__
+  text += "clang " __clang_version__;
+#else
+  text += "g++ " __VERSION__;
+#endif
+  text += ", Eigen " + std::to_string(EIGEN_WORLD_VERSION) + '.' + std::to_string(EIGEN_MAJOR_VERSION) + '.' +
+          std::to_string(EIGEN_MINOR_VERSION) + ", " + Eigen::SimdInstructionSetsInUse();
+#ifdef _OPENMP
+  text += ", OpenMP";
+#else
+  text += ", one thread";
+#endif
+  return text;
+}
+
+ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults) {
+  ParsedFlags parsed{defaults};
+  TrainerFlags& f = parsed.flags;
+  CLI::App app(description);
+  app.set_version_flag("--version", version_text());
+  add_flags(app, f);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& answered) {
+    app.exit(answered);
+    parsed.exit = true;
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    fail(error.what());
+  }
+  require(f.dropout >= 0 && f.dropout < 1, "--dropout must be in [0, 1), got ", f.dropout);
+  require(!f.evaluate || f.predict.empty(), "--evaluate and --predict exclude each other");
+  require(!f.logits || !f.predict.empty(), "--logits needs --predict");
+  const bool needs_model = f.evaluate || !f.predict.empty();
+  require(!needs_model || !f.out.empty() || !f.init.empty(), f.evaluate ? "--evaluate" : "--predict",
+          " needs a model: give its folder with --out or its weights with --init");
+  require(f.device == "cpu", "--device cuda: this build has no CUDA");
+  require(f.momentum == 0 || f.optimizer == "sgd", "--momentum needs --optimizer sgd");
+  require(app.count("--head-dim") > 0 || app.count("--d-model") + app.count("--heads") == 0 || f.sizes.d_model % f.sizes.heads == 0,
+          "--d-model ", f.sizes.d_model, " does not divide into --heads ", f.sizes.heads, "; give a --head-dim");
+  if (app.count("--head-dim") == 0 && app.count("--d-model") + app.count("--heads") > 0) f.sizes.head_dim = f.sizes.d_model / f.sizes.heads;
+  if (f.threads > 0) set_threads(f.threads);
+  return parsed;
+}
+
+}  // namespace heddle::examples

@@ -1,0 +1,38 @@
+// The flags that every trainer has.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <heddle/shape.hpp>
+
+namespace heddle::examples {
+
+// A model's sizes; a program sets its own defaults before the flags are read.
+struct ModelSizes {
+  Index layers = 2, d_model = 64, heads = 4, head_dim = 16, ff_width = 0, max_length = 512;
+};
+
+struct TrainerFlags {
+  std::string data, vocab, init, out, metrics, predict;
+  bool uncased = false, evaluate = false, logits = false;
+  Index epochs = 4, steps = 0, batch_size = 32, train_rows = 0, valid_rows = 0;  // 0: no limit
+  double lr = 1e-3, momentum = 0, dropout = 0.1;
+  std::string optimizer = "adam", order = "shuffled", device = "cpu", precision = "fp32", progress = "auto";
+  std::uint64_t seed = 1;
+  int threads = 0;  // 0: all
+  ModelSizes sizes;
+};
+
+struct ParsedFlags {
+  TrainerFlags flags;
+  bool exit = false;  // --help or --version was asked for and answered
+};
+
+// Reads the command line into flags that start from `defaults`. Throws heddle::Error for what is wrong with it.
+ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults);
+
+// What --version prints: the library and what it was built with.
+std::string version_text();
+
+}  // namespace heddle::examples

@@ -1,0 +1,86 @@
+#include "metrics.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <heddle/io/write_atomically.hpp>
+
+namespace heddle::examples {
+namespace {
+
+double ratio(Index part, Index whole) { return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0; }
+
+std::string scores_json(const Scores& s) {
+  return ",\"accuracy\":" + json_number(s.accuracy()) + ",\"precision\":" + json_number(s.precision()) +
+         ",\"recall\":" + json_number(s.recall());
+}
+
+}  // namespace
+
+std::string json_number(double value) {
+  if (!std::isfinite(value)) return "null";
+  char digits[32];
+  return std::string(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
+Index Scores::labelled(int c) const {
+  Index sum = 0;
+  for (int p = 0; p < classes_; ++p) sum += count(c, p);
+  return sum;
+}
+Index Scores::predicted(int c) const {
+  Index sum = 0;
+  for (int l = 0; l < classes_; ++l) sum += count(l, c);
+  return sum;
+}
+template <class Total>
+double Scores::of_classes(Total total) const {
+  if (classes_ == 2) return ratio(count(1, 1), total(1));
+  double sum = 0;
+  for (int c = 0; c < classes_; ++c) sum += ratio(count(c, c), total(c));
+  return sum / classes_;
+}
+double Scores::accuracy() const {
+  Index right = 0, all = 0;
+  for (int c = 0; c < classes_; ++c) {
+    right += count(c, c);
+    all += labelled(c);
+  }
+  return ratio(right, all);
+}
+double Scores::precision() const {
+  return of_classes([this](int c) { return predicted(c); });
+}
+double Scores::recall() const {
+  return of_classes([this](int c) { return labelled(c); });
+}
+
+MetricsFile::MetricsFile(const std::string& path) : path_(path) {
+  if (path.empty()) return;
+  file_ = std::fopen(path.c_str(), "we");
+  if (!file_) fail<FileError>(io::printable(path), ": cannot be opened: ", std::strerror(errno));
+}
+MetricsFile::~MetricsFile() {
+  if (file_) std::fclose(file_);
+}
+
+void MetricsFile::line(const std::string& json) {
+  if (!file_) return;
+  if (std::fprintf(file_, "%s\n", json.c_str()) < 0 || std::fflush(file_) != 0)
+    fail<WriteError>(io::printable(path_), ": cannot be written: ", std::strerror(errno));
+}
+
+void MetricsFile::step(Index step, double loss, double lr, Index tokens, double seconds) {
+  line("{\"step\":" + std::to_string(step) + ",\"loss\":" + json_number(loss) + ",\"lr\":" + json_number(lr) +
+       ",\"tokens\":" + std::to_string(tokens) + ",\"seconds\":" + json_number(seconds) + "}");
+}
+void MetricsFile::epoch(Index epoch, double train_loss, const Scores& valid, double seconds) {
+  line("{\"epoch\":" + std::to_string(epoch) + ",\"train_loss\":" + json_number(train_loss) +
+       ",\"valid_loss\":" + json_number(valid.loss()) + scores_json(valid) + ",\"seconds\":" + json_number(seconds) + "}");
+}
+void MetricsFile::final(const std::string& split, const Scores& scores) {
+  line("{\"final\":true,\"split\":\"" + split + "\",\"loss\":" + json_number(scores.loss()) + scores_json(scores) + "}");
+}
+
+}  // namespace heddle::examples

@@ -1,0 +1,64 @@
+// What a classifier is measured by, and the file of measurements.
+#pragma once
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <heddle/shape.hpp>
+
+namespace heddle::examples {
+
+// Sums over the rows of a data set.
+class Scores {
+ public:
+  explicit Scores(int classes) : counts_(static_cast<std::size_t>(classes * classes)), classes_(classes) {}
+
+  void add(int label, int predicted) { ++counts_[static_cast<std::size_t>(label * classes_ + predicted)]; }
+  // The mean loss of `rows` rows.
+  void add_loss(double mean, Index rows) {
+    loss_ += mean * static_cast<double>(rows);
+    rows_ += rows;
+  }
+
+  Index rows() const { return rows_; }
+  double loss() const { return rows_ ? loss_ / static_cast<double>(rows_) : 0; }
+  double accuracy() const;
+  // Of class 1 for two classes, the mean over the classes for more; 0/0 is 0.
+  double precision() const;
+  double recall() const;
+
+ private:
+  Index count(int label, int predicted) const { return counts_[static_cast<std::size_t>(label * classes_ + predicted)]; }
+  Index labelled(int c) const;
+  Index predicted(int c) const;
+  template <class Total>
+  double of_classes(Total total) const;
+
+  std::vector<Index> counts_;  // [label][predicted]
+  int classes_;
+  double loss_ = 0;
+  Index rows_ = 0;
+};
+
+// One JSON object a line, flushed. Without a path it writes nothing. Throws WriteError.
+class MetricsFile {
+ public:
+  explicit MetricsFile(const std::string& path);
+  MetricsFile(const MetricsFile&) = delete;
+  ~MetricsFile();
+
+  void step(Index step, double loss, double lr, Index tokens, double seconds);
+  void epoch(Index epoch, double train_loss, const Scores& valid, double seconds);
+  void final(const std::string& split, const Scores& scores);
+
+ private:
+  void line(const std::string& json);
+
+  std::string path_;
+  std::FILE* file_ = nullptr;
+};
+
+// The shortest digits that read back as the same number, whatever the locale; null where JSON has no number.
+std::string json_number(double value);
+
+}  // namespace heddle::examples

@@ -1,0 +1,29 @@
+// What every program does around its work: error texts, notes and exit codes.
+#pragma once
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+namespace heddle::examples {
+
+enum ExitCode { done = 0, failed = 1, bad_input = 2, stopped = 3 };
+
+// The run failed: nothing is wrong with the input. Exit code 1.
+struct RunFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Runs `work` and turns what it throws into one line on standard error and an exit code: 1 for RunFailed, a lack of memory and
+// what nobody expected, 2 for every other error of heddle's, which is about the input.
+int run_program(const std::string& name, const std::function<void()>& work);
+
+// `sst2: note: …` on standard error, one line.
+void note(const std::string& text);
+
+// The name that errors and notes begin with.
+const std::string& program_name();
+
+// One line, whatever bytes are in it: control characters and what is not UTF-8 are escaped.
+std::string one_line(const std::string& text);
+
+}  // namespace heddle::examples

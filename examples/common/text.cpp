@@ -1,0 +1,54 @@
+#include "text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <heddle/io/file.hpp>
+
+namespace heddle::examples {
+
+EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts, const std::vector<int>& labels) {
+  EncodedTexts out;
+  const auto encodings = tokenizer.encode_batch(texts);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto& e = encodings[i];
+    out.longest = std::max(out.longest, static_cast<Index>(e.ids.size() + e.truncated));
+    out.truncated += e.truncated > 0;
+    out.rows.add(e.ids, labels[i]);
+  }
+  return out;
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  const std::string text = io::read_file(path == "-" ? "/dev/stdin" : path);
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    if (!lines.back().empty() && lines.back().back() == '\r') lines.back().pop_back();
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::vector<double> softmax_of(const std::vector<double>& scores) {
+  const double top = *std::max_element(scores.begin(), scores.end());
+  std::vector<double> p;
+  double sum = 0;
+  for (const double s : scores) sum += p.emplace_back(std::exp(s - top));
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+void print_prediction(const std::vector<double>& values) {
+  std::string line = std::to_string(std::max_element(values.begin(), values.end()) - values.begin());
+  for (const double v : values) {
+    char digits[32];
+    line += '\t';
+    line.append(digits, std::to_chars(digits, digits + sizeof digits, v, std::chars_format::general, 9).ptr);
+  }
+  std::puts(line.c_str());
+}
+
+}  // namespace heddle::examples

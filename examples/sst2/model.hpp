@@ -1,0 +1,84 @@
+// The encoder classifier of the program sst2. Names are those of the PyTorch module in bench/peers/sst2_model.py.
+#pragma once
+#include <heddle/heddle.hpp>
+
+namespace heddle::examples {
+
+struct Sst2Sizes {
+  Index vocabulary, max_length, d_model, heads, head_dim, ff_width, layers, classes;
+  double dropout = 0.1;
+};
+
+// Post-norm; dropout follows the feed-forward network and the block, and there is none inside the attention.
+struct Sst2Block {
+  nn::MultiHeadAttention<> attention;
+  nn::LayerNorm<> norm1, norm2;
+  nn::FeedForward<> ff;
+  double dropout;
+
+  Sst2Block(const Sst2Sizes& s, Random& random)
+      : attention(s.d_model, static_cast<int>(s.heads), random, s.head_dim),
+        norm1(s.d_model),
+        norm2(s.d_model),
+        ff(s.d_model, s.ff_width, random),
+        dropout(s.dropout) {}
+  Sst2Block(const Sst2Block& other, Cloning& c)
+      : attention(c(other.attention)), norm1(c(other.norm1)), norm2(c(other.norm2)), ff(c(other.ff)), dropout(other.dropout) {}
+
+  template <class A>
+  Tensor<A> operator()(Tensor<A> x, const Sequences& sequences, Random* random) const {  // [N, D]
+    x = norm1(x + attention(x, sequences));
+    x = norm2(x + heddle::dropout(ff(x), dropout, random));
+    return heddle::dropout(x, dropout, random);
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("attention", self.attention);
+    f("norm1", self.norm1);
+    f("norm2", self.norm2);
+    f("ff", self.ff);
+  }
+};
+
+struct Sst2Model {
+  nn::Embedding<> embedding;
+  nn::SinusoidalPositions<> positions;
+  std::vector<Sst2Block> blocks;
+  nn::LayerNorm<> norm;
+  nn::Linear<> out;
+  double dropout;
+
+  Sst2Model(const Sst2Sizes& s, Random& random)
+      : embedding(s.vocabulary, s.d_model, random),
+        positions(s.max_length, s.d_model),
+        norm(s.d_model),
+        out(s.d_model, s.classes, random),
+        dropout(s.dropout) {
+    for (Index i = 0; i < s.layers; ++i) blocks.emplace_back(s, random);
+  }
+  Sst2Model(const Sst2Model& other, Cloning& c)
+      : embedding(c(other.embedding)),
+        positions(c(other.positions)),
+        blocks(c(other.blocks)),
+        norm(c(other.norm)),
+        out(c(other.out)),
+        dropout(other.dropout) {}
+
+  // The scores of each class; with a generator dropout is on.
+  template <class A>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, Random* random = nullptr) const {  // [N] to [B, C]
+    Tensor<A> x = heddle::dropout(positions(embedding.operator()<A>(ids), sequences), dropout, random);  // [N, D]
+    for (const Sst2Block& block : blocks) x = block(x, sequences, random);
+    return out(norm(first_rows(x, sequences)));
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("embedding", self.embedding);
+    f("pos_encoding", self.positions);
+    f("transformer_blocks", self.blocks);
+    f("norm", self.norm);
+    f("out", self.out);
+  }
+};
+
+}  // namespace heddle::examples

@@ -1,0 +1,162 @@
+// sst2: trains, evaluates and applies the encoder classifier on SST-2.
+#include <cstdio>
+#include <heddle/data/tsv.hpp>
+
+#include "../common/text.hpp"
+#include "../common/trainer.hpp"
+#include "model.hpp"
+
+namespace heddle::examples {
+namespace {
+
+constexpr const char* program = "sst2";
+constexpr int classes = 2;
+constexpr std::size_t rows_at_once = 256;  // of --predict
+
+struct LabelledTexts {
+  std::vector<std::string> texts;
+  std::vector<int> labels;
+};
+
+LabelledTexts read_split(const std::string& path, Index limit) {
+  const data::Table table = data::read_tsv(path);
+  for (const std::string& sentence : table.notes.sentences()) note(path + ": " + sentence);
+  const std::size_t sentence = table.column("sentence"), label = table.column("label");
+  LabelledTexts split;
+  const std::size_t rows = limit ? std::min(table.rows(), static_cast<std::size_t>(limit)) : table.rows();
+  require<FileError>(rows > 0, io::printable(path), ": has no rows");
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::string& l = table[row][label];
+    require<FileError>(l == "0" || l == "1", table.where(row), ": the label is ", io::quoted_name(l), ", it must be 0 or 1");
+    split.texts.push_back(table[row][sentence]);
+    split.labels.push_back(l == "1");
+  }
+  return split;
+}
+
+text::WordPiece make_tokenizer(const std::string& vocab, bool uncased, Index max_length) {
+  return text::WordPiece(text::Vocabulary::load(vocab),
+                         {.uncased = uncased, .max_length = static_cast<std::size_t>(max_length)});
+}
+
+Sst2Model make_model(const ModelSizes& s, Index vocabulary, const TrainerFlags& flags) {
+  Random random(flags.seed, stream(Stream::init));
+  return Sst2Model({.vocabulary = vocabulary,
+                    .max_length = s.max_length,
+                    .d_model = s.d_model,
+                    .heads = s.heads,
+                    .head_dim = s.head_dim,
+                    .ff_width = s.ff_width,
+                    .layers = s.layers,
+                    .classes = classes,
+                    .dropout = flags.dropout},
+                   random);
+}
+
+// The data set, its vocabulary, and the model's sizes: of the folder of an earlier run where there is one.
+struct Setup {
+  std::string data, vocab;
+  ModelSizes sizes;
+  bool uncased;
+};
+
+Setup set_up(const TrainerFlags& flags, bool trained) {
+  Setup setup{flags.data.empty() ? HEDDLE_SAMPLE : flags.data, flags.vocab, flags.sizes, flags.uncased};
+  if (setup.sizes.ff_width == 0) setup.sizes.ff_width = 4 * setup.sizes.d_model;
+  if (trained && !flags.out.empty() && exists(flags.out + "/config.json")) {
+    const SavedConfig saved = read_config(flags.out + "/config.json", program);
+    setup.sizes = saved.sizes;
+    setup.uncased = saved.uncased;
+    if (setup.vocab.empty()) setup.vocab = flags.out + "/vocab.txt";
+  }
+  if (setup.vocab.empty()) setup.vocab = setup.data + "/vocab.txt";
+  require<FileError>(exists(setup.vocab), io::printable(setup.vocab), ": there is no such vocabulary; give one with --vocab");
+  return setup;
+}
+
+void load_trained(Sst2Model& model, const TrainerFlags& flags) {
+  load_weights(model, flags.init.empty() ? flags.out + "/model.safetensors" : flags.init);
+}
+
+template <class A>
+void predict(const TrainerFlags& flags) {
+  const Setup setup = set_up(flags, true);
+  const text::WordPiece tokenizer = make_tokenizer(setup.vocab, setup.uncased, setup.sizes.max_length);
+  Sst2Model model = make_model(setup.sizes, tokenizer.vocabulary().size(), flags);
+  load_trained(model, flags);
+  const std::vector<std::string> lines = read_lines(flags.predict);
+  const EncodedTexts encoded = encode(tokenizer, lines, std::vector<int>(lines.size(), 0));
+  if (encoded.truncated) note(std::to_string(encoded.truncated) + " texts were truncated to " + std::to_string(setup.sizes.max_length) + " tokens");
+  const NoGrad quiet;
+  data::Batches batches(encoded.rows.count(), rows_at_once, data::Order::sequential);
+  for (Index number = 0; number < batches.per_epoch(); ++number) {
+    const Tensor<float> z = logits<A>(model, encoded.rows.batch(batches(0, number)));
+    for (Index b = 0; b < z.dim(0); ++b) {
+      const std::vector<double> scores(z.data() + b * classes, z.data() + (b + 1) * classes);
+      print_prediction(flags.logits ? scores : softmax_of(scores));
+    }
+  }
+}
+
+void print_start(const Splits& splits, const text::WordPiece& tokenizer, const EncodedTexts& train, const EncodedTexts& valid,
+                 const Sst2Model& model, Index max_length) {
+  std::printf("rows        %lld training, %lld validation\n", static_cast<long long>(splits.train.count()),
+              static_cast<long long>(splits.valid.count()));
+  std::printf("classes     %d\n", splits.classes);
+  std::printf("vocabulary  %d tokens\n", tokenizer.vocabulary().size());
+  std::printf("longest     %lld tokens, %lld texts truncated to %lld\n", static_cast<long long>(std::max(train.longest, valid.longest)),
+              static_cast<long long>(train.truncated + valid.truncated), static_cast<long long>(max_length));
+  std::printf("parameters  %lld\n", static_cast<long long>(parameter_count(model)));
+  std::fflush(stdout);
+}
+
+template <class A>
+void run(const TrainerFlags& flags) {
+  const Setup setup = set_up(flags, flags.evaluate);
+  const LabelledTexts train_texts = read_split(setup.data + "/train.tsv", flags.train_rows);
+  const LabelledTexts valid_texts = read_split(setup.data + "/dev.tsv", flags.valid_rows);
+  require<FileError>(std::set(train_texts.labels.begin(), train_texts.labels.end()).size() == classes,
+                     io::printable(setup.data + "/train.tsv"), ": holds a single class; two are needed");
+  const text::WordPiece tokenizer = make_tokenizer(setup.vocab, setup.uncased, setup.sizes.max_length);
+  EncodedTexts train_rows = encode(tokenizer, train_texts.texts, train_texts.labels);
+  EncodedTexts valid_rows = encode(tokenizer, valid_texts.texts, valid_texts.labels);
+  Sst2Model model = make_model(setup.sizes, tokenizer.vocabulary().size(), flags);
+  if (flags.evaluate)
+    load_trained(model, flags);
+  else if (!flags.init.empty())
+    load_weights(model, flags.init);
+
+  Splits splits;
+  splits.train = std::move(train_rows.rows);
+  splits.valid = std::move(valid_rows.rows);
+  print_start(splits, tokenizer, train_rows, valid_rows, model, setup.sizes.max_length);
+  if (flags.evaluate) {
+    MetricsFile metrics(flags.metrics);
+    report<A>(model, splits, flags, metrics);
+    return;
+  }
+  std::optional<OutFolder> out;
+  if (!flags.out.empty()) {
+    out.emplace(flags.out);
+    io::write_atomically(out->file("vocab.txt"), io::read_file(setup.vocab));
+    write_config(out->file("config.json"), program, {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased});
+  }
+  train<A>(model, splits, flags, out ? &*out : nullptr);
+}
+
+}  // namespace
+}  // namespace heddle::examples
+
+int main(int argc, char** argv) {
+  using namespace heddle::examples;
+  return run_program(program, [&] {
+    const ParsedFlags parsed = parse_flags(argc, argv, "Trains an encoder classifier on SST-2, evaluates and applies it.", {});
+    if (parsed.exit) return;
+    const TrainerFlags& flags = parsed.flags;
+    const bool bf16_rows = flags.precision == "bf16";
+    if (!flags.predict.empty())
+      bf16_rows ? predict<heddle::bf16>(flags) : predict<float>(flags);
+    else
+      bf16_rows ? run<heddle::bf16>(flags) : run<float>(flags);
+  });
+}

@@ -1,0 +1,98 @@
+// Batches of token sequences as packed rows. Which rows a batch holds is a function of (seed, epoch, number): a run can be taken
+// up at any point without replaying what came before.
+#pragma once
+#include <algorithm>
+#include <span>
+
+#include <heddle/random.hpp>
+#include <heddle/sequences.hpp>
+
+namespace heddle::data {
+
+// The numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates; Knuth 3.4.2, P).
+inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_t stream) {
+  std::vector<Index> order(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Index>(i);
+  Random random(seed, stream);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    // The high half of a 64 x 64 bit product is uniform below i but for a bias of i / 2^64.
+    const auto pick = static_cast<std::size_t>(static_cast<unsigned __int128>(random.next()) * i >> 64);
+    std::swap(order[i - 1], order[pick]);
+  }
+  return order;
+}
+
+enum class Order { shuffled, sequential };
+
+// The rows of each batch of each epoch; the last batch of an epoch may be smaller.
+class Batches {
+ public:
+  // Shuffles with streams first_stream + epoch. Throws ShapeError for a batch size below 1.
+  Batches(Index rows, Index batch_size, Order order, std::uint64_t seed = 0, std::uint64_t first_stream = 0)
+      : rows_(rows), batch_size_(batch_size), order_(order), seed_(seed), first_stream_(first_stream) {
+    require<ShapeError>(batch_size >= 1, "Batches: the batch size must be at least 1, got ", batch_size);
+  }
+
+  Index per_epoch() const { return (rows_ + batch_size_ - 1) / batch_size_; }
+
+  std::span<const Index> operator()(Index epoch, Index number) {
+    require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number, " of an epoch of ", per_epoch());
+    if (epoch != epoch_) {
+      const auto stream = first_stream_ + static_cast<std::uint64_t>(epoch);
+      if (order_ == Order::shuffled || order_of_epoch_.empty()) order_of_epoch_ = shuffled(rows_, seed_, stream);
+      if (order_ == Order::sequential) std::sort(order_of_epoch_.begin(), order_of_epoch_.end());
+      epoch_ = epoch;
+    }
+    const Index first = number * batch_size_;
+    return std::span(order_of_epoch_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(batch_size_, rows_ - first)));
+  }
+
+ private:
+  Index rows_, batch_size_;
+  Order order_;
+  std::uint64_t seed_, first_stream_;
+  Index epoch_ = -1;
+  std::vector<Index> order_of_epoch_;
+};
+
+struct Batch {
+  Tensor<int> ids;      // [N]
+  Sequences sequences;  // of B sequences
+  Tensor<int> labels;   // [B]
+};
+
+// Token sequences with a label each, in one block of memory.
+class LabelledSequences {
+ public:
+  void add(std::span<const int> ids, int label) {
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    ends_.push_back(static_cast<Index>(ids_.size()));
+    labels_.push_back(label);
+  }
+
+  Index count() const { return static_cast<Index>(labels_.size()); }
+  std::span<const int> ids(Index row) const {
+    const Index first = row ? ends_[static_cast<std::size_t>(row - 1)] : 0;
+    return std::span(ids_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(ends_[static_cast<std::size_t>(row)] - first));
+  }
+  int label(Index row) const { return labels_[static_cast<std::size_t>(row)]; }
+
+  Batch batch(std::span<const Index> rows) const {
+    std::vector<int> all, lengths, labels;
+    for (const Index row : rows) {
+      const auto one = ids(row);
+      all.insert(all.end(), one.begin(), one.end());
+      lengths.push_back(static_cast<int>(one.size()));
+      labels.push_back(label(row));
+    }
+    return {Tensor<int>({static_cast<Index>(all.size())}, all), Sequences::packed(lengths),
+            Tensor<int>({static_cast<Index>(labels.size())}, labels)};
+  }
+
+ private:
+  std::vector<int> ids_;
+  std::vector<Index> ends_;  // one past the last token of each sequence
+  std::vector<int> labels_;
+};
+
+}  // namespace heddle::data

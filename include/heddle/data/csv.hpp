@@ -1,0 +1,102 @@
+// Comma-separated tables after RFC 4180: a field in quotes may hold commas, line ends and quotes (doubled); every other
+// use of a quote is an error, because readers disagree about what it means.
+#pragma once
+#include <heddle/data/table.hpp>
+
+namespace heddle::data {
+
+struct CsvOptions {
+  bool header = true;  // the first record names the columns
+};
+
+namespace detail {
+
+class CsvReader {
+ public:
+  explicit CsvReader(TextFile& source) : source_(source), rest_(source.text) {}
+
+  bool done() const { return rest_.empty(); }
+  std::size_t line() const { return line_; }  // where the next record begins
+
+  void read_record(std::vector<std::string>& fields) {
+    do {
+      fields.push_back(rest_.starts_with('"') ? quoted_field() : plain_field());
+    } while (take(','));
+    if (take('\r')) ++source_.notes.crlf;
+    if (take('\n')) ++line_;
+  }
+
+ private:
+  bool take(char c) {
+    if (!rest_.starts_with(c)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  std::string_view take(std::size_t count) {
+    count = std::min(count, rest_.size());
+    const std::string_view taken = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return taken;
+  }
+  bool at_line_end() const {
+    return rest_.empty() || rest_ == "\r" || rest_.starts_with('\n') || rest_.starts_with("\r\n");
+  }
+
+  std::string plain_field() {
+    std::string_view field = take(rest_.find_first_of(",\n\""));
+    require<FileError>(!rest_.starts_with('"'), at_line(source_.file, line_),
+                       ": a quote inside a field that does not begin with one");
+    if (field.ends_with('\r') && at_line_end()) {
+      field.remove_suffix(1);
+      ++source_.notes.crlf;
+    }
+    return std::string(field);
+  }
+
+  std::string quoted_field() {
+    const std::size_t begin = line_;
+    std::string field;
+    take('"');
+    do {
+      const std::string_view part = take(rest_.find('"'));
+      require<FileError>(!rest_.empty(), at_line(source_.file, begin), ": a quote is opened here and never closed");
+      line_ += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
+      field += part;
+      take('"');
+      if (rest_.starts_with('"')) field += '"';
+    } while (take('"'));
+    require<FileError>(rest_.starts_with(',') || at_line_end(), at_line(source_.file, line_),
+                       ": text after the quote that closes a field");
+    return field;
+  }
+
+  TextFile& source_;
+  std::string_view rest_;
+  std::size_t line_ = 1;
+};
+
+}  // namespace detail
+
+inline Table parse_csv(TextFile source, CsvOptions options = {}) {
+  Table table(source.file);
+  detail::CsvReader reader(source);
+  std::vector<std::string> fields;
+  for (bool header = options.header; !reader.done(); header = false) {
+    const std::size_t line = reader.line();
+    reader.read_record(fields);
+    if (header)
+      table.set_header(fields);
+    else
+      table.append(fields, line);
+  }
+  require<FileError>(!options.header || table.width() > 0, source.file,
+                     ": is empty, the first line must name the columns");
+  table.notes = source.notes;
+  return table;
+}
+
+// Throws FileError for a file that cannot be read, or is empty where it should have a header, and with file and line
+// for a row of another width, a stray quote, a quote never closed (the line where it opens) and a NUL byte.
+inline Table read_csv(const std::string& path, CsvOptions options = {}) { return parse_csv(read_text(path), options); }
+
+}  // namespace heddle::data

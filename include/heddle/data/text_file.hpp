@@ -1,0 +1,101 @@
+// A text file as the readers of tables and lines see it: valid UTF-8 without a byte-order mark, lines that end at LF or
+// CR LF. What had to be changed for that is counted, so that a program can say so.
+#pragma once
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <heddle/error.hpp>
+#include <heddle/io/file.hpp>
+#include <heddle/text/utf8.hpp>
+
+namespace heddle::data {
+
+struct TextNotes {
+  bool bom = false;
+  std::size_t crlf = 0;                // lines that ended with CR LF
+  std::size_t invalid_utf8 = 0;        // sequences that became U+FFFD,
+  std::size_t first_invalid_line = 0;  // the first of them here
+  bool no_final_newline = false;
+
+  // A sentence for each thing noted, without the file's name.
+  std::vector<std::string> sentences() const {
+    std::vector<std::string> all;
+    if (bom) all.push_back("a byte-order mark was skipped");
+    if (crlf > 0) all.push_back(std::to_string(crlf) + (crlf == 1 ? " line ends" : " lines end") + " with CR LF");
+    if (invalid_utf8 > 0)
+      all.push_back("what is not UTF-8 was replaced by U+FFFD (" + std::to_string(invalid_utf8) +
+                    " times, first in line " + std::to_string(first_invalid_line) + ')');
+    if (no_final_newline) all.push_back("the last line has no newline");
+    return all;
+  }
+};
+
+struct TextFile {
+  std::string file;  // printable, for messages
+  std::string text;
+  TextNotes notes;
+};
+
+namespace detail {
+
+// Where a message is about: FILE:LINE.
+inline std::string at_line(const std::string& file, std::size_t line) { return file + ':' + std::to_string(line); }
+
+inline void replace_invalid(TextFile& source) {
+  std::string valid;
+  std::size_t line = 1;
+  for (const char *at = source.text.data(), *end = at + source.text.size(); at != end;) {
+    const char* const begin = at;
+    const char32_t c = text::decode_utf8(at, end);
+    const std::string_view bytes(begin, static_cast<std::size_t>(at - begin));
+    constexpr std::string_view replacement = "\xEF\xBF\xBD";
+    if (c == '\n') ++line;
+    if (c == text::replacement_character && bytes != replacement && source.notes.invalid_utf8++ == 0)
+      source.notes.first_invalid_line = line;
+    valid += c == text::replacement_character ? replacement : bytes;
+  }
+  source.text = std::move(valid);
+}
+
+}  // namespace detail
+
+// The same of bytes that are in memory already; `name` stands for the file in messages.
+inline TextFile parse_text(std::string bytes, const std::string& name) {
+  TextFile source{io::printable(name), std::move(bytes), {}};
+  const bool utf16 = source.text.starts_with("\xFF\xFE") || source.text.starts_with("\xFE\xFF");
+  require<FileError>(!utf16, source.file, ": is UTF-16 text, only UTF-8 is read");
+  const std::size_t nul = source.text.find('\0');
+  if (nul != std::string::npos) {
+    const auto newlines = std::count(source.text.data(), source.text.data() + nul, '\n');
+    fail<FileError>(detail::at_line(source.file, static_cast<std::size_t>(newlines) + 1),
+                    ": a NUL byte, this is not a text file");
+  }
+  source.notes.bom = source.text.starts_with("\xEF\xBB\xBF");
+  if (source.notes.bom) source.text.erase(0, 3);
+  if (!text::is_utf8(source.text)) detail::replace_invalid(source);
+  source.notes.no_final_newline = !source.text.empty() && source.text.back() != '\n';
+  return source;
+}
+
+// Throws FileError for a file that cannot be read, and with file and line for a NUL byte.
+inline TextFile read_text(const std::string& path) { return parse_text(io::read_file(path), path); }
+
+// Calls each(line, number) for every line without its end, numbers from 1. A CR before the end belongs to the end.
+template <class Each>
+void for_each_line(TextFile& source, Each each) {
+  std::string_view rest = source.text;
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    const std::size_t newline = rest.find('\n');
+    std::string_view line = rest.substr(0, newline);
+    rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
+    if (line.ends_with('\r')) {
+      line.remove_suffix(1);
+      ++source.notes.crlf;
+    }
+    each(line, number);
+  }
+}
+
+}  // namespace heddle::data

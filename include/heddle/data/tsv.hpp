@@ -1,0 +1,31 @@
+// Tab-separated tables as GLUE ships them: a header, one row a line, and no quoting at all: a quotation mark is a
+// character.
+#pragma once
+#include <heddle/data/table.hpp>
+
+namespace heddle::data {
+
+inline Table parse_tsv(TextFile source) {
+  Table table(source.file);
+  std::vector<std::string> fields;
+  for_each_line(source, [&](std::string_view line, std::size_t number) {
+    for (std::size_t tab = 0; tab != std::string_view::npos;) {
+      tab = line.find('\t');
+      fields.emplace_back(line.substr(0, tab));
+      if (tab != std::string_view::npos) line.remove_prefix(tab + 1);
+    }
+    if (number == 1)
+      table.set_header(fields);
+    else
+      table.append(fields, number);
+  });
+  require<FileError>(table.width() > 0, source.file, ": is empty, the first line must name the columns");
+  table.notes = source.notes;
+  return table;
+}
+
+// Throws FileError for a file that cannot be read or is empty, and with file and line for a row of another width than
+// the header and for a NUL byte.
+inline Table read_tsv(const std::string& path) { return parse_tsv(read_text(path)); }
+
+}  // namespace heddle::data

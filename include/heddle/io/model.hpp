@@ -1,0 +1,95 @@
+// A model's weights to and from a safetensors file, under the names that its visits give them. A packed parameter (q, k and v
+// in one matrix) is several tensors in the file.
+#pragma once
+#include <functional>
+
+#include <heddle/io/safetensors.hpp>
+#include <heddle/nn/module.hpp>
+
+namespace heddle::io {
+
+// Writes every parameter and buffer, a shared one once under its first name, in their master type. The file is replaced atomically.
+// Throws FileError.
+template <class M>
+void save(const M& model, const std::string& path, std::map<std::string, std::string> metadata = {}) {
+  std::vector<TensorBytes> tensors;
+  std::vector<std::any> kept;  // what came from a GPU lives until it is written
+  walk_once(model, [&](const Name& name, const auto& x) {
+    using T = typename std::remove_cvref_t<decltype(x)>::Element;
+    const Tensor<T> values = detach(x.value()).to(Device::cpu);
+    const Index rows = x.shape().rank() ? x.shape()[0] / static_cast<Index>(name.blocks.size()) : 0;
+    for (std::size_t block = 0; block < name.blocks.size(); ++block) {
+      const auto first = static_cast<Index>(block) * rows;
+      const Tensor<T> part = name.blocks.size() == 1 ? values : values.leading(first, first + rows);
+      tensors.push_back({name.blocks[block], dtype_of<T>(), part.shape(),
+                         std::as_bytes(std::span(part.data(), static_cast<std::size_t>(part.size())))});
+      kept.emplace_back(part);
+    }
+  });
+  write_safetensors(path, std::move(tensors), std::move(metadata));
+}
+
+struct LoadReport {
+  std::vector<std::string> unexpected;  // in the file, but not in the model
+};
+
+namespace detail {
+inline std::string abridged(const char* what, const std::vector<std::string>& names) {
+  constexpr std::size_t most = 8;
+  if (names.empty()) return "";
+  std::string text = std::string("; ") + what + ' ' + std::to_string(names.size()) + ": ";
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i ? ", " : "") + names[i];
+  return text + (names.size() > most ? ", …" : "");
+}
+}  // namespace detail
+
+// Reads a model's weights in place, cast to its types; optimizers made before go on with them. Nothing is changed unless everything
+// fits: FileError lists the missing, mismatched and unexpected names otherwise. Unexpected names alone are no error, and a buffer may
+// be absent: it keeps its value. A shared weight may stand under any of its names.
+template <class M>
+LoadReport load(M& model, const std::string& path) {
+  const Safetensors file = read_safetensors(path);
+  std::vector<std::string> missing, mismatched;
+  std::set<std::string> known;
+  std::set<const void*> found;
+  std::vector<std::pair<std::string, const void*>> absent;
+  std::vector<std::function<void()>> assignments;
+  walk(model, [&](const Name& name, auto& x) {
+    using X = std::remove_cvref_t<decltype(x)>;
+    using T = typename X::Element;
+    known.insert(name.blocks.begin(), name.blocks.end());
+    const auto count = static_cast<Index>(name.blocks.size());
+    const Shape part = count == 1 ? x.shape() : x.shape().with(0, x.shape()[0] / count);
+    for (Index block = 0; block < count; ++block) {
+      const std::string& one = name.blocks[static_cast<std::size_t>(block)];
+      const TensorInfo* tensor = file.find(one);
+      if (!tensor) {
+        if (!module::is_buffer<X>) absent.emplace_back(one, x.identity().get());
+        continue;
+      }
+      if (!(tensor->shape == part)) {
+        mismatched.push_back(quoted_name(one) + ' ' + tensor->shape.str() + " for " + part.str());
+        continue;
+      }
+      found.insert(x.identity().get());
+      assignments.push_back([&file, tensor, part, block, identity = x.identity()] {
+        Tensor<T> values = detach(identity->value()).to(Device::cpu);
+        Tensor<T> target = Tensor<T>(values.shape(), values.host());
+        file.read(*tensor, target.data() + block * part.size());
+        identity->assign(target);
+      });
+    }
+  });
+  for (const auto& [name, identity] : absent)
+    if (!found.count(identity)) missing.push_back(quoted_name(name));
+  LoadReport report;
+  for (const TensorInfo& tensor : file.tensors())
+    if (!known.count(tensor.name)) report.unexpected.push_back(quoted_name(tensor.name));
+  require<FileError>(missing.empty() && mismatched.empty(), printable(path), ": does not hold the weights of this model",
+                     detail::abridged("missing", missing), detail::abridged("mismatched", mismatched),
+                     detail::abridged("unexpected", report.unexpected));
+  for (const auto& assign : assignments) assign();
+  return report;
+}
+
+}  // namespace heddle::io

@@ -1,0 +1,106 @@
+// Writing safetensors files: the same tensors always give the same bytes.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <heddle/io/tensor_info.hpp>
+#include <heddle/io/write_atomically.hpp>
+
+namespace heddle::io {
+
+// The limit that readers put on the length of a header.
+inline constexpr std::size_t safetensors_header_limit = 100'000'000;
+
+// A tensor to be written: its values in C order, little-endian, as they stand in memory.
+struct TensorBytes {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::span<const std::byte> bytes;
+};
+
+namespace detail {
+
+inline std::string json_string(std::string_view text) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string json = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      json += {'\\', c};
+    else if (byte < 0x20)
+      json += {'\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15]};
+    else
+      json += c;
+  }
+  return json + '"';
+}
+
+inline std::string json_header(const std::vector<TensorBytes>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  std::string json = "{\"__metadata__\":{";
+  for (const auto& [key, value] : metadata) json += json_string(key) + ':' + json_string(value) + ',';
+  json.back() = '}';
+  std::size_t begin = 0;
+  for (const TensorBytes& tensor : tensors) {
+    json += ',' + json_string(tensor.name) + ":{\"dtype\":" + json_string(name(tensor.dtype)) + ",\"shape\":[";
+    for (const Index extent : tensor.shape) json += std::to_string(extent) + ',';
+    if (tensor.shape.rank() > 0) json.pop_back();
+    json += "],\"data_offsets\":[" + std::to_string(begin) + ',' + std::to_string(begin + tensor.bytes.size()) + "]}";
+    begin += tensor.bytes.size();
+  }
+  return json + '}';
+}
+
+inline void check_tensors(const std::string& file, const std::vector<TensorBytes>& tensors) {
+  std::set<std::string_view> names{"__metadata__"};
+  for (const TensorBytes& tensor : tensors) {
+    const auto check = [&](bool ok, const auto&... why) {
+      require<WriteError>(ok, file, ": tensor ", quoted_name(tensor.name), ' ', why...);
+    };
+    check(text::is_utf8(tensor.name), "has a name that is not UTF-8");
+    check(names.insert(tensor.name).second,
+          tensor.name == "__metadata__" ? "has a name that the format reserves" : "is given twice");
+    check(readable(tensor.dtype), "is of dtype ", name(tensor.dtype), ", which heddle does not write");
+    check(tensor.bytes.size() == static_cast<std::size_t>(tensor.shape.size()) * (bits(tensor.dtype) / 8), "is given ",
+          tensor.bytes.size(), " bytes for ", name(tensor.dtype), ' ', tensor.shape);
+  }
+}
+
+}  // namespace detail
+
+// Replaces the file atomically. Tensors are stored by falling element size, then by name, as the reference does, so
+// that each is aligned. "format": "pt" joins the metadata, because Hugging Face loaders ask for it. Throws WriteError
+// for a name given twice or not UTF-8, bytes that are not shape × dtype, a header above 100,000,000 bytes, and where
+// the file cannot be written.
+template <class Calls = SystemCalls>
+void write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
+                       std::map<std::string, std::string> metadata = {}) {
+  constexpr std::size_t alignment = 8;
+  const std::string file = printable(path);
+  detail::check_tensors(file, tensors);
+  metadata.emplace("format", "pt");
+  for (const auto& [key, value] : metadata)
+    require<WriteError>(text::is_utf8(key) && text::is_utf8(value), file, ": metadata ", quoted_name(key),
+                        " is not UTF-8");
+  std::sort(tensors.begin(), tensors.end(), [](const TensorBytes& a, const TensorBytes& b) {
+    return bits(a.dtype) != bits(b.dtype) ? bits(a.dtype) > bits(b.dtype) : a.name < b.name;
+  });
+  std::string header = detail::json_header(tensors, metadata);
+  header.resize((header.size() + alignment - 1) / alignment * alignment, ' ');
+  require<WriteError>(header.size() <= safetensors_header_limit, file, ": the header takes ", header.size(),
+                      " bytes, the limit is ", safetensors_header_limit);
+  const std::uint64_t length = header.size();
+  write_atomically<Calls>(path, [&](OutputFile<Calls>& out) {
+    out.write(std::as_bytes(std::span(&length, 1)));
+    out.write(header);
+    for (const TensorBytes& tensor : tensors) out.write(tensor.bytes);
+  });
+}
+
+}  // namespace heddle::io

@@ -1,0 +1,84 @@
+// What a safetensors file says of a tensor. All element types of the format are known, so that a file holding some that
+// heddle does not read is still checked whole, and its other tensors are read.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <heddle/bf16.hpp>
+#include <heddle/shape.hpp>
+
+namespace heddle::io {
+
+// Up to boolean: read and written. After it: only known.
+enum class DType : std::uint8_t {
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  u8,
+  boolean,
+  u64,
+  u32,
+  u16,
+  i16,
+  i8,
+  c64,
+  f8_e5m2,
+  f8_e4m3,
+  f8_e8m0,
+  f8_e4m3fnuz,
+  f8_e5m2fnuz,
+  f6_e2m3,
+  f6_e3m2,
+  f4
+};
+
+struct DTypeInfo {
+  std::string_view name;  // as in the file
+  unsigned bits;          // of one element
+};
+
+// By DType.
+inline constexpr std::array<DTypeInfo, 22> dtypes{{
+    {"F64", 64},        {"F32", 32},    {"F16", 16},    {"BF16", 16},   {"I64", 64},    {"I32", 32},
+    {"U8", 8},          {"BOOL", 8},    {"U64", 64},    {"U32", 32},    {"U16", 16},    {"I16", 16},
+    {"I8", 8},          {"C64", 64},    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},
+}};
+static_assert(dtypes[static_cast<std::size_t>(DType::f4)].name == "F4");
+
+constexpr std::string_view name(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].name; }
+constexpr unsigned bits(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].bits; }
+constexpr bool readable(DType dtype) { return dtype <= DType::boolean; }
+
+constexpr std::optional<DType> find_dtype(std::string_view name) {
+  for (std::size_t i = 0; i < dtypes.size(); ++i)
+    if (dtypes[i].name == name) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+// The dtype that holds a T as it is.
+template <class T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, double>) return DType::f64;
+  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  if constexpr (std::is_same_v<T, bf16>) return DType::bf16;
+  if constexpr (std::is_same_v<T, std::int64_t>) return DType::i64;
+  if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+  if constexpr (std::is_same_v<T, bool>) return DType::boolean;
+}
+
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  std::size_t begin = 0, end = 0;  // of its bytes, counted from the first one behind the header
+};
+
+}  // namespace heddle::io

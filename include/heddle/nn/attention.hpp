@@ -1,0 +1,48 @@
+#pragma once
+#include <heddle/nn/linear.hpp>
+#include <heddle/ops/attention.hpp>
+
+namespace heddle::nn {
+
+// Self-attention of H heads, each K wide: out(attention(query(x), key(x), value(x))). The three projections are one
+// product with one packed weight; files hold them as three.
+template <class T = float>
+struct MultiHeadAttention {
+  Linear<T> qkv;  // D to 3 * H * K
+  Linear<T> out;  // H * K to D
+  int heads;
+
+  // A head width of 0 stands for D / heads. Throws ShapeError when that does not divide.
+  MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0)
+      : qkv(D, 3 * head_count * width(D, head_count, head_width), random),
+        out(head_count * width(D, head_count, head_width), D, random),
+        heads(head_count) {}
+  MultiHeadAttention(const MultiHeadAttention& other, Cloning& c) : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
+
+  // The options' heads is this module's; what else they say (masks, bias, dropout) goes to the attention.
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x,  // [N, D]
+                       const Sequences& sequences, AttentionOptions<A> options = {}) const {
+    options.heads = heads;
+    const Tensor<A> packed = qkv(x);             // [N, 3 * H * K]
+    const Index each = packed.dim(-1) / 3;
+    return out(attention(columns(packed, 0, each), columns(packed, each, each), columns(packed, 2 * each, each), sequences, options));
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f(std::vector<std::string>{"query.weight", "key.weight", "value.weight"}, self.qkv.weight);
+    f(std::vector<std::string>{"query.bias", "key.bias", "value.bias"}, *self.qkv.bias);
+    f("out", self.out);
+  }
+
+ private:
+  static Index width(Index D, int heads, Index head_width) {
+    require_size("MultiHeadAttention", "heads", heads);
+    require<ShapeError>(head_width >= 0, "MultiHeadAttention: head_width must not be negative, got ", head_width);
+    require<ShapeError>(head_width > 0 || D % heads == 0, "MultiHeadAttention: D = ", D, " does not divide into ", heads,
+                        " heads; give a head_width");
+    return head_width > 0 ? head_width : D / heads;
+  }
+};
+
+}  // namespace heddle::nn

@@ -1,0 +1,27 @@
+#pragma once
+#include <heddle/nn/init.hpp>
+#include <heddle/nn/module.hpp>
+#include <heddle/ops/embed.hpp>
+
+namespace heddle::nn {
+
+// A table of V rows, as torch.nn.Embedding.
+template <class T = float>
+struct Embedding {
+  Parameter<T> weight;  // [V, D]
+
+  Embedding(Index V, Index D, Random& random)
+      : weight(embedding_init<T>({require_size("Embedding", "V", V), require_size("Embedding", "D", D)}, random)) {}
+  Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)) {}
+
+  // The rows of the table that ids name, in activations of type A: rows are looked up first and cast then, so that a bf16 model
+  // does not cast its whole vocabulary.
+  template <class A = T>
+  Tensor<A> operator()(const Tensor<int>& ids) const {  // any shape, to [..., D]
+    return cast<A>(embed(ids, weight.value()));
+  }
+
+  static void visit(auto& self, auto&& f) { f("weight", self.weight); }
+};
+
+}  // namespace heddle::nn

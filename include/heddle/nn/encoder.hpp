@@ -1,0 +1,102 @@
+#pragma once
+#include <heddle/nn/attention.hpp>
+#include <heddle/nn/feed_forward.hpp>
+#include <heddle/nn/layer_norm.hpp>
+#include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/dropout.hpp>
+
+namespace heddle::nn {
+
+struct EncoderOptions {
+  Index D = 64;
+  int heads = 4;
+  Index head_width = 0;  // 0: D / heads
+  Index ff_width = 0;    // 0: 4 * D
+  double dropout = 0.1;  // after each sublayer, when a generator is passed
+  double attention_dropout = 0;
+  Activation activation = Activation::gelu;
+  bool norm_first = false;  // pre-norm: x + f(norm(x)); post-norm: norm(x + f(x))
+  double eps = 1e-5;
+};
+
+// Attention and a feed-forward network, each with a residual connection, dropout and a LayerNorm.
+template <class T = float>
+struct EncoderLayer {
+  MultiHeadAttention<T> attention;
+  LayerNorm<T> norm1;
+  FeedForward<T> ff;
+  LayerNorm<T> norm2;
+  double dropout, attention_dropout;
+  bool norm_first;
+
+  EncoderLayer(const EncoderOptions& o, Random& random)
+      : attention(o.D, o.heads, random, o.head_width),
+        norm1(o.D, o.eps),
+        ff(o.D, o.ff_width ? o.ff_width : 4 * o.D, random, o.activation),
+        norm2(o.D, o.eps),
+        dropout(o.dropout),
+        attention_dropout(o.attention_dropout),
+        norm_first(o.norm_first) {}
+  EncoderLayer(const EncoderLayer& other, Cloning& c)
+      : attention(c(other.attention)),
+        norm1(c(other.norm1)),
+        ff(c(other.ff)),
+        norm2(c(other.norm2)),
+        dropout(other.dropout),
+        attention_dropout(other.attention_dropout),
+        norm_first(other.norm_first) {}
+
+  // With a generator dropout is on.
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x,  // [N, D]
+                       const Sequences& sequences, Random* random = nullptr) const {
+    const auto attend = [&](const Tensor<A>& rows) {
+      AttentionOptions<A> options;
+      options.dropout = attention_dropout;
+      options.random = random;
+      return heddle::dropout(attention(rows, sequences, options), dropout, random);
+    };
+    const auto feed = [&](const Tensor<A>& rows) { return heddle::dropout(ff(rows), dropout, random); };
+    if (norm_first) {
+      const Tensor<A> y = x + attend(norm1(x));  // [N, D]
+      return y + feed(norm2(y));
+    }
+    const Tensor<A> y = norm1(x + attend(x));  // [N, D]
+    return norm2(y + feed(y));
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("attention", self.attention);
+    f("norm1", self.norm1);
+    f("ff", self.ff);
+    f("norm2", self.norm2);
+  }
+};
+
+// Layers one after another; a pre-norm encoder ends with a LayerNorm of its own.
+template <class T = float>
+struct Encoder {
+  std::vector<EncoderLayer<T>> layers;
+  std::optional<LayerNorm<T>> norm;
+
+  Encoder(int depth, const EncoderOptions& options, Random& random) {
+    require<ShapeError>(depth >= 0, "Encoder: the number of layers must not be negative, got ", depth);
+    for (int i = 0; i < depth; ++i) layers.emplace_back(options, random);
+    if (options.norm_first) norm.emplace(options.D, options.eps);
+  }
+  Encoder(const Encoder& other, Cloning& c) : layers(c(other.layers)), norm(c(other.norm)) {}
+
+  template <class A>
+  Tensor<A> operator()(Tensor<A> x,  // [N, D]
+                       const Sequences& sequences, Random* random = nullptr) const {
+    for (const auto& layer : layers) x = layer(x, sequences, random);
+    return norm ? (*norm)(x) : x;
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("layers", self.layers);
+    f("norm", self.norm);
+  }
+};
+
+}  // namespace heddle::nn

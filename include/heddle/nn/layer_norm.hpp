@@ -1,0 +1,29 @@
+#pragma once
+#include <heddle/nn/init.hpp>
+#include <heddle/nn/module.hpp>
+#include <heddle/ops/layer_norm.hpp>
+
+namespace heddle::nn {
+
+// Normalises the last axis, as torch.nn.LayerNorm; its file calls gamma `weight` and beta `bias`.
+template <class T = float>
+struct LayerNorm {
+  Parameter<T> gamma, beta;  // [D]
+  double eps;
+
+  explicit LayerNorm(Index D, double epsilon = 1e-5)
+      : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {}
+  LayerNorm(const LayerNorm& other, Cloning& c) : gamma(c(other.gamma)), beta(c(other.beta)), eps(other.eps) {}
+
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
+    return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps);
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("weight", self.gamma);
+    f("bias", self.beta);
+  }
+};
+
+}  // namespace heddle::nn

@@ -1,0 +1,31 @@
+#pragma once
+#include <heddle/nn/init.hpp>
+#include <heddle/nn/module.hpp>
+#include <heddle/ops/linear.hpp>
+
+namespace heddle::nn {
+
+// y = x weight^T + bias, as torch.nn.Linear.
+template <class T = float>
+struct Linear {
+  Parameter<T> weight;               // [out, in]
+  std::optional<Parameter<T>> bias;  // [out]
+
+  Linear(Index in, Index out, Random& random, bool with_bias = true)
+      : weight(linear_init<T>({require_size("Linear", "out", out), require_size("Linear", "in", in)}, in, random)) {
+    if (with_bias) bias = linear_init<T>({out}, in, random);
+  }
+  Linear(const Linear& other, Cloning& c) : weight(c(other.weight)), bias(c(other.bias)) {}
+
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x) const {  // [..., in] to [..., out]
+    return linear(x, weight.template as<A>(), bias ? bias->template as<A>() : Tensor<A>());
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("weight", self.weight);
+    f("bias", self.bias);
+  }
+};
+
+}  // namespace heddle::nn

@@ -1,0 +1,65 @@
+// Where a token stands in its sequence, added to its embedding: by a fixed table of sines, or by a learned one.
+#pragma once
+#include <heddle/nn/init.hpp>
+#include <heddle/nn/module.hpp>
+#include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/embed.hpp>
+#include <heddle/sequences.hpp>
+
+namespace heddle::nn {
+
+// pe(t, 2i) = sin(t / 10000^(2i/D)), pe(t, 2i+1) = cos of the same (Vaswani et al. 2017). An odd D ends with a sine.
+template <class T>
+Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
+  Tensor<T> pe({require_size("SinusoidalPositions", "L", L), require_size("SinusoidalPositions", "D", D)});
+  T* out = pe.data();
+  for (Index t = 0; t < L; ++t)
+    for (Index d = 0; d < D; ++d) {
+      const double angle = static_cast<double>(t) * std::exp(-std::log(10000.0) * static_cast<double>(d / 2 * 2) / static_cast<double>(D));
+      *out++ = static_cast<T>(d % 2 ? std::cos(angle) : std::sin(angle));
+    }
+  return pe;
+}
+
+inline void require_positions(const char* module, const Sequences& sequences, Index L) {
+  require<IndexError>(sequences.longest() <= L, module, ": a sequence of ", sequences.longest(), " tokens is longer than the table's ", L,
+                      " positions");
+}
+
+template <class T = float>
+struct SinusoidalPositions {
+  Buffer<T> pe;  // [1, L, D], the shape that PyTorch's tutorials save it in
+
+  SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
+  SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
+
+  // Throws IndexError for a sequence longer than L.
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // rows [N, D]
+    require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
+    const Tensor<A> table = pe.template as<A>();
+    return x + take_rows(table.with_shape({pe.shape()[1], pe.shape()[2]}), sequences.position());
+  }
+
+  static void visit(auto& self, auto&& f) { f("pe", self.pe); }
+};
+
+template <class T = float>
+struct LearnedPositions {
+  Parameter<T> weight;  // [L, D]
+
+  LearnedPositions(Index L, Index D, Random& random)
+      : weight(embedding_init<T>({require_size("LearnedPositions", "L", L), require_size("LearnedPositions", "D", D)}, random)) {}
+  LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)) {}
+
+  // Throws IndexError for a sequence longer than L.
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // rows [N, D]
+    require_positions("LearnedPositions", sequences, weight.shape()[0]);
+    return x + take_rows(weight.template as<A>(), sequences.position());
+  }
+
+  static void visit(auto& self, auto&& f) { f("weight", self.weight); }
+};
+
+}  // namespace heddle::nn

@@ -1,0 +1,185 @@
+// + - * / on each element, with broadcasting; a number may stand on either side. Integers wrap around on overflow, and
+// divide as in C++, towards zero.
+#pragma once
+#include <heddle/create.hpp>
+#include <heddle/ops/reduce.hpp>
+
+namespace heddle {
+
+namespace kernel {
+
+// Integers as unsigned words: their overflow is defined.
+template <class V>
+auto wrapping(const V& v) {
+  if constexpr (std::is_integral_v<V>)
+    return static_cast<std::make_unsigned_t<V>>(v);
+  else
+    return v;
+}
+
+// F::f of numbers, or of an Eigen array with another or with a number.
+struct Add {
+  static auto f(const auto& a, const auto& b) { return wrapping(a) + wrapping(b); }
+};
+struct Sub {
+  static auto f(const auto& a, const auto& b) { return wrapping(a) - wrapping(b); }
+};
+struct Mul {
+  static auto f(const auto& a, const auto& b) { return wrapping(a) * wrapping(b); }
+};
+struct Div {
+  static auto f(const auto& a, const auto& b) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(a)>>) {
+      require(b != 0, "div: an integer is divided by 0");
+      return b == -1 ? -wrapping(a) : wrapping(a / b);  // the smallest integer over -1 overflows
+    } else {
+      return a / b;
+    }
+  }
+};
+template <class F>
+struct Swapped {
+  static auto f(const auto& a, const auto& b) { return F::f(b, a); }
+};
+
+template <class F, class A, class B, class Y>
+void combine(Cpu, F, const Broadcast<2>& plan, const A* a, const B* b, Y* y) {
+  const Index step_a = plan.stride[0][0], step_b = plan.stride[1][0];
+  for_rows(plan, [&](Index i, Index n, const std::array<Index, 2>& at) {
+    const A* const ai = a + at[0];
+    const B* const bi = b + at[1];
+    if constexpr (std::is_integral_v<Y>) {
+      for (Index k = 0; k < n; ++k) y[i + k] = static_cast<Y>(F::f(ai[k * step_a], bi[k * step_b]));
+    } else {
+      auto yi = array(y + i, n);
+      if (step_b == 0)
+        store(yi, F::f(load(array(ai, n)), static_cast<Acc<B>>(*bi)));
+      else if (step_a == 0)
+        store(yi, F::f(static_cast<Acc<A>>(*ai), load(array(bi, n))));
+      else
+        store(yi, F::f(load(array(ai, n)), load(array(bi, n))));
+    }
+  });
+}
+
+template <class F, class T>
+void combine(Cpu, F, View<const T, 1> x, Acc<T> number, View<T, 1> y) {
+  constexpr Index grain = 16384;  // a few microseconds
+  parallel(x.extent[0], grain, [&](Index first, Index last) {
+    if constexpr (std::is_integral_v<T>)
+      for (Index i = first; i < last; ++i) y(i) = static_cast<T>(F::f(x(i), number));
+    else
+      store(array(y.data + first, last - first), F::f(load(array(x.data + first, last - first)), number));
+  });
+}
+
+}  // namespace kernel
+
+// F of two tensors with broadcasting, rounded to Y; not recorded.
+template <class F, class Y, class A, class B>
+Tensor<Y> combine(const char* op, const Tensor<A>& a, const Tensor<B>& b) {
+  static_assert(!std::is_same_v<A, bool>, "heddle: bool has no arithmetic; cast it to a number first");
+  Tensor<Y> y(broadcast_shape(op, {{"a", a, 0}, {"b", b, 0}}), a.device());
+  on(a, [&](auto device) {
+    kernel::combine(device, F{}, broadcast(y.shape(), a.shape(), b.shape()), a.device_data(), b.device_data(),
+                    y.device_data());
+  });
+  return y;
+}
+// F of each element and a number; not recorded.
+template <class F, class T, NumberFor<T> S>
+Tensor<T> combine(const Tensor<T>& x, S number) {
+  static_assert(!std::is_same_v<T, bool>, "heddle: bool has no arithmetic; cast it to a number first");
+  Tensor<T> y = like(x);
+  on(x, [&](auto device) { kernel::combine(device, F{}, view<1>(x), static_cast<Acc<T>>(number), view<1>(y)); });
+  return y;
+}
+
+// Throws ShapeError for shapes that do not broadcast, as all of these do.
+template <class T>
+Tensor<T> operator+(const Tensor<T>& a, const Tensor<T>& b) {
+  const Tensor<T> y = combine<kernel::Add, T>("add", a, b);
+  return record("add", y, inputs(a, b), [to_a = Wanted(a), to_b = Wanted(b)](const Tensor<T>& dy) {
+    return std::tuple(sum_to<T>(dy, to_a), sum_to<T>(dy, to_b));
+  });
+}
+
+template <class T>
+Tensor<T> operator-(const Tensor<T>& a, const Tensor<T>& b) {
+  const Tensor<T> y = combine<kernel::Sub, T>("sub", a, b);
+  return record("sub", y, inputs(a, b), [to_a = Wanted(a), to_b = Wanted(b)](const Tensor<T>& dy) {
+    return std::tuple(sum_to<T>(dy, to_a), to_b.gradient ? -sum_to<T>(dy, to_b) : Tensor<T>{});
+  });
+}
+
+template <class T>
+Tensor<T> operator*(const Tensor<T>& a, const Tensor<T>& b) {
+  const Tensor<T> y = combine<kernel::Mul, T>("mul", a, b);
+  return record("mul", y, inputs(a, b),
+                [to_a = Wanted(a), to_b = Wanted(b), a_kept = kept_if(b.requires_grad(), a),
+                 b_kept = kept_if(a.requires_grad(), b)](const Tensor<T>& dy) {
+                  const auto gradient = [&](const Tensor<T>& factor, const Wanted& to) -> Tensor<T> {
+                    if (!to.gradient) return {};
+                    if (to.shape == dy.shape()) return combine<kernel::Mul, T>("mul", dy, factor);
+                    return sum_to<T>(combine<kernel::Mul, Acc<T>>("mul", dy, factor), to);
+                  };
+                  return std::tuple(gradient(b_kept, to_a), gradient(a_kept, to_b));
+                });
+}
+
+template <class T>
+Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
+  const Tensor<T> y = combine<kernel::Div, T>("div", a, b);
+  return record("div", y, inputs(a, b),
+                [b, to_a = Wanted(a), to_b = Wanted(b), y_kept = kept_if(b.requires_grad(), y)](const Tensor<T>& dy) {
+                  const Tensor<Acc<T>> da = combine<kernel::Div, Acc<T>>("div", dy, b);
+                  Tensor<T> db;
+                  if (to_b.gradient) db = -sum_to<T>(combine<kernel::Mul, Acc<T>>("div", da, y_kept), to_b);
+                  return std::tuple(sum_to<T>(da, to_a), db);
+                });
+}
+
+template <class T, NumberFor<T> S>
+Tensor<T> operator+(const Tensor<T>& x, S number) {
+  return record("add", combine<kernel::Add>(x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
+}
+template <class T, NumberFor<T> S>
+Tensor<T> operator+(S number, const Tensor<T>& x) {
+  return x + number;
+}
+template <class T, NumberFor<T> S>
+Tensor<T> operator-(const Tensor<T>& x, S number) {
+  return record("sub", combine<kernel::Sub>(x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
+}
+template <class T, NumberFor<T> S>
+Tensor<T> operator-(S number, const Tensor<T>& x) {
+  const Tensor<T> y = combine<kernel::Swapped<kernel::Sub>>(x, number);
+  return record("sub", y, inputs(x), [](const Tensor<T>& dy) { return -dy; });
+}
+template <class T, NumberFor<T> S>
+Tensor<T> operator*(const Tensor<T>& x, S number) {
+  return record("mul", combine<kernel::Mul>(x, number), inputs(x),
+                [number](const Tensor<T>& dy) { return dy * number; });
+}
+template <class T, NumberFor<T> S>
+Tensor<T> operator*(S number, const Tensor<T>& x) {
+  return x * number;
+}
+template <class T, NumberFor<T> S>
+Tensor<T> operator/(const Tensor<T>& x, S number) {
+  return record("div", combine<kernel::Div>(x, number), inputs(x),
+                [number](const Tensor<T>& dy) { return dy / number; });
+}
+template <class T, NumberFor<T> S>
+Tensor<T> operator/(S number, const Tensor<T>& x) {
+  const Tensor<T> y = combine<kernel::Swapped<kernel::Div>>(x, number);
+  return record("div", y, inputs(x), [=](const Tensor<T>& dy) {
+    return -combine<kernel::Mul, T>("div", combine<kernel::Div, Acc<T>>("div", dy, x), y);
+  });
+}
+template <class T>
+Tensor<T> operator-(const Tensor<T>& x) {
+  return record("neg", combine<kernel::Mul>(x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });
+}
+
+}  // namespace heddle

@@ -1,0 +1,195 @@
+// What attention's forward and backward share: which scores there are, and how one tile of them is made.
+#pragma once
+#include <heddle/gemm.hpp>
+#include <heddle/parallel.hpp>
+#include <heddle/philox.hpp>
+
+namespace heddle::kernel {
+
+// Something for each score, [B|1, H|1, Tq|1, Tk]; an axis of one position serves all of them.
+template <class T>
+struct PerScore {
+  T* data = nullptr;  // null: there is none
+  Index sequence_stride = 0, head_stride = 0, query_stride = 0;
+
+  HEDDLE_HD T* row(Index b, Index h, Index i) const {
+    return data ? data + b * sequence_stride + h * head_stride + i * query_stride : nullptr;
+  }
+};
+
+// The first score of a tile: sequence, head, query and key.
+struct Place {
+  Index b, h, i, j;
+};
+
+template <class T>
+struct AttentionPlan {
+  View<const int, 1> q_begin, q_length, k_begin, k_length;  // [B]
+  Index longest_q, longest_k, heads;
+  Acc<T> scale;
+  bool causal;
+  PerScore<const bool> mask;
+  PerScore<const T> bias;
+  DropoutRule dropout;
+  Draws draws;
+
+  Index count() const { return q_begin.extent[0]; }
+  bool drops() const { return dropout.threshold > 0; }
+
+  // 64 x 128 scores are half of a core's first cache; shorter sequences take less.
+  Index tile_q() const { return std::min<Index>(longest_q, 64); }
+  Index tile_k() const { return std::min<Index>(longest_k, 128); }
+
+  // How many of a sequence's keys any of the queries before `last` may see.
+  Index keys_seen(Index keys, Index last) const { return causal ? std::min(keys, last) : keys; }
+
+  HEDDLE_HD bool masked(Index b, Index h, Index i, Index j) const {
+    const bool* const may = mask.row(b, h, i);
+    const T* const add = bias.row(b, h, i);
+    return (causal && j > i) || (may && !may[j]) || (add && add[j] == -std::numeric_limits<Acc<T>>::infinity());
+  }
+  // Whether any score of the tile can be masked.
+  bool may_mask(Place at, Columns<Acc<T>> s) const {
+    return mask.data || bias.data || (causal && at.j + s.width > at.i + 1);
+  }
+  template <class F>
+  void each_masked(Place at, Columns<Acc<T>> s, F f) const {
+    for (Index r = 0; r < s.rows; ++r)
+      for (Index c = 0; c < s.width; ++c)
+        if (masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
+  }
+  template <class F>
+  void each_seen(Place at, Columns<Acc<T>> s, F f) const {
+    for (Index r = 0; r < s.rows; ++r)
+      for (Index c = 0; c < s.width; ++c)
+        if (!masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
+  }
+};
+
+template <class A>
+Columns<const A> read(Columns<A> x) {
+  return {x.data, x.rows, x.width, x.stride};
+}
+
+// Memory for a matrix, used again by every tile of a piece. Rows are filled up to whole vectors.
+template <class A>
+struct Tile {
+  Tensor<A> memory;
+
+  static constexpr Index filled(Index width) { return (width + 15) / 16 * 16; }
+  Tile(Index rows, Index width) : memory({rows, filled(width)}) {}
+  Columns<A> operator()(Index rows, Index width) { return {memory.data(), rows, width, filled(width)}; }
+};
+
+// Row r with what fills it up.
+template <class A>
+auto filled_row(Columns<A> x, Index r) {
+  return array(x.data + r * x.stride, x.stride);
+}
+
+// x in the type that T accumulates in: itself, or a copy in `room`.
+template <class T>
+Columns<const Acc<T>> widen(Columns<const T> x, Tile<Acc<T>>& room) {
+  if constexpr (std::is_same_v<T, Acc<T>>) {
+    return x;
+  } else {
+    const auto wide = room(x.rows, x.width);
+    for (Index n = 0; n < x.rows; ++n) store(row(wide, n), load(row(x, n)));
+    return read(wide);
+  }
+}
+
+// NaN and infinity times zero are NaN, and stay it in the sum.
+template <class A>
+bool finite(Columns<const A> x) {
+  A sum = 0;
+  for (Index n = 0; n < x.rows; ++n) sum += (row(x, n) * A(0)).sum();
+  return sum == 0;
+}
+
+template <class A>
+Tensor<A> finite_part(Columns<const A> x) {
+  Tensor<A> part({x.rows, x.width});
+  const auto values = view<2>(part);
+  for (Index n = 0; n < x.rows; ++n)
+    for (Index d = 0; d < x.width; ++d) values(n, d) = std::isfinite(x(n, d)) ? x(n, d) : A(0);
+  return part;
+}
+
+// to += w x for w [queries, keys], x [keys, D]. With `apart`, what is not finite in x reaches only the queries that see its key: a
+// masked pair has w = 0, and 0 * NaN is NaN.
+template <class T, class A = Acc<T>>
+void add_to_queries(const AttentionPlan<T>& plan, Place at, bool apart, Columns<A> w, Columns<const A> x, Columns<A> to) {
+  if (!apart) return gemm_nn(Cpu{}, read(w), x, to, Into::add);
+  const Tensor<A> part = finite_part(x);
+  const auto x_finite = columns(view<2>(part));
+  gemm_nn(Cpu{}, read(w), x_finite, to, Into::add);
+  plan.each_seen(at, w, [&](Index r, Index c) { row(to, r) += w(r, c) * (row(x, c) - row(x_finite, c)); });
+}
+// to += w^T x for x [queries, D].
+template <class T, class A = Acc<T>>
+void add_to_keys(const AttentionPlan<T>& plan, Place at, bool apart, Columns<A> w, Columns<const A> x, Columns<A> to) {
+  if (!apart) return gemm_tn(Cpu{}, read(w), x, to, Into::add);
+  const Tensor<A> part = finite_part(x);
+  const auto x_finite = columns(view<2>(part));
+  gemm_tn(Cpu{}, read(w), x_finite, to, Into::add);
+  plan.each_seen(at, w, [&](Index r, Index c) { row(to, c) += w(r, c) * (row(x, r) - row(x_finite, r)); });
+}
+
+// s = scale * q k^T + bias; -infinity where masked, whatever q and k hold there, and in what fills the rows up.
+template <class T>
+void scores(const AttentionPlan<T>& plan, Place at, Columns<const Acc<T>> q, Columns<const Acc<T>> k, Columns<Acc<T>> s) {
+  constexpr auto never = -std::numeric_limits<Acc<T>>::infinity();
+  gemm_nt(Cpu{}, q, k, s);
+  for (Index r = 0; r < s.rows; ++r) {
+    row(s, r) *= plan.scale;
+    if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r)) row(s, r) += load(array(bias + at.j, s.width));
+    filled_row(s, r).tail(s.stride - s.width) = never;
+  }
+  if (plan.may_mask(at, s)) plan.each_masked(at, s, [&](Index r, Index c) { s(r, c) = never; });
+}
+
+// exp(x), and exactly 0 at -infinity: Eigen clamps the argument, so that it gives a number below the least normal one there.
+template <class E>
+auto exp_or_zero(const E& x) {
+  using A = typename E::Scalar;
+  return (x.exp() - std::numeric_limits<A>::min()).max(A(0));
+}
+
+// Takes one more tile of row r's scores into its softmax: exp(score - top) takes the score's place. Returns the factor by
+// which what was summed before shrinks, as `top`, the greatest score so far, grows.
+template <class A>
+A soften(Columns<A> s, Index r, A& top, A& sum) {
+  auto scores = filled_row(s, r);
+  const A before = std::exchange(top, std::max(top, scores.maxCoeff()));
+  const A shrink = std::exp(before - top);
+  scores = exp_or_zero(scores - top);
+  sum = sum * shrink + scores.sum();
+  return shrink;
+}
+
+// Dropout draws for 32 keys together, in four calls: call t serves keys 8m + 2t and 8m + 2t + 1, m = 0..3, as one lane of a
+// tensor core's accumulator holds them.
+constexpr Index drawn_together = 32;
+constexpr Index calls_per_score_row(Index keys) { return (keys + drawn_together - 1) / drawn_together * 4; }
+
+// What each probability is multiplied by: 0 or the rule's scale.
+template <class T>
+void draw_dropout(const AttentionPlan<T>& plan, Place at, Columns<Acc<T>> keep) {
+  using A = Acc<T>;
+  const auto scale = static_cast<A>(plan.dropout.scale);
+  for (Index r = 0; r < keep.rows; ++r) {
+    const Index score_row = (at.b * plan.heads + at.h) * plan.longest_q + at.i + r;
+    for (Index c = 0; c < keep.width; c += drawn_together) {
+      const Index call = score_row * calls_per_score_row(plan.longest_k) + (at.j + c) / drawn_together * 4;
+      A factors[drawn_together];
+      for (int t = 0; t < 4; ++t) {
+        const Words words = plan.draws(static_cast<std::uint64_t>(call + t));
+        for (int e = 0; e < 8; ++e) factors[e / 2 * 8 + t * 2 + e % 2] = plan.dropout.keeps(draw16(words, e)) ? scale : A(0);
+      }
+      std::copy_n(factors, std::min(drawn_together, keep.width - c), &keep(r, c));
+    }
+  }
+}
+
+}  // namespace heddle::kernel

@@ -1,0 +1,16 @@
+// clear: zeros for a result that a kernel writes only in part.
+#pragma once
+#include <heddle/parallel.hpp>
+#include <heddle/tensor.hpp>
+
+namespace heddle::kernel {
+
+template <class T>
+void clear(Cpu, View<T, 1> x) {
+  constexpr Index bytes_per_piece = 1 << 18;  // about as long as another thread takes to start
+  parallel(x.extent[0], bytes_per_piece / static_cast<Index>(sizeof(T)), [&](Index first, Index last) {
+    std::memset(x.data + first, 0, static_cast<std::size_t>(last - first) * sizeof(T));
+  });
+}
+
+}  // namespace heddle::kernel

@@ -1,0 +1,44 @@
+// concat({a, b, ...}, axis): tensors one after the other along an axis.
+#pragma once
+#include <heddle/ops/slice.hpp>
+
+namespace heddle {
+
+// All other axes agree. Throws ShapeError, and Error for no tensors at all.
+template <class T>
+Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
+  require(!xs.empty(), "concat: no tensors given");
+  const Tensor<T>& x0 = xs[0];
+  const int along = x0.shape().axis(axis);
+  std::vector<Index> begin = {0};  // of each tensor within the result's axis, then of what follows the last
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const std::string name = "x[" + std::to_string(i) + ']';
+    require_rank("concat", {name.c_str(), xs[i], 0}, x0.rank());
+    for (int a = 0; a < x0.rank(); ++a)
+      if (a != along)
+        require_same("concat", ("axis " + std::to_string(a)).c_str(), {"x[0]", x0, a}, {name.c_str(), xs[i], a});
+    begin.push_back(begin[i] + xs[i].dim(along));
+  }
+
+  Tensor<T> y(x0.shape().with(along, begin.back()), x0.device());
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    on(y, [&](auto device) {
+      kernel::copy(device, columns_of_axis(xs[i], along, 0, xs[i].dim(along)),
+                   columns_of_axis(y, along, begin[i], begin[i + 1]));
+    });
+
+  std::vector<bool> wanted;
+  for (const Tensor<T>& x : xs) wanted.push_back(x.requires_grad());
+  return record("concat", y, xs, [along, begin, wanted](const Tensor<T>& dy) {
+    std::vector<Tensor<T>> dxs(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (wanted[i]) dxs[i] = slice(dy, along, begin[i], begin[i + 1]);
+    return dxs;
+  });
+}
+template <class T>
+Tensor<T> concat(std::initializer_list<Tensor<T>> xs, int axis = 0) {
+  return concat(std::vector<Tensor<T>>(xs), axis);
+}
+
+}  // namespace heddle

@@ -1,0 +1,82 @@
+// layer_norm(x, gamma, beta): each row of x to zero mean and unit variance, then scaled and shifted (Ba et al. 2016).
+// Saves the mean and the reciprocal standard deviation of each row.
+#pragma once
+#include <heddle/autograd.hpp>
+#include <heddle/eigen.hpp>
+#include <heddle/parallel.hpp>
+
+namespace heddle {
+
+namespace kernel {
+
+constexpr Index rows_per_piece(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
+
+template <class T>
+void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
+                View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd) {
+  parallel(x.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
+    for (Index n = first; n < last; ++n) {
+      const auto xn = load(row(x, n));
+      mean(n) = xn.mean();
+      rstd(n) = 1 / std::sqrt((xn - mean(n)).square().mean() + static_cast<Acc<T>>(eps));
+      store(row(y, n), (xn - mean(n)) * rstd(n) * load(array(gamma)) + load(array(beta)));
+    }
+  });
+}
+
+// With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h))
+template <class T>
+void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const Acc<T>, 1> mean,
+                         View<const Acc<T>, 1> rstd, View<T, 2> dx, View<T, 1> dgamma, View<T, 1> dbeta) {
+  const Pieces pieces(x.extent[0], rows_per_piece(x.extent[1]));
+  RowMatrix<Acc<T>> sums = RowMatrix<Acc<T>>::Zero(2 * pieces.count, x.extent[1]);  // dgamma and dbeta of each piece
+  parallel(pieces, [&](Index piece, Index first, Index last) {
+    RowArray<Acc<T>> h(x.extent[1]), dh(x.extent[1]);
+    for (Index n = first; n < last; ++n) {
+      const auto dyn = load(row(dy, n));
+      h = (load(row(x, n)) - mean(n)) * rstd(n);
+      dh = dyn * load(array(gamma));
+      sums.row(2 * piece).array() += dyn * h;
+      sums.row(2 * piece + 1).array() += dyn;
+      store(row(dx, n), rstd(n) * (dh - dh.mean() - h * (dh * h).mean()));
+    }
+  });
+  RowArray<Acc<T>> dg = RowArray<Acc<T>>::Zero(x.extent[1]), db = dg;
+  for (Index piece = 0; piece < pieces.count; ++piece) {
+    dg += sums.row(2 * piece).array();
+    db += sums.row(2 * piece + 1).array();
+  }
+  store(array(dgamma), dg);
+  store(array(dbeta), db);
+}
+
+}  // namespace kernel
+
+// Throws ShapeError.
+template <class T>
+Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
+                     const Tensor<T>& gamma,  // [D]
+                     const Tensor<T>& beta,   // [D]
+                     double eps = 1e-5) {
+  require_rank("layer_norm", {"gamma", gamma, 0}, 1);
+  require_rank("layer_norm", {"beta", beta, 0}, 1);
+  require_same("layer_norm", "D", {"x", x, -1}, {"gamma", gamma, 0});
+  require_same("layer_norm", "D", {"x", x, -1}, {"beta", beta, 0});
+
+  Tensor<T> y = like(x);
+  Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = like(mean);
+  on(x, [&](auto device) {
+    kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean), view<1>(rstd));
+  });
+
+  return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
+    Tensor<T> dx = like(x), dgamma = like(gamma), dbeta = like(beta);
+    on(x, [&](auto device) {
+      kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd), view<2>(dx),
+                                  view<1>(dgamma), view<1>(dbeta));
+    });
+    return std::tuple(dx, dgamma, dbeta);
+  });
+}
+
+}  // namespace heddle

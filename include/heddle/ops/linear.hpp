@@ -1,0 +1,65 @@
+// linear(x, weight, bias): y = x weight^T + bias over the last axis of x.
+#pragma once
+#include <heddle/autograd.hpp>
+#include <heddle/gemm.hpp>
+#include <heddle/parallel.hpp>
+
+namespace heddle {
+
+namespace kernel {
+
+template <class T>
+void add_row(Cpu, View<const T, 1> bias, View<T, 2> y) {
+  for (Index n = 0; n < y.extent[0]; ++n) store(row(y, n), load(row(y, n)) + load(array(bias)));
+}
+
+template <class T>
+void sum_rows(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
+  RowArray<Acc<T>> sum = RowArray<Acc<T>>::Zero(dbias.extent[0]);
+  for (Index n = 0; n < dy.extent[0]; ++n) sum += load(row(dy, n));
+  store(array(dbias), sum);
+}
+
+}  // namespace kernel
+
+// Leading axes of x are kept. Without a bias, give an empty tensor. Throws ShapeError.
+template <class T>
+Tensor<T> linear(const Tensor<T>& x,            // [..., in]
+                 const Tensor<T>& weight,       // [out, in]
+                 const Tensor<T>& bias = {}) {  // [out]
+  require_rank("linear", {"weight", weight, 0}, 2);
+  require_same("linear", "in", {"x", x, -1}, {"weight", weight, 1});
+  if (bias) {
+    require_rank("linear", {"bias", bias, 0}, 1);
+    require_same("linear", "out", {"weight", weight, 0}, {"bias", bias, 0});
+  }
+
+  Tensor<T> y(x.shape().with(-1, weight.dim(0)), x.device());  // [..., out]
+  on(x, [&](auto device) {
+    using namespace kernel;
+    gemm_nt(device, columns(view<2>(x)), columns(view<2>(weight)), columns(view<2>(y)));
+    if (bias) add_row(device, view<1>(bias), view<2>(y));
+  });
+
+  return record("linear", y, inputs(x, weight, bias), [=](const Tensor<T>& dy) {
+    using namespace kernel;
+    Tensor<T> dx, dweight, dbias;
+    on(x, [&](auto device) {
+      if (x.requires_grad()) {
+        dx = like(x);
+        gemm_nn(device, columns(view<2>(dy)), columns(view<2>(weight)), columns(view<2>(dx)));
+      }
+      if (weight.requires_grad()) {
+        dweight = like(weight);
+        gemm_tn(device, columns(view<2>(dy)), columns(view<2>(x)), columns(view<2>(dweight)));
+      }
+      if (bias.requires_grad()) {
+        dbias = like(bias);
+        sum_rows(device, view<2>(dy), view<1>(dbias));
+      }
+    });
+    return std::tuple(dx, dweight, dbias);
+  });
+}
+
+}  // namespace heddle

@@ -1,0 +1,103 @@
+// permute(x, {axes}) and transpose(x, a, b): a copy with the axes in another order.
+#pragma once
+#include <numeric>
+
+#include <heddle/autograd.hpp>
+#include <heddle/parallel.hpp>
+
+namespace heddle {
+
+// How a permuted tensor finds its elements: along its axis a there are extent[a], which stand stride[a] apart in the original.
+// Axes that were neighbours and still are count as one.
+struct Permutation {
+  int rank = 0;
+  Index extent[Shape::max_rank] = {1};
+  Index stride[Shape::max_rank] = {1};
+
+  Permutation(const Shape& shape, const std::vector<int>& axes) {
+    for (const int axis : axes) {
+      const Index n = shape[axis], step = shape.product(axis + 1, shape.rank());
+      if (n == 1) continue;
+      if (rank == 0 || stride[rank - 1] != n * step) extent[rank++] = 1;
+      extent[rank - 1] *= n;
+      stride[rank - 1] = step;
+    }
+    rank = std::max(rank, 1);
+  }
+};
+
+namespace kernel {
+
+// The last axis of y is contiguous there, axis `lane` in x. Where they differ, both are walked in squares, so that a cache
+// line of either is used whole.
+template <class T>
+void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
+  constexpr Index grain = 16384, square = 32;  // a few microseconds; two squares of doubles fit in the first cache
+  const int last = p.rank - 1, lane = static_cast<int>(std::find(p.stride, p.stride + last, 1) - p.stride);
+  const Index width = p.extent[last], step = p.stride[last];
+  const Index lanes = lane == last ? 1 : p.extent[lane], strips = (lanes + square - 1) / square;
+  const Index others = y.extent[0] / std::max<Index>(width * lanes, 1);  // positions on all the other axes
+
+  parallel(others * strips, grain / (std::min(lanes, square) * std::max<Index>(width, 1)) + 1,
+           [&](Index first, Index end) {
+             for (Index task = first; task < end; ++task) {
+               const T* from = x;
+               T* to = y.data;
+               Index rest = task / strips, size = 1, lane_step = 0;
+               for (int a = last; a >= 0; size *= p.extent[a--]) {
+                 if (a == lane) lane_step = size;
+                 if (a == lane || a == last) continue;
+                 from += rest % p.extent[a] * p.stride[a];
+                 to += rest % p.extent[a] * size;
+                 rest /= p.extent[a];
+               }
+               if (lane == last) {
+                 std::copy_n(from, width, to);
+                 continue;
+               }
+               const Index begin = task % strips * square, until = std::min(lanes, begin + square);
+               for (Index j = 0; j < width; j += square)
+                 for (Index i = begin; i < until; ++i)
+                   for (Index k = j; k < std::min(width, j + square); ++k) to[i * lane_step + k] = from[i + k * step];
+             }
+           });
+}
+
+}  // namespace kernel
+
+// Axis a of the result is axis axes[a] of x. Throws ShapeError unless each axis is named once.
+template <class T>
+Tensor<T> permute(const Tensor<T>& x, std::vector<int> axes) {
+  std::vector<Index> extents;
+  std::vector<int> inverse(axes.size(), -1);
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    axes[a] = x.shape().axis(axes[a]);
+    extents.push_back(x.dim(axes[a]));
+    if (axes.size() == static_cast<std::size_t>(x.rank()))
+      inverse[static_cast<std::size_t>(axes[a])] = static_cast<int>(a);
+  }
+  require<ShapeError>(
+      axes.size() == static_cast<std::size_t>(x.rank()) && std::count(inverse.begin(), inverse.end(), -1) == 0,
+      "permute: each axis of ", x.shape(), " must be named once");
+
+  Tensor<T> y(Shape(std::span<const Index>(extents)), x.device());
+  on(x, [&](auto device) { kernel::permute(device, Permutation(x.shape(), axes), x.device_data(), view<1>(y)); });
+  return record("permute", y, inputs(x), [inverse](const Tensor<T>& dy) { return permute(dy, inverse); });
+}
+
+// With axes a and b exchanged. Throws ShapeError when there is no such axis.
+template <class T>
+Tensor<T> transpose(const Tensor<T>& x, int a, int b) {
+  std::vector<int> axes(static_cast<std::size_t>(x.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[static_cast<std::size_t>(x.shape().axis(a))], axes[static_cast<std::size_t>(x.shape().axis(b))]);
+  return permute(x, axes);
+}
+// Of a matrix. Throws ShapeError for another number of axes.
+template <class T>
+Tensor<T> transpose(const Tensor<T>& x) {  // [M, N] -> [N, M]
+  require_rank("transpose", {"x", x, 0}, 2);
+  return transpose(x, 0, 1);
+}
+
+}  // namespace heddle

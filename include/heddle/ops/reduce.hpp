@@ -1,0 +1,169 @@
+// sum and mean along one axis or over all elements. A sum is made in fixed pieces of fixed blocks: it does not
+// depend on the number of threads, and the rounding errors of a float sum hardly grow with its length.
+#pragma once
+#include <heddle/eigen.hpp>
+#include <heddle/ops/axis.hpp>
+#include <heddle/ops/broadcast.hpp>
+#include <heddle/ops/reshape.hpp>
+
+namespace heddle {
+
+// What a sum of T is: int64 for integers and bool, as in PyTorch.
+template <class T>
+using Sum = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
+
+namespace kernel {
+
+// Integers are added as unsigned words: overflow wraps around instead of being undefined.
+template <class T>
+using SumIn = std::conditional_t<std::is_integral_v<T>, std::uint64_t, Acc<T>>;
+
+constexpr Index elements_per_sum = 16384;  // what is worth a thread: a few microseconds
+
+template <class T>
+SumIn<T> sum_row(const T* x, Index n) {
+  constexpr Index block = 1024;
+  if (n <= block) return array(x, n).template cast<SumIn<T>>().sum();
+  const Index half = (n / block + 1) / 2 * block;
+  return sum_row(x, half) + sum_row(x + half, n - half);
+}
+
+// sum [width] of x [n, width]; part is for scratch.
+template <class T>
+void sum_rows(const T* x, Index n, Index width, SumIn<T>* sum, RowArray<SumIn<T>>& part) {
+  constexpr Index block = 64;
+  auto total = array(sum, width);
+  total.setZero();
+  for (Index first = 0; first < n; first += block) {
+    part.setZero(width);
+    for (Index i = first; i < std::min(n, first + block); ++i)
+      part += array(x + i * width, width).template cast<SumIn<T>>();
+    total += part;
+  }
+}
+
+// y = the sum of x over its middle axis, over divisor
+template <class T, class Y>
+void sum(Cpu, View<const T, 3> x, SumIn<T> divisor, View<Y, 2> y) {
+  const Index outer = x.extent[0], n = x.extent[1], inner = x.extent[2];
+  const Pieces pieces(n, elements_per_sum / std::max<Index>(inner, 1) + 1);  // of each of the outer sums
+  const Index count = std::max<Index>(pieces.count, 1);
+  const Index grain = elements_per_sum / std::max<Index>(std::min(n, pieces.size) * inner, 1) + 1;
+  RowMatrix<SumIn<T>> parts(outer * count, inner);
+  parallel(outer * count, grain, [&](Index begin, Index end) {
+    RowArray<SumIn<T>> scratch;
+    for (Index p = begin; p < end; ++p) {
+      const Index first = p % count * pieces.size, rows = std::min(n - first, pieces.size);
+      const T* const piece = x.data + (p / count * n + first) * inner;
+      if (inner == 1)
+        parts(p, 0) = sum_row(piece, rows);
+      else
+        sum_rows(piece, rows, inner, parts.row(p).data(), scratch);
+    }
+  });
+  if (count == 1) {
+    store(array(y.data, outer * inner), array(parts.data(), outer * inner) / divisor);
+  } else {
+    for (Index o = 0; o < outer; ++o)
+      store(row(y, o), parts.middleRows(o * count, count).colwise().sum().array() / divisor);
+  }
+}
+
+// dx = dy, repeated as in broadcasting, over divisor
+template <class T, class Y>
+void repeat(Cpu, const Broadcast<1>& plan, const Y* dy, Acc<Y> divisor, T* dx) {
+  for_rows(plan, [&](Index i, Index n, const std::array<Index, 1>& at) {
+    if (plan.stride[0][0] == 0)
+      array(dx + i, n).setConstant(static_cast<EigenScalar<T>>(static_cast<Acc<Y>>(dy[at[0]]) / divisor));
+    else
+      store(array(dx + i, n), load(array(dy + at[0], n)) / divisor);
+  });
+}
+
+}  // namespace kernel
+
+// What a backward must know of an input whose values it does not read.
+struct Wanted {
+  Shape shape;
+  bool gradient;
+
+  template <class T>
+  explicit Wanted(const Tensor<T>& x) : shape(x.shape()), gradient(x.requires_grad()) {}
+};
+
+// The values of x if a backward reads them; what it does not read is not kept alive.
+template <class T>
+Tensor<T> kept_if(bool needed, const Tensor<T>& x) {
+  return needed ? x : Tensor<T>{};
+}
+
+// The gradient of an input that broadcasting made as large as dy: the sum over what was repeated. Empty when none is wanted.
+template <class T, class Y>
+Tensor<T> sum_to(const Tensor<Y>& dy, const Wanted& input) {
+  if (!input.gradient) return {};
+  const Shape& s = dy.shape();
+  const int rank = s.rank(), missing = rank - input.shape.rank();
+  const auto repeated = [&](int axis) { return s[axis] != (axis < missing ? 1 : input.shape[axis - missing]); };
+  int first = 0;
+  while (first < rank && !repeated(first)) ++first;
+  if constexpr (std::is_same_v<T, Y>)
+    if (first == rank) return dy.with_shape(input.shape);
+
+  Shape rest = s;  // dy's without the first run of repeated axes
+  int last = first;
+  for (; last < rank && repeated(last); ++last) rest = rest.with(last, 1);
+  const View<const Y, 3> around{dy.device_data(), {s.product(0, first), s.product(first, last), s.product(last, rank)}};
+  const auto add_up = [&](auto x) {
+    View<typename decltype(x)::Element, 2> sums{x.device_data(), {around.extent[0], around.extent[2]}};
+    on(dy, [&](auto device) { kernel::sum(device, around, 1, sums); });
+    return x;
+  };
+  for (int axis = last; axis < rank; ++axis)
+    if (repeated(axis)) return sum_to<T>(add_up(Tensor<Acc<T>>(rest, dy.device())), input);
+  return add_up(Tensor<T>(input.shape, dy.device()));
+}
+
+// The sum along an axis, over divisor.
+template <class T>
+Tensor<Sum<T>> scaled_sum(const char* op, const Tensor<T>& x, int axis, bool keepdim, Index divisor) {
+  using Y = Sum<T>;
+  const auto around = view_around(x, axis);
+  Tensor<Y> y(reduced(x.shape(), axis, keepdim), x.device());
+  on(x, [&](auto device) {
+    kernel::sum(device, around, static_cast<kernel::SumIn<T>>(divisor),
+                View<Y, 2>{y.device_data(), {around.extent[0], around.extent[2]}});
+  });
+
+  return record(op, y, inputs(x), [shape = x.shape(), axis, divisor](const Tensor<Y>& dy) {
+    Tensor<T> dx(shape, dy.device());
+    on(dy, [&](auto device) {
+      kernel::repeat(device, broadcast(shape, shape.with(axis, 1)), dy.device_data(), static_cast<Acc<Y>>(divisor),
+                     dx.device_data());
+    });
+    return dx;
+  });
+}
+
+// An empty sum is 0. Throws ShapeError when there is no such axis.
+template <class T>
+Tensor<Sum<T>> sum(const Tensor<T>& x, int axis, bool keepdim = false) {
+  return scaled_sum("sum", x, axis, keepdim, 1);
+}
+// Of all elements: a scalar [].
+template <class T>
+Tensor<Sum<T>> sum(const Tensor<T>& x) {
+  return sum(reshape(x, {x.size()}), 0);
+}
+
+// An empty mean is NaN. Throws ShapeError when there is no such axis.
+template <class T>
+Tensor<T> mean(const Tensor<T>& x, int axis, bool keepdim = false) {
+  static_assert(!std::is_integral_v<T>, "heddle::mean: cast integers to a floating type first");
+  return scaled_sum("mean", x, axis, keepdim, x.dim(axis));
+}
+template <class T>
+Tensor<T> mean(const Tensor<T>& x) {
+  return mean(reshape(x, {x.size()}), 0);
+}
+
+}  // namespace heddle

@@ -1,0 +1,27 @@
+// reshape(x, shape): the same elements in another shape, as a handle on the same block.
+#pragma once
+#include <heddle/autograd.hpp>
+
+namespace heddle {
+
+// Throws ShapeError unless shape has as many elements as x.
+template <class T>
+Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
+  return record("reshape", x.with_shape(shape), inputs(x),
+                [before = x.shape()](const Tensor<T>& dy) { return dy.with_shape(before); });
+}
+
+// The same where one extent may be -1: what remains for it. Throws ShapeError when nothing whole remains, or anything would do.
+template <class T>
+Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
+  std::vector<Index> known(extents);
+  const auto open = std::find(known.begin(), known.end(), -1);
+  if (open == known.end()) return reshape(x, Shape(extents));
+  *open = 1;
+  const Shape rest{std::span<const Index>(known)};
+  require<ShapeError>(rest.size() > 0 && x.size() % rest.size() == 0, "reshape: no extent in the place of -1 makes ",
+                      x.size(), " elements, those of ", x.shape(), ", of the others, whose product is ", rest.size());
+  return reshape(x, rest.with(static_cast<int>(open - known.begin()), x.size() / rest.size()));
+}
+
+}  // namespace heddle

@@ -1,0 +1,54 @@
+// slice(x, axis, first, last): positions [first, last) of one axis. Along axis 0 it is a handle into x's block, along
+// another a copy.
+#pragma once
+#include <heddle/create.hpp>
+#include <heddle/eigen.hpp>
+#include <heddle/ops/axis.hpp>
+#include <heddle/parallel.hpp>
+
+namespace heddle {
+
+namespace kernel {
+
+template <class T>
+void copy(Cpu, Columns<const T> x, Columns<T> y) {
+  constexpr Index grain = 16384;  // a few microseconds
+  parallel(x.rows, grain / std::max<Index>(x.width, 1) + 1, [&](Index first, Index last) {
+    for (Index n = first; n < last; ++n) row(y, n) = row(x, n);
+  });
+}
+
+}  // namespace kernel
+
+// Positions [first, last) of an axis as a block of columns of the matrix [axes before, the axis and those after].
+template <class TensorT>
+auto columns_of_axis(TensorT& x, int axis, Index first, Index last) {
+  const auto v = view_around(x, axis);
+  return Columns<std::remove_pointer_t<decltype(v.data)>>{v.data + first * v.extent[2], v.extent[0],
+                                                          (last - first) * v.extent[2], v.extent[1] * v.extent[2]};
+}
+
+// A negative first or last counts from the end. Throws ShapeError when there is no such axis, IndexError unless
+// 0 <= first <= last <= its extent then.
+template <class T>
+Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
+  const Index n = x.dim(axis), from = first < 0 ? first + n : first, to = last < 0 ? last + n : last;
+  require<IndexError>(0 <= from && from <= to && to <= n, "slice: [", first, ", ", last, ") is not within axis ", axis,
+                      " of ", x.shape());
+  const bool handle = x.shape().axis(axis) == 0;
+  Tensor<T> y = handle ? x.leading(from, to) : Tensor<T>(x.shape().with(axis, to - from), x.device());
+  if (!handle)
+    on(x, [&](auto device) {
+      kernel::copy(device, columns_of_axis(x, axis, from, to), columns_of_axis(y, axis, 0, to - from));
+    });
+
+  return record("slice", y, inputs(x), [shape = x.shape(), axis, from, to](const Tensor<T>& dy) {
+    Tensor<T> dx = zeros<T>(shape, dy.device());
+    on(dy, [&](auto device) {
+      kernel::copy(device, columns_of_axis(dy, axis, 0, to - from), columns_of_axis(dx, axis, from, to));
+    });
+    return dx;
+  });
+}
+
+}  // namespace heddle

@@ -1,0 +1,44 @@
+#pragma once
+#include <heddle/eigen.hpp>
+#include <heddle/nn/module.hpp>
+#include <heddle/parallel.hpp>
+
+namespace heddle::optim {
+
+// The norm of all gradients of a model taken as one vector.
+template <class M>
+double grad_norm(const M& model) {
+  double sum = 0;
+  each_parameter(model, [&](const Name&, const auto& p) {
+    const auto g = p.grad();
+    if (!g) return;
+    const kernel::Pieces pieces(g.size(), 16384);
+    std::vector<double> squares(static_cast<std::size_t>(pieces.count));
+    kernel::parallel(pieces, [&](Index piece, Index first, Index last) {
+      squares[static_cast<std::size_t>(piece)] =
+          kernel::array(g.device_data() + first, last - first).template cast<double>().square().sum();
+    });
+    for (const double s : squares) sum += s;
+  });
+  return std::sqrt(sum);
+}
+
+// Scales all gradients by norm / (their norm + 1e-6) where that is below 1 (torch.nn.utils.clip_grad_norm_), and returns
+// the norm before. The scaled gradients are new tensors: a gradient may share its block with another one.
+template <class M>
+double clip_grad_norm(const M& model, double norm) {
+  require(norm > 0, "clip_grad_norm: the norm must be positive, got ", norm);
+  const double total = grad_norm(model), factor = norm / (total + 1e-6);
+  if (!(factor < 1)) return total;
+  each_parameter(model, [&](const Name&, const auto& p) {
+    using T = typename std::remove_cvref_t<decltype(p)>::Element;
+    const Tensor<T> g = p.grad();
+    if (!g) return;
+    Tensor<T> scaled = like(g);
+    kernel::array(view<1>(scaled)) = kernel::array(view<1>(g)) * static_cast<T>(factor);
+    p.value().set_grad(scaled);
+  });
+  return total;
+}
+
+}  // namespace heddle::optim

@@ -1,0 +1,48 @@
+// Schedules: the factor on the learning rate for each step, counted from 0. Plain functions of the step, so that a run resumes
+// at any of them: optimizer.step(schedule(step)).
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace heddle::optim {
+
+// Linear warm-up that all schedules share: factor step / warmup, so the first of several warm-up steps has rate 0.
+inline double warm_up(std::int64_t step, std::int64_t warmup) {
+  return step < warmup ? static_cast<double>(step) / static_cast<double>(warmup) : 1.0;
+}
+
+struct Constant {
+  std::int64_t warmup = 0;
+  double operator()(std::int64_t step) const { return warm_up(step, warmup); }
+};
+
+// Down to 0 at `total`, in a straight line after the warm-up (get_linear_schedule_with_warmup of transformers).
+struct Linear {
+  std::int64_t total = 1, warmup = 0;
+  double operator()(std::int64_t step) const {
+    if (step < warmup) return warm_up(step, warmup);
+    return std::max(0.0, static_cast<double>(total - step) / static_cast<double>(std::max<std::int64_t>(1, total - warmup)));
+  }
+};
+
+// Down to 0 at `total` along half a cosine after the warm-up (get_cosine_schedule_with_warmup of transformers).
+struct Cosine {
+  std::int64_t total = 1, warmup = 0;
+  double operator()(std::int64_t step) const {
+    if (step < warmup) return warm_up(step, warmup);
+    const double progress = static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, total - warmup));
+    return std::max(0.0, 0.5 * (1 + std::cos(3.141592653589793 * progress)));
+  }
+};
+
+// gamma^k, where k grows by one every `every` steps (StepLR).
+struct Step {
+  double gamma = 0.1;
+  std::int64_t every = 1, warmup = 0;
+  double operator()(std::int64_t step) const {
+    return warm_up(step, warmup) * std::pow(gamma, static_cast<double>(step / std::max<std::int64_t>(1, every)));
+  }
+};
+
+}  // namespace heddle::optim

@@ -1,0 +1,50 @@
+#pragma once
+#include <heddle/optim/slots.hpp>
+
+namespace heddle::optim {
+
+struct SgdOptions {
+  double lr = 1e-3, momentum = 0, weight_decay = 0;
+};
+
+// Stochastic gradient descent as torch.optim.SGD: g += weight_decay p; b = momentum b + g (b = g in the first step); p -= lr b.
+class Sgd {
+ public:
+  SgdOptions options;
+
+  template <class M>
+  explicit Sgd(M& model, SgdOptions settings = {}, const std::vector<Group>& groups = {})
+      : options(settings), slots_("Sgd", model, groups) {}
+
+  // Updates every parameter that has a gradient, with the rate times `factor` (a schedule's), and drops the gradients.
+  // Throws Error, before anything is updated, when a gradient is not finite.
+  void step(double factor = 1) {
+    slots_.update(
+        [&](auto& slot, Index size) {
+          if (options.momentum != 0 && slot.first.empty()) slot.first.resize(static_cast<std::size_t>(size));
+        },
+        [&]<class T>(Slot<T>& slot, T* value, const T* gradient, Index first, Index count) {
+          const T lr = static_cast<T>(factor * slot.lr.value_or(options.lr)), momentum = static_cast<T>(options.momentum);
+          const T decay = static_cast<T>(slot.weight_decay.value_or(options.weight_decay));
+          auto p = kernel::array(value + first, count);
+          const auto g = kernel::array(gradient + first, count) + decay * p;
+          if (options.momentum == 0) {
+            p -= lr * g;
+            return;
+          }
+          auto b = kernel::array(slot.first.data() + first, count);
+          if (slot.steps == 1)
+            b = g;
+          else
+            b = momentum * b + g;
+          p -= lr * b;
+        });
+  }
+
+  Slots& slots() { return slots_; }
+
+ private:
+  Slots slots_;
+};
+
+}  // namespace heddle::optim

@@ -1,0 +1,51 @@
+// Philox 4x32-10, a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 128 random bits
+// are a pure function of a 128-bit counter and a 64-bit key, so host and device draw the same, in any order.
+#pragma once
+#include <heddle/view.hpp>
+
+namespace heddle {
+
+struct Words {
+  std::uint32_t w[4];
+};
+
+HEDDLE_HD inline Words philox(Words counter, std::uint32_t key0, std::uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xd2511f53u} * counter.w[0];
+    const std::uint64_t b = std::uint64_t{0xcd9e8d57u} * counter.w[2];
+    counter = {{static_cast<std::uint32_t>(b >> 32) ^ counter.w[1] ^ key0, static_cast<std::uint32_t>(b),
+                static_cast<std::uint32_t>(a >> 32) ^ counter.w[3] ^ key1, static_cast<std::uint32_t>(a)}};
+    key0 += 0x9e3779b9u;
+    key1 += 0xbb67ae85u;
+  }
+  return counter;
+}
+
+// The draws that one operation took: call i of them is a function of (seed, stream, first + i).
+struct Draws {
+  std::uint64_t seed, stream, first;
+
+  HEDDLE_HD Words operator()(std::uint64_t i) const {
+    const std::uint64_t at = first + i;
+    return philox({{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32), static_cast<std::uint32_t>(stream),
+                    static_cast<std::uint32_t>(stream >> 32)}},
+                  static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+  }
+};
+
+// Draw e of the eight 16-bit draws in one call.
+HEDDLE_HD inline std::uint32_t draw16(const Words& words, int e) { return words.w[e / 2] >> (e % 2 * 16) & 0xffffu; }
+
+// Dropout with a probability that is a multiple of 1/65,536: an element is dropped when its 16-bit draw is below `threshold`,
+// and a kept one is multiplied by `scale`, the exact inverse of the probability to keep.
+struct DropoutRule {
+  std::uint32_t threshold = 0;
+  float scale = 1;
+
+  DropoutRule() = default;
+  explicit DropoutRule(double p)
+      : threshold(static_cast<std::uint32_t>(p * 65536 + 0.5)), scale(static_cast<float>(65536.0 / (65536.0 - threshold))) {}
+  HEDDLE_HD bool keeps(std::uint32_t draw) const { return draw >= threshold; }
+};
+
+}  // namespace heddle

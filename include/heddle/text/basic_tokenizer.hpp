@@ -1,0 +1,138 @@
+// BasicTokenizer: cleans text and cuts it into words and punctuation, as BERT's tokenizer does before WordPiece.
+// Cleaning, cutting, lower-casing and decomposing are one pass over the bytes; no string is made.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+#include <heddle/text/characters.hpp>
+#include <heddle/text/utf8.hpp>
+
+namespace heddle::text {
+
+// The word that is being read: UTF-8 of its first hundred characters. WordPiece knows no longer word.
+class Word {
+ public:
+  static constexpr std::size_t max_characters = 100;
+
+  std::string_view text() const { return {bytes_.data(), size_}; }
+  std::size_t characters() const { return characters_; }  // of the whole word
+
+  void clear() {
+    size_ = 0;
+    characters_ = 0;
+    end_run();
+  }
+
+  void append_ascii(char c) {
+    if (characters_++ < max_characters) bytes_[size_++] = c;
+  }
+
+  void append(char32_t code_point) {
+    if (characters_++ < max_characters)
+      size_ += static_cast<std::size_t>(encode_utf8(code_point, bytes_.data() + size_));
+  }
+
+  // Canonical order: within a run of marks, by combining class, otherwise as they came.
+  void append_mark(char32_t code_point, char32_t combining_class) {
+    if (characters_ >= max_characters) {
+      ++characters_;
+      return;
+    }
+    if (size_ != run_end_) end_run();
+    std::size_t place = run_length_;
+    while (place > 0 && run_[place - 1].combining_class > combining_class) --place;
+    char encoded[max_utf8_bytes];
+    const auto added = static_cast<std::size_t>(encode_utf8(code_point, encoded));
+    const std::size_t offset = place == run_length_ ? size_ : run_[place].offset;
+    std::memmove(&bytes_[offset] + added, &bytes_[offset], size_ - offset);
+    std::memcpy(&bytes_[offset], encoded, added);
+    for (std::size_t i = run_length_++; i > place; --i)
+      run_[i] = {run_[i - 1].combining_class, run_[i - 1].offset + added};
+    run_[place] = {combining_class, offset};
+    run_end_ = size_ += added;
+    ++characters_;
+  }
+
+  // What follows is not sorted with the marks before it.
+  void end_run() { run_length_ = 0; }
+
+ private:
+  struct Mark {
+    char32_t combining_class;
+    std::size_t offset;
+  };
+
+  std::array<char, max_characters * max_utf8_bytes> bytes_;
+  std::array<Mark, max_characters> run_;  // the marks at the word's end, sorted
+  std::size_t size_ = 0, characters_ = 0, run_length_ = 0, run_end_ = 0;
+};
+
+class BasicTokenizer {
+ public:
+  explicit BasicTokenizer(bool uncased) : characters_(uncased) {
+    for (char32_t c = 0; c < ascii_.size(); ++c) {
+      const Character character = characters_[c];
+      if (c < 0x80 && character.kind() == unicode::word)
+        ascii_[c] = static_cast<char>(character.value() ? character.value() : c);
+    }
+  }
+
+  // Calls f(const Word&) for each word of the text, in order. The text may hold any bytes.
+  template <class F>
+  void operator()(std::string_view text, F&& f) const {
+    Word word;
+    const auto finish = [&] {
+      if (word.characters() > 0) {
+        f(static_cast<const Word&>(word));
+        word.clear();
+      }
+    };
+    for (const char *at = text.data(), *end = at + text.size(); at != end;) {
+      if (const char c = ascii_[static_cast<unsigned char>(*at)]) {
+        word.append_ascii(c);
+        ++at;
+      } else {
+        take(decode_utf8(at, end), word, finish);
+      }
+    }
+    finish();
+  }
+
+ private:
+  template <class Finish>
+  void take(char32_t code_point, Word& word, const Finish& finish) const {
+    const Character character = characters_[code_point];
+    const char32_t becomes = character.value() ? character.value() : code_point;
+    switch (character.kind()) {
+      case unicode::word: return word.append(becomes);
+      case unicode::isolated:
+        finish();
+        word.append(becomes);
+        return finish();
+      case unicode::space: return finish();
+      case unicode::drop: return;
+      case unicode::drop_starter: return word.end_run();
+      case unicode::mark: return word.append_mark(code_point, character.value());
+      case unicode::sequence:
+        for (const char32_t target : unicode::sequences[character.value()].targets)
+          if (target) take(target, word, finish);
+        return;
+      case unicode::hangul: return append_jamo(code_point - 0xAC00, word);
+    }
+  }
+
+  // The arithmetic of the Unicode standard, chapter 3.12: 19 leading consonants, 21 vowels, 28 endings (one is none).
+  static void append_jamo(char32_t syllable, Word& word) {
+    constexpr char32_t vowels = 21, endings = 28;
+    word.append(0x1100 + syllable / (vowels * endings));
+    word.append(0x1161 + syllable / endings % vowels);
+    if (syllable % endings) word.append(0x11A7 + syllable % endings);
+  }
+
+  Characters characters_;
+  std::array<char, 256> ascii_{};  // what a byte adds to a word when it is an ASCII letter or the like, else 0
+};
+
+}  // namespace heddle::text

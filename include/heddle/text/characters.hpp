@@ -1,0 +1,95 @@
+// Characters: what a tokenizer makes of each code point, in a table of two steps that is filled from unicode_tables.hpp
+// when a tokenizer is made, so that a look-up is two loads whatever the script.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <vector>
+
+#include <heddle/text/unicode_tables.hpp>
+
+namespace heddle::text {
+
+using unicode::Kind;
+
+// `value` is, for a word's or an isolated character, the code point that it becomes (0: it stays); for a mark its
+// combining class; for a sequence its place in unicode::sequences.
+class Character {
+ public:
+  Character() = default;
+  Character(Kind kind, char32_t value) : bits_(value << 8 | static_cast<std::uint32_t>(kind)) {}
+
+  Kind kind() const { return static_cast<Kind>(bits_ & 0xFF); }
+  char32_t value() const { return bits_ >> 8; }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+class Characters {
+ public:
+  // Uncased: lower-cased, decomposed (NFD), and without nonspacing marks.
+  explicit Characters(bool uncased) : blocks_(1), block_of_(0x110000 / block_size), own_(block_of_.size()) {
+    for (const auto& range : unicode::cased) fill(range.first, range.last, {range.kind, 0});
+    if (!uncased) return;
+    for (const auto& range : unicode::uncased) fill(range.first, range.last, {range.kind, 0});
+    for (const auto& range : unicode::marks) fill(range.first, range.last, {unicode::mark, range.combining_class});
+    for (const auto& run : unicode::runs)
+      for (char32_t i = 0; i < run.count; ++i) become(run.first + i * run.step, run.target + i * run.target_step);
+    for (std::size_t i = 0; i < std::size(unicode::ideographs_f900); ++i)
+      become(0xF900 + static_cast<char32_t>(i), unicode::ideographs_f900[i]);
+    for (std::size_t i = 0; i < std::size(unicode::ideographs_2f800); ++i)
+      become(0x2F800 + static_cast<char32_t>(i), unicode::ideographs_2f800[i]);
+    for (std::size_t i = 0; i < std::size(unicode::sequences); ++i)
+      writable(unicode::sequences[i].source) = {unicode::sequence, static_cast<char32_t>(i)};
+  }
+
+  Character operator[](char32_t code_point) const {
+    return blocks_[block_of_[code_point / block_size]][code_point % block_size];
+  }
+
+ private:
+  static constexpr char32_t block_size = 256;
+  using Block = std::array<Character, block_size>;
+
+  void become(char32_t code_point, char32_t target) {
+    Character& c = writable(code_point);
+    c = {c.kind(), target};
+  }
+
+  // Blocks that lie wholly in one range share one: ideographs and private use are most of Unicode.
+  void fill(char32_t first, char32_t last, Character c) {
+    std::size_t uniform = 0;
+    for (char32_t code_point = first; code_point <= last;) {
+      if (code_point % block_size == 0 && last - code_point >= block_size - 1) {
+        if (!uniform) {
+          uniform = blocks_.size();
+          blocks_.emplace_back().fill(c);
+        }
+        block_of_[code_point / block_size] = static_cast<std::uint16_t>(uniform);
+        own_[code_point / block_size] = false;
+        code_point += block_size;
+      } else {
+        writable(code_point++) = c;
+      }
+    }
+  }
+
+  Character& writable(char32_t code_point) {
+    const std::size_t i = code_point / block_size;
+    if (!own_[i]) {
+      const Block shared = blocks_[block_of_[i]];
+      block_of_[i] = static_cast<std::uint16_t>(blocks_.size());
+      blocks_.push_back(shared);
+      own_[i] = true;
+    }
+    return blocks_[block_of_[i]][code_point % block_size];
+  }
+
+  std::vector<Block> blocks_;            // the first is all Kind::word
+  std::vector<std::uint16_t> block_of_;  // of each 256 code points
+  std::vector<bool> own_;                // whether that block belongs to them alone
+};
+
+}  // namespace heddle::text

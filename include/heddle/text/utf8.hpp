@@ -1,0 +1,64 @@
+// UTF-8, one code point at a time. What is not UTF-8 is read as U+FFFD, one for each longest beginning of a sequence
+// that could have been valid: as Unicode recommends (chapter 3.9) and as Rust's from_utf8_lossy and Python's
+// errors="replace" do.
+#pragma once
+#include <string_view>
+
+namespace heddle::text {
+
+inline constexpr char32_t replacement_character = 0xFFFD;
+inline constexpr int max_utf8_bytes = 4;
+
+// The code point at `at`, which moves behind it (at least one byte). Needs at < end.
+inline char32_t decode_utf8(const char*& at, const char* end) {
+  const auto lead = static_cast<unsigned char>(*at++);
+  if (lead < 0x80) return lead;
+  if (lead < 0xC2 || lead > 0xF4) return replacement_character;  // a continuation byte, or one that no sequence holds
+  const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+  // The second byte's limits exclude overlong forms, surrogates and what lies above U+10FFFF.
+  unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  char32_t code_point = lead & (0x3Fu >> more);
+  for (int i = 0; i < more; ++i, ++at, low = 0x80, high = 0xBF) {
+    const unsigned byte = at == end ? 0 : static_cast<unsigned char>(*at);
+    if (byte < low || byte > high) return replacement_character;
+    code_point = code_point << 6 | (byte & 0x3F);
+  }
+  return code_point;
+}
+
+// Writes the code point's bytes, at most four, and returns how many.
+inline int encode_utf8(char32_t code_point, char* out) {
+  const auto continuation = [&](int shift) { return static_cast<char>(0x80 | (code_point >> shift & 0x3F)); };
+  if (code_point < 0x80) {
+    out[0] = static_cast<char>(code_point);
+    return 1;
+  }
+  if (code_point < 0x800) {
+    out[0] = static_cast<char>(0xC0 | code_point >> 6);
+    out[1] = continuation(0);
+    return 2;
+  }
+  if (code_point < 0x10000) {
+    out[0] = static_cast<char>(0xE0 | code_point >> 12);
+    out[1] = continuation(6);
+    out[2] = continuation(0);
+    return 3;
+  }
+  out[0] = static_cast<char>(0xF0 | code_point >> 18);
+  out[1] = continuation(12);
+  out[2] = continuation(6);
+  out[3] = continuation(0);
+  return 4;
+}
+
+inline bool is_utf8(std::string_view text) {
+  for (const char *at = text.data(), *end = at + text.size(); at != end;) {
+    const char* begin = at;
+    // U+FFFD itself may stand in the text.
+    if (decode_utf8(at, end) == replacement_character && std::string_view(begin, at) != "\xEF\xBF\xBD") return false;
+  }
+  return true;
+}
+
+}  // namespace heddle::text

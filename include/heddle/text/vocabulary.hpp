@@ -1,0 +1,138 @@
+// Vocabulary: the tokens of a vocab.txt, one a line, numbered from 0. Bytes are kept as they are: real vocabularies
+// hold single combining marks, which trimming or normalizing would damage. Its hash table holds ids, not pointers, so
+// that a vocabulary is a plain value.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <heddle/error.hpp>
+#include <heddle/io/file.hpp>
+#include <heddle/io/printable.hpp>
+#include <heddle/text/utf8.hpp>
+
+namespace heddle::text {
+
+class Vocabulary {
+ public:
+  static constexpr std::int32_t none = -1;
+  static constexpr std::size_t max_bytes = std::size_t{1} << 30;  // offsets and ids then fit in 32 bits
+
+  // Reads a file. Throws FileError where it cannot be read, and as below.
+  static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
+
+  // Takes lines that end at LF (a last one without it counts); `name` stands for the file in errors. Throws FileError
+  // for no line at all, and with the line for a token that is empty, not UTF-8, or there already.
+  explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
+      : name_(io::printable(name)), text_(std::move(lines)) {
+    require<FileError>(!text_.empty(), name_, ": is empty; a vocabulary holds one token a line");
+    require<FileError>(text_.size() < max_bytes, name_, ": ", text_.size(), " bytes are too many for a vocabulary");
+    if (text_.back() != '\n') text_ += '\n';
+    for (std::size_t begin = 0; begin < text_.size(); begin = text_.find('\n', begin) + 1)
+      begin_.push_back(static_cast<std::uint32_t>(begin));
+    slots_.resize(std::bit_ceil(2 * begin_.size()));
+    begin_.push_back(static_cast<std::uint32_t>(text_.size()));
+    for (std::int32_t id = 0; id < size(); ++id) add(id);
+  }
+
+  std::int32_t size() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
+  const std::string& name() const { return name_; }  // the file, as messages show it
+  std::size_t longest() const { return longest_; }   // bytes of the longest token
+
+  // Valid as long as the vocabulary is. Throws IndexError for an id outside 0 to size() - 1.
+  std::string_view token(std::int32_t id) const {
+    require<IndexError>(id >= 0 && id < size(), name_, ": id ", id, " is outside 0 to ", size() - 1);
+    return line(id);
+  }
+
+  // The token's id, or `none`.
+  std::int32_t find(std::string_view token) const {
+    return token.substr(0, 2) == "##" ? find_continuation(token.substr(2)) : find(hash(token), "", token);
+  }
+  // The id of "##" and the piece, or `none`.
+  std::int32_t find_continuation(std::string_view piece) const { return find(~hash(piece), "##", piece); }
+
+  // The token's id. Throws FileError where there is none.
+  std::int32_t id(std::string_view token) const {
+    const std::int32_t found = find(token);
+    if (found == none) {
+      const bool crlf = find(std::string(token) + '\r') != none;
+      fail<FileError>(name_, ": has no token ", io::quoted_name(token),
+                      crlf ? "; its lines end with CR LF, not LF" : "");
+    }
+    return found;
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t tag = 0;  // of the hash, the half that does not choose the slot
+    std::int32_t id = none;
+  };
+
+  std::string_view line(std::int32_t id) const {
+    const auto i = static_cast<std::size_t>(id);
+    return std::string_view(text_).substr(begin_[i], begin_[i + 1] - begin_[i] - 1);
+  }
+
+  void add(std::int32_t id) {
+    const std::string_view token = line(id);
+    require<FileError>(!token.empty(), name_, ':', id + 1, ": the token is empty");
+    require<FileError>(is_utf8(token), name_, ':', id + 1, ": the token is not valid UTF-8");
+    const std::int32_t twin = find(token);
+    require<FileError>(twin == none, name_, ':', id + 1, ": token ", io::quoted_name(token), " is on line ", twin + 1,
+                       " already");
+    longest_ = std::max(longest_, token.size());
+    const std::uint64_t h = token.substr(0, 2) == "##" ? ~hash(token.substr(2)) : hash(token);
+    std::size_t slot = h & (slots_.size() - 1);
+    while (slots_[slot].id != none) slot = (slot + 1) & (slots_.size() - 1);
+    slots_[slot] = {static_cast<std::uint32_t>(h >> 32), id};
+  }
+
+  std::int32_t find(std::uint64_t h, std::string_view prefix, std::string_view rest) const {
+    for (std::size_t slot = h & (slots_.size() - 1); slots_[slot].id != none; slot = (slot + 1) & (slots_.size() - 1)) {
+      if (slots_[slot].tag != h >> 32) continue;
+      const std::string_view token = line(slots_[slot].id);
+      if (token.size() == prefix.size() + rest.size() && token.substr(prefix.size()) == rest &&
+          token.substr(0, prefix.size()) == prefix)
+        return slots_[slot].id;
+    }
+    return none;
+  }
+
+  template <class Word>
+  static std::uint64_t load(const char* bytes) {
+    Word word;
+    std::memcpy(&word, bytes, sizeof word);
+    return word;
+  }
+
+  static std::uint64_t mix(std::uint64_t h) {
+    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15;  // the golden ratio: any odd number without a pattern does
+    return h ^ h >> 29;
+  }
+
+  // Eight bytes at a time; the last eight overlap those before, so that most words take one step without a loop.
+  static std::uint64_t hash(std::string_view s) {
+    const char* p = s.data();
+    std::size_t n = s.size();
+    std::uint64_t h = n * 0xD6E8FEB86659FD93;
+    for (; n > 16; n -= 8, p += 8) h = mix(h ^ load<std::uint64_t>(p));
+    if (n > 8) return mix(mix(h ^ load<std::uint64_t>(p)) ^ load<std::uint64_t>(p + n - 8));
+    if (n >= 4) return mix(h ^ (load<std::uint32_t>(p) << 32 | load<std::uint32_t>(p + n - 4)));
+    if (n == 0) return mix(h);
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint64_t>(static_cast<unsigned char>(p[i])); };
+    return mix(h ^ (byte(0) << 32 | byte(n / 2) << 16 | byte(n - 1)));
+  }
+
+  std::string name_, text_;
+  std::vector<std::uint32_t> begin_;  // of each line, and the end
+  std::vector<Slot> slots_;
+  std::size_t longest_ = 0;
+};
+
+}  // namespace heddle::text

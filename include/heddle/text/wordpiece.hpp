@@ -1,0 +1,197 @@
+// WordPiece: text to ids, exactly as the Rust tokenizers library does with a BERT vocabulary (transformers'
+// BertTokenizerFast made from vocab.txt). The older Python tokenizer differs on some 1,500 characters; the fast one is
+// the standard here.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <heddle/parallel.hpp>
+#include <heddle/text/basic_tokenizer.hpp>
+#include <heddle/text/vocabulary.hpp>
+
+namespace heddle::text {
+
+struct WordPieceOptions {
+  bool uncased = false;                                              // lower-case and strip accents; else neither
+  bool special_tokens = true;                                        // [CLS] a [SEP], [CLS] a [SEP] b [SEP]
+  std::size_t max_length = std::numeric_limits<std::size_t>::max();  // in tokens, special ones included
+};
+
+struct Encoding {
+  std::vector<std::int32_t> ids, type_ids;  // type 1 for the second sequence of a pair and its [SEP]
+  std::size_t truncated = 0;                // tokens that max_length cut off
+
+  bool operator==(const Encoding&) const = default;
+};
+
+// How much of two sequences of n1 and n2 tokens is kept where `room` tokens are allowed: the Rust library's "longest
+// first", which is not quite what cutting one token at a time off the longer one gives.
+inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std::size_t n2, std::size_t room) {
+  if (n1 + n2 <= room) return {n1, n2};
+  std::size_t shorter = std::min(n1, n2);
+  std::size_t longer = shorter > room ? shorter : std::max(shorter, room - shorter);
+  if (shorter + longer > room) {
+    shorter = room / 2;
+    longer = room / 2 + room % 2;
+  }
+  return n1 > n2 ? std::pair(longer, shorter) : std::pair(shorter, longer);
+}
+
+class WordPiece {
+ public:
+  // Throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] where they are wanted; Error where
+  // max_length has no room for them.
+  explicit WordPiece(Vocabulary vocabulary, WordPieceOptions options = {})
+      : vocabulary_(std::move(vocabulary)),
+        options_(options),
+        words_(options.uncased),
+        unknown_(vocabulary_.id("[UNK]")) {
+    if (options_.special_tokens) {
+      begin_ = vocabulary_.id("[CLS]");
+      end_ = vocabulary_.id("[SEP]");
+      require_room(2);
+    }
+    for (const std::string_view token : {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"})
+      if (const std::int32_t id = vocabulary_.find(token); id != Vocabulary::none) special_.push_back({token, id});
+  }
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const WordPieceOptions& options() const { return options_; }
+
+  // Any bytes are text: what is not UTF-8 is dropped. The five special tokens are recognised anywhere in it, but only
+  // in capitals.
+  Encoding encode(std::string_view text) const {
+    Encoding out;
+    const std::size_t specials = options_.special_tokens ? 2 : 0;
+    out.ids.reserve(text.size() / bytes_per_token + specials);
+    if (specials) out.ids.push_back(begin_);
+    append(text, out.ids);
+    const std::size_t length = out.ids.size() + specials / 2;
+    out.ids.resize(std::min(length, options_.max_length) - specials / 2);
+    if (specials) out.ids.push_back(end_);
+    out.truncated = length - out.ids.size();
+    out.type_ids.resize(out.ids.size(), 0);
+    return out;
+  }
+
+  // Throws Error where max_length has no room for the special tokens.
+  Encoding encode_pair(std::string_view a, std::string_view b) const {
+    const std::size_t specials = options_.special_tokens ? 3 : 0;
+    require_room(specials);
+    std::vector<std::int32_t> first, second;
+    append(a, first);
+    append(b, second);
+    const auto [n1, n2] = truncated_lengths(first.size(), second.size(), options_.max_length - specials);
+    Encoding out;
+    out.truncated = first.size() + second.size() - n1 - n2;
+    out.ids.reserve(n1 + n2 + specials);
+    if (specials) out.ids.push_back(begin_);
+    out.ids.insert(out.ids.end(), first.data(), first.data() + n1);
+    if (specials) out.ids.push_back(end_);
+    out.type_ids.resize(out.ids.size(), 0);
+    out.ids.insert(out.ids.end(), second.data(), second.data() + n2);
+    if (specials) out.ids.push_back(end_);
+    out.type_ids.resize(out.ids.size(), 1);
+    return out;
+  }
+
+  // encode of each text, on all threads. Texts: a vector of strings or string views, or anything else with size and [].
+  template <class Texts = std::vector<std::string_view>>
+  std::vector<Encoding> encode_batch(const Texts& texts) const {
+    std::vector<Encoding> out(std::size(texts));
+    for_each(out, [&](std::size_t i) { return encode(texts[i]); });
+    return out;
+  }
+
+  // encode_pair of each text in `a` with that in `b`. Throws Error for different sizes.
+  template <class Texts = std::vector<std::string_view>>
+  std::vector<Encoding> encode_batch(const Texts& a, const Texts& b) const {
+    require(std::size(a) == std::size(b), "encode_batch: ", std::size(a), " first texts, but ", std::size(b),
+            " second ones");
+    std::vector<Encoding> out(std::size(a));
+    for_each(out, [&](std::size_t i) { return encode_pair(a[i], b[i]); });
+    return out;
+  }
+
+  // Appends the ids of the text alone: no special tokens are added, nothing is cut off.
+  void append(std::string_view text, std::vector<std::int32_t>& ids) const {
+    std::size_t begin = 0;
+    for (std::size_t at = text.find('['); at != std::string_view::npos; at = text.find('[', at)) {
+      const Special* special = special_at(text.substr(at));
+      if (!special) {
+        ++at;
+        continue;
+      }
+      append_words(text.substr(begin, at - begin), ids);
+      ids.push_back(special->id);
+      begin = at += special->token.size();
+    }
+    append_words(text.substr(begin), ids);
+  }
+
+ private:
+  struct Special {
+    std::string_view token;
+    std::int32_t id;
+  };
+
+  static constexpr std::size_t bytes_per_token = 3;  // of English text about 4; for reserving memory
+
+  void require_room(std::size_t specials) const {
+    require(options_.max_length >= specials, "WordPiece: max_length ", options_.max_length, " has no room for ",
+            specials, " special tokens");
+  }
+
+  template <class F>
+  static void for_each(std::vector<Encoding>& out, const F& f) {
+    constexpr Index grain = 32;  // texts: a line takes a few microseconds
+    kernel::parallel(static_cast<Index>(out.size()), grain, [&](Index first, Index last) {
+      for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) out[i] = f(i);
+    });
+  }
+
+  const Special* special_at(std::string_view text) const {
+    for (const Special& special : special_)
+      if (text.substr(0, special.token.size()) == special.token) return &special;
+    return nullptr;
+  }
+
+  void append_words(std::string_view text, std::vector<std::int32_t>& ids) const {
+    words_(text, [&](const Word& word) {
+      const std::size_t before = ids.size();
+      if (word.characters() <= Word::max_characters && append_pieces(word.text(), ids)) return;
+      ids.resize(before);
+      ids.push_back(unknown_);
+    });
+  }
+
+  // The longest piece that the vocabulary knows, then the longest that continues it, and so on. False without one.
+  bool append_pieces(std::string_view word, std::vector<std::int32_t>& ids) const {
+    for (std::size_t begin = 0; begin < word.size();) {
+      std::size_t length = std::min(word.size() - begin, vocabulary_.longest());
+      std::int32_t id = Vocabulary::none;
+      for (; length > 0; --length) {
+        const std::string_view piece = word.substr(begin, length);
+        id = begin == 0 ? vocabulary_.find(piece) : vocabulary_.find_continuation(piece);
+        if (id != Vocabulary::none) break;
+      }
+      if (length == 0) return false;
+      ids.push_back(id);
+      begin += length;
+    }
+    return true;
+  }
+
+  Vocabulary vocabulary_;
+  WordPieceOptions options_;
+  BasicTokenizer words_;
+  std::int32_t unknown_, begin_ = Vocabulary::none, end_ = Vocabulary::none;  // [UNK], [CLS], [SEP]
+  std::vector<Special> special_;                                              // those that the vocabulary has
+};
+
+}  // namespace heddle::text

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""Writes include/heddle/text/unicode_tables.hpp by asking the Rust `tokenizers` library about every code point.
+
+The standard is that library's behaviour, not a version of Unicode: its categories, decompositions and lower-case
+letters come from three versions. So each code point is put through BertNormalizer and BertPreTokenizer as "a?b", cased
+and uncased, and what comes out is the table. The order of combining marks is found in the same way, with anchors of
+known combining class. The finished tables are run here over all code points again; any difference is an error.
+
+    scripts/generate-unicode-tables.py [OUTPUT]       needs the Python package `tokenizers`
+"""
+import itertools
+import pathlib
+import sys
+import unicodedata
+
+import tokenizers
+from tokenizers import normalizers, pre_tokenizers
+
+OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "include/heddle/text/unicode_tables.hpp"
+CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+HANGUL = range(0xAC00, 0xD7A4)
+# Compatibility ideographs decompose to one ideograph each, without any pattern: stored as plain lists.
+IDEOGRAPHS = (range(0xF900, 0xFADA), range(0x2F800, 0x2FA1E))
+ANCHORS = "\U0001d165\U0001d16d"  # marks that the uncased tokenizer keeps, of combining classes 216 and 226
+
+PRE_TOKENIZER = pre_tokenizers.BertPreTokenizer()
+NORMALIZER = {
+    uncased: normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=uncased)
+    for uncased in (False, True)
+}
+
+
+def words(text, uncased):
+    return [word for word, _ in PRE_TOKENIZER.pre_tokenize_str(NORMALIZER[uncased].normalize_str(text))]
+
+
+def probe(code_point, uncased):
+    """(kind, what the code point becomes) inside a word."""
+    match words("a" + chr(code_point) + "b", uncased):
+        case ["ab"]:
+            return "drop", ""
+        case ["a", "b"]:
+            return "space", ""
+        case [word] if word[0] == "a" and word[-1] == "b":
+            return "word", word[1:-1]
+        case ["a", word, "b"]:
+            return "isolated", word
+        case other:
+            raise SystemExit(f"U+{code_point:04X}: unexpected words {other}")
+
+
+def ends_run(code_point):
+    """Whether a dropped code point is a starter: marks before and after it are then not sorted together."""
+    low, high = ANCHORS
+    text = NORMALIZER[True].normalize_str("a" + high + chr(code_point) + low)
+    assert text in ("a" + high + low, "a" + low + high), hex(code_point)
+    return text == "a" + high + low
+
+
+def reorders(a, b):
+    return NORMALIZER[True].normalize_str("a" + a + b) == "a" + b + a and a != b
+
+
+def find_marks(uncased):
+    """The kept code points that canonical ordering moves, with their combining classes."""
+    marks = {}
+    for code_point, (kind, becomes) in uncased.items():
+        c = chr(code_point)
+        if kind == "word" and becomes == c and any(reorders(c, x) or reorders(x, c) for x in ANCHORS):
+            marks[code_point] = unicodedata.combining(c)
+    for a, b in itertools.product(marks, repeat=2):
+        assert reorders(chr(a), chr(b)) == (marks[a] > marks[b]), (hex(a), hex(b))
+    return marks
+
+
+def ranges(values):
+    """[first, last, value] of neighbours with one value; the surrogates, never met, count as neighbours."""
+    out = []
+    for code_point, value in sorted(values.items()):
+        if out and out[-1][2] == value and out[-1][1] + 1 in (code_point, 0xD800 if code_point == 0xE000 else -1):
+            out[-1][1] = code_point
+        else:
+            out.append([code_point, code_point, value])
+    return out
+
+
+def runs(mapping):
+    """(first, target, count, step, target step): greedy cover of a code point -> code point mapping."""
+    left, out = dict(mapping), []
+    for first in sorted(mapping):
+        if first not in left:
+            continue
+        target, best = left[first], (0, 1, 0)
+        for step, target_step in itertools.product((1, 2, 3, 4), (0, 1, 2)):
+            count = 1
+            while count < 255 and left.get(first + count * step) == target + count * target_step:
+                count += 1
+            best = max(best, (count, -step, -target_step))
+        count, step, target_step = best[0], -best[1], -best[2]
+        if count == 1:
+            step, target_step = 1, 0
+        out.append((first, target, count, step, target_step))
+        for i in range(count):
+            del left[first + i * step]
+    return out
+
+
+def build():
+    cased = {c: probe(c, False) for c in CODE_POINTS}
+    uncased = {c: probe(c, True) for c in CODE_POINTS}
+    for c, (kind, becomes) in cased.items():
+        assert kind in ("drop", "space") or becomes == chr(c), hex(c)
+    marks = find_marks(uncased)
+    kinds = {c: kind for c, (kind, _) in uncased.items()}
+    for c in CODE_POINTS:
+        if kinds[c] == "drop" and ends_run(c):
+            kinds[c] = "drop_starter"
+        if c in HANGUL:
+            kinds[c] = "hangul"
+    mapping, sequences = {}, {}
+    for c, (kind, becomes) in uncased.items():
+        if kind in ("word", "isolated") and becomes != chr(c) and c not in HANGUL:
+            if len(becomes) == 1:
+                mapping[c] = ord(becomes)
+            else:
+                assert kind == "word" and all(uncased[ord(x)] == ("word", x) for x in becomes), hex(c)
+                sequences[c] = [ord(x) for x in becomes]
+    ideographs = {c: t for c, t in mapping.items() if any(c in block for block in IDEOGRAPHS)}
+    tables = {
+        "cased": ranges({c: kind for c, (kind, _) in cased.items() if kind != "word"}),
+        "uncased": ranges({c: kind for c, kind in kinds.items() if kind != cased[c][0]}),
+        "marks": ranges(marks),
+        "runs": runs({c: t for c, t in mapping.items() if c not in ideographs}),
+        "ideographs": [[ideographs.get(c, c) for c in block] for block in IDEOGRAPHS],
+        "sequences": sorted(sequences.items()),
+    }
+    check(tables, cased, uncased)
+    return tables, cased, uncased
+
+
+def hangul(code_point):
+    i = code_point - 0xAC00
+    jamo = [0x1100 + i // 588, 0x1161 + i % 588 // 28] + ([0x11A7 + i % 28] if i % 28 else [])
+    return "".join(map(chr, jamo))
+
+
+def check(tables, cased, uncased):
+    """Reads the tables back as the C++ code does, over all code points."""
+    kind = dict.fromkeys(range(0x110000), "word")
+    for first, last, value in tables["cased"]:
+        kind.update(dict.fromkeys(range(first, last + 1), value))
+    for c in CODE_POINTS:
+        assert kind[c] == cased[c][0], hex(c)
+    for first, last, value in tables["uncased"]:
+        kind.update(dict.fromkeys(range(first, last + 1), value))
+    becomes = {}
+    for first, target, count, step, target_step in tables["runs"]:
+        becomes.update({first + i * step: chr(target + i * target_step) for i in range(count)})
+    for block, targets in zip(IDEOGRAPHS, tables["ideographs"]):
+        becomes.update(zip(block, map(chr, targets)))
+    becomes.update({c: "".join(map(chr, targets)) for c, targets in tables["sequences"]})
+    for c in CODE_POINTS:
+        if kind[c] == "hangul":
+            result = ("word", hangul(c))
+        elif kind[c] in ("drop", "drop_starter", "space"):
+            result = (kind[c].removesuffix("_starter"), "")
+        else:
+            result = (kind[c], becomes.get(c, chr(c)))
+        assert result == uncased[c], (hex(c), result, uncased[c])
+
+
+def lines(items):
+    """Items, filled into lines of at most 120 columns."""
+    out = [" "]
+    for item in items:
+        if len(out[-1]) + len(item) + 2 > 120:
+            out.append(" ")
+        out[-1] += f" {item},"
+    return "\n".join(out)
+
+
+def header(tables):
+    kind_ranges = lambda name: lines(f"{{{a:#x}, {b:#x}, {k}}}" for a, b, k in tables[name])
+    return f"""\
+// Generated by scripts/generate-unicode-tables.py from tokenizers {tokenizers.__version__}; do not edit.
+//
+// What BertNormalizer and BertPreTokenizer of that library make of each code point. Read by characters.hpp.
+#pragma once
+#include <cstdint>
+
+namespace heddle::text::unicode {{
+
+enum class Kind : std::uint8_t {{
+  word,          // belongs to a word
+  isolated,      // a word of its own: punctuation, ideographs
+  space,         // ends a word
+  drop,          // vanishes
+  drop_starter,  // vanishes, but combining marks before and after it are not sorted together
+  mark,          // belongs to a word; sorted by combining class among its neighbours
+  sequence,      // becomes two or three code points
+  hangul,        // a syllable, becomes its jamo
+}};
+using enum Kind;
+
+struct Range {{
+  char32_t first, last;
+  Kind kind;
+}};
+
+// Everything else is Kind::word.
+inline constexpr Range cased[] = {{
+{kind_ranges("cased")}
+}};
+
+// Where lower-casing and stripping accents change the kind that `cased` gives.
+inline constexpr Range uncased[] = {{
+{kind_ranges("uncased")}
+}};
+
+struct Marks {{
+  char32_t first, last;
+  std::uint8_t combining_class;
+}};
+
+// Kind::mark, in uncased text.
+inline constexpr Marks marks[] = {{
+{lines(f"{{{a:#x}, {b:#x}, {c}}}" for a, b, c in tables["marks"])}
+}};
+
+// first + i * step becomes target + i * target_step, for i < count, in uncased text.
+struct Run {{
+  char32_t first, target;
+  std::uint8_t count, step, target_step;
+}};
+
+inline constexpr Run runs[] = {{
+{lines(f"{{{a:#x}, {b:#x}, {n}, {s}, {t}}}" for a, b, n, s, t in tables["runs"])}
+}};
+
+struct Sequence {{
+  char32_t source, targets[3];
+}};
+
+// Kind::sequence, in uncased text; a third target of zero is none.
+inline constexpr Sequence sequences[] = {{
+{lines(f"{{{c:#x}, {{{', '.join(f'{x:#x}' for x in (t + [0])[:3])}}}}}" for c, t in tables["sequences"])}
+}};
+
+// What the compatibility ideographs from U+F900 and from U+2F800 on become in uncased text.
+inline constexpr char32_t ideographs_f900[] = {{
+{lines(f"{x:#x}" for x in tables["ideographs"][0])}
+}};
+
+inline constexpr char32_t ideographs_2f800[] = {{
+{lines(f"{x:#x}" for x in tables["ideographs"][1])}
+}};
+
+}}  // namespace heddle::text::unicode
+"""
+
+
+def compare_with_unicodedata(uncased):
+    """How far the library is from this Python's Unicode: for information."""
+    different = 0
+    for c in CODE_POINTS:
+        if unicodedata.category(chr(c)) == "Cn" or uncased[c][0] not in ("word", "isolated", "drop"):
+            continue
+        kept = (x for x in unicodedata.normalize("NFD", chr(c)) if unicodedata.category(x) != "Mn")
+        expected = "".join(x.lower() for x in kept if unicodedata.category(x)[0] != "C" and x not in "\ufffd")
+        different += expected != uncased[c][1]
+    print(f"assigned code points whose uncased form differs from Unicode {unicodedata.unidata_version}: {different}")
+
+
+def main():
+    tables, _, uncased = build()
+    output = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else OUTPUT
+    output.write_text(header(tables))
+    print(f"{output}: " + ", ".join(f"{len(rows)} {name}" for name, rows in tables.items()))
+    compare_with_unicodedata(uncased)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/text: what the Rust `tokenizers` library makes of text, for heddle's tests to compare with.
+
+    scripts/golden-text.py          needs the Python package `tokenizers`
+
+Where HEDDLE_DATA names the folder of real data, data.txt (digests of SST-2 and AG News with both BERT vocabularies) is
+written too, else left as it is. The formats are in tests/golden/text/README.md.
+"""
+import os
+import pathlib
+import random
+import struct
+import zlib
+
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/text"
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+# Marks that the uncased tokenizer keeps and sorts, marks that it drops, and characters that decompose to some of them.
+MARKS = ("\U0001d165\U0001d166\U0001d16d\U0001d16e\u302e\u302f\u1b44\u08d4\U00011446"
+         "\u0301\u0316\u0345\u093a\U0001d160\u0ccb")
+
+
+def read_vocabulary(path):
+    return {token: i for i, token in enumerate(path.read_bytes().decode().removesuffix("\n").split("\n"))}
+
+
+def bert_tokenizer(vocabulary, uncased):
+    """What transformers' BertTokenizerFast builds from vocab.txt."""
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=uncased)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in SPECIAL])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")])
+    return tokenizer
+
+
+def set_max_length(tokenizer, max_length):
+    if max_length is None:
+        tokenizer.no_truncation()
+    else:
+        tokenizer.enable_truncation(max_length)
+
+
+def code_points():
+    """All code points in blocks, with digests of their words."""
+    clean = {uncased: normalizers.BertNormalizer(lowercase=uncased) for uncased in (False, True)}
+    cut = pre_tokenizers.BertPreTokenizer()
+
+    def digest(block, uncased, before, after):
+        crc = 0
+        for c in block:
+            if not 0xD800 <= c < 0xE000:
+                text = clean[uncased].normalize_str(before + chr(c) + after)
+                crc = zlib.crc32((" ".join(word for word, _ in cut.pre_tokenize_str(text)) + "\n").encode(), crc)
+        return crc
+
+    first = 0
+    while first < 0x110000:
+        block = range(first, first + (0x400 if first < 0x30000 else 0x10000))
+        digests = (digest(block, False, "a", "b"), digest(block, True, "a", "b"),
+                   digest(block, True, "a\U0001d16d", "\U0001d165"))
+        yield f"{block.start:x} {block.stop - 1:x} " + " ".join(f"{d:08x}" for d in digests)
+        first = block.stop
+
+
+def test_vocabulary():
+    """Small, with enough scripts that a wrong character or a wrong order shows in the ids."""
+    characters = [chr(c) for c in range(0x21, 0x7F)] + list("éüñßæœçÉÜŁłİıſ¿§€™")
+    characters += list("αβσςΣΑДйЙдشسنअकिो가한ᄒ") + ["\u1161", "\u11ab", "\u110b", "\u1112"]
+    characters += list("中文字豈更車あガパ々〆、。") + list(MARKS)
+    characters += ["\U0001d157", "\U0001d158", "\U0001f600", "\u0cd5", "\u0cc2"]
+    pieces = "the quick brown fox jumps over un aff able ing ed er est s 's New York straße naïve Σοφός привет".split()
+    tokens = SPECIAL + characters + pieces + ["##" + token for token in characters + pieces]
+    return list(dict.fromkeys(tokens))
+
+
+def mutate(random_numbers, text):
+    """The text's bytes, damaged."""
+    data = bytearray(text.encode())
+    for _ in range(random_numbers.randint(1, 4)):
+        at = random_numbers.randrange(len(data) + 1)
+        data[at:at + random_numbers.randint(0, 2)] = random_numbers.choice([
+            b"", b"\x80", b"\xc0\xaf", b"\xe2\x82", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"\xf4\x90\x80\x80", b"\xff",
+            b"\xef\xbf\xbd"])
+    return bytes(data)
+
+
+def texts(tokens):
+    """Texts as bytes: chosen ones, then random mixtures."""
+    chosen = [
+        "", " ", "a", "The quick brown fox, unaffable.", "a[SEP]b", "[CLS][SEP] [sep][MASK]ed [ SEP] [[UNK]]", "[SEP",
+        "[PAD]]", "##the ##", "\u0130\u0131\u017f\u1e9e", "ΣΟΦΟΣ σοφός", "≠<≮>≯=`\u1fef", "가각한글",
+        "豈更車\U0002f800中a文",
+        "\U0002b820\U0002b81f\U0002b920\U0002ceaf", "a\u00adb\u200bc\u200dd\ufeffe", "a\u00a0b\u3000c\u2028d\u0085e",
+        "a\x00b\ufffdc\x1fd\x7fe", "a\tb\nc\rd\x0be\x0cf", "x\U0001d16d\U0001d165\u302e\u1b44y",
+        "x\U0001d16d\u093a\U0001d165", "\U0001d15f\U0001d160\U0001d165", "o\u0316\u0301\u0345", "a" * 100, "a" * 101,
+        "é" * 100, "é" * 101, "한" * 33, "한" * 34, "\u302e" * 100 + "\U0001d165", "a\u0301" * 100, "中" * 120,
+        "€100 §5 ¿qué? it's", "😀a😀", "ccb\u0ccb", "New York's unables", "the" * 33 + "s", "the" * 34,
+    ]
+    yield from (text.encode() for text in chosen)
+    yield from [b"a\xffb", b"\xc3", b"\xe2\x82", b"[SE\xffP]", b"\xed\xa0\x80\xed\xb0\x80", b"\xc0\x80",
+                b"\xf8\x88\x80\x80\x80"]
+    numbers = random.Random(1)
+    plain = [token.removeprefix("##") for token in tokens]
+    scripts = [range(0x20, 0x7F), range(0xA0, 0x250), range(0x370, 0x530), range(0x5D0, 0x700), range(0x900, 0xDF0),
+               range(0x1E00, 0x2070), range(0x3040, 0x3100), range(0x4E00, 0x4F00), range(0xAC00, 0xAE00),
+               range(0x1D150, 0x1D1D0), range(0x1F600, 0x1F640)]
+    for i in range(220):
+        parts = []
+        for _ in range(numbers.randint(1, 8)):
+            parts.append(numbers.choice([
+                numbers.choice(plain), numbers.choice(SPECIAL),
+                "".join(numbers.choices(MARKS, k=numbers.randint(1, 5))),
+                "".join(map(chr, numbers.choices(numbers.choice(scripts), k=numbers.randint(1, 4)))), " ", ""]))
+        text = "".join(parts)
+        yield mutate(numbers, text) if i % 5 == 0 else text.encode()
+
+
+def cases(vocabulary):
+    tokenizers = {uncased: bert_tokenizer(vocabulary, uncased) for uncased in (False, True)}
+    samples = list(texts(list(vocabulary)))
+    numbers = random.Random(2)
+    for i, text in enumerate(samples):
+        for uncased in (False, True):
+            pair = numbers.choice(samples) if i % 3 == 1 else None
+            special = numbers.random() < 0.7
+            max_length = numbers.choice([3, 4, 5, 8, 13]) if numbers.random() < 0.4 else None
+            set_max_length(tokenizers[uncased], max_length)
+            decoded = [t.decode(errors="replace") for t in (text, pair) if t is not None]
+            result = tokenizers[uncased].encode(*decoded, add_special_tokens=special)
+            yield " ".join([
+                "uncased" if uncased else "cased", "special" if special else "plain",
+                "-" if max_length is None else str(max_length),
+                "x" + text.hex(), "-" if pair is None else "x" + pair.hex(),
+                "=" + ",".join(map(str, result.ids)), "=" + "".join(map(str, result.type_ids))])
+
+
+def truncation(vocabulary):
+    tokenizer = bert_tokenizer(vocabulary, False)
+    for n1 in range(8):
+        for n2 in range(8):
+            kept = []
+            for room in range(18):
+                set_max_length(tokenizer, room)
+                types = tokenizer.encode("a " * n1, "b " * n2, add_special_tokens=False).type_ids
+                kept.append(f"{types.count(0)},{types.count(1)}")
+            yield f"{n1} {n2} " + " ".join(kept)
+
+
+def digest(encodings):
+    """CRC-32 of each text's length, ids and type ids as 32-bit little-endian numbers; how many ids there are."""
+    crc, count = 0, 0
+    for e in encodings:
+        crc = zlib.crc32(struct.pack(f"<{1 + 2 * len(e.ids)}i", len(e.ids), *e.ids, *e.type_ids), crc)
+        count += len(e.ids)
+    return f"{count} {crc:08x}"
+
+
+def data_digests(folder):
+    sources = {f: (folder / f).read_bytes().decode().removesuffix("\n").split("\n") for f in (
+        "sst2/train.tsv", "sst2/dev.tsv", "sst2/test.tsv", "ag_news/train_subset.csv", "ag_news/test.csv")}
+    sources["code-points"] = ["a" + chr(c) + "b" for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    for name, uncased in (("cased", False), ("uncased", True)):
+        tokenizer = bert_tokenizer(read_vocabulary(folder / f"vocab/bert-base-{name}-vocab.txt"), uncased)
+        for source, lines in sources.items():
+            set_max_length(tokenizer, None)
+            yield f"{name} {source} single {digest(tokenizer.encode_batch(lines))}"
+            if source != "code-points":
+                set_max_length(tokenizer, 40)
+                pairs = list(zip(lines, lines[1:]))
+                yield f"{name} {source} pairs {digest(tokenizer.encode_batch(pairs))}"
+
+
+def utf8():
+    for text in texts(SPECIAL):
+        if text.decode(errors="replace").encode() != text:
+            yield text.hex() + " " + text.decode(errors="replace").encode().hex()
+
+
+def write(name, lines):
+    path = OUTPUT / name
+    path.write_text("".join(line + "\n" for line in lines), newline="\n")
+    print(path, path.stat().st_size, "bytes")
+
+
+def main():
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    tokens = test_vocabulary()
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    write("vocab.txt", tokens)
+    write("utf8.txt", utf8())
+    write("code_points.txt", code_points())
+    write("cases.txt", cases(vocabulary))
+    write("truncation.txt", truncation(vocabulary))
+    if "HEDDLE_DATA" in os.environ:
+        write("data.txt", data_digests(pathlib.Path(os.environ["HEDDLE_DATA"])))
+
+
+if __name__ == "__main__":
+    main()

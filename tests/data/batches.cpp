@@ -1,0 +1,57 @@
+#include <heddle/data/batches.hpp>
+
+#include <numeric>
+
+#include "../catch.hpp"
+
+using namespace heddle;
+using namespace heddle::data;
+
+TEST_CASE("batches: every epoch holds each row once, the last batch may be smaller") {
+  for (const Index rows : {0, 1, 31, 32, 33, 257}) {
+    Batches batches(rows, 32, Order::shuffled, 1);
+    CHECK(batches.per_epoch() == (rows + 31) / 32);
+    for (Index epoch = 0; epoch < 2; ++epoch) {
+      std::vector<Index> seen;
+      for (Index n = 0; n < batches.per_epoch(); ++n)
+        for (const Index row : batches(epoch, n)) seen.push_back(row);
+      std::sort(seen.begin(), seen.end());
+      std::vector<Index> all(static_cast<std::size_t>(rows));
+      std::iota(all.begin(), all.end(), 0);
+      CHECK(seen == all);
+    }
+  }
+}
+
+TEST_CASE("batches: the order is a function of seed and epoch, reached without replay") {
+  const auto rows = [](Batches& batches, Index epoch, Index n) {
+    const auto batch = batches(epoch, n);
+    return std::vector<Index>(batch.begin(), batch.end());
+  };
+  Batches replayed(100, 7, Order::shuffled, 5), jumped(100, 7, Order::shuffled, 5), other(100, 7, Order::shuffled, 6);
+  for (Index epoch = 0; epoch < 3; ++epoch) rows(replayed, epoch, 0);
+  CHECK(rows(replayed, 3, 4) == rows(jumped, 3, 4));
+  CHECK(rows(jumped, 3, 4) != rows(other, 3, 4));
+  CHECK(rows(jumped, 3, 4) != rows(jumped, 4, 4));
+  Batches sequential(10, 4, Order::sequential);
+  CHECK(rows(sequential, 1, 2) == std::vector<Index>{8, 9});
+}
+
+TEST_CASE("batches: gathers rows as packed sequences") {
+  LabelledSequences set;
+  const std::vector<int> a{1, 2, 3}, b{}, c{4};
+  set.add(a, 1);
+  set.add(b, 0);
+  set.add(c, 1);
+  const std::vector<Index> rows{2, 0, 1};
+  const Batch batch = set.batch(rows);
+  CHECK(batch.ids.host() == std::vector<int>{4, 1, 2, 3});
+  CHECK(batch.sequences.length().host() == std::vector<int>{1, 3, 0});
+  CHECK(batch.labels.host() == std::vector<int>{1, 1, 0});
+}
+
+TEST_CASE("batches: refuse an empty batch and a batch that is not there") {
+  CHECK_THROWS_AS(Batches(10, 0, Order::shuffled), ShapeError);
+  Batches batches(10, 4, Order::sequential);
+  CHECK_THROWS_AS(batches(0, 3), IndexError);
+}

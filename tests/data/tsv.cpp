@@ -1,0 +1,110 @@
+#include <heddle/data/tsv.hpp>
+#include <map>
+#include <set>
+
+#include "catch.hpp"
+#include "io/files.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+using data::Table;
+
+namespace {
+
+Table tsv(const std::string& bytes) { return data::parse_tsv(data::parse_text(bytes, "t.tsv")); }
+std::string tsv_error(const std::string& bytes) {
+  return error_of([&] { tsv(bytes); });
+}
+std::vector<std::string> row(const Table& table, std::size_t r) { return {table[r].begin(), table[r].end()}; }
+using Row = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("read_tsv: a header and rows, no character but tab and newline is special") {
+  const Table table = tsv("sentence\tlabel\na \"quoted, one' \\t \t1\n\t\n  x  \t 0\n");
+  CHECK(table.columns() == Row{"sentence", "label"});
+  REQUIRE(table.rows() == 3);
+  CHECK(row(table, 0) == Row{"a \"quoted, one' \\t ", "1"});
+  CHECK(row(table, 1) == Row{"", ""});
+  CHECK(row(table, 2) == Row{"  x  ", " 0"});
+  CHECK(table.line(2) == 4);
+  CHECK(table.where(2) == "t.tsv:4");
+  CHECK(table.notes.sentences().empty());
+  CHECK(tsv("only a header\n").rows() == 0);
+  CHECK(row(tsv("one column\n\nx"), 0) == Row{""});
+}
+
+TEST_CASE("read_tsv: a carriage return belongs to the line's end only before it") {
+  const Table table = tsv("a\tb\r\n1\r2\t3\r\n4\t5\r");
+  CHECK(table.columns() == Row{"a", "b"});
+  CHECK(row(table, 0) == Row{"1\r2", "3"});
+  CHECK(row(table, 1) == Row{"4", "5"});
+  CHECK(table.notes.crlf == 3);
+  CHECK(table.notes.no_final_newline);
+  CHECK(table.notes.sentences() == Row{"3 lines end with CR LF", "the last line has no newline"});
+}
+
+TEST_CASE("read_tsv: a byte-order mark is no part of the first column's name") {
+  const Table table = tsv("\xEF\xBB\xBFtext\n\xEF\xBB\xBFx\n");
+  CHECK(table.column("text") == 0);
+  CHECK(table[0][0] == "\xEF\xBB\xBFx");
+  CHECK(table.notes.bom);
+}
+
+TEST_CASE("read_tsv: what is not UTF-8 becomes U+FFFD and is counted") {
+  const Table table = tsv("text\nfine \xEF\xBF\xBD\nbad \xFF\xE6\x97 end\n\xC3");
+  CHECK(table[0][0] == "fine \xEF\xBF\xBD");
+  CHECK(table[1][0] == "bad \xEF\xBF\xBD\xEF\xBF\xBD end");
+  CHECK(table[2][0] == "\xEF\xBF\xBD");
+  CHECK(table.notes.invalid_utf8 == 3);
+  CHECK(table.notes.first_invalid_line == 3);
+  CHECK(table.notes.sentences()[0] == "what is not UTF-8 was replaced by U+FFFD (3 times, first in line 3)");
+}
+
+TEST_CASE("read_tsv: names file and line of what it refuses") {
+  CHECK(tsv_error("a\tb\n1\t2\n1\t2\t3\n") == "t.tsv:3: 3 columns, the header has 2");
+  CHECK(tsv_error("a\tb\n\n") == "t.tsv:2: 1 column, the header has 2");
+  CHECK(tsv_error("a\n1\t2") == "t.tsv:2: 2 columns, the header has 1");
+  CHECK(tsv_error("") == "t.tsv: is empty, the first line must name the columns");
+  CHECK(tsv_error("\xEF\xBB\xBF") == "t.tsv: is empty, the first line must name the columns");
+  CHECK(tsv_error(std::string("a\nb\n1\0", 6)) == "t.tsv:3: a NUL byte, this is not a text file");
+  CHECK(tsv_error(std::string("\xFF\xFE"
+                              "a\0",
+                              4)) == "t.tsv: is UTF-16 text, only UTF-8 is read");
+  CHECK(error_of([] { data::read_tsv("/none/x.tsv"); }) == "/none/x.tsv: cannot be opened: No such file or directory");
+}
+
+TEST_CASE("Table: a column that is not there is an error that lists those that are") {
+  const Table table = tsv("sentence\tlabel\tlabel\n");
+  CHECK(table.column("sentence") == 0);
+  CHECK(error_of([&] { table.column("text"); }) ==
+        "t.tsv: no column 'text' (the header has 'sentence', 'label', 'label')");
+  CHECK(error_of([&] { table.column("label"); }) ==
+        "t.tsv: more than one column 'label' (the header has 'sentence', 'label', 'label')");
+}
+
+TEST_CASE("read_tsv: SST-2 as GLUE ships it") {
+  const std::string folder = data_folder("SST-2");
+  if (folder.empty()) return;
+  const auto count = [&](const std::string& file) {
+    const Table table = data::read_tsv(folder + "/sst2/" + file);
+    CHECK(table.notes.sentences().empty());
+    const std::size_t sentence = table.column("sentence"), label = table.column("label");
+    std::map<std::string, std::size_t> labels;
+    std::set<std::string> distinct;
+    for (std::size_t r = 0; r < table.rows(); ++r) {
+      ++labels[table[r][label]];
+      distinct.insert(table[r][sentence]);
+      if (!table[r][sentence].ends_with(' ')) FAIL_CHECK(table.where(r));
+    }
+    return std::tuple(table.rows(), labels["0"], labels["1"], labels.size(), distinct.size());
+  };
+  CHECK(count("train.tsv") == std::tuple(67'349u, 29'780u, 37'569u, 2u, 66'978u));
+  CHECK(std::get<0>(count("dev.tsv")) == 872);
+  CHECK(std::get<1>(count("dev.tsv")) == 428);
+  const Table test = data::read_tsv(folder + "/sst2/test.tsv");
+  CHECK(test.rows() == 1'821);
+  CHECK(test.column("index") == 0);
+  CHECK(test.column("sentence") == 1);
+  CHECK(error_of([&] { test.column("label"); }).ends_with("no column 'label' (the header has 'index', 'sentence')"));
+}

@@ -1,0 +1,106 @@
+// What PyTorch computed in float64, from tests/golden/ops.txt (format: README.md beside it). The compile definition
+// HEDDLE_GOLDEN_DIR is the folder. A misspelt op, role or option is an error: a test that checks nothing would pass.
+#pragma once
+#include <charconv>
+#include <fstream>
+#include <heddle/shape.hpp>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace heddle::testing {
+
+struct GoldenTensor {
+  std::string dtype;  // f64, i64 or bool
+  Shape shape;
+  std::vector<double> values;
+
+  template <class T>
+  std::vector<T> as() const {
+    std::vector<T> converted;
+    for (const double value : values) converted.push_back(static_cast<T>(value));
+    return converted;
+  }
+};
+
+inline double golden_number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) throw Error("golden: '" + text + "' is not a number");
+  return value;
+}
+
+struct Case {
+  std::string name, label;  // the op, and what is particular about this case
+  std::map<std::string, std::string> options;
+  std::map<std::string, GoldenTensor> tensors;
+
+  bool has(const std::string& role) const { return tensors.count(role) > 0 || options.count(role) > 0; }
+  // c["x"]: the tensor of that role. Throws Error where there is none.
+  const GoldenTensor& operator[](const std::string& role) const { return find(tensors, role); }
+  double option(const std::string& key) const { return golden_number(find(options, key)); }
+  double option(const std::string& key, double otherwise) const { return options.count(key) ? option(key) : otherwise; }
+  // An option of several whole numbers: axes, shape.
+  std::vector<Index> list(const std::string& key) const {
+    std::istringstream text(find(options, key));
+    std::vector<Index> values;
+    for (std::string word; text >> word;) values.push_back(static_cast<Index>(golden_number(word)));
+    return values;
+  }
+
+ private:
+  template <class Map>
+  const typename Map::mapped_type& find(const Map& map, const std::string& key) const {
+    const auto found = map.find(key);
+    if (found == map.end()) throw Error("golden: case " + name + ' ' + label + " has no '" + key + '\'');
+    return found->second;
+  }
+};
+
+inline GoldenTensor read_golden_tensor(std::istream& line) {
+  GoldenTensor x;
+  std::string shape, word;
+  line >> x.dtype >> shape >> word;  // word is the colon
+  std::vector<Index> extents;
+  std::istringstream extent_text(shape == "scalar" ? "" : shape);
+  while (std::getline(extent_text, word, 'x')) extents.push_back(static_cast<Index>(golden_number(word)));
+  x.shape = Shape(std::span<const Index>(extents));
+  while (line >> word) x.values.push_back(golden_number(word));
+  if (static_cast<Index>(x.values.size()) != x.shape.size())
+    throw Error("golden: " + x.shape.str() + " does not hold " + std::to_string(x.values.size()) + " values");
+  return x;
+}
+
+inline std::map<std::string, std::vector<Case>> read_golden(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error("golden: cannot read " + path);
+  std::map<std::string, std::vector<Case>> by_name;
+  Case* current = nullptr;
+  for (std::string text; std::getline(file, text);) {
+    std::istringstream line(text);
+    std::string kind, key, value;
+    line >> kind >> key;
+    if (kind == "case") {
+      current = &by_name[key].emplace_back();
+      current->name = key;
+      line >> current->label;
+    } else if (kind == "option") {
+      std::getline(line >> std::ws, value);
+      current->options[key] = value;
+    } else if (kind == "tensor") {
+      current->tensors[key] = read_golden_tensor(line);
+    }
+  }
+  return by_name;
+}
+
+// Every case of one op: for (const auto& c : golden("layer_norm")). Throws Error where there is none.
+inline const std::vector<Case>& golden(const std::string& name) {
+  static const auto cases = read_golden(HEDDLE_GOLDEN_DIR "/ops.txt");
+  const auto found = cases.find(name);
+  if (found == cases.end()) throw Error("golden: there is no case '" + name + '\'');
+  return found->second;
+}
+
+}  // namespace heddle::testing

@@ -1,0 +1,125 @@
+#include <heddle/heddle.hpp>
+#include <heddle/io/model.hpp>
+
+#include <filesystem>
+
+#include "../catch.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+struct Folder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("heddle-model-" + std::to_string(::getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string operator()(const std::string& name) const { return (path / name).string(); }
+};
+
+template <class T = float>
+struct Model {
+  nn::SinusoidalPositions<T> positions{5, 4};
+  nn::MultiHeadAttention<T> attention;
+  nn::LayerNorm<T> norm{4};
+  explicit Model(Random& random) : attention(4, 2, random) {}
+  static void visit(auto& self, auto&& f) {
+    f("pos", self.positions);
+    f("attention", self.attention);
+    f("norm", self.norm);
+  }
+};
+
+template <class M>
+std::vector<double> all_values(M& model) {
+  std::vector<double> all;
+  walk(model, [&](const Name&, auto& x) {
+    for (const auto v : x.value().host()) all.push_back(static_cast<double>(v));
+  });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("io::save and load: weights come back bit for bit, a packed weight as three tensors") {
+  const Folder folder;
+  Random random(1);
+  Model<> model(random), other(random);
+  io::save(model, folder("m.safetensors"));
+  const auto file = io::read_safetensors(folder("m.safetensors"));
+  std::vector<std::string> names;
+  for (const auto& tensor : file.tensors()) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"attention.key.bias", "attention.key.weight", "attention.out.bias",
+                                          "attention.out.weight", "attention.query.bias", "attention.query.weight",
+                                          "attention.value.bias", "attention.value.weight", "norm.bias", "norm.weight",
+                                          "pos.pe"});
+  std::vector<float> key(16);
+  file.read(file["attention.key.weight"], key.data());
+  CHECK(key[0] == model.attention.qkv.weight.value().host()[16]);
+  CHECK(all_values(other) != all_values(model));
+  CHECK(io::load(other, folder("m.safetensors")).unexpected.empty());
+  CHECK(all_values(other) == all_values(model));
+  Model<double> wide(random);
+  io::load(wide, folder("m.safetensors"));
+  CHECK(all_values(wide) == all_values(model));
+}
+
+TEST_CASE("io::load: an optimizer made before still trains the model") {
+  const Folder folder;
+  Random random(1);
+  nn::Linear<> model(2, 2, random), from(2, 2, random);
+  optim::Sgd sgd(model, {.lr = 1});
+  io::save(from, folder("l.safetensors"));
+  io::load(model, folder("l.safetensors"));
+  backward(sum(model(Tensor<float>({1, 2}, {1, 1}))));
+  sgd.step();
+  CHECK(model.weight.value().host()[0] == from.weight.value().host()[0] - 1);
+}
+
+TEST_CASE("io::load: lists missing, mismatched and unexpected names, and changes nothing") {
+  const Folder folder;
+  Random random(1);
+  Model<> model(random);
+  const auto before = all_values(model);
+  struct Other {
+    Parameter<float> weight{Tensor<float>({3}, {1, 2, 3})}, extra{Tensor<float>({1}, {1})};
+    static void visit(auto& self, auto&& f) {
+      f("norm.weight", self.weight);
+      f("extra", self.extra);
+    }
+  } other;
+  io::save(other, folder("o.safetensors"));
+  CHECK_THROWS_WITH(io::load(model, folder("o.safetensors")),
+                    ContainsSubstring("does not hold the weights of this model; missing 9: 'attention.query.weight'") &&
+                        ContainsSubstring("; mismatched 1: 'norm.weight' [3] for [4]; unexpected 1: 'extra'"));
+  CHECK_THROWS_AS(io::load(model, folder("o.safetensors")), FileError);
+  CHECK(all_values(model) == before);
+}
+
+TEST_CASE("io: a shared weight is saved once and loaded under either name; a buffer may be absent") {
+  const Folder folder;
+  struct Tied {
+    Parameter<float> a{Tensor<float>({2}, {1, 2})}, b{share(a)};
+    static void visit(auto& self, auto&& f) {
+      f("a", self.a);
+      f("b", self.b);
+    }
+  } tied;
+  io::save(tied, folder("t.safetensors"));
+  CHECK(io::read_safetensors(folder("t.safetensors")).tensors().size() == 1);
+  struct Second {
+    Parameter<float> b{Tensor<float>({2}, {5, 6})};
+    Buffer<float> table{Tensor<float>({1}, {9})};
+    static void visit(auto& self, auto&& f) {
+      f("b", self.b);
+      f("table", self.table);
+    }
+  } second;
+  std::vector<io::TensorBytes> only_b{{"b", io::DType::f32, {2}, std::as_bytes(std::span(second.b.value().data(), 2))}};
+  io::write_safetensors(folder("b.safetensors"), only_b);
+  io::load(tied, folder("b.safetensors"));
+  CHECK(tied.a.value().host() == std::vector<float>{5, 6});
+  io::load(second, folder("b.safetensors"));
+  CHECK(second.table.value().item() == 9);
+}

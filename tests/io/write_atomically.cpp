@@ -1,0 +1,225 @@
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <heddle/io/write_atomically.hpp>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+#include "io/files.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+using io::write_atomically;
+
+namespace {
+
+// The system's calls, written down; the one with number `failing` fails with `error`, and no write takes more than `most` bytes.
+struct Watched {
+  inline static std::string calls;
+  inline static int count, failing, error;
+  inline static std::size_t most;
+
+  static void reset(int failing_call, int with) {
+    calls.clear();
+    count = 0;
+    failing = failing_call;
+    error = with;
+    most = 1 << 20;
+  }
+  static bool fails(const char* call) {
+    calls += call;
+    if (count++ != failing) return false;
+    errno = error;
+    return true;
+  }
+
+  using Real = io::SystemCalls;
+  static int open(int folder, const char* name, int flags, mode_t mode) {
+    return fails("open ") ? -1 : Real::open(folder, name, flags, mode);
+  }
+  static ssize_t write(int file, const void* from, std::size_t count) {
+    return fails("write ") ? -1 : Real::write(file, from, std::min(count, most));
+  }
+  static int fsync(int file) { return fails("fsync ") ? -1 : Real::fsync(file); }
+  static int close(int file) {
+    const bool failed = fails("close ");
+    return Real::close(file) != 0 || failed ? -1 : 0;
+  }
+  static int rename(int folder, const char* from, const char* to) {
+    return fails("rename ") ? -1 : Real::rename(folder, from, to);
+  }
+};
+
+void write_two(const std::string& path) {
+  write_atomically<Watched>(path, [](auto& out) {
+    out.write("new ");
+    out.write("content");
+  });
+}
+
+}  // namespace
+
+TEST_CASE("write_atomically: creates and replaces, and leaves nothing else behind") {
+  const TemporaryFolder folder;
+  for (const std::string& content :
+       {std::string("first"), std::string(), std::string(3 << 20, 'x'), std::string("a\0b", 3)}) {
+    write_atomically(folder / "file", content);
+    CHECK((get(folder / "file") == content));
+  }
+  CHECK(folder.names() == std::set<std::string>{"file"});
+}
+
+TEST_CASE("write_atomically: the file is on the disk before its name is, and its name before the call returns") {
+  const TemporaryFolder folder;
+  Watched::reset(-1, 0);
+  write_two(folder / "file");
+  CHECK(Watched::calls == "open open write write fsync close rename fsync ");
+  CHECK(get(folder / "file") == "new content");
+}
+
+TEST_CASE("write_atomically: whichever call fails, the old file stays and the error names file and cause") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "file";
+  for (const int error : {ENOSPC, EIO, EDQUOT, EACCES}) {
+    for (int call = 0; call < 8; ++call) {
+      CAPTURE(call, error);
+      put(path, "old");
+      Watched::reset(call, error);
+      const std::string message = error_of<WriteError>([&] { write_two(path); });
+      CHECK(message.starts_with(path + ": "));
+      CHECK(message.ends_with(": " + std::generic_category().message(error)));
+      const bool only_folder_sync_failed = call == 7;
+      CHECK(get(path) == (only_folder_sync_failed ? "new content" : "old"));
+      CHECK(folder.names() == std::set<std::string>{"file"});
+    }
+  }
+}
+
+TEST_CASE("write_atomically: goes on after interruptions and short writes") {
+  const TemporaryFolder folder;
+  for (int call = 0; call < 8; ++call) {
+    CAPTURE(call);
+    if (call == 6) continue;  // rename is not interrupted
+    Watched::reset(call, EINTR);
+    Watched::most = 3;
+    write_two(folder / "file");
+    CHECK(get(folder / "file") == "new content");
+    std::filesystem::remove(folder / "file");
+  }
+  CHECK(folder.names().empty());
+}
+
+TEST_CASE("write_atomically: what the writer throws passes through and changes nothing") {
+  const TemporaryFolder folder;
+  put(folder / "file", "old");
+  const auto call = [&] {
+    write_atomically(folder / "file", [](auto& out) {
+      out.write("half");
+      throw std::out_of_range("stop");
+    });
+  };
+  CHECK_THROWS_AS(call(), std::out_of_range);
+  CHECK(get(folder / "file") == "old");
+  CHECK(folder.names() == std::set<std::string>{"file"});
+}
+
+TEST_CASE("write_atomically: replaces files only") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "sub");
+  const auto error = [](const std::string& path) { return error_of<WriteError>([&] { write_atomically(path, "x"); }); };
+  CHECK(error(folder / "sub") == folder / "sub: is a folder, not a file");
+  CHECK(error(folder / "sub/") == folder / "sub/: is a folder, not a file");
+  CHECK(error(folder / "none/") == folder / "none/: is a folder, not a file");
+  CHECK(error(folder / "none/file") == folder / "none/file: its folder cannot be opened: No such file or directory");
+  CHECK(error("/dev/null") == "/dev/null: is no regular file and cannot be replaced");
+  CHECK(error("") == "the name of a file is empty");
+  CHECK(error(std::string("a\0b", 3)) == "a\\x00b: a NUL byte in the name of a file");
+  put(folder / "file", "old");
+  CHECK(error(folder / "file/below") == folder / "file/below: its folder cannot be opened: Not a directory");
+  CHECK(error(folder / std::string(300, 'n')).ends_with(": no file can be created beside it: File name too long"));
+  CHECK(error(folder / "none\n/file").find('\n') == std::string::npos);
+  CHECK(folder.names() == std::set<std::string>{"file", "sub"});
+}
+
+TEST_CASE("write_atomically: respects permissions and keeps them") {
+  const TemporaryFolder folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  std::filesystem::create_directory(folder / "locked");
+  put(folder / "locked/file", "old");
+  const Unprivileged nobody;
+  using std::filesystem::perms;
+
+  CHECK(error_of([&] { write_atomically(folder / "locked/new", "x"); }) ==
+        folder / "locked/new: no file can be created beside it: Permission denied");
+  write_atomically(folder / "file", "private");
+  std::filesystem::permissions(folder / "file", perms::owner_read | perms::owner_write);
+  write_atomically(folder / "file", "still private");
+  CHECK(std::filesystem::status(folder / "file").permissions() == (perms::owner_read | perms::owner_write));
+
+  std::filesystem::permissions(folder / "file", perms::owner_read);
+  CHECK(error_of([&] { write_atomically(folder / "file", "x"); }) ==
+        folder / "file: cannot be replaced: Permission denied");
+  CHECK(get(folder / "file") == "still private");
+}
+
+TEST_CASE("write_atomically: follows a symbolic link") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "elsewhere");
+  put(folder / "elsewhere/real", "old");
+  std::filesystem::create_symlink("elsewhere/real", folder / "link");
+  write_atomically(folder / "link", "new");
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(get(folder / "elsewhere/real") == "new");
+}
+
+TEST_CASE("write_atomically: a full disk leaves the old file") {
+  const TemporaryFolder folder;
+  put(folder / "file", "old");
+  // A limit on the size of files stops write() in the middle, as a full disk does.
+  struct rlimit before {};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit limit { 100'000, before.rlim_max };
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  const std::string message =
+      error_of<WriteError>([&] { write_atomically(folder / "file", std::string(1 << 20, 'x')); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  CHECK(message == folder / "file: cannot be written: File too large");
+  CHECK(get(folder / "file") == "old");
+  CHECK(folder.names() == std::set<std::string>{"file"});
+}
+
+TEST_CASE("write_atomically: threads that write one file leave one of their contents") {
+  const TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) write_atomically(folder / "file", std::string(10'000, static_cast<char>('a' + t)));
+    });
+  for (std::thread& thread : threads) thread.join();
+  const std::string content = get(folder / "file");
+  CHECK(content == std::string(10'000, content[0]));
+  CHECK(folder.names() == std::set<std::string>{"file"});
+}
+
+TEST_CASE("write_atomically: killed at any time, the file is whole") {
+  const TemporaryFolder folder;
+  write_atomically(folder / "file", std::string(1 << 20, 'a'));
+  for (int kill = 0; kill < 20; ++kill) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      for (char c = 'b';; c = c == 'z' ? 'a' : static_cast<char>(c + 1))
+        write_atomically(folder / "file", std::string(1 << 20, c));
+    }
+    ::usleep(static_cast<useconds_t>(1000 + 700 * kill));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const std::string content = get(folder / "file");
+    REQUIRE(content.size() == 1 << 20);
+    REQUIRE(content.find_first_not_of(content[0]) == std::string::npos);
+  }
+}

@@ -1,0 +1,154 @@
+#include <heddle/heddle.hpp>
+
+#include <thread>
+
+#include "../golden/golden.hpp"
+#include "../gradcheck.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+// Differentiates f with respect to x and to every parameter of the model, against finite differences.
+template <class M, class F>
+void expect_model_gradients(M& model, const Tensor<double>& x, F f) {
+  expect_gradients([&](const Inputs& in) { return f(model, in[0]); }, {x}, 1e-6);
+  each_parameter(model, [&](const Name& name, auto& p) {
+    INFO(name.str());
+    const auto objective = [&] {
+      const NoGrad quiet;
+      const Tensor<double> y = f(model, x), w = random(y.shape(), 7);
+      return sum(y * w).item();
+    };
+    zero_grad(model);
+    const Tensor<double> y = f(model, x);
+    backward(y, random(y.shape(), 7));
+    const auto gradient = p.grad().host();
+    for (Index i = 0; i < p.shape().size(); i += 5) {
+      double* const value = p.identity()->data() + i;
+      const double before = *value, h = 1e-5;
+      *value = before + h;
+      const double up = objective();
+      *value = before - h;
+      const double down = objective();
+      *value = before;
+      CHECK(gradient[static_cast<std::size_t>(i)] == Approx((up - down) / (2 * h)).epsilon(1e-5).margin(1e-6));
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("nn: layers' gradients match finite differences") {
+  Random random_weights(3);
+  const Sequences sequences = Sequences::packed({3, 0, 2});
+  const auto x = random({5, 6}, 1);
+  nn::Linear<double> linear_layer(6, 3, random_weights);
+  expect_model_gradients(linear_layer, x, [](auto& m, const auto& in) { return m(in); });
+  nn::MultiHeadAttention<double> attention_layer(6, 2, random_weights);
+  expect_model_gradients(attention_layer, x, [&](auto& m, const auto& in) { return m(in, sequences); });
+  nn::MultiHeadAttention<double> wide(6, 2, random_weights, 4);
+  CHECK(wide(x, sequences).shape() == Shape({5, 6}));
+  for (const bool norm_first : {false, true}) {
+    nn::Encoder<double> encoder(2, {.D = 6, .heads = 2, .ff_width = 8, .activation = nn::Activation::gelu, .norm_first = norm_first},
+                                random_weights);
+    expect_model_gradients(encoder, x, [&](auto& m, const auto& in) { return m(in, sequences); });
+    expect_model_gradients(encoder, x, [&](auto& m, const auto& in) {
+      Random dropout(9);
+      return m(in, sequences, &dropout);
+    });
+  }
+  nn::LearnedPositions<double> positions(4, 6, random_weights);
+  expect_model_gradients(positions, x, [&](auto& m, const auto& in) { return m(in, sequences); });
+}
+
+TEST_CASE("nn: sinusoidal positions follow the formula, odd widths too") {
+  for (const auto& c : golden("sinusoidal_positions")) {
+    const Shape shape = c["y"].shape;
+    const auto expected = c["y"].as<double>(), actual = nn::sinusoidal_table<double>(shape[0], shape[1]).host();
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(actual[i] == Approx(expected[i]).epsilon(1e-9).margin(1e-12));
+  }
+  const nn::SinusoidalPositions<> positions(2, 4);
+  CHECK_THROWS_WITH(positions(zeros<float>({3, 4}), Sequences::packed({3})),
+                    "SinusoidalPositions: a sequence of 3 tokens is longer than the table's 2 positions");
+}
+
+TEST_CASE("nn: initial values are drawn from PyTorch's default distributions") {
+  Random random(5);
+  const nn::Linear<> layer(256, 300, random);
+  double least = 1, most = -1, square = 0;
+  for (const float w : layer.weight.value().host()) {
+    least = std::min<double>(least, w), most = std::max<double>(most, w), square += w * w / (256 * 300.0);
+  }
+  CHECK(least >= -1 / 16.0);
+  CHECK(least < -0.0624);
+  CHECK(most <= 1 / 16.0);
+  CHECK(most > 0.0624);
+  CHECK(square == Approx(1 / (3 * 256.0)).epsilon(0.02));
+  const nn::Embedding<> table(500, 100, random);
+  double variance = 0;
+  for (const float w : table.weight.value().host()) variance += w * w / 50000;
+  CHECK(variance == Approx(1).epsilon(0.03));
+  const nn::LayerNorm<> norm(3);
+  CHECK(norm.gamma.value().host() == std::vector<float>{1, 1, 1});
+  CHECK(norm.beta.value().host() == std::vector<float>{0, 0, 0});
+}
+
+TEST_CASE("nn: a layer refuses sizes that do not fit") {
+  Random random(1);
+  CHECK_THROWS_WITH(nn::MultiHeadAttention<>(10, 3, random),
+                    "MultiHeadAttention: D = 10 does not divide into 3 heads; give a head_width");
+  CHECK_THROWS_WITH(nn::Linear<>(0, 3, random), "Linear: in must be at least 1, got 0");
+  CHECK_THROWS_AS(nn::Embedding<>(5, -1, random), ShapeError);
+}
+
+TEST_CASE("nn: several threads may use one const model, in two types at once") {
+  Random random(1);
+  const nn::Encoder<> encoder(2, {.D = 16, .heads = 2}, random);
+  const Sequences sequences = Sequences::packed({7, 3});
+  const Tensor<float> x = randn<float>({10, 16}, random);
+  const auto in_type = [&]<class A>(A) { return encoder(cast<A>(x), sequences).host(); };
+  const auto expected = in_type(0.f);
+  const auto expected_bf16 = in_type(bf16());
+  std::vector<int> wrong(8);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      const NoGrad quiet;
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        wrong[t] += in_type(0.f) != expected;
+        const auto rows = in_type(bf16());
+        for (std::size_t i = 0; i < rows.size(); ++i) wrong[t] += rows[i].bits != expected_bf16[i].bits;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == std::vector<int>(8));
+}
+
+TEST_CASE("nn: a model of floats trains on bf16 rows") {
+  Random random(2);
+  struct Model {
+    nn::Embedding<> embedding;
+    nn::Encoder<> encoder;
+    nn::Linear<> out;
+    static void visit(auto& self, auto&& f) {
+      f("embedding", self.embedding);
+      f("encoder", self.encoder);
+      f("out", self.out);
+    }
+  } model{{12, 16, random}, {1, {.D = 16, .heads = 2}, random}, {16, 2, random}};
+  // Does token 3 come before token 4?
+  const std::vector<int> tokens{3, 5, 4, 1, 4, 2, 3, 3, 4, 4, 3, 6}, lengths{3, 4, 2, 3}, labels{1, 0, 1, 0};
+  const Sequences sequences = Sequences::packed(lengths);
+  optim::AdamW optimizer(model, {.lr = 1e-2});
+  float loss = 9;
+  for (int step = 0; step < 60; ++step) {
+    const Tensor<bf16> h = model.encoder(model.embedding.operator()<bf16>(Tensor<int>({12}, tokens)), sequences);
+    const auto l = cross_entropy(cast<float>(model.out(mean_rows(h, sequences))), Tensor<int>({4}, labels));
+    loss = l.item();
+    backward(l);
+    optimizer.step();
+  }
+  CHECK(loss < 0.05f);
+}

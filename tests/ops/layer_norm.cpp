@@ -1,0 +1,31 @@
+#include <heddle/ops/layer_norm.hpp>
+
+#include "gradcheck.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+TEST_CASE("layer_norm: worked by hand") {
+  const Tensor<double> x({1, 4}, {1, 3, 5, 7}), gamma({4}, {1, 1, 2, 2}), beta({4}, {0, 1, 0, 1});
+  const auto y = layer_norm(x, gamma, beta, 0.0).host();  // mean 4, variance 5
+  const double h = 3 / std::sqrt(5.0);
+  CHECK(y[0] == Approx(-h));
+  CHECK(y[1] == Approx(1 - h / 3));
+  CHECK(y[2] == Approx(2 * h / 3));
+  CHECK(y[3] == Approx(1 + 2 * h));
+}
+
+TEST_CASE("layer_norm: gradient matches finite differences") {
+  for (const Index D : {1, 2, 31, 33})
+    expect_gradients([](const Inputs& in) { return layer_norm(in[0], in[1], in[2]); },
+                     {random({3, D}, 1), random({D}, 2), random({D}, 3)}, 1e-5);
+  expect_gradients([](const Inputs& in) { return layer_norm(in[0], in[1], in[2]); },
+                   {random({0, 5}, 1), random({5}, 2), random({5}, 3)});
+}
+
+TEST_CASE("layer_norm: names the axis that disagrees") {
+  CHECK_THROWS_WITH(layer_norm(Tensor<float>({2, 3}), Tensor<float>({4}), Tensor<float>({4})),
+                    "layer_norm: 'D' disagrees between x and gamma\n"
+                    "  x      [2, 3]    axis 1 is 3\n"
+                    "  gamma  [4]       axis 0 is 4");
+}

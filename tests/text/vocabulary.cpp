@@ -1,0 +1,82 @@
+#include <heddle/text/vocabulary.hpp>
+
+#include "catch.hpp"
+#include "golden_text.hpp"
+#include "io/files.hpp"
+
+namespace {
+
+using namespace heddle;
+using namespace heddle::testing;
+using text::Vocabulary;
+
+TEST_CASE("Vocabulary: numbers lines from 0, and a last line without LF counts") {
+  for (const char* lines : {"a\nb\n##c", "a\nb\n##c\n"}) {
+    const Vocabulary vocabulary(lines);
+    REQUIRE(vocabulary.size() == 3);
+    CHECK(vocabulary.token(0) == "a");
+    CHECK(vocabulary.token(2) == "##c");
+    CHECK(vocabulary.id("b") == 1);
+    CHECK(vocabulary.find("##c") == 2);
+    CHECK(vocabulary.find_continuation("c") == 2);
+    CHECK(vocabulary.find("c") == Vocabulary::none);
+    CHECK(vocabulary.find_continuation("a") == Vocabulary::none);
+    CHECK(vocabulary.find("") == Vocabulary::none);
+    CHECK(vocabulary.longest() == 3);
+  }
+}
+
+TEST_CASE("Vocabulary: keeps blanks, carriage returns, marks and NUL as they are") {
+  const std::string lines = std::string(" a\na \n\xCC\x81\na\r\n\t\n") + '\0' + "\n#\n##\n###\n";
+  const Vocabulary vocabulary(lines);
+  REQUIRE(vocabulary.size() == 9);
+  CHECK(vocabulary.token(2) == "\xCC\x81");
+  CHECK(vocabulary.token(3) == "a\r");
+  CHECK(vocabulary.token(5) == std::string_view("\0", 1));
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id) CHECK(vocabulary.find(vocabulary.token(id)) == id);
+}
+
+TEST_CASE("Vocabulary: finds every token of every length, also in a copy, and nothing else") {
+  std::string lines;
+  std::vector<std::string> tokens;
+  for (std::size_t length = 1; length <= 70; ++length)
+    for (const char* prefix : {"", "##"})
+      for (const char last : {'x', 'y'}) tokens.push_back(prefix + std::string(length - 1, 'a') + last);
+  for (const auto& token : tokens) lines += token + '\n';
+  const Vocabulary copy = Vocabulary(lines);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    CHECK(copy.id(tokens[i]) == static_cast<std::int32_t>(i));
+    CHECK(copy.find(tokens[i] + 'z') == Vocabulary::none);
+    CHECK(copy.find('z' + tokens[i]) == Vocabulary::none);
+  }
+}
+
+TEST_CASE("Vocabulary: refuses a file with its name and line") {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& content) {
+    put(folder / "vocab.txt", content);
+    return error_of([&] { Vocabulary::load(folder / "vocab.txt"); });
+  };
+  const std::string file = folder / "vocab.txt";
+  CHECK(refusal("") == file + ": is empty; a vocabulary holds one token a line");
+  CHECK(refusal("a\n\nb\n") == file + ":2: the token is empty");
+  CHECK(refusal("\n") == file + ":1: the token is empty");
+  CHECK(refusal("a\nb\n\n") == file + ":3: the token is empty");
+  CHECK(refusal("a\nb\na\n") == file + ":3: token 'a' is on line 1 already");
+  CHECK(refusal("##a\nb\x1b\nb\x1b") == file + ":3: token 'b\\x1b' is on line 2 already");
+  CHECK(refusal("a\n\xff\n") == file + ":2: the token is not valid UTF-8");
+  CHECK(refusal("a\n") == "no error");
+  CHECK(error_of([&] { Vocabulary::load(folder / "missing.txt"); }).starts_with(folder / "missing.txt"));
+  CHECK(error_of([&] { Vocabulary::load(folder.path()); }).starts_with(folder.path()));
+}
+
+TEST_CASE("Vocabulary: says which token or id it does not have") {
+  const Vocabulary vocabulary("a\nb\n", "v.txt");
+  CHECK(error_of([&] { vocabulary.id("c"); }) == "v.txt: has no token 'c'");
+  CHECK(error_of<IndexError>([&] { vocabulary.token(2); }) == "v.txt: id 2 is outside 0 to 1");
+  CHECK(error_of<IndexError>([&] { vocabulary.token(-1); }) == "v.txt: id -1 is outside 0 to 1");
+  const Vocabulary windows("a\r\nb\r\n", "v.txt");
+  CHECK(error_of([&] { windows.id("b"); }) == "v.txt: has no token 'b'; its lines end with CR LF, not LF");
+}
+
+}  // namespace
