@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes the sample of the sst2 program, examples/sst2/sample/{train.tsv,dev.tsv,vocab.txt}; no arguments, no packages.
 
-Sentences of sentiment come from a small grammar that decides the label first. A slot in angle brackets is a rule or a word
-list; a sign asks for that polarity relative to the sentence: <-adj> in a positive sentence is a negative word. So the same
-words stand on both sides, and negation, order and which clause counts decide. The draws use random.random() only, which
-Python keeps the same in all versions.
+Sentences of sentiment come from a small grammar that starts from the label. A slot in angle brackets is a rule or a word
+list; a sign asks for that polarity relative to the sentence: <-adj> in a positive sentence is a negative word. Sentences
+come in twins, one of each label, with the same nouns and, where both polarities occur, the same words in each other's
+places: what decides is negation, order, and which clause counts. The draws use random.random() only, which gives the same
+numbers in every version of Python.
 """
 
 import os
@@ -15,53 +16,17 @@ import string
 TRAIN, DEV, SEED = 2000, 200, 20
 OUT = os.path.join(os.path.dirname(__file__), "..", "examples", "sst2", "sample")
 
-# Per domain: the thing itself, then groups of its parts, each with the adjectives that suit it: (nouns, positive, negative).
+# What a sentence can be about: the thing, its parts, and adjectives that suit them (positive, negative).
 DOMAINS = [
-    {
-        "thing": ("film comedy thriller", "gripping lively", "slow silly"),
-        "parts": [
-            ("plot script ending dialogue", "clever gripping", "silly muddled"),
-            ("acting photography music", "lively inspired", "wooden careless"),
-        ],
-    },
-    {
-        "thing": ("restaurant cafe bakery", "friendly cosy", "noisy shabby"),
-        "parts": [
-            ("soup bread cake coffee", "fresh tasty", "stale greasy"),
-            ("service waiter chef", "friendly quick", "rude slow"),
-        ],
-    },
-    {
-        "thing": ("hotel inn hostel", "clean cosy", "noisy shabby"),
-        "parts": [
-            ("room bed garden", "clean cosy", "shabby greasy"),
-            ("porter owner staff", "friendly quick", "rude careless"),
-        ],
-    },
-    {
-        "thing": ("book novel memoir", "gripping clever", "slow muddled"),
-        "parts": [
-            ("prose plot opening ending", "clever gripping", "wooden muddled"),
-            ("narrator heroine villain", "lively inspired", "wooden silly"),
-        ],
-    },
-    {
-        "thing": ("program app game", "quick reliable", "slow broken"),
-        "parts": [
-            ("search editor menu", "quick reliable", "slow broken"),
-            ("manual design layout", "clever fresh", "muddled careless"),
-        ],
-    },
-    {
-        "thing": ("concert album festival", "lively inspired", "noisy slow"),
-        "parts": [
-            ("singer drummer choir", "lively inspired", "wooden careless"),
-            ("sound opening finale", "fresh inspired", "muddled noisy"),
-        ],
-    },
+    ("film comedy thriller", "plot script ending acting dialogue", "gripping clever", "slow silly"),
+    ("novel memoir biography", "prose plot opening ending narrator", "vivid clever", "wooden muddled"),
+    ("restaurant cafe bakery", "soup bread cake coffee dessert", "fresh tasty", "stale greasy"),
+    ("hotel inn hostel", "room bed lobby garden breakfast", "clean cosy", "noisy damp"),
+    ("program app website", "search editor menu layout manual", "quick reliable", "slow broken"),
+    ("concert album festival", "singer drummer choir sound finale", "vivid inspired", "noisy wooden"),
 ]
 
-# Signed words that suit every domain: (positive, negative).
+# Words of a polarity that suit everything: (positive, negative).
 SIGNED = {
     "adj": (
         "good great excellent lovely charming wonderful brilliant pleasant",
@@ -76,7 +41,7 @@ SIGNED = {
     "liked": ("loved enjoyed admired", "hated regretted disliked"),
 }
 
-PLAIN = {
+NEUTRAL = {
     "very": ["", "", "", "very ", "truly ", "quite "],
     "is": ["is", "is", "was", "seems"],
     "not": ["is not", "is n't", "was not", "is never", "is hardly", "is far from"],
@@ -85,28 +50,29 @@ PLAIN = {
     "one": ["nobody", "no one"],
 }
 
-# Rules with their weights. They take the sentence's sign; a clause is one judgement, without or with a negation.
-CLAUSE = [
-    (9, "the <part> <is> <very><+adj>"),
-    (3, "the <part> <not> <-adj>"),
-    (1, "the <part> has no <-plural>"),
-    (1, "the <part> is full of <+plural>"),
-]
-POINT = [
-    (5, "the <part> <is> <+adj>"),
-    (1, "the <part> is not <-adj>"),
-    (1, "the <part> has no <-plural>"),
-    (1, "the <part> is full of <+plural>"),
-]
-WHOLE = [
-    (6, "the <thing> <is> <very><+adj>"),
-    (4, "the <thing> <is> a <+adj> <+noun>"),
-    (3, "the <thing> <not> <-adj>"),
-    (2, "i <+liked> the <thing>"),
-    (1, "i did n't <-like> the <thing>"),
-]
-RULES = {"clause": CLAUSE, "point": POINT, "whole": WHOLE}
-SENTENCE = {
+# Parts of a sentence that pass its sign on; the number is a rule's weight.
+RULES = {
+    "clause": [
+        (9, "the <part> <is> <very><+adj>"),
+        (3, "the <part> <not> <-adj>"),
+        (1, "the <part> has no <-plural>"),
+        (1, "the <part> is full of <+plural>"),
+    ],
+    "point": [
+        (5, "the <part> <is> <+adj>"),
+        (1, "the <part> is not <-adj>"),
+        (1, "the <part> has no <-plural>"),
+        (1, "the <part> is full of <+plural>"),
+    ],
+    "whole": [
+        (6, "the <thing> <is> <very><+adj>"),
+        (4, "the <thing> <is> a <+adj> <+noun>"),
+        (3, "the <thing> <not> <-adj>"),
+        (2, "i <+liked> the <thing>"),
+        (1, "i did n't <-like> the <thing>"),
+    ],
+}
+SENTENCES = {
     "plain": (24, [
         (4, "<+clause>"),
         (4, "<+whole>"),
@@ -120,8 +86,8 @@ SENTENCE = {
         (2, "the <part> is neither <-adj> nor <-adj>"),
         (2, "not a single <-part> in the <thing>"),
         (2, "<one> would call the <thing> <-adj>"),
-        (2, "the <thing> fails to be <-adj>"),
-        (2, "we waited in vain for a <-part>"),
+        (2, "the <thing> never feels <-adj>"),
+        (2, "we looked in vain for a <-part>"),
     ]),
     "double": (8, [
         (2, "the <thing> never fails to be <+adj>"),
@@ -130,8 +96,7 @@ SENTENCE = {
         (2, "<one> would say that the <thing> is not <+adj>"),
     ]),
     "concession": (44, [
-        (2, "<-point> , but <+clause>"),
-        (4, "<-point> , but <+whole>"),
+        (6, "<-point> , but <+whole>"),
         (4, "although <-point> , <+whole>"),
         (5, "<+whole> , although <-point>"),
         (2, "despite the <-part> , <+whole>"),
@@ -156,92 +121,79 @@ SENTENCE = {
         (2, "the <-part> can not <-rescue> the <thing>"),
         (2, "the <+plural> outweigh the <-plural>"),
         (2, "the <-plural> are outweighed by the <+plural>"),
-        (3, "the <+part> makes up for the <-part>"),
+        (3, "the <+part> overshadows the <-part>"),
         (3, "the <-part> can not hide the <+part>"),
         (2, "a <-thing> is <+rescued> by its <+part>"),
     ]),
 }
 
 
-class Draw:
-    """One sentence being made: the domain it is about, and the words it has used."""
-
-    def __init__(self, rng):
-        self.rng = rng
-        self.domain = self.pick(DOMAINS)
-        self.adjectives = self.domain["thing"][1:]
-        self.used = set()
-
-    def pick(self, items):
-        return items[int(self.rng.random() * len(items))]
-
-    def weighted(self, rules):
-        at = self.rng.random() * sum(rule[0] for rule in rules)
-        for rule in rules:
-            at -= rule[0]
-            if at < 0:
-                return rule[1]
-        return rules[-1][1]
-
-    def word(self, words):
-        """A word of the list that the sentence has not used yet."""
-        word = self.pick([w for w in words.split() if w not in self.used])
-        self.used.add(word)
-        return word
-
-    def adjective(self, side):
-        general, special = SIGNED["adj"][side], self.adjectives[side]
-        return self.word(special if self.rng.random() < 0.35 and set(special.split()) - self.used else general)
-
-    def slot(self, sign, name, positive):
-        side = 0 if (sign == "+") == positive else 1
-        if name == "adj":
-            return self.adjective(side)
-        if name in SIGNED:
-            return self.word(SIGNED[name][side])
-        if name in RULES:
-            return self.expand(self.weighted(RULES[name]), side == 0)
-        if name in ("thing", "part"):
-            nouns, *self.adjectives = self.domain["thing"] if name == "thing" else self.pick(self.domain["parts"])
-            noun = self.word(nouns)
-            return f"{self.adjective(side)} {noun}" if sign else noun
-        return self.pick(PLAIN[name])
-
-    def expand(self, template, positive):
-        return re.sub(r"<([+-]?)(\w+)>", lambda m: self.slot(m[1], m[2], positive), template)
-
-    def sentence(self, positive):
-        rules = self.weighted(list(SENTENCE.values()))
-        text = self.expand(self.weighted(rules), positive)
-        chance = self.rng.random()
-        if chance < 0.1:
-            text = self.pick(PLAIN["open"]) + text
-        elif chance < 0.2:
-            text += self.pick(PLAIN["close"])
-        text = re.sub(r"\ba (?=[aeiou])", "an ", text)
-        return text + (" ." if self.rng.random() < 0.6 else "")
+def pick(rng, items):
+    return items[int(rng.random() * len(items))]
 
 
-def sentences(rng, count):
-    """Different sentences, positive and negative by turns."""
-    made = {}
-    while len(made) < count:
-        seed = rng.random()
-        for positive in (True, False):
-            made.setdefault(Draw(random.Random(seed)).sentence(positive), int(positive))
-    return list(made.items())
+def weighted(rng, rules):
+    at = rng.random() * sum(weight for weight, _ in rules)
+    for weight, rule in rules:
+        at -= weight
+        if at < 0:
+            return rule
+    return rules[-1][1]
 
 
 def shuffled(rng, items):
     return [item for _, item in sorted((rng.random(), item) for item in items)]
 
 
+class Sentence:
+    """One draw. Both twins take words from the front of the same shuffled lists, so that they differ in sign only."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+        thing, part, *special = pick(self.rng, DOMAINS)
+        self.nouns = {"thing": shuffled(self.rng, thing.split()), "part": shuffled(self.rng, part.split())}
+        self.signed = {(name, side): shuffled(self.rng, SIGNED[name][side].split()) for name in SIGNED for side in (0, 1)}
+        for side in (0, 1):
+            words = shuffled(self.rng, special[side].split())
+            if self.rng.random() < 0.4:
+                self.signed["adj", side][:0] = words
+
+    def slot(self, sign, name, positive):
+        side = 0 if (sign == "+") == positive else 1
+        if name in RULES:
+            return self.expand(weighted(self.rng, RULES[name]), side == 0)
+        if name in SIGNED:
+            return self.signed[name, side].pop(0)
+        if name in self.nouns:  # signed: with an adjective
+            return (self.signed["adj", side].pop(0) + " " if sign else "") + self.nouns[name].pop(0)
+        return pick(self.rng, NEUTRAL[name])
+
+    def expand(self, template, positive):
+        return re.sub(r"<([+-]?)(\w+)>", lambda match: self.slot(match[1], match[2], positive), template)
+
+    def text(self, positive):
+        chance = self.rng.random()
+        frame = "<open>{}" if chance < 0.1 else "{}<close>" if chance < 0.2 else "{}"
+        dot = " ." if self.rng.random() < 0.6 else ""
+        rule = weighted(self.rng, weighted(self.rng, list(SENTENCES.values())))
+        return re.sub(r"\ba (?=[aeiou])", "an ", self.expand(frame.format(rule), positive)) + dot
+
+
+def sentences(rng, count):
+    """Different sentences with their labels, half of them positive."""
+    made = {}
+    while len(made) < count:
+        seed = rng.random()
+        made.update({Sentence(seed).text(positive): int(positive) for positive in (True, False)})
+    return list(made.items())
+
+
 def vocabulary(texts):
     """BERT's layout: special tokens, characters and continued characters of ASCII, words, common endings."""
     characters = [chr(c) for c in range(33, 127)]
     words = sorted({word for text in texts for word in re.findall(r"[a-z]+", text)} - set(string.ascii_lowercase))
-    endings = "s es ed d ing er est ly ness ful less able ment ion al ous ive y".split()
-    pieces = ["##" + c for c in characters] + ["##" + e for e in endings if len(e) > 1]
+    endings = "es ed ing er est ly ness ful less able ment ion al ous ive".split()
+    pieces = ["##" + piece for piece in characters + endings]
     return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + characters + pieces + words
 
 

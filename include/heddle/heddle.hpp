@@ -21,6 +21,7 @@
 #include <heddle/ops/linear.hpp>
 #include <heddle/ops/map.hpp>
 #include <heddle/ops/matmul.hpp>
+#include <heddle/ops/max.hpp>
 #include <heddle/ops/permute.hpp>
 #include <heddle/ops/reduce.hpp>
 #include <heddle/ops/reshape.hpp>

@@ -26,6 +26,9 @@ inline void set_threads([[maybe_unused]] int count) {
 
 namespace kernel {
 
+// How many rows of a matrix are worth a thread, when a row costs a few nanoseconds an element.
+constexpr Index rows_per_piece(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
+
 // Fixed pieces of a range: they, and so every sum within one, do not depend on how many threads there are.
 struct Pieces {
   static constexpr Index most = 64;  // enough to balance, few enough to keep a result for each

@@ -140,7 +140,8 @@ TEST_CASE("convert: a finite value stays finite") {
 }
 
 TEST_CASE("convert: refuses what is no BOOL, what heddle does not read, and the wrong number of bytes") {
-  CHECK(refusal<float, std::uint8_t>({1, 2}, DType::boolean) == "m.safetensors: tensor 'w': a BOOL is 2, not 0 or 1");
+  CHECK(refusal<float, std::uint8_t>({1, 2}, DType::boolean) ==
+        "m.safetensors: tensor 'w': the BOOL at position 1 is 2, not 0 or 1");
   CHECK(refusal<float, std::uint8_t>({0}, DType::f8_e5m2) ==
         "m.safetensors: tensor 'w' is of dtype F8_E5M2, which heddle does not read (it reads F64 F32 F16 BF16 I64 I32 "
         "U8 BOOL)");

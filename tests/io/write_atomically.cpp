@@ -15,7 +15,7 @@ using io::write_atomically;
 
 namespace {
 
-// The system's calls, written down; the one with number `failing` fails with `error`, and no write takes more than `most` bytes.
+// The system's calls, written down; number `failing` fails with `error`, and no write takes more than `most` bytes.
 struct Watched {
   inline static std::string calls;
   inline static int count, failing, error;
@@ -39,8 +39,8 @@ struct Watched {
   static int open(int folder, const char* name, int flags, mode_t mode) {
     return fails("open ") ? -1 : Real::open(folder, name, flags, mode);
   }
-  static ssize_t write(int file, const void* from, std::size_t count) {
-    return fails("write ") ? -1 : Real::write(file, from, std::min(count, most));
+  static ssize_t write(int file, const void* from, std::size_t size) {
+    return fails("write ") ? -1 : Real::write(file, from, std::min(size, most));
   }
   static int fsync(int file) { return fails("fsync ") ? -1 : Real::fsync(file); }
   static int close(int file) {

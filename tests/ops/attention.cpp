@@ -8,8 +8,6 @@ using namespace heddle::testing;
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-const double nan = std::nan("");
 
 std::vector<int> integers(const GoldenTensor& x) { return x.as<int>(); }
 
@@ -171,7 +169,7 @@ TEST_CASE("attention: a mask and a bias reach over several tiles and broadcast")
   const std::vector<int> lengths{150, 70};
   const auto s = Sequences::packed(lengths);
   const auto q = random({s.rows(), 6}, 1), k = random({s.rows(), 6}, 2), v = random({s.rows(), 4}, 3);
-  for (const Shape shape : {Shape{2, 2, 150, 150}, Shape{1, 2, 150, 160}, Shape{2, 1, 1, 150}, Shape{1, 1, 150, 150}}) {
+  for (const Shape& shape : {Shape{2, 2, 150, 150}, Shape{1, 2, 150, 160}, Shape{2, 1, 1, 150}, Shape{1, 1, 150, 150}}) {
     CAPTURE(shape);
     AttentionOptions<double> options{.heads = 2, .scale = 0.3, .mask = random_mask(shape, 4), .bias = random(shape, 5)};
     CHECK(greatest_difference(attention(q, k, v, s, options), plain(q, k, v, s, s, options)) < 1e-12);
@@ -209,7 +207,7 @@ TEST_CASE("attention: gradients match finite differences") {
           {random({N, 4}, 1), random({9, 4}, 2), random({9, 2}, 3)});
   }
   SECTION("a bias, broadcast or not, with a mask") {
-    for (const Shape shape : {Shape{4, 2, 5, 5}, Shape{1, 2, 5, 6}, Shape{4, 1, 5, 5}, Shape{1, 1, 6, 5}, Shape{1, 2, 1, 5}}) {
+    for (const Shape& shape : {Shape{4, 2, 5, 5}, Shape{1, 2, 5, 6}, Shape{4, 1, 5, 5}, Shape{1, 1, 6, 5}, Shape{1, 2, 1, 5}}) {
       CAPTURE(shape);
       const auto mask = random_mask({4, 1, 5, 5}, 5);
       check([&](const Inputs& in) { return attention(in[0], in[1], in[2], s, {.heads = 2, .mask = mask, .bias = in[3]}); },

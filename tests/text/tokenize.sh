@@ -36,12 +36,14 @@ expect 'a lone carriage return ends no line' '2 5 6 3' "$(answer 'a\rb\r\n')"
 expect 'no input, no output' '' "$(answer '')"
 expect 'tokens' '[CLS] a ##b [SEP] é [UNK] [SEP]' "$(answer 'ab[SEP]\303\251 z\n' --format tokens)"
 expect 'json is escaped' '{"ids":[2,8,9,3],"type_ids":[0,0,0,0],"tokens":["[CLS]","\"","\\","[SEP]"]}' \
-  "$(answer '"\\\\\n' --format json)"
+  "$(answer '"\\\n' --format json)"
 expect 'uncased' '2 5 11 3' "$(answer 'A \303\211\n' --uncased)"
 expect 'bytes that are not UTF-8' '2 5 7 3' "$(answer 'a\377b\n')"
 expect 'no special tokens' '5 6' "$(answer 'a b\n' --no-special)"
-expect 'pairs split at the first tab' '{"ids":[2,5,3,6,5,3],"type_ids":[0,0,0,1,1,1],"tokens":["[CLS]","a","[SEP]","b","a","[SEP]"]}
-{"ids":[2,5,3],"type_ids":[0,0,0],"tokens":["[CLS]","a","[SEP]"]}' "$(answer 'a\tb\ta\na\n' --pair --format json)"
+expect 'pairs split at the first tab' \
+  '{"ids":[2,5,3,6,5,3],"type_ids":[0,0,0,1,1,1],"tokens":["[CLS]","a","[SEP]","b","a","[SEP]"]}
+{"ids":[2,5,3],"type_ids":[0,0,0],"tokens":["[CLS]","a","[SEP]"]}' \
+  "$(answer 'a\tb\ta\na\n' --pair --format json)"
 expect 'max-length counts special tokens' '2 5 3' "$(answer 'a b a\n' --max-length 3)"
 expect 'no token at all has room' '' "$(answer 'a b a\n' --max-length 0 --no-special)"
 expect 'version' 'heddle' "$("$program" --version | cut -d ' ' -f 1)"
@@ -64,7 +66,8 @@ awk 'BEGIN { for (i = 0; i < 400000; i++) print (i % 3 ? "2 5 6 3" : "2 6 3") }'
 expect 'a closed pipe ends quietly' '2 6 3' "$("$program" --vocab vocab.txt < many.txt 2>&1 | head -n 1)"
 if [ -c /dev/full ]; then
   "$program" --vocab vocab.txt < many.txt > /dev/full 2> full.txt
-  expect 'a full disk' "1 tokenize: error: standard output cannot be written: No space left on device" "$? $(cat full.txt)"
+  expect 'a full disk' '1 tokenize: error: standard output cannot be written: No space left on device' \
+    "$? $(cat full.txt)"
 fi
 
 [ "$failures" -eq 0 ] && echo 'tokenize: all as expected'

@@ -44,8 +44,7 @@ class CsvReader {
 
   std::string plain_field() {
     std::string_view field = take(rest_.find_first_of(",\n\""));
-    require<FileError>(!rest_.starts_with('"'), at_line(source_.file, line_),
-                       ": a quote inside a field that does not begin with one");
+    if (rest_.starts_with('"')) refuse(line_, "a quote inside a field that does not begin with one");
     if (field.ends_with('\r') && at_line_end()) {
       field.remove_suffix(1);
       ++source_.notes.crlf;
@@ -59,15 +58,18 @@ class CsvReader {
     take('"');
     do {
       const std::string_view part = take(rest_.find('"'));
-      require<FileError>(!rest_.empty(), at_line(source_.file, begin), ": a quote is opened here and never closed");
+      if (rest_.empty()) refuse(begin, "a quote is opened here and never closed");
       line_ += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
       field += part;
       take('"');
       if (rest_.starts_with('"')) field += '"';
     } while (take('"'));
-    require<FileError>(rest_.starts_with(',') || at_line_end(), at_line(source_.file, line_),
-                       ": text after the quote that closes a field");
+    if (!rest_.starts_with(',') && !at_line_end()) refuse(line_, "text after the quote that closes a field");
     return field;
+  }
+
+  [[noreturn]] void refuse(std::size_t line, const char* why) const {
+    fail<FileError>(at_line(source_.file, line), ": ", why);
   }
 
   TextFile& source_;

@@ -46,9 +46,10 @@ class Table {
   }
   void append(std::vector<std::string>& fields, std::size_t line) {
     if (lines_.empty() && columns_.empty()) width_ = fields.size();
-    require<FileError>(fields.size() == width_, detail::at_line(file_, line), ": ", fields.size(),
-                       fields.size() == 1 ? " column, " : " columns, ",
-                       columns_.empty() ? "the first row has " : "the header has ", width_);
+    if (fields.size() != width_)
+      fail<FileError>(detail::at_line(file_, line), ": ", fields.size(),
+                      fields.size() == 1 ? " column, " : " columns, ",
+                      columns_.empty() ? "the first row has " : "the header has ", width_);
     std::move(fields.begin(), fields.end(), std::back_inserter(cells_));
     fields.clear();
     lines_.push_back(line);

@@ -98,9 +98,10 @@ void convert(const TensorInfo& tensor, std::span<const std::byte> bytes, T* out,
     case DType::i64: return detail::convert_as<std::int64_t>(tensor, bytes, out, file, same);
     case DType::i32: return detail::convert_as<std::int32_t>(tensor, bytes, out, file, same);
     case DType::boolean:
-      for (const std::byte value : bytes)
-        require<FileError>(value <= std::byte{1}, printable(file), ": tensor ", quoted_name(tensor.name),
-                           ": a BOOL is ", std::to_integer<int>(value), ", not 0 or 1");
+      for (std::size_t i = 0; i < bytes.size(); ++i)
+        if (bytes[i] > std::byte{1})
+          fail<FileError>(printable(file), ": tensor ", quoted_name(tensor.name), ": the BOOL at position ", i, " is ",
+                          std::to_integer<int>(bytes[i]), ", not 0 or 1");
       [[fallthrough]];
     default: return detail::convert_as<std::uint8_t>(tensor, bytes, out, file, same);
   }

@@ -54,8 +54,8 @@ class Safetensors {
   std::string file_;
   SafetensorsHeader header_;
   std::unique_ptr<std::byte[]> data_;
-  std::unordered_map<std::string_view, const TensorInfo*>
-      by_name_;  // into header_.tensors, which never grows and moves whole
+  // Points into header_.tensors, which never grows and moves as one block.
+  std::unordered_map<std::string_view, const TensorInfo*> by_name_;
 };
 
 namespace detail {

@@ -43,7 +43,7 @@ class HeaderReader {
     const Place place = take({Place::extent, Place::offset, Place::anything}, std::to_string(value));
     if (place == Place::extent) {
       constexpr auto limit = std::numeric_limits<Index>::max();
-      require<FileError>(value <= limit, file_, ": ", who(place), " is ", value, ", the limit is ", limit);
+      if (value > limit) fail<FileError>(file_, ": ", who(place), " is ", value, ", the limit is ", limit);
       if (++axes_ <= Shape::max_rank) extents_.push_back(static_cast<Index>(value));
     } else if (place == Place::offset) {
       if (++offsets_ == 1) tensor_.begin = value;
@@ -56,14 +56,14 @@ class HeaderReader {
     if (place == Place::metadata_value) header_.metadata[key_] = std::move(value);
     if (place != Place::dtype) return true;
     const auto dtype = find_dtype(value);
-    require<FileError>(dtype.has_value(), file_, ": ", who(place), " is ", quoted_name(value),
-                       ", which the format does not have");
+    if (!dtype)
+      fail<FileError>(file_, ": ", who(place), " is ", quoted_name(value), ", which the format does not have");
     tensor_.dtype = *dtype;
     return true;
   }
   bool key(std::string& key) {
-    require<FileError>(open_.back().keys.insert(key).second, file_, ": the key ", quoted_name(key),
-                       " stands twice in one object of the header");
+    if (!open_.back().keys.insert(key).second)
+      fail<FileError>(file_, ": the key ", quoted_name(key), " stands twice in one object of the header");
     key_ = std::move(key);
     return true;
   }
@@ -78,7 +78,7 @@ class HeaderReader {
     return open(place);
   }
   bool end_object() {
-    if (open_.back().place == Place::tensor) finish_tensor(open_.back().keys);
+    if (open_.back().place == Place::tensor) finish_tensor();
     open_.pop_back();
     return true;
   }
@@ -96,10 +96,9 @@ class HeaderReader {
  private:
   // Where a value stands.
   enum class Place { header, metadata, metadata_value, tensor, dtype, shape, extent, offsets, offset, anything };
-  using Keys = std::unordered_set<std::string>;
   struct Open {
     Place place;
-    Keys keys;
+    std::unordered_set<std::string> keys;
   };
 
   Place next() const {
@@ -140,11 +139,8 @@ class HeaderReader {
       case Place::metadata: return "__metadata__";
       case Place::metadata_value: return "__metadata__ " + quoted_name(key_);
       case Place::tensor: return "tensor " + quoted_name(key_);
-      case Place::dtype: return "the dtype of tensor " + quoted_name(tensor_.name);
-      case Place::shape: return "the shape of tensor " + quoted_name(tensor_.name);
       case Place::extent: return "extent " + std::to_string(axes_) + " of tensor " + quoted_name(tensor_.name);
-      case Place::offsets: return "data_offsets of tensor " + quoted_name(tensor_.name);
-      default: return "an offset of tensor " + quoted_name(tensor_.name);
+      default: return key_ + " of tensor " + quoted_name(tensor_.name);
     }
   }
   static const char* what(Place place) {
@@ -153,13 +149,13 @@ class HeaderReader {
       case Place::dtype: return "a string";
       case Place::shape:
       case Place::offsets: return "an array";
-      case Place::extent:
-      case Place::offset: return "a whole number";
+      case Place::extent: return "a whole number";
+      case Place::offset: return "two whole numbers";
       default: return "an object";
     }
   }
 
-  void finish_tensor(const Keys& keys);
+  void finish_tensor();
 
   const std::string& file_;  // printable
   SafetensorsHeader& header_;
@@ -171,29 +167,25 @@ class HeaderReader {
 };
 
 // The number of bytes must follow from shape and dtype, in arithmetic that cannot overflow.
-inline void HeaderReader::finish_tensor(const Keys& keys) {
+inline void HeaderReader::finish_tensor() {
   const std::string tensor = file_ + ": tensor " + quoted_name(tensor_.name);
   for (const char* field : {"dtype", "shape", "data_offsets"})
-    require<FileError>(keys.count(field) == 1, tensor, " has no ", field);
-  require<FileError>(axes_ <= Shape::max_rank, tensor, " has ", axes_, " axes, at most ", Shape::max_rank,
-                     " are supported");
+    require<FileError>(open_.back().keys.count(field) == 1, tensor, " has no ", field);
+  require<FileError>(axes_ <= Shape::max_rank, tensor, " has ", axes_, " axes, the limit is ", Shape::max_rank);
   require<FileError>(offsets_ == 2, tensor, " has ", offsets_, " data_offsets in place of 2");
-  std::uint64_t limit = std::numeric_limits<Index>::max(), elements = 1;
+  constexpr std::uint64_t limit = std::numeric_limits<Index>::max(), bits_in_byte = 8;
+  std::uint64_t elements = 1;
   for (const Index extent : extents_) {
     const auto e = static_cast<std::uint64_t>(extent);
-    require<FileError>(e == 0 || elements <= limit / e, tensor, " has more than ", limit, " elements");
+    require<FileError>(e == 0 || elements <= limit / e, tensor, " has more elements than the limit ", limit);
     elements *= e;
   }
   tensor_.shape = Shape(std::span<const Index>(extents_));
-  limit = std::numeric_limits<std::uint64_t>::max() / bits(tensor_.dtype);
-  require<FileError>(elements <= limit, tensor, " has ", elements, " elements, the limit for ", name(tensor_.dtype),
-                     " is ", limit);
-  const std::uint64_t size = elements * bits(tensor_.dtype);
-  require<FileError>(size % 8 == 0, tensor, ": ", name(tensor_.dtype), ' ', tensor_.shape,
-                     " does not end with a whole byte");
-  require<FileError>(tensor_.begin <= tensor_.end && tensor_.end - tensor_.begin == size / 8, tensor, ": ",
-                     name(tensor_.dtype), ' ', tensor_.shape, " takes ", size / 8, " bytes, which data_offsets [",
-                     tensor_.begin, ", ", tensor_.end, "] do not give");
+  const std::uint64_t width = bits(tensor_.dtype), bytes = tensor_.end - tensor_.begin;
+  const bool fills = tensor_.begin <= tensor_.end && bytes <= limit / bits_in_byte &&
+                     elements <= bytes * bits_in_byte / width && elements * width == bytes * bits_in_byte;
+  require<FileError>(fills, tensor, ": ", name(tensor_.dtype), ' ', tensor_.shape, " does not fill data_offsets [",
+                     tensor_.begin, ", ", tensor_.end, ']');
   header_.tensors.push_back(std::move(tensor_));
 }
 

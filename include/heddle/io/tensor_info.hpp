@@ -14,30 +14,10 @@
 namespace heddle::io {
 
 // Up to boolean: read and written. After it: only known.
-enum class DType : std::uint8_t {
-  f64,
-  f32,
-  f16,
-  bf16,
-  i64,
-  i32,
-  u8,
-  boolean,
-  u64,
-  u32,
-  u16,
-  i16,
-  i8,
-  c64,
-  f8_e5m2,
-  f8_e4m3,
-  f8_e8m0,
-  f8_e4m3fnuz,
-  f8_e5m2fnuz,
-  f6_e2m3,
-  f6_e3m2,
-  f4
-};
+enum class DType : std::uint8_t {  // clang-format off
+  f64, f32, f16, bf16, i64, i32, u8, boolean,
+  u64, u32, u16, i16, i8, c64, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz, f6_e2m3, f6_e3m2, f4
+};  // clang-format on
 
 struct DTypeInfo {
   std::string_view name;  // as in the file

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include <heddle/io/file.hpp>
 
@@ -48,6 +49,11 @@ class OutputFile {
   int file_;
 };
 
+template <class Fill, class Calls>
+concept Fills = std::is_invocable_v < Fill,
+        OutputFile<Calls>
+& > ;
+
 namespace detail {
 
 // Where a file is to be written: its folder, its name there, and the permissions of the file to be replaced.
@@ -87,9 +93,10 @@ template <class Calls>
 Temporary create_temporary(const std::string& path, int folder, const Target& target) {
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   constexpr mode_t everybody = 0666;  // less the umask
+  const mode_t mode = target.mode != 0 ? target.mode : everybody;
   for (int n = 0;; ++n) {
     std::string name = target.name + '.' + std::to_string(::getpid()) + '-' + std::to_string(n) + ".tmp";
-    const int file = retry([&] { return Calls::open(folder, name.c_str(), flags, everybody); });
+    const int file = retry([&] { return Calls::open(folder, name.c_str(), flags, mode); });
     if (file >= 0) return {Descriptor(file), std::move(name)};
     if (errno != EEXIST) fail_file<WriteError>(path, "no file can be created beside it", errno);
   }
@@ -99,9 +106,8 @@ Temporary create_temporary(const std::string& path, int folder, const Target& ta
 
 // Replaces the file by what fill(OutputFile&) writes. Throws WriteError (a FileError) that names the file and the
 // cause, and passes on what `fill` throws; the temporary file is removed then.
-template <class Calls = SystemCalls, class Fill>
-requires std::is_invocable_v < Fill, OutputFile<Calls>
-& > void write_atomically(const std::string& path, Fill&& fill) {
+template <class Calls = SystemCalls, Fills<Calls> Fill>
+void write_atomically(const std::string& path, Fill&& fill) {
   const detail::Target target = detail::find_target(path);
   const detail::Descriptor folder(detail::retry(
       [&] { return Calls::open(AT_FDCWD, target.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }));
@@ -114,7 +120,7 @@ requires std::is_invocable_v < Fill, OutputFile<Calls>
   try {
     OutputFile<Calls> out(path, file);
     fill(out);
-    // A file system without permissions refuses; the file is no less readable there.
+    // Undoes the umask. A file system without permissions refuses, where nothing is lost by it.
     if (target.mode != 0) (void)::fchmod(file, target.mode);
     check(detail::retry([&] { return Calls::fsync(file); }), "cannot be written to the disk");
     // Closed also when it fails, and on Linux when a signal interrupts it: never to be repeated.

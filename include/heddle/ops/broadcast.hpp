@@ -44,11 +44,11 @@ struct Broadcast {
   // Where row n of the result, of extent[0] elements, begins in an operand.
   HEDDLE_HD Index offset(int operand, Index n) const {
     Index at = 0;
-    for (int a = 1; a < rank; ++a) {
+    for (int a = 1; a < rank - 1; ++a) {
       at += n % extent[a] * stride[operand][a];
       n /= extent[a];
     }
-    return at;
+    return rank > 1 ? at + n * stride[operand][rank - 1] : at;
   }
 };
 
@@ -89,8 +89,8 @@ template <int N, class F>
 void for_rows(const Broadcast<N>& plan, F&& f) {
   constexpr Index grain = 16384;  // a few microseconds
   parallel(plan.size, grain, [&](Index first, Index last) {
-    for (Index i = first, n; i < last; i += n) {
-      const Index row = i / plan.extent[0], begin = i % plan.extent[0];
+    Index row = first / plan.extent[0], begin = first % plan.extent[0];
+    for (Index i = first, n; i < last; i += n, ++row, begin = 0) {
       n = std::min(plan.extent[0] - begin, last - i);
       std::array<Index, N> at;
       for (int k = 0; k < N; ++k) at[static_cast<std::size_t>(k)] = plan.offset(k, row) + begin * plan.stride[k][0];

@@ -9,8 +9,6 @@ namespace heddle {
 
 namespace kernel {
 
-constexpr Index rows_per_piece(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
-
 template <class T>
 void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
                 View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd) {

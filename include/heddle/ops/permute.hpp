@@ -32,35 +32,35 @@ namespace kernel {
 // line of either is used whole.
 template <class T>
 void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
+  if (y.extent[0] == 0) return;
   constexpr Index grain = 16384, square = 32;  // a few microseconds; two squares of doubles fit in the first cache
   const int last = p.rank - 1, lane = static_cast<int>(std::find(p.stride, p.stride + last, 1) - p.stride);
   const Index width = p.extent[last], step = p.stride[last];
   const Index lanes = lane == last ? 1 : p.extent[lane], strips = (lanes + square - 1) / square;
-  const Index others = y.extent[0] / std::max<Index>(width * lanes, 1);  // positions on all the other axes
+  const Index others = y.extent[0] / (width * lanes);  // positions on all the other axes
 
-  parallel(others * strips, grain / (std::min(lanes, square) * std::max<Index>(width, 1)) + 1,
-           [&](Index first, Index end) {
-             for (Index task = first; task < end; ++task) {
-               const T* from = x;
-               T* to = y.data;
-               Index rest = task / strips, size = 1, lane_step = 0;
-               for (int a = last; a >= 0; size *= p.extent[a--]) {
-                 if (a == lane) lane_step = size;
-                 if (a == lane || a == last) continue;
-                 from += rest % p.extent[a] * p.stride[a];
-                 to += rest % p.extent[a] * size;
-                 rest /= p.extent[a];
-               }
-               if (lane == last) {
-                 std::copy_n(from, width, to);
-                 continue;
-               }
-               const Index begin = task % strips * square, until = std::min(lanes, begin + square);
-               for (Index j = 0; j < width; j += square)
-                 for (Index i = begin; i < until; ++i)
-                   for (Index k = j; k < std::min(width, j + square); ++k) to[i * lane_step + k] = from[i + k * step];
-             }
-           });
+  parallel(others * strips, grain / (std::min(lanes, square) * width) + 1, [&](Index first, Index end) {
+    for (Index task = first; task < end; ++task) {
+      const T* from = x;
+      T* to = y.data;
+      Index rest = task / strips, size = 1, lane_step = 0;
+      for (int a = last; a >= 0; size *= p.extent[a--]) {
+        if (a == lane) lane_step = size;
+        if (a == lane || a == last) continue;
+        from += rest % p.extent[a] * p.stride[a];
+        to += rest % p.extent[a] * size;
+        rest /= p.extent[a];
+      }
+      if (lane == last) {
+        std::copy_n(from, width, to);
+        continue;
+      }
+      const Index begin = task % strips * square, until = std::min(lanes, begin + square);
+      for (Index j = 0; j < width; j += square)
+        for (Index i = begin; i < until; ++i)
+          for (Index k = j; k < std::min(width, j + square); ++k) to[i * lane_step + k] = from[i + k * step];
+    }
+  });
 }
 
 }  // namespace kernel

@@ -53,8 +53,8 @@ void sum(Cpu, View<const T, 3> x, SumIn<T> divisor, View<Y, 2> y) {
   parallel(outer * count, grain, [&](Index begin, Index end) {
     RowArray<SumIn<T>> scratch;
     for (Index p = begin; p < end; ++p) {
-      const Index first = p % count * pieces.size, rows = std::min(n - first, pieces.size);
-      const T* const piece = x.data + (p / count * n + first) * inner;
+      const Index o = p / count, first = (p - o * count) * pieces.size, rows = std::min(n - first, pieces.size);
+      const T* const piece = x.data + (o * n + first) * inner;
       if (inner == 1)
         parts(p, 0) = sum_row(piece, rows);
       else

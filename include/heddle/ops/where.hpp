@@ -15,7 +15,10 @@ void where(Cpu, const Broadcast<3>& plan, const bool* condition, const T* a, con
     const bool* const c = condition + at[0];
     const T* const ai = a + at[1];
     const T* const bi = b + at[2];
-    for (Index k = 0; k < n; ++k) y[i + k] = c[k * step] ? ai[k * step_a] : bi[k * step_b];
+    for (Index k = 0; k < n; ++k) {
+      const T ak = ai[k * step_a], bk = bi[k * step_b];  // both, so that no branch is needed
+      y[i + k] = c[k * step] ? ak : bk;
+    }
   });
 }
 

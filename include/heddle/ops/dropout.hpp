@@ -1,0 +1,56 @@
+// dropout(x, p, random): each element is 0 with probability p, else multiplied by 1 / (1 - p) (Srivastava et al. 2014). Saves no mask:
+// the backward draws it again.
+#pragma once
+#include <heddle/autograd.hpp>
+#include <heddle/eigen.hpp>
+#include <heddle/parallel.hpp>
+#include <heddle/random.hpp>
+
+namespace heddle {
+
+namespace kernel {
+
+constexpr Index draws_per_call = 8;  // of 16 bits
+
+// y = x times 0 or the rule's scale: element e is decided by draw e % 8 of call e / 8.
+template <class T>
+void dropout(Cpu, View<const T, 1> x, DropoutRule rule, Draws draws, View<T, 1> y) {
+  using A = Acc<T>;
+  constexpr Index calls = 16, block = calls * draws_per_call, grain = 4096;
+  const Index size = x.extent[0];
+  parallel((size + block - 1) / block, grain / block, [&](Index first, Index last) {
+    A factors[block];
+    for (Index e = first * block; e < std::min(size, last * block); e += block) {
+      for (Index c = 0; c < calls; ++c) {
+        const Words words = draws(static_cast<std::uint64_t>(e / draws_per_call + c));
+        for (int i = 0; i < draws_per_call; ++i)
+          factors[c * draws_per_call + i] = rule.keeps(draw16(words, i)) ? static_cast<A>(rule.scale) : A(0);
+      }
+      const Index n = std::min(block, size - e);
+      store(array(y.data + e, n), load(array(x.data + e, n)) * array(factors, n));
+    }
+  });
+}
+
+}  // namespace kernel
+
+// Without a generator, or with p = 0, the result is x and nothing is drawn. p is rounded to a multiple of 1/65,536. Throws Error for a p
+// outside [0, 1).
+template <class T>
+Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
+  const DropoutRule rule = dropout_rule("dropout", p);
+  if (!random || rule.threshold == 0) return x;
+  const Draws draws = random->take(static_cast<std::uint64_t>((x.size() + kernel::draws_per_call - 1) / kernel::draws_per_call));
+  const auto apply = [rule, draws](const Tensor<T>& from) {
+    Tensor<T> y = like(from);
+    on(from, [&](auto device) { kernel::dropout(device, view<1>(from), rule, draws, view<1>(y)); });
+    return y;
+  };
+  return record("dropout", apply(x), inputs(x), apply);  // it is its own gradient
+}
+template <class T>
+Tensor<T> dropout(const Tensor<T>& x, double p, Random& random) {
+  return dropout(x, p, &random);
+}
+
+}  // namespace heddle

@@ -1,0 +1,91 @@
+# shellcheck shell=bash disable=SC2034  # sourced by bash scripts, which use the variables
+# What the scripts share: what the project needs of the system, and how that is installed.
+
+# Debian's and Ubuntu's package, and a command or a file under /usr or /usr/local that shows that it is there.
+build_packages=(
+  'cmake               cmake'
+  'make                make'
+  'g++                 g++'
+  'libeigen3-dev       include/eigen3/Eigen/Core'
+  'nlohmann-json3-dev  include/nlohmann/json.hpp'
+  'libcli11-dev        include/CLI/CLI.hpp'
+  'catch2              include/catch2/catch*.hpp'
+)
+clang_packages=(
+  'clang            clang++'
+  'libclang-rt-dev  lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*'
+  'libomp-dev       lib/llvm-*/lib/libomp.so'
+)
+
+say() { printf '%s: %s\n' "$(basename "$0")" "$*"; }
+die() { say "$*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null; }
+
+is_there() {
+  case $1 in
+    */*) compgen -G "/usr/$1" >/dev/null || compgen -G "/usr/local/$1" >/dev/null ;;
+    *) has "$1" ;;
+  esac
+}
+
+# The packages of a list that are not there.
+missing_of() {
+  local entry package sign
+  for entry; do
+    read -r package sign <<<"$entry"
+    is_there "$sign" || echo "$package"
+  done
+}
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"; }
+
+# Older releases have some of the packages' contents in others, which those left depend on.
+known_to_apt() {
+  local package
+  for package; do apt-cache show "$package" >/dev/null 2>&1 && echo "$package"; done
+}
+
+install_with_apt() {
+  local known
+  apt update
+  mapfile -t known < <(known_to_apt "$@")
+  apt install --no-install-recommends "${known[@]}"
+}
+
+# Installs what is missing of a list of packages and says so first. Where that cannot be done it says what is missing.
+install_packages() {
+  local missing log=build/install.log
+  mapfile -t missing < <(missing_of "$@")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if ! has apt-get; then
+    say "missing, and there is no apt here to install it (Debian's names): ${missing[*]}"
+  elif [ "$(id -u)" != 0 ] && ! has sudo; then
+    say "missing, and only root can install it: apt-get install ${missing[*]}"
+  else
+    say "installing with apt: ${missing[*]}"
+    mkdir -p build
+    install_with_apt "${missing[@]}" >"$log" 2>&1 || { tail -n 15 "$log"; say "apt failed; the whole of what it said is in $log"; }
+  fi
+}
+
+# Ends when there is nothing to build with.
+require_build_tools() {
+  install_packages "${build_packages[@]}"
+  local tool
+  for tool in cmake make g++; do has "$tool" || die "cannot go on without $tool"; done
+}
+
+# The clang-format that the sources are formatted by. Releases disagree, so one is agreed on: Debian 12 and Ubuntu 22.04
+# have 14. Fails without it.
+clang_format() {
+  local command
+  for command in clang-format-14 clang-format; do
+    if has $command && $command --version | grep -q 'version 14\.'; then
+      echo $command
+      return
+    fi
+  done
+  return 1
+}

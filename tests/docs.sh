@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER; compiling them checks that
+# what the pages show is true. The conventions for a page:
+#   ```cpp        with #include and int main() it is a program of its own
+#   ```cpp        otherwise it stands at file scope; all such blocks of a page are one source, after every heddle header
+#                 and `using namespace heddle;`
+#   ```cpp body   statements. They see the page's file-scope blocks and the variables of the page's earlier statements,
+#                 and may give a name anew
+#   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader. It declares what the
+#                 shown blocks take for granted
+# A block that is not to be compiled has another word, such as ```text.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$1
+mkdir -p "$folder"
+
+{
+  echo '#include <heddle/heddle.hpp>'
+  (cd include && find heddle/{io,text,data} -name '*.hpp' -printf '#include <%p>\n' | sort)
+  echo 'using namespace heddle;'
+  for warning in unused-variable unused-but-set-variable unused-function shadow; do
+    echo "#pragma GCC diagnostic ignored \"-W$warning\""
+  done
+} >"$folder/page.hpp"
+
+mapfile -t pages < <(find README.md CONTRIBUTING.md docs -name '*.md' 2>/dev/null | sort)
+[ ${#pages[@]} -gt 0 ] || { echo 'FAILED: there are no pages'; exit 1; }
+awk -v folder="$folder" '
+  function source(name) { return folder "/" name ".cpp" }
+  function end_of_page() {
+    if (declarations == "" && statements == "") return
+    print "#include \"page.hpp\"\n" declarations "static void page() {\n" statements >source(page)
+    for (; open >= 0; --open) print "}" >source(page)
+    close(source(page))
+  }
+  function end_of_block() {
+    text = "#line " (begin + 1) " \"" FILENAME "\"\n" text
+    if (kind == "body") { statements = statements text "{\n"; ++open }
+    else if (text ~ /#include/ && text ~ /int main\(/) { print text >source(page "-" begin); close(source(page "-" begin)) }
+    else declarations = declarations text
+  }
+  FNR == 1 { end_of_page(); page = FILENAME; gsub("/", "-", page); sub(/\.md$/, "", page); declarations = statements = ""; open = 0; inside = 0 }
+  inside && (hidden ? /^-->/ : /^ *```/) { end_of_block(); inside = 0; next }
+  inside { text = text $0 "\n"; next }
+  /^ *```cpp|^<!-- cpp/ {
+    inside = 1; begin = FNR; text = ""; hidden = /^</; kind = $0; sub(/^(<!-- | *```)cpp */, "", kind)
+    if (kind != "" && kind != "body") { print "FAILED: " FILENAME ":" FNR ": a cpp block is of an unknown kind: " kind; exit bad = 1 }
+  }
+  END { if (!bad) end_of_page(); exit bad }
+' "${pages[@]}"

@@ -1,0 +1,46 @@
+#include <heddle/ops/concat.hpp>
+
+#include "golden/expect.hpp"
+#include "gradcheck.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+TEST_CASE("concat: values and gradients are PyTorch's") {
+  for (const Case& c : golden("concat")) {
+    INFO(c.label);
+    std::vector<std::string> roles;
+    while (c.has('x' + std::to_string(roles.size()))) roles.push_back('x' + std::to_string(roles.size()));
+    const auto joined = [&](const auto& xs) { return concat(xs, static_cast<int>(c.option("axis"))); };
+    expect_case<double>(c, roles, joined, 0);
+    expect_case<float>(c, roles, joined, 0);
+    expect_case<bf16>(c, roles, joined, 0);
+  }
+}
+
+TEST_CASE("concat: worked by hand") {
+  const Tensor<int> a({2, 1}, {1, 2}), b({2, 2}, {3, 4, 5, 6});
+  CHECK(concat({a, b}, 1).host() == std::vector<int>{1, 3, 4, 2, 5, 6});
+  CHECK(concat({b, b}).shape() == Shape{4, 2});
+  CHECK(concat({b}, -1).host() == b.host());
+}
+
+TEST_CASE("concat: gradients match finite differences, and only those that are wanted are computed") {
+  const auto join = [](const Inputs& in) { return concat({in[0], in[1], in[0]}, 1); };
+  for (const Index n : {0, 1, 31}) expect_gradients(join, {random({2, n, 3}, 1), random({2, 2, 3}, 2)});
+
+  const auto x = variable(Tensor<float>({1}, {1})), constant = Tensor<float>({2}, {2, 3});
+  backward(concat({constant, x}), Tensor<float>({3}, {4, 5, 6}));
+  CHECK(x.grad().host() == std::vector<float>{6});
+}
+
+TEST_CASE("concat: names the axis that disagrees") {
+  const Tensor<float> a({2, 3}), b({2, 4}), c({2});
+  CHECK_THROWS_WITH(concat({a, a, b}),
+                    "concat: 'axis 1' disagrees between x[0] and x[2]\n"
+                    "  x[0]  [2, 3]    axis 1 is 3\n"
+                    "  x[2]  [2, 4]    axis 1 is 4");
+  CHECK_THROWS_WITH(concat({a, c}), "concat: x[1] [2] must have 2 axes");
+  CHECK_THROWS_WITH(concat(std::vector<Tensor<float>>{}), "concat: no tensors given");
+  CHECK_THROWS_AS(concat({a, b}, 2), ShapeError);
+}

@@ -1,0 +1,56 @@
+#include <heddle/ops/max.hpp>
+
+#include "golden/expect.hpp"
+#include "gradcheck.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+TEST_CASE("max, argmax: values and gradients are PyTorch's") {
+  expect_golden("max", {"x"}, [](const Case& c, const auto& x) {
+    return c.has("axis") ? max(x[0], static_cast<int>(c.option("axis")), c.option("keepdim") != 0) : max(x[0]);
+  });
+  for (const Case& c : golden("argmax")) {
+    INFO(c.label);
+    const auto at = argmax(Tensor<double>(c["x"].shape, c["x"].as<double>()), static_cast<int>(c.option("axis")));
+    CHECK(at.shape() == c["y"].shape);
+    CHECK(at.host() == c["y"].as<std::int64_t>());
+  }
+}
+
+TEST_CASE("max: gradients match finite differences for odd and for empty shapes") {
+  for (const Shape& s : {Shape{1, 1, 1}, {2, 31, 3}, {1, 33, 1}, {3, 257}, {0, 3}})
+    for (int axis = 0; axis < s.rank(); ++axis)
+      if (s[axis] > 0) expect_gradients([&](const Inputs& in) { return max(in[0], axis); }, {random(s, 1)});
+}
+
+TEST_CASE("max: the first of equals is taken, and gets the gradient") {
+  const auto x = variable(Tensor<float>({2, 3}, {1, 2, 2, -5, -5, -6}));
+  CHECK(argmax(x, 1).host() == std::vector<std::int64_t>{1, 0});
+  CHECK(argmax(x, 0, true).shape() == Shape{1, 3});
+  backward(max(x, 1), Tensor<float>({2}, {10, 20}));
+  CHECK(x.grad().host() == std::vector<float>{0, 10, 0, 20, 0, 0});
+}
+
+TEST_CASE("max: a NaN is larger than all else") {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const Tensor<float> x({2, 4}, {1, nan, inf, nan, -inf, -inf, -inf, -inf});
+  const auto y = max(x, 1).host();
+  CHECK(std::isnan(y[0]));
+  CHECK(y[1] == -inf);
+  CHECK(argmax(x, 1).host() == std::vector<std::int64_t>{1, 0});
+  CHECK(std::isnan(max(x, 0).host()[3]));
+}
+
+TEST_CASE("max: works on integers, bools and bf16") {
+  CHECK(max(Tensor<int>({3}, {-3, -1, -2})).item() == -1);
+  CHECK(max(Tensor<bool>({2, 2}, {false, true, false, false}), 1).host() == std::vector<bool>{true, false});
+  CHECK(static_cast<float>(max(Tensor<bf16>({2}, {bf16(-2.f), bf16(-1.f)})).item()) == -1);
+}
+
+TEST_CASE("max: an empty axis has none") {
+  CHECK_THROWS_WITH(max(Tensor<float>({2, 0}), 1), "max: axis 1 of [2, 0] is empty");
+  CHECK_THROWS_WITH(argmax(Tensor<float>({0}), -1), "argmax: axis -1 of [0] is empty");
+  CHECK_THROWS_AS(max(Tensor<float>({0})), ShapeError);
+  CHECK_THROWS_AS(max(Tensor<float>({2}), 1), ShapeError);
+}

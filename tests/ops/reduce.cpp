@@ -1,0 +1,78 @@
+#include <heddle/create.hpp>
+#include <heddle/ops/reduce.hpp>
+
+#include "golden/expect.hpp"
+#include "gradcheck.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+TEST_CASE("sum, mean: values and gradients are PyTorch's") {
+  expect_golden("sum", {"x"}, [](const Case& c, const auto& x) {
+    return c.has("axis") ? sum(x[0], static_cast<int>(c.option("axis")), c.option("keepdim") != 0) : sum(x[0]);
+  });
+  expect_golden("mean", {"x"}, [](const Case& c, const auto& x) {
+    return c.has("axis") ? mean(x[0], static_cast<int>(c.option("axis")), c.option("keepdim") != 0) : mean(x[0]);
+  });
+}
+
+TEST_CASE("sum, mean: gradients match finite differences for odd and for empty shapes") {
+  for (const Shape& s : {Shape{1, 1, 1}, {2, 31, 3}, {1, 33, 1}, {3, 257}, {0, 3}, {3, 0}})
+    for (int axis = 0; axis < s.rank(); ++axis) {
+      expect_gradients([&](const Inputs& in) { return sum(in[0], axis); }, {random(s, 1)});
+      if (s[axis] > 0) expect_gradients([&](const Inputs& in) { return mean(in[0], axis, true); }, {random(s, 1)});
+    }
+}
+
+TEST_CASE("sum, mean: of nothing they are 0 and NaN") {
+  const Tensor<float> x({2, 0});
+  CHECK(sum(x).item() == 0);
+  CHECK(sum(x, 1).host() == std::vector<float>{0, 0});
+  CHECK(sum(x, 0).shape() == Shape{0});
+  CHECK(std::isnan(mean(x).item()));
+  CHECK(std::isnan(mean(x, 1).host()[1]));
+}
+
+TEST_CASE("sum: a long sum of floats is as good as its terms") {
+  const Index n = 10'000'000;
+  const Tensor<float> x = full<float>({n}, 0.1f);
+  const double exact = static_cast<double>(0.1f) * static_cast<double>(n);
+  for (const Shape& s : {Shape{n, 1}, {n / 10, 10}, {n / 1000, 1000}}) {
+    double total = 0;
+    for (const float part : sum(x.with_shape(s), 0).host()) total += static_cast<double>(part);
+    CHECK(std::abs(total / exact - 1) < 4e-6);  // equal terms round alike: the worst case
+  }
+  CHECK(std::abs(static_cast<double>(mean(x).item()) / static_cast<double>(0.1f) - 1) < 1e-6);
+}
+
+TEST_CASE("sum: does not depend on the number of threads") {
+  const Tensor<double> wide = random({3, 20'000, 2}, 1);
+  const Tensor<float> x({3, 20'000, 2}, std::vector<float>(wide.data(), wide.data() + wide.size()));
+  const int before = threads();
+  set_threads(1);
+  const auto all = sum(x).item();
+  const auto rows = sum(x, 1).host(), columns = sum(x.with_shape({20'000, 6}), 0).host();
+  set_threads(4);
+  CHECK(sum(x).item() == all);
+  CHECK(sum(x, 1).host() == rows);
+  CHECK(sum(x.with_shape({20'000, 6}), 0).host() == columns);
+  set_threads(before);
+}
+
+TEST_CASE("sum: integers and bools are counted in int64") {
+  const Tensor<int> x({2, 2}, {2'000'000'000, 2'000'000'000, -1, -2});
+  CHECK(sum(x, 1).host() == std::vector<std::int64_t>{4'000'000'000, -3});
+  CHECK(sum(x).item() == 3'999'999'997);
+  CHECK(sum(Tensor<bool>({3}, {true, false, true})).item() == 2);
+}
+
+TEST_CASE("sum: bf16 is summed in float") {
+  CHECK(static_cast<float>(sum(ones<bf16>({1, 1000})).item()) == 1000.f);
+  CHECK(static_cast<float>(sum(ones<bf16>({1000, 3}), 0).host()[2]) == 1000.f);
+  CHECK(static_cast<float>(mean(ones<bf16>({1000})).item()) == 1.f);
+}
+
+TEST_CASE("sum: an axis that is not there is an error") {
+  CHECK_THROWS_WITH(sum(Tensor<float>({2, 3}), 2), "axis 2 does not exist in shape [2, 3]");
+  CHECK_THROWS_AS(mean(Tensor<float>(Shape{}), 0), ShapeError);
+}

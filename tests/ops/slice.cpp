@@ -1,0 +1,37 @@
+#include <heddle/ops/slice.hpp>
+
+#include "golden/expect.hpp"
+#include "gradcheck.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+TEST_CASE("slice: values and gradients are PyTorch's") {
+  expect_golden("slice", {"x"}, [](const Case& c, const auto& x) {
+    return slice(x[0], static_cast<int>(c.option("axis")), c.list("first")[0], c.list("last")[0]);
+  });
+}
+
+TEST_CASE("slice: of axis 0 is a handle, of others a copy") {
+  const Tensor<int> x({3, 2}, {1, 2, 3, 4, 5, 6});
+  CHECK(slice(x, 0, 1, 3).host() == std::vector<int>{3, 4, 5, 6});
+  CHECK(slice(x, -2, 1, 3).data() == x.data() + 2);
+  CHECK(slice(x, 1, -1, 2).host() == std::vector<int>{2, 4, 6});
+  CHECK(slice(x, 0, 2, 2).shape() == Shape{0, 2});
+  CHECK(slice(x, 1, -2, -1).shape() == Shape{3, 1});
+}
+
+TEST_CASE("slice: gradients match finite differences") {
+  for (const Index n : {1, 2, 31}) {
+    expect_gradients([&](const Inputs& in) { return slice(in[0], 1, n / 2, n); }, {random({3, n, 2}, 1)});
+    expect_gradients([&](const Inputs& in) { return slice(in[0], 0, 0, n / 2); }, {random({n, 3}, 1)});
+  }
+}
+
+TEST_CASE("slice: positions outside the axis are an error") {
+  const Tensor<float> x({3, 2});
+  CHECK_THROWS_WITH(slice(x, 1, 1, 4), "slice: [1, 4) is not within axis 1 of [3, 2]");
+  CHECK_THROWS_AS(slice(x, 0, 2, 1), IndexError);
+  CHECK_THROWS_AS(slice(x, 0, -4, 1), IndexError);
+  CHECK_THROWS_AS(slice(x, 2, 0, 1), ShapeError);
+}

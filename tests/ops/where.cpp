@@ -1,0 +1,55 @@
+#include <heddle/ops/where.hpp>
+
+#include "golden/expect.hpp"
+#include "gradcheck.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+Tensor<bool> mask_of(const Case& c) { return Tensor<bool>(c["mask"].shape, c["mask"].as<bool>()); }
+}  // namespace
+
+TEST_CASE("where, masked_fill: values and gradients are PyTorch's") {
+  expect_golden("where", {"a", "b"}, [](const Case& c, const auto& x) { return where(mask_of(c), x[0], x[1]); });
+  expect_golden("masked_fill", {"x"},
+                [](const Case& c, const auto& x) { return masked_fill(x[0], mask_of(c), c.option("value")); });
+}
+
+TEST_CASE("where: gradients of odd and of empty shapes match finite differences") {
+  for (const Index n : {0, 1, 33}) {
+    Tensor<bool> condition({n, 1});
+    for (Index i = 0; i < n; ++i) condition.data()[i] = i % 3 == 0;
+    expect_gradients([&](const Inputs& in) { return where(condition, in[0], in[1]); },
+                     {random({5}, 1), random({2, n, 5}, 2)});
+    expect_gradients([&](const Inputs& in) { return masked_fill(in[0], condition, -3); }, {random({1, 5}, 1)});
+  }
+}
+
+TEST_CASE("where: what is not taken gets no gradient, not even NaN") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto a = variable(Tensor<float>({2}, {1, 2})), b = variable(Tensor<float>({2}, {nan, 4}));
+  const auto y = where(Tensor<bool>({2}, {true, false}), a, b);
+  CHECK(y.host() == std::vector<float>{1, 4});
+  backward(y, Tensor<float>({2}, {5, std::numeric_limits<float>::infinity()}));
+  CHECK(a.grad().host() == std::vector<float>{5, 0});
+  CHECK(b.grad().host()[0] == 0);
+}
+
+TEST_CASE("where, masked_fill: work on integers and bools") {
+  const Tensor<bool> mask({2}, {true, false});
+  CHECK(where(mask, Tensor<int>({2}, {1, 2}), Tensor<int>({1}, {3})).host() == std::vector<int>{1, 3});
+  CHECK(masked_fill(mask, mask, false).host() == std::vector<bool>{false, false});
+  CHECK(masked_fill(Tensor<std::int64_t>({2}, {1, 2}), mask, Index{1} << 40).host()[0] == Index{1} << 40);
+}
+
+TEST_CASE("where, masked_fill: name the axis that disagrees") {
+  const Tensor<float> x({2, 3});
+  const Tensor<bool> mask({2, 4});
+  CHECK_THROWS_WITH(masked_fill(x, mask, 0),
+                    "masked_fill: 'axis -1' disagrees between x and mask\n"
+                    "  x     [2, 3]    axis 1 is 3\n"
+                    "  mask  [2, 4]    axis 1 is 4\n"
+                    "  broadcasting repeats axes of extent 1 only");
+  CHECK_THROWS_AS(where(mask, x, x), ShapeError);
+}

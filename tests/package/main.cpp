@@ -1,0 +1,18 @@
+#include <cstdio>
+
+#include "classifier.hpp"
+
+int main() {
+  const heddle::text::WordPiece tokenizer(heddle::text::Vocabulary("[UNK]\n[CLS]\n[SEP]\ngood\nbad\nnot\n"));
+  const std::vector<std::string> texts{"good", "bad", "not good", "not bad"};
+  heddle::data::LabelledSequences rows;
+  for (std::size_t i = 0; i < texts.size(); ++i) rows.add(tokenizer.encode(texts[i]).ids, i == 0 || i == 3);
+  heddle::data::Batches batches(rows.count(), 4, heddle::data::Order::sequential);
+  heddle::Random random(1);
+  Classifier model(tokenizer.vocabulary().size(), random);
+  const auto [before, after] = train(model, rows.batch(batches(0, 0)));
+  std::printf("loss %.4f, then %.4f\n", static_cast<double>(before), static_cast<double>(after));
+  heddle::io::save(model, "consumer.safetensors");
+  heddle::io::load(model, "consumer.safetensors");
+  return after < before ? 0 : 1;
+}

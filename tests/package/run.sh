@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# run.sh BUILD WORK: what those who use the headers rely on. BUILD is a configured build of heddle, which is installed from
+# there; WORK is a folder for what is made. Says `ok: …` or `FAILED: …` for each check.
+set -euo pipefail
+source=$(realpath "$(dirname "$0")/../..")
+here=$source/tests/package
+build=$(realpath "$1")
+mkdir -p "$2"
+work=$(realpath "$2")
+code=0
+
+# check CLAIM COMMAND...: shows what the command said where it fails.
+check() {
+  local claim=$1
+  shift
+  if "$@" >"$work/said" 2>&1; then echo "ok: $claim"; else tail -n 20 "$work/said"; echo "FAILED: $claim"; code=1; fi
+}
+
+compile() { g++ -std=c++20 -I"$source/include" $(grep -oh -- '-isystem [^ "]*' "$build/compile_commands.json" | sort -u) "$@"; }
+
+# consumer WAY CMAKE_FLAG...: a project that uses heddle in this way, built and run.
+consumer() {
+  local folder=$work/$1
+  cmake -S "$here" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DWAY="$1" "${@:2}" &&
+    cmake --build "$folder" && (cd "$folder" && ./consumer)
+}
+
+# The prefix is moved after the installation, to a name with a blank.
+install_and_move() {
+  cmake --install "$build" --prefix "$work/prefix" && mv "$work/prefix" "$work/a moved prefix"
+}
+
+# refused PATTERN COMPILE_FLAG...: does not compile, and the compiler says why.
+refused() { ! compile -fsyntax-only "${@:2}" 2>"$work/refusal" && grep -m 3 "$1" "$work/refusal"; }
+
+timed() {
+  local TIMEFORMAT="$1.cpp: %U s of one core at g++ -O2"
+  time compile -O2 -c "$here/sources/$1.cpp" -o "$work/$1.o"
+}
+
+check 'heddle installs, and its prefix moves' install_and_move
+check 'find_package finds a moved prefix, without warnings' consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix"
+check 'add_subdirectory gives the target' consumer add_subdirectory -DHEDDLE_SOURCE="$source"
+check 'FetchContent gives the target' consumer FetchContent -DHEDDLE_SOURCE="$source"
+check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids.cpp"
+check 'embed takes no floats for ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
+check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
+# How long a user waits for the compiler is printed; a limit would depend on the machine.
+for program in empty thirty_lines; do
+  check "$program.cpp compiles" timed $program
+  tail -n 1 "$work/said"
+done
+exit $code

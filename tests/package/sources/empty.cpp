@@ -1,0 +1,2 @@
+#include <heddle/heddle.hpp>
+int main() {}

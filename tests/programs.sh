@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# programs.sh FOLDER: runs the example programs that were built into FOLDER, on the samples that ship with the project.
+# Says `ok: …` or `FAILED: …` for each claim.
+set -uo pipefail
+sst2=$(realpath "$1/sst2") tokenize=$(realpath "$1/tokenize")
+sample=$(realpath "$(dirname "$0")/../examples/sst2/sample")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit
+code=0
+export OMP_NUM_THREADS=2
+
+# report WHAT CODE
+report() {
+  if [ "$2" = 0 ]; then echo "ok: $1"; else head -c 2000 out err; echo "FAILED: $1"; code=1; fi
+}
+
+# claim WHAT CONDITION: the condition is a line of shell.
+claim() { eval "$2"; report "$1" $?; }
+
+# run COMMAND...: what it prints goes to the files out and err, its exit code to the variable `exited`.
+run() { "$@" >out 2>err; exited=$?; }
+
+# exits CODE COMMAND...
+exits() { run "${@:2}" </dev/null; [ "$exited" = "$1" ]; }
+
+# refusal WHAT PATTERN COMMAND...: bad input or flags: exit code 2, nothing on standard output, one line on standard error.
+refusal() {
+  local what=$1 pattern=$2
+  shift 2
+  run "$@" </dev/null
+  [ "$exited" = 2 ] && [ ! -s out ] && lines 1 '' err && grep -q -- "^$(basename "$1"): error: .*$pattern" err
+  report "$what" $?
+}
+
+prints() { diff - out <<<"$1"; }
+lines() { [ "$(grep -c "$2" "$3")" = "$1" ]; }
+all_there() { local file; for file; do [ -s "$file" ] || return 1; done; }
+without_seconds() { sed -E 's/,"seconds":[^,}]*//' "$1"; }
+
+# --- sst2 ---
+train=("$sst2" --steps 6 --batch-size 8 --train-rows 60 --valid-rows 40 --progress none)
+
+claim 'sst2 --help exits with 0' 'exits 0 "$sst2" --help'
+claim 'sst2 --version names heddle' 'exits 0 "$sst2" --version && grep -q "^heddle [0-9]" out'
+claim 'sst2 trains on its sample' 'exits 0 "${train[@]}" --out model --metrics metrics'
+claim 'it says what it trains on' 'grep -q "60 training, 40 validation" out && grep -q "^parameters " out'
+claim 'it writes the model, the configuration and the vocabulary' 'all_there model/{model,last}.safetensors model/{config.json,vocab.txt}'
+claim 'it writes metrics of each step, of the epoch, and the final ones' \
+  'lines 6 "^{\"step\"" metrics && lines 1 "^{\"epoch\":0" metrics && lines 2 "^{\"final\":true" metrics'
+claim 'a second run gives the same numbers' \
+  'exits 0 "${train[@]}" --metrics again && diff <(without_seconds metrics) <(without_seconds again)'
+claim 'another seed gives others' \
+  'exits 0 "${train[@]}" --metrics other --seed 2 && ! cmp -s <(without_seconds metrics) <(without_seconds other)'
+claim 'sst2 --evaluate gives the metrics of the best weights' \
+  'exits 0 "$sst2" --evaluate --out model --train-rows 60 --valid-rows 40 --batch-size 8 --metrics evaluated && diff <(grep final metrics) evaluated'
+claim 'it trains in bf16 and with every optimizer' \
+  'exits 0 "${train[@]}" --precision bf16 && exits 0 "${train[@]}" --optimizer sgd --momentum 0.9 && exits 0 "${train[@]}" --optimizer adamw'
+
+predict() { run "$sst2" --predict - --out model "$@" < <(printf 'a good film .\n\nnot a good film .'); [ "$exited" = 0 ]; }
+sums_to_one() { awk -F'\t' 'NF != 3 || $1 != ($3 > $2) || $2 + $3 < 0.999999 || $2 + $3 > 1.000001 { exit 1 }' out; }
+claim 'sst2 --predict gives a class and its probabilities for each line' 'predict && lines 3 . out && sums_to_one'
+claim 'sst2 --predict --logits gives scores' 'predict --logits && lines 3 . out && ! sums_to_one'
+
+refusal 'a folder with results is not overwritten' 'holds the results of another run' "${train[@]}" --out model
+refusal 'a model is needed to predict' 'needs a model' "$sst2" --predict -
+refusal 'a folder without a model is named' 'nowhere' "$sst2" --predict - --out nowhere
+refusal 'data that is not there is named' 'nowhere' "$sst2" --data nowhere --vocab "$sample/vocab.txt"
+refusal 'data without a vocabulary asks for one' '--vocab' "$sst2" --data nowhere
+refusal '--device cuda says that there is none' 'no CUDA' "$sst2" --device cuda
+for flags in --nonsense '--epochs 0' '--steps -1' '--batch-size x' '--lr -1' '--dropout 1' '--optimizer lamb' '--precision fp8' \
+  '--evaluate --predict -' --logits 'stray'; do
+  # shellcheck disable=SC2086  # the flags are words
+  refusal "sst2 $flags is refused" . "$sst2" $flags
+done
+
+mkdir bad
+printf 'sentence\tlabel\ngood\t1\nbad\t7\n' >bad/train.tsv
+cp "$sample"/{dev.tsv,vocab.txt} bad
+refusal 'a wrong label is found by file and line' 'train.tsv:3: ' "$sst2" --data bad
+refusal 'a name with a line feed stays on one line' nowhere "$sst2" --data $'nowhere\nat all' --vocab "$sample/vocab.txt"
+claim 'a full disk is a failed run' 'exits 1 "${train[@]}" --metrics /dev/full && grep -q "^sst2: error: /dev/full" err'
+
+# --- tokenize ---
+printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a play '##ing' . '"' >vocab
+tokens() { run "$tokenize" --vocab vocab "${@:2}" < <(printf '%b' "$1"); [ "$exited" = 0 ]; }
+
+claim 'tokenize prints ids' 'tokens "a playing play.\n" && prints "2 5 6 7 6 8 3"'
+claim 'tokenize --format tokens prints tokens' 'tokens "a playing\n" --format tokens && prints "[CLS] a play ##ing [SEP]"'
+claim 'tokenize --format json prints an object' \
+  'tokens "a \"\n" --format json && prints "{\"ids\":[2,5,9,3],\"type_ids\":[0,0,0,0],\"tokens\":[\"[CLS]\",\"a\",\"\\\"\",\"[SEP]\"]}"'
+claim 'tokenize answers every line, an empty one and one without an end too' 'tokens "a\n\nplay" && prints "2 5 3
+2 3
+2 6 3"'
+claim 'tokenize --pair splits at the first tab' \
+  'tokens "a\tplay\n" --pair --format json && grep -q "\"type_ids\":\[0,0,0,1,1\]" out'
+claim 'tokenize --uncased --no-special --max-length' 'tokens "A Playing\n" --uncased --no-special --max-length 2 && prints "5 6"'
+refusal 'tokenize without a vocabulary is refused' vocab "$tokenize"
+refusal 'a vocabulary that is not there is named' nowhere "$tokenize" --vocab nowhere
+refusal 'a --max-length without room for the special tokens is refused' max-length "$tokenize" --vocab vocab --max-length 1
+claim 'a full disk is a failed run of tokenize' 'echo a | "$tokenize" --vocab vocab 2>err >/dev/full; [ $? = 1 ] && grep -q "^tokenize: error: " err'
+exit $code
