@@ -184,7 +184,9 @@ def sentences(rng, count):
     made = {}
     while len(made) < count:
         seed = rng.random()
-        made.update({Sentence(seed).text(positive): int(positive) for positive in (True, False)})
+        twins = {Sentence(seed).text(positive): int(positive) for positive in (True, False)}
+        if not made.keys() & twins.keys():
+            made.update(twins)
     return list(made.items())
 
 

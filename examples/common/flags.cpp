@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <Eigen/Core>
-#include <cstdio>
+#include <cmath>
 #include <heddle/error.hpp>
 #include <heddle/parallel.hpp>
 #include <heddle/version.hpp>
@@ -10,11 +10,23 @@
 namespace heddle::examples {
 namespace {
 
+// A number that reads as T from the first digit to the last and satisfies `right`.
+template <class T, class Right>
+CLI::Validator number(const char* what, Right right) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        T value{};
+        const bool ok = CLI::detail::lexical_cast(text, value) && right(value);
+        return ok ? std::string() : "'" + text + "' is not " + what;
+      },
+      what);
+}
+
 void add_flags(CLI::App& app, TrainerFlags& f) {
-  const CLI::Range positive(1.0, 9007199254740992.0, "a whole number of at least 1");
   const auto count = [&](const char* name, Index& value, const char* help) {
-    app.add_option(name, value, help)->check(positive);
+    app.add_option(name, value, help)->check(number<Index>("a whole number of at least 1", [](Index n) { return n >= 1; }));
   };
+  const auto rate = number<double>("a number of at least 0", [](double x) { return x >= 0 && std::isfinite(x); });
   const auto choice = [&](const char* name, std::string& value, std::vector<std::string> choices, const char* help) {
     app.add_option(name, value, help)->check(CLI::IsMember(std::move(choices)))->capture_default_str();
   };
@@ -24,15 +36,19 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   count("--epochs", f.epochs, "How often to go through the training data");
   count("--steps", f.steps, "Stop after this many optimizer steps in all");
   count("--batch-size", f.batch_size, "Rows in a batch");
-  app.add_option("--lr", f.lr, "Learning rate")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--lr", f.lr, "Learning rate")->check(rate)->capture_default_str();
   choice("--optimizer", f.optimizer, {"adam", "adamw", "sgd"}, "Optimizer");
-  app.add_option("--momentum", f.momentum, "Momentum of sgd")->check(CLI::NonNegativeNumber);
-  app.add_option("--dropout", f.dropout, "Dropout probability, in [0, 1)")->capture_default_str();
-  app.add_option("--seed", f.seed, "Seed of initial weights, dropout and order")->capture_default_str();
+  app.add_option("--momentum", f.momentum, "Momentum of sgd")->check(rate);
+  app.add_option("--dropout", f.dropout, "Dropout probability, in [0, 1)")
+      ->check(number<double>("a probability in [0, 1)", [](double p) { return p >= 0 && p < 1; }))
+      ->capture_default_str();
+  app.add_option("--seed", f.seed, "Seed of initial weights, dropout and order")
+      ->check(number<std::uint64_t>("a whole number from 0 to 2^64 - 1", [](std::uint64_t) { return true; }))
+      ->capture_default_str();
   choice("--order", f.order, {"shuffled", "sequential"}, "Order of the training rows");
   count("--train-rows", f.train_rows, "Only the first N training rows");
   count("--valid-rows", f.valid_rows, "Only the first N validation rows");
-  app.add_option("--threads", f.threads, "CPU threads (default: all)")->check(CLI::Range(1, 1024));
+  app.add_option("--threads", f.threads, "CPU threads (default: all)")->check(number<int>("a whole number from 1 to 1024", [](int n) { return n >= 1 && n <= 1024; }));
   choice("--device", f.device, {"cpu", "cuda"}, "Where to compute");
   choice("--precision", f.precision, {"fp32", "bf16"}, "Type of the activations; weights stay fp32");
   app.add_option("--init", f.init, "Start from these weights (safetensors)");
@@ -84,7 +100,6 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   } catch (const CLI::ParseError& error) {
     fail(error.what());
   }
-  require(f.dropout >= 0 && f.dropout < 1, "--dropout must be in [0, 1), got ", f.dropout);
   require(!f.evaluate || f.predict.empty(), "--evaluate and --predict exclude each other");
   require(!f.logits || !f.predict.empty(), "--logits needs --predict");
   const bool needs_model = f.evaluate || !f.predict.empty();

@@ -1,5 +1,6 @@
 // sst2: trains, evaluates and applies the encoder classifier on SST-2.
 #include <cstdio>
+#include <filesystem>
 #include <heddle/data/tsv.hpp>
 
 #include "../common/text.hpp"
@@ -62,6 +63,7 @@ struct Setup {
 
 Setup set_up(const TrainerFlags& flags, bool trained) {
   Setup setup{flags.data.empty() ? HEDDLE_SAMPLE : flags.data, flags.vocab, flags.sizes, flags.uncased};
+  require<FileError>(std::filesystem::is_directory(setup.data), io::printable(setup.data), ": is no folder; --data needs one");
   if (setup.sizes.ff_width == 0) setup.sizes.ff_width = 4 * setup.sizes.d_model;
   if (trained && !flags.out.empty() && exists(flags.out + "/config.json")) {
     const SavedConfig saved = read_config(flags.out + "/config.json", program);
@@ -113,6 +115,8 @@ void print_start(const Splits& splits, const text::WordPiece& tokenizer, const E
 template <class A>
 void run(const TrainerFlags& flags) {
   const Setup setup = set_up(flags, flags.evaluate);
+  std::optional<OutFolder> out;
+  if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out);
   const LabelledTexts train_texts = read_split(setup.data + "/train.tsv", flags.train_rows);
   const LabelledTexts valid_texts = read_split(setup.data + "/dev.tsv", flags.valid_rows);
   require<FileError>(std::set(train_texts.labels.begin(), train_texts.labels.end()).size() == classes,
@@ -135,9 +139,7 @@ void run(const TrainerFlags& flags) {
     report<A>(model, splits, flags, metrics);
     return;
   }
-  std::optional<OutFolder> out;
-  if (!flags.out.empty()) {
-    out.emplace(flags.out);
+  if (out) {
     io::write_atomically(out->file("vocab.txt"), io::read_file(setup.vocab));
     write_config(out->file("config.json"), program, {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased});
   }

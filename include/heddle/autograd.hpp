@@ -256,8 +256,13 @@ std::vector<Tensor<T>> grad(const Tensor<T>& loss, const std::vector<Tensor<T>>&
   }
   std::vector<Tensor<T>> grads;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    Tensor<T> dx = stand_ins[i]->grad;
-    if (!dx) std::fill_n((dx = like(wanted[i])).data(), dx.size(), static_cast<T>(0.f));
+    std::size_t first = 0;  // a tensor that is wanted twice has one stand-in
+    while (wanted[first].node() != wanted[i].node()) ++first;
+    Tensor<T> dx = stand_ins[first]->grad;
+    if (!dx) {
+      dx = like(wanted[i]);
+      std::fill_n(dx.data(), dx.size(), static_cast<T>(0.f));
+    }
     grads.push_back(dx);
   }
   return grads;

@@ -34,74 +34,55 @@ std::string value(T x) {
   return text.str();
 }
 
-// The body of a tensor, in one walk to find the widest value and one to write.
+// Finds what is shown of a tensor: values, and the text before each.
 template <class T>
 struct Body {
+  struct Cell {
+    std::string before, value;
+  };
   const T* data;
   Shape shape;
-  std::size_t width = 0;
-  std::string text;
+  std::vector<Cell> cells = {};
+  std::string after = {};  // text since the last value
 
-  // Calls each(position) for what is shown of an axis, and skipped() where the rest is left out. Inner axes show more: eight
-  // axes must not fill a screen.
-  template <class Each, class Skipped>
-  void along(int axis, Each each, Skipped skipped) {
-    const Index ends = axis >= shape.rank() - 2 ? 3 : 1, n = shape[axis];
+  void walk(int axis = 0, Index at = 0) {
+    if (axis == shape.rank()) {
+      cells.push_back({std::exchange(after, {}), value(data[at])});
+      return;
+    }
+    const Index n = shape[axis], ends = axis >= shape.rank() - 2 ? 3 : 1;  // eight axes must not fill a screen
+    const std::string next =
+        axis == shape.rank() - 1 ? ", " : ",\n" + std::string(static_cast<std::size_t>(axis) + 1, ' ');
+    after += '[';
     for (Index i = 0; i < n; ++i) {
+      if (i > 0) after += next;
       if (i == ends && n > 2 * ends) {
-        skipped();
+        after += "..." + next;
         i = n - ends;
       }
-      each(i);
+      walk(axis + 1, at * n + i);
     }
-  }
-
-  void measure(int axis, Index at) {
-    if (axis == shape.rank()) {
-      width = std::max(width, value(data[at]).size());
-      return;
-    }
-    along(
-        axis, [&](Index i) { measure(axis + 1, at * shape[axis] + i); }, [] {});
-  }
-
-  void write(int axis, Index at) {
-    if (axis == shape.rank()) {
-      const std::string v = value(data[at]);
-      text.append(width - v.size(), ' ') += v;
-      return;
-    }
-    const bool innermost = axis == shape.rank() - 1;
-    const std::string line = innermost ? " " : '\n' + std::string(static_cast<std::size_t>(axis) + 1, ' ');
-    text += '[';
-    along(
-        axis,
-        [&](Index i) {
-          if (i > 0) text += ',' + line;
-          write(axis + 1, at * shape[axis] + i);
-        },
-        [&] { text += ',' + line + "..."; });
-    text += ']';
+    after += ']';
   }
 };
 
 }  // namespace text_of
 
-// As in "Tensor<float> [2, 3] cpu", then the rows; of a long axis the first and last three positions (one, for all but the last
-// two axes). No newline at the end.
+// As in "Tensor<float> [2, 3] cpu", then the rows; of a long axis the first and last three positions (one, for all but the
+// last two axes). No newline at the end.
 template <class T>
 std::ostream& operator<<(std::ostream& out, const Tensor<T>& x) {
-  std::string head = std::string("Tensor<") + text_of::element<T> + "> ";
-  if (!x) return out << head + "without data";
+  const std::string type = std::string("Tensor<") + text_of::element<T> + "> ";
+  if (!x) return out << type + "without data";
   const Tensor<T> here = x.to(Device::cpu);
   text_of::Body<T> body{here.data(), x.shape()};
-  if (x.size() == 0) {
-    body.text = "[]";
-  } else {
-    body.measure(0, 0);
-    body.write(0, 0);
-  }
-  return out << head + x.shape().str() + ' ' + name(x.device()) + '\n' + body.text;
+  body.walk();
+
+  std::string text = type + x.shape().str() + ' ' + name(x.device()) + '\n';
+  std::size_t width = 0;
+  for (const auto& cell : body.cells) width = std::max(width, cell.value.size());
+  for (const auto& [before, value] : body.cells) text += before + std::string(width - value.size(), ' ') + value;
+  return out << text + body.after;
 }
 
 }  // namespace heddle

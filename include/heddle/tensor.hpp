@@ -81,7 +81,8 @@ class Tensor {
   // The only element. Throws ShapeError unless there is exactly one.
   T item() const {
     require<ShapeError>(size() == 1, "item: one element expected, the shape is ", shape_);
-    return *to(Device::cpu).device_data();
+    const Tensor here = to(Device::cpu);
+    return *here.device_data();
   }
 
   // The same block seen with another shape of the same size; no node.

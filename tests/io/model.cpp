@@ -30,6 +30,31 @@ struct Model {
   }
 };
 
+struct Other {
+  Parameter<float> weight{Tensor<float>({3}, {1, 2, 3})}, extra{Tensor<float>({1}, {1})};
+  static void visit(auto& self, auto&& f) {
+    f("norm.weight", self.weight);
+    f("extra", self.extra);
+  }
+};
+
+struct Tied {
+  Parameter<float> a{Tensor<float>({2}, {1, 2})}, b{share(a)};
+  static void visit(auto& self, auto&& f) {
+    f("a", self.a);
+    f("b", self.b);
+  }
+};
+
+struct Second {
+  Parameter<float> b{Tensor<float>({2}, {5, 6})};
+  Buffer<float> table{Tensor<float>({1}, {9})};
+  static void visit(auto& self, auto&& f) {
+    f("b", self.b);
+    f("table", self.table);
+  }
+};
+
 template <class M>
 std::vector<double> all_values(M& model) {
   std::vector<double> all;
@@ -82,13 +107,7 @@ TEST_CASE("io::load: lists missing, mismatched and unexpected names, and changes
   Random random(1);
   Model<> model(random);
   const auto before = all_values(model);
-  struct Other {
-    Parameter<float> weight{Tensor<float>({3}, {1, 2, 3})}, extra{Tensor<float>({1}, {1})};
-    static void visit(auto& self, auto&& f) {
-      f("norm.weight", self.weight);
-      f("extra", self.extra);
-    }
-  } other;
+  Other other;
   io::save(other, folder("o.safetensors"));
   CHECK_THROWS_WITH(io::load(model, folder("o.safetensors")),
                     ContainsSubstring("does not hold the weights of this model; missing 9: 'attention.query.weight'") &&
@@ -99,23 +118,10 @@ TEST_CASE("io::load: lists missing, mismatched and unexpected names, and changes
 
 TEST_CASE("io: a shared weight is saved once and loaded under either name; a buffer may be absent") {
   const Folder folder;
-  struct Tied {
-    Parameter<float> a{Tensor<float>({2}, {1, 2})}, b{share(a)};
-    static void visit(auto& self, auto&& f) {
-      f("a", self.a);
-      f("b", self.b);
-    }
-  } tied;
+  Tied tied;
   io::save(tied, folder("t.safetensors"));
   CHECK(io::read_safetensors(folder("t.safetensors")).tensors().size() == 1);
-  struct Second {
-    Parameter<float> b{Tensor<float>({2}, {5, 6})};
-    Buffer<float> table{Tensor<float>({1}, {9})};
-    static void visit(auto& self, auto&& f) {
-      f("b", self.b);
-      f("table", self.table);
-    }
-  } second;
+  Second second;
   std::vector<io::TensorBytes> only_b{{"b", io::DType::f32, {2}, std::as_bytes(std::span(second.b.value().data(), 2))}};
   io::write_safetensors(folder("b.safetensors"), only_b);
   io::load(tied, folder("b.safetensors"));

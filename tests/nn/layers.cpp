@@ -38,6 +38,17 @@ void expect_model_gradients(M& model, const Tensor<double>& x, F f) {
   });
 }
 
+struct SmallModel {
+  nn::Embedding<> embedding;
+  nn::Encoder<> encoder;
+  nn::Linear<> out;
+  static void visit(auto& self, auto&& f) {
+    f("embedding", self.embedding);
+    f("encoder", self.encoder);
+    f("out", self.out);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("nn: layers' gradients match finite differences") {
@@ -128,16 +139,7 @@ TEST_CASE("nn: several threads may use one const model, in two types at once") {
 
 TEST_CASE("nn: a model of floats trains on bf16 rows") {
   Random random(2);
-  struct Model {
-    nn::Embedding<> embedding;
-    nn::Encoder<> encoder;
-    nn::Linear<> out;
-    static void visit(auto& self, auto&& f) {
-      f("embedding", self.embedding);
-      f("encoder", self.encoder);
-      f("out", self.out);
-    }
-  } model{{12, 16, random}, {1, {.D = 16, .heads = 2}, random}, {16, 2, random}};
+  SmallModel model{{12, 16, random}, {1, {.D = 16, .heads = 2}, random}, {16, 2, random}};
   // Does token 3 come before token 4?
   const std::vector<int> tokens{3, 5, 4, 1, 4, 2, 3, 3, 4, 4, 3, 6}, lengths{3, 4, 2, 3}, labels{1, 0, 1, 0};
   const Sequences sequences = Sequences::packed(lengths);

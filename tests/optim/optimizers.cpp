@@ -39,15 +39,15 @@ void follows(const std::string& op, Make make) {
 
 TEST_CASE("optimizers: follow PyTorch's") {
   follows("sgd", [](OneWeight& m, const auto& c) {
-    return optim::Sgd(m, {.lr = c.option("lr"), .momentum = c.option("momentum"), .weight_decay = c.option("weight_decay")});
+    return optim::Sgd(m, {.lr = c.option("lr"), .momentum = c.option("momentum", 0), .weight_decay = c.option("weight_decay", 0)});
   });
   follows("adam", [](OneWeight& m, const auto& c) {
-    return optim::Adam(m, {.lr = c.option("lr"), .beta1 = c.option("beta1"), .beta2 = c.option("beta2"), .eps = c.option("eps"),
-                           .weight_decay = c.option("weight_decay")});
+    return optim::Adam(m, {.lr = c.option("lr"), .beta1 = c.option("beta1", 0.9), .beta2 = c.option("beta2", 0.999), .eps = c.option("eps", 1e-8),
+                           .weight_decay = c.option("weight_decay", 0)});
   });
   follows("adamw", [](OneWeight& m, const auto& c) {
-    return optim::AdamW(m, {.lr = c.option("lr"), .beta1 = c.option("beta1"), .beta2 = c.option("beta2"), .eps = c.option("eps"),
-                            .weight_decay = c.option("weight_decay")});
+    return optim::AdamW(m, {.lr = c.option("lr"), .beta1 = c.option("beta1", 0.9), .beta2 = c.option("beta2", 0.999), .eps = c.option("eps", 1e-8),
+                            .weight_decay = c.option("weight_decay", 0)});
   });
 }
 

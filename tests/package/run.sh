@@ -16,13 +16,13 @@ check() {
   if "$@" >"$work/said" 2>&1; then echo "ok: $claim"; else tail -n 20 "$work/said"; echo "FAILED: $claim"; code=1; fi
 }
 
+# shellcheck disable=SC2046  # the flags are words
 compile() { g++ -std=c++20 -I"$source/include" $(grep -oh -- '-isystem [^ "]*' "$build/compile_commands.json" | sort -u) "$@"; }
 
 # consumer WAY CMAKE_FLAG...: a project that uses heddle in this way, built and run.
 consumer() {
   local folder=$work/$1
-  cmake -S "$here" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DWAY="$1" "${@:2}" &&
-    cmake --build "$folder" && (cd "$folder" && ./consumer)
+  cmake -S "$here" -B "$folder" -DWAY="$1" "${@:2}" && cmake --build "$folder" --parallel "$(nproc)" && (cd "$folder" && ./consumer)
 }
 
 # The prefix is moved after the installation, to a name with a blank.
@@ -39,7 +39,9 @@ timed() {
 }
 
 check 'heddle installs, and its prefix moves' install_and_move
-check 'find_package finds a moved prefix, without warnings' consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix"
+# The compiler finds more to warn of when it optimizes; the other ways differ from this one only in how they find heddle.
+check 'find_package finds a moved prefix, without warnings' \
+  consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" -DCMAKE_BUILD_TYPE=Release
 check 'add_subdirectory gives the target' consumer add_subdirectory -DHEDDLE_SOURCE="$source"
 check 'FetchContent gives the target' consumer FetchContent -DHEDDLE_SOURCE="$source"
 check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids.cpp"

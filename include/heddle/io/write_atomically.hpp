@@ -50,9 +50,9 @@ class OutputFile {
 };
 
 template <class Fill, class Calls>
-concept Fills = std::is_invocable_v < Fill,
-        OutputFile<Calls>
-& > ;
+concept Fills = requires(Fill fill, OutputFile<Calls>& out) {
+  fill(out);
+};
 
 namespace detail {
 

@@ -1,6 +1,7 @@
 // What attention's forward and backward share: which scores there are, and how one tile of them is made.
 #pragma once
 #include <heddle/gemm.hpp>
+#include <heddle/ops/softmax.hpp>
 #include <heddle/parallel.hpp>
 #include <heddle/philox.hpp>
 
@@ -147,13 +148,6 @@ void scores(const AttentionPlan<T>& plan, Place at, Columns<const Acc<T>> q, Col
     filled_row(s, r).tail(s.stride - s.width) = never;
   }
   if (plan.may_mask(at, s)) plan.each_masked(at, s, [&](Index r, Index c) { s(r, c) = never; });
-}
-
-// exp(x), and exactly 0 at -infinity: Eigen clamps the argument, so that it gives a number below the least normal one there.
-template <class E>
-auto exp_or_zero(const E& x) {
-  using A = typename E::Scalar;
-  return (x.exp() - std::numeric_limits<A>::min()).max(A(0));
 }
 
 // Takes one more tile of row r's scores into its softmax: exp(score - top) takes the score's place. Returns the factor by

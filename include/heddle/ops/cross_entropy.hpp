@@ -19,21 +19,112 @@ namespace kernel {
 
 // The first label that is neither ignored nor one of C classes, or -1.
 template <class L>
-Index first_outside(Cpu, View<const L, 1> labels, std::int64_t ignored, Index C) {
+Index first_wrong_label(Cpu, View<const L, 1> labels, std::int64_t ignored, Index C) {
   for (Index n = 0; n < labels.extent[0]; ++n)
     if (labels(n) != ignored && (labels(n) < 0 || labels(n) >= C)) return n;
   return -1;
 }
 
-// What row n's log-probabilities are multiplied by in the sum: `smooth` times w_c for all classes, and `own` more for the label.
-template <class A>
-struct Target {
-  RowArray<A> weights;
-  A own, smooth;
+// Per class, in the type of sums: class_weights, or ones where there are none.
+template <class T>
+RowArray<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
+  if (!class_weights.data) return RowArray<Acc<T>>::Ones(C);
+  return load(array(class_weights));
+}
 
-  template <class T>
-  Target(View<const T, 1> class_weights, double smoothing)
+// The loss and what it was divided by, the sum of w_y; log_sum_exp of each row's logits. Summed by piece, then in order.
+template <class T, class L>
+void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored, View<const T, 1> class_weights,
+                   double smoothing, View<T, 1> loss, View<Acc<T>, 1> divisor, View<Acc<T>, 1> log_sum_exp) {
+  using A = Acc<T>;
+  const Index C = logits.extent[1];
+  const RowArray<A> w = weights_or_ones(class_weights, C);
+  const A share = static_cast<A>(1 - smoothing), smooth = static_cast<A>(smoothing / static_cast<double>(C));
+  A sums[Pieces::most] = {}, weights[Pieces::most] = {};
+  parallel(Pieces(logits.extent[0], rows_per_piece(C)), [&](Index piece, Index first, Index last) {
+    for (Index n = first; n < last; ++n) {
+      if (labels(n) == ignored) continue;
+      const auto z = load(row(logits, n));
+      const A top = z.maxCoeff(), own = w(static_cast<Index>(labels(n)));
+      log_sum_exp(n) = top + std::log((z - top).exp().sum());
+      sums[piece] += share * own * (log_sum_exp(n) - z(static_cast<Index>(labels(n))));
+      if (smooth > 0) sums[piece] += smooth * (w * (log_sum_exp(n) - z)).sum();
+      weights[piece] += own;
+    }
+  });
+  divisor(0) = array(weights, Pieces::most).sum();
+  loss(0) = static_cast<T>(array(sums, Pieces::most).sum() / divisor(0));
+}
+
+// With t_c = (1 - e) w_y [c = y] + e / C w_c:  dlogits = (p sum(t) - t) dy / divisor
+template <class T, class L>
+void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
+                            View<const T, 1> class_weights, double smoothing, View<const Acc<T>, 1> divisor,
+                            View<const Acc<T>, 1> log_sum_exp, View<T, 2> dlogits) {
+  using A = Acc<T>;
+  const Index C = logits.extent[1];
+  const RowArray<A> w = weights_or_ones(class_weights, C);
+  const RowArray<A> smooth = w * static_cast<A>(smoothing / static_cast<double>(C));
+  const A share = static_cast<A>(1 - smoothing), all_smooth = smooth.sum();
+  const A scale = static_cast<A>(dy(0)) / divisor(0);
+  parallel(logits.extent[0], rows_per_piece(C), [&](Index first, Index last) {
+    RowArray<A> dz(C);
+    for (Index n = first; n < last; ++n) {
+      if (labels(n) == ignored) {
+        dz.setZero();
+      } else {
+        const Index label = static_cast<Index>(labels(n));
+        dz = (load(row(logits, n)) - log_sum_exp(n)).exp() * (share * w(label) + all_smooth) - smooth;
+        dz(label) -= share * w(label);
+        dz *= scale;
+      }
+      store(row(dlogits, n), dz);
+    }
+  });
 }
 
 }  // namespace kernel
+
+// A scalar []: NaN when every label is ignored, as in PyTorch, with zeros for its gradient. The class weights are constants. Throws
+// ShapeError, IndexError for a label that is no class, and Error for a smoothing outside [0, 1].
+template <class T, class L>
+Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
+                        const Tensor<L>& labels,  // [N] int or int64
+                        const std::type_identity_t<CrossEntropyOptions<T>>& options = {}) {
+  static_assert(std::is_integral_v<L> && !std::is_same_v<L, bool>, "heddle::cross_entropy: labels are int or int64");
+  const Tensor<T>& class_weights = options.class_weights;
+  const double smoothing = options.label_smoothing;
+  const std::int64_t ignored = options.ignore_index;
+  require_rank("cross_entropy", {"logits", logits, 0}, 2);
+  require_rank("cross_entropy", {"labels", labels, 0}, 1);
+  require_same("cross_entropy", "N", {"logits", logits, 0}, {"labels", labels, 0});
+  if (class_weights) {
+    require_rank("cross_entropy", {"class_weights", class_weights, 0}, 1);
+    require_same("cross_entropy", "C", {"logits", logits, 1}, {"class_weights", class_weights, 0});
+  }
+  require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing is in [0, 1], got ", smoothing);
+  const Index wrong = on(labels, [&](auto device) {
+    return kernel::first_wrong_label(device, view<1>(labels), ignored, logits.dim(1));
+  });
+  require<IndexError>(wrong < 0, "cross_entropy: label ", wrong < 0 ? L(0) : labels.host()[static_cast<std::size_t>(wrong)],
+                      " at position ", wrong, " is none of the ", logits.dim(1), " classes");
+  const auto weights = [class_weights] { return class_weights ? view<1>(class_weights) : View<const T, 1>{nullptr, {0}}; };
+
+  Tensor<T> loss(Shape{}, logits.device());
+  Tensor<Acc<T>> divisor(Shape{}, logits.device()), log_sum_exp(labels.shape(), logits.device());
+  on(logits, [&](auto device) {
+    kernel::cross_entropy(device, view<2>(logits), view<1>(labels), ignored, weights(), smoothing, view<1>(loss), view<1>(divisor),
+                          view<1>(log_sum_exp));
+  });
+
+  return record("cross_entropy", loss, inputs(logits), [=](const Tensor<T>& dy) {
+    Tensor<T> dlogits = like(logits);
+    on(logits, [&](auto device) {
+      kernel::cross_entropy_backward(device, view<1>(dy), view<2>(logits), view<1>(labels), ignored, weights(), smoothing,
+                                     view<1>(divisor), view<1>(log_sum_exp), view<2>(dlogits));
+    });
+    return dlogits;
+  });
+}
+
 }  // namespace heddle

@@ -56,9 +56,11 @@ void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
         continue;
       }
       const Index begin = task % strips * square, until = std::min(lanes, begin + square);
-      for (Index j = 0; j < width; j += square)
+      for (Index j = 0; j < width; j += square) {
+        const Index stop = std::min(width, j + square);
         for (Index i = begin; i < until; ++i)
-          for (Index k = j; k < std::min(width, j + square); ++k) to[i * lane_step + k] = from[i + k * step];
+          for (Index k = j; k < stop; ++k) to[i * lane_step + k] = from[i + k * step];
+      }
     }
   });
 }

@@ -1,106 +1,155 @@
-// Between rows and sequences: padded batches packed and unpacked, and one row for each sequence.
+// Between padded batches, rows and sequences: pack, unpack, first_rows, mean_rows. Sequences.hpp says what rows are.
 #pragma once
-#include <heddle/ops/embed.hpp>
+#include <numeric>
+
+#include <heddle/autograd.hpp>
+#include <heddle/eigen.hpp>
+#include <heddle/ops/clear.hpp>
+#include <heddle/parallel.hpp>
 #include <heddle/sequences.hpp>
 
 namespace heddle {
 
+// Stretches of rows to copy: count[b] rows from row from[b] on to row to[b] on. No row is in two of them.
+struct Stretches {
+  Tensor<int> from, to, count;  // [B]
+  Index rows;                   // in all
+
+  Stretches(const Tensor<int>& from_rows, const Tensor<int>& to_rows, const std::vector<int>& counts)
+      : from(from_rows), to(to_rows), count(from.shape(), counts), rows(std::accumulate(counts.begin(), counts.end(), Index{0})) {}
+
+  Stretches back() const {
+    Stretches s = *this;
+    std::swap(s.from, s.to);
+    return s;
+  }
+  Stretches to_device(Device device) const {
+    Stretches s = *this;
+    s.from = from.to(device);
+    s.to = to.to(device);
+    s.count = count.to(device);
+    return s;
+  }
+};
+
 namespace kernel {
 
 template <class T>
-void mean_rows(Cpu, View<const T, 2> x, View<const int, 1> begin, View<const int, 1> length, View<T, 2> y) {
-  RowArray<Acc<T>> sum(x.extent[1]);
-  for (Index b = 0; b < begin.extent[0]; ++b) {
-    sum.setZero();
-    for (Index t = 0; t < length(b); ++t) sum += load(row(x, begin(b) + t));
-    store(row(y, b), sum / static_cast<Acc<T>>(std::max(length(b), 1)));
-  }
+void copy_stretches(Cpu, View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const T, 2> x, View<T, 2> y) {
+  parallel(from.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
+    for (Index b = first; b < last; ++b)
+      std::copy_n(x.data + from(b) * x.extent[1], count(b) * x.extent[1], y.data + to(b) * x.extent[1]);
+  });
 }
 
+// y = the mean of the rows of each sequence
 template <class T>
-void mean_rows_backward(Cpu device, View<const T, 2> dy, View<const int, 1> begin, View<const int, 1> length, View<T, 2> dx) {
-  clear(device, View<T, 1>{dx.data, {dx.extent[0] * dx.extent[1]}});
-  for (Index b = 0; b < begin.extent[0]; ++b)
-    for (Index t = 0; t < length(b); ++t) store(row(dx, begin(b) + t), load(row(dy, b)) / static_cast<Acc<T>>(length(b)));
+void mean_rows(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y) {
+  parallel(y.extent[0], 1, [&](Index first, Index last) {
+    RowArray<Acc<T>> sum(x.extent[1]);
+    for (Index b = first; b < last; ++b) {
+      sum.setZero();
+      for (Index n = begin(b); n < begin(b) + length(b); ++n) sum += load(row(x, n));
+      store(row(y, b), sum / static_cast<Acc<T>>(std::max(length(b), 1)));
+    }
+  });
 }
-
-// Copies the tokens of each sequence between two layouts of the same sequences; what is no token is zeroed.
 template <class T>
-void copy_tokens(Cpu device, View<const int, 1> from_begin, View<const int, 1> to_begin, View<const int, 1> length,
-                 View<const T, 2> from, View<T, 2> to) {
-  clear(device, View<T, 1>{to.data, {to.extent[0] * to.extent[1]}});
-  for (Index b = 0; b < length.extent[0]; ++b)
-    std::copy_n(from.data + from_begin(b) * from.extent[1], length(b) * from.extent[1], to.data + to_begin(b) * to.extent[1]);
+void mean_rows_backward(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy, View<T, 2> dx) {
+  parallel(dy.extent[0], 1, [&](Index first, Index last) {
+    for (Index b = first; b < last; ++b)
+      for (Index n = begin(b); n < begin(b) + length(b); ++n)
+        store(row(dx, n), load(row(dy, b)) / static_cast<Acc<T>>(length(b)));
+  });
 }
 
 }  // namespace kernel
 
-// Rows of x moved from one layout of sequences to another, as many of each as `to` has.
+// x's stretches at their places in a tensor of `shape`, whose rows are as wide; zeros elsewhere. The gradient goes back the same way.
 template <class T>
-Tensor<T> move_tokens(const char* op, const Tensor<T>& x, Shape shape, const Sequences& from, const Sequences& to) {
-  Tensor<T> y(shape, x.device());
-  on(x, [&](auto device) {
-    kernel::copy_tokens(device, view<1>(from.begin()), view<1>(to.begin()), view<1>(to.length()), view<2>(x), view<2>(y));
-  });
-  return record(op, y, inputs(x), [=, x_shape = x.shape()](const Tensor<T>& dy) {
-    Tensor<T> dx(x_shape, dy.device());
-    on(dy, [&](auto device) {
-      kernel::copy_tokens(device, view<1>(to.begin()), view<1>(from.begin()), view<1>(to.length()), view<2>(dy), view<2>(dx));
+Tensor<T> moved(const char* op, const Tensor<T>& x, const Shape& shape, Index x_rows, Index y_rows, const Stretches& s) {
+  const Index width = (x.size() + shape.size()) / std::max<Index>(x_rows + y_rows, 1);
+  const auto move = [width](const Tensor<T>& from, Index from_rows, Index to_rows, const Stretches& way) {
+    Tensor<T> to({to_rows, width}, from.device());
+    const Tensor<T> rows = from.with_shape({from_rows, width});
+    on(from, [&](auto device) {
+      if (way.rows < to_rows) kernel::clear(device, view<1>(to));
+      kernel::copy_stretches(device, view<1>(way.from), view<1>(way.to), view<1>(way.count), view<2>(rows), view<2>(to));
     });
-    return dx;
-  });
+    return to;
+  };
+  return record(op, move(x, x_rows, y_rows, s).with_shape(shape), inputs(x),
+                [=, x_shape = x.shape(), back = s.back()](const Tensor<T>& dy) {
+                  return move(dy, y_rows, x_rows, back).with_shape(x_shape);
+                });
 }
 
-// The tokens of a padded batch as rows, in the order of Sequences::packed(s.lengths()). s tells their lengths; where it is padded
-// itself, it also tells where each sequence begins. Throws ShapeError.
+// A shape with two axes in the place of the first, or one in the place of the first two.
+inline Shape split_rows(const Shape& s, Index B, Index T) {
+  std::vector<Index> extents(s.begin(), s.end());
+  extents[0] = T;
+  extents.insert(extents.begin(), B);
+  return Shape(extents);
+}
+inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N); }
+
+// The rows of a padded batch that belong to a sequence, one after another: those of Sequences::packed(sequences.lengths()). Where
+// `sequences` is padded itself, it says where in its T places each sequence lies; else all begin at the first. Throws ShapeError.
 template <class T>
-Tensor<T> pack(const Tensor<T>& x,        // [B, T, D], to [N, D]
-               const Sequences& s) {
-  require_rank("pack", {"x", x, 0}, 3);
-  require<ShapeError>(x.dim(0) == s.count() && x.dim(1) >= s.longest(), "pack: x ", x.shape(), " must be [", s.count(),
-                      ", at least ", s.longest(), ", D] for these sequences");
-  const Sequences padded = s.padded_to() ? s : Sequences::padded(s.lengths(), x.dim(1)).to(s.device());
-  require<ShapeError>(padded.padded_to() == x.dim(1), "pack: x ", x.shape(), " is padded to ", x.dim(1), ", its sequences to ",
-                      s.padded_to());
-  const Sequences packed = Sequences::packed(s.lengths()).to(s.device());
-  return move_tokens("pack", x, {packed.rows(), x.dim(2)}, padded, packed);
+Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
+               const Sequences& sequences) {  // B of at most T rows each
+  require<ShapeError>(x.rank() >= 2 && x.dim(0) == sequences.count(), "pack: x ", x.shape(), " must be [",
+                      sequences.count(), ", T, ...] for ", sequences.count(), " sequences");
+  const Index padded_to = sequences.padded_to();
+  require<ShapeError>(padded_to ? x.dim(1) == padded_to : x.dim(1) >= sequences.longest(), "pack: x ", x.shape(), " must have ",
+                      padded_to ? "" : "at least ", padded_to ? padded_to : sequences.longest(), " places on axis 1");
+  const Sequences to = Sequences::packed(sequences.lengths());
+  const Sequences from = padded_to ? sequences : Sequences::padded(sequences.lengths(), x.dim(1));
+  return moved("pack", x, join_rows(x.shape(), to.rows()), x.dim(0) * x.dim(1), to.rows(),  // [N, ...]
+               Stretches(from.begin(), to.begin(), sequences.lengths()).to_device(x.device()));
 }
 
-// Rows as a padded batch with zeros where there is no token; T is what s is padded to, or its longest length. Throws ShapeError.
+// A padded batch of rows: sequence b from the first place of [b] on, then zeros, up to what `sequences` is padded to, or to its longest.
+// Throws ShapeError.
 template <class T>
-Tensor<T> unpack(const Tensor<T>& rows,   // [N, D], to [B, T, D]
-                 const Sequences& s) {
-  require_rank("unpack", {"rows", rows, 0}, 2);
-  require_rows("unpack", {"rows", rows, 0}, s);
-  const Index T_ = s.padded_to() ? s.padded_to() : s.longest();
-  const Sequences padded = Sequences::padded(s.lengths(), T_).to(s.device());
-  return move_tokens("unpack", rows, {s.count(), T_, rows.dim(1)}, s, padded);
+Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
+                 const Sequences& sequences) {  // of the N rows
+  require_rows("unpack", {"rows", rows, 0}, sequences);
+  const Index B = sequences.count(), longest = sequences.padded_to() ? sequences.padded_to() : sequences.longest();
+  const Sequences to = Sequences::padded(sequences.lengths(), longest);
+  return moved("unpack", rows, split_rows(rows.shape(), B, longest), rows.dim(0), B * longest,  // [B, T, ...]
+               Stretches(sequences.begin(), to.begin(), sequences.lengths()).to_device(rows.device()));
 }
 
-// The first token's row of each sequence; zeros for one without tokens. Throws ShapeError.
+// The first row of each sequence; zeros for one without any. Throws ShapeError.
 template <class T>
-Tensor<T> first_rows(const Tensor<T>& x,  // [N, D], to [B, D]
-                     const Sequences& s) {
-  require_rank("first_rows", {"x", x, 0}, 2);
-  require_rows("first_rows", {"x", x, 0}, s);
-  std::vector<int> one;
-  for (const int length : s.lengths()) one.push_back(std::min(length, 1));
-  const Sequences alone = Sequences::padded(one, 1).to(s.device());
-  return move_tokens("first_rows", x, {s.count(), x.dim(1)}, s, alone);
+Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...]
+                     const Sequences& sequences) {  // of the N rows
+  require_rows("first_rows", {"x", x, 0}, sequences);
+  std::vector<int> ones = sequences.lengths(), place(ones.size());
+  for (int& length : ones) length = std::min(length, 1);
+  std::iota(place.begin(), place.end(), 0);
+  const Index B = sequences.count();
+  return moved("first_rows", x, x.shape().with(0, B), x.dim(0), B,  // [B, ...]
+               Stretches(sequences.begin(), Tensor<int>({B}, place), ones).to_device(x.device()));
 }
 
-// The mean of each sequence's rows; zeros for one without tokens. Throws ShapeError.
+// The mean of each sequence's rows; zeros for one without any. Throws ShapeError.
 template <class T>
-Tensor<T> mean_rows(const Tensor<T>& x,   // [N, D], to [B, D]
-                    const Sequences& s) {
+Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D]
+                    const Sequences& sequences) {  // of the N rows
   require_rank("mean_rows", {"x", x, 0}, 2);
-  require_rows("mean_rows", {"x", x, 0}, s);
-  Tensor<T> y({s.count(), x.dim(1)}, x.device());
-  on(x, [&](auto device) { kernel::mean_rows(device, view<2>(x), view<1>(s.begin()), view<1>(s.length()), view<2>(y)); });
-  return record("mean_rows", y, inputs(x), [=, shape = x.shape()](const Tensor<T>& dy) {
+  require_rows("mean_rows", {"x", x, 0}, sequences);
+  Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
+  on(x, [&](auto device) {
+    kernel::mean_rows(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(x), view<2>(y));
+  });
+
+  return record("mean_rows", y, inputs(x), [sequences, shape = x.shape()](const Tensor<T>& dy) {
     Tensor<T> dx(shape, dy.device());
     on(dy, [&](auto device) {
-      kernel::mean_rows_backward(device, view<2>(dy), view<1>(s.begin()), view<1>(s.length()), view<2>(dx));
+      kernel::clear(device, view<1>(dx));
+      kernel::mean_rows_backward(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(dy), view<2>(dx));
     });
     return dx;
   });

@@ -10,15 +10,11 @@ namespace kernel {
 
 template <class T>
 void where(Cpu, const Broadcast<3>& plan, const bool* condition, const T* a, const T* b, T* y) {
-  const Index step = plan.stride[0][0], step_a = plan.stride[1][0], step_b = plan.stride[2][0];
+  const Index step = plan.stride[0][0], steps[] = {plan.stride[2][0], plan.stride[1][0]};
   for_rows(plan, [&](Index i, Index n, const std::array<Index, 3>& at) {
     const bool* const c = condition + at[0];
-    const T* const ai = a + at[1];
-    const T* const bi = b + at[2];
-    for (Index k = 0; k < n; ++k) {
-      const T ak = ai[k * step_a], bk = bi[k * step_b];  // both, so that no branch is needed
-      y[i + k] = c[k * step] ? ak : bk;
-    }
+    const T* const from[] = {b + at[2], a + at[1]};  // looked up: a branch on the condition is often mispredicted
+    for (Index k = 0; k < n; ++k) y[i + k] = from[c[k * step]][k * steps[c[k * step]]];
   });
 }
 

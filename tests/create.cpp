@@ -1,0 +1,34 @@
+#include <heddle/create.hpp>
+
+#include "catch.hpp"
+
+using namespace heddle;
+
+TEST_CASE("create: zeros, ones and full of every element type") {
+  CHECK(zeros<int>({2, 2}).host() == std::vector<int>{0, 0, 0, 0});
+  CHECK(ones<bool>({2}).host() == std::vector<bool>{true, true});
+  CHECK(full<double>({}, 0.1).item() == 0.1);
+  CHECK(full<float>({1}, 3).item() == 3.f);
+  CHECK(full<std::int64_t>({1}, Index{1} << 60).item() == Index{1} << 60);
+  CHECK(static_cast<float>(full<bf16>({2}, -1.5).host()[1]) == -1.5f);
+  CHECK(static_cast<float>(full<bf16>({1}, bf16(2.f)).item()) == 2.f);
+  CHECK(ones<float>({3, 0}).size() == 0);
+}
+
+TEST_CASE("arange: counts up or down, short of the last") {
+  CHECK(arange<int>(4).host() == std::vector<int>{0, 1, 2, 3});
+  CHECK(arange<int>(0).size() == 0);
+  CHECK(arange<std::int64_t>(5, -1, -2).host() == std::vector<std::int64_t>{5, 3, 1});
+  CHECK(arange<int>(1, 8, 3).host() == std::vector<int>{1, 4, 7});
+  CHECK(arange<float>(0, 1, 0.1).size() == 10);
+  CHECK(arange<float>(0, 1, 0.1).host()[7] == 0.7f);
+  CHECK(arange<double>(2.5).host() == std::vector<double>{0, 1, 2});
+  CHECK(static_cast<float>(arange<bf16>(3).host()[2]) == 2.f);
+}
+
+TEST_CASE("arange: steps that lead nowhere are an error") {
+  CHECK_THROWS_WITH(arange<int>(3, 1), "arange: no number of steps of 1 leads from 3 to 1");
+  CHECK_THROWS_AS(arange<int>(1, 3, 0), Error);
+  CHECK_THROWS_AS(arange<float>(0, std::numeric_limits<double>::quiet_NaN()), Error);
+  CHECK_THROWS_AS(arange<float>(0, std::numeric_limits<double>::infinity()), Error);
+}

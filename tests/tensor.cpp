@@ -1,0 +1,170 @@
+#include <heddle/create.hpp>
+#include <heddle/eigen.hpp>
+#include <heddle/print.hpp>
+
+#include "catch.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+template <class T>
+std::string printed(const Tensor<T>& x) {
+  std::ostringstream out;
+  out << x;
+  return out.str();
+}
+}  // namespace
+
+TEST_CASE("Tensor: construction of every element type") {
+  const Tensor<float> x({2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(x.shape() == Shape{2, 3});
+  CHECK((x.rank() == 2 && x.size() == 6 && x.dim(-1) == 3 && x.device() == Device::cpu));
+  CHECK(x.host() == std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK(Tensor<double>(Shape{}, {0.5}).item() == 0.5);
+  CHECK(Tensor<int>({2}, {1, -1}).host()[1] == -1);
+  CHECK(Tensor<std::int64_t>({1}, {Index{1} << 40}).item() == Index{1} << 40);
+  CHECK(Tensor<bool>({3}, {true, false, true}).host() == std::vector<bool>{true, false, true});
+  CHECK(static_cast<float>(Tensor<bf16>({1}, {bf16(1.5f)}).item()) == 1.5f);
+  CHECK(Tensor<float>({3, 0}).size() == 0);
+  CHECK(Tensor<float>({1, 1, 1, 1, 1, 1, 1, 2}).rank() == 8);
+}
+
+TEST_CASE("Tensor: without data it is false, and harmless") {
+  const Tensor<float> none;
+  CHECK_FALSE(none);
+  CHECK(none.size() == 0);
+  CHECK(none.host().empty());
+  CHECK(Tensor<float>({0}));
+}
+
+TEST_CASE("Tensor: blocks are aligned to 64 bytes") {
+  const auto misaligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 64; };
+  for (const Index n : {0, 1, 3, 17, 1000, 100'003}) {
+    CHECK(misaligned(Tensor<float>({n}).data()) == 0);
+    CHECK(misaligned(Tensor<bool>({n}).data()) == 0);
+  }
+}
+
+TEST_CASE("Tensor: copies share their block and count its writes together") {
+  Tensor<int> a({2}, {1, 2});
+  const Tensor<int> b = a;
+  CHECK(b.data() == std::as_const(a).data());
+  const auto before = b.version();
+  a.data()[0] = 7;
+  CHECK(b.host()[0] == 7);
+  CHECK(b.version() == before + 1);
+  CHECK(std::as_const(a).data()[0] == 7);  // reading counts nothing
+  CHECK(b.version() == before + 1);
+}
+
+TEST_CASE("Tensor: a leading slice and another shape are handles on the same block") {
+  Tensor<int> x({3, 2}, {1, 2, 3, 4, 5, 6});
+  const Tensor<int> last = x.leading(1, 3), flat = x.with_shape({6});
+  x.data()[2] = 30;
+  CHECK(last.host() == std::vector<int>{30, 4, 5, 6});
+  CHECK(flat.host()[2] == 30);
+  CHECK(last.version() == x.version());
+  CHECK(x.leading(3, 3).shape() == Shape{0, 2});
+  CHECK_THROWS_WITH(x.leading(1, 4), "slice: [1, 4) is not within axis 0 of [3, 2]");
+  CHECK_THROWS_AS(Tensor<int>(Shape{}).leading(0, 0), ShapeError);
+}
+
+TEST_CASE("Tensor: a block outlives all handles but one") {
+  Tensor<int> row;
+  {
+    const Tensor<int> x({2, 2}, {1, 2, 3, 4});
+    row = x.leading(1, 2);
+  }
+  CHECK(row.host() == std::vector<int>{3, 4});
+}
+
+TEST_CASE("Tensor: the user's memory is wrapped without a copy") {
+  std::vector<float> mine = {1, 2, 3, 4};
+  auto x = Tensor<float>::wrap(mine.data(), {2, 2});
+  CHECK(x.data() == mine.data());
+  mine[3] = 40;
+  CHECK(x.host()[3] == 40);
+  x.data()[0] = 10;
+  CHECK(mine[0] == 10);
+  CHECK(Tensor<float>::wrap(nullptr, {0}).size() == 0);
+  CHECK_THROWS_WITH(Tensor<float>::wrap(nullptr, {2}), "Tensor::wrap: a null pointer for shape [2]");
+}
+
+TEST_CASE("wrap, eigen: row-major matrices, arrays and maps share memory with tensors") {
+  Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> m(2, 3);
+  m << 1, 2, 3, 4, 5, 6;
+  const auto x = wrap(m);
+  CHECK(x.shape() == Shape{2, 3});
+  CHECK(x.data() == m.data());
+  CHECK(x.host() == std::vector<double>{1, 2, 3, 4, 5, 6});
+
+  Eigen::Array<float, 1, 4> fixed(1, 2, 3, 4);
+  CHECK(wrap(fixed).shape() == Shape{1, 4});
+
+  std::vector<int> mine = {1, 2, 3, 4};
+  Eigen::Map<Eigen::Matrix<int, 2, 2, Eigen::RowMajor>> map(mine.data());
+  CHECK(wrap(map).data() == mine.data());
+
+  Tensor<float> y({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  eigen(y).row(3) *= 10;
+  CHECK(y.host()[6] == 70);
+  const Tensor<float>& constant = y;
+  CHECK(eigen(constant).rows() == 4);
+  CHECK(eigen(constant).col(1).sum() == 2 + 4 + 6 + 80);
+}
+
+TEST_CASE("Tensor: wrong shapes, sizes and devices are errors") {
+  CHECK_THROWS_WITH(Tensor<float>({2, 2}, {1, 2, 3}), "Tensor: 3 values given for shape [2, 2] of 4");
+  CHECK_THROWS_WITH(Tensor<float>({2, -1}), "Shape: an extent is negative in [2, -1]");
+  CHECK_THROWS_WITH((Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}), "Shape: 9 axes given, at most 8 are supported");
+  CHECK_THROWS_WITH((Shape{Index{1} << 32, Index{1} << 31}),
+                    "Shape: the number of elements of [4294967296, 2147483648] does not fit in 63 bits");
+  CHECK_THROWS_AS(Tensor<double>({Index{1} << 60}),
+                  OutOfMemory);  // of elements, not of bytes, there would be few enough
+  CHECK_THROWS_WITH(Tensor<float>({2, 3}).item(), "item: one element expected, the shape is [2, 3]");
+  CHECK_THROWS_AS(Tensor<float>({0}).item(), ShapeError);
+  CHECK_THROWS_WITH(Tensor<float>({2, 3}).dim(2), "axis 2 does not exist in shape [2, 3]");
+  CHECK_THROWS_WITH(Tensor<float>({2}, Device::cuda), "Tensor: this build has no CUDA backend");
+  CHECK_THROWS_WITH(Tensor<float>({2}).with_shape({3}), "reshape: [2] has 2 elements, [3] has 3");
+}
+
+TEST_CASE("print: element type, shape, device and values") {
+  CHECK(printed(Tensor<float>({2, 3}, {1, -2.5f, 3, 1e-9f, 50, 6})) ==
+        "Tensor<float> [2, 3] cpu\n"
+        "[[    1,  -2.5,     3],\n"
+        " [1e-09,    50,     6]]");
+  CHECK(printed(Tensor<double>(Shape{}, {0.5})) == "Tensor<double> [] cpu\n0.5");
+  CHECK(printed(Tensor<bf16>({1}, {bf16(1.5f)})) == "Tensor<bf16> [1] cpu\n[1.5]");
+  CHECK(printed(Tensor<int>({2, 1, 2}, {1, 2, 3, 4})) == "Tensor<int> [2, 1, 2] cpu\n[[[1, 2]],\n [[3, 4]]]");
+  CHECK(printed(Tensor<std::int64_t>({0, 3})) == "Tensor<int64_t> [0, 3] cpu\n[]");
+  CHECK(printed(Tensor<std::int64_t>({2, 0})) == "Tensor<int64_t> [2, 0] cpu\n[[],\n []]");
+  CHECK(printed(Tensor<bool>({2}, {true, false})) == "Tensor<bool> [2] cpu\n[ true, false]");
+  CHECK(printed(Tensor<float>{}) == "Tensor<float> without data");
+}
+
+TEST_CASE("print: the middle of long axes is left out") {
+  CHECK(printed(arange<int>(1000)) == "Tensor<int> [1000] cpu\n[  0,   1,   2, ..., 997, 998, 999]");
+  CHECK(printed(arange<int>(6)) == "Tensor<int> [6] cpu\n[0, 1, 2, 3, 4, 5]");
+  CHECK(printed(arange<int>(7)) == "Tensor<int> [7] cpu\n[0, 1, 2, ..., 4, 5, 6]");
+  CHECK(printed(arange<int>(16).with_shape({8, 2})) ==
+        "Tensor<int> [8, 2] cpu\n"
+        "[[ 0,  1],\n"
+        " [ 2,  3],\n"
+        " [ 4,  5],\n"
+        " ...,\n"
+        " [10, 11],\n"
+        " [12, 13],\n"
+        " [14, 15]]");
+  CHECK(printed(arange<int>(5).with_shape({5, 1, 1})) == "Tensor<int> [5, 1, 1] cpu\n[[[0]],\n ...,\n [[4]]]");
+  CHECK(printed(zeros<bool>({3, 3, 3, 3, 3, 3, 9, 9})).size() < 30'000);
+}
+
+TEST_CASE("print: NaN has no sign, and the stream's own format stays as it is") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(printed(Tensor<float>({3}, {nan, -nan, -std::numeric_limits<float>::infinity()})) ==
+        "Tensor<float> [3] cpu\n[ nan,  nan, -inf]");
+  std::ostringstream out;
+  out << std::hex << Tensor<int>({1}, {255}) << ' ' << 255;
+  CHECK(out.str() == "Tensor<int> [1] cpu\n[255] ff");
+}
