@@ -29,8 +29,8 @@ DOMAINS = [
 # Words of a polarity that suit everything: (positive, negative).
 SIGNED = {
     "adj": (
-        "good great excellent lovely charming wonderful brilliant pleasant",
-        "bad poor awful dreadful dull boring terrible clumsy",
+        "good great excellent lovely charming wonderful brilliant",
+        "bad poor awful dreadful dull boring terrible",
     ),
     "plural": ("strengths charms virtues", "flaws faults mistakes"),
     "noun": ("triumph treat joy", "failure mess bore"),
@@ -43,8 +43,8 @@ SIGNED = {
 
 NEUTRAL = {
     "very": ["", "", "", "very ", "truly ", "quite "],
-    "is": ["is", "is", "was", "seems"],
-    "not": ["is not", "is n't", "was not", "is never", "is hardly", "is far from"],
+    "is": ["is", "is", "is", "was", "seems"],
+    "not": ["is not", "is n't", "is never", "is hardly", "is far from"],
     "open": ["to be honest , ", "on the whole , ", "for once , ", "if you ask me , ", "this time , "],
     "close": [" , my sister says", " from start to finish", " , we all agreed", " , even on a monday"],
     "one": ["nobody", "no one"],
@@ -73,7 +73,7 @@ RULES = {
     ],
 }
 SENTENCES = {
-    "plain": (24, [
+    "plain": (32, [
         (4, "<+clause>"),
         (4, "<+whole>"),
         (2, "a <very><+thing>"),
@@ -173,7 +173,7 @@ class Sentence:
 
     def text(self, positive):
         chance = self.rng.random()
-        frame = "<open>{}" if chance < 0.1 else "{}<close>" if chance < 0.2 else "{}"
+        frame = "<open>{}" if chance < 0.08 else "{}<close>" if chance < 0.16 else "{}"
         dot = " ." if self.rng.random() < 0.6 else ""
         rule = weighted(self.rng, weighted(self.rng, list(SENTENCES.values())))
         return re.sub(r"\ba (?=[aeiou])", "an ", self.expand(frame.format(rule), positive)) + dot

@@ -4,8 +4,8 @@
     scripts/golden-ops.py [FILE]        needs torch and transformers; the format is in tests/golden/README.md
 
 Inputs are multiples of 1/64 below 2 in size, so that float and bf16 hold them exactly. Each case has its own seed, made
-from its name: adding one leaves the others as they are. Where PyTorch gives NaN (a fully masked row, a loss without
-rows) or has no such op (packed rows), the definition stands here.
+from its name: adding one leaves the others as they are. Where PyTorch gives NaN (a fully masked row) or has no such op
+(packed rows), the definition stands here.
 """
 
 import math
@@ -336,8 +336,12 @@ def cross_entropies(g):
         {"logits": 1024 * g.values(3, 3)},
         {"labels": torch.tensor([0, 2, 1])},
     )
-    g.case("cross_entropy", "all_ignored_gives_zero", ignore_index=-100)
-    g.gradients(lambda logits, labels: 0 * logits.sum(), {"logits": g.values(3, 4)}, {"labels": torch.full((3,), -100)})
+    g.case("cross_entropy", "all_ignored_gives_nan", ignore_index=-100)
+    g.gradients(
+        lambda logits, labels: F.cross_entropy(logits, labels),
+        {"logits": g.values(3, 4)},
+        {"labels": torch.full((3,), -100)},
+    )
 
 
 def begins(lengths, padded_to):

@@ -2,8 +2,8 @@
 # docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER; compiling them checks that
 # what the pages show is true. The conventions for a page:
 #   ```cpp        with #include and int main() it is a program of its own
-#   ```cpp        otherwise it stands at file scope; all such blocks of a page are one source, after every heddle header
-#                 and `using namespace heddle;`
+#   ```cpp        otherwise it stands at file scope. All such blocks of a page are one source: a program, if a main is among
+#                 them; else they come after every heddle header and `using namespace heddle;`
 #   ```cpp body   statements. They see the page's file-scope blocks and the variables of the page's earlier statements,
 #                 and may give a name anew
 #   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader. It declares what the
@@ -29,6 +29,7 @@ awk -v folder="$folder" '
   function source(name) { return folder "/" name ".cpp" }
   function end_of_page() {
     if (declarations == "" && statements == "") return
+    if (declarations ~ /int main\(/) { print declarations >source(page); close(source(page)); return }
     print "#include \"page.hpp\"\n" declarations "static void page() {\n" statements >source(page)
     for (; open >= 0; --open) print "}" >source(page)
     close(source(page))

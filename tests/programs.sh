@@ -65,8 +65,10 @@ claim 'sst2 --predict --logits gives scores' 'predict --logits && lines 3 . out 
 refusal 'a folder with results is not overwritten' 'holds the results of another run' "${train[@]}" --out model
 refusal 'a model is needed to predict' 'needs a model' "$sst2" --predict -
 refusal 'a folder without a model is named' 'nowhere' "$sst2" --predict - --out nowhere
+mkdir bare
+cp "$sample"/*.tsv bare
 refusal 'data that is not there is named' 'nowhere' "$sst2" --data nowhere --vocab "$sample/vocab.txt"
-refusal 'data without a vocabulary asks for one' '--vocab' "$sst2" --data nowhere
+refusal 'data without a vocabulary asks for one' '--vocab' "$sst2" --data bare
 refusal '--device cuda says that there is none' 'no CUDA' "$sst2" --device cuda
 for flags in --nonsense '--epochs 0' '--steps -1' '--batch-size x' '--lr -1' '--dropout 1' '--optimizer lamb' '--precision fp8' \
   '--evaluate --predict -' --logits 'stray'; do

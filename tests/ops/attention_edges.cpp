@@ -1,4 +1,5 @@
-// What attention promises beyond its formula: masks hide NaN, padding and threads change nothing, memory is linear, dropout is exact.
+// What attention promises beyond its formula: masks hide NaN, padding and threads change nothing, memory is linear,
+// dropout is exact.
 #include <heddle/ops/attention.hpp>
 
 #include "catch.hpp"
@@ -56,8 +57,8 @@ TEST_CASE("attention: a fully masked query gives zeros and zero gradients") {
   const auto s = Sequences::packed({3, 70});
   const Index N = s.rows(), D = 8;
   auto mask = filled<bool>({2, 1, 70, 70}, true);
-  for (Index j = 0; j < 70; ++j) mask.data()[1 * 70 + j] = false;                // query 1 of sequence 0
-  std::fill_n(mask.data() + 70 * 70, 70 * 70, false);                            // all of sequence 1
+  for (Index j = 0; j < 70; ++j) mask.data()[1 * 70 + j] = false;  // query 1 of sequence 0
+  std::fill_n(mask.data() + 70 * 70, 70 * 70, false);              // all of sequence 1
   const auto r = results(normal({N, D}, 1), normal({N, D}, 2), normal({N, D}, 3), s, {.heads = 2, .mask = mask});
   for (const auto* x : {&r.y, &r.dq}) {
     CHECK(all_zero(rows(*x, 1, 2, D)));
@@ -129,9 +130,11 @@ TEST_CASE("attention: a NaN that some queries see reaches those, and no other") 
     auto mask = filled<bool>({1, 1, T, T}, false);
     for (Index i = 0; i < T; ++i)
       for (Index j = 0; j < T; ++j) mask.data()[i * T + j] = (i < half) == (j < half);
-    auto qn = Tensor<float>(q.shape(), q.host()), kn = Tensor<float>(k.shape(), k.host()), vn = Tensor<float>(v.shape(), v.host());
+    auto qn = Tensor<float>(q.shape(), q.host()), kn = Tensor<float>(k.shape(), k.host()),
+         vn = Tensor<float>(v.shape(), v.host());
     for (auto* x : {&qn, &kn, &vn}) set_row(*x, at, std::nanf(""));
-    const auto clean = results(q, k, v, s, {.heads = 2, .mask = mask}), r = results(qn, kn, vn, s, {.heads = 2, .mask = mask});
+    const auto clean = results(q, k, v, s, {.heads = 2, .mask = mask}),
+               r = results(qn, kn, vn, s, {.heads = 2, .mask = mask});
     CHECK(rows(r.y, 0, half, D) == rows(clean.y, 0, half, D));
     CHECK(rows(r.dq, 0, half, D) == rows(clean.dq, 0, half, D));
     CHECK(rows(r.dk, 0, half, D) == rows(clean.dk, 0, half, D));
@@ -153,14 +156,16 @@ TEST_CASE("attention: packed and padded batches give the same bits, dropout incl
   const auto place = [&](const Tensor<float>& x) {
     auto y = filled<float>({padded.rows(), x.dim(1)}, std::nanf(""));  // what padding holds is never read
     for (std::size_t b = 0; b < lengths.size(); ++b)
-      std::copy_n(x.data() + packed.begin().data()[b] * x.dim(1), lengths[b] * x.dim(1), y.data() + padded.begin().data()[b] * x.dim(1));
+      std::copy_n(x.data() + packed.begin().data()[b] * x.dim(1), lengths[b] * x.dim(1),
+                  y.data() + padded.begin().data()[b] * x.dim(1));
     return y;
   };
   const auto x = normal({packed.rows(), 3 * D}, 1), dy = normal({packed.rows(), D}, 2);
   const auto run = [&](const Tensor<float>& rows_of_x, const Tensor<float>& rows_of_dy, const Sequences& s) {
     Random random(4);
     const auto v = variable(rows_of_x);
-    const auto y = attention(columns(v, 0, D), columns(v, D, D), columns(v, 2 * D, D), s, {.heads = 3, .dropout = 0.1, .random = &random});
+    const auto y = attention(columns(v, 0, D), columns(v, D, D), columns(v, 2 * D, D), s,
+                             {.heads = 3, .dropout = 0.1, .random = &random});
     backward(y, rows_of_dy);
     return std::pair(y, v.grad());
   };
@@ -199,7 +204,8 @@ TEST_CASE("attention: memory is linear in the length") {
   const auto s = Sequences::packed({T});
   const auto q = normal({T, 2}, 1), k = normal({T, 2}, 2), v = variable(normal({T, 2}, 3));
   const auto stats = [] { return HostPool::instance().stats(); };
-  const std::size_t limit = std::max(stats().peak, stats().in_use + (std::size_t{1} << 22));  // 4 MiB; a [T, T] matrix has 1 GiB
+  const std::size_t limit =
+      std::max(stats().peak, stats().in_use + (std::size_t{1} << 22));  // 4 MiB; a [T, T] matrix has 1 GiB
   const auto y = attention(q, k, v, s, {.causal = true});
   backward(y, y);
   CHECK(stats().peak <= limit);
@@ -264,19 +270,24 @@ TEST_CASE("attention: a sequence without queries or keys is no error") {
 TEST_CASE("attention: errors name operands, shapes and limits") {
   const auto s = Sequences::packed({3, 2}), keys = Sequences::packed({4});
   const Tensor<float> x({5, 6}), y({5, 4}), z({4, 6});
-  CHECK_THROWS_WITH(attention(x, y, x, s), "attention: 'heads * K' disagrees between q and k\n"
-                                           "  q  [5, 6]    axis 1 is 6\n"
-                                           "  k  [5, 4]    axis 1 is 4");
+  CHECK_THROWS_WITH(attention(x, y, x, s),
+                    "attention: 'heads * K' disagrees between q and k\n"
+                    "  q  [5, 6]    axis 1 is 6\n"
+                    "  k  [5, 4]    axis 1 is 4");
   CHECK_THROWS_WITH(attention(x, x, y, s, {.heads = 3}),
                     "attention: v [5, 4] is not 3 heads wide: its axis 1 must be a multiple of that");
   CHECK_THROWS_WITH(attention(x, x, x, s, {.heads = 0}),
                     "attention: q [5, 6] is not 0 heads wide: its axis 1 must be a multiple of that");
-  CHECK_THROWS_WITH(attention(z, x, x, s), "attention: q [4, 6] must have one row for each of the 5 rows of its 2 sequences");
-  CHECK_THROWS_WITH(attention(x, z, z, s), "attention: k [4, 6] must have one row for each of the 5 rows of its 2 sequences");
-  CHECK_THROWS_WITH(attention(x, z, z, s, {.keys = &keys}), "attention: there are 2 sequences of queries and 1 of keys");
-  CHECK_THROWS_WITH(attention(x, x, x, s, {.mask = Tensor<bool>({3, 1, 1, 3})}),
-                    "attention: mask [3, 1, 1, 3] must be [1 or 2, 1 or 1, 1 or at least 3, at least 3] for these sequences, heads, "
-                    "queries and keys");
+  CHECK_THROWS_WITH(attention(z, x, x, s),
+                    "attention: q [4, 6] must have one row for each of the 5 rows of its 2 sequences");
+  CHECK_THROWS_WITH(attention(x, z, z, s),
+                    "attention: k [4, 6] must have one row for each of the 5 rows of its 2 sequences");
+  CHECK_THROWS_WITH(attention(x, z, z, s, {.keys = &keys}),
+                    "attention: there are 2 sequences of queries and 1 of keys");
+  CHECK_THROWS_WITH(
+      attention(x, x, x, s, {.mask = Tensor<bool>({3, 1, 1, 3})}),
+      "attention: mask [3, 1, 1, 3] must be [1 or 2, 1 or 1, 1 or at least 3, at least 3] for these sequences, heads, "
+      "queries and keys");
   CHECK_THROWS_WITH(attention(x, x, x, s, {.bias = Tensor<float>({3, 3})}), "attention: bias [3, 3] must have 4 axes");
   CHECK_THROWS_WITH(attention(x, x, x, s, {.dropout = 1}), "attention: a dropout probability is in [0, 1), got 1");
   CHECK_THROWS_WITH(columns(x, 4, 3), "columns: [4, 7) is not within axis 1 of [5, 6]");

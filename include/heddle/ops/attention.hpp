@@ -1,5 +1,6 @@
-// attention(q, k, v, sequences): softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017), without ever
-// holding the [T, T] probabilities: memory is linear in T, and the backward makes them again from one number per query and head.
+// attention(q, k, v, sequences): softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017),
+// without ever holding the [T, T] probabilities: memory is linear in T, and the backward makes them again from one
+// number per query and head.
 #pragma once
 #include <array>
 
@@ -11,8 +12,8 @@
 
 namespace heddle {
 
-// Which gradient q, k and v each write to: disjoint blocks of one tensor share one, so that a packed product gets a single gradient of
-// its own shape. Overlapping blocks (q = k = v) have their own, which the engine adds.
+// Which gradient q, k and v each write to: disjoint blocks of one tensor share one, so that a packed product gets a
+// single gradient of its own shape. Overlapping blocks (q = k = v) have their own, which the engine adds.
 template <class T>
 struct AttentionOwners {
   std::array<ColumnBlock<T>, 3> blocks;  // q, k, v
@@ -47,21 +48,22 @@ struct AttentionOwners {
     for (std::size_t j = 0; j < i; ++j) {
       const ColumnBlock<T>& b = blocks[j];
       const bool disjoint = a.first + a.width <= b.first || b.first + b.width <= a.first;
-      const bool same = a.x.device_data() == b.x.device_data() && a.x.shape() == b.x.shape() && a.x.node() == b.x.node();
+      const bool same =
+          a.x.device_data() == b.x.device_data() && a.x.shape() == b.x.shape() && a.x.node() == b.x.node();
       if (of[j] == owner && !(same && disjoint)) return false;
     }
     return true;
   }
 };
 
-// Rows outside all sequences give zeros, as do queries that see no key; so are their gradients. A masked key or value changes nothing,
-// NaN and infinity included. The results do not depend on the number of threads, nor on padding. Throws ShapeError; Error for a
-// dropout outside [0, 1).
+// Rows outside all sequences give zeros, as do queries that see no key; so are their gradients. A masked key or value
+// changes nothing, NaN and infinity included. The results do not depend on the number of threads, nor on padding.
+// Throws ShapeError; Error for a dropout outside [0, 1).
 template <class Q>
-auto attention(const Q& q_rows,                                     // [Nq, H * K] a tensor or columns of one, as k and v
-               const ColumnBlock<typename Q::Element>& k,           // [Nk, H * K]
-               const ColumnBlock<typename Q::Element>& v,           // [Nk, H * Kv]
-               const Sequences& sequences,                          // of the Nq rows, and of the Nk rows without options.keys
+auto attention(const Q& q_rows,                            // [Nq, H * K] a tensor or columns of one, as k and v
+               const ColumnBlock<typename Q::Element>& k,  // [Nk, H * K]
+               const ColumnBlock<typename Q::Element>& v,  // [Nk, H * Kv]
+               const Sequences& sequences,                 // of the Nq rows, and of the Nk rows without options.keys
                const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
   AttentionCall<T> call("attention", q_rows, k, sequences, options);
@@ -70,13 +72,13 @@ auto attention(const Q& q_rows,                                     // [Nq, H * 
   require_rows("attention", {"v", v, 0}, call.keys);
   call.draw("attention", options.dropout, options.random);
 
-  Tensor<T> y({call.q.x.dim(0), v.width}, v.device());                         // [Nq, H * Kv]
+  Tensor<T> y({call.q.x.dim(0), v.width}, v.device());                    // [Nq, H * Kv]
   Tensor<Acc<T>> log_sum_exp({call.heads, call.q.x.dim(0)}, v.device());  // [H, Nq]
   on(v.x, [&](auto device) {
     using namespace kernel;
     if (tokens(call.queries) < y.dim(0)) clear(device, view<1>(y));
-    kernel::attention(device, call.plan(), column_view(call.q), column_view(k), column_view(v), column_view(y, 0, v.width),
-                      view<2>(log_sum_exp));
+    kernel::attention(device, call.plan(), column_view(call.q), column_view(k), column_view(v),
+                      column_view(y, 0, v.width), view<2>(log_sum_exp));
   });
 
   const AttentionOwners<T> owners(call, v);
@@ -93,16 +95,17 @@ auto attention(const Q& q_rows,                                     // [Nq, H * 
         dbias = Tensor<Acc<T>>(call.bias.shape(), call.bias.device());
         clear(device, view<1>(dbias));
       }
-      attention_backward(device, call.plan(), column_view(call.q), column_view(k), column_view(v), column_view(y, 0, v.width),
-                         view<2>(log_sum_exp), column_view(dy, 0, v.width), view<2>(delta), dq, dk, dv, per_score(dbias));
+      attention_backward(device, call.plan(), column_view(call.q), column_view(k), column_view(v),
+                         column_view(y, 0, v.width), view<2>(log_sum_exp), column_view(dy, 0, v.width), view<2>(delta),
+                         dq, dk, dv, per_score(dbias));
       gradients.push_back(rounded<T>(device, dbias));
     });
     return gradients;
   });
 }
 
-// The probabilities [B, H, Tq, Tk] themselves, for pictures: zeros where a sequence has no query or key; Tq and Tk are what the
-// sequences are padded to, or their longest. Without dropout; a constant. Throws ShapeError.
+// The probabilities [B, H, Tq, Tk] themselves, for pictures: zeros where a sequence has no query or key; Tq and Tk are
+// what the sequences are padded to, or their longest. Without dropout; a constant. Throws ShapeError.
 template <class Q>
 auto attention_weights(const Q& q_rows,                            // [Nq, H * K] a tensor or columns of one, as k
                        const ColumnBlock<typename Q::Element>& k,  // [Nk, H * K]
@@ -112,7 +115,8 @@ auto attention_weights(const Q& q_rows,                            // [Nq, H * K
   const auto extent = [](const Sequences& s) { return s.padded_to() ? s.padded_to() : s.longest(); };
   Tensor<T> weights({sequences.count(), call.heads, extent(call.queries), extent(call.keys)}, k.device());
   on(k.x, [&](auto device) {
-    kernel::attention_weights(device, call.plan(), kernel::column_view(call.q), kernel::column_view(k), view<4>(weights));
+    kernel::attention_weights(device, call.plan(), kernel::column_view(call.q), kernel::column_view(k),
+                              view<4>(weights));
   });
   return weights;
 }

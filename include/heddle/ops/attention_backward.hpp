@@ -1,4 +1,5 @@
-// attention's backward on the CPU. With p the probabilities, d the dropout factors, dp = dy v^T and delta = rowsum(dy y):
+// attention's backward on the CPU. With p the probabilities, d the dropout factors, dp = dy v^T and delta = rowsum(dy
+// y):
 //   dv = (p d)^T dy    ds = p (dp d - delta)    dbias = ds    dq = scale ds k    dk = scale ds^T q
 #pragma once
 #include <heddle/ops/attention_kernel.hpp>
@@ -19,15 +20,22 @@ struct BackwardTiles {
   Tile<A> q, k, v, dy, p, ds, keep, dq, dk, dv;
 
   BackwardTiles(const AttentionPlan<T>& plan, Index K, Index V)
-      : q(plan.tile_q(), K), k(plan.tile_k(), K), v(plan.tile_k(), V), dy(plan.tile_q(), V), p(plan.tile_q(), plan.tile_k()),
-        ds(plan.tile_q(), plan.tile_k()), keep(plan.tile_q(), plan.tile_k()), dq(plan.tile_q(), K), dk(plan.longest_k, K),
+      : q(plan.tile_q(), K),
+        k(plan.tile_k(), K),
+        v(plan.tile_k(), V),
+        dy(plan.tile_q(), V),
+        p(plan.tile_q(), plan.tile_k()),
+        ds(plan.tile_q(), plan.tile_k()),
+        keep(plan.tile_q(), plan.tile_k()),
+        dq(plan.tile_q(), K),
+        dk(plan.longest_k, K),
         dv(plan.longest_k, V) {}
 };
 
 // Adds one tile's share to dq and dk (without the scale), dv and dbias.
 template <class T>
-void add_gradients(const AttentionPlan<T>& plan, Place at, const AttentionOperands<Acc<T>, Acc<T>>& x, PerScore<Acc<T>> dbias,
-                   BackwardTiles<T>& tiles) {
+void add_gradients(const AttentionPlan<T>& plan, Place at, const AttentionOperands<Acc<T>, Acc<T>>& x,
+                   PerScore<Acc<T>> dbias, BackwardTiles<T>& tiles) {
   const auto p = tiles.p(x.q.rows, x.k.rows);    // [queries, keys] scores, then probabilities
   const auto ds = tiles.ds(x.q.rows, x.k.rows);  // [queries, keys] dp, then ds
   const bool dropped = plan.drops();
@@ -68,8 +76,8 @@ void store_scaled(Columns<T> to, Columns<Acc<T>> sum, Acc<T> scale) {
 }
 
 template <class T>
-void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const AttentionOperands<T, T>& x, PerScore<Acc<T>> dbias,
-                     BackwardTiles<T>& tiles) {
+void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const AttentionOperands<T, T>& x,
+                     PerScore<Acc<T>> dbias, BackwardTiles<T>& tiles) {
   const auto dk = accumulator(tiles.dk, x.dk);  // [keys, K]
   const auto dv = accumulator(tiles.dv, x.dv);  // [keys, V]
   for (Index i = 0; i < x.q.rows; i += plan.tile_q()) {
@@ -84,7 +92,8 @@ void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const Atten
       const auto k = widen(rows_of(x.k, j, last), tiles.k);
       const auto v = widen(rows_of(x.v, j, last), tiles.v);
       add_gradients<T>(plan, {b, h, i, j},
-                       {q, k, v, dy, x.lse + i, x.delta + i, dq, rows_of(dk, j, last), rows_of(dv, j, last)}, dbias, tiles);
+                       {q, k, v, dy, x.lse + i, x.delta + i, dq, rows_of(dk, j, last), rows_of(dv, j, last)}, dbias,
+                       tiles);
     }
     store_scaled(dq_rows, dq, plan.scale);
   }
@@ -92,11 +101,12 @@ void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const Atten
   store_scaled(x.dv, dv, Acc<T>(1));
 }
 
-// Heads that share a gradient of the bias are summed by one piece, in order. dbias holds zeros; delta [H, Nq] is filled here.
+// Heads that share a gradient of the bias are summed by one piece, in order. dbias holds zeros; delta [H, Nq] is filled
+// here.
 template <class T>
 void attention_backward(Cpu, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
-                        Columns<const T> y, View<const Acc<T>, 2> lse, Columns<const T> dy, View<Acc<T>, 2> delta, Columns<T> dq,
-                        Columns<T> dk, Columns<T> dv, PerScore<Acc<T>> dbias) {
+                        Columns<const T> y, View<const Acc<T>, 2> lse, Columns<const T> dy, View<Acc<T>, 2> delta,
+                        Columns<T> dq, Columns<T> dk, Columns<T> dv, PerScore<Acc<T>> dbias) {
   const Index B = plan.count(), H = plan.heads;
   const Index own_b = dbias.data && !dbias.sequence_stride ? 1 : B, own_h = dbias.data && !dbias.head_stride ? 1 : H;
   parallel(own_b * own_h, heads_per_piece(plan, (q.width + v.width) / H), [&](Index first, Index last) {
@@ -107,8 +117,8 @@ void attention_backward(Cpu, const AttentionPlan<T>& plan, Columns<const T> q, C
           const auto queries = [&](auto x) { return head_of(x, plan.q_begin(b), plan.q_length(b), h, H); };
           const auto keys = [&](auto x) { return head_of(x, plan.k_begin(b), plan.k_length(b), h, H); };
           const Index at = h * lse.extent[1] + plan.q_begin(b);
-          const AttentionOperands<T, T> x{queries(q),     keys(k),     keys(v),  queries(dy), lse.data + at,
-                                          delta.data + at, queries(dq), keys(dk),   keys(dv)};
+          const AttentionOperands<T, T> x{queries(q),      keys(k),     keys(v),  queries(dy), lse.data + at,
+                                          delta.data + at, queries(dq), keys(dk), keys(dv)};
           for (Index r = 0; r < x.q.rows; ++r)
             delta.data[at + r] = (load(row(x.dy, r)) * load(row(queries(y), r))).sum();
           attend_backward(plan, b, h, x, dbias, tiles);

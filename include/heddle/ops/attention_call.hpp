@@ -41,9 +41,9 @@ struct AttentionOptions {
   bool causal = false;               // query i sees keys 0 to i
   double dropout = 0;                // the share of probabilities to drop, where there is a `random`
   Random* random = nullptr;
-  Tensor<bool> mask = {};            // [B or 1, H or 1, Tq or 1, Tk] true where a query may see a key
-  Tensor<T> bias = {};               // the same axes; added to the scaled scores, so that -infinity masks
-  const Sequences* keys = nullptr;   // those of k and v, where they are not those of q
+  Tensor<bool> mask = {};           // [B or 1, H or 1, Tq or 1, Tk] true where a query may see a key
+  Tensor<T> bias = {};              // the same axes; added to the scaled scores, so that -infinity masks
+  const Sequences* keys = nullptr;  // those of k and v, where they are not those of q
 };
 
 namespace kernel {
@@ -87,17 +87,23 @@ struct AttentionCall {
   Draws draws = {};
 
   // Throws ShapeError and Error.
-  AttentionCall(const char* op, const ColumnBlock<T>& q_block, const ColumnBlock<T>& k_block, const Sequences& sequences,
-                const AttentionOptions<T>& options)
-      : q(q_block), k(k_block), queries(sequences), keys(options.keys ? *options.keys : sequences), heads(options.heads),
+  AttentionCall(const char* op, const ColumnBlock<T>& q_block, const ColumnBlock<T>& k_block,
+                const Sequences& sequences, const AttentionOptions<T>& options)
+      : q(q_block),
+        k(k_block),
+        queries(sequences),
+        keys(options.keys ? *options.keys : sequences),
+        heads(options.heads),
         scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.width) / static_cast<double>(heads)))),
-        causal(options.causal), mask(options.mask), bias(options.bias) {
+        causal(options.causal),
+        mask(options.mask),
+        bias(options.bias) {
     require_heads(op, {"q", q, 1});
     require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
     require_rows(op, {"q", q, 0}, queries);
     require_rows(op, {"k", k, 0}, keys);
-    require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(), " sequences of queries and ",
-                        keys.count(), " of keys");
+    require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(),
+                        " sequences of queries and ", keys.count(), " of keys");
     if (mask) require_per_score(op, {"mask", mask, 0});
     if (bias) require_per_score(op, {"bias", bias, 0});
   }
@@ -113,23 +119,34 @@ struct AttentionCall {
 
   void require_heads(const char* op, const Axis& x) const {
     require_rank(op, x, 2);
-    require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.operand, ' ', x.shape, " is not ", heads,
-                        " heads wide: its axis 1 must be a multiple of that");
+    require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.operand, ' ', x.shape,
+                        " is not ", heads, " heads wide: its axis 1 must be a multiple of that");
   }
   void require_per_score(const char* op, const Axis& x) const {
     require_rank(op, x, 4);
     require_same_device(op, {"q", q, 0}, x);
     const auto one_or = [&](int axis, Index extent) { return x.shape[axis] == 1 || x.shape[axis] == extent; };
-    require<ShapeError>(one_or(0, queries.count()) && one_or(1, heads) && (x.shape[2] == 1 || x.shape[2] >= queries.longest()) &&
-                            x.shape[3] >= keys.longest(),
-                        op, ": ", x.operand, ' ', x.shape, " must be [1 or ", queries.count(), ", 1 or ", heads, ", 1 or at least ",
-                        queries.longest(), ", at least ", keys.longest(), "] for these sequences, heads, queries and keys");
+    require<ShapeError>(one_or(0, queries.count()) && one_or(1, heads) &&
+                            (x.shape[2] == 1 || x.shape[2] >= queries.longest()) && x.shape[3] >= keys.longest(),
+                        op, ": ", x.operand, ' ', x.shape, " must be [1 or ", queries.count(), ", 1 or ", heads,
+                        ", 1 or at least ", queries.longest(), ", at least ", keys.longest(),
+                        "] for these sequences, heads, queries and keys");
   }
 
   kernel::AttentionPlan<T> plan() const {
-    return {view<1>(queries.begin()), view<1>(queries.length()), view<1>(keys.begin()), view<1>(keys.length()),
-            queries.longest(),        keys.longest(),            heads,                 static_cast<Acc<T>>(scale),
-            causal,                   kernel::per_score(mask),   kernel::per_score(bias), dropout, draws};
+    return {view<1>(queries.begin()),
+            view<1>(queries.length()),
+            view<1>(keys.begin()),
+            view<1>(keys.length()),
+            queries.longest(),
+            keys.longest(),
+            heads,
+            static_cast<Acc<T>>(scale),
+            causal,
+            kernel::per_score(mask),
+            kernel::per_score(bias),
+            dropout,
+            draws};
   }
 };
 

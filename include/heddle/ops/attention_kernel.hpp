@@ -1,5 +1,6 @@
-// attention's CPU kernels. Scores are made tile by tile and never stored: the forward keeps a running maximum and sum for each row
-// (Milakov and Gimelshein 2018; Dao et al. 2022), the backward makes the probabilities again from the row's log-sum-exp.
+// attention's CPU kernels. Scores are made tile by tile and never stored: the forward keeps a running maximum and sum
+// for each row (Milakov and Gimelshein 2018; Dao et al. 2022), the backward makes the probabilities again from the
+// row's log-sum-exp.
 #pragma once
 #include <heddle/ops/attention_tile.hpp>
 
@@ -30,19 +31,25 @@ struct ForwardTiles {
   Tensor<A> top, sum;
 
   ForwardTiles(const AttentionPlan<T>& p, Index K, Index V)
-      : q(p.tile_q(), K), k(p.tile_k(), K), v(p.tile_k(), V), s(p.tile_q(), p.tile_k()), keep(p.tile_q(), p.tile_k()),
-        o(p.tile_q(), V), top({p.tile_q()}), sum({p.tile_q()}) {}
+      : q(p.tile_q(), K),
+        k(p.tile_k(), K),
+        v(p.tile_k(), V),
+        s(p.tile_q(), p.tile_k()),
+        keep(p.tile_q(), p.tile_k()),
+        o(p.tile_q(), V),
+        top({p.tile_q()}),
+        sum({p.tile_q()}) {}
 };
 
 // Queries [at.i, at.i + y.rows) of one head: their rows of y, and the logarithm of the sum of exponentials of each.
 template <class T>
-void attend(const AttentionPlan<T>& plan, Place at, Columns<const T> q, Columns<const T> k, Columns<const T> v, Columns<T> y,
-            Acc<T>* lse, ForwardTiles<T>& tiles) {
+void attend(const AttentionPlan<T>& plan, Place at, Columns<const T> q, Columns<const T> k, Columns<const T> v,
+            Columns<T> y, Acc<T>* lse, ForwardTiles<T>& tiles) {
   using A = Acc<T>;
-  const auto q_tile = widen(q, tiles.q);           // [rows, K]
-  const auto o = tiles.o(y.rows, y.width);         // [rows, V]
-  A* const top = tiles.top.data();                 // [rows]
-  A* const sum = tiles.sum.data();                 // [rows]
+  const auto q_tile = widen(q, tiles.q);    // [rows, K]
+  const auto o = tiles.o(y.rows, y.width);  // [rows, V]
+  A* const top = tiles.top.data();          // [rows]
+  A* const sum = tiles.sum.data();          // [rows]
   matrix(o).setZero();
   std::fill_n(top, y.rows, std::numeric_limits<A>::lowest());
   std::fill_n(sum, y.rows, A(0));
@@ -52,7 +59,7 @@ void attend(const AttentionPlan<T>& plan, Place at, Columns<const T> q, Columns<
     const Index last = std::min(keys, at.j + plan.tile_k());
     const auto k_tile = widen(rows_of(k, at.j, last), tiles.k);  // [keys, K]
     const auto v_tile = widen(rows_of(v, at.j, last), tiles.v);  // [keys, V]
-    const auto s = tiles.s(y.rows, last - at.j);                 // [rows, keys] scores, then probabilities times the sum
+    const auto s = tiles.s(y.rows, last - at.j);  // [rows, keys] scores, then probabilities times the sum
     scores(plan, at, q_tile, k_tile, s);
     for (Index r = 0; r < s.rows; ++r) {
       const A shrink = soften(s, r, top[r], sum[r]);
@@ -73,8 +80,8 @@ void attend(const AttentionPlan<T>& plan, Place at, Columns<const T> q, Columns<
 
 // lse [H, Nq] is infinite for a query that sees no key, so that its probabilities come out as zeros: exp(score - lse).
 template <class T>
-void attention(Cpu, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v, Columns<T> y,
-               View<Acc<T>, 2> lse) {
+void attention(Cpu, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
+               Columns<T> y, View<Acc<T>, 2> lse) {
   const Index H = plan.heads;
   parallel(plan.count() * H, heads_per_piece(plan, q.width / H + v.width / H), [&](Index first, Index last) {
     ForwardTiles<T> tiles(plan, q.width / H, v.width / H);
@@ -99,7 +106,8 @@ void attention_weights(Cpu, const AttentionPlan<T>& plan, Columns<const T> q, Co
   using A = Acc<T>;
   const Index H = plan.heads;
   parallel(plan.count() * H, heads_per_piece(plan, q.width / H), [&](Index first, Index last) {
-    Tile<A> q_room(plan.tile_q(), q.width / H), k_room(plan.longest_k, q.width / H), s_room(plan.tile_q(), plan.longest_k);
+    Tile<A> q_room(plan.tile_q(), q.width / H), k_room(plan.longest_k, q.width / H),
+        s_room(plan.tile_q(), plan.longest_k);
     for (Index pair = first; pair < last; ++pair) {
       const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
       const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);

@@ -117,10 +117,11 @@ Tensor<A> finite_part(Columns<const A> x) {
   return part;
 }
 
-// to += w x for w [queries, keys], x [keys, D]. With `apart`, what is not finite in x reaches only the queries that see its key: a
-// masked pair has w = 0, and 0 * NaN is NaN.
+// to += w x for w [queries, keys], x [keys, D]. With `apart`, what is not finite in x reaches only the queries that see
+// its key: a masked pair has w = 0, and 0 * NaN is NaN.
 template <class T, class A = Acc<T>>
-void add_to_queries(const AttentionPlan<T>& plan, Place at, bool apart, Columns<A> w, Columns<const A> x, Columns<A> to) {
+void add_to_queries(const AttentionPlan<T>& plan, Place at, bool apart, Columns<A> w, Columns<const A> x,
+                    Columns<A> to) {
   if (!apart) return gemm_nn(Cpu{}, read(w), x, to, Into::add);
   const Tensor<A> part = finite_part(x);
   const auto x_finite = columns(view<2>(part));
@@ -139,7 +140,8 @@ void add_to_keys(const AttentionPlan<T>& plan, Place at, bool apart, Columns<A> 
 
 // s = scale * q k^T + bias; -infinity where masked, whatever q and k hold there, and in what fills the rows up.
 template <class T>
-void scores(const AttentionPlan<T>& plan, Place at, Columns<const Acc<T>> q, Columns<const Acc<T>> k, Columns<Acc<T>> s) {
+void scores(const AttentionPlan<T>& plan, Place at, Columns<const Acc<T>> q, Columns<const Acc<T>> k,
+            Columns<Acc<T>> s) {
   constexpr auto never = -std::numeric_limits<Acc<T>>::infinity();
   gemm_nt(Cpu{}, q, k, s);
   for (Index r = 0; r < s.rows; ++r) {
@@ -150,8 +152,8 @@ void scores(const AttentionPlan<T>& plan, Place at, Columns<const Acc<T>> q, Col
   if (plan.may_mask(at, s)) plan.each_masked(at, s, [&](Index r, Index c) { s(r, c) = never; });
 }
 
-// Takes one more tile of row r's scores into its softmax: exp(score - top) takes the score's place. Returns the factor by
-// which what was summed before shrinks, as `top`, the greatest score so far, grows.
+// Takes one more tile of row r's scores into its softmax: exp(score - top) takes the score's place. Returns the factor
+// by which what was summed before shrinks, as `top`, the greatest score so far, grows.
 template <class A>
 A soften(Columns<A> s, Index r, A& top, A& sum) {
   auto scores = filled_row(s, r);
@@ -162,8 +164,8 @@ A soften(Columns<A> s, Index r, A& top, A& sum) {
   return shrink;
 }
 
-// Dropout draws for 32 keys together, in four calls: call t serves keys 8m + 2t and 8m + 2t + 1, m = 0..3, as one lane of a
-// tensor core's accumulator holds them.
+// Dropout draws for 32 keys together, in four calls: call t serves keys 8m + 2t and 8m + 2t + 1, m = 0..3, as one lane
+// of a tensor core's accumulator holds them.
 constexpr Index drawn_together = 32;
 constexpr Index calls_per_score_row(Index keys) { return (keys + drawn_together - 1) / drawn_together * 4; }
 
@@ -179,7 +181,8 @@ void draw_dropout(const AttentionPlan<T>& plan, Place at, Columns<Acc<T>> keep) 
       A factors[drawn_together];
       for (int t = 0; t < 4; ++t) {
         const Words words = plan.draws(static_cast<std::uint64_t>(call + t));
-        for (int e = 0; e < 8; ++e) factors[e / 2 * 8 + t * 2 + e % 2] = plan.dropout.keeps(draw16(words, e)) ? scale : A(0);
+        for (int e = 0; e < 8; ++e)
+          factors[e / 2 * 8 + t * 2 + e % 2] = plan.dropout.keeps(draw16(words, e)) ? scale : A(0);
       }
       std::copy_n(factors, std::min(drawn_together, keep.width - c), &keep(r, c));
     }

@@ -1,5 +1,6 @@
-// cross_entropy(logits, labels): minus the mean log-probability of the labels, with PyTorch's weights and label smoothing. With w the
-// class weights (1 without), e the smoothing and p = softmax(logits), over the rows n whose label y is not ignored:
+// cross_entropy(logits, labels): minus the mean log-probability of the labels, with PyTorch's weights and label
+// smoothing. With w the class weights (1 without), e the smoothing and p = softmax(logits), over the rows n whose label
+// y is not ignored:
 //   loss = sum_n [(1 - e) w_y (-log p_y) + e / C sum_c w_c (-log p_c)] / sum_n w_y
 #pragma once
 #include <heddle/autograd.hpp>
@@ -32,10 +33,12 @@ RowArray<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
   return load(array(class_weights));
 }
 
-// The loss and what it was divided by, the sum of w_y; log_sum_exp of each row's logits. Summed by piece, then in order.
+// The loss and what it was divided by, the sum of w_y; for each row the logarithm of its sum of exp(z - greatest z).
+// Apart from the greatest, which may be large, that keeps all digits. Summed by piece, then in order.
 template <class T, class L>
-void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored, View<const T, 1> class_weights,
-                   double smoothing, View<T, 1> loss, View<Acc<T>, 1> divisor, View<Acc<T>, 1> log_sum_exp) {
+void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
+                   View<const T, 1> class_weights, double smoothing, View<T, 1> loss, View<Acc<T>, 1> divisor,
+                   View<Acc<T>, 1> log_sum) {
   using A = Acc<T>;
   const Index C = logits.extent[1];
   const RowArray<A> w = weights_or_ones(class_weights, C);
@@ -45,11 +48,12 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
     for (Index n = first; n < last; ++n) {
       if (labels(n) == ignored) continue;
       const auto z = load(row(logits, n));
-      const A top = z.maxCoeff(), own = w(static_cast<Index>(labels(n)));
-      log_sum_exp(n) = top + std::log((z - top).exp().sum());
-      sums[piece] += share * own * (log_sum_exp(n) - z(static_cast<Index>(labels(n))));
-      if (smooth > 0) sums[piece] += smooth * (w * (log_sum_exp(n) - z)).sum();
-      weights[piece] += own;
+      const Index label = static_cast<Index>(labels(n));
+      const A top = z.maxCoeff();
+      log_sum(n) = std::log((z - top).exp().sum());
+      sums[piece] += share * w(label) * (log_sum(n) - (z(label) - top));
+      if (smooth > 0) sums[piece] += smooth * (w * (log_sum(n) - (z - top))).sum();
+      weights[piece] += w(label);
     }
   });
   divisor(0) = array(weights, Pieces::most).sum();
@@ -58,9 +62,9 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
 
 // With t_c = (1 - e) w_y [c = y] + e / C w_c:  dlogits = (p sum(t) - t) dy / divisor
 template <class T, class L>
-void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
-                            View<const T, 1> class_weights, double smoothing, View<const Acc<T>, 1> divisor,
-                            View<const Acc<T>, 1> log_sum_exp, View<T, 2> dlogits) {
+void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels,
+                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing,
+                            View<const Acc<T>, 1> divisor, View<const Acc<T>, 1> log_sum, View<T, 2> dlogits) {
   using A = Acc<T>;
   const Index C = logits.extent[1];
   const RowArray<A> w = weights_or_ones(class_weights, C);
@@ -74,7 +78,8 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
         dz.setZero();
       } else {
         const Index label = static_cast<Index>(labels(n));
-        dz = (load(row(logits, n)) - log_sum_exp(n)).exp() * (share * w(label) + all_smooth) - smooth;
+        const auto z = load(row(logits, n));
+        dz = (z - z.maxCoeff() - log_sum(n)).exp() * (share * w(label) + all_smooth) - smooth;
         dz(label) -= share * w(label);
         dz *= scale;
       }
@@ -85,8 +90,8 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 
 }  // namespace kernel
 
-// A scalar []: NaN when every label is ignored, as in PyTorch, with zeros for its gradient. The class weights are constants. Throws
-// ShapeError, IndexError for a label that is no class, and Error for a smoothing outside [0, 1].
+// A scalar []: NaN when every label is ignored, as in PyTorch, with zeros for its gradient. The class weights are
+// constants. Throws ShapeError, IndexError for a label that is no class, and Error for a smoothing outside [0, 1].
 template <class T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
                         const Tensor<L>& labels,  // [N] int or int64
@@ -103,25 +108,27 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
     require_same("cross_entropy", "C", {"logits", logits, 1}, {"class_weights", class_weights, 0});
   }
   require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing is in [0, 1], got ", smoothing);
-  const Index wrong = on(labels, [&](auto device) {
-    return kernel::first_wrong_label(device, view<1>(labels), ignored, logits.dim(1));
-  });
-  require<IndexError>(wrong < 0, "cross_entropy: label ", wrong < 0 ? L(0) : labels.host()[static_cast<std::size_t>(wrong)],
-                      " at position ", wrong, " is none of the ", logits.dim(1), " classes");
-  const auto weights = [class_weights] { return class_weights ? view<1>(class_weights) : View<const T, 1>{nullptr, {0}}; };
+  const Index wrong = on(
+      labels, [&](auto device) { return kernel::first_wrong_label(device, view<1>(labels), ignored, logits.dim(1)); });
+  require<IndexError>(wrong < 0, "cross_entropy: label ",
+                      wrong < 0 ? L(0) : labels.host()[static_cast<std::size_t>(wrong)], " at position ", wrong,
+                      " is none of the ", logits.dim(1), " classes");
+  const auto weights = [class_weights] {
+    return class_weights ? view<1>(class_weights) : View<const T, 1>{nullptr, {0}};
+  };
 
   Tensor<T> loss(Shape{}, logits.device());
-  Tensor<Acc<T>> divisor(Shape{}, logits.device()), log_sum_exp(labels.shape(), logits.device());
+  Tensor<Acc<T>> divisor(Shape{}, logits.device()), log_sum(labels.shape(), logits.device());
   on(logits, [&](auto device) {
-    kernel::cross_entropy(device, view<2>(logits), view<1>(labels), ignored, weights(), smoothing, view<1>(loss), view<1>(divisor),
-                          view<1>(log_sum_exp));
+    kernel::cross_entropy(device, view<2>(logits), view<1>(labels), ignored, weights(), smoothing, view<1>(loss),
+                          view<1>(divisor), view<1>(log_sum));
   });
 
   return record("cross_entropy", loss, inputs(logits), [=](const Tensor<T>& dy) {
     Tensor<T> dlogits = like(logits);
     on(logits, [&](auto device) {
-      kernel::cross_entropy_backward(device, view<1>(dy), view<2>(logits), view<1>(labels), ignored, weights(), smoothing,
-                                     view<1>(divisor), view<1>(log_sum_exp), view<2>(dlogits));
+      kernel::cross_entropy_backward(device, view<1>(dy), view<2>(logits), view<1>(labels), ignored, weights(),
+                                     smoothing, view<1>(divisor), view<1>(log_sum), view<2>(dlogits));
     });
     return dlogits;
   });

@@ -1,5 +1,5 @@
-// dropout(x, p, random): each element is 0 with probability p, else multiplied by 1 / (1 - p) (Srivastava et al. 2014). Saves no mask:
-// the backward draws it again.
+// dropout(x, p, random): each element is 0 with probability p, else multiplied by 1 / (1 - p) (Srivastava et al. 2014).
+// Saves no mask: the backward draws it again.
 #pragma once
 #include <heddle/autograd.hpp>
 #include <heddle/eigen.hpp>
@@ -34,13 +34,14 @@ void dropout(Cpu, View<const T, 1> x, DropoutRule rule, Draws draws, View<T, 1> 
 
 }  // namespace kernel
 
-// Without a generator, or with p = 0, the result is x and nothing is drawn. p is rounded to a multiple of 1/65,536. Throws Error for a p
-// outside [0, 1).
+// Without a generator, or with p = 0, the result is x and nothing is drawn. p is rounded to a multiple of 1/65,536.
+// Throws Error for a p outside [0, 1).
 template <class T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   const DropoutRule rule = dropout_rule("dropout", p);
   if (!random || rule.threshold == 0) return x;
-  const Draws draws = random->take(static_cast<std::uint64_t>((x.size() + kernel::draws_per_call - 1) / kernel::draws_per_call));
+  const Draws draws =
+      random->take(static_cast<std::uint64_t>((x.size() + kernel::draws_per_call - 1) / kernel::draws_per_call));
   const auto apply = [rule, draws](const Tensor<T>& from) {
     Tensor<T> y = like(from);
     on(from, [&](auto device) { kernel::dropout(device, view<1>(from), rule, draws, view<1>(y)); });

@@ -1,5 +1,6 @@
-// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is dense; rows taken more
-// than once are summed in the order of their places, so that it does not depend on the number of threads.
+// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is dense;
+// rows taken more than once are summed in the order of their places, so that it does not depend on the number of
+// threads.
 #pragma once
 #include <numeric>
 
@@ -81,8 +82,8 @@ Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
   require_rank("embed", {"table", table, 0}, 2);
   require_same_device("embed", {"ids", ids, 0}, {"table", table, 0});
   const Index wrong = on(ids, [&](auto device) { return kernel::first_outside(device, view<1>(ids), table.dim(0)); });
-  require<IndexError>(wrong < 0, "embed: id ", wrong < 0 ? I(0) : ids.host()[static_cast<std::size_t>(wrong)], " at position ", wrong,
-                      " is outside the table's ", table.dim(0), " rows");
+  require<IndexError>(wrong < 0, "embed: id ", wrong < 0 ? I(0) : ids.host()[static_cast<std::size_t>(wrong)],
+                      " at position ", wrong, " is outside the table's ", table.dim(0), " rows");
   std::vector<Index> extents(ids.shape().begin(), ids.shape().end());
   extents.push_back(table.dim(1));
   return rows_by_number("embed", ids, table, Shape(extents));  // [..., D]
@@ -96,8 +97,8 @@ Tensor<T> take_rows(const Tensor<T>& x,       // [N, ...]
   require_rank("take_rows", {"rows", rows, 0}, 1);
   require_same_device("take_rows", {"x", x, 0}, {"rows", rows, 0});
   const Index wrong = on(rows, [&](auto device) { return kernel::first_outside(device, view<1>(rows), x.dim(0)); });
-  require<IndexError>(wrong < 0, "take_rows: row ", wrong < 0 ? I(0) : rows.host()[static_cast<std::size_t>(wrong)], " at position ",
-                      wrong, " is outside the ", x.dim(0), " rows of x ", x.shape());
+  require<IndexError>(wrong < 0, "take_rows: row ", wrong < 0 ? I(0) : rows.host()[static_cast<std::size_t>(wrong)],
+                      " at position ", wrong, " is outside the ", x.dim(0), " rows of x ", x.shape());
   return rows_by_number("take_rows", rows, x, x.shape().with(0, rows.dim(0)));  // [M, ...]
 }
 

@@ -16,7 +16,10 @@ struct Stretches {
   Index rows;                   // in all
 
   Stretches(const Tensor<int>& from_rows, const Tensor<int>& to_rows, const std::vector<int>& counts)
-      : from(from_rows), to(to_rows), count(from.shape(), counts), rows(std::accumulate(counts.begin(), counts.end(), Index{0})) {}
+      : from(from_rows),
+        to(to_rows),
+        count(from.shape(), counts),
+        rows(std::accumulate(counts.begin(), counts.end(), Index{0})) {}
 
   Stretches back() const {
     Stretches s = *this;
@@ -35,7 +38,8 @@ struct Stretches {
 namespace kernel {
 
 template <class T>
-void copy_stretches(Cpu, View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const T, 2> x, View<T, 2> y) {
+void copy_stretches(Cpu, View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const T, 2> x,
+                    View<T, 2> y) {
   parallel(from.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
     for (Index b = first; b < last; ++b)
       std::copy_n(x.data + from(b) * x.extent[1], count(b) * x.extent[1], y.data + to(b) * x.extent[1]);
@@ -65,16 +69,19 @@ void mean_rows_backward(Cpu, View<const int, 1> begin, View<const int, 1> length
 
 }  // namespace kernel
 
-// x's stretches at their places in a tensor of `shape`, whose rows are as wide; zeros elsewhere. The gradient goes back the same way.
+// x's stretches at their places in a tensor of `shape`, whose rows are as wide; zeros elsewhere. The gradient goes back
+// the same way.
 template <class T>
-Tensor<T> moved(const char* op, const Tensor<T>& x, const Shape& shape, Index x_rows, Index y_rows, const Stretches& s) {
+Tensor<T> moved(const char* op, const Tensor<T>& x, const Shape& shape, Index x_rows, Index y_rows,
+                const Stretches& s) {
   const Index width = (x.size() + shape.size()) / std::max<Index>(x_rows + y_rows, 1);
   const auto move = [width](const Tensor<T>& from, Index from_rows, Index to_rows, const Stretches& way) {
     Tensor<T> to({to_rows, width}, from.device());
     const Tensor<T> rows = from.with_shape({from_rows, width});
     on(from, [&](auto device) {
       if (way.rows < to_rows) kernel::clear(device, view<1>(to));
-      kernel::copy_stretches(device, view<1>(way.from), view<1>(way.to), view<1>(way.count), view<2>(rows), view<2>(to));
+      kernel::copy_stretches(device, view<1>(way.from), view<1>(way.to), view<1>(way.count), view<2>(rows),
+                             view<2>(to));
     });
     return to;
   };
@@ -93,24 +100,26 @@ inline Shape split_rows(const Shape& s, Index B, Index T) {
 }
 inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N); }
 
-// The rows of a padded batch that belong to a sequence, one after another: those of Sequences::packed(sequences.lengths()). Where
-// `sequences` is padded itself, it says where in its T places each sequence lies; else all begin at the first. Throws ShapeError.
+// The rows of a padded batch that belong to a sequence, one after another: those of
+// Sequences::packed(sequences.lengths()). Where `sequences` is padded itself, it says where in its T places each
+// sequence lies; else all begin at the first. Throws ShapeError.
 template <class T>
 Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                const Sequences& sequences) {  // B of at most T rows each
   require<ShapeError>(x.rank() >= 2 && x.dim(0) == sequences.count(), "pack: x ", x.shape(), " must be [",
                       sequences.count(), ", T, ...] for ", sequences.count(), " sequences");
   const Index padded_to = sequences.padded_to();
-  require<ShapeError>(padded_to ? x.dim(1) == padded_to : x.dim(1) >= sequences.longest(), "pack: x ", x.shape(), " must have ",
-                      padded_to ? "" : "at least ", padded_to ? padded_to : sequences.longest(), " places on axis 1");
+  require<ShapeError>(padded_to ? x.dim(1) == padded_to : x.dim(1) >= sequences.longest(), "pack: x ", x.shape(),
+                      " must have ", padded_to ? "" : "at least ", padded_to ? padded_to : sequences.longest(),
+                      " places on axis 1");
   const Sequences to = Sequences::packed(sequences.lengths());
   const Sequences from = padded_to ? sequences : Sequences::padded(sequences.lengths(), x.dim(1));
   return moved("pack", x, join_rows(x.shape(), to.rows()), x.dim(0) * x.dim(1), to.rows(),  // [N, ...]
                Stretches(from.begin(), to.begin(), sequences.lengths()).to_device(x.device()));
 }
 
-// A padded batch of rows: sequence b from the first place of [b] on, then zeros, up to what `sequences` is padded to, or to its longest.
-// Throws ShapeError.
+// A padded batch of rows: sequence b from the first place of [b] on, then zeros, up to what `sequences` is padded to,
+// or to its longest. Throws ShapeError.
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows
@@ -149,7 +158,8 @@ Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D]
     Tensor<T> dx(shape, dy.device());
     on(dy, [&](auto device) {
       kernel::clear(device, view<1>(dx));
-      kernel::mean_rows_backward(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(dy), view<2>(dx));
+      kernel::mean_rows_backward(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(dy),
+                                 view<2>(dx));
     });
     return dx;
   });

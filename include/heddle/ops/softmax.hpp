@@ -1,5 +1,5 @@
-// softmax and log_softmax along an axis. Both save their result alone. The masked form gives zeros where nothing is kept;
-// without a mask such a row (of -infinity only) is NaN, as its formula says.
+// softmax and log_softmax along an axis. Both save their result alone. The masked form gives zeros where nothing is
+// kept; without a mask such a row (of -infinity only) is NaN, as its formula says.
 #pragma once
 #include <heddle/autograd.hpp>
 #include <heddle/eigen.hpp>
@@ -17,8 +17,8 @@ auto exp_or_zero(const E& x) {
   return (x.exp() - std::numeric_limits<A>::min()).max(A(0));
 }
 
-// How softmax and log_softmax are made of x, the greatest x and the sum of exp(x - greatest), all along one axis, and their
-// gradients of dy, y and the sum of `weight(dy, y)`.
+// How softmax and log_softmax are made of x, the greatest x and the sum of exp(x - greatest), all along one axis, and
+// their gradients of dy, y and the sum of `weight(dy, y)`.
 struct Softmax {
   template <class X, class S>
   static auto value(const X& x_less_top, const S& sum) {
@@ -123,7 +123,9 @@ void softmax_backward(Cpu, F f, View<const T, 3> dy, View<const T, 3> y, View<T,
   const auto [outer, n, inner] = y.extent;
   if (outer * n * inner == 0) return;
   if (inner > 1) return softmax_middle_backward(f, dy, y, dx);
-  const auto rows = [&](auto v) { return View<std::remove_pointer_t<decltype(v.data)>, 2>{v.data, {v.extent[0], v.extent[1]}}; };
+  const auto rows = [&](auto v) {
+    return View<std::remove_pointer_t<decltype(v.data)>, 2>{v.data, {v.extent[0], v.extent[1]}};
+  };
   softmax_rows_backward(f, rows(dy), rows(y), rows(dx));
 }
 

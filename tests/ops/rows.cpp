@@ -1,0 +1,76 @@
+#include <heddle/create.hpp>
+#include <heddle/ops/rows.hpp>
+
+#include "golden/expect.hpp"
+#include "gradcheck.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+Sequences packed(const Case& c) { return Sequences::packed(c["length"].as<int>()); }
+}  // namespace
+
+TEST_CASE("pack, unpack, first_rows, mean_rows: values and gradients are PyTorch's") {
+  expect_golden("pack", {"x"}, [](const Case& c, const auto& x) { return pack(x[0], packed(c)); });
+  expect_golden("unpack", {"x"}, [](const Case& c, const auto& x) { return unpack(x[0], packed(c)); });
+  expect_golden("first_rows", {"x"}, [](const Case& c, const auto& x) { return first_rows(x[0], packed(c)); });
+  expect_golden("mean_rows", {"x"}, [](const Case& c, const auto& x) { return mean_rows(x[0], packed(c)); });
+}
+
+TEST_CASE("pack: takes a padded batch's rows from where its sequences say that they are") {
+  const Tensor<int> x({2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(pack(x, Sequences::packed({2, 1})).host() == std::vector<int>{1, 2, 4});
+  CHECK(pack(x, Sequences::padded({2, 1}, 3)).host() == std::vector<int>{1, 2, 4});
+  const auto left = Sequences::from_mask(Tensor<int>({2, 3}, {0, 1, 1, 0, 0, 1}));
+  CHECK(pack(x, left).host() == std::vector<int>{2, 3, 6});
+}
+
+TEST_CASE("unpack: pads with zeros to the longest, or to what the sequences are padded to") {
+  const Tensor<float> rows({3, 1}, {1, 2, 3});
+  const auto s = Sequences::packed({1, 0, 2});
+  const auto x = unpack(rows, s);
+  CHECK(x.shape() == Shape{3, 2, 1});
+  CHECK(x.host() == std::vector<float>{1, 0, 0, 0, 2, 3});
+  CHECK(pack(x, s).host() == rows.host());
+  CHECK(unpack(Tensor<int>({6}, {1, 2, 9, 4, 9, 9}), Sequences::padded({2, 1}, 3)).host() ==
+        std::vector<int>{1, 2, 0, 4, 0, 0});
+}
+
+TEST_CASE("first_rows, mean_rows: a sequence without rows gives zeros") {
+  const auto s = Sequences::packed({0, 2});
+  const Tensor<double> x({2, 2}, {1, 2, 3, 4});
+  CHECK(first_rows(x, s).host() == std::vector<double>{0, 0, 1, 2});
+  CHECK(mean_rows(x, s).host() == std::vector<double>{0, 0, 2, 3});
+  const auto none = Sequences::packed({0, 0});
+  CHECK(first_rows(Tensor<float>({0, 3}), none).host() == std::vector<float>(6, 0.f));
+  CHECK(mean_rows(Tensor<float>({0, 3}), none).host() == std::vector<float>(6, 0.f));
+  CHECK(unpack(Tensor<float>({0, 3}), none).shape() == Shape{2, 0, 3});
+  CHECK(pack(Tensor<float>({2, 4, 3}), none).shape() == Shape{0, 3});
+}
+
+TEST_CASE("rows: gradients match finite differences") {
+  const auto s = Sequences::packed({2, 0, 3}), padded = Sequences::padded({2, 0, 3}, 4);
+  const auto left = Sequences::from_mask(Tensor<int>({2, 3}, {0, 1, 1, 0, 0, 1}));
+  for (const auto& sequences : {s, padded, left}) {
+    const Shape shape{sequences.rows(), 2};
+    expect_gradients([&](const Inputs& in) { return unpack(in[0], sequences); }, {random(shape, 1)});
+    expect_gradients([&](const Inputs& in) { return first_rows(in[0], sequences); }, {random(shape, 1)});
+    expect_gradients([&](const Inputs& in) { return mean_rows(in[0], sequences); }, {random(shape, 1)});
+  }
+  expect_gradients([&](const Inputs& in) { return pack(in[0], s); }, {random({3, 4, 2}, 1)});
+  expect_gradients([&](const Inputs& in) { return pack(in[0], padded); }, {random({3, 4, 2}, 1)});
+  expect_gradients([&](const Inputs& in) { return pack(in[0], left); }, {random({2, 3, 2}, 1)});
+}
+
+TEST_CASE("rows: errors name shapes and counts") {
+  const auto s = Sequences::packed({2, 3});
+  CHECK_THROWS_WITH(pack(Tensor<float>({3, 4, 2}), s), "pack: x [3, 4, 2] must be [2, T, ...] for 2 sequences");
+  CHECK_THROWS_WITH(pack(Tensor<float>({2, 2, 2}), s), "pack: x [2, 2, 2] must have at least 3 places on axis 1");
+  CHECK_THROWS_WITH(pack(Tensor<float>({2, 5}), Sequences::padded({2, 3}, 4)),
+                    "pack: x [2, 5] must have 4 places on axis 1");
+  CHECK_THROWS_WITH(unpack(Tensor<float>({4, 2}), s),
+                    "unpack: rows [4, 2] must have one row for each of the 5 rows of its 2 sequences");
+  CHECK_THROWS_AS(first_rows(Tensor<float>({4, 2}), s), ShapeError);
+  CHECK_THROWS_AS(mean_rows(Tensor<float>({5}), s), ShapeError);
+}
