@@ -3,6 +3,7 @@
 #include <heddle/autograd.hpp>
 #include <heddle/create.hpp>
 #include <heddle/nn/attention.hpp>
+#include <heddle/nn/clone.hpp>
 #include <heddle/nn/embedding.hpp>
 #include <heddle/nn/encoder.hpp>
 #include <heddle/nn/feed_forward.hpp>
@@ -10,6 +11,7 @@
 #include <heddle/nn/linear.hpp>
 #include <heddle/nn/module.hpp>
 #include <heddle/nn/positions.hpp>
+#include <heddle/nn/summary.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/attention.hpp>
 #include <heddle/ops/cast.hpp>

@@ -1,6 +1,6 @@
 #pragma once
+#include <heddle/nn/clone.hpp>
 #include <heddle/nn/init.hpp>
-#include <heddle/nn/module.hpp>
 #include <heddle/ops/linear.hpp>
 
 namespace heddle::nn {

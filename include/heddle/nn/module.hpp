@@ -3,8 +3,6 @@
 // naming its parameters, buffers, submodules, and vectors or optionals of these, by the names that PyTorch gives them. Everything that
 // walks a model is a loop over it.
 #pragma once
-#include <iomanip>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -117,92 +115,6 @@ void zero_grad(const M& model) {
 template <class M>
 void to(M& model, Device device) {
   walk_once(model, [&](const Name&, auto& x) { x.identity()->move(device); });
-}
-
-// Copies a model, handed down through each module's constructor M(const M&, Cloning&), which copies every member with it, as
-// in `weight(c(other.weight)), heads(other.heads)`. What is shared in the original is shared in the copy.
-class Cloning {
- public:
-  template <class T>
-  Parameter<T> operator()(const Parameter<T>& p) {
-    Parameter<T> copy(copied(p));
-    copy.freeze(p.frozen());
-    return copy;
-  }
-  template <class T>
-  Buffer<T> operator()(const Buffer<T>& b) {
-    return Buffer<T>(copied(b));
-  }
-  template <class X>
-  std::vector<X> operator()(const std::vector<X>& xs) {
-    std::vector<X> copies;
-    for (const X& x : xs) copies.push_back((*this)(x));
-    return copies;
-  }
-  template <class X>
-  std::optional<X> operator()(const std::optional<X>& x) {
-    if (!x) return std::nullopt;
-    return (*this)(*x);
-  }
-  template <module::Module M>
-  M operator()(const M& m) {
-    static_assert(std::is_constructible_v<M, const M&, Cloning&>,
-                  "heddle::clone: give the module a constructor M(const M& other, Cloning& c) that copies each member with c");
-    return M(m, *this);
-  }
-
- private:
-  template <class X>
-  typename X::Identity copied(const X& x) {
-    auto& copy = copies_[x.identity().get()];
-    if (!copy) copy = std::make_shared<MasterTensor<typename X::Element>>(Tensor<typename X::Element>(x.shape(), x.value().host()).to(x.value().device()));
-    return std::static_pointer_cast<MasterTensor<typename X::Element>>(copy);
-  }
-
-  std::map<const void*, std::shared_ptr<void>> copies_;
-};
-
-template <class M>
-M clone(const M& model) {
-  Cloning copy;
-  return copy(model);
-}
-
-// The tree of a model's modules with the number of parameters in each, and the shape of each tensor.
-template <class M>
-std::string summary(const M& model) {
-  std::map<std::string, Index> totals;
-  walk_once(model, [&](const Name& name, const auto& x) {
-    if (module::is_buffer<std::remove_cvref_t<decltype(x)>>) return;
-    for (std::string path = name.blocks[0]; !path.empty();) {
-      const auto dot = path.rfind('.');
-      totals[path = dot == std::string::npos ? "" : path.substr(0, dot)] += x.shape().size();
-    }
-  });
-  std::ostringstream text;
-  std::vector<std::string> open;  // the modules above the line being written
-  const auto line = [&](std::size_t depth, const std::string& what, const std::string& right) {
-    text << std::string(2 * depth, ' ') << std::left << std::setw(static_cast<int>(44 - 2 * depth)) << what << right << '\n';
-  };
-  line(0, "model", std::to_string(totals[""]));
-  walk(model, [&](const Name& name, const auto& x) {
-    std::vector<std::string> path;
-    std::istringstream parts(name.blocks[0]);
-    for (std::string part; std::getline(parts, part, '.');) path.push_back(part);
-    const std::string last = path.back();
-    path.pop_back();
-    std::size_t same = 0;
-    while (same < std::min(open.size(), path.size()) && open[same] == path[same]) ++same;
-    std::string above;
-    for (std::size_t d = 0; d < path.size(); ++d) {
-      above += (d ? "." : "") + path[d];
-      if (d >= same) line(d + 1, path[d], std::to_string(totals[above]));
-    }
-    open = path;
-    const bool buffer = module::is_buffer<std::remove_cvref_t<decltype(x)>>;
-    line(path.size() + 1, last, x.shape().str() + (buffer ? " buffer" : x.value().requires_grad() ? "" : " frozen"));
-  });
-  return text.str();
 }
 
 }  // namespace heddle

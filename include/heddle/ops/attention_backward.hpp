@@ -1,6 +1,5 @@
-// attention's backward on the CPU. With p the probabilities, d the dropout factors, dp = dy v^T and delta = rowsum(dy
-// y):
-//   dv = (p d)^T dy    ds = p (dp d - delta)    dbias = ds    dq = scale ds k    dk = scale ds^T q
+// attention's backward on the CPU. With p the probabilities, d the dropout factors, dp = dy v^T and delta the row sums of
+// dy y:  dv = (p d)^T dy    ds = p (dp d - delta)    dbias = ds    dq = scale ds k    dk = scale ds^T q
 #pragma once
 #include <heddle/ops/attention_kernel.hpp>
 
@@ -52,6 +51,7 @@ void add_gradients(const AttentionPlan<T>& plan, Place at, const AttentionOperan
     row(ds, r) = row(p, r) * (row(ds, r) - x.delta[r]);
   }
 
+  // delta is not finite where the forward's results are not.
   const bool apart = plan.may_mask(at, p) && !(finite(x.q) && finite(x.k) && finite(x.v) && finite(x.dy) &&
                                                finite<Acc<T>>({x.delta, 1, p.rows, p.rows}));
   if (apart) plan.each_masked(at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
@@ -101,8 +101,8 @@ void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const Atten
   store_scaled(x.dv, dv, Acc<T>(1));
 }
 
-// Heads that share a gradient of the bias are summed by one piece, in order. dbias holds zeros; delta [H, Nq] is filled
-// here.
+// Heads that share a gradient of the bias are summed by one piece, in order. delta [H, Nq] is filled here; dbias holds
+// zeros.
 template <class T>
 void attention_backward(Cpu, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
                         Columns<const T> y, View<const Acc<T>, 2> lse, Columns<const T> dy, View<Acc<T>, 2> delta,

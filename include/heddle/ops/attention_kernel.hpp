@@ -18,10 +18,11 @@ Columns<T> rows_of(Columns<T> x, Index first, Index last) {
   return {x.data ? x.data + first * x.stride : nullptr, last - first, x.width, x.stride};
 }
 
-// A sequence whose work is a few tens of microseconds is a piece of its own.
+// How many heads of the longest sequence are worth a thread; `width` elements of each are multiplied with each score.
 template <class T>
 Index heads_per_piece(const AttentionPlan<T>& plan, Index width) {
-  return 2000000 / (plan.longest_q * plan.longest_k * width + 1) + 1;
+  constexpr Index multiplications = 1000000;  // a few tens of microseconds
+  return multiplications / (plan.longest_q * plan.longest_k * width + 1) + 1;
 }
 
 template <class T>

@@ -75,9 +75,10 @@ Columns<const A> read(Columns<A> x) {
 // Memory for a matrix, used again by every tile of a piece. Rows are filled up to whole vectors.
 template <class A>
 struct Tile {
+  static constexpr Index vector = 16;  // floats in the widest register
   Tensor<A> memory;
 
-  static constexpr Index filled(Index width) { return (width + 15) / 16 * 16; }
+  static constexpr Index filled(Index width) { return (width + vector - 1) / vector * vector; }
   Tile(Index rows, Index width) : memory({rows, filled(width)}) {}
   Columns<A> operator()(Index rows, Index width) { return {memory.data(), rows, width, filled(width)}; }
 };
@@ -108,6 +109,7 @@ bool finite(Columns<const A> x) {
   return sum == 0;
 }
 
+// x with zeros for what is not finite.
 template <class A>
 Tensor<A> finite_part(Columns<const A> x) {
   Tensor<A> part({x.rows, x.width});

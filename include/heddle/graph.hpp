@@ -1,0 +1,160 @@
+// The nodes of the graph and the pass that goes through them backwards. The graph is the tensors: an operation's result holds a node,
+// the node holds the operation's inputs and its backward, and all of it dies with the last handle.
+#pragma once
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include <heddle/tensor.hpp>
+
+namespace heddle {
+
+namespace kernel {
+template <class T>
+void add(Cpu, View<const T, 1> a, View<const T, 1> b, View<T, 1> y) {
+  for (Index i = 0; i < y.extent[0]; ++i) y(i) = static_cast<T>(static_cast<Acc<T>>(a(i)) + static_cast<Acc<T>>(b(i)));
+}
+}  // namespace kernel
+
+// A node whose operation gave a Tensor<T>: every Tensor<T>'s node is one.
+template <class T>
+struct NodeOf : Node {
+  const Shape shape;
+  Tensor<T> grad;
+
+  NodeOf(const char* name, Shape s) : Node(name), shape(s) {}
+  void clear() override { grad = {}; }
+  void copy_grad(Node& to) override { static_cast<NodeOf&>(to).add(*this, grad); }
+
+  // Adds a contribution; `from` is the operation that computed it.
+  void add(const Node& from, const Tensor<T>& dx) {
+    require<ShapeError>(dx.shape() == shape, "backward of '", from.op, "': a gradient of shape ", dx.shape(), " for an input of ", shape);
+    if (!grad) {
+      grad = dx.without_node();
+      return;
+    }
+    Tensor<T> sum(shape, dx.device());
+    on(dx, [&](auto device) { kernel::add(device, view<1>(std::as_const(grad)), view<1>(dx), view<1>(sum)); });
+    grad = sum;
+  }
+};
+
+template <class T>
+struct Leaf final : NodeOf<T> {
+  explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}
+  bool leaf() const override { return true; }
+  void run(Pass&) override {}
+};
+
+// One backward pass: pops the newest node that has a gradient. A node's consumers are all younger, so its gradient is
+// complete by then.
+class Pass {
+ public:
+  // Where gradients of leaves go: into the leaves, or, with targets, only to their stand-ins.
+  struct Target {
+    Node* node;
+    Node* stand_in;
+  };
+  explicit Pass(std::vector<Target> targets = {}, bool leaves = true) : targets_(std::move(targets)), leaves_(leaves) {}
+  Pass(const Pass&) = delete;
+  ~Pass() {
+    mode = before_;
+    for (const NodeRef& node : pending_) node->clear();
+  }
+
+  template <class T>
+  void deliver(const Node& from, const NodeRef& input, const Tensor<T>& dx) {
+    if (!input || !dx) return;
+    auto* node = static_cast<NodeOf<T>*>(input.get());
+    if (node->leaf() && !leaves_) {
+      node = static_cast<NodeOf<T>*>(stand_in(node));
+      if (!node) return;
+    }
+    const bool first = !node->grad;
+    node->add(from, dx);
+    if (!first || node->leaf()) return;
+    pending_.push_back(input);
+    std::push_heap(pending_.begin(), pending_.end(), older);
+  }
+
+  void run() {
+    while (!pending_.empty()) {
+      std::pop_heap(pending_.begin(), pending_.end(), older);
+      const NodeRef node = std::move(pending_.back());
+      pending_.pop_back();
+      if (Node* const target = stand_in(node.get())) node->copy_grad(*target);
+      const Clear clear{*node};
+      node->run(*this);
+    }
+  }
+
+ private:
+  struct Clear {
+    Node& node;
+    ~Clear() { node.clear(); }
+  };
+  static bool older(const NodeRef& a, const NodeRef& b) { return a->born < b->born; }
+  Node* stand_in(const Node* node) const {
+    for (const Target& t : targets_)
+      if (t.node == node) return t.stand_in;
+    return nullptr;
+  }
+
+  std::vector<NodeRef> pending_;  // a heap
+  std::vector<Target> targets_;
+  bool leaves_;
+  Mode before_ = std::exchange(mode, Mode::backward);
+};
+
+inline void require_alive(bool alive, const char* op) {
+  require(alive, "backward: the graph through '", op,
+          "' was already used and freed by an earlier backward; compute the loss again to differentiate it again");
+}
+
+template <class T, class Backward, class... In>
+struct Recorded final : NodeOf<T> {
+  std::tuple<std::conditional_t<true, NodeRef, In>...> inputs;
+  std::optional<Backward> backward;  // empty once it ran: what it saved is released
+
+  Recorded(const char* name, Shape s, Backward f, const Tensor<In>&... x)
+      : NodeOf<T>(name, s), inputs(x.node()...), backward(std::move(f)) {}
+  bool leaf() const override { return false; }
+
+  void run(Pass& pass) override {
+    require_alive(backward.has_value(), this->op);
+    const auto grads = (*backward)(std::as_const(this->grad));
+    backward.reset();
+    hand_on(pass, grads, std::index_sequence_for<In...>{});
+  }
+
+ private:
+  template <std::size_t... I>
+  void hand_on(Pass& pass, const std::tuple<Tensor<In>...>& grads, std::index_sequence<I...>) {
+    (pass.deliver<In>(*this, std::exchange(std::get<I>(inputs), {}), std::get<I>(grads)), ...);
+  }
+  template <class U>
+  void hand_on(Pass& pass, const Tensor<U>& dx, std::index_sequence<0>) {
+    pass.deliver<U>(*this, std::exchange(std::get<0>(inputs), {}), dx);
+  }
+};
+
+template <class T, class Backward>
+struct RecordedList final : NodeOf<T> {
+  std::vector<NodeRef> inputs;
+  std::optional<Backward> backward;
+
+  RecordedList(const char* name, Shape s, Backward f, const std::vector<Tensor<T>>& xs)
+      : NodeOf<T>(name, s), backward(std::move(f)) {
+    for (const Tensor<T>& x : xs) inputs.push_back(x.node());
+  }
+  bool leaf() const override { return false; }
+
+  void run(Pass& pass) override {
+    require_alive(backward.has_value(), this->op);
+    const std::vector<Tensor<T>> grads = (*backward)(std::as_const(this->grad));
+    backward.reset();
+    for (std::size_t i = 0; i < inputs.size(); ++i) pass.deliver<T>(*this, std::exchange(inputs[i], {}), grads.at(i));
+  }
+};
+
+}  // namespace heddle
