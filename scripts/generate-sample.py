@@ -19,11 +19,11 @@ OUT = os.path.join(os.path.dirname(__file__), "..", "examples", "sst2", "sample"
 # What a sentence can be about: the thing, its parts, and adjectives that suit them (positive, negative).
 DOMAINS = [
     ("film comedy thriller", "plot script ending acting dialogue", "gripping clever", "slow silly"),
-    ("novel memoir biography", "prose plot opening ending narrator", "vivid clever", "wooden muddled"),
-    ("restaurant cafe bakery", "soup bread cake coffee dessert", "fresh tasty", "stale greasy"),
-    ("hotel inn hostel", "room bed lobby garden breakfast", "clean cosy", "noisy damp"),
-    ("program app website", "search editor menu layout manual", "quick reliable", "slow broken"),
-    ("concert album festival", "singer drummer choir sound finale", "vivid inspired", "noisy wooden"),
+    ("novel memoir biography", "prose plot opening ending narrator", "vivid clever", "slow muddled"),
+    ("restaurant cafe bakery", "soup bread cake coffee dessert", "warm tasty", "cold greasy"),
+    ("hotel inn hostel", "room bed lobby garden balcony", "warm clean", "cold noisy"),
+    ("program app website", "search editor menu layout manual", "quick clever", "slow muddled"),
+    ("concert album festival", "singer drummer choir sound finale", "vivid gripping", "silly noisy"),
 ]
 
 # Words of a polarity that suit everything: (positive, negative).
@@ -78,21 +78,21 @@ SENTENCES = {
         (4, "<+whole>"),
         (2, "a <very><+thing>"),
         (2, "what a <+thing>"),
-        (2, "a <+thing> with a <+part>"),
+        (2, "a <+thing> and its <+part>"),
         (2, "the <part> is <+adj> and the <part> is <+adj>"),
     ]),
     "negation": (14, [
         (2, "it is not a <-thing>"),
         (2, "the <part> is neither <-adj> nor <-adj>"),
-        (2, "not a single <-part> in the <thing>"),
+        (2, "there is nothing <-adj> about the <part>"),
         (2, "<one> would call the <thing> <-adj>"),
         (2, "the <thing> never feels <-adj>"),
-        (2, "we looked in vain for a <-part>"),
+        (2, "we looked in vain for anything <-adj>"),
     ]),
     "double": (8, [
         (2, "the <thing> never fails to be <+adj>"),
         (2, "<one> can deny that the <part> is <+adj>"),
-        (2, "there is no <part> here that is not <+adj>"),
+        (2, "there is nothing here that is not <+adj>"),
         (2, "<one> would say that the <thing> is not <+adj>"),
     ]),
     "concession": (44, [

@@ -68,8 +68,8 @@ struct Body {
 
 }  // namespace text_of
 
-// As in "Tensor<float> [2, 3] cpu", then the rows; of a long axis the first and last three positions (one, for all but the
-// last two axes). No newline at the end.
+// As in "Tensor<float> [2, 3] cpu", then the rows; of a long axis the first and last three positions (one, for all but
+// the last two axes). No newline at the end.
 template <class T>
 std::ostream& operator<<(std::ostream& out, const Tensor<T>& x) {
   const std::string type = std::string("Tensor<") + text_of::element<T> + "> ";

@@ -251,7 +251,7 @@ TEST_CASE("read_safetensors: every value of a file that the reference wrote") {
                                                   {DType::u8, "uint8"},
                                                   {DType::boolean, "bool"}}[tensor.dtype]);
     std::string shape;
-    for (const Index extent : tensor.shape) shape += (shape.empty() ? "" : "x") + std::to_string(extent);
+    for (const Index extent : tensor.shape) shape.append(shape.empty() ? "" : "x").append(std::to_string(extent));
     CHECK(line[2] == (shape.empty() ? "scalar" : shape));
     std::istringstream words(line.size() > 3 ? line[3] : "");
     const auto size = static_cast<std::size_t>(tensor.shape.size());

@@ -22,7 +22,7 @@ struct AttentionOwners {
   std::vector<Tensor<T>> tensors;
 
   AttentionOwners(const AttentionCall<T>& call, const ColumnBlock<T>& v)
-      : blocks{call.q, call.k, v}, rows{tokens(call.queries), tokens(call.keys), tokens(call.keys)} {
+      : blocks{call.q, call.k, v}, rows{real_rows(call.queries), real_rows(call.keys), real_rows(call.keys)} {
     for (std::size_t i = 0; i < 3; ++i) {
       while (of[i] < tensors.size() && !joins(i, of[i])) ++of[i];
       if (of[i] == tensors.size()) tensors.push_back(blocks[i].x);
@@ -76,7 +76,7 @@ auto attention(const Q& q_rows,                            // [Nq, H * K] a tens
   Tensor<Acc<T>> log_sum_exp({call.heads, call.q.x.dim(0)}, v.device());  // [H, Nq]
   on(v.x, [&](auto device) {
     using namespace kernel;
-    if (tokens(call.queries) < y.dim(0)) clear(device, view<1>(y));
+    if (real_rows(call.queries) < y.dim(0)) clear(device, view<1>(y));
     kernel::attention(device, call.plan(), column_view(call.q), column_view(k), column_view(v),
                       column_view(y, 0, v.width), view<2>(log_sum_exp));
   });

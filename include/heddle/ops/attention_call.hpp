@@ -4,7 +4,7 @@
 #include <numeric>
 #include <optional>
 
-#include <heddle/ops/attention_tile.hpp>
+#include <heddle/ops/attention_dropout.hpp>
 #include <heddle/random.hpp>
 #include <heddle/sequences.hpp>
 
@@ -20,7 +20,7 @@ struct ColumnBlock {
   ColumnBlock(const Tensor<T>& rows) : x(rows), first(0), width(rows.rank() > 0 ? rows.dim(-1) : 0) {}
   ColumnBlock(const Tensor<T>& rows, Index from, Index columns) : x(rows), first(from), width(columns) {}
 
-  Shape shape() const { return x.shape().with(-1, width); }
+  Shape shape() const { return x.rank() > 0 ? x.shape().with(-1, width) : x.shape(); }
   Device device() const { return x.device(); }
   bool requires_grad() const { return x.requires_grad(); }
 };
@@ -69,7 +69,7 @@ auto per_score(TensorT& x) {
 }  // namespace kernel
 
 // How many rows belong to a sequence.
-inline Index tokens(const Sequences& sequences) {
+inline Index real_rows(const Sequences& sequences) {
   return std::accumulate(sequences.lengths().begin(), sequences.lengths().end(), Index{0});
 }
 

@@ -2,7 +2,7 @@
 // for each row (Milakov and Gimelshein 2018; Dao et al. 2022), the backward makes the probabilities again from the
 // row's log-sum-exp.
 #pragma once
-#include <heddle/ops/attention_tile.hpp>
+#include <heddle/ops/attention_dropout.hpp>
 
 namespace heddle::kernel {
 

@@ -166,29 +166,4 @@ A soften(Columns<A> s, Index r, A& top, A& sum) {
   return shrink;
 }
 
-// Dropout draws for 32 keys together, in four calls: call t serves keys 8m + 2t and 8m + 2t + 1, m = 0..3, as one lane
-// of a tensor core's accumulator holds them.
-constexpr Index drawn_together = 32;
-constexpr Index calls_per_score_row(Index keys) { return (keys + drawn_together - 1) / drawn_together * 4; }
-
-// What each probability is multiplied by: 0 or the rule's scale.
-template <class T>
-void draw_dropout(const AttentionPlan<T>& plan, Place at, Columns<Acc<T>> keep) {
-  using A = Acc<T>;
-  const auto scale = static_cast<A>(plan.dropout.scale);
-  for (Index r = 0; r < keep.rows; ++r) {
-    const Index score_row = (at.b * plan.heads + at.h) * plan.longest_q + at.i + r;
-    for (Index c = 0; c < keep.width; c += drawn_together) {
-      const Index call = score_row * calls_per_score_row(plan.longest_k) + (at.j + c) / drawn_together * 4;
-      A factors[drawn_together];
-      for (int t = 0; t < 4; ++t) {
-        const Words words = plan.draws(static_cast<std::uint64_t>(call + t));
-        for (int e = 0; e < 8; ++e)
-          factors[e / 2 * 8 + t * 2 + e % 2] = plan.dropout.keeps(draw16(words, e)) ? scale : A(0);
-      }
-      std::copy_n(factors, std::min(drawn_together, keep.width - c), &keep(r, c));
-    }
-  }
-}
-
 }  // namespace heddle::kernel

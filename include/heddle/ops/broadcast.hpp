@@ -1,13 +1,13 @@
-// Broadcasting as in PyTorch: shapes are aligned at their last axes; along an axis of extent 1, or one that it lacks, an
-// operand is repeated. Kernels walk the result in order and find each operand's elements through Broadcast.
+// Broadcasting as in PyTorch: shapes are aligned at their last axes; along an axis of extent 1, or one that it lacks,
+// an operand is repeated. Kernels walk the result in order and find each operand's elements through Broadcast.
 #pragma once
 #include <heddle/error.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle {
 
-// The operands' common shape, their last `apart` axes left out. Throws ShapeError that names the two axes that disagree, and
-// Error for operands on different devices.
+// The operands' common shape, their last `apart` axes left out. Throws ShapeError that names the two axes that
+// disagree, and Error for operands on different devices.
 inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operands, int apart = 0) {
   std::array<Index, Shape::max_rank> extent;
   extent.fill(1);
@@ -32,8 +32,8 @@ inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operand
   return Shape(std::span<const Index>(extent.data(), static_cast<std::size_t>(rank)));
 }
 
-// Where N operands' elements stand for each element of the result. Axes are counted from the last; neighbours that every
-// operand treats alike are one, so that equal shapes are one axis, a matrix with a row two. There is at least one.
+// Where N operands' elements stand for each element of the result. Axes are counted from the last; neighbours that
+// every operand treats alike are one, so that equal shapes are one axis, a matrix with a row two. There is at least one.
 template <int N>
 struct Broadcast {
   int rank = 0;

@@ -1,4 +1,5 @@
-// cast<U>(x): each element as a U. Between floating types it is differentiable: graphs of different element types connect.
+// cast<U>(x): each element as a U. Between floating types it is differentiable: graphs of different element types
+// connect.
 #pragma once
 #include <heddle/autograd.hpp>
 #include <heddle/eigen.hpp>
@@ -39,8 +40,8 @@ void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
 
 }  // namespace kernel
 
-// To floating types rounded to nearest; to integers cut off towards zero, what lies outside their range to the nearest of it and NaN
-// to 0; between integers modulo 2^n; to bool whether it is not 0. The same type gives x itself.
+// To floating types rounded to nearest; to integers cut off towards zero, what lies outside their range to the nearest
+// of it and NaN to 0; between integers modulo 2^n; to bool whether it is not 0. The same type gives x itself.
 template <class U, class T>
 Tensor<U> cast(const Tensor<T>& x) {
   if constexpr (std::is_same_v<T, U>) {

@@ -9,7 +9,7 @@ template <class T>
 Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
   require(!xs.empty(), "concat: no tensors given");
   const Tensor<T>& x0 = xs[0];
-  const int along = x0.shape().axis(axis);
+  const int along = require_axis("concat", x0, axis);
   std::vector<Index> begin = {0};  // of each tensor within the result's axis, then of what follows the last
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const std::string name = "x[" + std::to_string(i) + ']';

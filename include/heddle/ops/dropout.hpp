@@ -10,22 +10,27 @@ namespace heddle {
 
 namespace kernel {
 
-constexpr Index draws_per_call = 8;  // of 16 bits
+constexpr Index draws_per_call = 8;   // of 16 bits
+constexpr Index calls_together = 16;  // a fixed number, so that the compiler makes vectors of them
 
-// y = x times 0 or the rule's scale: element e is decided by draw e % 8 of call e / 8.
+// What each of 128 elements is multiplied by, 0 or the rule's scale: element e is decided by draw e % 8 of call e / 8.
+template <class A>
+void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, A* factors) {
+  Words words[calls_together];
+  for (Index c = 0; c < calls_together; ++c) words[c] = draws(call + static_cast<std::uint64_t>(c));
+  for (Index c = 0; c < calls_together; ++c)
+    for (int e = 0; e < draws_per_call; ++e)
+      factors[c * draws_per_call + e] = rule.keeps(draw16(words[c], e)) ? static_cast<A>(rule.scale) : A(0);
+}
+
 template <class T>
 void dropout(Cpu, View<const T, 1> x, DropoutRule rule, Draws draws, View<T, 1> y) {
-  using A = Acc<T>;
-  constexpr Index calls = 16, block = calls * draws_per_call, grain = 4096;
+  constexpr Index block = calls_together * draws_per_call, grain = 4096;
   const Index size = x.extent[0];
   parallel((size + block - 1) / block, grain / block, [&](Index first, Index last) {
-    A factors[block];
+    Acc<T> factors[block];
     for (Index e = first * block; e < std::min(size, last * block); e += block) {
-      for (Index c = 0; c < calls; ++c) {
-        const Words words = draws(static_cast<std::uint64_t>(e / draws_per_call + c));
-        for (int i = 0; i < draws_per_call; ++i)
-          factors[c * draws_per_call + i] = rule.keeps(draw16(words, i)) ? static_cast<A>(rule.scale) : A(0);
-      }
+      draw_factors(rule, draws, static_cast<std::uint64_t>(e / draws_per_call), factors);
       const Index n = std::min(block, size - e);
       store(array(y.data + e, n), load(array(x.data + e, n)) * array(factors, n));
     }

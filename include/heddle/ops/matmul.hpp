@@ -1,5 +1,5 @@
-// matmul(a, b): matrix products over the last two axes, the leading ones broadcasting, as in PyTorch. A vector is a row on the left
-// and a column on the right.
+// matmul(a, b): matrix products over the last two axes, the leading ones broadcasting, as in PyTorch. A vector is a row
+// on the left and a column on the right.
 #pragma once
 #include <heddle/gemm.hpp>
 #include <heddle/ops/reduce.hpp>

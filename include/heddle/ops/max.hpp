@@ -59,7 +59,7 @@ struct Largest {
 };
 template <class T>
 Largest<T> largest(const char* op, const Tensor<T>& x, int axis, bool keepdim) {
-  require<ShapeError>(x.dim(axis) > 0, op, ": axis ", axis, " of ", x.shape(), " is empty");
+  require<ShapeError>(x.dim(require_axis(op, x, axis)) > 0, op, ": axis ", axis, " of ", x.shape(), " is empty");
   const Shape shape = reduced(x.shape(), axis, keepdim);
   Largest<T> y{Tensor<T>(shape, x.device()), Tensor<Index>(shape, x.device())};
   const auto around = view_around(x, axis);
@@ -70,7 +70,8 @@ Largest<T> largest(const char* op, const Tensor<T>& x, int axis, bool keepdim) {
   return y;
 }
 
-// The largest values; where there is a NaN, NaN. The gradient goes to the first of equals. Throws ShapeError for an empty axis.
+// The largest values; where there is a NaN, NaN. The gradient goes to the first of equals. Throws ShapeError for an
+// empty axis.
 template <class T>
 Tensor<T> max(const Tensor<T>& x, int axis, bool keepdim = false) {
   const Largest<T> y = largest("max", x, axis, keepdim);

@@ -3,12 +3,13 @@
 #include <numeric>
 
 #include <heddle/autograd.hpp>
+#include <heddle/ops/axis.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle {
 
-// How a permuted tensor finds its elements: along its axis a there are extent[a], which stand stride[a] apart in the original.
-// Axes that were neighbours and still are count as one.
+// How a permuted tensor finds its elements: along its axis a there are extent[a], which stand stride[a] apart in the
+// original. Axes that were neighbours and still are count as one.
 struct Permutation {
   int rank = 0;
   Index extent[Shape::max_rank] = {1};
@@ -28,8 +29,8 @@ struct Permutation {
 
 namespace kernel {
 
-// The last axis of y is contiguous there, axis `lane` in x. Where they differ, both are walked in squares, so that a cache
-// line of either is used whole.
+// The last axis of y is contiguous there, axis `lane` in x. Where they differ, both are walked in squares, so that a
+// cache line of either is used whole.
 template <class T>
 void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
   if (y.extent[0] == 0) return;
@@ -73,7 +74,7 @@ Tensor<T> permute(const Tensor<T>& x, std::vector<int> axes) {
   std::vector<Index> extents;
   std::vector<int> inverse(axes.size(), -1);
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    axes[a] = x.shape().axis(axes[a]);
+    axes[a] = require_axis("permute", x, axes[a]);
     extents.push_back(x.dim(axes[a]));
     if (axes.size() == static_cast<std::size_t>(x.rank()))
       inverse[static_cast<std::size_t>(axes[a])] = static_cast<int>(a);
@@ -92,7 +93,9 @@ template <class T>
 Tensor<T> transpose(const Tensor<T>& x, int a, int b) {
   std::vector<int> axes(static_cast<std::size_t>(x.rank()));
   std::iota(axes.begin(), axes.end(), 0);
-  std::swap(axes[static_cast<std::size_t>(x.shape().axis(a))], axes[static_cast<std::size_t>(x.shape().axis(b))]);
+  a = require_axis("transpose", x, a);
+  b = require_axis("transpose", x, b);
+  std::swap(axes[static_cast<std::size_t>(a)], axes[static_cast<std::size_t>(b)]);
   return permute(x, axes);
 }
 // Of a matrix. Throws ShapeError for another number of axes.

@@ -97,7 +97,8 @@ Tensor<T> kept_if(bool needed, const Tensor<T>& x) {
   return needed ? x : Tensor<T>{};
 }
 
-// The gradient of an input that broadcasting made as large as dy: the sum over what was repeated. Empty when none is wanted.
+// The gradient of an input that broadcasting made as large as dy: the sum over what was repeated. Empty when none is
+// wanted.
 template <class T, class Y>
 Tensor<T> sum_to(const Tensor<Y>& dy, const Wanted& input) {
   if (!input.gradient) return {};
@@ -127,6 +128,7 @@ Tensor<T> sum_to(const Tensor<Y>& dy, const Wanted& input) {
 template <class T>
 Tensor<Sum<T>> scaled_sum(const char* op, const Tensor<T>& x, int axis, bool keepdim, Index divisor) {
   using Y = Sum<T>;
+  require_axis(op, x, axis);
   const auto around = view_around(x, axis);
   Tensor<Y> y(reduced(x.shape(), axis, keepdim), x.device());
   on(x, [&](auto device) {
@@ -159,7 +161,7 @@ Tensor<Sum<T>> sum(const Tensor<T>& x) {
 template <class T>
 Tensor<T> mean(const Tensor<T>& x, int axis, bool keepdim = false) {
   static_assert(!std::is_integral_v<T>, "heddle::mean: cast integers to a floating type first");
-  return scaled_sum("mean", x, axis, keepdim, x.dim(axis));
+  return scaled_sum("mean", x, axis, keepdim, x.dim(require_axis("mean", x, axis)));
 }
 template <class T>
 Tensor<T> mean(const Tensor<T>& x) {

@@ -11,7 +11,8 @@ Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
                 [before = x.shape()](const Tensor<T>& dy) { return dy.with_shape(before); });
 }
 
-// The same where one extent may be -1: what remains for it. Throws ShapeError when nothing whole remains, or anything would do.
+// The same where one extent may be -1: what remains for it. Throws ShapeError when nothing whole remains, or anything
+// would do.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> known(extents);

@@ -32,20 +32,24 @@ auto columns_of_axis(TensorT& x, int axis, Index first, Index last) {
 // 0 <= first <= last <= its extent then.
 template <class T>
 Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
-  const Index n = x.dim(axis), from = first < 0 ? first + n : first, to = last < 0 ? last + n : last;
+  const int along = require_axis("slice", x, axis);
+  const Index n = x.dim(along), from = first < 0 ? first + n : first, to = last < 0 ? last + n : last;
   require<IndexError>(0 <= from && from <= to && to <= n, "slice: [", first, ", ", last, ") is not within axis ", axis,
                       " of ", x.shape());
-  const bool handle = x.shape().axis(axis) == 0;
-  Tensor<T> y = handle ? x.leading(from, to) : Tensor<T>(x.shape().with(axis, to - from), x.device());
-  if (!handle)
+  Tensor<T> y;
+  if (along == 0) {
+    y = x.leading(from, to);
+  } else {
+    y = Tensor<T>(x.shape().with(along, to - from), x.device());
     on(x, [&](auto device) {
-      kernel::copy(device, columns_of_axis(x, axis, from, to), columns_of_axis(y, axis, 0, to - from));
+      kernel::copy(device, columns_of_axis(x, along, from, to), columns_of_axis(y, along, 0, to - from));
     });
+  }
 
-  return record("slice", y, inputs(x), [shape = x.shape(), axis, from, to](const Tensor<T>& dy) {
+  return record("slice", y, inputs(x), [shape = x.shape(), along, from, to](const Tensor<T>& dy) {
     Tensor<T> dx = zeros<T>(shape, dy.device());
     on(dy, [&](auto device) {
-      kernel::copy(device, columns_of_axis(dy, axis, 0, to - from), columns_of_axis(dx, axis, from, to));
+      kernel::copy(device, columns_of_axis(dy, along, 0, to - from), columns_of_axis(dx, along, from, to));
     });
     return dx;
   });

@@ -1,5 +1,5 @@
-// where(condition, a, b) and masked_fill(x, mask, value), with broadcasting. What was not taken gets the gradient 0, whatever the
-// other one's is.
+// where(condition, a, b) and masked_fill(x, mask, value), with broadcasting. What was not taken gets the gradient 0,
+// whatever the other one's is.
 #pragma once
 #include <heddle/create.hpp>
 #include <heddle/ops/reduce.hpp>

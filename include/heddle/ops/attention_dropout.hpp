@@ -1,0 +1,39 @@
+// attention's dropout draws. Four calls serve 32 keys: call t those numbered 8m + 2t and 8m + 2t + 1, m = 0..3, which is
+// what one lane of a tensor core's accumulator holds.
+#pragma once
+#include <heddle/ops/attention_tile.hpp>
+
+namespace heddle::kernel {
+
+constexpr Index drawn_together = 32;
+constexpr Index calls_per_score_row(Index keys) { return (keys + drawn_together - 1) / drawn_together * 4; }
+
+// What the probabilities of 32 keys and four queries are multiplied by, 0 or the rule's scale: fixed numbers, so that
+// the compiler makes vectors of them. `call` is the first query's first, and `next` the calls from one query to another.
+template <class A>
+void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64_t next, A (*factors)[drawn_together]) {
+  Words words[16];
+  for (unsigned i = 0; i < 16; ++i) words[i] = draws(call + i / 4 * next + i % 4);
+  for (int i = 0; i < 16; ++i)
+    for (int e = 0; e < 8; ++e)
+      factors[i / 4][e / 2 * 8 + i % 4 * 2 + e % 2] =
+          rule.keeps(draw16(words[i], e)) ? static_cast<A>(rule.scale) : A(0);
+}
+
+// The same for a tile. The calls are numbered by the longest sequence, so that padding changes nothing.
+template <class T>
+void draw_dropout(const AttentionPlan<T>& plan, Place at, Columns<Acc<T>> keep) {
+  const Index next = calls_per_score_row(plan.longest_k);
+  for (Index r = 0; r < keep.rows; r += 4)
+    for (Index c = 0; c < keep.width; c += drawn_together) {
+      const Index score_row = (at.b * plan.heads + at.h) * plan.longest_q + at.i + r;
+      const Index call = score_row * next + (at.j + c) / drawn_together * 4;
+      Acc<T> factors[4][drawn_together];
+      draw_factors(plan.dropout, plan.draws, static_cast<std::uint64_t>(call), static_cast<std::uint64_t>(next),
+                   factors);
+      for (Index i = r; i < std::min(r + 4, keep.rows); ++i)
+        std::copy_n(factors[i - r], std::min(drawn_together, keep.width - c), &keep(i, c));
+    }
+}
+
+}  // namespace heddle::kernel
