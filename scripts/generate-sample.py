@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes the sample of the sst2 program, examples/sst2/sample/{train.tsv,dev.tsv,vocab.txt}; no arguments, no packages.
 
-Sentences of sentiment come from a small grammar that starts from the label. A slot in angle brackets is a rule or a word
-list; a sign asks for that polarity relative to the sentence: <-adj> in a positive sentence is a negative word. Sentences
-come in twins, one of each label, with the same nouns and, where both polarities occur, the same words in each other's
-places: what decides is negation, order, and which clause counts. The draws use random.random() only, which gives the same
-numbers in every version of Python.
+Sentences of sentiment come from a small grammar that starts from the label. A slot in angle brackets is a rule or a
+word list; a sign asks for that polarity relative to the sentence: <-adj> in a positive sentence is a negative word.
+Sentences come in twins, one of each label, with the same nouns and, where both polarities occur, the same words in each
+other's places: what decides is negation, order, and which clause counts. The draws use random.random() only, which gives
+the same numbers in every version of Python.
 """
 
 import os
@@ -21,9 +21,9 @@ DOMAINS = [
     ("film comedy thriller", "plot script ending acting dialogue", "gripping clever", "slow silly"),
     ("novel memoir biography", "prose plot opening ending narrator", "vivid clever", "slow muddled"),
     ("restaurant cafe bakery", "soup bread cake coffee dessert", "warm tasty", "cold greasy"),
-    ("hotel inn hostel", "room bed lobby garden balcony", "warm clean", "cold noisy"),
-    ("program app website", "search editor menu layout manual", "quick clever", "slow muddled"),
-    ("concert album festival", "singer drummer choir sound finale", "vivid gripping", "silly noisy"),
+    ("hotel inn hostel", "room bed lobby garden balcony", "clean cosy", "cold noisy"),
+    ("program app website", "search editor menu layout manual", "quick reliable", "slow broken"),
+    ("concert album festival", "singer drummer choir sound finale", "vivid inspired", "silly noisy"),
 ]
 
 # Words of a polarity that suit everything: (positive, negative).
@@ -152,7 +152,9 @@ class Sentence:
         self.rng = random.Random(seed)
         thing, part, *special = pick(self.rng, DOMAINS)
         self.nouns = {"thing": shuffled(self.rng, thing.split()), "part": shuffled(self.rng, part.split())}
-        self.signed = {(name, side): shuffled(self.rng, SIGNED[name][side].split()) for name in SIGNED for side in (0, 1)}
+        self.signed = {
+            (name, side): shuffled(self.rng, SIGNED[name][side].split()) for name in SIGNED for side in (0, 1)
+        }
         for side in (0, 1):
             words = shuffled(self.rng, special[side].split())
             if self.rng.random() < 0.4:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the PyTorch twin of the sst2 program: the oracle (--dtype float64 --dropout 0 --order sequential --init FILE) and the
-peer (the defaults).
+"""Trains the PyTorch twin of the sst2 program: the oracle (--dtype float64 --dropout 0 --order sequential --init FILE)
+and the peer (the defaults).
 
     bench/peers/sst2_train.py --data DIR --vocab FILE [--steps N] [--init F] [--save F] ...
 
@@ -91,7 +91,7 @@ def evaluate(model, rows, batch_size=256):
 
 
 def train(model, rows, *, lr=1e-3, batch_size=32, epochs=4, steps=None, shuffle_seed=None, valid=None, report=print):
-    """Adam on cross-entropy; `report` receives each step's and each epoch's figures. A seed shuffles, none keeps file order."""
+    """Adam on cross-entropy; `report` receives the figures of steps and epochs. A seed shuffles, none keeps file order."""
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     generator = None if shuffle_seed is None else torch.Generator().manual_seed(shuffle_seed)
     model.train()

@@ -6,11 +6,10 @@
 
 namespace heddle {
 
-// A number that may stand beside elements of type T. None with a fraction stands beside integers: it would be cut off in
-// silence.
+// A number that may stand beside elements of type T. Beside integers none that may have a fraction: it would be cut off
+// in silence.
 template <class S, class T>
-concept NumberFor = (std::is_arithmetic_v<S> || std::is_same_v<S, bf16>)&&(std::is_integral_v<S> ||
-                                                                           !std::is_integral_v<T>);
+concept NumberFor = std::is_convertible_v<S, double> &&(std::is_integral_v<S> || !std::is_integral_v<T>);
 
 template <class T, NumberFor<T> S>
 Tensor<T> full(Shape shape, S value, Device device = Device::cpu) {
@@ -27,8 +26,8 @@ Tensor<T> ones(Shape shape, Device device = Device::cpu) {
   return full<T>(shape, 1, device);
 }
 
-// first, first + step, ... short of last: [ceil((last - first) / step)]. Values of float and bf16 are computed in double and
-// rounded once. Throws Error when no number of steps leads from first to last.
+// first, first + step, ... short of last: [ceil((last - first) / step)]. Values of float and bf16 are computed in double
+// and rounded once. Throws Error when no number of steps leads from first to last.
 template <class T, class Number = std::conditional_t<std::is_integral_v<T>, T, double>>
 Tensor<T> arange(std::type_identity_t<Number> first, std::type_identity_t<Number> last,
                  std::type_identity_t<Number> step = 1, Device device = Device::cpu) {

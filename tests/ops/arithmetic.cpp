@@ -69,6 +69,17 @@ TEST_CASE("arithmetic: integers wrap around and divide towards zero") {
   CHECK_THROWS_WITH(a / 0, "div: an integer is divided by 0");
 }
 
+template <class A, class B>
+concept Adds = requires(A a, B b) {
+  a + b;
+};
+
+TEST_CASE("arithmetic: what would lose something does not compile") {
+  STATIC_REQUIRE((Adds<Tensor<float>, double> && Adds<int, Tensor<bf16>> && Adds<Tensor<int>, std::int64_t>));
+  STATIC_REQUIRE_FALSE(Adds<Tensor<int>, double>);
+  STATIC_REQUIRE_FALSE(Adds<Tensor<float>, Tensor<double>>);
+}
+
 TEST_CASE("arithmetic: bf16 rounds once, and its gradients sum in float") {
   const Tensor<bf16> x({1}, {bf16(1.5f)});
   CHECK(static_cast<float>((x + 0.00390625).item()) == 1.5f);   // a tie goes to even

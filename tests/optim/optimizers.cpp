@@ -69,6 +69,8 @@ TEST_CASE("schedules: follow transformers' and PyTorch's") {
 }
 
 namespace {
+std::string numbered(std::string role, std::size_t i) { return role += std::to_string(i); }
+
 struct TwoWeights {
   Parameter<float> a{Tensor<float>({2}, {1, 2})}, b{Tensor<float>({1}, {3})};
   static void visit(auto& self, auto&& f) {
@@ -126,14 +128,14 @@ TEST_CASE("clip_grad_norm: follows PyTorch's") {
   for (const auto& c : golden("clip_grad_norm")) {
     INFO(c.label);
     std::vector<OneWeight> model;
-    for (int i = 0; c.has("grad" + std::to_string(i)); ++i) {
-      const auto& grad = c["grad" + std::to_string(i)];
+    for (std::size_t i = 0; c.has(numbered("grad", i)); ++i) {
+      const auto& grad = c[numbered("grad", i)];
       model.push_back({Parameter<double>(zeros<double>(grad.shape))});
       model.back().x.value().set_grad(Tensor<double>(grad.shape, grad.template as<double>()));
     }
     CHECK(optim::clip_grad_norm(model, c.option("norm")) == Approx(c["total"].template as<double>()[0]).epsilon(1e-12));
     for (std::size_t i = 0; i < model.size(); ++i) {
-      const auto expected = c["y" + std::to_string(i)].template as<double>(), actual = model[i].x.grad().host();
+      const auto expected = c[numbered("y", i)].template as<double>(), actual = model[i].x.grad().host();
       for (std::size_t k = 0; k < expected.size(); ++k) CHECK(actual[k] == Approx(expected[k]).epsilon(1e-12));
     }
   }

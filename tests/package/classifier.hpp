@@ -18,7 +18,8 @@ struct Classifier {
   Classifier(heddle::Index vocabulary, heddle::Random& random)
       : embedding(vocabulary, 16, random), encoder(1, {.D = 16, .heads = 2}, random), out(16, 2, random) {}
 
-  heddle::Tensor<float> operator()(const heddle::Tensor<int>& ids, const heddle::Sequences& sequences) const {  // [B, 2]
+  heddle::Tensor<float> operator()(const heddle::Tensor<int>& ids,
+                                   const heddle::Sequences& sequences) const {  // [B, 2]
     return out(heddle::first_rows(encoder(embedding(ids), sequences), sequences));
   }
 

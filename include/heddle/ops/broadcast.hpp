@@ -33,7 +33,7 @@ inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operand
 }
 
 // Where N operands' elements stand for each element of the result. Axes are counted from the last; neighbours that
-// every operand treats alike are one, so that equal shapes are one axis, a matrix with a row two. There is at least one.
+// every operand treats alike are one, so that equal shapes are one axis, a matrix and a row two. There is at least one.
 template <int N>
 struct Broadcast {
   int rank = 0;

@@ -1,0 +1,2 @@
+#define HEDDLE_INSTANCES
+#include "instances.hpp"
