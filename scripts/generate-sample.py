@@ -3,9 +3,9 @@
 
 Sentences of sentiment come from a small grammar that starts from the label. A slot in angle brackets is a rule or a
 word list; a sign asks for that polarity relative to the sentence: <-adj> in a positive sentence is a negative word.
-Sentences come in twins, one of each label, with the same nouns and, where both polarities occur, the same words in each
-other's places: what decides is negation, order, and which clause counts. The draws use random.random() only, which gives
-the same numbers in every version of Python.
+Sentences come in twins, one of each label, with the same nouns and, where both polarities occur, the same words in
+each other's places: what decides is negation, order, and which clause counts. The draws use random.random()
+only, which gives the same numbers in every version of Python.
 """
 
 import os

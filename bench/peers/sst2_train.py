@@ -91,7 +91,7 @@ def evaluate(model, rows, batch_size=256):
 
 
 def train(model, rows, *, lr=1e-3, batch_size=32, epochs=4, steps=None, shuffle_seed=None, valid=None, report=print):
-    """Adam on cross-entropy; `report` receives the figures of steps and epochs. A seed shuffles, none keeps file order."""
+    """Adam on cross-entropy; `report` gets the figures of steps and epochs. A seed shuffles, none keeps file order."""
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     generator = None if shuffle_seed is None else torch.Generator().manual_seed(shuffle_seed)
     model.train()
