@@ -12,7 +12,7 @@ TEST_CASE("bf16: keeps what it can hold and rounds the rest to nearest, ties to 
     CHECK(static_cast<float>(bf16(x)) == x);
     CHECK(std::signbit(static_cast<float>(bf16(x))) == std::signbit(x));
   }
-  CHECK(static_cast<float>(bf16(1.f + 0x1p-8f)) == 1.f);             // a tie, down to even
+  CHECK(static_cast<float>(bf16(1.f + 0x1p-8f)) == 1.f);                // a tie, down to even
   CHECK(static_cast<float>(bf16(1.f + 3 * 0x1p-8f)) == 1.f + 0x1p-6f);  // a tie, up to even
   CHECK(static_cast<float>(bf16(1.f + 0x1p-8f + 0x1p-20f)) == 1.f + 0x1p-7f);
   CHECK(static_cast<float>(bf16(std::numeric_limits<float>::max())) == std::numeric_limits<float>::infinity());

@@ -17,7 +17,8 @@ inline Tensor<double> random(Shape shape, std::uint64_t seed) {
 }
 
 // f maps the inputs to a tensor. Its elements are weighted with fixed random numbers, so that no term can cancel.
-inline void expect_gradients(const std::function<Tensor<double>(const Inputs&)>& f, Inputs at, double tolerance = 1e-7) {
+inline void expect_gradients(const std::function<Tensor<double>(const Inputs&)>& f, Inputs at,
+                             double tolerance = 1e-7) {
   for (auto& x : at) x = variable(Tensor<double>(x.shape(), x.host()));
   const Tensor<double> y = f(at), dy = random(y.shape(), 7);
   if (y.requires_grad()) backward(y, dy);

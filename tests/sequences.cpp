@@ -30,7 +30,8 @@ TEST_CASE("sequences: a mask may be padded on either side, but not in the middle
   CHECK(s.begin().host() == std::vector<int>{0, 5, 8});
   CHECK(s.length().host() == std::vector<int>{2, 3, 0});
   CHECK_THROWS_WITH(Sequences::from_mask(Tensor<int>({2, 3}, {1, 1, 1, 1, 0, 1})),
-                    "from_mask: row 1 has a hole between positions 0 and 2; give such a mask to attention as a key mask, {.mask = …}");
+                    "from_mask: row 1 has a hole between positions 0 and 2; give such a mask to attention as a key "
+                    "mask, {.mask = …}");
   CHECK_THROWS_WITH(Sequences::from_mask(Tensor<int>({1, 2}, {1, 7})), "from_mask: 7 at [0, 1]; a mask holds 0 and 1");
   CHECK_THROWS_AS(Sequences::from_mask(Tensor<int>({4}, {1, 1, 0, 0})), ShapeError);
 }

@@ -24,7 +24,9 @@ CLI::Validator number(const char* what, Right right) {
 
 void add_flags(CLI::App& app, TrainerFlags& f) {
   const auto count = [&](const char* name, Index& value, const char* help) {
-    app.add_option(name, value, help)->check(number<Index>("a whole number of at least 1", [](Index n) { return n >= 1; }));
+    app.add_option(name, value, help)->check(number<Index>("a whole number of at least 1", [](Index n) {
+      return n >= 1;
+    }));
   };
   const auto rate = number<double>("a number of at least 0", [](double x) { return x >= 0 && std::isfinite(x); });
   const auto choice = [&](const char* name, std::string& value, std::vector<std::string> choices, const char* help) {
@@ -48,7 +50,8 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   choice("--order", f.order, {"shuffled", "sequential"}, "Order of the training rows");
   count("--train-rows", f.train_rows, "Only the first N training rows");
   count("--valid-rows", f.valid_rows, "Only the first N validation rows");
-  app.add_option("--threads", f.threads, "CPU threads (default: all)")->check(number<int>("a whole number from 1 to 1024", [](int n) { return n >= 1 && n <= 1024; }));
+  app.add_option("--threads", f.threads, "CPU threads (default: all)")
+      ->check(number<int>("a whole number from 1 to 1024", [](int n) { return n >= 1 && n <= 1024; }));
   choice("--device", f.device, {"cpu", "cuda"}, "Where to compute");
   choice("--precision", f.precision, {"fp32", "bf16"}, "Type of the activations; weights stay fp32");
   app.add_option("--init", f.init, "Start from these weights (safetensors)");
@@ -107,9 +110,11 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
           " needs a model: give its folder with --out or its weights with --init");
   require(f.device == "cpu", "--device cuda: this build has no CUDA");
   require(f.momentum == 0 || f.optimizer == "sgd", "--momentum needs --optimizer sgd");
-  require(app.count("--head-dim") > 0 || app.count("--d-model") + app.count("--heads") == 0 || f.sizes.d_model % f.sizes.heads == 0,
+  require(app.count("--head-dim") > 0 || app.count("--d-model") + app.count("--heads") == 0 ||
+              f.sizes.d_model % f.sizes.heads == 0,
           "--d-model ", f.sizes.d_model, " does not divide into --heads ", f.sizes.heads, "; give a --head-dim");
-  if (app.count("--head-dim") == 0 && app.count("--d-model") + app.count("--heads") > 0) f.sizes.head_dim = f.sizes.d_model / f.sizes.heads;
+  if (app.count("--head-dim") == 0 && app.count("--d-model") + app.count("--heads") > 0)
+    f.sizes.head_dim = f.sizes.d_model / f.sizes.heads;
   if (f.threads > 0) set_threads(f.threads);
   return parsed;
 }

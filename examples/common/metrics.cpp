@@ -76,11 +76,12 @@ void MetricsFile::step(Index step, double loss, double lr, Index tokens, double 
        ",\"tokens\":" + std::to_string(tokens) + ",\"seconds\":" + json_number(seconds) + "}");
 }
 void MetricsFile::epoch(Index epoch, double train_loss, const Scores& valid, double seconds) {
-  line("{\"epoch\":" + std::to_string(epoch) + ",\"train_loss\":" + json_number(train_loss) +
-       ",\"valid_loss\":" + json_number(valid.loss()) + scores_json(valid) + ",\"seconds\":" + json_number(seconds) + "}");
+  line("{\"epoch\":" + std::to_string(epoch) + ",\"train_loss\":" + json_number(train_loss) + ",\"valid_loss\":" +
+       json_number(valid.loss()) + scores_json(valid) + ",\"seconds\":" + json_number(seconds) + "}");
 }
 void MetricsFile::final(const std::string& split, const Scores& scores) {
-  line("{\"final\":true,\"split\":\"" + split + "\",\"loss\":" + json_number(scores.loss()) + scores_json(scores) + "}");
+  line("{\"final\":true,\"split\":\"" + split + "\",\"loss\":" + json_number(scores.loss()) + scores_json(scores) +
+       "}");
 }
 
 }  // namespace heddle::examples

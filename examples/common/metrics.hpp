@@ -28,7 +28,9 @@ class Scores {
   double recall() const;
 
  private:
-  Index count(int label, int predicted) const { return counts_[static_cast<std::size_t>(label * classes_ + predicted)]; }
+  Index count(int label, int predicted) const {
+    return counts_[static_cast<std::size_t>(label * classes_ + predicted)];
+  }
   Index labelled(int c) const;
   Index predicted(int c) const;
   template <class Total>

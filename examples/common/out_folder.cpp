@@ -18,8 +18,8 @@ OutFolder::OutFolder(const std::string& path) : path_(path) {
   const std::string shown = io::printable(path);
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  require<FileError>(std::filesystem::is_directory(path), shown, ": cannot be used as a folder for results: ",
-                     error ? error.message() : "it is a file");
+  require<FileError>(std::filesystem::is_directory(path), shown,
+                     ": cannot be used as a folder for results: ", error ? error.message() : "it is a file");
   lock_ = ::open(file(".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   require<FileError>(lock_ >= 0, shown, ": cannot be written: ", std::generic_category().message(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
@@ -40,10 +40,11 @@ OutFolder::~OutFolder() {
 
 void write_config(const std::string& path, const std::string& program, const SavedConfig& config) {
   const ModelSizes& s = config.sizes;
-  nlohmann::ordered_json json{{"program", program},           {"vocab_size", config.vocabulary}, {"classes", config.classes},
-                              {"uncased", config.uncased},    {"max_length", s.max_length},      {"layers", s.layers},
-                              {"d_model", s.d_model},         {"heads", s.heads},                {"head_dim", s.head_dim},
-                              {"ff_width", s.ff_width}};
+  nlohmann::ordered_json json{{"program", program},         {"vocab_size", config.vocabulary},
+                              {"classes", config.classes},  {"uncased", config.uncased},
+                              {"max_length", s.max_length}, {"layers", s.layers},
+                              {"d_model", s.d_model},       {"heads", s.heads},
+                              {"head_dim", s.head_dim},     {"ff_width", s.ff_width}};
   io::write_atomically(path, json.dump(2) + '\n');
 }
 
@@ -64,7 +65,8 @@ SavedConfig read_config(const std::string& path, const std::string& program) {
     value = found->template get<T>();
   };
   const auto name = json.find("program");
-  require<FileError>(name != json.end() && *name == program, shown, ": is not the configuration of a model of ", program);
+  require<FileError>(name != json.end() && *name == program, shown, ": is not the configuration of a model of ",
+                     program);
   SavedConfig config;
   get("vocab_size", config.vocabulary, 1);
   get("classes", config.classes, 2);

@@ -24,8 +24,10 @@ const std::string& program_name() { return name_of_program(); }
 std::string one_line(const std::string& text) {
   std::string line;
   for (const char c : text)
-    if (c != '\n') line += c;
-    else if (!line.empty() && line.back() != ' ') line += "; ";
+    if (c != '\n')
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += "; ";
   return io::printable(line, 16384);
 }
 

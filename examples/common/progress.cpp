@@ -12,7 +12,7 @@ constexpr int bar_width = 30;
 }  // namespace
 
 Progress::Progress(const std::string& mode)
-    : style_(mode == "none"                                             ? Style::none
+    : style_(mode == "none"                                               ? Style::none
              : mode == "bar" || (mode == "auto" && isatty(STDERR_FILENO)) ? Style::bar
                                                                           : Style::lines) {}
 
@@ -23,8 +23,8 @@ void Progress::step(Index epoch, Index done, Index total, double loss) {
   if (now - last_shown_ < interval && !(done == total && style_ == Style::bar)) return;
   last_shown_ = now;
   if (style_ == Style::lines) {
-    std::fprintf(stderr, "epoch %lld: step %lld of %lld, loss %.4f\n", static_cast<long long>(epoch), static_cast<long long>(done),
-                 static_cast<long long>(total), loss);
+    std::fprintf(stderr, "epoch %lld: step %lld of %lld, loss %.4f\n", static_cast<long long>(epoch),
+                 static_cast<long long>(done), static_cast<long long>(total), loss);
     return;
   }
   const int filled = static_cast<int>(done * bar_width / total);

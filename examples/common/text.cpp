@@ -8,7 +8,8 @@
 
 namespace heddle::examples {
 
-EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts, const std::vector<int>& labels) {
+EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
+                    const std::vector<int>& labels) {
   EncodedTexts out;
   const auto encodings = tokenizer.encode_batch(texts);
   for (std::size_t i = 0; i < texts.size(); ++i) {

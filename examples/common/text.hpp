@@ -15,7 +15,8 @@ struct EncodedTexts {
 };
 
 // All texts with a label each, encoded on all threads.
-EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts, const std::vector<int>& labels);
+EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
+                    const std::vector<int>& labels);
 
 // The lines of a file, or of standard input for "-". Throws FileError.
 std::vector<std::string> read_lines(const std::string& path);

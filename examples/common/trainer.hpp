@@ -25,7 +25,9 @@ struct Splits {
 
 // Where each use of random numbers has its streams: none ever meets another, and each is a function of the seed and a count.
 enum class Stream : std::uint64_t { init = 0, order = std::uint64_t{1} << 56, dropout = std::uint64_t{2} << 56 };
-inline std::uint64_t stream(Stream use, Index number = 0) { return static_cast<std::uint64_t>(use) + static_cast<std::uint64_t>(number); }
+inline std::uint64_t stream(Stream use, Index number = 0) {
+  return static_cast<std::uint64_t>(use) + static_cast<std::uint64_t>(number);
+}
 
 // One optimizer of those that the flags offer.
 class Optimizer {
@@ -74,20 +76,22 @@ template <class Model>
 void require_finite(const Model& model, const std::string& file) {
   walk_once(model, [&](const Name& name, const auto& x) {
     for (const auto value : x.value().host())
-      if (!std::isfinite(value)) throw RunFailed(file + ": the weight '" + name.str() + "' holds a value that is not finite");
+      if (!std::isfinite(value))
+        throw RunFailed(file + ": the weight '" + name.str() + "' holds a value that is not finite");
   });
 }
 
 template <class Model>
 void load_weights(Model& model, const std::string& file) {
   const io::LoadReport report = io::load(model, file);
-  for (const std::string& name : report.unexpected) note(io::printable(file) + ": " + name + " is not of this model and was left out");
+  for (const std::string& name : report.unexpected)
+    note(io::printable(file) + ": " + name + " is not of this model and was left out");
   require_finite(model, io::printable(file));
 }
 
 inline void print_final(const std::string& split, const Scores& s) {
-  std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", split.c_str(), s.loss(), s.accuracy(), s.precision(),
-              s.recall());
+  std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", split.c_str(), s.loss(), s.accuracy(),
+              s.precision(), s.recall());
 }
 
 // Reports the final metrics of each split that has labels.
@@ -111,7 +115,8 @@ void train(Model& model, const Splits& splits, const TrainerFlags& flags, const 
   Optimizer optimizer(model, flags);
   const optim::Constant schedule;
   data::Batches batches(splits.train.count(), flags.batch_size,
-                        flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed, stream(Stream::order));
+                        flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed,
+                        stream(Stream::order));
   double best = std::numeric_limits<double>::infinity();
   Index step = 0;
   for (Index epoch = 0; epoch < flags.epochs && (flags.steps == 0 || step < flags.steps); ++epoch) {
@@ -138,8 +143,8 @@ void train(Model& model, const Splits& splits, const TrainerFlags& flags, const 
     const double train_loss = loss_sum / static_cast<double>(rows), seconds = since_epoch.seconds();
     const Scores valid = evaluate<A>(model, splits.valid, flags.batch_size, splits.classes);
     progress.clear();
-    std::printf("epoch %lld  train loss %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n", static_cast<long long>(epoch), train_loss,
-                valid.loss(), valid.accuracy(), seconds);
+    std::printf("epoch %lld  train loss %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n", static_cast<long long>(epoch),
+                train_loss, valid.loss(), valid.accuracy(), seconds);
     std::fflush(stdout);
     metrics.epoch(epoch, train_loss, valid, seconds);
     if (!out) continue;

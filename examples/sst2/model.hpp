@@ -23,7 +23,11 @@ struct Sst2Block {
         ff(s.d_model, s.ff_width, random),
         dropout(s.dropout) {}
   Sst2Block(const Sst2Block& other, Cloning& c)
-      : attention(c(other.attention)), norm1(c(other.norm1)), norm2(c(other.norm2)), ff(c(other.ff)), dropout(other.dropout) {}
+      : attention(c(other.attention)),
+        norm1(c(other.norm1)),
+        norm2(c(other.norm2)),
+        ff(c(other.ff)),
+        dropout(other.dropout) {}
 
   template <class A>
   Tensor<A> operator()(Tensor<A> x, const Sequences& sequences, Random* random) const {  // [N, D]
@@ -66,7 +70,8 @@ struct Sst2Model {
 
   // The scores of each class; with a generator dropout is on.
   template <class A>
-  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, Random* random = nullptr) const {  // [N] to [B, C]
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
+                    Random* random = nullptr) const {  // [N] to [B, C]
     Tensor<A> x = heddle::dropout(positions(embedding.operator()<A>(ids), sequences), dropout, random);  // [N, D]
     for (const Sst2Block& block : blocks) x = block(x, sequences, random);
     return out(norm(first_rows(x, sequences)));

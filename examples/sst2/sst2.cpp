@@ -28,7 +28,8 @@ LabelledTexts read_split(const std::string& path, Index limit) {
   require<FileError>(rows > 0, io::printable(path), ": has no rows");
   for (std::size_t row = 0; row < rows; ++row) {
     const std::string& l = table[row][label];
-    require<FileError>(l == "0" || l == "1", table.where(row), ": the label is ", io::quoted_name(l), ", it must be 0 or 1");
+    require<FileError>(l == "0" || l == "1", table.where(row), ": the label is ", io::quoted_name(l),
+                       ", it must be 0 or 1");
     split.texts.push_back(table[row][sentence]);
     split.labels.push_back(l == "1");
   }
@@ -63,7 +64,8 @@ struct Setup {
 
 Setup set_up(const TrainerFlags& flags, bool trained) {
   Setup setup{flags.data.empty() ? HEDDLE_SAMPLE : flags.data, flags.vocab, flags.sizes, flags.uncased};
-  require<FileError>(std::filesystem::is_directory(setup.data), io::printable(setup.data), ": is no folder; --data needs one");
+  require<FileError>(std::filesystem::is_directory(setup.data), io::printable(setup.data),
+                     ": is no folder; --data needs one");
   if (setup.sizes.ff_width == 0) setup.sizes.ff_width = 4 * setup.sizes.d_model;
   if (trained && !flags.out.empty() && exists(flags.out + "/config.json")) {
     const SavedConfig saved = read_config(flags.out + "/config.json", program);
@@ -72,7 +74,8 @@ Setup set_up(const TrainerFlags& flags, bool trained) {
     if (setup.vocab.empty()) setup.vocab = flags.out + "/vocab.txt";
   }
   if (setup.vocab.empty()) setup.vocab = setup.data + "/vocab.txt";
-  require<FileError>(exists(setup.vocab), io::printable(setup.vocab), ": there is no such vocabulary; give one with --vocab");
+  require<FileError>(exists(setup.vocab), io::printable(setup.vocab),
+                     ": there is no such vocabulary; give one with --vocab");
   return setup;
 }
 
@@ -88,7 +91,9 @@ void predict(const TrainerFlags& flags) {
   load_trained(model, flags);
   const std::vector<std::string> lines = read_lines(flags.predict);
   const EncodedTexts encoded = encode(tokenizer, lines, std::vector<int>(lines.size(), 0));
-  if (encoded.truncated) note(std::to_string(encoded.truncated) + " texts were truncated to " + std::to_string(setup.sizes.max_length) + " tokens");
+  if (encoded.truncated)
+    note(std::to_string(encoded.truncated) + " texts were truncated to " + std::to_string(setup.sizes.max_length) +
+         " tokens");
   const NoGrad quiet;
   data::Batches batches(encoded.rows.count(), rows_at_once, data::Order::sequential);
   for (Index number = 0; number < batches.per_epoch(); ++number) {
@@ -100,13 +105,14 @@ void predict(const TrainerFlags& flags) {
   }
 }
 
-void print_start(const Splits& splits, const text::WordPiece& tokenizer, const EncodedTexts& train, const EncodedTexts& valid,
-                 const Sst2Model& model, Index max_length) {
+void print_start(const Splits& splits, const text::WordPiece& tokenizer, const EncodedTexts& train,
+                 const EncodedTexts& valid, const Sst2Model& model, Index max_length) {
   std::printf("rows        %lld training, %lld validation\n", static_cast<long long>(splits.train.count()),
               static_cast<long long>(splits.valid.count()));
   std::printf("classes     %d\n", splits.classes);
   std::printf("vocabulary  %d tokens\n", tokenizer.vocabulary().size());
-  std::printf("longest     %lld tokens, %lld texts truncated to %lld\n", static_cast<long long>(std::max(train.longest, valid.longest)),
+  std::printf("longest     %lld tokens, %lld texts truncated to %lld\n",
+              static_cast<long long>(std::max(train.longest, valid.longest)),
               static_cast<long long>(train.truncated + valid.truncated), static_cast<long long>(max_length));
   std::printf("parameters  %lld\n", static_cast<long long>(parameter_count(model)));
   std::fflush(stdout);
@@ -141,7 +147,8 @@ void run(const TrainerFlags& flags) {
   }
   if (out) {
     io::write_atomically(out->file("vocab.txt"), io::read_file(setup.vocab));
-    write_config(out->file("config.json"), program, {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased});
+    write_config(out->file("config.json"), program,
+                 {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased});
   }
   train<A>(model, splits, flags, out ? &*out : nullptr);
 }
@@ -152,7 +159,8 @@ void run(const TrainerFlags& flags) {
 int main(int argc, char** argv) {
   using namespace heddle::examples;
   return run_program(program, [&] {
-    const ParsedFlags parsed = parse_flags(argc, argv, "Trains an encoder classifier on SST-2, evaluates and applies it.", {});
+    const ParsedFlags parsed =
+        parse_flags(argc, argv, "Trains an encoder classifier on SST-2, evaluates and applies it.", {});
     if (parsed.exit) return;
     const TrainerFlags& flags = parsed.flags;
     const bool bf16_rows = flags.precision == "bf16";

@@ -25,7 +25,8 @@ std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
 // shape) to a std::tuple with one gradient per input, in their order and of their shapes; an empty tensor says that there is
 // none. With a single input it may return the tensor alone.
 template <class T, class... In, class Backward>
-Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands, Backward backward) {
+Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
+                 Backward backward) {
   return std::apply(
       [&](const auto&... x) {
         if (mode != Mode::recording || !(x.requires_grad() || ...)) return y.without_node();
@@ -36,7 +37,8 @@ Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tens
 // For any number of inputs of one type: the lambda returns a vector.
 template <class T, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::vector<Tensor<T>>& operands, Backward backward) {
-  const bool wanted = std::any_of(operands.begin(), operands.end(), [](const Tensor<T>& x) { return x.requires_grad(); });
+  const bool wanted =
+      std::any_of(operands.begin(), operands.end(), [](const Tensor<T>& x) { return x.requires_grad(); });
   if (mode != Mode::recording || !wanted) return y.without_node();
   return y.with_node(NodeRef(new RecordedList<T, Backward>(op, y.shape(), std::move(backward), operands)));
 }
@@ -61,7 +63,8 @@ Tensor<T> Tensor<T>::grad() const {
 template <class T>
 void Tensor<T>::set_grad(const Tensor& dx) const {
   require(requires_grad(), "set_grad: a tensor of shape ", shape_, " requires no gradient; make it with variable()");
-  require<ShapeError>(!dx || dx.shape() == shape_, "set_grad: a gradient of shape ", dx.shape(), " for a tensor of ", shape_);
+  require<ShapeError>(!dx || dx.shape() == shape_, "set_grad: a gradient of shape ", dx.shape(), " for a tensor of ",
+                      shape_);
   static_cast<NodeOf<T>*>(node_.get())->grad = dx.without_node();
 }
 
@@ -70,7 +73,8 @@ void Tensor<T>::set_grad(const Tensor& dx) const {
 // nothing that requires a gradient, when the graph was freed before, and when a saved tensor was overwritten.
 template <class T>
 void backward(const Tensor<T>& y, const Tensor<T>& dy) {
-  require(y.requires_grad(), "backward: the tensor of shape ", y.shape(), " does not depend on any variable or parameter");
+  require(y.requires_grad(), "backward: the tensor of shape ", y.shape(),
+          " does not depend on any variable or parameter");
   Pass pass;
   pass.deliver(*y.node().get(), y.node(), dy);
   pass.run();

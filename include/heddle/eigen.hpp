@@ -7,7 +7,8 @@
 namespace heddle {
 
 template <class T>
-using EigenScalar = std::conditional_t<std::is_same_v<std::remove_const_t<T>, bf16>, Eigen::bfloat16, std::remove_const_t<T>>;
+using EigenScalar =
+    std::conditional_t<std::is_same_v<std::remove_const_t<T>, bf16>, Eigen::bfloat16, std::remove_const_t<T>>;
 static_assert(sizeof(Eigen::bfloat16) == sizeof(bf16) && alignof(Eigen::bfloat16) == alignof(bf16));
 
 template <class T>
@@ -48,7 +49,8 @@ auto matrix(View<T, 2> v) {
 }
 template <class T>
 auto matrix(Columns<T> v) {
-  return EigenMap<T, RowMatrix<T>, Eigen::OuterStride<>>(eigen_pointer(v.data), v.rows, v.width, Eigen::OuterStride<>(v.stride));
+  return EigenMap<T, RowMatrix<T>, Eigen::OuterStride<>>(eigen_pointer(v.data), v.rows, v.width,
+                                                         Eigen::OuterStride<>(v.stride));
 }
 
 // load(row(x, n)) is in the type that T accumulates in; store(row(y, n), e) rounds once.

@@ -49,13 +49,14 @@ struct Axis {
   int axis;
 
   template <class TensorT>
-  Axis(const char* name, const TensorT& x, int which) : operand(name), shape(x.shape()), device(x.device()), axis(which) {}
+  Axis(const char* name, const TensorT& x, int which)
+      : operand(name), shape(x.shape()), device(x.device()), axis(which) {}
 };
 
 // Two operands on the same device. Throws Error that names both.
 inline void require_same_device(const char* op, const Axis& a, const Axis& b) {
-  require(a.device == b.device, op, ": ", a.operand, ' ', a.shape, " is on ", a.device, ", ", b.operand, ' ', b.shape, " is on ",
-          b.device, "; move one of them with .to(Device)");
+  require(a.device == b.device, op, ": ", a.operand, ' ', a.shape, " is on ", a.device, ", ", b.operand, ' ', b.shape,
+          " is on ", b.device, "; move one of them with .to(Device)");
 }
 
 // Two axes of operands on the same device that must have the same extent, as in
@@ -79,7 +80,8 @@ inline void require_same(const char* op, const char* axis_name, const Axis& a, c
 
 // An operand with a fixed number of axes.
 inline void require_rank(const char* op, const Axis& x, int rank) {
-  require<ShapeError>(x.shape.rank() == rank, op, ": ", x.operand, ' ', x.shape, " must have ", rank, rank == 1 ? " axis" : " axes");
+  require<ShapeError>(x.shape.rank() == rank, op, ": ", x.operand, ' ', x.shape, " must have ", rank,
+                      rank == 1 ? " axis" : " axes");
 }
 
 }  // namespace heddle

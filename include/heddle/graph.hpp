@@ -28,7 +28,8 @@ struct NodeOf : Node {
 
   // Adds a contribution; `from` is the operation that computed it.
   void add(const Node& from, const Tensor<T>& dx) {
-    require<ShapeError>(dx.shape() == shape, "backward of '", from.op, "': a gradient of shape ", dx.shape(), " for an input of ", shape);
+    require<ShapeError>(dx.shape() == shape, "backward of '", from.op, "': a gradient of shape ", dx.shape(),
+                        " for an input of ", shape);
     if (!grad) {
       grad = dx.without_node();
       return;

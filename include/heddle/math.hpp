@@ -140,8 +140,7 @@ struct GeluTanh {
   HEDDLE_HD static auto df(const V& x, const V&) {
     using S = Scalar<V>;
     const auto t = inner(x);
-    return (t + S(1)) * S(0.5) +
-           x * (S(1) - t * t) * (x * x * S(0.10703222440890037) + S(0.7978845608028654)) * S(0.5);
+    return (t + S(1)) * S(0.5) + x * (S(1) - t * t) * (x * x * S(0.10703222440890037) + S(0.7978845608028654)) * S(0.5);
   }
 };
 

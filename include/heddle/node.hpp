@@ -23,9 +23,9 @@ struct Node {
   virtual ~Node() = default;
 
   virtual bool leaf() const = 0;
-  virtual void run(Pass&) = 0;              // hands this node's gradient on to its inputs
-  virtual void clear() = 0;                 // drops its gradient
-  virtual void copy_grad(Node& to) = 0;     // `to` is of the same element type
+  virtual void run(Pass&) = 0;           // hands this node's gradient on to its inputs
+  virtual void clear() = 0;              // drops its gradient
+  virtual void copy_grad(Node& to) = 0;  // `to` is of the same element type
 
  private:
   friend class NodeRef;

@@ -27,8 +27,8 @@ struct Draws {
 
   HEDDLE_HD Words operator()(std::uint64_t i) const {
     const std::uint64_t at = first + i;
-    return philox({{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32), static_cast<std::uint32_t>(stream),
-                    static_cast<std::uint32_t>(stream >> 32)}},
+    return philox({{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32),
+                    static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}},
                   static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
   }
 };
@@ -44,7 +44,8 @@ struct DropoutRule {
 
   DropoutRule() = default;
   explicit DropoutRule(double p)
-      : threshold(static_cast<std::uint32_t>(p * 65536 + 0.5)), scale(static_cast<float>(65536.0 / (65536.0 - threshold))) {}
+      : threshold(static_cast<std::uint32_t>(p * 65536 + 0.5)),
+        scale(static_cast<float>(65536.0 / (65536.0 - threshold))) {}
   HEDDLE_HD bool keeps(std::uint32_t draw) const { return draw >= threshold; }
 };
 

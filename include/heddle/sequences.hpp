@@ -23,8 +23,8 @@ class Sequences {
   static Sequences padded(const std::vector<int>& lengths, Index T) {
     std::vector<int> begin;
     const Index rows = static_cast<Index>(lengths.size()) * T;
-    require<ShapeError>(T >= 0 && rows <= std::numeric_limits<int>::max(), "padded: ", lengths.size(), " sequences of ", T,
-                        " rows are not 0 to 2^31 - 1 rows");
+    require<ShapeError>(T >= 0 && rows <= std::numeric_limits<int>::max(), "padded: ", lengths.size(), " sequences of ",
+                        T, " rows are not 0 to 2^31 - 1 rows");
     for (std::size_t b = 0; b < lengths.size(); ++b) {
       require<ShapeError>(lengths[b] <= T, "padded: length ", lengths[b], " of sequence ", b, " exceeds T = ", T);
       begin.push_back(static_cast<int>(static_cast<Index>(b) * T));
@@ -43,23 +43,24 @@ class Sequences {
       Index first = 0, last = 0, ones = 0;
       for (Index t = 0; t < T; ++t) {
         const int value = m[static_cast<std::size_t>(b * T + t)];
-        require<ShapeError>(value == 0 || value == 1, "from_mask: ", value, " at [", b, ", ", t, "]; a mask holds 0 and 1");
+        require<ShapeError>(value == 0 || value == 1, "from_mask: ", value, " at [", b, ", ", t,
+                            "]; a mask holds 0 and 1");
         if (!value) continue;
         if (!ones++) first = t;
         last = t + 1;
       }
-      require<ShapeError>(ones == last - first, "from_mask: row ", b, " has a hole between positions ", first, " and ", last - 1,
-                          "; give such a mask to attention as a key mask, {.mask = …}");
+      require<ShapeError>(ones == last - first, "from_mask: row ", b, " has a hole between positions ", first, " and ",
+                          last - 1, "; give such a mask to attention as a key mask, {.mask = …}");
       begin.push_back(static_cast<int>(b * T + first));
       lengths.push_back(static_cast<int>(ones));
     }
     return Sequences(begin, lengths, B * T, T);
   }
 
-  Index count() const { return begin_.size(); }      // B
-  Index rows() const { return position_.size(); }    // N, padding included
-  Index longest() const { return longest_; }         // the greatest length
-  Index padded_to() const { return padded_to_; }     // T, or 0 when packed
+  Index count() const { return begin_.size(); }    // B
+  Index rows() const { return position_.size(); }  // N, padding included
+  Index longest() const { return longest_; }       // the greatest length
+  Index padded_to() const { return padded_to_; }   // T, or 0 when packed
   Device device() const { return begin_.device(); }
   const Tensor<int>& begin() const { return begin_; }        // [B] first row
   const Tensor<int>& length() const { return length_; }      // [B]
@@ -97,8 +98,10 @@ class Sequences {
 // The rows of x are those that `sequences` describes. Throws ShapeError.
 inline void require_rows(const char* op, const Axis& x, const Sequences& sequences) {
   require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.operand, ' ', x.shape,
-                      " must have one row for each of the ", sequences.rows(), " rows of its ", sequences.count(), " sequences");
-  require(x.device == sequences.device(), op, ": ", x.operand, " is on ", x.device, ", its sequences are on ", sequences.device());
+                      " must have one row for each of the ", sequences.rows(), " rows of its ", sequences.count(),
+                      " sequences");
+  require(x.device == sequences.device(), op, ": ", x.operand, " is on ", x.device, ", its sequences are on ",
+          sequences.device());
 }
 
 }  // namespace heddle

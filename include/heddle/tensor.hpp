@@ -27,8 +27,8 @@ class Tensor {
 
   // Throws ShapeError unless there is one value per element.
   Tensor(Shape shape, const std::vector<T>& values) : Tensor(shape) {
-    require<ShapeError>(static_cast<Index>(values.size()) == shape.size(), "Tensor: ", values.size(), " values given for shape ",
-                        shape, " of ", shape.size());
+    require<ShapeError>(static_cast<Index>(values.size()) == shape.size(), "Tensor: ", values.size(),
+                        " values given for shape ", shape, " of ", shape.size());
     std::copy(values.begin(), values.end(), data_);
   }
 
@@ -87,7 +87,8 @@ class Tensor {
 
   // The same block seen with another shape of the same size; no node.
   Tensor with_shape(Shape shape) const {
-    require<ShapeError>(shape.size() == size(), "reshape: ", shape_, " has ", size(), " elements, ", shape, " has ", shape.size());
+    require<ShapeError>(shape.size() == size(), "reshape: ", shape_, " has ", size(), " elements, ", shape, " has ",
+                        shape.size());
     Tensor t = without_node();
     t.shape_ = shape;
     return t;
@@ -135,8 +136,8 @@ class Tensor {
 
   Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
     require(device == Device::cpu, "Tensor: this build has no CUDA backend");
-    require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)), "out of memory: shape ",
-                         shape, " requested");
+    require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
+                         "out of memory: shape ", shape, " requested");
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
     void* memory = wrapped ? wrapped : HostPool::instance().allocate(bytes);
     storage_ = std::make_shared<Storage>(memory, bytes, !wrapped);
@@ -144,7 +145,8 @@ class Tensor {
   }
 
   void require_host() const {
-    require(device_ == Device::cpu, "data: a tensor of shape ", shape_, " is on ", device_, "; use host() or to(Device::cpu)");
+    require(device_ == Device::cpu, "data: a tensor of shape ", shape_, " is on ", device_,
+            "; use host() or to(Device::cpu)");
   }
 
   Shape shape_{0};

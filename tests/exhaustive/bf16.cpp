@@ -28,7 +28,8 @@ int main() {
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < count; ++t)
     threads.emplace_back([&, t] {
-      for (std::uint64_t bits = t; bits < std::uint64_t{1} << 32; bits += count) wrong[t] += !right(static_cast<std::uint32_t>(bits));
+      for (std::uint64_t bits = t; bits < std::uint64_t{1} << 32; bits += count)
+        wrong[t] += !right(static_cast<std::uint32_t>(bits));
     });
   std::uint64_t total = 0;
   for (unsigned t = 0; t < count; ++t) {

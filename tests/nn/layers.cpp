@@ -62,8 +62,9 @@ TEST_CASE("nn: layers' gradients match finite differences") {
   nn::MultiHeadAttention<double> wide(6, 2, random_weights, 4);
   CHECK(wide(x, sequences).shape() == Shape({5, 6}));
   for (const bool norm_first : {false, true}) {
-    nn::Encoder<double> encoder(2, {.D = 6, .heads = 2, .ff_width = 8, .activation = nn::Activation::gelu, .norm_first = norm_first},
-                                random_weights);
+    nn::Encoder<double> encoder(
+        2, {.D = 6, .heads = 2, .ff_width = 8, .activation = nn::Activation::gelu, .norm_first = norm_first},
+        random_weights);
     expect_model_gradients(encoder, x, [&](auto& m, const auto& in) { return m(in, sequences); });
     expect_model_gradients(encoder, x, [&](auto& m, const auto& in) {
       Random dropout(9);
@@ -78,7 +79,8 @@ TEST_CASE("nn: sinusoidal positions follow the formula, odd widths too") {
   for (const auto& c : golden("sinusoidal_positions")) {
     const Shape shape = c["y"].shape;
     const auto expected = c["y"].as<double>(), actual = nn::sinusoidal_table<double>(shape[0], shape[1]).host();
-    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(actual[i] == Approx(expected[i]).epsilon(1e-9).margin(1e-12));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      CHECK(actual[i] == Approx(expected[i]).epsilon(1e-9).margin(1e-12));
   }
   const nn::SinusoidalPositions<> positions(2, 4);
   CHECK_THROWS_WITH(positions(zeros<float>({3, 4}), Sequences::packed({3})),

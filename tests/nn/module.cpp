@@ -44,7 +44,8 @@ std::vector<std::string> names(M& model) {
 
 }  // namespace
 
-static_assert(!std::is_copy_constructible_v<Parameter<float>> && std::is_nothrow_move_constructible_v<Parameter<float>>);
+static_assert(!std::is_copy_constructible_v<Parameter<float>> &&
+              std::is_nothrow_move_constructible_v<Parameter<float>>);
 static_assert(!std::is_copy_constructible_v<nn::Linear<>> && !std::is_copy_assignable_v<nn::Linear<>>);
 static_assert(!std::is_copy_constructible_v<Stack> && std::is_move_constructible_v<Stack>);
 
@@ -137,7 +138,8 @@ TEST_CASE("module: a frozen parameter gets no gradient and no update") {
   CHECK(model.layers[1].weight.value().host() != before);
 }
 
-TEST_CASE("module: the cast of a weight is made anew after an update, and its gradient comes back in the master's type") {
+TEST_CASE(
+    "module: the cast of a weight is made anew after an update, and its gradient comes back in the master's type") {
   Parameter<float> weight(Tensor<float>({2}, {1.001f, -2}));
   const Tensor<bf16> first = weight.as<bf16>();
   CHECK(first.device_data() == weight.as<bf16>().device_data());
@@ -154,7 +156,8 @@ TEST_CASE("module: a backward after an update of what it saved is an error") {
   const Tensor<float> x = variable(ones_row());
   const Tensor<float> y = sum(layer(x));
   layer.weight.identity()->data()[0] = 7;
-  CHECK_THROWS_WITH(backward(y), ContainsSubstring("a tensor of shape [4, 4] that the forward saved was written in place"));
+  CHECK_THROWS_WITH(backward(y),
+                    ContainsSubstring("a tensor of shape [4, 4] that the forward saved was written in place"));
 }
 
 TEST_CASE("module: summary shows the tree with counts and shapes") {
@@ -163,8 +166,10 @@ TEST_CASE("module: summary shows the tree with counts and shapes") {
   model.layers[0].bias->freeze();
   const std::string text = summary(model);
   CHECK(text.substr(0, text.find('\n')) == "model                                       68");
-  CHECK_THAT(text, ContainsSubstring("    0                                       20\n      weight                                [4, 4]\n"
-                                     "      bias                                  [4] frozen\n"));
+  CHECK_THAT(text,
+             ContainsSubstring(
+                 "    0                                       20\n      weight                                [4, 4]\n"
+                 "      bias                                  [4] frozen\n"));
   const nn::SinusoidalPositions<> positions(8, 4);
   CHECK_THAT(summary(positions), ContainsSubstring("  pe                                        [1, 8, 4] buffer"));
 }

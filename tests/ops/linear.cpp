@@ -20,9 +20,10 @@ TEST_CASE("linear: gradient matches finite differences") {
 
 TEST_CASE("linear: names the axis that disagrees") {
   const auto call = [] { return linear(Tensor<float>({32, 128, 256}), Tensor<float>({512, 384})); };
-  CHECK_THROWS_WITH(call(), "linear: 'in' disagrees between x and weight\n"
-                            "  x       [32, 128, 256]    axis 2 is 256\n"
-                            "  weight  [512, 384]        axis 1 is 384");
+  CHECK_THROWS_WITH(call(),
+                    "linear: 'in' disagrees between x and weight\n"
+                    "  x       [32, 128, 256]    axis 2 is 256\n"
+                    "  weight  [512, 384]        axis 1 is 384");
   CHECK_THROWS_AS(call(), ShapeError);
 }
 
@@ -30,7 +31,8 @@ TEST_CASE("linear: bf16 rounds once, after a sum in float") {
   Tensor<bf16> x({1, 257}), weight({1, 257});
   std::fill_n(x.data(), 257, bf16(1.f));
   std::fill_n(weight.data(), 257, bf16(1.f));
-  CHECK(static_cast<float>(linear(x, weight).item()) == 256.f);  // 257 is a tie in bf16 and goes to even; a bf16 sum stops at 256 too
+  CHECK(static_cast<float>(linear(x, weight).item()) ==
+        256.f);  // 257 is a tie in bf16 and goes to even; a bf16 sum stops at 256 too
   weight.data()[0] = bf16(3.f);
   CHECK(static_cast<float>(linear(x, weight).item()) == 260.f);
 }

@@ -29,7 +29,8 @@ void follows(const std::string& op, Make make) {
       const auto actual = model.x.value().host();
       for (Index i = 0; i < size; ++i) {
         CAPTURE(step, i);
-        CHECK(actual[static_cast<std::size_t>(i)] == Approx(expected[static_cast<std::size_t>(step * size + i)]).epsilon(1e-12).margin(1e-14));
+        CHECK(actual[static_cast<std::size_t>(i)] ==
+              Approx(expected[static_cast<std::size_t>(step * size + i)]).epsilon(1e-12).margin(1e-14));
       }
     }
   }
@@ -39,14 +40,21 @@ void follows(const std::string& op, Make make) {
 
 TEST_CASE("optimizers: follow PyTorch's") {
   follows("sgd", [](OneWeight& m, const auto& c) {
-    return optim::Sgd(m, {.lr = c.option("lr"), .momentum = c.option("momentum", 0), .weight_decay = c.option("weight_decay", 0)});
+    return optim::Sgd(
+        m, {.lr = c.option("lr"), .momentum = c.option("momentum", 0), .weight_decay = c.option("weight_decay", 0)});
   });
   follows("adam", [](OneWeight& m, const auto& c) {
-    return optim::Adam(m, {.lr = c.option("lr"), .beta1 = c.option("beta1", 0.9), .beta2 = c.option("beta2", 0.999), .eps = c.option("eps", 1e-8),
+    return optim::Adam(m, {.lr = c.option("lr"),
+                           .beta1 = c.option("beta1", 0.9),
+                           .beta2 = c.option("beta2", 0.999),
+                           .eps = c.option("eps", 1e-8),
                            .weight_decay = c.option("weight_decay", 0)});
   });
   follows("adamw", [](OneWeight& m, const auto& c) {
-    return optim::AdamW(m, {.lr = c.option("lr"), .beta1 = c.option("beta1", 0.9), .beta2 = c.option("beta2", 0.999), .eps = c.option("eps", 1e-8),
+    return optim::AdamW(m, {.lr = c.option("lr"),
+                            .beta1 = c.option("beta1", 0.9),
+                            .beta2 = c.option("beta2", 0.999),
+                            .eps = c.option("eps", 1e-8),
                             .weight_decay = c.option("weight_decay", 0)});
   });
 }
@@ -57,13 +65,20 @@ TEST_CASE("schedules: follow transformers' and PyTorch's") {
       const auto schedule = make(c);
       const auto rates = c["y"].template as<double>();
       for (std::size_t step = 0; step < rates.size(); ++step)
-        CHECK(c.option("lr") * schedule(static_cast<std::int64_t>(step)) == Approx(rates[step]).epsilon(1e-12).margin(1e-15));
+        CHECK(c.option("lr") * schedule(static_cast<std::int64_t>(step)) ==
+              Approx(rates[step]).epsilon(1e-12).margin(1e-15));
     }
   };
   const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
-  follows_schedule("schedule_linear", [&](const auto& c) { return optim::Linear{whole(c.option("total")), whole(c.option("warmup"))}; });
-  follows_schedule("schedule_cosine", [&](const auto& c) { return optim::Cosine{whole(c.option("total")), whole(c.option("warmup"))}; });
-  follows_schedule("schedule_step", [&](const auto& c) { return optim::Step{c.option("gamma"), whole(c.option("every"))}; });
+  follows_schedule("schedule_linear", [&](const auto& c) {
+    return optim::Linear{whole(c.option("total")), whole(c.option("warmup"))};
+  });
+  follows_schedule("schedule_cosine", [&](const auto& c) {
+    return optim::Cosine{whole(c.option("total")), whole(c.option("warmup"))};
+  });
+  follows_schedule("schedule_step", [&](const auto& c) {
+    return optim::Step{c.option("gamma"), whole(c.option("every"))};
+  });
   CHECK(optim::Constant{}(0) == 1);
   CHECK(optim::Constant{4}(1) == 0.25);
 }

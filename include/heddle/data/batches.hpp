@@ -36,7 +36,8 @@ class Batches {
   Index per_epoch() const { return (rows_ + batch_size_ - 1) / batch_size_; }
 
   std::span<const Index> operator()(Index epoch, Index number) {
-    require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number, " of an epoch of ", per_epoch());
+    require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number, " of an epoch of ",
+                        per_epoch());
     if (epoch != epoch_) {
       const auto stream = first_stream_ + static_cast<std::uint64_t>(epoch);
       if (order_ == Order::shuffled || order_of_epoch_.empty()) order_of_epoch_ = shuffled(rows_, seed_, stream);
@@ -44,7 +45,8 @@ class Batches {
       epoch_ = epoch;
     }
     const Index first = number * batch_size_;
-    return std::span(order_of_epoch_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(batch_size_, rows_ - first)));
+    return std::span(order_of_epoch_)
+        .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(batch_size_, rows_ - first)));
   }
 
  private:
@@ -73,7 +75,8 @@ class LabelledSequences {
   Index count() const { return static_cast<Index>(labels_.size()); }
   std::span<const int> ids(Index row) const {
     const Index first = row ? ends_[static_cast<std::size_t>(row - 1)] : 0;
-    return std::span(ids_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(ends_[static_cast<std::size_t>(row)] - first));
+    return std::span(ids_).subspan(static_cast<std::size_t>(first),
+                                   static_cast<std::size_t>(ends_[static_cast<std::size_t>(row)] - first));
   }
   int label(Index row) const { return labels_[static_cast<std::size_t>(row)]; }
 

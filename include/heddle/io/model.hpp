@@ -85,9 +85,9 @@ LoadReport load(M& model, const std::string& path) {
   LoadReport report;
   for (const TensorInfo& tensor : file.tensors())
     if (!known.count(tensor.name)) report.unexpected.push_back(quoted_name(tensor.name));
-  require<FileError>(missing.empty() && mismatched.empty(), printable(path), ": does not hold the weights of this model",
-                     detail::abridged("missing", missing), detail::abridged("mismatched", mismatched),
-                     detail::abridged("unexpected", report.unexpected));
+  require<FileError>(missing.empty() && mismatched.empty(), printable(path),
+                     ": does not hold the weights of this model", detail::abridged("missing", missing),
+                     detail::abridged("mismatched", mismatched), detail::abridged("unexpected", report.unexpected));
   for (const auto& assign : assignments) assign();
   return report;
 }

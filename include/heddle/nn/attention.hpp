@@ -17,16 +17,18 @@ struct MultiHeadAttention {
       : qkv(D, 3 * head_count * width(D, head_count, head_width), random),
         out(head_count * width(D, head_count, head_width), D, random),
         heads(head_count) {}
-  MultiHeadAttention(const MultiHeadAttention& other, Cloning& c) : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
+  MultiHeadAttention(const MultiHeadAttention& other, Cloning& c)
+      : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
 
   // The options' heads is this module's; what else they say (masks, bias, dropout) goes to the attention.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
     options.heads = heads;
-    const Tensor<A> packed = qkv(x);             // [N, 3 * H * K]
+    const Tensor<A> packed = qkv(x);  // [N, 3 * H * K]
     const Index each = packed.dim(-1) / 3;
-    return out(attention(columns(packed, 0, each), columns(packed, each, each), columns(packed, 2 * each, each), sequences, options));
+    return out(attention(columns(packed, 0, each), columns(packed, each, each), columns(packed, 2 * each, each),
+                         sequences, options));
   }
 
   static void visit(auto& self, auto&& f) {
@@ -39,8 +41,8 @@ struct MultiHeadAttention {
   static Index width(Index D, int heads, Index head_width) {
     require_size("MultiHeadAttention", "heads", heads);
     require<ShapeError>(head_width >= 0, "MultiHeadAttention: head_width must not be negative, got ", head_width);
-    require<ShapeError>(head_width > 0 || D % heads == 0, "MultiHeadAttention: D = ", D, " does not divide into ", heads,
-                        " heads; give a head_width");
+    require<ShapeError>(head_width > 0 || D % heads == 0, "MultiHeadAttention: D = ", D, " does not divide into ",
+                        heads, " heads; give a head_width");
     return head_width > 0 ? head_width : D / heads;
   }
 };

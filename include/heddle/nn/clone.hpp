@@ -33,8 +33,9 @@ class Cloning {
   }
   template <module::Module M>
   M operator()(const M& m) {
-    static_assert(std::is_constructible_v<M, const M&, Cloning&>,
-                  "heddle::clone: give the module a constructor M(const M& other, Cloning& c) that copies each member with c");
+    static_assert(
+        std::is_constructible_v<M, const M&, Cloning&>,
+        "heddle::clone: give the module a constructor M(const M& other, Cloning& c) that copies each member with c");
     return M(m, *this);
   }
 
@@ -42,7 +43,9 @@ class Cloning {
   template <class X>
   typename X::Identity copied(const X& x) {
     auto& copy = copies_[x.identity().get()];
-    if (!copy) copy = std::make_shared<MasterTensor<typename X::Element>>(Tensor<typename X::Element>(x.shape(), x.value().host()).to(x.value().device()));
+    if (!copy)
+      copy = std::make_shared<MasterTensor<typename X::Element>>(
+          Tensor<typename X::Element>(x.shape(), x.value().host()).to(x.value().device()));
     return std::static_pointer_cast<MasterTensor<typename X::Element>>(copy);
   }
 

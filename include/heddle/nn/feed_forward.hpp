@@ -24,7 +24,8 @@ struct FeedForward {
 
   FeedForward(Index D, Index width, Random& random, Activation function = Activation::gelu)
       : in(D, width, random), out(width, D, random), activation(function) {}
-  FeedForward(const FeedForward& other, Cloning& c) : in(c(other.in)), out(c(other.out)), activation(other.activation) {}
+  FeedForward(const FeedForward& other, Cloning& c)
+      : in(c(other.in)), out(c(other.out)), activation(other.activation) {}
 
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]

@@ -49,7 +49,9 @@ struct Kind<std::optional<X>> {
 };
 
 template <class M>
-concept Module = requires(M& m) { std::remove_const_t<M>::visit(m, [](const Name&, auto&) {}); };
+concept Module = requires(M& m) {
+  std::remove_const_t<M>::visit(m, [](const Name&, auto&) {});
+};
 
 template <class X>
 inline constexpr bool is_buffer = false;
@@ -67,8 +69,13 @@ void each(const Name& name, X& x, F&& f) {
   } else if constexpr (Module<X>) {
     Plain::visit(x, [&](const Name& member, auto& child) { each(member.under(name.str()), child, f); });
   } else {
-    static_assert(requires { x.begin(); x.size(); },
-                  "heddle: a module names parameters, buffers, modules (structs with a static visit) and vectors or optionals of these");
+    static_assert(
+        requires {
+          x.begin();
+          x.size();
+        },
+        "heddle: a module names parameters, buffers, modules (structs with a static visit) and vectors or optionals of "
+        "these");
     std::size_t i = 0;
     for (auto& child : x) each(Name(std::to_string(i++)).under(name.str()), child, f);
   }
@@ -108,7 +115,9 @@ Index parameter_count(const M& model) {
 
 template <class M>
 void zero_grad(const M& model) {
-  each_parameter(model, [](const Name&, const auto& p) { if (!p.frozen()) p.value().set_grad({}); });
+  each_parameter(model, [](const Name&, const auto& p) {
+    if (!p.frozen()) p.value().set_grad({});
+  });
 }
 
 // Moves all weights in place: optimizers made before go on with them.

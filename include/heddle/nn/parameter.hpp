@@ -44,7 +44,8 @@ class MasterTensor {
 
  private:
   void require_same_shape(const Shape& shape) const {
-    require<ShapeError>(shape == value_.shape(), "a weight of shape ", value_.shape(), " cannot take values of shape ", shape);
+    require<ShapeError>(shape == value_.shape(), "a weight of shape ", value_.shape(), " cannot take values of shape ",
+                        shape);
   }
 
   Tensor<T> value_;
@@ -59,7 +60,9 @@ class Parameter {
   using Element = T;
   using Identity = std::shared_ptr<MasterTensor<T>>;
 
-  explicit Parameter(const Tensor<T>& initial) : identity_(std::make_shared<MasterTensor<T>>(initial)) { freeze(false); }
+  explicit Parameter(const Tensor<T>& initial) : identity_(std::make_shared<MasterTensor<T>>(initial)) {
+    freeze(false);
+  }
   Parameter(Parameter&&) noexcept = default;
   Parameter& operator=(Parameter&&) noexcept = default;
 

@@ -15,15 +15,16 @@ Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   T* out = pe.data();
   for (Index t = 0; t < L; ++t)
     for (Index d = 0; d < D; ++d) {
-      const double angle = static_cast<double>(t) * std::exp(-std::log(10000.0) * static_cast<double>(d / 2 * 2) / static_cast<double>(D));
+      const double angle = static_cast<double>(t) *
+                           std::exp(-std::log(10000.0) * static_cast<double>(d / 2 * 2) / static_cast<double>(D));
       *out++ = static_cast<T>(d % 2 ? std::cos(angle) : std::sin(angle));
     }
   return pe;
 }
 
 inline void require_positions(const char* module, const Sequences& sequences, Index L) {
-  require<IndexError>(sequences.longest() <= L, module, ": a sequence of ", sequences.longest(), " tokens is longer than the table's ", L,
-                      " positions");
+  require<IndexError>(sequences.longest() <= L, module, ": a sequence of ", sequences.longest(),
+                      " tokens is longer than the table's ", L, " positions");
 }
 
 template <class T = float>
@@ -49,7 +50,8 @@ struct LearnedPositions {
   Parameter<T> weight;  // [L, D]
 
   LearnedPositions(Index L, Index D, Random& random)
-      : weight(embedding_init<T>({require_size("LearnedPositions", "L", L), require_size("LearnedPositions", "D", D)}, random)) {}
+      : weight(embedding_init<T>({require_size("LearnedPositions", "L", L), require_size("LearnedPositions", "D", D)},
+                                 random)) {}
   LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)) {}
 
   // Throws IndexError for a sequence longer than L.

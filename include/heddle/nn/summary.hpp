@@ -21,7 +21,8 @@ std::string summary(const M& model) {
   std::ostringstream text;
   std::vector<std::string> open;  // the modules above the line being written
   const auto line = [&](std::size_t depth, const std::string& what, const std::string& right) {
-    text << std::string(2 * depth, ' ') << std::left << std::setw(static_cast<int>(44 - 2 * depth)) << what << right << '\n';
+    text << std::string(2 * depth, ' ') << std::left << std::setw(static_cast<int>(44 - 2 * depth)) << what << right
+         << '\n';
   };
   line(0, "model", std::to_string(totals[""]));
   walk(model, [&](const Name& name, const auto& x) {

@@ -24,8 +24,9 @@ void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
 
 // With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h))
 template <class T>
-void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const Acc<T>, 1> mean,
-                         View<const Acc<T>, 1> rstd, View<T, 2> dx, View<T, 1> dgamma, View<T, 1> dbeta) {
+void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
+                         View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
+                         View<T, 1> dbeta) {
   const Pieces pieces(x.extent[0], rows_per_piece(x.extent[1]));
   RowMatrix<Acc<T>> sums = RowMatrix<Acc<T>>::Zero(2 * pieces.count, x.extent[1]);  // dgamma and dbeta of each piece
   parallel(pieces, [&](Index piece, Index first, Index last) {
@@ -64,14 +65,15 @@ Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
   Tensor<T> y = like(x);
   Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = like(mean);
   on(x, [&](auto device) {
-    kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean), view<1>(rstd));
+    kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean),
+                       view<1>(rstd));
   });
 
   return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
     Tensor<T> dx = like(x), dgamma = like(gamma), dbeta = like(beta);
     on(x, [&](auto device) {
-      kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd), view<2>(dx),
-                                  view<1>(dgamma), view<1>(dbeta));
+      kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
+                                  view<2>(dx), view<1>(dgamma), view<1>(dbeta));
     });
     return std::tuple(dx, dgamma, dbeta);
   });

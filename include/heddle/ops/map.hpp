@@ -38,9 +38,7 @@ Tensor<T> map(const char* op, const Tensor<T>& x) {
 
   return record(op, y, inputs(x), [=](const Tensor<T>& dy) {
     Tensor<T> dx = like(x);
-    on(x, [&](auto device) {
-      kernel::map_backward(device, F{}, view<1>(dy), view<1>(x), view<1>(y), view<1>(dx));
-    });
+    on(x, [&](auto device) { kernel::map_backward(device, F{}, view<1>(dy), view<1>(x), view<1>(y), view<1>(dx)); });
     return dx;
   });
 }

@@ -35,10 +35,12 @@ class AdamFamily {
           const double t = static_cast<double>(slot.steps), lr = factor * slot.lr.value_or(options.lr);
           const double decay = slot.weight_decay.value_or(options.weight_decay);
           const T rate = static_cast<T>(lr / (1 - std::pow(options.beta1, t)));
-          const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t))), eps = static_cast<T>(options.eps);
+          const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t))),
+                  eps = static_cast<T>(options.eps);
           const T rest1 = static_cast<T>(1 - options.beta1), rest2 = static_cast<T>(1 - options.beta2);
           const T beta2 = static_cast<T>(options.beta2);
-          const T coupled = static_cast<T>(decoupled ? 0 : decay), shrink = static_cast<T>(decoupled ? 1 - lr * decay : 1);
+          const T coupled = static_cast<T>(decoupled ? 0 : decay),
+                  shrink = static_cast<T>(decoupled ? 1 - lr * decay : 1);
           auto p = kernel::array(value + first, count);
           auto m = kernel::array(slot.first.data() + first, count);
           auto v = kernel::array(slot.second.data() + first, count);

@@ -22,7 +22,8 @@ struct Linear {
   std::int64_t total = 1, warmup = 0;
   double operator()(std::int64_t step) const {
     if (step < warmup) return warm_up(step, warmup);
-    return std::max(0.0, static_cast<double>(total - step) / static_cast<double>(std::max<std::int64_t>(1, total - warmup)));
+    return std::max(0.0,
+                    static_cast<double>(total - step) / static_cast<double>(std::max<std::int64_t>(1, total - warmup)));
   }
 };
 
@@ -31,7 +32,8 @@ struct Cosine {
   std::int64_t total = 1, warmup = 0;
   double operator()(std::int64_t step) const {
     if (step < warmup) return warm_up(step, warmup);
-    const double progress = static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, total - warmup));
+    const double progress =
+        static_cast<double>(step - warmup) / static_cast<double>(std::max<std::int64_t>(1, total - warmup));
     return std::max(0.0, 0.5 * (1 + std::cos(3.141592653589793 * progress)));
   }
 };

@@ -24,7 +24,8 @@ class Sgd {
           if (options.momentum != 0 && slot.first.empty()) slot.first.resize(static_cast<std::size_t>(size));
         },
         [&]<class T>(Slot<T>& slot, T* value, const T* gradient, Index first, Index count) {
-          const T lr = static_cast<T>(factor * slot.lr.value_or(options.lr)), momentum = static_cast<T>(options.momentum);
+          const T lr = static_cast<T>(factor * slot.lr.value_or(options.lr)),
+                  momentum = static_cast<T>(options.momentum);
           const T decay = static_cast<T>(slot.weight_decay.value_or(options.weight_decay));
           auto p = kernel::array(value + first, count);
           const auto g = kernel::array(gradient + first, count) + decay * p;

@@ -22,7 +22,7 @@ struct Slot {
   typename Parameter<T>::Identity parameter;
   std::optional<double> lr, weight_decay;  // of its group
   bool frozen = false;
-  std::int64_t steps = 0;    // how often it was updated
+  std::int64_t steps = 0;        // how often it was updated
   std::vector<T> first, second;  // what the optimizer remembers of each element; empty where it needs nothing
 };
 
