@@ -78,10 +78,11 @@ class Sequences {
  private:
   Sequences(const std::vector<int>& begin, const std::vector<int>& lengths, Index rows, Index T)
       : lengths_(lengths), padded_to_(T) {
+    for (std::size_t b = 0; b < lengths.size(); ++b)
+      require<ShapeError>(lengths[b] >= 0, "Sequences: length ", lengths[b], " of sequence ", b, " is negative");
     const Index B = static_cast<Index>(lengths.size());
     std::vector<int> position(static_cast<std::size_t>(rows), 0);
     for (std::size_t b = 0; b < lengths.size(); ++b) {
-      require<ShapeError>(lengths[b] >= 0, "Sequences: length ", lengths[b], " of sequence ", b, " is negative");
       longest_ = std::max<Index>(longest_, lengths[b]);
       for (int t = 0; t < lengths[b]; ++t) position[static_cast<std::size_t>(begin[b] + t)] = t;
     }
