@@ -68,7 +68,7 @@ class Tensor {
     return data_;
   }
 
-  // A copy on the other device, or this handle when it is there already. Not recorded: see to(x, device) in ops.
+  // A copy on the other device, or this handle when it is there already. Not recorded by autograd.
   Tensor to(Device device) const {
     if (device == device_) return *this;
     return Tensor(shape_, device);

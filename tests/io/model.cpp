@@ -129,3 +129,31 @@ TEST_CASE("io: a shared weight is saved once and loaded under either name; a buf
   io::load(second, folder("b.safetensors"));
   CHECK(second.table.value().item() == 9);
 }
+
+TEST_CASE("io::load: a packed weight of which one name is missing is not loaded in part") {
+  const Folder folder;
+  Random random(1);
+  Model<> model(random), other(random);
+  io::save(model, folder("m.safetensors"));
+  const auto whole = io::read_safetensors(folder("m.safetensors"));
+  std::vector<io::TensorBytes> some;
+  for (const auto& tensor : whole.tensors())
+    if (tensor.name != "attention.key.weight")
+      some.push_back({tensor.name, tensor.dtype, tensor.shape, whole.bytes(tensor)});
+  io::write_safetensors(folder("s.safetensors"), some);
+  const auto before = all_values(other);
+  CHECK_THROWS_WITH(io::load(other, folder("s.safetensors")), ContainsSubstring("; missing 1: 'attention.key.weight'"));
+  CHECK(all_values(other) == before);
+}
+
+TEST_CASE("io::load: a value that does not fit the model's type leaves all weights as they were") {
+  const Folder folder;
+  Other model;
+  const std::vector<double> extra{1}, weight{1, 1e300, 3};
+  io::write_safetensors(folder("d.safetensors"),
+                        {{"extra", io::DType::f64, {1}, std::as_bytes(std::span(extra))},
+                         {"norm.weight", io::DType::f64, {3}, std::as_bytes(std::span(weight))}});
+  const auto before = all_values(model);
+  CHECK_THROWS_AS(io::load(model, folder("d.safetensors")), FileError);
+  CHECK(all_values(model) == before);
+}

@@ -51,9 +51,10 @@ LoadReport load(M& model, const std::string& path) {
   const Safetensors file = read_safetensors(path);
   std::vector<std::string> missing, mismatched;
   std::set<std::string> known;
-  std::set<const void*> found;
-  std::vector<std::pair<std::string, const void*>> absent;
-  std::vector<std::function<void()>> assignments;
+  using Block = std::pair<const void*, Index>;  // of one weight, which may have several names
+  std::set<Block> found;
+  std::vector<std::pair<std::string, Block>> absent;
+  std::vector<std::function<void(bool write)>> assignments;
   walk(model, [&](const Name& name, auto& x) {
     using X = std::remove_cvref_t<decltype(x)>;
     using T = typename X::Element;
@@ -63,32 +64,34 @@ LoadReport load(M& model, const std::string& path) {
     for (Index block = 0; block < count; ++block) {
       const std::string& one = name.blocks[static_cast<std::size_t>(block)];
       const TensorInfo* tensor = file.find(one);
+      const Block key{x.identity().get(), block};
       if (!tensor) {
-        if (!module::is_buffer<X>) absent.emplace_back(one, x.identity().get());
+        if (!module::is_buffer<X>) absent.emplace_back(one, key);
         continue;
       }
       if (!(tensor->shape == part)) {
         mismatched.push_back(quoted_name(one) + ' ' + tensor->shape.str() + " for " + part.str());
         continue;
       }
-      found.insert(x.identity().get());
-      assignments.push_back([&file, tensor, part, block, identity = x.identity()] {
-        Tensor<T> values = detach(identity->value()).to(Device::cpu);
-        Tensor<T> target = Tensor<T>(values.shape(), values.host());
-        file.read(*tensor, target.data() + block * part.size());
-        identity->assign(target);
+      found.insert(key);
+      assignments.push_back([&file, tensor, part, block, identity = x.identity()](bool write) {
+        Tensor<T> values(part);
+        file.read(*tensor, values.data());
+        if (write) identity->assign_rows(block * part.size(), values);
       });
     }
   });
-  for (const auto& [name, identity] : absent)
-    if (!found.count(identity)) missing.push_back(quoted_name(name));
+  for (const auto& [name, block] : absent)
+    if (!found.count(block)) missing.push_back(quoted_name(name));
   LoadReport report;
   for (const TensorInfo& tensor : file.tensors())
     if (!known.count(tensor.name)) report.unexpected.push_back(quoted_name(tensor.name));
   require<FileError>(missing.empty() && mismatched.empty(), printable(path),
                      ": does not hold the weights of this model", detail::abridged("missing", missing),
                      detail::abridged("mismatched", mismatched), detail::abridged("unexpected", report.unexpected));
-  for (const auto& assign : assignments) assign();
+  // A value that does not fit its type is found before anything is written.
+  for (const bool write : {false, true})
+    for (const auto& assign : assignments) assign(write);
   return report;
 }
 

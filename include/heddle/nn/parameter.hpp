@@ -26,6 +26,13 @@ class MasterTensor {
     const Tensor<T> here = from.to(value_.device());
     std::copy_n(here.device_data(), here.size(), value_.device_data());
   }
+  // Copies in the values of whole rows that begin at element `first`.
+  void assign_rows(Index first, const Tensor<T>& from) {
+    require<ShapeError>(first >= 0 && first + from.size() <= value_.size(), "a weight of shape ", value_.shape(),
+                        " has no elements ", first, " to ", first + from.size());
+    const Tensor<T> here = from.to(value_.device());
+    std::copy_n(here.device_data(), here.size(), value_.device_data() + first);
+  }
   void move(Device device) { value_ = value_.to(device).with_node(value_.node()); }
   void set_node(NodeRef node) { value_ = value_.with_node(std::move(node)); }
 
