@@ -28,7 +28,7 @@ struct CudaError : Error {
 
 // Throws E with all parts streamed into one text.
 template <class E = Error, class... Parts>
-[[noreturn]] void fail(const Parts&... parts) {
+[[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
   std::ostringstream text;
   text.imbue(std::locale::classic());
   (text << ... << parts);

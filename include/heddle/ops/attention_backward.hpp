@@ -40,7 +40,7 @@ void add_gradients(const AttentionPlan<T>& plan, Place at, const AttentionOperan
   const bool dropped = plan.drops();
   const auto pd = dropped ? tiles.keep(x.q.rows, x.k.rows) : p;  // [queries, keys] d, then p d
   scores(plan, at, x.q, x.k, p);
-  gemm_nt(Cpu{}, x.dy, x.v, ds);
+  product<false, true>(x.dy, x.v, ds, Into::set);
   if (dropped) draw_dropout(plan, at, pd);
   for (Index r = 0; r < p.rows; ++r) {
     filled_row(p, r) = exp_or_zero(filled_row(p, r) - x.lse[r]);

@@ -67,11 +67,6 @@ struct AttentionPlan {
   }
 };
 
-template <class A>
-Columns<const A> read(Columns<A> x) {
-  return {x.data, x.rows, x.width, x.stride};
-}
-
 // Memory for a matrix, used again by every tile of a piece. Rows are filled up to whole vectors.
 template <class A>
 struct Tile {
@@ -124,19 +119,19 @@ Tensor<A> finite_part(Columns<const A> x) {
 template <class T, class A = Acc<T>>
 void add_to_queries(const AttentionPlan<T>& plan, Place at, bool apart, Columns<A> w, Columns<const A> x,
                     Columns<A> to) {
-  if (!apart) return gemm_nn(Cpu{}, read(w), x, to, Into::add);
+  if (!apart) return product<false, false>(read(w), x, to, Into::add);
   const Tensor<A> part = finite_part(x);
   const auto x_finite = columns(view<2>(part));
-  gemm_nn(Cpu{}, read(w), x_finite, to, Into::add);
+  product<false, false>(read(w), x_finite, to, Into::add);
   plan.each_seen(at, w, [&](Index r, Index c) { row(to, r) += w(r, c) * (row(x, c) - row(x_finite, c)); });
 }
 // to += w^T x for x [queries, D].
 template <class T, class A = Acc<T>>
 void add_to_keys(const AttentionPlan<T>& plan, Place at, bool apart, Columns<A> w, Columns<const A> x, Columns<A> to) {
-  if (!apart) return gemm_tn(Cpu{}, read(w), x, to, Into::add);
+  if (!apart) return product<true, false>(read(w), x, to, Into::add);
   const Tensor<A> part = finite_part(x);
   const auto x_finite = columns(view<2>(part));
-  gemm_tn(Cpu{}, read(w), x_finite, to, Into::add);
+  product<true, false>(read(w), x_finite, to, Into::add);
   plan.each_seen(at, w, [&](Index r, Index c) { row(to, c) += w(r, c) * (row(x, r) - row(x_finite, r)); });
 }
 
@@ -145,7 +140,7 @@ template <class T>
 void scores(const AttentionPlan<T>& plan, Place at, Columns<const Acc<T>> q, Columns<const Acc<T>> k,
             Columns<Acc<T>> s) {
   constexpr auto never = -std::numeric_limits<Acc<T>>::infinity();
-  gemm_nt(Cpu{}, q, k, s);
+  product<false, true>(q, k, s, Into::set);
   for (Index r = 0; r < s.rows; ++r) {
     row(s, r) *= plan.scale;
     if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r)) row(s, r) += load(array(bias + at.j, s.width));
