@@ -281,3 +281,43 @@ TEST_CASE("autograd: variables share the block they were made of, and want a gra
   CHECK(a.grad().item() == 4);
   CHECK(b.grad().item() == 8);
 }
+
+TEST_CASE("autograd: only a write after the forward is an error, whichever handle wrote before it") {
+  Tensor<double> x = ones<double>({2});
+  const Tensor<double> v = variable(x);
+  for (const double value : {7., 8.}) {
+    x.data()[0] = value;
+    const Tensor<double> loss = sum(v * v);
+    backward(loss);
+    CHECK(v.grad().host()[0] == 2 * value);
+    v.set_grad({});
+  }
+  const Tensor<double> loss = sum(v * v);
+  x.data()[0] = 9;
+  CHECK_THROWS_WITH(backward(loss), ContainsSubstring("written in place since"));
+}
+
+TEST_CASE("autograd: a leaf's gradient is a block of its own") {
+  const Tensor<double> a = variable(ones<double>({2})), b = variable(ones<double>({2}));
+  Tensor<double> dy = full<double>({2}, 3);
+  backward(a + b, dy);
+  dy.data()[0] = 100;
+  Tensor<double> of_a = a.grad();
+  of_a.data()[1] = 50;
+  CHECK(a.grad().host() == std::vector<double>{3, 50});
+  CHECK(b.grad().host() == std::vector<double>{3, 3});
+  backward(a + b, dy);  // the same gradient again, with other values
+  CHECK(b.grad().host() == std::vector<double>{103, 6});
+}
+
+TEST_CASE("autograd: passes of several threads meet in one leaf") {
+  const Tensor<double> x = variable(ones<double>({3}));
+  constexpr int threads = 4, passes = 500;
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&] {
+      for (int i = 0; i < passes; ++i) backward(sum(x * 2.));
+    });
+  for (std::thread& t : all) t.join();
+  CHECK(x.grad().host() == std::vector<double>(3, 2. * threads * passes));
+}

@@ -70,13 +70,15 @@ void Tensor<T>::set_grad(const Tensor& dx) const {
 
 // Adds to the gradient of every variable and parameter that y depends on: the sum over y's elements of dy times their
 // derivative. The graph is freed on the way. Throws ShapeError when dy is not of y's shape, Error when y depends on
-// nothing that requires a gradient, when the graph was freed before, and when a saved tensor was overwritten.
+// nothing that requires a gradient, when the graph was freed before, and when a saved tensor was overwritten. Passes of several
+// threads may meet in one variable or parameter; their order decides the rounding of its sum.
 template <class T>
 void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   require(y.requires_grad(), "backward: the tensor of shape ", y.shape(),
           " does not depend on any variable or parameter");
+  const Tensor<T> given = dy.as_of_now();
   Pass pass;
-  pass.deliver(*y.node().get(), y.node(), dy);
+  pass.deliver(*y.node().get(), y.node(), given);
   pass.run();
 }
 

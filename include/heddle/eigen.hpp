@@ -6,13 +6,16 @@
 
 namespace heddle {
 
+// Eigen's type for T: its own bfloat16 for bf16, whose bits are the same.
 template <class T>
 using EigenScalar =
     std::conditional_t<std::is_same_v<std::remove_const_t<T>, bf16>, Eigen::bfloat16, std::remove_const_t<T>>;
 static_assert(sizeof(Eigen::bfloat16) == sizeof(bf16) && alignof(Eigen::bfloat16) == alignof(bf16));
 
+// An array [n] and a row-major matrix of T that own their memory.
 template <class T>
 using RowArray = Eigen::Array<EigenScalar<T>, 1, Eigen::Dynamic>;
+// See RowArray.
 template <class T>
 using RowMatrix = Eigen::Matrix<EigenScalar<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 

@@ -6,8 +6,10 @@
 
 namespace heddle {
 
+// Where a tensor lives. This build has the CPU only.
 enum class Device { cpu, cuda };
 
+// cpu or cuda, as in messages and in what is printed.
 inline const char* name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
 inline std::ostream& operator<<(std::ostream& out, Device device) { return out << name(device); }
 
@@ -19,9 +21,11 @@ struct IndexError : Error {
 struct FileError : Error {
   using Error::Error;
 };
+// Memory for a tensor, or for a file while it is written.
 struct OutOfMemory : Error {
   using Error::Error;
 };
+// A call of CUDA that failed. This build has none.
 struct CudaError : Error {
   using Error::Error;
 };
@@ -35,6 +39,7 @@ template <class E = Error, class... Parts>
   throw E(text.str());
 }
 
+// fail<E>(parts...) unless ok. The parts are evaluated in any case, the text is made only where it is thrown.
 template <class E = Error, class... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
@@ -48,6 +53,7 @@ struct Axis {
   Device device;
   int axis;
 
+  // `which` may be negative: -1 is the last.
   template <class TensorT>
   Axis(const char* name, const TensorT& x, int which)
       : operand(name), shape(x.shape()), device(x.device()), axis(which) {}

@@ -14,7 +14,19 @@ template <class T>
 void add(Cpu, View<const T, 1> a, View<const T, 1> b, View<T, 1> y) {
   for (Index i = 0; i < y.extent[0]; ++i) y(i) = static_cast<T>(static_cast<Acc<T>>(a(i)) + static_cast<Acc<T>>(b(i)));
 }
+template <class T>
+void copy(Cpu, View<const T, 1> from, View<T, 1> to) {
+  std::copy_n(from.data, from.extent[0], to.data);
+}
 }  // namespace kernel
+
+// The same values in a block of their own.
+template <class T>
+Tensor<T> copy(const Tensor<T>& x) {
+  Tensor<T> y = like(x);
+  on(x, [&](auto device) { kernel::copy(device, view<1>(x), view<1>(y)); });
+  return y;
+}
 
 // A node whose operation gave a Tensor<T>: every Tensor<T>'s node is one.
 template <class T>
@@ -22,6 +34,7 @@ struct NodeOf : Node {
   const Shape shape;
   Tensor<T> grad;
 
+  // `s` is the shape of the result, and so of its gradient.
   NodeOf(const char* name, Shape s) : Node(name), shape(s) {}
   void clear() override { grad = {}; }
   void copy_grad(Node& to) override { static_cast<NodeOf&>(to).add(*this, grad); }
@@ -30,18 +43,24 @@ struct NodeOf : Node {
   void add(const Node& from, const Tensor<T>& dx) {
     require<ShapeError>(dx.shape() == shape, "backward of '", from.op, "': a gradient of shape ", dx.shape(),
                         " for an input of ", shape);
+    // A leaf's gradient outlives the pass, so that it is nobody else's: not the caller's, not another leaf's.
     if (!grad) {
-      grad = dx.without_node();
+      grad = leaf() && dx.shared() ? copy(dx) : dx.without_node();
       return;
     }
+    const Tensor<T> before = leaf() ? grad.as_of_now() : grad;  // a leaf's may have been scaled by the user meanwhile
     Tensor<T> sum(shape, dx.device());
-    on(dx, [&](auto device) { kernel::add(device, view<1>(std::as_const(grad)), view<1>(dx), view<1>(sum)); });
+    on(dx, [&](auto device) { kernel::add(device, view<1>(before), view<1>(dx), view<1>(sum)); });
     grad = sum;
   }
 };
 
+// A variable's or a parameter's node. Its gradient outlives the backward passes, which add to it.
 template <class T>
 struct Leaf final : NodeOf<T> {
+  std::mutex mutex;  // backward passes of several threads may meet here
+
+  // `s` is the shape of the variable.
   explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}
   bool leaf() const override { return true; }
   void run(Pass&) override {}
@@ -63,6 +82,8 @@ class Pass {
     for (const NodeRef& node : pending_) node->clear();
   }
 
+  // Adds dx to the gradient of `input`, which then waits for its turn. Absent inputs and gradients are passed over.
+  // Throws ShapeError for a gradient of another shape than the input's.
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const Tensor<T>& dx) {
     if (!input || !dx) return;
@@ -71,13 +92,18 @@ class Pass {
       node = static_cast<NodeOf<T>*>(stand_in(node));
       if (!node) return;
     }
+    if (node->leaf()) {
+      const std::lock_guard lock(static_cast<Leaf<T>*>(node)->mutex);
+      return node->add(from, dx);
+    }
     const bool first = !node->grad;
     node->add(from, dx);
-    if (!first || node->leaf()) return;
+    if (!first) return;
     pending_.push_back(input);
     std::push_heap(pending_.begin(), pending_.end(), older);
   }
 
+  // Until no node has a gradient that was not handed on. Passes on what a backward throws.
   void run() {
     while (!pending_.empty()) {
       std::pop_heap(pending_.begin(), pending_.end(), older);
@@ -107,16 +133,19 @@ class Pass {
   Mode before_ = std::exchange(mode, Mode::backward);
 };
 
+// Throws Error for a node whose backward ran before.
 inline void require_alive(bool alive, const char* op) {
   require(alive, "backward: the graph through '", op,
           "' was already used and freed by an earlier backward; compute the loss again to differentiate it again");
 }
 
+// An operation with a fixed number of inputs, of any types; record() makes it.
 template <class T, class Backward, class... In>
 struct Recorded final : NodeOf<T> {
   std::tuple<std::conditional_t<true, NodeRef, In>...> inputs;
   std::optional<Backward> backward;  // empty once it ran: what it saved is released
 
+  // Keeps the nodes of x, not their values: those are what f saved.
   Recorded(const char* name, Shape s, Backward f, const Tensor<In>&... x)
       : NodeOf<T>(name, s), inputs(x.node()...), backward(std::move(f)) {}
   bool leaf() const override { return false; }
@@ -139,11 +168,13 @@ struct Recorded final : NodeOf<T> {
   }
 };
 
+// An operation with any number of inputs of one type.
 template <class T, class Backward>
 struct RecordedList final : NodeOf<T> {
   std::vector<NodeRef> inputs;
   std::optional<Backward> backward;
 
+  // The same.
   RecordedList(const char* name, Shape s, Backward f, const std::vector<Tensor<T>>& xs)
       : NodeOf<T>(name, s), backward(std::move(f)) {
     for (const Tensor<T>& x : xs) inputs.push_back(x.node());

@@ -11,12 +11,14 @@
 
 namespace heddle {
 
+// Of the CPU's tensors, in all threads.
 struct MemoryStats {
   std::size_t in_use = 0;  // bytes handed out, rounded up to their size class
   std::size_t cached = 0;  // bytes kept for the next request
   std::size_t peak = 0;    // the most that was in use at once
 };
 
+// The cache. Every function may be called by several threads at once.
 class HostPool {
  public:
   static constexpr std::size_t alignment = 64;  // a cache line, and the widest vector register
@@ -49,6 +51,7 @@ class HostPool {
     return block;
   }
 
+  // Takes back what allocate gave for as many bytes, and keeps it for the next request.
   void release(void* block, std::size_t bytes) noexcept {
     const SizeClass size = class_of(bytes);
     const std::lock_guard lock(mutex_);

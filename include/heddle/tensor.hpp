@@ -14,6 +14,7 @@ namespace heddle {
 // Objects of different builds must not be mixed: this name is in the symbol of every function that takes a tensor.
 inline namespace v0_1 {
 
+// Copies share one block; a const one is read-only. T is float, double, bf16, std::int32_t, std::int64_t or bool.
 template <class T>
 class Tensor {
  public:
@@ -21,6 +22,19 @@ class Tensor {
   using Element = T;
 
   Tensor() = default;  // no data at all; false in a condition
+  Tensor(const Tensor& other)
+      : shape_(other.shape_),
+        device_(other.device_),
+        data_(other.data_),
+        storage_(other.storage_),
+        version_(mode == Mode::backward ? other.version_ : other.version()),
+        node_(other.node_) {}
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(Tensor other) noexcept {
+    swap(*this, other);
+    return *this;
+  }
+  ~Tensor() = default;
 
   // Uninitialised. Throws OutOfMemory, and Error for a device that this build does not have.
   explicit Tensor(Shape shape, Device device = Device::cpu) : Tensor(shape, device, nullptr) {}
@@ -39,6 +53,7 @@ class Tensor {
   }
 
   const Shape& shape() const { return shape_; }
+  // -1 is the last axis. Throws ShapeError when there is no such axis.
   Index dim(int axis) const { return shape_[axis]; }
   int rank() const { return shape_.rank(); }
   Index size() const { return shape_.size(); }
@@ -103,6 +118,14 @@ class Tensor {
     return t;
   }
 
+  // This handle as if made now: writes until now are none that a backward should warn of.
+  Tensor as_of_now() const {
+    Tensor t = *this;
+    t.version_ = version();
+    return t;
+  }
+  // Whether other handles see the same block.
+  bool shared() const { return storage_.use_count() > 1; }
   // Counts the writes to the block; all handles of it share one count.
   std::uint64_t version() const { return storage_ ? storage_->version : 0; }
 
@@ -127,7 +150,8 @@ class Tensor {
     bool owned;
     std::uint64_t version = 0;
 
-    Storage(void* at, std::size_t size, bool own) : memory(at), bytes(size), owned(own) {}
+    Storage(void* wrapped, std::size_t size)
+        : memory(wrapped ? wrapped : HostPool::instance().allocate(size)), bytes(size), owned(!wrapped) {}
     Storage(const Storage&) = delete;
     ~Storage() {
       if (owned) HostPool::instance().release(memory, bytes);
@@ -139,9 +163,17 @@ class Tensor {
     require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
                          "out of memory: shape ", shape, " requested");
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
-    void* memory = wrapped ? wrapped : HostPool::instance().allocate(bytes);
-    storage_ = std::make_shared<Storage>(memory, bytes, !wrapped);
-    data_ = static_cast<T*>(memory);
+    storage_ = std::make_shared<Storage>(wrapped, bytes);
+    data_ = static_cast<T*>(storage_->memory);
+  }
+
+  friend void swap(Tensor& a, Tensor& b) noexcept {
+    std::swap(a.shape_, b.shape_);
+    std::swap(a.device_, b.device_);
+    std::swap(a.data_, b.data_);
+    std::swap(a.storage_, b.storage_);
+    std::swap(a.version_, b.version_);
+    std::swap(a.node_, b.node_);
   }
 
   void require_host() const {
@@ -153,7 +185,8 @@ class Tensor {
   Device device_ = Device::cpu;
   T* data_ = nullptr;
   std::shared_ptr<Storage> storage_;
-  std::uint64_t version_ = 0;  // of the storage when this handle last wrote it or was copied from one that had
+  // Of the storage when this handle last wrote it or was made; in a backward a copy is as old as what it was copied from.
+  std::uint64_t version_ = 0;
   NodeRef node_;
 };
 

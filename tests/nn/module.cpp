@@ -160,6 +160,22 @@ TEST_CASE("module: a backward after an update of what it saved is an error") {
                     ContainsSubstring("a tensor of shape [4, 4] that the forward saved was written in place"));
 }
 
+TEST_CASE("Parameter: unfreezing what is not frozen keeps its gradient") {
+  Parameter<double> p(ones<double>({2}));
+  backward(sum(p.value()));
+  p.freeze(false);
+  CHECK(p.grad().host() == std::vector<double>{1, 1});
+}
+
+TEST_CASE("module: summary shows a packed weight under all its names") {
+  Random random(1);
+  const nn::MultiHeadAttention<> attention(4, 2, random);
+  const std::string text = summary(attention);
+  CHECK_THAT(text, ContainsSubstring("query.weight | key.weight | value.weight"));
+  CHECK_THAT(text, ContainsSubstring(" [12, 4]\n"));
+  CHECK_THAT(text, ContainsSubstring("  out                                       20\n"));
+}
+
 TEST_CASE("module: summary shows the tree with counts and shapes") {
   Random random(1);
   Stack model(random);

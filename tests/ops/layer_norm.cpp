@@ -21,6 +21,8 @@ TEST_CASE("layer_norm: gradient matches finite differences") {
                      {random({3, D}, 1), random({D}, 2), random({D}, 3)}, 1e-5);
   expect_gradients([](const Inputs& in) { return layer_norm(in[0], in[1], in[2]); },
                    {random({0, 5}, 1), random({5}, 2), random({5}, 3)});
+  expect_gradients([](const Inputs& in) { return layer_norm(in[0], in[1], in[2]); },
+                   {random({2, 0}, 1), random({0}, 2), random({0}, 3)});
 }
 
 TEST_CASE("layer_norm: names the axis that disagrees") {

@@ -11,17 +11,19 @@ namespace heddle::data {
 
 // The numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates; Knuth 3.4.2, P).
 inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_t stream) {
+  __extension__ using Wide = unsigned __int128;
   std::vector<Index> order(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Index>(i);
   Random random(seed, stream);
   for (std::size_t i = order.size(); i > 1; --i) {
     // The high half of a 64 x 64 bit product is uniform below i but for a bias of i / 2^64.
-    const auto pick = static_cast<std::size_t>(static_cast<unsigned __int128>(random.next()) * i >> 64);
+    const auto pick = static_cast<std::size_t>(static_cast<Wide>(random.next()) * i >> 64);
     std::swap(order[i - 1], order[pick]);
   }
   return order;
 }
 
+// Of the rows in an epoch.
 enum class Order { shuffled, sequential };
 
 // The rows of each batch of each epoch; the last batch of an epoch may be smaller.
@@ -33,8 +35,10 @@ class Batches {
     require<ShapeError>(batch_size >= 1, "Batches: the batch size must be at least 1, got ", batch_size);
   }
 
-  Index per_epoch() const { return (rows_ + batch_size_ - 1) / batch_size_; }
+  Index per_epoch() const { return rows_ / batch_size_ + (rows_ % batch_size_ != 0); }
 
+  // The rows of a batch, valid until another epoch is asked for. Both count from 0. Throws IndexError for a batch that
+  // the epoch does not have.
   std::span<const Index> operator()(Index epoch, Index number) {
     require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number, " of an epoch of ",
                         per_epoch());
@@ -57,6 +61,7 @@ class Batches {
   std::vector<Index> order_of_epoch_;
 };
 
+// What a step of training takes; N is the number of tokens in all.
 struct Batch {
   Tensor<int> ids;      // [N]
   Sequences sequences;  // of B sequences
@@ -72,6 +77,7 @@ class LabelledSequences {
     labels_.push_back(label);
   }
 
+  // Rows count from 0 and are not checked here.
   Index count() const { return static_cast<Index>(labels_.size()); }
   std::span<const int> ids(Index row) const {
     const Index first = row ? ends_[static_cast<std::size_t>(row - 1)] : 0;
@@ -80,6 +86,7 @@ class LabelledSequences {
   }
   int label(Index row) const { return labels_[static_cast<std::size_t>(row)]; }
 
+  // A copy of some rows, packed in the order given. Throws ShapeError for more than 2^31 - 1 tokens.
   Batch batch(std::span<const Index> rows) const {
     std::vector<int> all, lengths, labels;
     for (const Index row : rows) {

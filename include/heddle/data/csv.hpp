@@ -5,6 +5,7 @@
 
 namespace heddle::data {
 
+// For read_csv and parse_csv.
 struct CsvOptions {
   bool header = true;  // the first record names the columns
 };
@@ -49,6 +50,8 @@ class CsvReader {
       field.remove_suffix(1);
       ++source_.notes.crlf;
     }
+    if (field.find('\r') != field.npos)
+      refuse(line_, "a carriage return that is neither in quotes nor before a line feed");
     return std::string(field);
   }
 
@@ -79,6 +82,7 @@ class CsvReader {
 
 }  // namespace detail
 
+// Of text that is in memory already; throws as read_csv does.
 inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   Table table(source.file);
   detail::CsvReader reader(source);

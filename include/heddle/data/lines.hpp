@@ -10,6 +10,7 @@
 
 namespace heddle::data {
 
+// A text file, taken apart.
 struct Lines {
   std::string file;                // printable, for messages
   std::string label;               // the file's name without folder and extension
@@ -17,6 +18,7 @@ struct Lines {
   TextNotes notes;
 };
 
+// Of text that is in memory already.
 inline Lines parse_lines(TextFile source) {
   Lines result{source.file, std::filesystem::path(source.file).stem().string(), {}, {}};
   for_each_line(source, [&](std::string_view line, std::size_t) { result.lines.emplace_back(line); });

@@ -11,8 +11,10 @@
 
 namespace heddle::data {
 
+// Rows and columns count from 0, lines of the file from 1. The number of a row is not checked.
 class Table {
  public:
+  // Empty; `file` begins the messages of errors.
   explicit Table(std::string file) : file_(std::move(file)) {}
 
   const std::vector<std::string>& columns() const {
@@ -20,6 +22,7 @@ class Table {
   }                                             // their names; empty where the file has no header
   std::size_t width() const { return width_; }  // fields in every row
   std::size_t rows() const { return lines_.size(); }
+  // The fields of a row, valid as long as the table.
   std::span<const std::string> operator[](std::size_t row) const { return {cells_.data() + row * width_, width_}; }
 
   // The position of a column. Throws FileError with the columns there are, unless exactly one has the name.

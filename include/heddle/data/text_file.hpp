@@ -12,6 +12,7 @@
 
 namespace heddle::data {
 
+// What was changed in a file, or is unusual in it, but was no reason to refuse it.
 struct TextNotes {
   bool bom = false;
   std::size_t crlf = 0;                // lines that ended with CR LF
@@ -32,6 +33,7 @@ struct TextNotes {
   }
 };
 
+// A whole file: valid UTF-8 without a byte-order mark, its lines ending as they did.
 struct TextFile {
   std::string file;  // printable, for messages
   std::string text;

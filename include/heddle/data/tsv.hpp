@@ -5,6 +5,7 @@
 
 namespace heddle::data {
 
+// Of text that is in memory already; throws as read_tsv does.
 inline Table parse_tsv(TextFile source) {
   Table table(source.file);
   std::vector<std::string> fields;

@@ -52,6 +52,7 @@ class Cloning {
   std::map<const void*, std::shared_ptr<void>> copies_;
 };
 
+// A copy whose weights follow nobody; what was frozen is. M needs a constructor M(const M&, Cloning&).
 template <class M>
 M clone(const M& model) {
   Cloning copy;

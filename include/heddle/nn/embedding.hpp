@@ -10,6 +10,7 @@ template <class T = float>
 struct Embedding {
   Parameter<T> weight;  // [V, D]
 
+  // Standard normal. Throws ShapeError for a size below 1.
   Embedding(Index V, Index D, Random& random)
       : weight(embedding_init<T>({require_size("Embedding", "V", V), require_size("Embedding", "D", D)}, random)) {}
   Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)) {}

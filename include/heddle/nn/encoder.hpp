@@ -7,6 +7,7 @@
 
 namespace heddle::nn {
 
+// The sizes and choices of an encoder's layers.
 struct EncoderOptions {
   Index D = 64;
   int heads = 4;
@@ -29,6 +30,7 @@ struct EncoderLayer {
   double dropout, attention_dropout;
   bool norm_first;
 
+  // Throws ShapeError for a size below 1, and where D does not divide into the heads and no head_width is given.
   EncoderLayer(const EncoderOptions& o, Random& random)
       : attention(o.D, o.heads, random, o.head_width),
         norm1(o.D, o.eps),
@@ -79,6 +81,7 @@ struct Encoder {
   std::vector<EncoderLayer<T>> layers;
   std::optional<LayerNorm<T>> norm;
 
+  // Throws ShapeError for a negative depth, and as EncoderLayer does.
   Encoder(int depth, const EncoderOptions& options, Random& random) {
     require<ShapeError>(depth >= 0, "Encoder: the number of layers must not be negative, got ", depth);
     for (int i = 0; i < depth; ++i) layers.emplace_back(options, random);
@@ -86,6 +89,7 @@ struct Encoder {
   }
   Encoder(const Encoder& other, Cloning& c) : layers(c(other.layers)), norm(c(other.norm)) {}
 
+  // With a generator dropout is on. Throws ShapeError.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D]
                        const Sequences& sequences, Random* random = nullptr) const {

@@ -4,8 +4,10 @@
 
 namespace heddle::nn {
 
+// The functions of ops/map.hpp that a FeedForward may have.
 enum class Activation { gelu, gelu_tanh, relu };
 
+// The function of that name, of each element.
 template <class A>
 Tensor<A> activate(Activation activation, const Tensor<A>& x) {
   switch (activation) {
@@ -22,6 +24,7 @@ struct FeedForward {
   Linear<T> in, out;
   Activation activation;
 
+  // D to width and back. Throws ShapeError for a size below 1.
   FeedForward(Index D, Index width, Random& random, Activation function = Activation::gelu)
       : in(D, width, random), out(width, D, random), activation(function) {}
   FeedForward(const FeedForward& other, Cloning& c)

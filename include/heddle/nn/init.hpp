@@ -18,6 +18,7 @@ Parameter<T> embedding_init(Shape shape, Random& random) {
   return Parameter<T>(randn<T>(shape, random));
 }
 
+// One value everywhere: the norms' ones and zeros.
 template <class T>
 Parameter<T> constant_init(Shape shape, double value) {
   return Parameter<T>(Tensor<T>(shape, std::vector<T>(static_cast<std::size_t>(shape.size()), static_cast<T>(value))));

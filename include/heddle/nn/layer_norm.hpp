@@ -11,6 +11,7 @@ struct LayerNorm {
   Parameter<T> gamma, beta;  // [D]
   double eps;
 
+  // Ones and zeros. Throws ShapeError for a D below 1.
   explicit LayerNorm(Index D, double epsilon = 1e-5)
       : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {}
   LayerNorm(const LayerNorm& other, Cloning& c) : gamma(c(other.gamma)), beta(c(other.beta)), eps(other.eps) {}

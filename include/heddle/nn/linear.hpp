@@ -11,6 +11,7 @@ struct Linear {
   Parameter<T> weight;               // [out, in]
   std::optional<Parameter<T>> bias;  // [out]
 
+  // Drawn as linear_init says. Throws ShapeError for a size below 1.
   Linear(Index in, Index out, Random& random, bool with_bias = true)
       : weight(linear_init<T>({require_size("Linear", "out", out), require_size("Linear", "in", in)}, in, random)) {
     if (with_bias) bias = linear_init<T>({out}, in, random);

@@ -15,6 +15,7 @@ namespace heddle {
 struct Name {
   std::vector<std::string> blocks;
 
+  // One name, or one for each block of rows.
   Name(const char* name) : blocks{name} {}
   Name(std::string name) : blocks{std::move(name)} {}
   Name(std::vector<std::string> names) : blocks(std::move(names)) {}
@@ -24,6 +25,7 @@ struct Name {
     for (const std::string& block : blocks) joined += (joined.empty() ? "" : "|") + block;
     return joined;
   }
+  // PREFIX.NAME, each of the blocks; of an empty prefix the name itself.
   Name under(const std::string& prefix) const {
     Name name = *this;
     for (std::string& block : name.blocks) block = prefix.empty() ? block : prefix + '.' + block;
@@ -113,6 +115,7 @@ Index parameter_count(const M& model) {
   return count;
 }
 
+// Drops the gradients of all parameters. After an optimizer's step there are none.
 template <class M>
 void zero_grad(const M& model) {
   each_parameter(model, [](const Name&, const auto& p) {

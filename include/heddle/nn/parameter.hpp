@@ -61,14 +61,16 @@ class MasterTensor {
   mutable std::uint64_t cast_version_ = 0;
 };
 
+// A weight in its master type T; share() gives another handle on the same one.
 template <class T>
 class Parameter {
  public:
   using Element = T;
   using Identity = std::shared_ptr<MasterTensor<T>>;
 
+  // On the tensor's own block; not a copy.
   explicit Parameter(const Tensor<T>& initial) : identity_(std::make_shared<MasterTensor<T>>(initial)) {
-    freeze(false);
+    identity_->set_node(NodeRef(new Leaf<T>(shape())));
   }
   Parameter(Parameter&&) noexcept = default;
   Parameter& operator=(Parameter&&) noexcept = default;
@@ -81,7 +83,9 @@ class Parameter {
 
   // A frozen parameter is a constant: it gets no gradient, and optimizers pass it by.
   bool frozen() const { return !value().requires_grad(); }
-  void freeze(bool yes = true) { identity_->set_node(yes ? NodeRef() : NodeRef(new Leaf<T>(shape()))); }
+  void freeze(bool yes = true) {
+    if (yes != frozen()) identity_->set_node(yes ? NodeRef() : NodeRef(new Leaf<T>(shape())));
+  }
 
   // The value in the type of the activations, cast once per update and differentiable.
   template <class U>
@@ -109,6 +113,7 @@ class Buffer {
   using Element = T;
   using Identity = std::shared_ptr<MasterTensor<T>>;
 
+  // On the tensor's own block; not a copy.
   explicit Buffer(const Tensor<T>& value) : identity_(std::make_shared<MasterTensor<T>>(detach(value))) {}
   Buffer(Buffer&&) noexcept = default;
   Buffer& operator=(Buffer&&) noexcept = default;

@@ -22,15 +22,18 @@ Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   return pe;
 }
 
+// Throws IndexError for a sequence longer than L.
 inline void require_positions(const char* module, const Sequences& sequences, Index L) {
   require<IndexError>(sequences.longest() <= L, module, ": a sequence of ", sequences.longest(),
                       " tokens is longer than the table's ", L, " positions");
 }
 
+// x + pe(position), a fixed table that stands in the file.
 template <class T = float>
 struct SinusoidalPositions {
   Buffer<T> pe;  // [1, L, D], the shape that PyTorch's tutorials save it in
 
+  // For sequences of at most L tokens. Throws ShapeError for a size below 1.
   SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
 
@@ -45,10 +48,12 @@ struct SinusoidalPositions {
   static void visit(auto& self, auto&& f) { f("pe", self.pe); }
 };
 
+// x + weight(position), a table that is trained.
 template <class T = float>
 struct LearnedPositions {
   Parameter<T> weight;  // [L, D]
 
+  // For sequences of at most L tokens; standard normal. Throws ShapeError for a size below 1.
   LearnedPositions(Index L, Index D, Random& random)
       : weight(embedding_init<T>({require_size("LearnedPositions", "L", L), require_size("LearnedPositions", "D", D)},
                                  random)) {}

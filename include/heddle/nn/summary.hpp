@@ -7,40 +7,62 @@
 
 namespace heddle {
 
-// The tree of a model's modules with the number of parameters in each, and the shape of each tensor.
+namespace module {
+
+// Where a weight stands in the tree. One that packs several stands in the module above them, under all their names.
+struct Place {
+  std::vector<std::string> path;
+  std::string name;
+
+  explicit Place(const Name& full) {
+    std::size_t above = full.blocks[0].rfind('.') + 1;  // 0 where there is no dot
+    while (above > 0 && !std::all_of(full.blocks.begin(), full.blocks.end(), [&](const std::string& block) {
+             return block.compare(0, above, full.blocks[0], 0, above) == 0;
+           }))
+      above = above < 2 ? 0 : full.blocks[0].rfind('.', above - 2) + 1;
+    std::istringstream parts(full.blocks[0].substr(0, above));
+    for (std::string part; std::getline(parts, part, '.');) path.push_back(part);
+    for (const std::string& block : full.blocks) name += (name.empty() ? "" : " | ") + block.substr(above);
+  }
+  // The module of the path's first `depth` names.
+  std::string above(std::size_t depth) const {
+    std::string joined;
+    for (std::size_t d = 0; d < depth; ++d) joined += (d ? "." : "") + path[d];
+    return joined;
+  }
+};
+
+}  // namespace module
+
+// The tree of a model's modules with the number of parameters in each, and the shape of each tensor. A shared weight counts where it
+// is met first.
 template <class M>
 std::string summary(const M& model) {
   std::map<std::string, Index> totals;
   walk_once(model, [&](const Name& name, const auto& x) {
     if (module::is_buffer<std::remove_cvref_t<decltype(x)>>) return;
-    for (std::string path = name.blocks[0]; !path.empty();) {
-      const auto dot = path.rfind('.');
-      totals[path = dot == std::string::npos ? "" : path.substr(0, dot)] += x.shape().size();
-    }
+    const module::Place place(name);
+    for (std::size_t depth = 0; depth <= place.path.size(); ++depth) totals[place.above(depth)] += x.shape().size();
   });
   std::ostringstream text;
   std::vector<std::string> open;  // the modules above the line being written
   const auto line = [&](std::size_t depth, const std::string& what, const std::string& right) {
-    text << std::string(2 * depth, ' ') << std::left << std::setw(static_cast<int>(44 - 2 * depth)) << what << right
-         << '\n';
+    text << std::string(2 * depth, ' ') << std::left << std::setw(static_cast<int>(43 - 2 * depth)) << what << ' '
+         << right << '\n';
   };
   line(0, "model", std::to_string(totals[""]));
   walk(model, [&](const Name& name, const auto& x) {
-    std::vector<std::string> path;
-    std::istringstream parts(name.blocks[0]);
-    for (std::string part; std::getline(parts, part, '.');) path.push_back(part);
-    const std::string last = path.back();
-    path.pop_back();
+    const module::Place place(name);
     std::size_t same = 0;
-    while (same < std::min(open.size(), path.size()) && open[same] == path[same]) ++same;
-    std::string above;
-    for (std::size_t d = 0; d < path.size(); ++d) {
-      above += (d ? "." : "") + path[d];
-      if (d >= same) line(d + 1, path[d], std::to_string(totals[above]));
-    }
-    open = path;
+    while (same < std::min(open.size(), place.path.size()) && open[same] == place.path[same]) ++same;
+    for (std::size_t d = same; d < place.path.size(); ++d)
+      line(d + 1, place.path[d], std::to_string(totals[place.above(d + 1)]));
+    open = place.path;
     const bool buffer = module::is_buffer<std::remove_cvref_t<decltype(x)>>;
-    line(path.size() + 1, last, x.shape().str() + (buffer ? " buffer" : x.value().requires_grad() ? "" : " frozen"));
+    line(place.path.size() + 1, place.name,
+         x.shape().str() + (buffer                      ? " buffer"
+                            : x.value().requires_grad() ? ""
+                                                        : " frozen"));
   });
   return text.str();
 }

@@ -104,6 +104,7 @@ Tensor<T> operator+(const Tensor<T>& a, const Tensor<T>& b) {
   });
 }
 
+// a - b of each element.
 template <class T>
 Tensor<T> operator-(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = combine<kernel::Sub, T>("sub", a, b);
@@ -112,6 +113,7 @@ Tensor<T> operator-(const Tensor<T>& a, const Tensor<T>& b) {
   });
 }
 
+// a b of each element; the product of matrices is matmul.
 template <class T>
 Tensor<T> operator*(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = combine<kernel::Mul, T>("mul", a, b);
@@ -127,6 +129,7 @@ Tensor<T> operator*(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
+// a / b of each element. Throws Error where an integer is divided by 0.
 template <class T>
 Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = combine<kernel::Div, T>("div", a, b);
@@ -139,23 +142,28 @@ Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
+// Each element and a number; beside integers only an integer.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(const Tensor<T>& x, S number) {
   return record("add", combine<kernel::Add>(x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
 }
+// The same.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(S number, const Tensor<T>& x) {
   return x + number;
 }
+// Each element less a number.
 template <class T, NumberFor<T> S>
 Tensor<T> operator-(const Tensor<T>& x, S number) {
   return record("sub", combine<kernel::Sub>(x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
 }
+// A number less each element.
 template <class T, NumberFor<T> S>
 Tensor<T> operator-(S number, const Tensor<T>& x) {
   const Tensor<T> y = combine<kernel::Swapped<kernel::Sub>>(x, number);
   return record("sub", y, inputs(x), [](const Tensor<T>& dy) { return -dy; });
 }
+// Each element times a number.
 template <class T, NumberFor<T> S>
 Tensor<T> operator*(const Tensor<T>& x, S number) {
   return record("mul", combine<kernel::Mul>(x, number), inputs(x),
@@ -165,11 +173,13 @@ template <class T, NumberFor<T> S>
 Tensor<T> operator*(S number, const Tensor<T>& x) {
   return x * number;
 }
+// Each element over a number. Throws Error where an integer is divided by 0.
 template <class T, NumberFor<T> S>
 Tensor<T> operator/(const Tensor<T>& x, S number) {
   return record("div", combine<kernel::Div>(x, number), inputs(x),
                 [number](const Tensor<T>& dy) { return dy / number; });
 }
+// A number over each element. Throws Error where an integer is divided by 0.
 template <class T, NumberFor<T> S>
 Tensor<T> operator/(S number, const Tensor<T>& x) {
   const Tensor<T> y = combine<kernel::Swapped<kernel::Div>>(x, number);
@@ -177,6 +187,7 @@ Tensor<T> operator/(S number, const Tensor<T>& x) {
     return -combine<kernel::Mul, T>("div", combine<kernel::Div, Acc<T>>("div", dy, x), y);
   });
 }
+// -x of each element.
 template <class T>
 Tensor<T> operator-(const Tensor<T>& x) {
   return record("neg", combine<kernel::Mul>(x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });

@@ -21,6 +21,7 @@ struct AttentionOwners {
   std::array<std::size_t, 3> of{};
   std::vector<Tensor<T>> tensors;
 
+  // Blocks join where they are of one tensor and disjoint.
   AttentionOwners(const AttentionCall<T>& call, const ColumnBlock<T>& v)
       : blocks{call.q, call.k, v}, rows{real_rows(call.queries), real_rows(call.keys), real_rows(call.keys)} {
     for (std::size_t i = 0; i < 3; ++i) {

@@ -17,6 +17,7 @@ struct ColumnBlock {
   Tensor<T> x;  // [N, D]
   Index first, width;
 
+  // All columns, or some; columns() checks them.
   ColumnBlock(const Tensor<T>& rows) : x(rows), first(0), width(rows.rank() > 0 ? rows.dim(-1) : 0) {}
   ColumnBlock(const Tensor<T>& rows, Index from, Index columns) : x(rows), first(from), width(columns) {}
 
@@ -34,6 +35,7 @@ ColumnBlock<T> columns(const Tensor<T>& x, Index first, Index width) {
   return {x, first, width};
 }
 
+// Of attention and attention_weights.
 template <class T>
 struct AttentionOptions {
   Index heads = 1;
@@ -117,6 +119,8 @@ struct AttentionCall {
                                                     kernel::calls_per_score_row(keys.longest())));
   }
 
+  // Throw ShapeError unless x is a number of heads wide; a mask or a bias of these sequences (Error where it is on
+  // another device).
   void require_heads(const char* op, const Axis& x) const {
     require_rank(op, x, 2);
     require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.operand, ' ', x.shape,

@@ -52,6 +52,7 @@ struct Broadcast {
   }
 };
 
+// How operands of these shapes are walked; `result` is what broadcast_shape made of them.
 template <class... Shapes>
 Broadcast<sizeof...(Shapes)> broadcast(const Shape& result, const Shapes&... operands) {
   constexpr int N = sizeof...(Shapes);

@@ -9,6 +9,7 @@
 
 namespace heddle {
 
+// As torch.nn.functional.cross_entropy has them.
 template <class T>
 struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;  // rows with this label take no part

@@ -54,6 +54,7 @@ Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   };
   return record("dropout", apply(x), inputs(x), apply);  // it is its own gradient
 }
+// The same.
 template <class T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random& random) {
   return dropout(x, p, &random);

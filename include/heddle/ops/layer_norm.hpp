@@ -12,6 +12,7 @@ namespace kernel {
 template <class T>
 void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
                 View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd) {
+  if (x.extent[1] == 0) return;  // no mean of nothing
   parallel(x.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
     for (Index n = first; n < last; ++n) {
       const auto xn = load(row(x, n));
@@ -27,6 +28,7 @@ template <class T>
 void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
                          View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
                          View<T, 1> dbeta) {
+  if (x.extent[1] == 0) return;
   const Pieces pieces(x.extent[0], rows_per_piece(x.extent[1]));
   RowMatrix<Acc<T>> sums = RowMatrix<Acc<T>>::Zero(2 * pieces.count, x.extent[1]);  // dgamma and dbeta of each piece
   parallel(pieces, [&](Index piece, Index first, Index last) {

@@ -43,22 +43,27 @@ Tensor<T> map(const char* op, const Tensor<T>& x) {
   });
 }
 
+// e^x.
 template <class T>
 Tensor<T> exp(const Tensor<T>& x) {
   return map<Exp>("exp", x);
 }
+// The natural logarithm: NaN below 0, -infinity at 0.
 template <class T>
 Tensor<T> log(const Tensor<T>& x) {
   return map<Log>("log", x);
 }
+// NaN below 0; the derivative at 0 is infinite.
 template <class T>
 Tensor<T> sqrt(const Tensor<T>& x) {
   return map<Sqrt>("sqrt", x);
 }
+// The derivative is 1 - y^2.
 template <class T>
 Tensor<T> tanh(const Tensor<T>& x) {
   return map<Tanh>("tanh", x);
 }
+// 1 / (1 + e^-x), by tanh, so that no exponential overflows.
 template <class T>
 Tensor<T> sigmoid(const Tensor<T>& x) {
   return map<Sigmoid>("sigmoid", x);

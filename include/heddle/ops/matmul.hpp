@@ -75,6 +75,7 @@ Tensor<T> matrix_product(const Tensor<T>& a, bool transpose_a,    // [..., M, K]
   return c;
 }
 
+// Of matmul.
 struct MatmulOptions {
   bool transpose_a = false, transpose_b = false;  // exchange the last two axes first
 };

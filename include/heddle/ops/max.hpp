@@ -52,11 +52,13 @@ void max_backward(Cpu, View<const T, 2> dy, View<const Index, 2> position, View<
 
 }  // namespace kernel
 
+// What max and argmax give, both at once.
 template <class T>
 struct Largest {
   Tensor<T> value;
   Tensor<Index> position;
 };
+// Of one axis; not recorded. Throws ShapeError for an axis that is empty or is not there.
 template <class T>
 Largest<T> largest(const char* op, const Tensor<T>& x, int axis, bool keepdim) {
   require<ShapeError>(x.dim(require_axis(op, x, axis)) > 0, op, ": axis ", axis, " of ", x.shape(), " is empty");
@@ -85,6 +87,7 @@ Tensor<T> max(const Tensor<T>& x, int axis, bool keepdim = false) {
     return dx;
   });
 }
+// Of all elements: a scalar []. Throws ShapeError where there are none.
 template <class T>
 Tensor<T> max(const Tensor<T>& x) {
   return max(reshape(x, {x.size()}), 0);

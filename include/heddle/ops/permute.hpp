@@ -15,6 +15,7 @@ struct Permutation {
   Index extent[Shape::max_rank] = {1};
   Index stride[Shape::max_rank] = {1};
 
+  // The axes are those of permute, counted from 0.
   Permutation(const Shape& shape, const std::vector<int>& axes) {
     for (const int axis : axes) {
       const Index n = shape[axis], step = shape.product(axis + 1, shape.rank());

@@ -87,6 +87,7 @@ struct Wanted {
   Shape shape;
   bool gradient;
 
+  // Keeps neither values nor graph.
   template <class T>
   explicit Wanted(const Tensor<T>& x) : shape(x.shape()), gradient(x.requires_grad()) {}
 };

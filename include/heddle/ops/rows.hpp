@@ -15,12 +15,14 @@ struct Stretches {
   Tensor<int> from, to, count;  // [B]
   Index rows;                   // in all
 
+  // One stretch for each of the counts; all three are [B].
   Stretches(const Tensor<int>& from_rows, const Tensor<int>& to_rows, const std::vector<int>& counts)
       : from(from_rows),
         to(to_rows),
         count(from.shape(), counts),
         rows(std::accumulate(counts.begin(), counts.end(), Index{0})) {}
 
+  // The way back; and the same way where the kernels of a device find it.
   Stretches back() const {
     Stretches s = *this;
     std::swap(s.from, s.to);
