@@ -13,6 +13,7 @@
 
 namespace heddle {
 
+// To and from float by casts; to float implicitly, which is exact.
 struct bf16 {
   std::uint16_t bits;
 
@@ -25,6 +26,7 @@ struct bf16 {
     const std::uint32_t rounded = word + 0x7fffu + (word >> 16 & 1u);
     bits = static_cast<std::uint16_t>(nan ? word >> 16 | 0x40u : rounded >> 16);
   }
+  // Rounds twice, by way of float.
   HEDDLE_HD explicit bf16(double value) : bf16(static_cast<float>(value)) {}
 
   HEDDLE_HD operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }

@@ -11,16 +11,19 @@ namespace heddle {
 template <class S, class T>
 concept NumberFor = std::is_convertible_v<S, double> &&(std::is_integral_v<S> || !std::is_integral_v<T>);
 
+// One value everywhere. These throw OutOfMemory, and Error for a device that this build does not have.
 template <class T, NumberFor<T> S>
 Tensor<T> full(Shape shape, S value, Device device = Device::cpu) {
   Tensor<T> y(shape);
   std::fill_n(y.data(), y.size(), static_cast<T>(static_cast<Acc<T>>(value)));
   return y.to(device);
 }
+// full of 0.
 template <class T>
 Tensor<T> zeros(Shape shape, Device device = Device::cpu) {
   return full<T>(shape, 0, device);
 }
+// full of 1.
 template <class T>
 Tensor<T> ones(Shape shape, Device device = Device::cpu) {
   return full<T>(shape, 1, device);

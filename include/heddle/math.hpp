@@ -6,18 +6,22 @@
 
 namespace heddle {
 
+// What one element of V is; V itself, where it is a number.
 template <class V>
 struct ScalarOf {
   using type = typename V::Scalar;
 };
+// A number's is its own type.
 template <>
 struct ScalarOf<float> {
   using type = float;
 };
+// See ScalarOf<float>.
 template <>
 struct ScalarOf<double> {
   using type = double;
 };
+// See ScalarOf.
 template <class V>
 using Scalar = typename ScalarOf<V>::type;
 
@@ -35,6 +39,7 @@ struct Exp {
   }
 };
 
+// NaN below 0, -infinity at 0.
 struct Log {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
@@ -47,6 +52,7 @@ struct Log {
   }
 };
 
+// NaN below 0; the derivative at 0 is infinite.
 struct Sqrt {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
@@ -59,6 +65,7 @@ struct Sqrt {
   }
 };
 
+// The derivative is made of the value, 1 - y^2.
 struct Tanh {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {

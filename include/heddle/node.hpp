@@ -8,6 +8,7 @@ namespace heddle {
 
 inline std::atomic<std::uint64_t> births = 0;  // nodes made by all threads
 
+// Recording by default, quiet under a NoGrad, backward inside a backward pass.
 enum class Mode { recording, quiet, backward };
 inline thread_local Mode mode = Mode::recording;  // what this thread does with the operations that it runs
 
@@ -18,6 +19,7 @@ struct Node {
   const std::uint64_t born = births.fetch_add(1, std::memory_order_relaxed);
   const char* const op;  // "leaf" for a variable or parameter
 
+  // `name` is not copied: it must outlive the node, as a literal does.
   explicit Node(const char* name) : op(name) {}
   Node(const Node&) = delete;
   virtual ~Node() = default;

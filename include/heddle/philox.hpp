@@ -5,10 +5,12 @@
 
 namespace heddle {
 
+// One draw.
 struct Words {
   std::uint32_t w[4];
 };
 
+// Ten rounds; the keys are the two halves of one of 64 bits.
 HEDDLE_HD inline Words philox(Words counter, std::uint32_t key0, std::uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xd2511f53u} * counter.w[0];
@@ -25,6 +27,7 @@ HEDDLE_HD inline Words philox(Words counter, std::uint32_t key0, std::uint32_t k
 struct Draws {
   std::uint64_t seed, stream, first;
 
+  // Call i, of any thread and in any order.
   HEDDLE_HD Words operator()(std::uint64_t i) const {
     const std::uint64_t at = first + i;
     return philox({{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32),
@@ -42,10 +45,12 @@ struct DropoutRule {
   std::uint32_t threshold = 0;
   float scale = 1;
 
+  // Drops nothing; or with probability p in [0, 1), rounded to the nearest multiple. dropout_rule checks it.
   DropoutRule() = default;
   explicit DropoutRule(double p)
       : threshold(static_cast<std::uint32_t>(p * 65536 + 0.5)),
         scale(static_cast<float>(65536.0 / (65536.0 - threshold))) {}
+  // What a 16-bit draw decides.
   HEDDLE_HD bool keeps(std::uint32_t draw) const { return draw >= threshold; }
 };
 

@@ -15,6 +15,7 @@ class Random {
   std::uint64_t seed() const { return draws_.seed; }
   std::uint64_t stream() const { return draws_.stream; }
   std::uint64_t position() const { return draws_.first; }
+  // To where position() was once.
   void seek(std::uint64_t position) { draws_.first = position; }
 
   // Takes the next `calls` draws out of the sequence.

@@ -5,6 +5,7 @@
 
 namespace heddle {
 
+// B sequences of N rows in all. Lengths are on the host too, the rest is on one device.
 class Sequences {
  public:
   // Sequence b is the next lengths[b] rows. Throws ShapeError for a negative length.
@@ -67,6 +68,7 @@ class Sequences {
   const Tensor<int>& position() const { return position_; }  // [N] place in its sequence; 0 for padding
   const std::vector<int>& lengths() const { return lengths_; }
 
+  // A copy on the other device. Throws Error for one that this build does not have.
   Sequences to(Device device) const {
     Sequences s = *this;
     s.begin_ = begin_.to(device);

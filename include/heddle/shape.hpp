@@ -18,6 +18,7 @@ namespace heddle {
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+// Shapes or axes that do not fit, or a size that is out of range.
 struct ShapeError : Error {
   using Error::Error;
 };
@@ -29,6 +30,7 @@ class Shape {
   static constexpr int max_rank = 8;
 
   Shape() = default;
+  // Throw as said above.
   Shape(std::initializer_list<Index> extents) : Shape(std::span<const Index>(extents.begin(), extents.size())) {}
   explicit Shape(std::span<const Index> extents) {
     if (extents.size() > max_rank)
@@ -40,6 +42,7 @@ class Shape {
 
   int rank() const { return rank_; }
   Index size() const { return size_; }
+  // The extent of an axis; -1 is the last. Throws ShapeError when there is no such axis.
   Index operator[](int axis) const { return extent_[static_cast<std::size_t>(this->axis(axis))]; }
   const Index* begin() const { return extent_.data(); }
   const Index* end() const { return extent_.data() + rank_; }

@@ -11,6 +11,7 @@
 
 namespace heddle {
 
+// Of elements, rows and extents.
 using Index = std::int64_t;
 
 // Contiguous and row-major: x(i, j, k) with k fastest. Rank is static, extents are not.
@@ -19,6 +20,7 @@ struct View {
   T* data;
   Index extent[Rank];
 
+  // One index per axis, not checked.
   template <class... I>
   HEDDLE_HD T& operator()(I... i) const {
     static_assert(sizeof...(I) == Rank, "heddle::View: one index per axis");
@@ -36,6 +38,7 @@ struct Columns {
   T* data;
   Index rows, width, stride;
 
+  // Row n, column d of the block, not checked.
   HEDDLE_HD T& operator()(Index n, Index d) const { return data[n * stride + d]; }
 };
 

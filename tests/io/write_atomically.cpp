@@ -8,49 +8,13 @@
 
 #include "catch.hpp"
 #include "io/files.hpp"
+#include "io/watched_calls.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
 using io::write_atomically;
 
 namespace {
-
-// The system's calls, written down; number `failing` fails with `error`, and no write takes more than `most` bytes.
-struct Watched {
-  inline static std::string calls;
-  inline static int count, failing, error;
-  inline static std::size_t most;
-
-  static void reset(int failing_call, int with) {
-    calls.clear();
-    count = 0;
-    failing = failing_call;
-    error = with;
-    most = 1 << 20;
-  }
-  static bool fails(const char* call) {
-    calls += call;
-    if (count++ != failing) return false;
-    errno = error;
-    return true;
-  }
-
-  using Real = io::SystemCalls;
-  static int open(int folder, const char* name, int flags, mode_t mode) {
-    return fails("open ") ? -1 : Real::open(folder, name, flags, mode);
-  }
-  static ssize_t write(int file, const void* from, std::size_t size) {
-    return fails("write ") ? -1 : Real::write(file, from, std::min(size, most));
-  }
-  static int fsync(int file) { return fails("fsync ") ? -1 : Real::fsync(file); }
-  static int close(int file) {
-    const bool failed = fails("close ");
-    return Real::close(file) != 0 || failed ? -1 : 0;
-  }
-  static int rename(int folder, const char* from, const char* to) {
-    return fails("rename ") ? -1 : Real::rename(folder, from, to);
-  }
-};
 
 void write_two(const std::string& path) {
   write_atomically<Watched>(path, [](auto& out) {
@@ -148,8 +112,10 @@ TEST_CASE("write_atomically: respects permissions and keeps them") {
   std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
   std::filesystem::create_directory(folder / "locked");
   put(folder / "locked/file", "old");
-  const Unprivileged nobody;
   using std::filesystem::perms;
+  std::filesystem::permissions(folder / "locked",
+                               perms::all & ~(perms::owner_write | perms::group_write | perms::others_write));
+  const Unprivileged nobody;
 
   CHECK(error_of([&] { write_atomically(folder / "locked/new", "x"); }) ==
         folder / "locked/new: no file can be created beside it: Permission denied");

@@ -35,11 +35,24 @@ auto retry(Call call) {
     if (const auto result = call(); result != -1 || errno != EINTR) return result;
 }
 
+// Calls f; where memory runs out, the error names the file that it was for.
+template <class F>
+decltype(auto) with_memory_for(const std::string& path, F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    fail<OutOfMemory>(printable(path), ": memory ran out while it was written");
+  }
+}
+
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
   Descriptor(Descriptor&& from) noexcept : number_(std::exchange(from.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
+  Descriptor& operator=(Descriptor&& from) noexcept {
+    std::swap(number_, from.number_);
+    return *this;
+  }
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }

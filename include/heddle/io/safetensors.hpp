@@ -99,6 +99,11 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, Read rea
                      sizeof length);
   fill(&length, sizeof length);
   size -= sizeof length;
+  constexpr std::uint64_t two_bytes = 0xFFFF, zip = 0x4B50,
+                          pickle = 0x0280;  // as torch.save begins a file, now and once
+  const bool torch_file = (length & two_bytes) == zip || (length & two_bytes) == pickle;
+  require<FileError>(!torch_file || length <= size, file,
+                     ": is a PyTorch pickle, which is not read; save the weights with safetensors.torch.save_file");
   require<FileError>(length <= safetensors_header_limit, file, ": the header's length is ", length, ", the limit is ",
                      safetensors_header_limit);
   require<FileError>(length <= size, file, ": the header's length is ", length, ", but only ", size, " bytes follow");

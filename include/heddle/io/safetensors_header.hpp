@@ -20,6 +20,7 @@
 
 namespace heddle::io {
 
+// What a header says.
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;  // in the order of their bytes
   std::map<std::string, std::string> metadata;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <heddle/io/json_string.hpp>
 #include <heddle/io/tensor_info.hpp>
 #include <heddle/io/write_atomically.hpp>
 
@@ -25,21 +26,6 @@ struct TensorBytes {
 };
 
 namespace detail {
-
-inline std::string json_string(std::string_view text) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string json = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      json += {'\\', c};
-    else if (byte < 0x20)
-      json += {'\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15]};
-    else
-      json += c;
-  }
-  return json + '"';
-}
 
 inline std::string json_header(const std::vector<TensorBytes>& tensors,
                                const std::map<std::string, std::string>& metadata) {

@@ -19,6 +19,7 @@ enum class DType : std::uint8_t {  // clang-format off
   u64, u32, u16, i16, i8, c64, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz, f6_e2m3, f6_e3m2, f4
 };  // clang-format on
 
+// An element type in a file.
 struct DTypeInfo {
   std::string_view name;  // as in the file
   unsigned bits;          // of one element
@@ -33,10 +34,12 @@ inline constexpr std::array<DTypeInfo, 22> dtypes{{
 }};
 static_assert(dtypes[static_cast<std::size_t>(DType::f4)].name == "F4");
 
+// As the file names it; the bits of one element; whether convert takes it.
 constexpr std::string_view name(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].name; }
 constexpr unsigned bits(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].bits; }
 constexpr bool readable(DType dtype) { return dtype <= DType::boolean; }
 
+// None for a name that is none of the format's.
 constexpr std::optional<DType> find_dtype(std::string_view name) {
   for (std::size_t i = 0; i < dtypes.size(); ++i)
     if (dtypes[i].name == name) return static_cast<DType>(i);
@@ -54,6 +57,7 @@ constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, bool>) return DType::boolean;
 }
 
+// One entry of a header.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;

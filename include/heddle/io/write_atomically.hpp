@@ -26,7 +26,10 @@ struct SystemCalls {
   static ssize_t write(int file, const void* from, std::size_t count) { return ::write(file, from, count); }
   static int fsync(int file) { return ::fsync(file); }
   static int close(int file) { return ::close(file); }
-  static int rename(int folder, const char* from, const char* to) { return ::renameat(folder, from, folder, to); }
+  static int rename(int folder, const char* from, const char* to, unsigned flags = 0) {
+    return ::renameat2(folder, from, folder, to, flags);
+  }
+  static int mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }
 };
 
 // What write_atomically hands out to be filled, in order.
@@ -35,6 +38,7 @@ class OutputFile {
  public:
   OutputFile(const std::string& path, int file) : path_(path), file_(file) {}
 
+  // All bytes, in as many calls as it takes. Throws WriteError.
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t n = detail::retry([&] { return Calls::write(file_, bytes.data(), bytes.size()); });
@@ -42,6 +46,7 @@ class OutputFile {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
   }
+  // The same.
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
  private:
@@ -83,6 +88,20 @@ inline Target find_target(const std::string& path) {
   return target;
 }
 
+template <class Calls>
+Descriptor open_folder(const std::string& path, const std::string& named) {
+  Descriptor folder(retry([&] { return Calls::open(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }));
+  if (folder.number() < 0) fail_file<WriteError>(named, "its folder cannot be opened", errno);
+  return folder;
+}
+
+// Makes the names in an open folder durable. Some network file systems cannot sync a folder and say EINVAL.
+template <class Calls>
+void sync_folder(const Descriptor& folder, const std::string& named) {
+  if (retry([&] { return Calls::fsync(folder.number()); }) != 0 && errno != EINVAL)
+    fail_file<WriteError>(named, "its folder cannot be written to the disk", errno);
+}
+
 struct Temporary {
   Descriptor file;
   std::string name;
@@ -102,27 +121,21 @@ Temporary create_temporary(const std::string& path, int folder, const Target& ta
   }
 }
 
-}  // namespace detail
-
-// Replaces the file by what fill(OutputFile&) writes. Throws WriteError (a FileError) that names the file and the
-// cause, and passes on what `fill` throws; the temporary file is removed then.
-template <class Calls = SystemCalls, Fills<Calls> Fill>
-void write_atomically(const std::string& path, Fill&& fill) {
-  const detail::Target target = detail::find_target(path);
-  const detail::Descriptor folder(detail::retry(
-      [&] { return Calls::open(AT_FDCWD, target.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }));
-  if (folder.number() < 0) detail::fail_file<WriteError>(path, "its folder cannot be opened", errno);
-  detail::Temporary temporary = detail::create_temporary<Calls>(path, folder.number(), target);
+template <class Calls, class Fill>
+void replace_file(const std::string& path, Fill&& fill) {
+  const Target target = find_target(path);
+  const Descriptor folder = open_folder<Calls>(target.folder, path);
+  Temporary temporary = create_temporary<Calls>(path, folder.number(), target);
   const int file = temporary.file.number();
   const auto check = [&](int result, const char* what) {
-    if (result != 0) detail::fail_file<WriteError>(path, what, errno);
+    if (result != 0) fail_file<WriteError>(path, what, errno);
   };
   try {
     OutputFile<Calls> out(path, file);
     fill(out);
     // Undoes the umask. A file system without permissions refuses, where nothing is lost by it.
     if (target.mode != 0) (void)::fchmod(file, target.mode);
-    check(detail::retry([&] { return Calls::fsync(file); }), "cannot be written to the disk");
+    check(retry([&] { return Calls::fsync(file); }), "cannot be written to the disk");
     // Closed also when it fails, and on Linux when a signal interrupts it: never to be repeated.
     check(Calls::close(temporary.file.release()) != 0 && errno != EINTR ? -1 : 0, "cannot be closed");
     check(Calls::rename(folder.number(), temporary.name.c_str(), target.name.c_str()), "cannot be replaced");
@@ -130,13 +143,40 @@ void write_atomically(const std::string& path, Fill&& fill) {
     ::unlinkat(folder.number(), temporary.name.c_str(), 0);
     throw;
   }
-  // Some network file systems cannot sync a folder and say EINVAL.
-  const int synced = detail::retry([&] { return Calls::fsync(folder.number()); });
-  check(synced != 0 && errno != EINVAL ? -1 : 0, "its folder cannot be written to the disk");
+  sync_folder<Calls>(folder, path);
 }
 
-inline void write_atomically(const std::string& path, std::string_view bytes) {
-  write_atomically(path, [&](auto& out) { out.write(bytes); });
+}  // namespace detail
+
+// Whether a file of this name is one that a killed program was writing, and nobody's now.
+inline bool is_leftover(std::string_view name) {
+  constexpr std::string_view end = ".tmp", part = "0123456789-";
+  if (!name.ends_with(end)) return false;
+  name.remove_suffix(end.size());
+  const std::size_t dot = name.rfind('.');
+  return dot != std::string_view::npos && dot + 1 < name.size() &&
+         name.find_first_not_of(part, dot + 1) == std::string_view::npos;
+}
+
+// Creates a folder, unless it is there. Throws WriteError.
+template <class Calls = SystemCalls>
+void make_folder(const std::string& path) {
+  constexpr mode_t everybody = 0777;  // less the umask
+  if (detail::retry([&] { return Calls::mkdir(path.c_str(), everybody); }) != 0 && errno != EEXIST)
+    detail::fail_file<WriteError>(path, "the folder cannot be made", errno);
+}
+
+// Replaces the file by what fill(OutputFile&) writes. Throws WriteError (a FileError) that names the file and the
+// cause, OutOfMemory that names the file, and passes on what else `fill` throws; the temporary file is removed then.
+template <class Calls = SystemCalls, Fills<Calls> Fill>
+void write_atomically(const std::string& path, Fill&& fill) {
+  detail::with_memory_for(path, [&] { detail::replace_file<Calls>(path, fill); });
+}
+
+// By these bytes.
+template <class Calls = SystemCalls>
+void write_atomically(const std::string& path, std::string_view bytes) {
+  write_atomically<Calls>(path, [&](OutputFile<Calls>& out) { out.write(bytes); });
 }
 
 }  // namespace io

@@ -3,9 +3,11 @@
 
 namespace heddle::optim {
 
+// As torch.optim.Adam has them; no weight decay by default.
 struct AdamOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 };
+// As torch.optim.AdamW has them.
 struct AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
 };
@@ -19,6 +21,7 @@ class AdamFamily {
  public:
   Options options;
 
+  // Of all parameters of the model. Throws Error for a group that selects none.
   template <class M>
   explicit AdamFamily(M& model, Options settings = {}, const std::vector<Group>& groups = {})
       : options(settings), slots_(decoupled ? "AdamW" : "Adam", model, groups) {}
@@ -51,13 +54,17 @@ class AdamFamily {
         });
   }
 
+  // What it remembers of each parameter: for io::save_optimizer and io::load_optimizer.
   Slots& slots() { return slots_; }
+  const Slots& slots() const { return slots_; }
 
  private:
   Slots slots_;
 };
 
+// Weight decay in the gradient.
 using Adam = AdamFamily<AdamOptions, false>;
+// Weight decay on the parameter itself.
 using AdamW = AdamFamily<AdamWOptions, true>;
 
 }  // namespace heddle::optim

@@ -12,8 +12,10 @@ inline double warm_up(std::int64_t step, std::int64_t warmup) {
   return step < warmup ? static_cast<double>(step) / static_cast<double>(warmup) : 1.0;
 }
 
+// 1 after the warm-up. Steps count from 0 here and below; a warm-up of 0 is none.
 struct Constant {
   std::int64_t warmup = 0;
+  // The factor on the rate.
   double operator()(std::int64_t step) const { return warm_up(step, warmup); }
 };
 

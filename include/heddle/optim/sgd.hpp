@@ -3,6 +3,7 @@
 
 namespace heddle::optim {
 
+// As torch.optim.SGD has them, without dampening and Nesterov's momentum.
 struct SgdOptions {
   double lr = 1e-3, momentum = 0, weight_decay = 0;
 };
@@ -12,6 +13,7 @@ class Sgd {
  public:
   SgdOptions options;
 
+  // Of all parameters of the model. Throws Error for a group that selects none.
   template <class M>
   explicit Sgd(M& model, SgdOptions settings = {}, const std::vector<Group>& groups = {})
       : options(settings), slots_("Sgd", model, groups) {}
@@ -42,7 +44,9 @@ class Sgd {
         });
   }
 
+  // What it remembers of each parameter: for io::save_optimizer and io::load_optimizer.
   Slots& slots() { return slots_; }
+  const Slots& slots() const { return slots_; }
 
  private:
   Slots slots_;

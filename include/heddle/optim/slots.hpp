@@ -16,8 +16,10 @@ struct Group {
   bool frozen = false;
 };
 
+// One parameter of an optimizer.
 template <class T>
 struct Slot {
+  using Element = T;
   std::string name;
   typename Parameter<T>::Identity parameter;
   std::optional<double> lr, weight_decay;  // of its group
@@ -26,6 +28,7 @@ struct Slot {
   std::vector<T> first, second;  // what the optimizer remembers of each element; empty where it needs nothing
 };
 
+// All parameters of an optimizer, those of floats before those of doubles.
 class Slots {
  public:
   // The first group that selects a parameter's name has it. Throws Error for a group that selects nothing.
@@ -51,10 +54,16 @@ class Slots {
       require(selected[g] > 0, optimizer, ": parameter group ", g, " selects no parameter");
   }
 
+  // Calls f(slot) for each.
   template <class F>
   void each(F&& f) {
     for (auto& slot : std::get<0>(slots_)) f(slot);
     for (auto& slot : std::get<1>(slots_)) f(slot);
+  }
+  template <class F>
+  void each(F&& f) const {
+    for (const auto& slot : std::get<0>(slots_)) f(slot);
+    for (const auto& slot : std::get<1>(slots_)) f(slot);
   }
 
   // Calls update(slot, gradient, first, last) on pieces of every parameter that has a gradient, all parameters in one

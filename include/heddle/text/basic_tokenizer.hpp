@@ -19,16 +19,19 @@ class Word {
   std::string_view text() const { return {bytes_.data(), size_}; }
   std::size_t characters() const { return characters_; }  // of the whole word
 
+  // Begins the next word.
   void clear() {
     size_ = 0;
     characters_ = 0;
     end_run();
   }
 
+  // Characters behind the hundredth are counted, not kept.
   void append_ascii(char c) {
     if (characters_++ < max_characters) bytes_[size_++] = c;
   }
 
+  // The same of any code point.
   void append(char32_t code_point) {
     if (characters_++ < max_characters)
       size_ += static_cast<std::size_t>(encode_utf8(code_point, bytes_.data() + size_));
@@ -69,8 +72,10 @@ class Word {
   std::size_t size_ = 0, characters_ = 0, run_length_ = 0, run_end_ = 0;
 };
 
+// Const functions may be called by several threads at once.
 class BasicTokenizer {
  public:
+  // Uncased: lower-cased, and without accents.
   explicit BasicTokenizer(bool uncased) : characters_(uncased) {
     for (char32_t c = 0; c < ascii_.size(); ++c) {
       const Character character = characters_[c];

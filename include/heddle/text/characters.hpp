@@ -27,6 +27,7 @@ class Character {
   std::uint32_t bits_ = 0;
 };
 
+// The table.
 class Characters {
  public:
   // Uncased: lower-cased, decomposed (NFD), and without nonspacing marks.
@@ -45,6 +46,7 @@ class Characters {
       writable(unicode::sequences[i].source) = {unicode::sequence, static_cast<char32_t>(i)};
   }
 
+  // Needs a code point of at most U+10FFFF.
   Character operator[](char32_t code_point) const {
     return blocks_[block_of_[code_point / block_size]][code_point % block_size];
   }

@@ -52,6 +52,7 @@ inline int encode_utf8(char32_t code_point, char* out) {
   return 4;
 }
 
+// Whether all of it is.
 inline bool is_utf8(std::string_view text) {
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
     const char* begin = at;

@@ -18,6 +18,7 @@
 
 namespace heddle::text {
 
+// Less than 2^30 bytes in all.
 class Vocabulary {
  public:
   static constexpr std::int32_t none = -1;

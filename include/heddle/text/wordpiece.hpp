@@ -1,6 +1,5 @@
-// WordPiece: text to ids, exactly as the Rust tokenizers library does with a BERT vocabulary (transformers'
-// BertTokenizerFast made from vocab.txt). The older Python tokenizer differs on some 1,500 characters; the fast one is
-// the standard here.
+// WordPiece: text to ids. The standard is transformers' BertTokenizerFast made from vocab.txt; the older Python
+// tokenizer differs from it on some 1,500 characters.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,12 +15,14 @@
 
 namespace heddle::text {
 
+// How a WordPiece encodes.
 struct WordPieceOptions {
   bool uncased = false;                                              // lower-case and strip accents; else neither
   bool special_tokens = true;                                        // [CLS] a [SEP], [CLS] a [SEP] b [SEP]
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  // in tokens, special ones included
 };
 
+// A text, or a pair of them, as ids.
 struct Encoding {
   std::vector<std::int32_t> ids, type_ids;  // type 1 for the second sequence of a pair and its [SEP]
   std::size_t truncated = 0;                // tokens that max_length cut off
@@ -42,6 +43,7 @@ inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std
   return n1 > n2 ? std::pair(longer, shorter) : std::pair(shorter, longer);
 }
 
+// Gives exactly what the Rust tokenizers library gives. Const functions may be called by several threads at once.
 class WordPiece {
  public:
   // Throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] where they are wanted; Error where

@@ -1,0 +1,151 @@
+// A folder of checkpoints. Each is a folder of files that appears at once, by a rename after everything in it was synced, and is
+// checked to the last bit before it is used. The one before the newest stays, for the case that the newest is damaged.
+#pragma once
+#include <dirent.h>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <heddle/io/checkpoint_manifest.hpp>
+#include <heddle/io/write_atomically.hpp>
+
+namespace heddle::io {
+
+// A checkpoint whose files were found whole.
+struct Checkpoint {
+  std::string folder;
+  CheckpointManifest manifest;
+
+  // Of a file by its name in the checkpoint: whether it is there, and its path.
+  bool has(const std::string& name) const { return manifest.files.count(name) > 0; }
+  std::string file(const std::string& name) const { return folder + '/' + name; }
+};
+
+// For one process at a time: the caller holds a lock.
+class Checkpoints {
+ public:
+  explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
+
+  // The newest whole checkpoint; damaged(sentence) hears of each that is passed over.
+  std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
+    std::vector<std::string> names = entries(is_number);
+    std::sort(names.rbegin(), names.rend());
+    for (auto name = names.begin(); name != names.end(); ++name) try {
+        Checkpoint found = open(folder_ + '/' + *name);
+        kept_ = {*name, name + 1 == names.end() ? "" : *(name + 1)};
+        return found;
+      } catch (const FileError& error) {
+        damaged(error.what());
+      }
+    return std::nullopt;
+  }
+
+  // Calls fill(folder), which writes files into a folder that nobody sees yet, then lets it appear as checkpoint `number` with the
+  // caller's state, one JSON value, in the place of one of that number. Removes all but the one saved or read before. Throws WriteError, OutOfMemory, or what
+  // `fill` throws; the checkpoints that there were are whole then.
+  template <class Calls = SystemCalls, class Fill>
+  void save(std::int64_t number, const std::string& state, Fill&& fill) {
+    detail::with_memory_for(folder_, [&] { save_named<Calls>(digits(number), number, state, fill); });
+  }
+
+  // Removes what a save that was killed left behind.
+  void clean() {
+    for (const std::string& name : entries([](const std::string& n) { return n.ends_with(draft_suffix); }))
+      remove(name);
+  }
+
+ private:
+  static constexpr const char* draft_suffix = ".tmp";
+  static constexpr const char* manifest_name = "manifest.json";
+  static constexpr std::size_t width = 12;  // of a number: names sort as numbers do
+
+  static std::string digits(std::int64_t number) {
+    require(number >= 0 && number < 1'000'000'000'000, "the number of a checkpoint is from 0 to 10^12 - 1, got ",
+            number);
+    const std::string text = std::to_string(number);
+    return std::string(width - text.size(), '0') + text;
+  }
+  static bool is_number(const std::string& name) {
+    return name.size() == width && name.find_first_not_of("0123456789") == std::string::npos;
+  }
+
+  template <class Calls, class Fill>
+  void save_named(const std::string& name, std::int64_t number, const std::string& state, Fill&& fill) {
+    const std::string draft = folder_ + '/' + name + draft_suffix;
+    make_folder<Calls>(folder_);
+    remove(name + draft_suffix);
+    try {
+      make_folder<Calls>(draft);
+      fill(draft);
+      std::map<std::string, FileSum> files;
+      for (const std::string& file : Checkpoints(draft).entries([](const std::string&) { return true; }))
+        files[file] = sum_of_file(draft + '/' + file);
+      // The last file: its own sync of the folder covers the names of those before it.
+      write_atomically<Calls>(draft + '/' + manifest_name, write_manifest(number, files, state));
+      put_in_place<Calls>(draft, folder_ + '/' + name);
+    } catch (...) {
+      remove(name + draft_suffix);
+      throw;
+    }
+    detail::sync_folder<Calls>(detail::open_folder<Calls>(folder_, folder_), folder_);
+    if (name != kept_.first) kept_ = {name, kept_.first};
+    for (const std::string& other : entries(is_number))
+      if (other != kept_.first && other != kept_.second) remove(other);
+    remove(name + draft_suffix);  // what stood in its place
+  }
+
+  // One of the same number is exchanged for the new one in one step where the system can do that.
+  template <class Calls>
+  void put_in_place(const std::string& draft, const std::string& place) const {
+    const auto rename = [&](unsigned flags) {
+      return detail::retry([&] { return Calls::rename(AT_FDCWD, draft.c_str(), place.c_str(), flags); });
+    };
+    if (rename(RENAME_NOREPLACE) == 0) return;
+    if (errno == EEXIST && rename(RENAME_EXCHANGE) == 0) return;
+    if (errno == EINVAL || errno == ENOSYS) {  // a file system that knows plain renames only
+      remove(place.substr(place.rfind('/') + 1));
+      if (rename(0) == 0) return;
+    }
+    detail::fail_file<WriteError>(place, "cannot be put in place", errno);
+  }
+
+  static Checkpoint open(const std::string& folder) {
+    const std::string file = folder + '/' + manifest_name;
+    Checkpoint found{folder, read_manifest(read_file(file), printable(file))};
+    for (const auto& [name, sum] : found.manifest.files) {
+      const FileSum there = sum_of_file(found.file(name));
+      require<FileError>(there.bytes == sum.bytes, printable(found.file(name)), ": has ", there.bytes,
+                         " bytes instead of ", sum.bytes);
+      require<FileError>(there.crc64 == sum.crc64, printable(found.file(name)), ": is damaged, its checksum is wrong");
+    }
+    return found;
+  }
+
+  // Nothing of std::filesystem here: libstdc++'s iterators end the program where memory runs out.
+  template <class Wanted>
+  std::vector<std::string> entries(Wanted wanted) const {
+    std::vector<std::string> names;
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_.c_str()), &::closedir);
+    while (const dirent* const entry = folder ? ::readdir(folder.get()) : nullptr)
+      if (std::string name = entry->d_name; name != "." && name != ".." && wanted(name))
+        names.push_back(std::move(name));
+    return names;
+  }
+
+  // A checkpoint holds files only. Best effort: what cannot be removed is in nobody's way.
+  void remove(const std::string& name) const noexcept {
+    try {
+      const std::string gone = folder_ + '/' + name;
+      for (const std::string& file : Checkpoints(gone).entries([](const std::string&) { return true; }))
+        ::unlink((gone + '/' + file).c_str());
+      ::rmdir(gone.c_str());
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  std::string folder_;
+  std::pair<std::string, std::string> kept_;  // what was saved or read last, and the one before it
+};
+
+}  // namespace heddle::io

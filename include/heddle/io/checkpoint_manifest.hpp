@@ -1,0 +1,109 @@
+// The manifest of a checkpoint: one line of JSON that names the checkpoint's files with their sizes and checksums, carries the
+// caller's own state, and ends with a checksum of itself.
+#pragma once
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include <heddle/io/crc64.hpp>
+#include <heddle/io/file.hpp>
+#include <heddle/io/json_string.hpp>
+
+namespace heddle::io {
+
+// A file's size in bytes and its checksum (crc64.hpp).
+struct FileSum {
+  std::uint64_t bytes, crc64;
+  friend bool operator==(const FileSum&, const FileSum&) = default;
+};
+
+// What a manifest says.
+struct CheckpointManifest {
+  std::int64_t number = 0;
+  std::map<std::string, FileSum> files;  // names without a folder
+  nlohmann::json state;
+};
+
+namespace detail {
+
+inline constexpr std::size_t manifest_limit = 1 << 20;  // bytes; a run's state is a few hundred
+inline constexpr std::string_view manifest_seal = ",\"crc64\":\"";
+
+// The end of a manifest whose text so far is `body`.
+inline std::string seal(std::string_view body) {
+  Crc64 crc;
+  crc.add(body);
+  return std::string(manifest_seal) + hex(crc.value()) + "\"}\n";
+}
+
+template <class T>
+T get(const nlohmann::json& object, const char* key, const std::string& file) {
+  const auto found = object.find(key);
+  bool right = found != object.end();
+  if constexpr (std::is_same_v<T, std::string>)
+    right = right && found->is_string();
+  else
+    right = right && found->is_number_integer() && *found >= 0;
+  require<FileError>(right, file, ": '", key, "' is missing or not a ",
+                     std::is_same_v<T, std::string> ? "text" : "whole number of at least 0");
+  return found->template get<T>();
+}
+
+}  // namespace detail
+
+// `state` is one JSON value. Written by hand: nlohmann::json ends the program where memory runs out.
+inline std::string write_manifest(std::int64_t number, const std::map<std::string, FileSum>& files,
+                                  const std::string& state) {
+  std::string body = "{\"heddle_checkpoint\":1,\"number\":" + std::to_string(number) + ",\"files\":{";
+  for (const auto& [name, sum] : files)
+    body += (body.back() == '{' ? "" : ",") + json_string(name) + ":{\"bytes\":" + std::to_string(sum.bytes) +
+            ",\"crc64\":\"" + hex(sum.crc64) + "\"}";
+  body += "},\"state\":" + state;
+  return body + detail::seal(body);
+}
+
+// `file` stands for the manifest in messages. Throws FileError for a text that write_manifest did not write, or of which a bit
+// changed.
+inline CheckpointManifest read_manifest(std::string_view text, const std::string& file) {
+  require<FileError>(text.size() <= detail::manifest_limit, file, ": has ", text.size(),
+                     " bytes, a manifest has at most ", detail::manifest_limit);
+  const std::size_t end = text.rfind(detail::manifest_seal);
+  require<FileError>(end != std::string_view::npos, file, ": is cut off or no manifest of a checkpoint");
+  const std::string_view body = text.substr(0, end);
+  require<FileError>(text.substr(end) == detail::seal(body), file, ": its checksum is wrong");
+  const auto json = nlohmann::json::parse(std::string(body) + '}', nullptr, false);
+  require<FileError>(json.is_object(), file, ": is not a JSON object");
+  const auto format = detail::get<std::int64_t>(json, "heddle_checkpoint", file);
+  require<FileError>(format == 1, file, ": is of format ", format, ", this version of heddle reads 1");
+  CheckpointManifest manifest;
+  manifest.number = detail::get<std::int64_t>(json, "number", file);
+  const auto files = json.find("files"), state = json.find("state");
+  require<FileError>(files != json.end() && files->is_object(), file, ": 'files' is missing or not an object");
+  require<FileError>(state != json.end(), file, ": has no 'state'");
+  for (const auto& [name, entry] : files->items()) {
+    require<FileError>(!name.empty() && name.find('/') == std::string::npos && name[0] != '.', file, ": ",
+                       quoted_name(name), " is no name of a checkpoint's file");
+    require<FileError>(entry.is_object(), file, ": the entry of ", quoted_name(name), " is not an object");
+    const auto digits = detail::get<std::string>(entry, "crc64", file);
+    require<FileError>(digits.size() == 16 && digits.find_first_not_of("0123456789abcdef") == std::string::npos, file,
+                       ": the checksum of ", quoted_name(name), " is not 16 hexadecimal digits");
+    manifest.files[name] = {detail::get<std::uint64_t>(entry, "bytes", file), std::stoull(digits, nullptr, 16)};
+  }
+  manifest.state = *state;
+  return manifest;
+}
+
+// Reads a file to its end. Throws FileError.
+inline FileSum sum_of_file(const std::string& path) {
+  constexpr std::size_t step = 1 << 18;
+  InputFile file(path);
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(step);
+  Crc64 crc;
+  for (std::uint64_t bytes = 0;;) {
+    const std::size_t count = file.read(buffer.get(), step);
+    crc.add(std::span(buffer.get(), count));
+    bytes += count;
+    if (count < step) return {bytes, crc.value()};
+  }
+}
+
+}  // namespace heddle::io

@@ -1,0 +1,254 @@
+#include <heddle/heddle.hpp>
+#include <heddle/io/checkpoint.hpp>
+#include <heddle/io/model.hpp>
+#include <heddle/io/optimizer.hpp>
+
+#include "catch.hpp"
+#include "io/files.hpp"
+#include "io/watched_calls.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+struct Net {
+  nn::Linear<> hidden, out;
+
+  explicit Net(Random& random) : hidden(3, 8, random), out(8, 2, random) {}
+  Tensor<float> operator()(const Tensor<float>& x) const { return out(gelu(hidden(x))); }
+  static void visit(auto& self, auto&& f) {
+    f("hidden", self.hidden);
+    f("out", self.out);
+  }
+};
+
+// Half of a Net.
+template <class L>
+struct Hidden {
+  L hidden;
+  static void visit(auto& self, auto&& f) { f("hidden", self.hidden); }
+};
+
+// A model in training, and its checkpoints.
+struct Run {
+  TemporaryFolder folder;
+  Random random{1};
+  Net net{random};
+  optim::Adam adam{net, {.lr = 0.1}};
+  io::Checkpoints all{folder / "all"};
+  int steps = 0;
+
+  void step() {
+    Random noise(2, static_cast<std::uint64_t>(++steps));
+    const Tensor<float> x = randn<float>({4, 3}, noise);
+    backward(cross_entropy(net(x), Tensor<int>({4}, {0, 1, 0, 1})));
+    adam.step();
+  }
+  template <class Calls = io::SystemCalls>
+  void save() {
+    all.save<Calls>(steps, "{\"steps\":" + std::to_string(steps) + "}", [&](const std::string& to) {
+      io::save<Calls>(net, to + "/model.safetensors");
+      io::save_optimizer<Calls>(adam.slots(), to + "/optimizer.safetensors");
+    });
+  }
+  // The state's number of steps, 0 where there is no whole checkpoint; and what was said of damaged ones.
+  std::pair<int, std::string> load() {
+    std::string damaged;
+    const auto found = io::Checkpoints(folder / "all").newest([&](const std::string& why) { damaged += why + '\n'; });
+    if (!found) return {0, damaged};
+    io::load(net, found->file("model.safetensors"));
+    io::load_optimizer(adam.slots(), found->file("optimizer.safetensors"));
+    steps = found->manifest.state.at("steps").get<int>();
+    return {steps, damaged};
+  }
+  std::vector<float> weights() const { return net.hidden.weight.value().host(); }
+};
+
+std::string path_of(const Run& run, const std::string& number, const std::string& file) {
+  return run.folder / ("all/" + std::string(12 - number.size(), '0') + number + '/' + file);
+}
+
+}  // namespace
+
+TEST_CASE("Crc64: the published check value, whole and in parts") {
+  io::Crc64 whole, parts;
+  whole.add("123456789");
+  for (const char* part : {"1", "23", "", "456789"}) parts.add(part);
+  CHECK(io::hex(whole.value()) == "995dc9bbdf1939fa");
+  CHECK(parts.value() == whole.value());
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += static_cast<char>(i * 7);
+  io::Crc64 one, split;
+  one.add(many);
+  split.add(std::string_view(many).substr(0, 333));
+  split.add(std::string_view(many).substr(333));
+  CHECK(one.value() == split.value());
+}
+
+TEST_CASE("Checkpoints: training goes on from one, bit for bit") {
+  Run whole, cut;
+  for (int i = 0; i < 3; ++i) whole.step(), cut.step();
+  cut.save();
+  for (int i = 0; i < 3; ++i) whole.step(), cut.step();
+  CHECK(cut.load() == std::pair(3, std::string()));
+  for (int i = 0; i < 3; ++i) cut.step();
+  CHECK(cut.weights() == whole.weights());
+}
+
+TEST_CASE("Checkpoints: the newest and the one before it are kept") {
+  Run run;
+  for (int i = 0; i < 4; ++i) run.step(), run.save();
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(run.folder / "all"))
+    names.insert(entry.path().filename().string());
+  CHECK(names == std::set<std::string>{"000000000003", "000000000004"});
+  run.save();  // once more in its own place
+  CHECK(run.load().first == 4);
+}
+
+TEST_CASE("Checkpoints: no folder, no checkpoint; leftovers are removed") {
+  Run run;
+  CHECK(run.load() == std::pair(0, std::string()));
+  run.step();
+  run.save();
+  std::filesystem::create_directories(run.folder / "all/000000000002.tmp");
+  put(run.folder / "all/000000000002.tmp/model.safetensors", "half");
+  CHECK(run.load().first == 1);
+  run.all.clean();
+  CHECK_FALSE(std::filesystem::exists(run.folder / "all/000000000002.tmp"));
+}
+
+TEST_CASE("Checkpoints: a damaged one is named and the one before it taken") {
+  Run run;
+  run.step();
+  run.save();
+  run.step();
+  run.save();
+  const std::string file = path_of(run, "2", "optimizer.safetensors");
+  std::string bytes = get(file);
+  bytes[bytes.size() - 3] ^= 1;
+  put(file, bytes);
+  const auto [steps, why] = run.load();
+  CHECK(steps == 1);
+  CHECK(why == file + ": is damaged, its checksum is wrong\n");
+  run.step();  // and the run may save in its place
+  io::Checkpoints all(run.folder / "all");
+  all.newest([](const std::string&) {});
+  run.save();
+  CHECK(run.load() == std::pair(2, std::string()));
+}
+
+TEST_CASE("Checkpoints: whichever call of a save fails, the old checkpoint loads and the error names file and cause") {
+  int calls = 0;
+  for (const int error : {ENOSPC, EIO}) {
+    for (int call = 0; call == 0 || call < calls; ++call) {
+      CAPTURE(call, error);
+      Run run;
+      run.step();
+      run.save();
+      const auto saved = run.weights();
+      run.step();
+      Watched::reset(call, error);
+      Watched::most = 1000;  // short writes too
+      const std::string message = error_of<WriteError>([&] { run.save<Watched>(); });
+      if (calls == 0) {
+        Watched::reset(-1, 0);
+        Watched::most = 1000;
+        Run another;
+        another.step();
+        another.save<Watched>();
+        calls = Watched::count;
+        REQUIRE(calls > 20);
+      }
+      CHECK(message.starts_with(run.folder / "all"));
+      CHECK(message.ends_with(": " + std::generic_category().message(error)));
+      const bool only_the_last_sync_failed = call >= calls - 2;
+      if (only_the_last_sync_failed) {
+        CHECK(run.load() == std::pair(2, std::string()));
+      } else {
+        CHECK(run.load() == std::pair(1, std::string()));
+        CHECK(run.weights() == saved);
+      }
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(run.folder / "all"))
+        CHECK_FALSE(entry.path().string().ends_with(".tmp"));
+    }
+  }
+}
+
+TEST_CASE("Checkpoints: every cut and every flipped bit is found") {
+  Run run;
+  run.step();
+  run.save();
+  Random random(7);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random.next() % n); };
+  const auto found = [&] {
+    int damaged = 0;
+    const bool any = io::Checkpoints(run.folder / "all").newest([&](const std::string&) { ++damaged; }).has_value();
+    return !any && damaged == 1;
+  };
+  constexpr std::size_t page = 4096;
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "manifest.json"}) {
+    const std::string file = path_of(run, "1", name), whole = get(file);
+    CAPTURE(name, whole.size());
+    std::set<std::size_t> cuts{0};
+    for (std::size_t at = page; at < whole.size(); at += page) cuts.insert(at);
+    for (int i = 0; i < 700; ++i) cuts.insert(below(whole.size()));
+    for (const std::size_t cut : cuts) {
+      put(file, std::string_view(whole).substr(0, cut));
+      if (!found()) FAIL_CHECK("cut after " << cut << " bytes");
+    }
+    for (int i = 0; i < 700; ++i) {
+      std::string flipped = whole;
+      const std::size_t at = below(whole.size());
+      flipped[at] = static_cast<char>(flipped[at] ^ 1 << below(8));
+      put(file, flipped);
+      if (!found()) FAIL_CHECK("a bit of byte " << at << " flipped");
+    }
+    put(file, whole);
+  }
+  CHECK(run.load().first == 1);
+}
+
+TEST_CASE("read_manifest: refuses what write_manifest does not write") {
+  const auto error = [](const std::string& body) {
+    return error_of<FileError>([&] { io::read_manifest(body + io::detail::seal(body), "m"); });
+  };
+  CHECK(error_of<FileError>([] { io::read_manifest("", "m"); }) == "m: is cut off or no manifest of a checkpoint");
+  CHECK(error_of<FileError>([] { io::read_manifest("{,\"crc64\":\"0\"}\n", "m"); }) == "m: its checksum is wrong");
+  CHECK(error("[1") == "m: is not a JSON object");
+  CHECK(error(R"({"a":1)") == "m: 'heddle_checkpoint' is missing or not a whole number of at least 0");
+  CHECK(error(R"({"heddle_checkpoint":2)") == "m: is of format 2, this version of heddle reads 1");
+  CHECK(error(R"({"heddle_checkpoint":1,"number":-1)") == "m: 'number' is missing or not a whole number of at least 0");
+  CHECK(error(R"({"heddle_checkpoint":1,"number":1,"files":[])") == "m: 'files' is missing or not an object");
+  CHECK(error(R"({"heddle_checkpoint":1,"number":1,"files":{})") == "m: has no 'state'");
+  CHECK(error(R"({"heddle_checkpoint":1,"number":1,"state":0,"files":{"../x":{}})") ==
+        "m: '../x' is no name of a checkpoint's file");
+  CHECK(error(R"({"heddle_checkpoint":1,"number":1,"state":0,"files":{"x":1})") ==
+        "m: the entry of 'x' is not an object");
+  CHECK(error(R"({"heddle_checkpoint":1,"number":1,"state":0,"files":{"x":{"crc64":"z"}})") ==
+        "m: the checksum of 'x' is not 16 hexadecimal digits");
+  const std::map<std::string, io::FileSum> files{{"x", {3, 0xFFFFFFFFFFFFFFFF}}, {"\"y\"", {0, 0}}};
+  const auto again = io::read_manifest(io::write_manifest(12, files, R"({"deep":[1,2.5,"text"]})"), "m");
+  CHECK(again.number == 12);
+  CHECK(again.files == files);
+  CHECK(again.state.at("deep").at(1) == 2.5);
+}
+
+TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing") {
+  Run run;
+  run.step();
+  const std::string file = run.folder / "state";
+  io::save_optimizer(run.adam.slots(), file);
+  Random random(3);
+  Hidden<nn::Linear<>> other{nn::Linear<>(3, 4, random)};
+  optim::Adam adam(other);
+  CHECK(error_of<FileError>([&] { io::load_optimizer(adam.slots(), file); }) ==
+        file + ": 'first.hidden.weight' is F32 [24] and not of this optimizer");
+  optim::Adam part(run.net.hidden);
+  CHECK(error_of<FileError>([&] { io::load_optimizer(part.slots(), file); }).starts_with(file + ": has no tensor "));
+  Hidden<nn::Linear<>&> half{run.net.hidden};
+  optim::Adam few(half);
+  CHECK(error_of<FileError>([&] { io::load_optimizer(few.slots(), file); }) ==
+        file + ": holds the state of 6 more tensors than this optimizer has");
+}
