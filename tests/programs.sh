@@ -38,8 +38,34 @@ lines() { [ "$(grep -c "$2" "$3")" = "$1" ]; }
 all_there() { local file; for file; do [ -s "$file" ] || return 1; done; }
 without_seconds() { sed -E 's/,"seconds":[^,}]*//' "$1"; }
 
+same_weights() { cmp "$1/last.safetensors" "$2/last.safetensors" && cmp "$1/model.safetensors" "$2/model.safetensors"; }
+same_run() { same_weights "$1" "$2" && diff <(without_seconds "$1.json") <(without_seconds "$2.json"); }
+
+# long_run FOLDER: starts a run that no test waits for, as job `job`, and waits until it trains.
+long_run() {
+  "$sst2" --epochs 10000 --progress none --out "$1" --metrics "$1.json" >out 2>err &
+  job=$!
+  until [ -s "$1.json" ]; do sleep 0.05; done
+}
+stopped_by_signal() {
+  long_run stopped
+  kill -TERM $job
+  wait $job
+  [ $? = 3 ] && grep -q "^sst2: note: stopped by SIGTERM after step [0-9]*; to go on: .*--out stopped.* --resume$" err && [ -d stopped/checkpoint ]
+}
+second_run() {
+  long_run held
+  refused=1
+  if exits 2 "${train[@]}" --out held && grep -q 'another run is writing' err; then refused=0; fi
+  kill -KILL $job
+  wait $job 2>/dev/null
+  return $refused
+}
+
 # --- sst2 ---
-train=("$sst2" --steps 6 --batch-size 8 --train-rows 60 --valid-rows 40 --progress none)
+small=("$sst2" --train-rows 60 --valid-rows 40 --progress none)
+longer=("${small[@]}" --batch-size 8 --steps 10)
+train=("${small[@]}" --batch-size 8 --steps 6)
 
 claim 'sst2 --help exits with 0' 'exits 0 "$sst2" --help'
 claim 'sst2 --version names heddle' 'exits 0 "$sst2" --version && grep -q "^heddle [0-9]" out'
@@ -61,6 +87,27 @@ predict() { run "$sst2" --predict - --out model "$@" < <(printf 'a good film .\n
 sums_to_one() { awk -F'\t' 'NF != 3 || $1 != ($3 > $2) || $2 + $3 < 0.999999 || $2 + $3 > 1.000001 { exit 1 }' out; }
 claim 'sst2 --predict gives a class and its probabilities for each line' 'predict && lines 3 . out && sums_to_one'
 claim 'sst2 --predict --logits gives scores' 'predict --logits && lines 3 . out && ! sums_to_one'
+
+claim 'a run that --steps ended goes on to the same end as one that never paused' \
+  'exits 0 "${longer[@]}" --out unbroken --metrics unbroken.json && exits 0 "${train[@]}" --out paused --metrics paused.json &&
+   exits 0 "${longer[@]}" --out paused --metrics paused.json --resume && same_run unbroken paused'
+claim 'a finished run is left alone' 'exits 0 "${longer[@]}" --out paused --resume && grep -q "is finished: 10 steps" err && same_run unbroken paused'
+refusal 'a run is not resumed with other flags, which are named' '--dropout is 0.2, the run has 0.1; --seed is 3' "${train[@]}" --out paused --dropout 0.2 --seed 3 --resume
+claim '--resume without a checkpoint starts from the beginning' 'exits 0 "${train[@]}" --out begun --resume && grep -q "no checkpoint" err'
+claim 'a damaged checkpoint is named and the one before it taken' \
+  'exits 0 "${train[@]}" --checkpoint-every 2 --out damaged && truncate -s 4096 damaged/checkpoint/000000000006/model.safetensors &&
+   exits 0 "${train[@]}" --checkpoint-every 2 --out damaged --resume && grep -q "000000000006/model.safetensors: has 4096 bytes" err && grep -q "resuming after step 4" err && same_weights model damaged'
+claim 'SIGTERM ends a run after its step, with code 3 and a word on how to go on' stopped_by_signal
+claim 'a second run in the same folder says so' second_run
+refusal '--resume needs a folder' 'needs the folder' "${train[@]}" --resume
+refusal 'a flag that the saved model contradicts is named' '--layers is 7, the model in model has 2' "$sst2" --predict - --out model --layers 7
+refusal '--uncased contradicts a cased model' 'is cased' "$sst2" --predict - --out model --uncased
+claim 'a run whose weights diverge in its last step fails and saves nothing' \
+  'exits 1 "${small[@]}" --steps 1 --lr 1e38 --out diverged && [ ! -e diverged/model.safetensors ] && grep -q "is not finite" err'
+claim '--out of a run that failed can be used again' 'exits 0 "${train[@]}" --out diverged'
+claim 'a batch may be larger than the data' 'exits 0 "${small[@]}" --batch-size 9223372036854775807 --steps 1'
+claim '--predict - reads from where standard input stands' \
+  'printf "one\ntwo\nthree\n" >lines.txt && { read -r _; run "$sst2" --predict - --out model; } <lines.txt && lines 2 . out'
 
 refusal 'a folder with results is not overwritten' 'holds the results of another run' "${train[@]}" --out model
 refusal 'a model is needed to predict' 'needs a model' "$sst2" --predict -

@@ -6,6 +6,7 @@
 #include <heddle/error.hpp>
 #include <heddle/parallel.hpp>
 #include <heddle/version.hpp>
+#include <numeric>
 
 namespace heddle::examples {
 namespace {
@@ -56,6 +57,8 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   choice("--precision", f.precision, {"fp32", "bf16"}, "Type of the activations; weights stay fp32");
   app.add_option("--init", f.init, "Start from these weights (safetensors)");
   app.add_option("--out", f.out, "Folder for the trained model");
+  app.add_flag("--resume", f.resume, "Go on with the run in --out where its last checkpoint stands");
+  count("--checkpoint-every", f.checkpoint_every, "Steps between checkpoints (default: one after each epoch)");
   app.add_option("--metrics", f.metrics, "File for one JSON object a step and an epoch");
   choice("--progress", f.progress, {"auto", "bar", "lines", "none"}, "Progress on standard error");
   app.add_flag("--evaluate", f.evaluate, "Do not train; report the metrics of the model in --out or --init");
@@ -67,6 +70,39 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   count("--head-dim", f.sizes.head_dim, "Width of a head");
   count("--ff-width", f.sizes.ff_width, "Width of the feed-forward network (default: 4 * d-model)");
   count("--max-length", f.sizes.max_length, "Longest text in tokens; longer ones are truncated");
+}
+
+// How many letters must be put in, taken out or changed (Levenshtein 1966).
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j)
+      diagonal = std::exchange(row[j + 1], std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])}));
+  }
+  return row.back();
+}
+
+// What to say of a word that is no flag's.
+std::string unknown(const CLI::App& app, const std::string& word) {
+  if (word[0] != '-') return "'" + word + "' belongs to no flag";
+  const std::string flag = word.substr(0, word.find('='));
+  std::string nearest;
+  for (const CLI::Option* option : app.get_options())
+    if (nearest.empty() || distance(flag, option->get_name()) < distance(flag, nearest)) nearest = option->get_name();
+  const bool near = distance(flag, nearest) <= std::max<std::size_t>(2, flag.size() / 3);
+  return "there is no flag " + flag + (near ? "; the nearest is " + nearest : "; --help lists those there are");
+}
+
+std::string shell_quoted(const std::string& word) {
+  if (!word.empty() &&
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") ==
+          std::string::npos)
+    return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + '\'';
 }
 
 }  // namespace
@@ -88,23 +124,37 @@ std::string version_text() {
   return text;
 }
 
-ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults) {
-  ParsedFlags parsed{defaults};
-  TrainerFlags& f = parsed.flags;
-  CLI::App app(description);
-  app.set_version_flag("--version", version_text());
-  add_flags(app, f);
+bool parse_command_line(CLI::App& app, int argc, char** argv) {
+  app.allow_extras();
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& answered) {
     app.exit(answered);
-    parsed.exit = true;
-    return parsed;
+    return false;
   } catch (const CLI::ParseError& error) {
     fail(error.what());
   }
+  const std::vector<std::string> words = app.remaining();
+  require(words.empty(), words.empty() ? "" : unknown(app, words[0]));
+  return true;
+}
+
+ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults) {
+  ParsedFlags parsed{defaults};
+  TrainerFlags& f = parsed.flags;
+  for (int i = 0; i < argc; ++i) f.command += (i ? " " : "") + shell_quoted(argv[i]);
+  CLI::App app(description);
+  app.set_version_flag("--version", version_text());
+  add_flags(app, f);
+  parsed.exit = !parse_command_line(app, argc, argv);
+  if (parsed.exit) return parsed;
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0) f.given.insert(option->get_name());
   require(!f.evaluate || f.predict.empty(), "--evaluate and --predict exclude each other");
   require(!f.logits || !f.predict.empty(), "--logits needs --predict");
+  require(!f.resume || !f.out.empty(), "--resume needs the folder of the run, --out");
+  require(!f.resume || (!f.evaluate && f.predict.empty()), "--resume trains; it excludes --evaluate and --predict");
+  require(f.checkpoint_every == 0 || !f.out.empty(), "--checkpoint-every needs a folder for the checkpoints, --out");
   const bool needs_model = f.evaluate || !f.predict.empty();
   require(!needs_model || !f.out.empty() || !f.init.empty(), f.evaluate ? "--evaluate" : "--predict",
           " needs a model: give its folder with --out or its weights with --init");

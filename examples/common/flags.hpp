@@ -1,10 +1,14 @@
 // The flags that every trainer has.
 #pragma once
 #include <cstdint>
-#include <optional>
+#include <set>
 #include <string>
 
 #include <heddle/shape.hpp>
+
+namespace CLI {
+class App;
+}
 
 namespace heddle::examples {
 
@@ -15,8 +19,11 @@ struct ModelSizes {
 
 struct TrainerFlags {
   std::string data, vocab, init, out, metrics, predict;
-  bool uncased = false, evaluate = false, logits = false;
+  bool uncased = false, evaluate = false, logits = false, resume = false;
+  std::set<std::string> given;                                                   // the flags of the command line
+  std::string command;                                                           // as it was given, quoted for a shell
   Index epochs = 4, steps = 0, batch_size = 32, train_rows = 0, valid_rows = 0;  // 0: no limit
+  Index checkpoint_every = 0;                                                    // steps; 0: each epoch
   double lr = 1e-3, momentum = 0, dropout = 0.1;
   std::string optimizer = "adam", order = "shuffled", device = "cpu", precision = "fp32", progress = "auto";
   std::uint64_t seed = 1;
@@ -28,6 +35,9 @@ struct ParsedFlags {
   TrainerFlags flags;
   bool exit = false;  // --help or --version was asked for and answered
 };
+
+// False where only --help or --version was asked for, which is answered. Throws heddle::Error for what is wrong with the line.
+bool parse_command_line(CLI::App& app, int argc, char** argv);
 
 // Reads the command line into flags that start from `defaults`. Throws heddle::Error for what is wrong with it.
 ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults);

@@ -1,10 +1,15 @@
 #include "metrics.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 #include <heddle/io/write_atomically.hpp>
+
+#include "program.hpp"
 
 namespace heddle::examples {
 namespace {
@@ -56,10 +61,17 @@ double Scores::recall() const {
   return of_classes([this](int c) { return labelled(c); });
 }
 
-MetricsFile::MetricsFile(const std::string& path) : path_(path) {
+MetricsFile::MetricsFile(const std::string& path, Index keep) : path_(path) {
   if (path.empty()) return;
-  file_ = std::fopen(path.c_str(), "we");
+  file_ = std::fopen(path.c_str(), "ae");
   if (!file_) fail<FileError>(io::printable(path), ": cannot be opened: ", std::strerror(errno));
+  struct stat status {};
+  if (::fstat(::fileno(file_), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (status.st_size < keep)
+    note(io::printable(path) + ": has " + std::to_string(status.st_size) + " of the " + std::to_string(keep) +
+         " bytes that the run had written; the lines between are missing");
+  else if (::ftruncate(::fileno(file_), keep) != 0)
+    fail<WriteError>(io::printable(path), ": cannot be written: ", std::strerror(errno));
 }
 MetricsFile::~MetricsFile() {
   if (file_) std::fclose(file_);
@@ -69,6 +81,14 @@ void MetricsFile::line(const std::string& json) {
   if (!file_) return;
   if (std::fprintf(file_, "%s\n", json.c_str()) < 0 || std::fflush(file_) != 0)
     fail<WriteError>(io::printable(path_), ": cannot be written: ", std::strerror(errno));
+}
+
+Index MetricsFile::sync() {
+  struct stat status {};
+  if (!file_ || ::fstat(::fileno(file_), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+  if (::fsync(::fileno(file_)) != 0)
+    fail<WriteError>(io::printable(path_), ": cannot be written to the disk: ", std::strerror(errno));
+  return status.st_size;
 }
 
 void MetricsFile::step(Index step, double loss, double lr, Index tokens, double seconds) {

@@ -45,13 +45,16 @@ class Scores {
 // One JSON object a line, flushed. Without a path it writes nothing. Throws WriteError.
 class MetricsFile {
  public:
-  explicit MetricsFile(const std::string& path);
+  // Goes on after the first `keep` bytes of what is there; the rest is dropped.
+  explicit MetricsFile(const std::string& path, Index keep = 0);
   MetricsFile(const MetricsFile&) = delete;
   ~MetricsFile();
 
   void step(Index step, double loss, double lr, Index tokens, double seconds);
   void epoch(Index epoch, double train_loss, const Scores& valid, double seconds);
   void final(const std::string& split, const Scores& scores);
+  // Puts on the disk what was written, and says how many bytes there are.
+  Index sync();
 
  private:
   void line(const std::string& json);

@@ -3,6 +3,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <heddle/io/write_atomically.hpp>
 #include <nlohmann/json.hpp>
@@ -14,38 +15,49 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0;
 }
 
-OutFolder::OutFolder(const std::string& path) : path_(path) {
+OutFolder::OutFolder(const std::string& path, bool resume) : path_(path) {
   const std::string shown = io::printable(path);
   std::error_code error;
   std::filesystem::create_directories(path, error);
   require<FileError>(std::filesystem::is_directory(path), shown,
                      ": cannot be used as a folder for results: ", error ? error.message() : "it is a file");
-  lock_ = ::open(file(".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  require<FileError>(lock_ >= 0, shown, ": cannot be written: ", std::generic_category().message(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    ::close(std::exchange(lock_, -1));
-    fail<FileError>(shown, ": another run is writing to this folder");
-  }
-  for (const char* result : {"model.safetensors", "last.safetensors", "config.json"})
-    if (exists(file(result))) {
-      ::close(std::exchange(lock_, -1));
-      fail<FileError>(shown, ": holds the results of another run (", result, "); give another --out or remove them");
-    }
-}
-OutFolder::~OutFolder() {
-  if (lock_ < 0) return;
-  std::remove(file(".lock").c_str());
-  ::close(lock_);
+  lock_ = io::detail::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  require<FileError>(lock_.number() >= 0 && ::access(path.c_str(), W_OK | X_OK) == 0, shown,
+                     ": cannot be written: ", std::generic_category().message(errno));
+  require<FileError>(::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0, shown, ": another run is writing to this folder");
+  for (const char* result : {"model.safetensors", "last.safetensors", "checkpoint"})
+    require<FileError>(resume || !exists(file(result)), shown, ": holds the results of another run (", result,
+                       "); give another --out, go on with that run by --resume, or remove them");
+  for (const auto& entry : std::filesystem::directory_iterator(path, error))
+    if (io::is_leftover(entry.path().filename().string())) std::filesystem::remove(entry.path(), error);
 }
 
-void write_config(const std::string& path, const std::string& program, const SavedConfig& config) {
+void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
+                    const std::string& vocabulary) {
   const ModelSizes& s = config.sizes;
   nlohmann::ordered_json json{{"program", program},         {"vocab_size", config.vocabulary},
                               {"classes", config.classes},  {"uncased", config.uncased},
                               {"max_length", s.max_length}, {"layers", s.layers},
                               {"d_model", s.d_model},       {"heads", s.heads},
                               {"head_dim", s.head_dim},     {"ff_width", s.ff_width}};
-  io::write_atomically(path, json.dump(2) + '\n');
+  const std::string path = out.file("config.json"), text = json.dump(2) + '\n';
+  const bool results = exists(out.file("model.safetensors")) || exists(out.file("last.safetensors"));
+  require<FileError>(!results || !exists(path) || io::read_file(path) == text, io::printable(path),
+                     ": is of another model than this run's");
+  io::write_atomically(out.file("vocab.txt"), vocabulary);
+  io::write_atomically(path, text);
+}
+
+void require_agreement(const TrainerFlags& flags, const SavedConfig& saved) {
+  const ModelSizes &now = flags.sizes, &then = saved.sizes;
+  const std::tuple<const char*, Index, Index> sizes[] = {
+      {"--layers", now.layers, then.layers},       {"--d-model", now.d_model, then.d_model},
+      {"--heads", now.heads, then.heads},          {"--head-dim", now.head_dim, then.head_dim},
+      {"--ff-width", now.ff_width, then.ff_width}, {"--max-length", now.max_length, then.max_length}};
+  for (const auto& [flag, asked, has] : sizes)
+    require(!flags.given.count(flag) || asked == has, flag, " is ", asked, ", the model in ", io::printable(flags.out),
+            " has ", has);
+  require(!flags.uncased || saved.uncased, "--uncased: the model in ", io::printable(flags.out), " is cased");
 }
 
 SavedConfig read_config(const std::string& path, const std::string& program) {

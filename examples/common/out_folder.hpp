@@ -2,22 +2,23 @@
 #pragma once
 #include <string>
 
+#include <heddle/io/file.hpp>
+
 #include "flags.hpp"
 
 namespace heddle::examples {
 
 class OutFolder {
  public:
-  // Creates the folder, takes its lock, and refuses one that holds the results of another run. Throws Error.
-  explicit OutFolder(const std::string& path);
-  OutFolder(const OutFolder&) = delete;
-  ~OutFolder();
+  // Creates the folder, locks it, and removes what a killed run left half-written. Unless the run is to be resumed, a folder that
+  // holds results is refused. Throws Error.
+  OutFolder(const std::string& path, bool resume);
 
   std::string file(const std::string& name) const { return path_ + '/' + name; }
 
  private:
   std::string path_;
-  int lock_ = -1;
+  io::detail::Descriptor lock_{-1};  // of the folder itself: it ends with the process, whatever ends that
 };
 
 // What config.json of a trainer's folder says: enough to make the model again.
@@ -26,9 +27,13 @@ struct SavedConfig {
   Index vocabulary = 0, classes = 2;
   bool uncased = false;
 };
-void write_config(const std::string& path, const std::string& program, const SavedConfig& config);
+// Writes config.json and vocab.txt. Throws FileError where there is another model's config.json.
+void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
+                    const std::string& vocabulary);
 // Throws FileError for a file that cannot be read or is not this program's.
 SavedConfig read_config(const std::string& path, const std::string& program);
+// Throws Error for a flag that says otherwise.
+void require_agreement(const TrainerFlags& flags, const SavedConfig& saved);
 
 bool exists(const std::string& path);
 

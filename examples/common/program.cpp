@@ -1,7 +1,14 @@
 #include "program.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <heddle/io/write_atomically.hpp>
+
+#include "processor.hpp"
+#include "signals.hpp"
 
 namespace heddle::examples {
 namespace {
@@ -35,12 +42,37 @@ void note(const std::string& text) {
   std::fprintf(stderr, "%s: note: %s\n", program_name().c_str(), one_line(text).c_str());
 }
 
+// What a shell has closed is opened again on nothing: else the first file that is opened would take the place of standard output.
+void open_standard_streams() {
+  for (int file = ::open("/dev/null", O_RDWR); file >= 0; file = ::open("/dev/null", O_RDWR))
+    if (file > STDERR_FILENO) {
+      ::close(file);
+      return;
+    }
+}
+
+void flush_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
+  if (errno == EPIPE) throw OutputClosed();
+  throw RunFailed("standard output cannot be written: " + std::generic_category().message(errno));
+}
+
 int run_program(const std::string& name, const std::function<void()>& work) {
   name_of_program() = name;
+  if (!processor_checked()) return failed;
+  open_standard_streams();
+  // What they announce are errors of write as well, and those are handled.
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   try {
     work();
-    if (std::fflush(stdout) != 0 && errno != EPIPE) return report(failed, "standard output cannot be written");
+    flush_output();
     return done;
+  } catch (const OutputClosed&) {
+    return done;
+  } catch (const Stopped& stop) {
+    note(stop.what());
+    return stopped;
   } catch (const RunFailed& error) {
     return report(failed, error.what());
   } catch (const WriteError& error) {

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <heddle/io/file.hpp>
 
+#include "program.hpp"
+
 namespace heddle::examples {
 
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
@@ -21,8 +23,21 @@ EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::str
   return out;
 }
 
+namespace {
+
+// From where it stands: a shell may have read the lines before.
+std::string read_standard_input() {
+  std::string text;
+  char part[65536];
+  while (const std::size_t count = std::fread(part, 1, sizeof part, stdin)) text.append(part, count);
+  require<FileError>(!std::ferror(stdin), "standard input cannot be read: ", std::generic_category().message(errno));
+  return text;
+}
+
+}  // namespace
+
 std::vector<std::string> read_lines(const std::string& path) {
-  const std::string text = io::read_file(path == "-" ? "/dev/stdin" : path);
+  const std::string text = path == "-" ? read_standard_input() : io::read_file(path);
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -49,7 +64,7 @@ void print_prediction(const std::vector<double>& values) {
     line += '\t';
     line.append(digits, std::to_chars(digits, digits + sizeof digits, v, std::chars_format::general, 9).ptr);
   }
-  std::puts(line.c_str());
+  if (std::puts(line.c_str()) < 0) flush_output();
 }
 
 }  // namespace heddle::examples

@@ -2,26 +2,14 @@
 //   template <class A> Tensor<A> forward(const Tensor<int>& ids, const Sequences&, Random*) const   logits [B, C]
 // and a static visit; the rest, from batches to files, is here.
 #pragma once
-#include <limits>
-#include <memory>
 #include <variant>
 
-#include <heddle/data/batches.hpp>
-#include <heddle/heddle.hpp>
-#include <heddle/io/model.hpp>
-
-#include "flags.hpp"
-#include "metrics.hpp"
-#include "out_folder.hpp"
-#include "program.hpp"
+#include "evaluate.hpp"
 #include "progress.hpp"
+#include "run_checkpoints.hpp"
+#include "signals.hpp"
 
 namespace heddle::examples {
-
-struct Splits {
-  data::LabelledSequences train, valid, test;  // an empty test has no labels, or is not there
-  int classes = 2;
-};
 
 // Where each use of random numbers has its streams: none ever meets another, and each is a function of the seed and a count.
 enum class Stream : std::uint64_t { init = 0, order = std::uint64_t{1} << 56, dropout = std::uint64_t{2} << 56 };
@@ -37,6 +25,9 @@ class Optimizer {
   void step(double factor) {
     std::visit([&](auto& o) { o.step(factor); }, optimizer_);
   }
+  optim::Slots& slots() {
+    return std::visit([](auto& o) -> optim::Slots& { return o.slots(); }, optimizer_);
+  }
 
  private:
   using Any = std::variant<optim::Sgd, optim::Adam, optim::AdamW>;
@@ -49,110 +40,150 @@ class Optimizer {
   Any optimizer_;
 };
 
+// Trains; with a folder it writes the best and the last weights there, and checkpoints from which the run goes on, bit for bit.
 template <class A, class Model>
-Tensor<float> logits(const Model& model, const data::Batch& batch, Random* random = nullptr) {  // [B, C]
-  return cast<float>(model.template forward<A>(batch.ids, batch.sequences, random));
-}
-
-// Loss and scores on a data set, without training.
-template <class A, class Model>
-Scores evaluate(const Model& model, const data::LabelledSequences& rows, Index batch_size, int classes) {
-  const NoGrad quiet;
-  Scores scores(classes);
-  data::Batches batches(rows.count(), batch_size, data::Order::sequential);
-  for (Index number = 0; number < batches.per_epoch(); ++number) {
-    const data::Batch batch = rows.batch(batches(0, number));
-    const Tensor<float> z = logits<A>(model, batch);
-    scores.add_loss(cross_entropy(z, batch.labels).item(), batch.labels.size());
-    const auto predicted = argmax(z, -1).host();
-    for (Index b = 0; b < batch.labels.size(); ++b)
-      scores.add(batch.labels.data()[b], static_cast<int>(predicted[static_cast<std::size_t>(b)]));
+class Training {
+ public:
+  // `checksums` of what the run reads beside the rows, under the names of the flags.
+  Training(Model& model, const Splits& splits, const TrainerFlags& flags, const ModelSizes& sizes, const OutFolder* out,
+           const RunFlags& checksums)
+      : model_(model),
+        splits_(splits),
+        flags_(flags),
+        out_(out),
+        optimizer_(model, flags),
+        batches_(splits.train.count(), flags.batch_size,
+                 flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed,
+                 stream(Stream::order)),
+        progress_(flags.progress) {
+    if (!out) return;
+    RunFlags identity = run_flags(flags, sizes);
+    identity.insert(checksums.begin(), checksums.end());
+    identity["--data"] = fingerprint(splits.train) + fingerprint(splits.valid) + fingerprint(splits.test);
+    checkpoints_.emplace(*out, model, optimizer_.slots(), std::move(identity));
   }
-  return scores;
-}
 
-// Throws RunFailed with the name of a weight that is not finite.
-template <class Model>
-void require_finite(const Model& model, const std::string& file) {
-  walk_once(model, [&](const Name& name, const auto& x) {
-    for (const auto value : x.value().host())
-      if (!std::isfinite(value))
-        throw RunFailed(file + ": the weight '" + name.str() + "' holds a value that is not finite");
-  });
-}
-
-template <class Model>
-void load_weights(Model& model, const std::string& file) {
-  const io::LoadReport report = io::load(model, file);
-  for (const std::string& name : report.unexpected)
-    note(io::printable(file) + ": " + name + " is not of this model and was left out");
-  require_finite(model, io::printable(file));
-}
-
-inline void print_final(const std::string& split, const Scores& s) {
-  std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", split.c_str(), s.loss(), s.accuracy(),
-              s.precision(), s.recall());
-}
-
-// Reports the final metrics of each split that has labels.
-template <class A, class Model>
-void report(const Model& model, const Splits& splits, const TrainerFlags& flags, MetricsFile& metrics) {
-  const std::pair<const char*, const data::LabelledSequences*> all[] = {
-      {"train", &splits.train}, {"valid", &splits.valid}, {"test", &splits.test}};
-  for (const auto& [name, rows] : all) {
-    if (rows->count() == 0) continue;
-    const Scores scores = evaluate<A>(model, *rows, flags.batch_size, splits.classes);
-    print_final(name, scores);
-    metrics.final(name, scores);
-  }
-}
-
-// Trains, and writes the best and the last weights to the folder where one is given.
-template <class A, class Model>
-void train(Model& model, const Splits& splits, const TrainerFlags& flags, const OutFolder* out) {
-  MetricsFile metrics(flags.metrics);
-  Progress progress(flags.progress);
-  Optimizer optimizer(model, flags);
-  const optim::Constant schedule;
-  data::Batches batches(splits.train.count(), flags.batch_size,
-                        flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed,
-                        stream(Stream::order));
-  double best = std::numeric_limits<double>::infinity();
-  Index step = 0;
-  for (Index epoch = 0; epoch < flags.epochs && (flags.steps == 0 || step < flags.steps); ++epoch) {
-    const Stopwatch since_epoch;
-    double loss_sum = 0;
-    Index rows = 0;
-    for (Index number = 0; number < batches.per_epoch() && (flags.steps == 0 || step < flags.steps); ++number) {
-      const Stopwatch since_step;
-      const data::Batch batch = splits.train.batch(batches(epoch, number));
-      Random random(flags.seed, stream(Stream::dropout, step));
-      const Tensor<float> loss = cross_entropy(logits<A>(model, batch, &random), batch.labels);
-      const double value = loss.item();
-      if (!std::isfinite(value))
-        throw RunFailed("the loss of step " + std::to_string(step + 1) + " is not finite; nothing was saved after it");
-      backward(loss);
-      const double factor = schedule(step);
-      optimizer.step(factor);
-      ++step;
-      loss_sum += value * static_cast<double>(batch.labels.size());
-      rows += batch.labels.size();
-      metrics.step(step, value, flags.lr * factor, batch.ids.size(), since_step.seconds());
-      progress.step(epoch, number + 1, batches.per_epoch(), loss_sum / static_cast<double>(rows));
+  // Takes up the run that is in the folder. False: it is finished.
+  bool resume() {
+    const auto found = checkpoints_->find();
+    if (!found) {
+      note("there is no checkpoint to resume from; the run starts from the beginning");
+      return true;
     }
-    const double train_loss = loss_sum / static_cast<double>(rows), seconds = since_epoch.seconds();
-    const Scores valid = evaluate<A>(model, splits.valid, flags.batch_size, splits.classes);
-    progress.clear();
-    std::printf("epoch %lld  train loss %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n", static_cast<long long>(epoch),
-                train_loss, valid.loss(), valid.accuracy(), seconds);
-    std::fflush(stdout);
-    metrics.epoch(epoch, train_loss, valid, seconds);
-    if (!out) continue;
-    if (valid.loss() < best || epoch == 0) io::save(model, out->file("model.safetensors"));
-    best = std::min(best, valid.loss());
-    io::save(model, out->file("last.safetensors"));
+    state_ = *found;
+    const bool trained = state_.epoch >= flags_.epochs || enough_steps();
+    if (trained && checkpoints_->finished(state_)) {
+      note("the run in " + flags_.out + " is finished: " + std::to_string(state_.step) + " steps");
+      return false;
+    }
+    checkpoints_->restore(state_);
+    note("resuming after step " + std::to_string(state_.step));
+    return true;
   }
-  report<A>(model, splits, flags, metrics);
-}
+
+  // Throws RunFailed, and Stopped after a signal.
+  void run() {
+    metrics_.emplace(flags_.metrics, state_.metrics_bytes);
+    while (more()) {
+      for (; state_.batch < batches_.per_epoch() && !enough_steps(); after_step()) step();
+      end_epoch();
+    }
+    report<A>(model_, splits_, flags_, *metrics_);
+    if (checkpoints_) checkpoints_->finish(state_);
+  }
+
+ private:
+  bool enough_steps() const { return flags_.steps > 0 && state_.step >= flags_.steps; }
+  // Whether there is a batch to train on or, after the last of an epoch, its validation to be made.
+  bool more() const {
+    return state_.epoch < flags_.epochs && !partial_reported_ && (state_.batch > 0 || !enough_steps());
+  }
+
+  void step() {
+    const Stopwatch since_start;
+    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch));
+    Random random(flags_.seed, stream(Stream::dropout, state_.step));
+    const Tensor<float> loss = cross_entropy(logits<A>(model_, batch, &random), batch.labels);
+    const double value = loss.item();
+    if (!std::isfinite(value))
+      throw RunFailed("the loss of step " + std::to_string(state_.step + 1) +
+                      " is not finite; nothing was saved after it");
+    backward(loss);
+    const double factor = schedule_(state_.step);
+    optimizer_.step(factor);
+    ++state_.step;
+    ++state_.batch;
+    state_.loss_sum += value * static_cast<double>(batch.labels.size());
+    state_.rows += batch.labels.size();
+    metrics_->step(state_.step, value, flags_.lr * factor, batch.ids.size(), since_start.seconds());
+    progress_.step(state_.epoch, state_.batch, batches_.per_epoch(), train_loss());
+  }
+
+  void after_step() {
+    stop_on_signal();
+    // A run that --steps ends inside an epoch can be continued from here, as if it had never paused.
+    const bool due = flags_.checkpoint_every > 0 && state_.step % flags_.checkpoint_every == 0;
+    if (due || (enough_steps() && state_.batch < batches_.per_epoch())) save();
+  }
+
+  void end_epoch() {
+    const double seconds = since_epoch_.seconds();
+    since_epoch_ = {};
+    const Scores valid = evaluate<A>(model_, splits_.valid, flags_.batch_size, splits_.classes);
+    if (!std::isfinite(valid.loss()))
+      throw RunFailed("the validation loss after step " + std::to_string(state_.step) +
+                      " is not finite; nothing was saved after it");
+    progress_.clear();
+    std::printf("epoch %lld  train loss %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n",
+                static_cast<long long>(state_.epoch), train_loss(), valid.loss(), valid.accuracy(), seconds);
+    std::fflush(stdout);
+    metrics_->epoch(state_.epoch, train_loss(), valid, seconds);
+    if (out_) {
+      require_finite(model_, "step " + std::to_string(state_.step) + ", nothing was saved after it");
+      if (!(valid.loss() >= state_.best)) io::save(model_, out_->file("model.safetensors"));
+      io::save(model_, out_->file("last.safetensors"));
+    }
+    if (state_.batch < batches_.per_epoch()) {
+      partial_reported_ = true;
+      return;
+    }
+    state_ = {.step = state_.step, .epoch = state_.epoch + 1, .best = std::min(state_.best, valid.loss())};
+    save();
+    stop_on_signal();
+  }
+
+  double train_loss() const { return state_.loss_sum / static_cast<double>(state_.rows); }
+
+  void save() {
+    if (!checkpoints_) return;
+    state_.metrics_bytes = metrics_->sync();
+    checkpoints_->save(state_);
+  }
+
+  void stop_on_signal() {
+    const char* const signal = signals_.received();
+    if (!signal) return;
+    progress_.clear();
+    save();
+    const std::string after = std::string(signal) + " after step " + std::to_string(state_.step);
+    throw Stopped(out_ ? "stopped by " + after + "; to go on: " + flags_.command + (flags_.resume ? "" : " --resume")
+                       : "stopped by " + after + "; without --out nothing was saved");
+  }
+
+  Model& model_;
+  const Splits& splits_;
+  const TrainerFlags& flags_;
+  const OutFolder* out_;
+  Optimizer optimizer_;
+  const optim::Constant schedule_;
+  data::Batches batches_;
+  std::optional<MetricsFile> metrics_;
+  Progress progress_;
+  const StopSignals signals_;
+  std::optional<RunCheckpoints<Model>> checkpoints_;
+  RunState state_;
+  Stopwatch since_epoch_;
+  bool partial_reported_ = false;  // --steps ended the run inside an epoch, and that is validated
+};
 
 }  // namespace heddle::examples

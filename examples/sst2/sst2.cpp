@@ -69,6 +69,7 @@ Setup set_up(const TrainerFlags& flags, bool trained) {
   if (setup.sizes.ff_width == 0) setup.sizes.ff_width = 4 * setup.sizes.d_model;
   if (trained && !flags.out.empty() && exists(flags.out + "/config.json")) {
     const SavedConfig saved = read_config(flags.out + "/config.json", program);
+    require_agreement(flags, saved);
     setup.sizes = saved.sizes;
     setup.uncased = saved.uncased;
     if (setup.vocab.empty()) setup.vocab = flags.out + "/vocab.txt";
@@ -80,7 +81,11 @@ Setup set_up(const TrainerFlags& flags, bool trained) {
 }
 
 void load_trained(Sst2Model& model, const TrainerFlags& flags) {
-  load_weights(model, flags.init.empty() ? flags.out + "/model.safetensors" : flags.init);
+  const std::string file = flags.out + "/model.safetensors";
+  require<FileError>(!flags.init.empty() || exists(file) || !exists(flags.out + "/pytorch_model.bin"),
+                     io::printable(file),
+                     ": is not there; the pytorch_model.bin beside it is a pickle, which is not read");
+  load_weights(model, flags.init.empty() ? file : flags.init);
 }
 
 template <class A>
@@ -122,11 +127,12 @@ template <class A>
 void run(const TrainerFlags& flags) {
   const Setup setup = set_up(flags, flags.evaluate);
   std::optional<OutFolder> out;
-  if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out);
+  if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out, flags.resume);
   const LabelledTexts train_texts = read_split(setup.data + "/train.tsv", flags.train_rows);
   const LabelledTexts valid_texts = read_split(setup.data + "/dev.tsv", flags.valid_rows);
-  require<FileError>(std::set(train_texts.labels.begin(), train_texts.labels.end()).size() == classes,
-                     io::printable(setup.data + "/train.tsv"), ": holds a single class; two are needed");
+  require<FileError>(flags.evaluate || std::set(train_texts.labels.begin(), train_texts.labels.end()).size() == classes,
+                     io::printable(setup.data + "/train.tsv"), ": the ", train_texts.labels.size(),
+                     " rows to train on hold a single class; two are needed");
   const text::WordPiece tokenizer = make_tokenizer(setup.vocab, setup.uncased, setup.sizes.max_length);
   EncodedTexts train_rows = encode(tokenizer, train_texts.texts, train_texts.labels);
   EncodedTexts valid_rows = encode(tokenizer, valid_texts.texts, valid_texts.labels);
@@ -139,18 +145,24 @@ void run(const TrainerFlags& flags) {
   Splits splits;
   splits.train = std::move(train_rows.rows);
   splits.valid = std::move(valid_rows.rows);
-  print_start(splits, tokenizer, train_rows, valid_rows, model, setup.sizes.max_length);
+  if (!flags.evaluate && flags.batch_size > splits.train.count())
+    note("--batch-size " + std::to_string(flags.batch_size) + " is more than the " +
+         std::to_string(splits.train.count()) + " rows to train on, which make one batch");
+  const auto print = [&] { print_start(splits, tokenizer, train_rows, valid_rows, model, setup.sizes.max_length); };
   if (flags.evaluate) {
+    print();
     MetricsFile metrics(flags.metrics);
     report<A>(model, splits, flags, metrics);
     return;
   }
-  if (out) {
-    io::write_atomically(out->file("vocab.txt"), io::read_file(setup.vocab));
-    write_config(out->file("config.json"), program,
-                 {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased});
-  }
-  train<A>(model, splits, flags, out ? &*out : nullptr);
+  Training<A, Sst2Model> training(model, splits, flags, setup.sizes, out ? &*out : nullptr,
+                                  {{"--vocab", io::hex(io::sum_of_file(setup.vocab).crc64)}});
+  if (flags.resume && !training.resume()) return;
+  print();
+  if (out)
+    describe_model(*out, program, {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased},
+                   io::read_file(setup.vocab));
+  training.run();
 }
 
 }  // namespace

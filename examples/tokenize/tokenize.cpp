@@ -6,12 +6,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <heddle/io/json_string.hpp>
 #include <heddle/parallel.hpp>
 #include <heddle/text/wordpiece.hpp>
 
@@ -50,14 +50,7 @@ bool parse(int argc, char** argv, Flags& flags) {
       ->check(CLI::IsMember({"ids", "tokens", "json"}))
       ->type_name("NAME")
       ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& answered) {
-    app.exit(answered);
-    return false;
-  } catch (const CLI::ParseError& error) {
-    fail(error.what());
-  }
+  if (!parse_command_line(app, argc, argv)) return false;
   flags.options.special_tokens = !no_special;
   if (app.count("--max-length") > 0) flags.options.max_length = to_length(max_length);
   const std::size_t least = no_special ? 0 : flags.pair ? 3 : 2;
@@ -69,22 +62,6 @@ bool parse(int argc, char** argv, Flags& flags) {
 void append_number(std::int32_t value, std::string& out) {
   std::array<char, 12> digits;
   out.append(digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr);
-}
-
-// The token's own bytes, which are UTF-8, between quotes.
-void append_json_string(std::string_view token, std::string& out) {
-  constexpr char digits[] = "0123456789abcdef";
-  out += '"';
-  for (const char c : token) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20) {
-      out += {'\\', 'u', '0', '0', digits[byte >> 4], digits[byte & 15]};
-    } else {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
-    }
-  }
-  out += '"';
 }
 
 class LineEncoder {
@@ -109,7 +86,7 @@ class LineEncoder {
       out += "],\"type_ids\":[";
       append_list(encoding.type_ids, ',', out, [&](std::int32_t type) { append_number(type, out); });
       out += "],\"tokens\":[";
-      append_list(encoding.ids, ',', out, [&](std::int32_t id) { append_json_string(token(id), out); });
+      append_list(encoding.ids, ',', out, [&](std::int32_t id) { out += io::json_string(token(id)); });
       out += "]}";
     }
     out += '\n';
@@ -128,23 +105,12 @@ class LineEncoder {
   text::WordPiece tokenizer_;
 };
 
-// False where nobody reads any more.
-bool write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (n >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EPIPE) {
-      return false;
-    } else if (errno != EINTR) {
-      throw RunFailed(std::string("standard output cannot be written: ") + std::strerror(errno));
-    }
-  }
-  return true;
+void write(std::string_view bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size()) flush_output();
 }
 
-// Encodes whole lines, each ended by LF, and writes them in order. False where nobody reads any more.
-bool answer(std::string_view lines, const LineEncoder& encode) {
+// Encodes whole lines, each ended by LF, and writes them in order.
+void answer(std::string_view lines, const LineEncoder& encode) {
   constexpr Index grain = 1 << 14;  // bytes: about a hundred microseconds of work
   const kernel::Pieces pieces(static_cast<Index>(lines.size()), grain);
   // A line belongs to the piece in which it begins.
@@ -160,9 +126,7 @@ bool answer(std::string_view lines, const LineEncoder& encode) {
       begin = end + 1;
     }
   });
-  for (const std::string& text : answers)
-    if (!write(text)) return false;
-  return true;
+  for (const std::string& text : answers) write(text);
 }
 
 void run(int argc, char** argv) {
@@ -178,7 +142,10 @@ void run(int argc, char** argv) {
     const std::size_t whole = bytes.rfind('\n') + 1;  // 0 where no line ends in it
     pending += bytes.substr(0, whole);
     if (n == 0 && !pending.empty()) pending += '\n';
-    if ((whole > 0 || n == 0) && !answer(pending, encode)) return;
+    if (whole > 0 || n == 0) {
+      answer(pending, encode);
+      flush_output();
+    }
     if (n == 0) return;
     if (whole > 0) pending.clear();
     pending += bytes.substr(whole);
@@ -189,6 +156,5 @@ void run(int argc, char** argv) {
 }  // namespace heddle::examples
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe then is an error of write
   return heddle::examples::run_program("tokenize", [&] { heddle::examples::run(argc, argv); });
 }

@@ -1,0 +1,77 @@
+// The checkpoints of a run in --out: model, optimizer, the best weights so far, and where the run stands.
+#pragma once
+#include <heddle/io/checkpoint.hpp>
+#include <heddle/io/model.hpp>
+#include <heddle/io/optimizer.hpp>
+
+#include "evaluate.hpp"
+#include "out_folder.hpp"
+#include "run_state.hpp"
+
+namespace heddle::examples {
+
+template <class Model>
+class RunCheckpoints {
+ public:
+  RunCheckpoints(const OutFolder& out, Model& model, optim::Slots& optimizer, RunFlags flags)
+      : out_(out), model_(model), optimizer_(optimizer), flags_(std::move(flags)), all_(out.file("checkpoint")) {
+    all_.clean();
+  }
+
+  // Where the newest whole checkpoint stands; nothing is changed yet. Throws Error for a run that was started with other flags.
+  std::optional<RunState> find() {
+    found_ = all_.newest([](const std::string& damaged) { note(damaged + "; the checkpoint before it is taken"); });
+    if (!found_) return std::nullopt;
+    return read_state(found_->manifest.state, flags_, io::printable(found_->folder));
+  }
+  // Takes up what was found: weights, moments, the best weights.
+  void restore(const RunState& state) {
+    io::load(model_, found_->file("model.safetensors"));
+    io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
+    if (found_->has("best.safetensors")) copy(found_->file("best.safetensors"), out_.file("model.safetensors"));
+    saved_step_ = state.step;
+    saved_epoch_ = state.epoch;
+  }
+
+  void save(const RunState& state) {
+    if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
+    require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved after the checkpoint before");
+    all_.save(state.step, to_json(state, flags_).dump(), [&](const std::string& folder) {
+      io::save(model_, folder + "/model.safetensors");
+      io::save_optimizer(optimizer_, folder + "/optimizer.safetensors");
+      if (std::isfinite(state.best)) link(out_.file("model.safetensors"), folder + "/best.safetensors");
+    });
+    saved_step_ = state.step;
+    saved_epoch_ = state.epoch;
+  }
+
+  // A run is finished when its final metrics are reported as well.
+  void finish(const RunState& state) { io::write_atomically(finished_file(), std::to_string(state.step)); }
+  bool finished(const RunState& state) const {
+    return exists(finished_file()) && io::read_file(finished_file()) == std::to_string(state.step);
+  }
+
+ private:
+  std::string finished_file() const { return out_.file("checkpoint/finished"); }
+
+  static void copy(const std::string& from, const std::string& to) {
+    std::error_code none;
+    if (!std::filesystem::equivalent(from, to, none)) io::write_atomically(to, io::read_file(from));
+  }
+  // The best weights are replaced by a rename, never written to: another name for them keeps them.
+  static void link(const std::string& from, const std::string& to) {
+    std::error_code error;
+    std::filesystem::create_hard_link(from, to, error);
+    if (error) copy(from, to);
+  }
+
+  const OutFolder& out_;
+  Model& model_;
+  optim::Slots& optimizer_;
+  RunFlags flags_;
+  io::Checkpoints all_;
+  std::optional<io::Checkpoint> found_;
+  Index saved_step_ = -1, saved_epoch_ = -1;
+};
+
+}  // namespace heddle::examples

@@ -1,0 +1,34 @@
+// Where a run stands and what decides its result: what a checkpoint says beside weights and moments.
+#pragma once
+#include <limits>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include <heddle/data/batches.hpp>
+
+#include "flags.hpp"
+
+namespace heddle::examples {
+
+struct RunState {
+  Index step = 0;              // updates so far
+  Index epoch = 0, batch = 0;  // what comes next
+  double loss_sum = 0;         // of the epoch so far, over `rows` rows
+  Index rows = 0;
+  double best = std::numeric_limits<double>::infinity();  // the lowest validation loss so far
+  Index metrics_bytes = 0;                                // of the metrics file
+};
+
+// Flags that change a run's result, and checksums of what it reads, under the names of the flags.
+using RunFlags = std::map<std::string, std::string>;
+RunFlags run_flags(const TrainerFlags& flags, const ModelSizes& sizes);
+// A checksum of all ids and labels.
+std::string fingerprint(const data::LabelledSequences& rows);
+
+nlohmann::json to_json(const RunState& state, const RunFlags& flags);
+// `file` stands for the checkpoint in messages. Throws FileError for JSON that is no run's state, and Error that names each flag
+// that is not as it was.
+RunState read_state(const nlohmann::json& json, const RunFlags& flags, const std::string& file);
+
+}  // namespace heddle::examples

@@ -1,0 +1,24 @@
+// SIGINT and SIGTERM: the first asks the run to end after its step, the second ends it at once.
+#pragma once
+#include <stdexcept>
+#include <string>
+
+namespace heddle::examples {
+
+// Thrown when a signal ended the run and what there was is saved. Exit code 3.
+struct Stopped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// While one lives, the two signals are only noted.
+class StopSignals {
+ public:
+  StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  ~StopSignals();
+
+  // The name of the signal that came, or nullptr.
+  const char* received() const;
+};
+
+}  // namespace heddle::examples
