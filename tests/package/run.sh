@@ -7,6 +7,7 @@ here=$source/tests/package
 build=$(realpath "$1")
 mkdir -p "$2"
 work=$(realpath "$2")
+eigen=$(grep -oh -- '-isystem [^ "]*eigen3*' "$build/compile_commands.json" | sort -u | head -n 1 | cut -d' ' -f2)
 code=0
 
 # check CLAIM COMMAND...: shows what the command said where it fails.
@@ -44,6 +45,20 @@ check 'find_package finds a moved prefix, without warnings' \
   consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" -DCMAKE_BUILD_TYPE=Release
 check 'add_subdirectory gives the target' consumer add_subdirectory -DHEDDLE_SOURCE="$source"
 check 'FetchContent gives the target' consumer FetchContent -DHEDDLE_SOURCE="$source"
+# The last of two -std counts.
+made_by_make() {
+  mkdir -p "$work/make" && cd "$work/make" && make -j "$(nproc)" -f "$here/Makefile" HEDDLE="$source/include" EIGEN="$eigen" \
+    CXXFLAGS='-O1 -std=c++23 -DNDEBUG -DEIGEN_DEFAULT_TO_ROW_MAJOR -fno-rtti' && ./consumer
+}
+clang_takes() { clang++ "$1" -I"$source/include" -isystem "$eigen" -fsyntax-only "$here/main.cpp"; }
+
+check 'a plain Makefile with -I, as C++23 with -DNDEBUG, -DEIGEN_DEFAULT_TO_ROW_MAJOR and -fno-rtti' made_by_make
+if command -v clang++ >/dev/null; then
+  check 'clang takes it as C++20' clang_takes -std=c++20
+  check 'clang takes it as C++23' clang_takes -std=c++2b
+else
+  echo 'skipped: the consumer with clang++, which is not installed'
+fi
 check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids.cpp"
 check 'embed takes no floats for ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
 check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
