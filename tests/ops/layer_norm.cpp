@@ -1,5 +1,6 @@
 #include <heddle/ops/layer_norm.hpp>
 
+#include "golden/expect.hpp"
 #include "gradcheck.hpp"
 
 using namespace heddle;
@@ -13,6 +14,12 @@ TEST_CASE("layer_norm: worked by hand") {
   CHECK(y[1] == Approx(1 - h / 3));
   CHECK(y[2] == Approx(2 * h / 3));
   CHECK(y[3] == Approx(1 + 2 * h));
+}
+
+TEST_CASE("layer_norm: values and gradients are PyTorch's") {
+  expect_golden(
+      "layer_norm", {"x", "gamma", "beta"},
+      [](const Case& c, const auto& in) { return layer_norm(in[0], in[1], in[2], c.option("eps")); }, 32);
 }
 
 TEST_CASE("layer_norm: gradient matches finite differences") {

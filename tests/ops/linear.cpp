@@ -1,5 +1,6 @@
 #include <heddle/ops/linear.hpp>
 
+#include "golden/expect.hpp"
 #include "gradcheck.hpp"
 
 using namespace heddle;
@@ -9,6 +10,11 @@ TEST_CASE("linear: worked by hand") {
   const Tensor<float> x({2, 2}, {1, 2, 3, 4}), weight({3, 2}, {1, 0, 0, 1, 1, 1}), bias({3}, {10, 20, 30});
   CHECK(linear(x, weight, bias).host() == std::vector<float>{11, 22, 33, 13, 24, 37});
   CHECK(linear(x, weight).host() == std::vector<float>{1, 2, 3, 3, 4, 7});
+}
+
+TEST_CASE("linear: values and gradients are PyTorch's") {
+  expect_golden(
+      "linear", {"x", "weight", "bias"}, [](const Case&, const auto& in) { return linear(in[0], in[1], in[2]); }, 32);
 }
 
 TEST_CASE("linear: gradient matches finite differences") {

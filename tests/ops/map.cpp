@@ -1,9 +1,23 @@
 #include <heddle/ops/map.hpp>
 
+#include "golden/expect.hpp"
 #include "gradcheck.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
+
+TEST_CASE("map: values and gradients are PyTorch's") {
+  expect_golden("exp", {"x"}, [](const Case&, const auto& x) { return exp(x[0]); });
+  expect_golden("log", {"x"}, [](const Case&, const auto& x) { return log(x[0]); });
+  expect_golden("sqrt", {"x"}, [](const Case&, const auto& x) { return sqrt(x[0]); });
+  expect_golden("tanh", {"x"}, [](const Case&, const auto& x) { return tanh(x[0]); });
+  expect_golden("sigmoid", {"x"}, [](const Case&, const auto& x) { return sigmoid(x[0]); });
+  expect_golden("relu", {"x"}, [](const Case&, const auto& x) { return relu(x[0]); });
+  expect_golden("gelu", {"x"}, [](const Case&, const auto& x) { return gelu(x[0]); });
+  expect_golden(
+      "gelu_tanh", {"x"}, [](const Case&, const auto& x) { return gelu_tanh(x[0]); },
+      16);  // 1 + tanh loses digits where it is near 0
+}
 
 TEST_CASE("map: gradients match finite differences") {
   const auto x = random({3, 5}, 1);
