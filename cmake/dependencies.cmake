@@ -26,7 +26,7 @@ if(NOT OpenMP_CXX_FOUND)
   message(STATUS "heddle: no OpenMP for ${CMAKE_CXX_COMPILER_ID}; everything runs on one thread")
 endif()
 
-if(HEDDLE_EXAMPLES)
+if(HEDDLE_EXAMPLES OR HEDDLE_FUZZ)
   find_package(CLI11 CONFIG REQUIRED)
 endif()
 if(HEDDLE_TESTS)

@@ -77,6 +77,19 @@ require_build_tools() {
   for tool in cmake make g++; do has "$tool" || die "cannot go on without $tool"; done
 }
 
+# The llvm-cov of clang's own release. Fails without it.
+llvm_cov() {
+  local command
+  command -v clang++ >/dev/null || return 1
+  for command in "llvm-cov-$(clang++ -dumpversion | cut -d. -f1)" llvm-cov; do
+    if has "$command"; then
+      echo "$command"
+      return
+    fi
+  done
+  return 1
+}
+
 # The clang-format that the sources are formatted by. Releases disagree, so one is agreed on: Debian 12 and Ubuntu 22.04
 # have 14. Fails without it.
 clang_format() {

@@ -99,6 +99,16 @@ claim 'a damaged checkpoint is named and the one before it taken' \
    exits 0 "${train[@]}" --checkpoint-every 2 --out damaged --resume && grep -q "000000000006/model.safetensors: has 4096 bytes" err && grep -q "resuming after step 4" err && same_weights model damaged'
 claim 'SIGTERM ends a run after its step, with code 3 and a word on how to go on' stopped_by_signal
 claim 'a second run in the same folder says so' second_run
+claim 'a disk that fills up fails the run, and what was saved before goes on' \
+  'exits 0 "${train[@]}" --out filled --metrics filled.json && (ulimit -f 300; exits 1 "${longer[@]}" --out filled --metrics filled.json --resume) &&
+   grep -q "^sst2: error: filled/.*: File too large" err && exits 0 "${longer[@]}" --out filled --metrics filled.json --resume && same_run unbroken filled'
+refusal 'an unknown flag is answered with the nearest one' 'no flag --epocs; the nearest is --epochs' "$sst2" --epocs 3
+mkdir pickled
+printf 'PK\003\004 and more' >pickled/pytorch_model.bin
+refusal 'a folder with a pickle alone is refused with its name' 'pytorch_model.bin' "$sst2" --predict - --out pickled --vocab "$sample/vocab.txt"
+refusal 'a pickle for weights is refused as one' 'PyTorch pickle' "${train[@]}" --init pickled/pytorch_model.bin
+claim 'a locale with a decimal comma changes no number' \
+  'exits 0 env LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "${train[@]}" --lr 0.001 --metrics german && diff <(without_seconds metrics) <(without_seconds german)'
 refusal '--resume needs a folder' 'needs the folder' "${train[@]}" --resume
 refusal 'a flag that the saved model contradicts is named' '--layers is 7, the model in model has 2' "$sst2" --predict - --out model --layers 7
 refusal '--uncased contradicts a cased model' 'is cased' "$sst2" --predict - --out model --uncased
@@ -106,8 +116,13 @@ claim 'a run whose weights diverge in its last step fails and saves nothing' \
   'exits 1 "${small[@]}" --steps 1 --lr 1e38 --out diverged && [ ! -e diverged/model.safetensors ] && grep -q "is not finite" err'
 claim '--out of a run that failed can be used again' 'exits 0 "${train[@]}" --out diverged'
 claim 'a batch may be larger than the data' 'exits 0 "${small[@]}" --batch-size 9223372036854775807 --steps 1'
+printf 'one\ntwo\nthree\n' >lines.txt
+claim 'a reader that leaves early ends --predict quietly' \
+  'yes "a good film" | head -n 30000 | "$sst2" --predict - --out model 2>err | head -n 1 >out; [ "${PIPESTATUS[2]}" = 0 ] && lines 1 . out && [ ! -s err ]'
+claim 'a closed standard output is no error, and no file gets what is printed' \
+  '"$sst2" --predict lines.txt --out model >&- 2>err; [ $? = 0 ] && [ ! -s err ]'
 claim '--predict - reads from where standard input stands' \
-  'printf "one\ntwo\nthree\n" >lines.txt && { read -r _; run "$sst2" --predict - --out model; } <lines.txt && lines 2 . out'
+  '{ read -r _; run "$sst2" --predict - --out model; } <lines.txt && lines 2 . out'
 
 refusal 'a folder with results is not overwritten' 'holds the results of another run' "${train[@]}" --out model
 refusal 'a model is needed to predict' 'needs a model' "$sst2" --predict -
@@ -129,6 +144,13 @@ cp "$sample"/{dev.tsv,vocab.txt} bad
 refusal 'a wrong label is found by file and line' 'train.tsv:3: ' "$sst2" --data bad
 refusal 'a name with a line feed stays on one line' nowhere "$sst2" --data $'nowhere\nat all' --vocab "$sample/vocab.txt"
 claim 'a full disk is a failed run' 'exits 1 "${train[@]}" --metrics /dev/full && grep -q "^sst2: error: /dev/full" err'
+
+if command -v qemu-x86_64 >/dev/null && "$sst2" --version | grep -q AVX && ! grep -q __asan_init "$sst2"; then
+  claim 'a processor without the instructions of the build gets a sentence' \
+    'exits 1 qemu-x86_64 -cpu Nehalem "$sst2" --help && grep -q "was built for a processor with AVX" err'
+else
+  echo 'skipped: the programs on an older processor (qemu-x86_64 and a native build without sanitizers are needed)'
+fi
 
 # --- tokenize ---
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a play '##ing' . '"' >vocab

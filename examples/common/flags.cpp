@@ -121,6 +121,7 @@ std::string version_text() {
 #else
   text += ", one thread";
 #endif
+  text += ", no oneDNN, no CUDA";
   return text;
 }
 

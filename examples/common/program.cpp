@@ -1,6 +1,7 @@
 #include "program.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -51,11 +52,19 @@ void open_standard_streams() {
     }
 }
 
+// Asked of the system, because a stream keeps that it failed but not why.
+bool nobody_reads() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 void flush_output() {
   errno = 0;
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
-  if (errno == EPIPE) throw OutputClosed();
-  throw RunFailed("standard output cannot be written: " + std::generic_category().message(errno));
+  const int cause = errno;
+  if (cause == EPIPE || nobody_reads()) throw OutputClosed();
+  throw RunFailed("standard output cannot be written" +
+                  (cause ? ": " + std::generic_category().message(cause) : std::string()));
 }
 
 int run_program(const std::string& name, const std::function<void()>& work) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <heddle/error.hpp>
-#include <heddle/memory.hpp>
 #include <heddle/node.hpp>
+#include <heddle/storage.hpp>
 
 namespace heddle {
 
@@ -30,10 +30,8 @@ class Tensor {
         version_(mode == Mode::backward ? other.version_ : other.version()),
         node_(other.node_) {}
   Tensor(Tensor&&) noexcept = default;
-  Tensor& operator=(Tensor other) noexcept {
-    swap(*this, other);
-    return *this;
-  }
+  Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
+  Tensor& operator=(Tensor&&) noexcept = default;
   ~Tensor() = default;
 
   // Uninitialised. Throws OutOfMemory, and Error for a device that this build does not have.
@@ -144,20 +142,6 @@ class Tensor {
   void set_grad(const Tensor& dx) const;  // an empty one clears it
 
  private:
-  struct Storage {
-    void* memory;
-    std::size_t bytes;
-    bool owned;
-    std::uint64_t version = 0;
-
-    Storage(void* wrapped, std::size_t size)
-        : memory(wrapped ? wrapped : HostPool::instance().allocate(size)), bytes(size), owned(!wrapped) {}
-    Storage(const Storage&) = delete;
-    ~Storage() {
-      if (owned) HostPool::instance().release(memory, bytes);
-    }
-  };
-
   Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
     require(device == Device::cpu, "Tensor: this build has no CUDA backend");
     require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
@@ -165,15 +149,6 @@ class Tensor {
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
     storage_ = std::make_shared<Storage>(wrapped, bytes);
     data_ = static_cast<T*>(storage_->memory);
-  }
-
-  friend void swap(Tensor& a, Tensor& b) noexcept {
-    std::swap(a.shape_, b.shape_);
-    std::swap(a.device_, b.device_);
-    std::swap(a.data_, b.data_);
-    std::swap(a.storage_, b.storage_);
-    std::swap(a.version_, b.version_);
-    std::swap(a.node_, b.node_);
   }
 
   void require_host() const {

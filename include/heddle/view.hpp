@@ -5,8 +5,8 @@
 #include <heddle/bf16.hpp>
 #include <type_traits>
 
-#ifdef __FAST_MATH__
-#error "heddle cannot be compiled with -ffast-math: masks and NaN checks need real infinities"
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "heddle cannot be compiled with -ffast-math or -ffinite-math-only: masks and NaN checks need real infinities"
 #endif
 
 namespace heddle {

@@ -61,6 +61,7 @@ else
 fi
 check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids.cpp"
 check 'embed takes no floats for ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
+check '-ffinite-math-only is refused' refused 'cannot be compiled with' -ffinite-math-only "$here/sources/empty.cpp"
 check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
 # How long a user waits for the compiler is printed; a limit would depend on the machine.
 for program in empty thirty_lines; do

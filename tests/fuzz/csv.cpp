@@ -1,0 +1,60 @@
+// Tables separated by commas, with a header and without: written again with every field in quotes, they read the same.
+#include <heddle/data/csv.hpp>
+
+#include "tables.hpp"
+
+namespace {
+
+using namespace heddle;
+
+template <class Fields>
+void append_record(const Fields& fields, std::string& text) {
+  for (const std::string& field : fields) {
+    text += '"';
+    for (const char c : field) text += c == '"' ? std::string(2, c) : std::string(1, c);
+    text += "\",";
+  }
+  text.back() = '\n';
+}
+
+std::string written(const data::Table& table) {
+  std::string text;
+  if (!table.columns().empty()) append_record(table.columns(), text);
+  for (std::size_t row = 0; row < table.rows(); ++row) append_record(table[row], text);
+  return text;
+}
+
+void check_csv(const data::TextFile& source, data::CsvOptions options) {
+  const auto table = fuzz::attempt<FileError>([&] { return data::parse_csv(source, options); });
+  if (!table) return;
+  fuzz::check_table(*table, source);
+  fuzz::claim(table->columns().empty() != options.header, "a header is read where one is wanted");
+  const data::Table again = data::parse_csv(data::parse_text(written(*table), "again"), options);
+  fuzz::claim(again.columns() == table->columns() && again.rows() == table->rows(), "as many rows are read again");
+  for (std::size_t row = 0; row < table->rows(); ++row)
+    fuzz::claim(std::ranges::equal(again[row], (*table)[row]), "what is written reads the same");
+  fuzz::claim(again.notes.sentences().empty(), "what is written leaves nothing to note");
+}
+
+// Fields of any text: those between the text's tabs.
+void check_fields(const std::string& text) {
+  std::vector<std::string> fields;
+  for (std::size_t begin = 0; begin <= text.size(); begin += fields.back().size() + 1)
+    fields.push_back(text.substr(begin, text.find('\t', begin) - begin));
+  std::string record;
+  append_record(fields, record);
+  const data::Table table = data::parse_csv(data::parse_text(record, "fields"), {.header = false});
+  fuzz::claim(table.rows() == 1 && std::ranges::equal(table[0], fields), "any field can be written in quotes");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const fuzz::Input input(data, size);
+  const auto source = fuzz::attempt<FileError>([&] { return data::parse_text(input.string(), "input"); });
+  if (!source) return 0;
+  fuzz::check_text(*source, input.text());
+  for (const bool header : {true, false}) check_csv(*source, {.header = header});
+  check_fields(source->text);
+  return 0;
+}

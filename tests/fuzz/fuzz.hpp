@@ -1,0 +1,96 @@
+// What the fuzz targets share: claims that end the program, errors that are one visible line, and a bound on memory.
+// libFuzzer brings main(); each target is one LLVMFuzzerTestOneInput.
+#pragma once
+#include <sanitizer/allocator_interface.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <heddle/error.hpp>
+#include <heddle/io/printable.hpp>
+
+namespace heddle::fuzz {
+
+inline void claim(bool ok, const char* what) {
+  if (ok) return;
+  std::fprintf(stderr, "FALSE: %s\n", what);
+  std::abort();
+}
+
+// Counts the heap's live bytes, without what the sanitizers add to them. The hooks are C functions and find their numbers
+// in globals. One thread: libFuzzer's own, which watches the resident set, allocates next to nothing.
+class Memory {
+ public:
+  static constexpr std::int64_t spare = 64 << 20;  // bytes allowed beside twice the input
+
+  static void install() {
+    static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+    claim(installed != 0, "the sanitizer takes hooks for malloc and free");
+  }
+  static void allow(std::size_t input_size) { limit_ = live_ + 2 * static_cast<std::int64_t>(input_size) + spare; }
+  static void allow_all() { limit_ = std::numeric_limits<std::int64_t>::max(); }
+
+ private:
+  static void on_malloc(const volatile void*, std::size_t bytes) {
+    live_ += static_cast<std::int64_t>(bytes);
+    if (live_ <= limit_) return;
+    allow_all();  // for the report
+    claim(false, "an input takes no more memory than twice its size and 64 MiB");
+  }
+  static void on_free(const volatile void* block) {
+    live_ -= static_cast<std::int64_t>(__sanitizer_get_allocated_size(const_cast<const void*>(block)));
+  }
+
+  inline static std::atomic<std::int64_t> live_ = 0, limit_ = std::numeric_limits<std::int64_t>::max();
+};
+
+// One input, and the bound on memory while it is worked on.
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : text_(reinterpret_cast<const char*>(data), size) {
+    Memory::install();
+    Memory::allow(size);
+  }
+  Input(const Input&) = delete;
+  ~Input() { Memory::allow_all(); }
+
+  std::string_view text() const { return text_; }
+  std::string string() const { return std::string(text_); }
+
+ private:
+  std::string_view text_;
+};
+
+// Whether f() returns: false where it throws an E, whose text must be a line that a terminal shows. Every other exception
+// ends the program.
+template <class E, class F>
+bool accepted(F&& f) {
+  constexpr std::size_t longest = 1000;  // bytes of an error: names are abridged
+  try {
+    f();
+    return true;
+  } catch (const E& error) {
+    const std::string_view text = error.what();
+    claim(!text.empty() && text.size() <= longest, "an error says something, and briefly");
+    claim(io::printable(text) == text, "an error is one line of visible text");
+    return false;
+  }
+}
+
+// What f() gives; nothing where it throws an E, as above. What is done with the result stands outside, where no error is
+// expected any more.
+template <class E, class F>
+auto attempt(F&& f) {
+  std::optional<std::invoke_result_t<F>> result;
+  accepted<E>([&] { result.emplace(f()); });
+  return result;
+}
+
+}  // namespace heddle::fuzz

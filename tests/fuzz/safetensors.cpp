@@ -1,0 +1,105 @@
+// safetensors files: as they come; and as a line of header, whose length is put before it, and the bytes behind that line.
+#include <sys/mman.h>
+#include <heddle/io/safetensors.hpp>
+
+#include "fuzz.hpp"
+
+namespace {
+
+using namespace heddle;
+
+// Writes into memory, whatever the file's name.
+struct MemoryCalls : io::SystemCalls {
+  inline static std::string written;
+
+  static int open(int, const char*, int, mode_t) { return ::memfd_create("fuzz", MFD_CLOEXEC); }
+  static ssize_t write(int, const void* from, std::size_t count) {
+    written.append(static_cast<const char*>(from), count);
+    return static_cast<ssize_t>(count);
+  }
+  static int fsync(int) { return 0; }
+  static int rename(int, const char*, const char*, unsigned = 0) { return 0; }
+};
+
+template <class T>
+bool reads_as(const io::Safetensors& file, const io::TensorInfo& tensor) {
+  const auto count = static_cast<std::size_t>(tensor.shape.size());
+  const auto values = std::make_unique_for_overwrite<T[]>(count);
+  if (!fuzz::accepted<FileError>([&] { file.read(tensor, values.get()); })) return false;
+  if (tensor.dtype == io::dtype_of<T>() && count > 0)
+    fuzz::claim(std::memcmp(values.get(), file.bytes(tensor).data(), count * sizeof(T)) == 0, "a copy is exact");
+  return true;
+}
+
+void check_tensor(const io::Safetensors& file, const io::TensorInfo& tensor) {
+  fuzz::claim(file.find(tensor.name) == &tensor, "a tensor is found by its name");
+  if (!io::readable(tensor.dtype)) return fuzz::claim(!reads_as<float>(file, tensor), "no unknown dtype is read");
+  reads_as<float>(file, tensor);
+  reads_as<bf16>(file, tensor);
+  reads_as<std::int64_t>(file, tensor);
+  reads_as<std::int32_t>(file, tensor);
+  const bool is_bool = reads_as<bool>(file, tensor);
+  fuzz::claim(reads_as<double>(file, tensor) || (tensor.dtype == io::DType::boolean && !is_bool),
+              "a double holds every value that is none but a wrong BOOL");
+}
+
+// False where the file holds a dtype that is not written.
+bool write(const io::Safetensors& file) {
+  std::vector<io::TensorBytes> tensors;
+  bool readable = true;
+  for (const io::TensorInfo& tensor : file.tensors()) {
+    tensors.push_back({tensor.name, tensor.dtype, tensor.shape, file.bytes(tensor)});
+    readable = readable && io::readable(tensor.dtype);
+  }
+  MemoryCalls::written.clear();
+  const bool done = fuzz::accepted<WriteError>(
+      [&] { io::write_safetensors<MemoryCalls>("/nowhere/fuzz.safetensors", tensors, file.metadata()); });
+  fuzz::claim(done == readable, "what is read can be written, unless it is only known");
+  return done;
+}
+
+void check_length(const std::string& bytes) {
+  for (const std::string& wrong : {bytes + '.', bytes.substr(0, bytes.size() - 1)})
+    fuzz::claim(!fuzz::attempt<FileError>([&] { return io::parse_safetensors(wrong, "wrong"); }),
+                "a file that is a byte longer or shorter is refused");
+}
+
+void check_file(std::string_view bytes) {
+  const auto read = fuzz::attempt<FileError>([&] { return io::parse_safetensors(bytes, "input"); });
+  if (!read) return;
+  const io::Safetensors& file = *read;
+  check_length(std::string(bytes));
+  for (const io::TensorInfo& tensor : file.tensors()) check_tensor(file, tensor);
+  if (!write(file)) return;
+  const std::string written = MemoryCalls::written;
+  const io::Safetensors again = io::parse_safetensors(written, "again");
+  fuzz::claim(again.tensors().size() == file.tensors().size(), "as many tensors are written as were read");
+  for (const io::TensorInfo& tensor : file.tensors()) {
+    const io::TensorInfo& copy = again[tensor.name];
+    const auto before = file.bytes(tensor), after = again.bytes(copy);
+    fuzz::claim(copy.dtype == tensor.dtype && copy.shape == tensor.shape &&
+                    std::equal(before.begin(), before.end(), after.begin(), after.end()),
+                "what is written reads the same");
+  }
+  auto metadata = file.metadata();
+  metadata.emplace("format", "pt");
+  fuzz::claim(again.metadata() == metadata, "metadata are kept");
+  fuzz::claim(write(again) && MemoryCalls::written == written, "the same tensors give the same bytes");
+}
+
+std::string framed(std::string_view text) {
+  const std::uint64_t length = std::min(text.find('\n'), text.size());
+  std::string file(reinterpret_cast<const char*>(&length), sizeof length);
+  file += text.substr(0, length);
+  if (length < text.size()) file += text.substr(length + 1);
+  return file;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const fuzz::Input input(data, size);
+  check_file(input.text());
+  check_file(framed(input.text()));
+  return 0;
+}

@@ -1,0 +1,48 @@
+// Vocabularies: every line is found by its text and by its number, and nothing else is.
+#include <heddle/text/vocabulary.hpp>
+
+#include "fuzz.hpp"
+
+namespace {
+
+using namespace heddle;
+using text::Vocabulary;
+
+void check_token(const Vocabulary& vocabulary, std::int32_t id) {
+  const std::string_view token = vocabulary.token(id);
+  fuzz::claim(!token.empty() && token.find('\n') == token.npos && text::is_utf8(token), "a token is a line of UTF-8");
+  fuzz::claim(token.size() <= vocabulary.longest(), "no token is longer than the longest");
+  fuzz::claim(vocabulary.find(token) == id && vocabulary.id(token) == id, "a token is found by its text");
+  if (token.starts_with("##"))
+    fuzz::claim(vocabulary.find_continuation(token.substr(2)) == id, "a continuation is found by its text");
+}
+
+void check_probe(const Vocabulary& vocabulary, const std::string& probe) {
+  const std::int32_t id = vocabulary.find(probe);
+  fuzz::claim(id == Vocabulary::none || vocabulary.token(id) == probe, "what is found is what was asked for");
+  fuzz::claim(vocabulary.find_continuation(probe) == vocabulary.find("##" + probe), "both look-ups agree");
+  fuzz::claim(fuzz::accepted<FileError>([&] { vocabulary.id(probe); }) == (id != Vocabulary::none),
+              "id() refuses what find() does not know");
+}
+
+void check_vocabulary(const Vocabulary& vocabulary, const std::string& file) {
+  std::string lines;
+  for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+    check_token(vocabulary, id);
+    lines += std::string(vocabulary.token(id)) + '\n';
+  }
+  fuzz::claim(lines == file + (file.ends_with('\n') ? "" : "\n"), "the tokens are the file's lines");
+  for (const std::int32_t outside : {-1, vocabulary.size()})
+    fuzz::claim(!fuzz::accepted<IndexError>([&] { vocabulary.token(outside); }), "an id outside is refused");
+  constexpr std::size_t probes = 6;  // pieces of the file, of growing length
+  for (std::size_t i = 0; i < probes; ++i) check_probe(vocabulary, lines.substr(i * lines.size() / probes, i));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const fuzz::Input input(data, size);
+  const auto read = fuzz::attempt<FileError>([&] { return Vocabulary(input.string(), "input"); });
+  if (read) check_vocabulary(*read, input.string());
+  return 0;
+}
