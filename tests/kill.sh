@@ -18,11 +18,13 @@ without_seconds() { sed -E 's/,"seconds":[^,}]*//' "$1"; }
 kills=0
 for ((round = 1; round <= rounds; ++round)); do
   rm -rf run run.json
-  for ((left = 200; ; --left)); do
-    [ $left -gt 0 ] || { echo "FAILED: round $round does not end"; exit 1; }
+  for ((attempt = 1; ; ++attempt)); do
+    [ $attempt -le 200 ] || { echo "FAILED: round $round does not end"; exit 1; }
     "${train[@]}" --out run --metrics run.json --resume >/dev/null 2>err &
     job=$!
-    sleep "0.$(printf %03d $((RANDOM % 300)))"
+    # Longer each time, so that a busy machine gets past the start of the program.
+    delay=$((RANDOM % (300 + 20 * attempt)))
+    sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
     kill -9 $job 2>/dev/null || true
     code=0
     wait $job 2>/dev/null || code=$?
