@@ -42,3 +42,19 @@ TEST_CASE("linear: bf16 rounds once, after a sum in float") {
   weight.data()[0] = bf16(3.f);
   CHECK(static_cast<float>(linear(x, weight).item()) == 260.f);
 }
+
+TEST_CASE("linear: its bits do not depend on the number of threads") {
+  const Tensor<float> x = variable(cast<float>(random({300, 129}, 1))), weight = variable(cast<float>(random({257, 129}, 2)));
+  const auto run = [&](int count) {
+    set_threads(count);
+    const Tensor<float> y = linear(x, weight);
+    x.set_grad({});
+    weight.set_grad({});
+    backward(sum(y * y));
+    return std::tuple(y.host(), x.grad().host(), weight.grad().host());
+  };
+  const int before = threads();
+  const auto one = run(1);
+  for (const int count : {2, 3, 5}) CHECK((run(count) == one));
+  set_threads(before);
+}
