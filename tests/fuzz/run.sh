@@ -17,7 +17,7 @@ longest() { if [ "$1" = safetensors ]; then echo 16384; else echo 4096; fi; }
 
 # fuzz TARGET: leaves what broke it in $work/broken.
 fuzz() {
-  local options=(-max_total_time="$seconds" -max_len="$(longest "$1")" -timeout=10 -rss_limit_mb=512 -malloc_limit_mb=80)
+  local options=(-seed=1 -max_total_time="$seconds" -max_len="$(longest "$1")" -timeout=10 -rss_limit_mb=512 -malloc_limit_mb=80)
   [ ! -f "$here/$1.dict" ] || options+=(-dict="$here/$1.dict")
   mkdir -p "$work/broken"
   cp -r "$here/corpus/$1" "$work/$1" &&

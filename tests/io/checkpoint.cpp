@@ -228,6 +228,11 @@ TEST_CASE("read_manifest: refuses what write_manifest does not write") {
         "m: the entry of 'x' is not an object");
   CHECK(error(R"({"heddle_checkpoint":1,"number":1,"state":0,"files":{"x":{"crc64":"z"}})") ==
         "m: the checksum of 'x' is not 16 hexadecimal digits");
+  const std::string deep = std::string(2000, '[') + std::string(2000, ']');
+  const nlohmann::json copied = io::read_manifest(io::write_manifest(1, {}, deep), "m").state;
+  CHECK(copied.is_array());
+  CHECK(error_of<FileError>([] { io::read_manifest(std::string(65537, ' '), "m"); }) ==
+        "m: has 65537 bytes, a manifest has at most 65536");
   const std::map<std::string, io::FileSum> files{{"x", {3, 0xFFFFFFFFFFFFFFFF}}, {"\"y\"", {0, 0}}};
   const auto again = io::read_manifest(io::write_manifest(12, files, R"({"deep":[1,2.5,"text"]})"), "m");
   CHECK(again.number == 12);

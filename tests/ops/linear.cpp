@@ -44,7 +44,8 @@ TEST_CASE("linear: bf16 rounds once, after a sum in float") {
 }
 
 TEST_CASE("linear: its bits do not depend on the number of threads") {
-  const Tensor<float> x = variable(cast<float>(random({300, 129}, 1))), weight = variable(cast<float>(random({257, 129}, 2)));
+  const Tensor<float> x = variable(cast<float>(random({300, 129}, 1))),
+                      weight = variable(cast<float>(random({257, 129}, 2)));
   const auto run = [&](int count) {
     set_threads(count);
     const Tensor<float> y = linear(x, weight);

@@ -29,7 +29,10 @@ class Table {
   std::size_t column(std::string_view name) const {
     const auto count = std::count(columns_.begin(), columns_.end(), name);
     std::string list;
-    for (const std::string& column : columns_) list += (list.empty() ? "" : ", ") + io::quoted_name(column);
+    constexpr std::size_t most = 20;
+    for (std::size_t i = 0; i < std::min(most, columns_.size()); ++i)
+      list += (list.empty() ? "" : ", ") + io::quoted_name(columns_[i]);
+    if (columns_.size() > most) list += ", …";
     require<FileError>(count == 1, file_, ": ", count == 0 ? "no" : "more than one", " column ", io::quoted_name(name),
                        " (", list.empty() ? "there is no header" : "the header has " + list, ')');
     return static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());

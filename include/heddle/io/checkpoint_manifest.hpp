@@ -25,7 +25,8 @@ struct CheckpointManifest {
 
 namespace detail {
 
-inline constexpr std::size_t manifest_limit = 1 << 20;  // bytes; a run's state is a few hundred
+// Bytes. A run's state is a few hundred, and nested as deeply as this allows it can still be copied.
+inline constexpr std::size_t manifest_limit = 1 << 16;
 inline constexpr std::string_view manifest_seal = ",\"crc64\":\"";
 
 // The end of a manifest whose text so far is `body`.
@@ -70,7 +71,7 @@ inline CheckpointManifest read_manifest(std::string_view text, const std::string
   require<FileError>(end != std::string_view::npos, file, ": is cut off or no manifest of a checkpoint");
   const std::string_view body = text.substr(0, end);
   require<FileError>(text.substr(end) == detail::seal(body), file, ": its checksum is wrong");
-  const auto json = nlohmann::json::parse(std::string(body) + '}', nullptr, false);
+  auto json = nlohmann::json::parse(std::string(body) + '}', nullptr, false);
   require<FileError>(json.is_object(), file, ": is not a JSON object");
   const auto format = detail::get<std::int64_t>(json, "heddle_checkpoint", file);
   require<FileError>(format == 1, file, ": is of format ", format, ", this version of heddle reads 1");
@@ -88,7 +89,7 @@ inline CheckpointManifest read_manifest(std::string_view text, const std::string
                        ": the checksum of ", quoted_name(name), " is not 16 hexadecimal digits");
     manifest.files[name] = {detail::get<std::uint64_t>(entry, "bytes", file), std::stoull(digits, nullptr, 16)};
   }
-  manifest.state = *state;
+  manifest.state = std::move(*state);
   return manifest;
 }
 
