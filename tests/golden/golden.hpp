@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace heddle::testing {
@@ -96,10 +97,10 @@ inline std::map<std::string, std::vector<Case>> read_golden(const std::string& p
 }
 
 // Every case of one op: for (const auto& c : golden("layer_norm")). Throws Error where there is none.
-inline const std::vector<Case>& golden(const std::string& name) {
+inline const std::vector<Case>& golden(std::string_view name) {
   static const auto cases = read_golden(HEDDLE_GOLDEN_DIR "/ops.txt");
-  const auto found = cases.find(name);
-  if (found == cases.end()) throw Error("golden: there is no case '" + name + '\'');
+  const auto found = cases.find(std::string(name));
+  if (found == cases.end()) throw Error("golden: there is no case '" + std::string(name) + '\'');
   return found->second;
 }
 
