@@ -22,7 +22,15 @@ class TemporaryFolder {
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  // A test may have locked folders in it.
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_, ignored))
+      if (entry.is_directory(ignored))
+        std::filesystem::permissions(entry, std::filesystem::perms::owner_all, std::filesystem::perm_options::add,
+                                     ignored);
+    std::filesystem::remove_all(path_, ignored);
+  }
 
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + '/' + name; }
