@@ -103,12 +103,19 @@ claim 'a disk that fills up fails the run, and what was saved before goes on' \
   'exits 0 "${train[@]}" --out filled --metrics filled.json && (ulimit -f 300; exits 1 "${longer[@]}" --out filled --metrics filled.json --resume) &&
    grep -q "^sst2: error: filled/.*: File too large" err && exits 0 "${longer[@]}" --out filled --metrics filled.json --resume && same_run unbroken filled'
 refusal 'an unknown flag is answered with the nearest one' 'no flag --epocs; the nearest is --epochs' "$sst2" --epocs 3
-mkdir pickled
+mkdir -p pickled useless/checkpoint/000000000003
+echo 'a diary' >bad-metrics.txt
 printf 'PK\003\004 and more' >pickled/pytorch_model.bin
 refusal 'a folder with a pickle alone is refused with its name' 'pytorch_model.bin' "$sst2" --predict - --out pickled --vocab "$sample/vocab.txt"
 refusal 'a pickle for weights is refused as one' 'PyTorch pickle' "${train[@]}" --init pickled/pytorch_model.bin
 claim 'a locale with a decimal comma changes no number' \
   'exits 0 env LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "${train[@]}" --lr 0.001 --metrics german && diff <(without_seconds metrics) <(without_seconds german)'
+refusal 'metrics do not overwrite what are none' 'is no file of metrics' "${train[@]}" --metrics bad-metrics.txt
+refusal 'an empty name is not taken for none' '--predict is given without a name' "${train[@]}" --predict ''
+refusal 'a number is decimal' 'whole number' "$sst2" --epochs 0x2
+refusal "a folder with another model is not written to" 'holds another model' "${train[@]}" --out pickled
+claim 'checkpoints that cannot be used are not passed over in silence' \
+  'exits 2 "${train[@]}" --out useless --resume && grep -q "none of its checkpoints can be used" err && [ ! -e useless/config.json ]'
 refusal '--resume needs a folder' 'needs the folder' "${train[@]}" --resume
 refusal 'a flag that the saved model contradicts is named' '--layers is 7, the model in model has 2' "$sst2" --predict - --out model --layers 7
 refusal '--uncased contradicts a cased model' 'is cased' "$sst2" --predict - --out model --uncased

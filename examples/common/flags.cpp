@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <Eigen/Core>
+#include <charconv>
 #include <cmath>
 #include <heddle/error.hpp>
 #include <heddle/parallel.hpp>
@@ -11,13 +12,18 @@
 namespace heddle::examples {
 namespace {
 
-// A number that reads as T from the first digit to the last and satisfies `right`.
+// A decimal number that reads as T from the first digit to the last and satisfies `right`.
 template <class T, class Right>
 CLI::Validator number(const char* what, Right right) {
   return CLI::Validator(
       [=](std::string& text) {
         T value{};
-        const bool ok = CLI::detail::lexical_cast(text, value) && right(value);
+        const char* const end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, value);
+        const bool ok = error == std::errc{} && stop == end && right(value);
+        // CLI11 would read 010 as 8.
+        if constexpr (std::is_integral_v<T>)
+          if (ok) text = std::to_string(value);
         return ok ? std::string() : "'" + text + "' is not " + what;
       },
       what);
@@ -27,6 +33,11 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   const auto count = [&](const char* name, Index& value, const char* help) {
     app.add_option(name, value, help)->check(number<Index>("a whole number of at least 1", [](Index n) {
       return n >= 1;
+    }));
+  };
+  const auto size = [&](const char* name, Index& value, const char* help) {
+    app.add_option(name, value, help)->check(number<Index>("a whole number from 1 to 1000000", [](Index n) {
+      return n >= 1 && n <= 1000000;
     }));
   };
   const auto rate = number<double>("a number of at least 0", [](double x) { return x >= 0 && std::isfinite(x); });
@@ -43,7 +54,8 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   choice("--optimizer", f.optimizer, {"adam", "adamw", "sgd"}, "Optimizer");
   app.add_option("--momentum", f.momentum, "Momentum of sgd")->check(rate);
   app.add_option("--dropout", f.dropout, "Dropout probability, in [0, 1)")
-      ->check(number<double>("a probability in [0, 1)", [](double p) { return p >= 0 && p < 1; }))
+      ->check(number<double>("a probability in [0, 1), of at most 65535/65536",
+                             [](double p) { return p >= 0 && p <= 65535. / 65536; }))
       ->capture_default_str();
   app.add_option("--seed", f.seed, "Seed of initial weights, dropout and order")
       ->check(number<std::uint64_t>("a whole number from 0 to 2^64 - 1", [](std::uint64_t) { return true; }))
@@ -64,12 +76,12 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   app.add_flag("--evaluate", f.evaluate, "Do not train; report the metrics of the model in --out or --init");
   app.add_option("--predict", f.predict, "Do not train; classify the lines of a file, or of standard input for -");
   app.add_flag("--logits", f.logits, "With --predict, print the scores before the softmax");
-  count("--layers", f.sizes.layers, "Encoder layers");
-  count("--d-model", f.sizes.d_model, "Model width");
-  count("--heads", f.sizes.heads, "Attention heads");
-  count("--head-dim", f.sizes.head_dim, "Width of a head");
-  count("--ff-width", f.sizes.ff_width, "Width of the feed-forward network (default: 4 * d-model)");
-  count("--max-length", f.sizes.max_length, "Longest text in tokens; longer ones are truncated");
+  size("--layers", f.sizes.layers, "Encoder layers");
+  size("--d-model", f.sizes.d_model, "Model width");
+  size("--heads", f.sizes.heads, "Attention heads");
+  size("--head-dim", f.sizes.head_dim, "Width of a head");
+  size("--ff-width", f.sizes.ff_width, "Width of the feed-forward network (default: 4 * d-model)");
+  size("--max-length", f.sizes.max_length, "Longest text in tokens; longer ones are truncated");
 }
 
 // How many letters must be put in, taken out or changed (Levenshtein 1966).
@@ -149,6 +161,13 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   add_flags(app, f);
   parsed.exit = !parse_command_line(app, argc, argv);
   if (parsed.exit) return parsed;
+  for (const auto& [flag, value] : {std::pair{"--data", &f.data},
+                                    {"--vocab", &f.vocab},
+                                    {"--init", &f.init},
+                                    {"--out", &f.out},
+                                    {"--metrics", &f.metrics},
+                                    {"--predict", &f.predict}})
+    require(app.count(flag) == 0 || !value->empty(), flag, " is given without a name");
   for (const CLI::Option* option : app.get_options())
     if (option->count() > 0) f.given.insert(option->get_name());
   require(!f.evaluate || f.predict.empty(), "--evaluate and --predict exclude each other");

@@ -61,16 +61,27 @@ double Scores::recall() const {
   return of_classes([this](int c) { return labelled(c); });
 }
 
-MetricsFile::MetricsFile(const std::string& path, Index keep) : path_(path) {
+void require_metrics(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return;
+  char begin[16] = {};
+  io::InputFile(path).read(begin, sizeof begin - 1);
+  const std::string_view text = begin;
+  require<FileError>(text.starts_with("{\"step\"") || text.starts_with("{\"epoch") || text.starts_with("{\"final"),
+                     io::printable(path), ": is no file of metrics; --metrics would overwrite it");
+}
+
+MetricsFile::MetricsFile(const std::string& path, std::optional<Index> keep) : path_(path) {
   if (path.empty()) return;
+  require_metrics(path);
   file_ = std::fopen(path.c_str(), "ae");
   if (!file_) fail<FileError>(io::printable(path), ": cannot be opened: ", std::strerror(errno));
   struct stat status {};
-  if (::fstat(::fileno(file_), &status) != 0 || !S_ISREG(status.st_mode)) return;
-  if (status.st_size < keep)
-    note(io::printable(path) + ": has " + std::to_string(status.st_size) + " of the " + std::to_string(keep) +
+  if (::fstat(::fileno(file_), &status) != 0 || !S_ISREG(status.st_mode) || !keep) return;
+  if (status.st_size < *keep)
+    note(io::printable(path) + ": has " + std::to_string(status.st_size) + " of the " + std::to_string(*keep) +
          " bytes that the run had written; the lines between are missing");
-  else if (::ftruncate(::fileno(file_), keep) != 0)
+  else if (::ftruncate(::fileno(file_), *keep) != 0)
     fail<WriteError>(io::printable(path), ": cannot be written: ", std::strerror(errno));
 }
 MetricsFile::~MetricsFile() {

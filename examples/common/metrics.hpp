@@ -1,6 +1,7 @@
 // What a classifier is measured by, and the file of measurements.
 #pragma once
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,11 +43,15 @@ class Scores {
   Index rows_ = 0;
 };
 
+// A slip of the keyboard must not empty a file of the user's: throws FileError for one that holds anything but metrics.
+void require_metrics(const std::string& path);
+
 // One JSON object a line, flushed. Without a path it writes nothing. Throws WriteError.
 class MetricsFile {
  public:
-  // Goes on after the first `keep` bytes of what is there; the rest is dropped.
-  explicit MetricsFile(const std::string& path, Index keep = 0);
+  // Goes on after the first `keep` bytes of what is there, or after all of it; the rest is dropped. Throws FileError for a file that
+  // holds anything but metrics.
+  explicit MetricsFile(const std::string& path, std::optional<Index> keep = 0);
   MetricsFile(const MetricsFile&) = delete;
   ~MetricsFile();
 

@@ -28,8 +28,16 @@ OutFolder::OutFolder(const std::string& path, bool resume) : path_(path) {
   for (const char* result : {"model.safetensors", "last.safetensors", "checkpoint"})
     require<FileError>(resume || !exists(file(result)), shown, ": holds the results of another run (", result,
                        "); give another --out, go on with that run by --resume, or remove them");
-  for (const auto& entry : std::filesystem::directory_iterator(path, error))
-    if (io::is_leftover(entry.path().filename().string())) std::filesystem::remove(entry.path(), error);
+  // The config.json of a run that ended before its first results is of no use to anyone.
+  const std::string config = file("config.json");
+  const bool foreign = exists(config) && io::read_file(config).find("\"program\"") == std::string::npos;
+  require<FileError>(!foreign && !exists(file("pytorch_model.bin")), shown, ": holds another model (",
+                     foreign ? "config.json" : "pytorch_model.bin", "); give another --out");
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    for (const char* written : {"model.safetensors.", "last.safetensors.", "config.json.", "vocab.txt."})
+      if (name.starts_with(written) && io::is_leftover(name)) std::filesystem::remove(entry.path(), error);
+  }
 }
 
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,

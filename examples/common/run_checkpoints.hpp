@@ -20,7 +20,7 @@ class RunCheckpoints {
 
   // Where the newest whole checkpoint stands; nothing is changed yet. Throws Error for a run that was started with other flags.
   std::optional<RunState> find() {
-    found_ = all_.newest([](const std::string& damaged) { note(damaged + "; the checkpoint before it is taken"); });
+    found_ = all_.newest([](const std::string& damaged) { note(damaged + "; the checkpoint is passed over"); });
     if (!found_) return std::nullopt;
     return read_state(found_->manifest.state, flags_, io::printable(found_->folder));
   }
@@ -39,7 +39,7 @@ class RunCheckpoints {
     all_.save(state.step, to_json(state, flags_).dump(), [&](const std::string& folder) {
       io::save(model_, folder + "/model.safetensors");
       io::save_optimizer(optimizer_, folder + "/optimizer.safetensors");
-      if (std::isfinite(state.best)) link(out_.file("model.safetensors"), folder + "/best.safetensors");
+      if (std::isfinite(state.best)) copy(out_.file("model.safetensors"), folder + "/best.safetensors");
     });
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
@@ -54,16 +54,8 @@ class RunCheckpoints {
  private:
   std::string finished_file() const { return out_.file("checkpoint/finished"); }
 
-  static void copy(const std::string& from, const std::string& to) {
-    std::error_code none;
-    if (!std::filesystem::equivalent(from, to, none)) io::write_atomically(to, io::read_file(from));
-  }
-  // The best weights are replaced by a rename, never written to: another name for them keeps them.
-  static void link(const std::string& from, const std::string& to) {
-    std::error_code error;
-    std::filesystem::create_hard_link(from, to, error);
-    if (error) copy(from, to);
-  }
+  // Never a second name for one file: what damages it would damage every checkpoint.
+  static void copy(const std::string& from, const std::string& to) { io::write_atomically(to, io::read_file(from)); }
 
   const OutFolder& out_;
   Model& model_;

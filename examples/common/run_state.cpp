@@ -66,8 +66,13 @@ std::string fingerprint(const data::LabelledSequences& rows) {
 }
 
 nlohmann::json to_json(const RunState& s, const RunFlags& flags) {
-  nlohmann::json json{{"step", s.step},         {"epoch", s.epoch}, {"batch", s.batch},
-                      {"loss_sum", s.loss_sum}, {"rows", s.rows},   {"metrics_bytes", s.metrics_bytes},
+  nlohmann::json json{{"step", s.step},
+                      {"epoch", s.epoch},
+                      {"batch", s.batch},
+                      {"loss_sum", s.loss_sum},
+                      {"rows", s.rows},
+                      {"metrics", s.metrics},
+                      {"metrics_bytes", s.metrics_bytes},
                       {"flags", flags}};
   if (std::isfinite(s.best)) json["best"] = s.best;
   return json;
@@ -99,6 +104,8 @@ RunState read_state(const nlohmann::json& json, const RunFlags& flags, const std
   s.rows = count("rows");
   s.metrics_bytes = count("metrics_bytes");
   s.loss_sum = number("loss_sum");
+  require<FileError>(member("metrics").is_string(), file, ": 'metrics' must be a text");
+  s.metrics = member("metrics").get<std::string>();
   if (json.contains("best")) s.best = number("best");
   return s;
 }

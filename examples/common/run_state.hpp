@@ -17,7 +17,8 @@ struct RunState {
   double loss_sum = 0;         // of the epoch so far, over `rows` rows
   Index rows = 0;
   double best = std::numeric_limits<double>::infinity();  // the lowest validation loss so far
-  Index metrics_bytes = 0;                                // of the metrics file
+  std::string metrics;                                    // the file of metrics, and how long it was
+  Index metrics_bytes = 0;
 };
 
 // Flags that change a run's result, and checksums of what it reads, under the names of the flags.

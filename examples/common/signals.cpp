@@ -5,23 +5,39 @@
 namespace heddle::examples {
 namespace {
 
+constexpr int stopping[] = {SIGINT, SIGTERM};
 volatile std::sig_atomic_t received_signal = 0;
 
-void set_handlers(void (*handler)(int), int flags) {
+void set(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
-  action.sa_flags = flags;
-  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, nullptr);
+}
+
+// Whoever started the program may have said that it is not to be stopped so.
+bool ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+void note_signal(int signal) {
+  received_signal = signal;
+  for (const int each : stopping)
+    if (!ignored(each)) set(each, SIG_DFL);
 }
 
 }  // namespace
 
 StopSignals::StopSignals() {
   received_signal = 0;
-  // SA_RESETHAND: the second one does what it does by default.
-  set_handlers([](int signal) { received_signal = signal; }, static_cast<int>(SA_RESTART | SA_RESETHAND));
+  for (const int signal : stopping)
+    if (!ignored(signal)) set(signal, note_signal);
 }
-StopSignals::~StopSignals() { set_handlers(SIG_DFL, 0); }
+StopSignals::~StopSignals() {
+  for (const int signal : stopping)
+    if (!ignored(signal)) set(signal, SIG_DFL);
+}
 
 const char* StopSignals::received() const {
   switch (received_signal) {

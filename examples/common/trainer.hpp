@@ -83,7 +83,9 @@ class Training {
 
   // Throws RunFailed, and Stopped after a signal.
   void run() {
-    metrics_.emplace(flags_.metrics, state_.metrics_bytes);
+    // Another file than the run's so far goes on where it ends.
+    const bool same = state_.step == 0 || state_.metrics == flags_.metrics;
+    metrics_.emplace(flags_.metrics, same ? std::optional(state_.metrics_bytes) : std::nullopt);
     while (more()) {
       for (; state_.batch < batches_.per_epoch() && !enough_steps(); after_step()) step();
       end_epoch();
@@ -147,7 +149,11 @@ class Training {
       partial_reported_ = true;
       return;
     }
-    state_ = {.step = state_.step, .epoch = state_.epoch + 1, .best = std::min(state_.best, valid.loss())};
+    RunState next;
+    next.step = state_.step;
+    next.epoch = state_.epoch + 1;
+    next.best = std::min(state_.best, valid.loss());
+    state_ = next;
     save();
     stop_on_signal();
   }
@@ -156,6 +162,7 @@ class Training {
 
   void save() {
     if (!checkpoints_) return;
+    state_.metrics = flags_.metrics;
     state_.metrics_bytes = metrics_->sync();
     checkpoints_->save(state_);
   }

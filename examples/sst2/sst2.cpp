@@ -125,6 +125,7 @@ void print_start(const Splits& splits, const text::WordPiece& tokenizer, const E
 
 template <class A>
 void run(const TrainerFlags& flags) {
+  if (!flags.metrics.empty()) require_metrics(flags.metrics);
   const Setup setup = set_up(flags, flags.evaluate);
   std::optional<OutFolder> out;
   if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out, flags.resume);

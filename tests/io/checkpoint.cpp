@@ -184,8 +184,9 @@ TEST_CASE("Checkpoints: every cut and every flipped bit is found") {
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random.next() % n); };
   const auto found = [&] {
     int damaged = 0;
-    const bool any = io::Checkpoints(run.folder / "all").newest([&](const std::string&) { ++damaged; }).has_value();
-    return !any && damaged == 1;
+    const std::string why = error_of<FileError>(
+        [&] { io::Checkpoints(run.folder / "all").newest([&](const std::string&) { ++damaged; }); });
+    return damaged == 1 && why.ends_with(": none of its checkpoints can be used; remove them to start anew");
   };
   constexpr std::size_t page = 4096;
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "manifest.json"}) {
@@ -240,16 +241,41 @@ TEST_CASE("read_manifest: refuses what write_manifest does not write") {
   CHECK(again.state.at("deep").at(1) == 2.5);
 }
 
+TEST_CASE("Checkpoints: what could not be read back is not saved") {
+  Run run;
+  run.step();
+  run.save();
+  const auto error = [&](const std::string& state, const std::string& name) {
+    return error_of<FileError>([&] {
+      io::Checkpoints(run.folder / "all").save(2, state, [&](const std::string& to) { put(to + '/' + name, "x"); });
+    });
+  };
+  CHECK(error("nonsense", "x").ends_with("2.tmp: the state is not one JSON value"));
+  CHECK(error('"' + std::string(70000, 'x') + '"', "x").ends_with(" bytes, the limit is 65536"));
+  CHECK(error("{}", ".hidden").ends_with(": '.hidden' is no name of a checkpoint's file"));
+  CHECK(error("{}", "manifest.json").ends_with(": 'manifest.json' is no name of a checkpoint's file"));
+  CHECK(run.load() == std::pair(1, std::string()));
+}
+
+TEST_CASE("Checkpoints: a folder that cannot be read is an error, not an empty one") {
+  Run run;
+  put(run.folder / "all", "a file");
+  CHECK(error_of<FileError>([&] { run.load(); }) == run.folder / "all: the folder cannot be read: Not a directory");
+}
+
 TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing") {
   Run run;
   run.step();
   const std::string file = run.folder / "state";
   io::save_optimizer(run.adam.slots(), file);
+  optim::AdamW decoupled(run.net);
+  CHECK(error_of<FileError>([&] { io::load_optimizer(decoupled.slots(), file); }) ==
+        file + ": is not the state of an optimizer AdamW");
   Random random(3);
   Hidden<nn::Linear<>> other{nn::Linear<>(3, 4, random)};
   optim::Adam adam(other);
   CHECK(error_of<FileError>([&] { io::load_optimizer(adam.slots(), file); }) ==
-        file + ": 'first.hidden.weight' is F32 [24] and not of this optimizer");
+        file + ": 'first.hidden.weight' is F32 [8, 3] and not of this optimizer");
   optim::Adam part(run.net.hidden);
   CHECK(error_of<FileError>([&] { io::load_optimizer(part.slots(), file); }).starts_with(file + ": has no tensor "));
   Hidden<nn::Linear<>&> half{run.net.hidden};

@@ -27,7 +27,8 @@ class Checkpoints {
  public:
   explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
 
-  // The newest whole checkpoint; damaged(sentence) hears of each that is passed over.
+  // The whole checkpoint of the highest number; damaged(sentence) hears of each that is passed over. Throws FileError where there are
+  // checkpoints and none can be used: to start anew is then the user's choice.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
     std::vector<std::string> names = entries(is_number);
     std::sort(names.rbegin(), names.rend());
@@ -38,6 +39,8 @@ class Checkpoints {
       } catch (const FileError& error) {
         damaged(error.what());
       }
+    require<FileError>(names.empty(), printable(folder_),
+                       ": none of its checkpoints can be used; remove them to start anew");
     return std::nullopt;
   }
 
@@ -81,8 +84,12 @@ class Checkpoints {
       std::map<std::string, FileSum> files;
       for (const std::string& file : Checkpoints(draft).entries([](const std::string&) { return true; }))
         files[file] = sum_of_file(draft + '/' + file);
+      check_manifest(files, state, printable(draft));
       // The last file: its own sync of the folder covers the names of those before it.
-      write_atomically<Calls>(draft + '/' + manifest_name, write_manifest(number, files, state));
+      const std::string manifest = write_manifest(number, files, state);
+      require<FileError>(manifest.size() <= detail::manifest_limit, printable(draft), ": its manifest would have ",
+                         manifest.size(), " bytes, the limit is ", detail::manifest_limit);
+      write_atomically<Calls>(draft + '/' + manifest_name, manifest);
       put_in_place<Calls>(draft, folder_ + '/' + name);
     } catch (...) {
       remove(name + draft_suffix);
@@ -112,6 +119,9 @@ class Checkpoints {
 
   static Checkpoint open(const std::string& folder) {
     const std::string file = folder + '/' + manifest_name;
+    struct stat status {};
+    require<FileError>(::stat(file.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(file),
+                       ": is no regular file");
     Checkpoint found{folder, read_manifest(read_file(file), printable(file))};
     for (const auto& [name, sum] : found.manifest.files) {
       const FileSum there = sum_of_file(found.file(name));
@@ -127,6 +137,7 @@ class Checkpoints {
   std::vector<std::string> entries(Wanted wanted) const {
     std::vector<std::string> names;
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_.c_str()), &::closedir);
+    if (!folder && errno != ENOENT) detail::fail_file<FileError>(folder_, "the folder cannot be read", errno);
     while (const dirent* const entry = folder ? ::readdir(folder.get()) : nullptr)
       if (std::string name = entry->d_name; name != "." && name != ".." && wanted(name))
         names.push_back(std::move(name));
@@ -137,10 +148,11 @@ class Checkpoints {
   void remove(const std::string& name) const noexcept {
     try {
       const std::string gone = folder_ + '/' + name;
+      if (::unlink(gone.c_str()) == 0) return;  // a file or a link, which is not followed
       for (const std::string& file : Checkpoints(gone).entries([](const std::string&) { return true; }))
         ::unlink((gone + '/' + file).c_str());
       ::rmdir(gone.c_str());
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
     }
   }
 

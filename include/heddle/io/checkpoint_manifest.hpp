@@ -29,6 +29,11 @@ namespace detail {
 inline constexpr std::size_t manifest_limit = 1 << 16;
 inline constexpr std::string_view manifest_seal = ",\"crc64\":\"";
 
+inline bool is_file_name(const std::string& name) {
+  return !name.empty() && name[0] != '.' && name != "manifest.json" && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos && text::is_utf8(name);
+}
+
 // The end of a manifest whose text so far is `body`.
 inline std::string seal(std::string_view body) {
   Crc64 crc;
@@ -52,6 +57,14 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 }  // namespace detail
 
 // `state` is one JSON value. Written by hand: nlohmann::json ends the program where memory runs out.
+// What a manifest can say: throws FileError where read_manifest would refuse it.
+inline void check_manifest(const std::map<std::string, FileSum>& files, const std::string& state,
+                           const std::string& file) {
+  for (const auto& [name, sum] : files)
+    require<FileError>(detail::is_file_name(name), file, ": ", quoted_name(name), " is no name of a checkpoint's file");
+  require<FileError>(nlohmann::json::accept(state), file, ": the state is not one JSON value");
+}
+
 inline std::string write_manifest(std::int64_t number, const std::map<std::string, FileSum>& files,
                                   const std::string& state) {
   std::string body = "{\"heddle_checkpoint\":1,\"number\":" + std::to_string(number) + ",\"files\":{";
@@ -81,8 +94,7 @@ inline CheckpointManifest read_manifest(std::string_view text, const std::string
   require<FileError>(files != json.end() && files->is_object(), file, ": 'files' is missing or not an object");
   require<FileError>(state != json.end(), file, ": has no 'state'");
   for (const auto& [name, entry] : files->items()) {
-    require<FileError>(!name.empty() && name.find('/') == std::string::npos && name[0] != '.', file, ": ",
-                       quoted_name(name), " is no name of a checkpoint's file");
+    require<FileError>(detail::is_file_name(name), file, ": ", quoted_name(name), " is no name of a checkpoint's file");
     require<FileError>(entry.is_object(), file, ": the entry of ", quoted_name(name), " is not an object");
     const auto digits = detail::get<std::string>(entry, "crc64", file);
     require<FileError>(digits.size() == 16 && digits.find_first_not_of("0123456789abcdef") == std::string::npos, file,

@@ -55,6 +55,8 @@ class Slots {
   }
 
   // Calls f(slot) for each.
+  const char* optimizer() const { return optimizer_; }
+
   template <class F>
   void each(F&& f) {
     for (auto& slot : std::get<0>(slots_)) f(slot);

@@ -28,10 +28,12 @@ class Vocabulary {
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
   // Takes lines that end at LF (a last one without it counts); `name` stands for the file in errors. Throws FileError
-  // for no line at all, and with the line for a token that is empty, not UTF-8, or there already.
+  // for no line at all or a byte-order mark, and with the line for a token that is empty, not UTF-8, or there already.
   explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
       : name_(io::printable(name)), text_(std::move(lines)) {
     require<FileError>(!text_.empty(), name_, ": is empty; a vocabulary holds one token a line");
+    require<FileError>(!text_.starts_with("\xEF\xBB\xBF"), name_,
+                       ": begins with a byte-order mark, which would be part of the first token; remove it");
     require<FileError>(text_.size() < max_bytes, name_, ": ", text_.size(), " bytes are too many for a vocabulary");
     if (text_.back() != '\n') text_ += '\n';
     for (std::size_t begin = 0; begin < text_.size(); begin = text_.find('\n', begin) + 1)
