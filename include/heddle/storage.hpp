@@ -11,6 +11,7 @@ struct Storage {
   const bool owned;
   std::uint64_t version = 0;
 
+  // Takes `size` bytes of the pool, or the user's at `wrapped`, which stay his. Throws OutOfMemory.
   Storage(void* wrapped, std::size_t size)
       : memory(wrapped ? wrapped : HostPool::instance().allocate(size)), bytes(size), owned(!wrapped) {}
   Storage(const Storage&) = delete;

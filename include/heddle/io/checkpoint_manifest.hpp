@@ -56,7 +56,6 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 
 }  // namespace detail
 
-// `state` is one JSON value. Written by hand: nlohmann::json ends the program where memory runs out.
 // What a manifest can say: throws FileError where read_manifest would refuse it.
 inline void check_manifest(const std::map<std::string, FileSum>& files, const std::string& state,
                            const std::string& file) {
@@ -65,6 +64,8 @@ inline void check_manifest(const std::map<std::string, FileSum>& files, const st
   require<FileError>(nlohmann::json::accept(state), file, ": the state is not one JSON value");
 }
 
+// The text of a manifest, sealed, for files and a state that check_manifest lets pass: one JSON value. Written by hand, because
+// nlohmann::json ends the program where memory runs out.
 inline std::string write_manifest(std::int64_t number, const std::map<std::string, FileSum>& files,
                                   const std::string& state) {
   std::string body = "{\"heddle_checkpoint\":1,\"number\":" + std::to_string(number) + ",\"files\":{";

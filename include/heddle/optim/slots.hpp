@@ -54,9 +54,10 @@ class Slots {
       require(selected[g] > 0, optimizer, ": parameter group ", g, " selects no parameter");
   }
 
-  // Calls f(slot) for each.
+  // Sgd, Adam or AdamW: what begins its messages.
   const char* optimizer() const { return optimizer_; }
 
+  // Calls f(slot) for each parameter, in the order of the visits: those of float first, then those of double.
   template <class F>
   void each(F&& f) {
     for (auto& slot : std::get<0>(slots_)) f(slot);
