@@ -1,6 +1,7 @@
 // What holds of every table, whatever file it was read from.
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,13 @@ inline void check_text(const data::TextFile& source, std::string_view bytes) {
   const bool changed = source.notes.bom || source.notes.invalid_utf8 > 0;
   claim(changed || source.text == bytes, "a text is as it was, or a note says what was changed");
   claim(source.notes.invalid_utf8 == 0 || source.notes.first_invalid_line > 0, "the first invalid line is named");
+}
+
+// The input as the readers of tables take it; nothing where that refuses it.
+inline std::optional<data::TextFile> read_text(const Input& input) {
+  auto source = attempt<FileError>([&] { return data::parse_text(input.string(), "input"); });
+  if (source) check_text(*source, input.text());
+  return source;
 }
 
 inline void check_table(const data::Table& table, const data::TextFile& source) {

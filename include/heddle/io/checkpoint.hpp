@@ -44,9 +44,10 @@ class Checkpoints {
     return std::nullopt;
   }
 
-  // Calls fill(folder), which writes files into a folder that nobody sees yet, then lets it appear as checkpoint `number` with the
-  // caller's state, one JSON value, in the place of one of that number. Removes all but the one saved or read before. Throws WriteError, OutOfMemory, or what
-  // `fill` throws; the checkpoints that there were are whole then.
+  // Calls fill(folder), which writes files into a folder that nobody sees yet, then lets it appear as checkpoint `number` with
+  // the caller's state, one JSON value, in the place of one of that number. Removes all but the one saved or read before.
+  // Throws WriteError, OutOfMemory, FileError for what could not be read back, or what `fill` throws; the checkpoints that
+  // there were are whole then.
   template <class Calls = SystemCalls, class Fill>
   void save(std::int64_t number, const std::string& state, Fill&& fill) {
     detail::with_memory_for(folder_, [&] { save_named<Calls>(digits(number), number, state, fill); });
