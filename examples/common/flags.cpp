@@ -30,15 +30,15 @@ CLI::Validator number(const char* what, Right right) {
 }
 
 void add_flags(CLI::App& app, TrainerFlags& f) {
+  const auto at_least_1 = number<Index>("a whole number of at least 1", [](Index n) { return n >= 1; });
+  // A model's sizes are multiplied with each other: the products stay far below 2^63.
+  const auto at_most_a_million =
+      number<Index>("a whole number from 1 to 1000000", [](Index n) { return n >= 1 && n <= 1000000; });
   const auto count = [&](const char* name, Index& value, const char* help) {
-    app.add_option(name, value, help)->check(number<Index>("a whole number of at least 1", [](Index n) {
-      return n >= 1;
-    }));
+    app.add_option(name, value, help)->check(at_least_1);
   };
   const auto size = [&](const char* name, Index& value, const char* help) {
-    app.add_option(name, value, help)->check(number<Index>("a whole number from 1 to 1000000", [](Index n) {
-      return n >= 1 && n <= 1000000;
-    }));
+    app.add_option(name, value, help)->check(at_most_a_million);
   };
   const auto rate = number<double>("a number of at least 0", [](double x) { return x >= 0 && std::isfinite(x); });
   const auto choice = [&](const char* name, std::string& value, std::vector<std::string> choices, const char* help) {

@@ -73,7 +73,6 @@ void require_metrics(const std::string& path) {
 
 MetricsFile::MetricsFile(const std::string& path, std::optional<Index> keep) : path_(path) {
   if (path.empty()) return;
-  require_metrics(path);
   file_ = std::fopen(path.c_str(), "ae");
   if (!file_) fail<FileError>(io::printable(path), ": cannot be opened: ", std::strerror(errno));
   struct stat status {};

@@ -49,8 +49,7 @@ void require_metrics(const std::string& path);
 // One JSON object a line, flushed. Without a path it writes nothing. Throws WriteError.
 class MetricsFile {
  public:
-  // Goes on after the first `keep` bytes of what is there, or after all of it; the rest is dropped. Throws FileError for a file that
-  // holds anything but metrics.
+  // Goes on after the first `keep` bytes of what is there, or after all of it; the rest is dropped.
   explicit MetricsFile(const std::string& path, std::optional<Index> keep = 0);
   MetricsFile(const MetricsFile&) = delete;
   ~MetricsFile();

@@ -230,12 +230,12 @@ TEST_CASE("read_manifest: refuses what write_manifest does not write") {
   CHECK(error(R"({"heddle_checkpoint":1,"number":1,"state":0,"files":{"x":{"crc64":"z"}})") ==
         "m: the checksum of 'x' is not 16 hexadecimal digits");
   const std::string deep = std::string(2000, '[') + std::string(2000, ']');
-  const nlohmann::json copied = io::read_manifest(io::write_manifest(1, {}, deep), "m").state;
+  const nlohmann::json copied = io::read_manifest(io::write_manifest(1, {}, deep, "m"), "m").state;
   CHECK(copied.is_array());
   CHECK(error_of<FileError>([] { io::read_manifest(std::string(65537, ' '), "m"); }) ==
         "m: has 65537 bytes, a manifest has at most 65536");
   const std::map<std::string, io::FileSum> files{{"x", {3, 0xFFFFFFFFFFFFFFFF}}, {"\"y\"", {0, 0}}};
-  const auto again = io::read_manifest(io::write_manifest(12, files, R"({"deep":[1,2.5,"text"]})"), "m");
+  const auto again = io::read_manifest(io::write_manifest(12, files, R"({"deep":[1,2.5,"text"]})", "m"), "m");
   CHECK(again.number == 12);
   CHECK(again.files == files);
   CHECK(again.state.at("deep").at(1) == 2.5);
@@ -250,8 +250,8 @@ TEST_CASE("Checkpoints: what could not be read back is not saved") {
       io::Checkpoints(run.folder / "all").save(2, state, [&](const std::string& to) { put(to + '/' + name, "x"); });
     });
   };
-  CHECK(error("nonsense", "x").ends_with("2.tmp: the state is not one JSON value"));
-  CHECK(error('"' + std::string(70000, 'x') + '"', "x").ends_with(" bytes, the limit is 65536"));
+  CHECK(error("nonsense", "x").ends_with("2.tmp/manifest.json: the state is not one JSON value"));
+  CHECK(error('"' + std::string(70000, 'x') + '"', "x").ends_with(" bytes, a manifest has at most 65536"));
   CHECK(error("{}", ".hidden").ends_with(": '.hidden' is no name of a checkpoint's file"));
   CHECK(error("{}", "manifest.json").ends_with(": 'manifest.json' is no name of a checkpoint's file"));
   CHECK(run.load() == std::pair(1, std::string()));

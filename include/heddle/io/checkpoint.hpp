@@ -85,12 +85,9 @@ class Checkpoints {
       std::map<std::string, FileSum> files;
       for (const std::string& file : Checkpoints(draft).entries([](const std::string&) { return true; }))
         files[file] = sum_of_file(draft + '/' + file);
-      check_manifest(files, state, printable(draft));
       // The last file: its own sync of the folder covers the names of those before it.
-      const std::string manifest = write_manifest(number, files, state);
-      require<FileError>(manifest.size() <= detail::manifest_limit, printable(draft), ": its manifest would have ",
-                         manifest.size(), " bytes, the limit is ", detail::manifest_limit);
-      write_atomically<Calls>(draft + '/' + manifest_name, manifest);
+      const std::string manifest = draft + '/' + manifest_name;
+      write_atomically<Calls>(manifest, write_manifest(number, files, state, printable(manifest)));
       put_in_place<Calls>(draft, folder_ + '/' + name);
     } catch (...) {
       remove(name + draft_suffix);

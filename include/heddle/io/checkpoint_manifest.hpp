@@ -56,24 +56,22 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 
 }  // namespace detail
 
-// What a manifest can say: throws FileError where read_manifest would refuse it.
-inline void check_manifest(const std::map<std::string, FileSum>& files, const std::string& state,
-                           const std::string& file) {
+// The text of a manifest, sealed; `state` is one JSON value, `file` stands for the manifest in messages. Throws FileError for what
+// read_manifest would refuse. Written by hand, because nlohmann::json ends the program where memory runs out.
+inline std::string write_manifest(std::int64_t number, const std::map<std::string, FileSum>& files,
+                                  const std::string& state, const std::string& file) {
   for (const auto& [name, sum] : files)
     require<FileError>(detail::is_file_name(name), file, ": ", quoted_name(name), " is no name of a checkpoint's file");
   require<FileError>(nlohmann::json::accept(state), file, ": the state is not one JSON value");
-}
-
-// The text of a manifest, sealed, for files and a state that check_manifest lets pass: one JSON value. Written by hand, because
-// nlohmann::json ends the program where memory runs out.
-inline std::string write_manifest(std::int64_t number, const std::map<std::string, FileSum>& files,
-                                  const std::string& state) {
   std::string body = "{\"heddle_checkpoint\":1,\"number\":" + std::to_string(number) + ",\"files\":{";
   for (const auto& [name, sum] : files)
     body += (body.back() == '{' ? "" : ",") + json_string(name) + ":{\"bytes\":" + std::to_string(sum.bytes) +
             ",\"crc64\":\"" + hex(sum.crc64) + "\"}";
   body += "},\"state\":" + state;
-  return body + detail::seal(body);
+  body += detail::seal(body);
+  require<FileError>(body.size() <= detail::manifest_limit, file, ": would have ", body.size(),
+                     " bytes, a manifest has at most ", detail::manifest_limit);
+  return body;
 }
 
 // `file` stands for the manifest in messages. Throws FileError for a text that write_manifest did not write, or of which a bit
