@@ -42,11 +42,9 @@ class Cloning {
  private:
   template <class X>
   typename X::Identity copied(const X& x) {
-    auto& copy = copies_[x.identity().get()];
-    if (!copy)
-      copy = std::make_shared<MasterTensor<typename X::Element>>(
-          Tensor<typename X::Element>(x.shape(), x.value().host()).to(x.value().device()));
-    return std::static_pointer_cast<MasterTensor<typename X::Element>>(copy);
+    auto& made = copies_[x.identity().get()];
+    if (!made) made = std::make_shared<MasterTensor<typename X::Element>>(copy(x.value()));
+    return std::static_pointer_cast<MasterTensor<typename X::Element>>(made);
   }
 
   std::map<const void*, std::shared_ptr<void>> copies_;
