@@ -173,6 +173,8 @@ claim 'tokenize answers every line, an empty one and one without an end too' 'to
 claim 'tokenize --pair splits at the first tab' \
   'tokens "a\tplay\n" --pair --format json && grep -q "\"type_ids\":\[0,0,0,1,1\]" out'
 claim 'tokenize --uncased --no-special --max-length' 'tokens "A Playing\n" --uncased --no-special --max-length 2 && prints "5 6"'
+claim 'a vocabulary with CR LF and a byte-order mark is read, and both are said' \
+  '{ printf "\xEF\xBB\xBF"; sed "s/$/\r/" vocab; } >windows && echo a | "$tokenize" --vocab windows >out 2>err && grep -qx "2 5 3" out && lines 2 "note: windows: " err'
 refusal 'tokenize without a vocabulary is refused' vocab "$tokenize"
 refusal 'a vocabulary that is not there is named' nowhere "$tokenize" --vocab nowhere
 refusal 'a --max-length without room for the special tokens is refused' max-length "$tokenize" --vocab vocab --max-length 1

@@ -10,6 +10,12 @@
 
 namespace heddle::examples {
 
+text::Vocabulary read_vocabulary(const std::string& path) {
+  text::Vocabulary vocabulary = text::Vocabulary::load(path);
+  for (const std::string& sentence : vocabulary.notes()) note(vocabulary.name() + ": " + sentence);
+  return vocabulary;
+}
+
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
                     const std::vector<int>& labels) {
   EncodedTexts out;

@@ -8,6 +8,9 @@
 
 namespace heddle::examples {
 
+// Reads a vocabulary and notes what was changed in its text. Throws FileError.
+text::Vocabulary read_vocabulary(const std::string& path);
+
 struct EncodedTexts {
   data::LabelledSequences rows;
   Index longest = 0;    // tokens of the longest text, before truncation

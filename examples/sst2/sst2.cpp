@@ -27,17 +27,17 @@ LabelledTexts read_split(const std::string& path, Index limit) {
   const std::size_t rows = limit ? std::min(table.rows(), static_cast<std::size_t>(limit)) : table.rows();
   require<FileError>(rows > 0, io::printable(path), ": has no rows");
   for (std::size_t row = 0; row < rows; ++row) {
-    const std::string& l = table[row][label];
+    const std::string_view l = table[row][label];
     require<FileError>(l == "0" || l == "1", table.where(row), ": the label is ", io::quoted_name(l),
                        ", it must be 0 or 1");
-    split.texts.push_back(table[row][sentence]);
+    split.texts.emplace_back(table[row][sentence]);
     split.labels.push_back(l == "1");
   }
   return split;
 }
 
 text::WordPiece make_tokenizer(const std::string& vocab, bool uncased, Index max_length) {
-  return text::WordPiece(text::Vocabulary::load(vocab),
+  return text::WordPiece(read_vocabulary(vocab),
                          {.uncased = uncased, .max_length = static_cast<std::size_t>(max_length)});
 }
 
@@ -70,6 +70,8 @@ Setup set_up(const TrainerFlags& flags, bool trained) {
   if (trained && !flags.out.empty() && exists(flags.out + "/config.json")) {
     const SavedConfig saved = read_config(flags.out + "/config.json", program);
     require_agreement(flags, saved);
+    require<FileError>(saved.classes == classes, io::printable(flags.out + "/config.json"), ": the model has ",
+                       saved.classes, " classes, ", program, " has ", classes);
     setup.sizes = saved.sizes;
     setup.uncased = saved.uncased;
     if (setup.vocab.empty()) setup.vocab = flags.out + "/vocab.txt";

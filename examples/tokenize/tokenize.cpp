@@ -17,6 +17,7 @@
 
 #include "../common/flags.hpp"
 #include "../common/program.hpp"
+#include "../common/text.hpp"
 
 namespace heddle::examples {
 namespace {
@@ -66,8 +67,7 @@ void append_number(std::int32_t value, std::string& out) {
 
 class LineEncoder {
  public:
-  explicit LineEncoder(const Flags& flags)
-      : flags_(flags), tokenizer_(text::Vocabulary::load(flags.vocab), flags.options) {}
+  explicit LineEncoder(const Flags& flags) : flags_(flags), tokenizer_(read_vocabulary(flags.vocab), flags.options) {}
 
   // Appends what is printed for a line.
   void operator()(std::string_view line, std::string& out) const {

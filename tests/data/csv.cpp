@@ -83,7 +83,7 @@ TEST_CASE("read_csv: AG News") {
     std::size_t with_quote = 0, with_comma = 0;
     for (std::size_t r = 0; r < table.rows(); ++r) {
       ++found.at(static_cast<std::size_t>(table[r][0].at(0) - '1'));
-      const std::string text = table[r][1] + table[r][2];
+      const std::string text = std::string(table[r][1]) + std::string(table[r][2]);
       with_quote += text.find('"') != std::string::npos;
       with_comma += text.find(',') != std::string::npos;
       if (table.line(r) != r + 1) FAIL_CHECK(table.where(r));

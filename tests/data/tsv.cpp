@@ -93,8 +93,8 @@ TEST_CASE("read_tsv: SST-2 as GLUE ships it") {
     std::map<std::string, std::size_t> labels;
     std::set<std::string> distinct;
     for (std::size_t r = 0; r < table.rows(); ++r) {
-      ++labels[table[r][label]];
-      distinct.insert(table[r][sentence]);
+      ++labels[std::string(table[r][label])];
+      distinct.emplace(table[r][sentence]);
       if (!table[r][sentence].ends_with(' ')) FAIL_CHECK(table.where(r));
     }
     return std::tuple(table.rows(), labels["0"], labels["1"], labels.size(), distinct.size());

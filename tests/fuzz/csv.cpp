@@ -9,7 +9,7 @@ using namespace heddle;
 
 template <class Fields>
 void append_record(const Fields& fields, std::string& text) {
-  for (const std::string& field : fields) {
+  for (const std::string_view field : fields) {
     text += '"';
     for (const char c : field) text += c == '"' ? std::string(2, c) : std::string(1, c);
     text += "\",";

@@ -33,7 +33,7 @@ inline void check_table(const data::Table& table, const data::TextFile& source) 
     claim(table[row].size() == table.width(), "every row has the table's width");
     claim(table.line(row) > before && table.line(row) <= lines, "rows stand in the order of their lines");
     before = table.line(row);
-    for (const std::string& field : table[row]) claim(text::is_utf8(field), "fields are valid UTF-8");
+    for (const std::string_view field : table[row]) claim(text::is_utf8(field), "fields are valid UTF-8");
   }
   claim(table.columns().empty() || table.columns().size() == table.width(), "the header has the table's width");
   constexpr std::size_t looked_up = 8;  // each costs a pass over all

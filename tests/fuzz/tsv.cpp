@@ -9,7 +9,7 @@ using namespace heddle;
 
 template <class Fields>
 void append_line(const Fields& fields, std::string& text) {
-  for (const std::string& field : fields) text += field + '\t';
+  for (const std::string_view field : fields) (text += field) += '\t';
   text.back() = '\n';
 }
 

@@ -75,8 +75,22 @@ TEST_CASE("Vocabulary: says which token or id it does not have") {
   CHECK(error_of([&] { vocabulary.id("c"); }) == "v.txt: has no token 'c'");
   CHECK(error_of<IndexError>([&] { vocabulary.token(2); }) == "v.txt: id 2 is outside 0 to 1");
   CHECK(error_of<IndexError>([&] { vocabulary.token(-1); }) == "v.txt: id -1 is outside 0 to 1");
-  const Vocabulary windows("a\r\nb\r\n", "v.txt");
-  CHECK(error_of([&] { windows.id("b"); }) == "v.txt: has no token 'b'; its lines end with CR LF, not LF");
+}
+
+TEST_CASE("Vocabulary: takes a byte-order mark and CR LF off, and says so") {
+  for (const char* lines : {"\xEF\xBB\xBF[A]\r\nb\r\n", "\xEF\xBB\xBF[A]\r\nb"}) {
+    const Vocabulary windows(lines);
+    REQUIRE(windows.size() == 2);
+    CHECK(windows.id("[A]") == 0);
+    CHECK(windows.id("b") == 1);
+    CHECK(windows.notes() == std::vector<std::string>{"a byte-order mark was skipped", "all lines end with CR LF"});
+  }
+  CHECK(Vocabulary("a\r\nb\n").token(0) == "a\r");
+  CHECK(Vocabulary("a\r").token(0) == "a\r");
+  CHECK(Vocabulary("a\n").notes().empty());
+  CHECK(error_of([&] { Vocabulary("\xEF\xBB\xBF", "v.txt"); }) ==
+        "v.txt: is empty; a vocabulary holds one token a line");
+  CHECK(error_of([&] { Vocabulary("\r\n", "v.txt"); }) == "v.txt:1: the token is empty");
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ class CsvReader {
   bool done() const { return rest_.empty(); }
   std::size_t line() const { return line_; }  // where the next record begins
 
-  void read_record(std::vector<std::string>& fields) {
+  void read_record(Table& table) {
     do {
-      fields.push_back(rest_.starts_with('"') ? quoted_field() : plain_field());
+      table.add(rest_.starts_with('"') ? quoted_field() : plain_field());
     } while (take(','));
     if (take('\r')) ++source_.notes.crlf;
     if (take('\n')) ++line_;
@@ -43,7 +43,7 @@ class CsvReader {
     return rest_.empty() || rest_ == "\r" || rest_.starts_with('\n') || rest_.starts_with("\r\n");
   }
 
-  std::string plain_field() {
+  std::string_view plain_field() {
     std::string_view field = take(rest_.find_first_of(",\n\""));
     if (rest_.starts_with('"')) refuse(line_, "a quote inside a field that does not begin with one");
     if (field.ends_with('\r') && at_line_end()) {
@@ -52,23 +52,23 @@ class CsvReader {
     }
     if (field.find('\r') != field.npos)
       refuse(line_, "a carriage return that is neither in quotes nor before a line feed");
-    return std::string(field);
+    return field;
   }
 
-  std::string quoted_field() {
+  std::string_view quoted_field() {
     const std::size_t begin = line_;
-    std::string field;
+    field_.clear();
     take('"');
     do {
       const std::string_view part = take(rest_.find('"'));
       if (rest_.empty()) refuse(begin, "a quote is opened here and never closed");
       line_ += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
-      field += part;
+      field_ += part;
       take('"');
-      if (rest_.starts_with('"')) field += '"';
+      if (rest_.starts_with('"')) field_ += '"';
     } while (take('"'));
     if (!rest_.starts_with(',') && !at_line_end()) refuse(line_, "text after the quote that closes a field");
-    return field;
+    return field_;
   }
 
   [[noreturn]] void refuse(std::size_t line, const char* why) const {
@@ -77,6 +77,7 @@ class CsvReader {
 
   TextFile& source_;
   std::string_view rest_;
+  std::string field_;  // the last one in quotes, without them
   std::size_t line_ = 1;
 };
 
@@ -84,16 +85,15 @@ class CsvReader {
 
 // Of text that is in memory already; throws as read_csv does.
 inline Table parse_csv(TextFile source, CsvOptions options = {}) {
-  Table table(source.file);
+  Table table(source.file, source.text.size());
   detail::CsvReader reader(source);
-  std::vector<std::string> fields;
   for (bool header = options.header; !reader.done(); header = false) {
     const std::size_t line = reader.line();
-    reader.read_record(fields);
+    reader.read_record(table);
     if (header)
-      table.set_header(fields);
+      table.end_header();
     else
-      table.append(fields, line);
+      table.end_row(line);
   }
   require<FileError>(!options.header || table.width() > 0, source.file,
                      ": is empty, the first line must name the columns");

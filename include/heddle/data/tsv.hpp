@@ -7,18 +7,17 @@ namespace heddle::data {
 
 // Of text that is in memory already; throws as read_tsv does.
 inline Table parse_tsv(TextFile source) {
-  Table table(source.file);
-  std::vector<std::string> fields;
+  Table table(source.file, source.text.size());
   for_each_line(source, [&](std::string_view line, std::size_t number) {
     for (std::size_t tab = 0; tab != std::string_view::npos;) {
       tab = line.find('\t');
-      fields.emplace_back(line.substr(0, tab));
+      table.add(line.substr(0, tab));
       if (tab != std::string_view::npos) line.remove_prefix(tab + 1);
     }
     if (number == 1)
-      table.set_header(fields);
+      table.end_header();
     else
-      table.append(fields, number);
+      table.end_row(number);
   });
   require<FileError>(table.width() > 0, source.file, ": is empty, the first line must name the columns");
   table.notes = source.notes;

@@ -115,13 +115,19 @@ class Checkpoints {
     detail::fail_file<WriteError>(place, "cannot be put in place", errno);
   }
 
-  static Checkpoint open(const std::string& folder) {
-    const std::string file = folder + '/' + manifest_name;
+  // Reading would wait for one that nobody writes to.
+  static void require_no_pipe(const std::string& file) {
     struct stat status {};
     require<FileError>(::stat(file.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(file),
                        ": is no regular file");
+  }
+
+  static Checkpoint open(const std::string& folder) {
+    const std::string file = folder + '/' + manifest_name;
+    require_no_pipe(file);
     Checkpoint found{folder, read_manifest(read_file(file), printable(file))};
     for (const auto& [name, sum] : found.manifest.files) {
+      require_no_pipe(found.file(name));
       const FileSum there = sum_of_file(found.file(name));
       require<FileError>(there.bytes == sum.bytes, printable(found.file(name)), ": has ", there.bytes,
                          " bytes instead of ", sum.bytes);

@@ -27,25 +27,37 @@ class Vocabulary {
   // Reads a file. Throws FileError where it cannot be read, and as below.
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
-  // Takes lines that end at LF (a last one without it counts); `name` stands for the file in errors. Throws FileError
-  // for no line at all or a byte-order mark, and with the line for a token that is empty, not UTF-8, or there already.
+  // Takes lines that end at LF, or all of them at CR LF (a last one without either counts); `name` stands for the file in
+  // errors. A byte-order mark is skipped. Throws FileError for no line at all, and with the line for a token that is
+  // empty, not UTF-8, or there already.
   explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
       : name_(io::printable(name)), text_(std::move(lines)) {
+    bom_ = text_.starts_with("\xEF\xBB\xBF");
+    if (bom_) text_.erase(0, 3);
     require<FileError>(!text_.empty(), name_, ": is empty; a vocabulary holds one token a line");
-    require<FileError>(!text_.starts_with("\xEF\xBB\xBF"), name_,
-                       ": begins with a byte-order mark, which would be part of the first token; remove it");
     require<FileError>(text_.size() < max_bytes, name_, ": ", text_.size(), " bytes are too many for a vocabulary");
+    crlf_ = drop_crlf();
     if (text_.back() != '\n') text_ += '\n';
-    for (std::size_t begin = 0; begin < text_.size(); begin = text_.find('\n', begin) + 1)
-      begin_.push_back(static_cast<std::uint32_t>(begin));
+    for (std::size_t begin = 0; begin < text_.size(); begin = begin_.back()) {
+      const std::size_t end = text_.find('\n', begin);
+      check(std::string_view(text_).substr(begin, end - begin), begin_.size());
+      begin_.push_back(static_cast<std::uint32_t>(end + 1));
+    }
     slots_.resize(std::bit_ceil(2 * begin_.size()));
-    begin_.push_back(static_cast<std::uint32_t>(text_.size()));
     for (std::int32_t id = 0; id < size(); ++id) add(id);
   }
 
   std::int32_t size() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
   const std::string& name() const { return name_; }  // the file, as messages show it
   std::size_t longest() const { return longest_; }   // bytes of the longest token
+
+  // A sentence for each thing that was changed in the file's text, without its name.
+  std::vector<std::string> notes() const {
+    std::vector<std::string> all;
+    if (bom_) all.push_back("a byte-order mark was skipped");
+    if (crlf_) all.push_back("all lines end with CR LF");
+    return all;
+  }
 
   // Valid as long as the vocabulary is. Throws IndexError for an id outside 0 to size() - 1.
   std::string_view token(std::int32_t id) const {
@@ -63,11 +75,7 @@ class Vocabulary {
   // The token's id. Throws FileError where there is none.
   std::int32_t id(std::string_view token) const {
     const std::int32_t found = find(token);
-    if (found == none) {
-      const bool crlf = find(std::string(token) + '\r') != none;
-      fail<FileError>(name_, ": has no token ", io::quoted_name(token),
-                      crlf ? "; its lines end with CR LF, not LF" : "");
-    }
+    require<FileError>(found != none, name_, ": has no token ", io::quoted_name(token));
     return found;
   }
 
@@ -82,10 +90,25 @@ class Vocabulary {
     return std::string_view(text_).substr(begin_[i], begin_[i + 1] - begin_[i] - 1);
   }
 
+  // Takes the CR from every LF where all of them have one; says whether it did.
+  bool drop_crlf() {
+    const auto ends = [&](std::size_t i) { return text_.compare(i, 2, "\r\n") == 0; };
+    std::size_t lf = 0, crlf = 0, to = 0;
+    for (std::size_t i = 0; i < text_.size(); ++i) lf += text_[i] == '\n', crlf += ends(i);
+    if (crlf == 0 || lf != crlf) return false;
+    for (std::size_t i = 0; i < text_.size(); ++i)
+      if (!ends(i)) text_[to++] = text_[i];
+    text_.resize(to);
+    return true;
+  }
+
+  void check(std::string_view token, std::size_t number) const {
+    require<FileError>(!token.empty(), name_, ':', number, ": the token is empty");
+    require<FileError>(is_utf8(token), name_, ':', number, ": the token is not valid UTF-8");
+  }
+
   void add(std::int32_t id) {
     const std::string_view token = line(id);
-    require<FileError>(!token.empty(), name_, ':', id + 1, ": the token is empty");
-    require<FileError>(is_utf8(token), name_, ':', id + 1, ": the token is not valid UTF-8");
     const std::int32_t twin = find(token);
     require<FileError>(twin == none, name_, ':', id + 1, ": token ", io::quoted_name(token), " is on line ", twin + 1,
                        " already");
@@ -133,7 +156,8 @@ class Vocabulary {
   }
 
   std::string name_, text_;
-  std::vector<std::uint32_t> begin_;  // of each line, and the end
+  bool bom_ = false, crlf_ = false;
+  std::vector<std::uint32_t> begin_{0};  // of each line, and the end
   std::vector<Slot> slots_;
   std::size_t longest_ = 0;
 };
