@@ -23,7 +23,7 @@ std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
 
 // Attaches `backward` to y, the result of `op`: record("linear", y, inputs(x, weight, bias), lambda). The lambda maps dy (of y's
 // shape) to a std::tuple with one gradient per input, in their order and of their shapes; an empty tensor says that there is
-// none. With a single input it may return the tensor alone.
+// none. With a single input it may return the tensor alone, or a RowGradient.
 template <class T, class... In, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
                  Backward backward) {
@@ -58,14 +58,38 @@ Tensor<T> detach(const Tensor<T>& x) {
 template <class T>
 Tensor<T> Tensor<T>::grad() const {
   require(requires_grad(), "grad: a tensor of shape ", shape_, " requires no gradient; make it with variable()");
-  return static_cast<const NodeOf<T>*>(node_.get())->grad;
+  if (!node_->leaf()) return {};
+  auto& leaf = *static_cast<Leaf<T>*>(node_.get());
+  const std::lock_guard lock(leaf.mutex);
+  leaf.settle();
+  return leaf.grad;
 }
 template <class T>
 void Tensor<T>::set_grad(const Tensor& dx) const {
   require(requires_grad(), "set_grad: a tensor of shape ", shape_, " requires no gradient; make it with variable()");
   require<ShapeError>(!dx || dx.shape() == shape_, "set_grad: a gradient of shape ", dx.shape(), " for a tensor of ",
                       shape_);
+  node_->clear();
   static_cast<NodeOf<T>*>(node_.get())->grad = dx.without_node();
+}
+
+// The gradient of a variable or parameter x as it came: with `rows`, zero in all others; without, `values` is x.grad().
+// For what goes through gradients without making them dense; empty where there is none.
+template <class T>
+RowGradient<T> sparse_grad(const Tensor<T>& x) {
+  if (x.requires_grad() && x.node()->leaf()) {
+    auto& leaf = *static_cast<Leaf<T>*>(x.node().get());
+    const std::lock_guard lock(leaf.mutex);
+    if (leaf.by_rows) return leaf.by_rows;
+  }
+  return {{}, x.requires_grad() ? x.grad() : Tensor<T>()};
+}
+// In place of the one there is.
+template <class T>
+void set_sparse_grad(const Tensor<T>& x, const RowGradient<T>& dx) {
+  if (!dx.rows) return x.set_grad(dx.values);
+  x.set_grad({});
+  static_cast<Leaf<T>*>(x.node().get())->by_rows = dx;
 }
 
 // Adds to the gradient of every variable and parameter that y depends on: the sum over y's elements of dy times their

@@ -18,6 +18,12 @@ template <class T>
 void copy(Cpu, View<const T, 1> from, View<T, 1> to) {
   std::copy_n(from.data, from.extent[0], to.data);
 }
+// Zeros in y, but for the rows that are given.
+template <class T>
+void put_rows(Cpu, View<const Index, 1> rows, View<const T, 2> values, View<T, 2> y) {
+  std::fill_n(y.data, y.extent[0] * y.extent[1], static_cast<T>(0.f));
+  for (Index m = 0; m < rows.extent[0]; ++m) std::copy_n(&values(m, 0), y.extent[1], &y(rows(m), 0));
+}
 }  // namespace kernel
 
 // The same values in a block of their own.
@@ -27,6 +33,23 @@ Tensor<T> copy(const Tensor<T>& x) {
   on(x, [&](auto device) { kernel::copy(device, view<1>(x), view<1>(y)); });
   return y;
 }
+
+// A gradient that is zero in most rows, as an embedding's is: those it has, ascending, each once.
+template <class T>
+struct RowGradient {
+  Tensor<Index> rows;  // [M]
+  Tensor<T> values;    // [M, the other axes taken as one]
+
+  explicit operator bool() const { return static_cast<bool>(values); }
+
+  // All rows, of a tensor of this shape.
+  Tensor<T> dense(const Shape& shape) const {
+    Tensor<T> y(shape, values.device());
+    const View<T, 2> matrix{y.device_data(), {shape[0], values.dim(1)}};
+    on(y, [&](auto device) { kernel::put_rows(device, view<1>(rows), view<2>(values), matrix); });
+    return y;
+  }
+};
 
 // A node whose operation gave a Tensor<T>: every Tensor<T>'s node is one.
 template <class T>
@@ -58,12 +81,36 @@ struct NodeOf : Node {
 // A variable's or a parameter's node. Its gradient outlives the backward passes, which add to it.
 template <class T>
 struct Leaf final : NodeOf<T> {
-  std::mutex mutex;  // backward passes of several threads may meet here
+  std::mutex mutex;        // backward passes of several threads may meet here
+  RowGradient<T> by_rows;  // instead of `grad`, while all that came is one of these
 
   // `s` is the shape of the variable.
   explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}
   bool leaf() const override { return true; }
   void run(Pass&) override {}
+  void clear() override {
+    NodeOf<T>::clear();
+    by_rows = {};
+  }
+
+  // Turns a gradient by rows into a dense one.
+  void settle() {
+    if (by_rows) this->grad = std::exchange(by_rows, {}).dense(this->shape);
+  }
+  void take(const Node& from, const Tensor<T>& dx) {
+    const std::lock_guard lock(mutex);
+    settle();
+    this->add(from, dx);
+  }
+  void take(const Node& from, const RowGradient<T>& dx) {
+    const std::lock_guard lock(mutex);
+    if (!this->grad && !by_rows) {
+      by_rows = dx;
+    } else {
+      settle();
+      this->add(from, dx.dense(this->shape));
+    }
+  }
 };
 
 // One backward pass: pops the newest node that has a gradient. A node's consumers are all younger, so its gradient is
@@ -92,15 +139,19 @@ class Pass {
       node = static_cast<NodeOf<T>*>(stand_in(node));
       if (!node) return;
     }
-    if (node->leaf()) {
-      const std::lock_guard lock(static_cast<Leaf<T>*>(node)->mutex);
-      return node->add(from, dx);
-    }
+    if (node->leaf()) return static_cast<Leaf<T>*>(node)->take(from, dx);
     const bool first = !node->grad;
     node->add(from, dx);
     if (!first) return;
     pending_.push_back(input);
     std::push_heap(pending_.begin(), pending_.end(), older);
+  }
+
+  template <class T>
+  void deliver(const Node& from, const NodeRef& input, const RowGradient<T>& dx) {
+    if (!input || !dx) return;
+    if (input->leaf() && leaves_) return static_cast<Leaf<T>*>(input.get())->take(from, dx);
+    deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
   }
 
   // Until no node has a gradient that was not handed on. Passes on what a backward throws.
@@ -164,6 +215,10 @@ struct Recorded final : NodeOf<T> {
   }
   template <class U>
   void hand_on(Pass& pass, const Tensor<U>& dx, std::index_sequence<0>) {
+    pass.deliver<U>(*this, std::exchange(std::get<0>(inputs), {}), dx);
+  }
+  template <class U>
+  void hand_on(Pass& pass, const RowGradient<U>& dx, std::index_sequence<0>) {
     pass.deliver<U>(*this, std::exchange(std::get<0>(inputs), {}), dx);
   }
 };

@@ -68,3 +68,24 @@ TEST_CASE("embed, take_rows: errors name value, position and limit") {
                     "take_rows: row 5 at position 2 is outside the 5 rows of x [5, 3]");
   CHECK_THROWS_AS(take_rows(zeros<float>({5, 3}), ids), ShapeError);
 }
+
+TEST_CASE("embed: gradients by rows add up, with each other and with dense ones") {
+  const auto table = variable(Tensor<double>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  const Tensor<int> ids({3}, {3, 1, 3});
+  const auto loss = [&] { return sum(embed(ids, table)); };
+  backward(loss());
+  const RowGradient<double> once = sparse_grad(table);
+  CHECK(once.rows.host() == std::vector<Index>{1, 3});
+  CHECK(once.values.host() == std::vector<double>{1, 1, 2, 2});
+  backward(loss());
+  CHECK(table.grad().host() == std::vector<double>{0, 0, 2, 2, 0, 0, 4, 4});
+  table.set_grad({});
+  CHECK_FALSE(table.grad());
+  backward(loss() + sum(table));
+  CHECK(table.grad().host() == std::vector<double>{1, 1, 2, 2, 1, 1, 3, 3});
+  CHECK(grad(loss(), {table})[0].host() == std::vector<double>{0, 0, 1, 1, 0, 0, 2, 2});
+  CHECK(table.grad().host()[0] == 1);
+  table.set_grad({});
+  backward(sum(embed(ids, table * table)));  // of a result, not of a variable
+  CHECK(table.grad().host() == std::vector<double>{0, 0, 6, 8, 0, 0, 28, 32});
+}

@@ -1,7 +1,9 @@
 #include <heddle/heddle.hpp>
+#include <heddle/io/optimizer.hpp>
 
 #include "../golden/golden.hpp"
 #include "../gradcheck.hpp"
+#include "../io/files.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -154,4 +156,74 @@ TEST_CASE("clip_grad_norm: follows PyTorch's") {
       for (std::size_t k = 0; k < expected.size(); ++k) CHECK(actual[k] == Approx(expected[k]).epsilon(1e-12));
     }
   }
+}
+
+namespace {
+
+struct Table {
+  Parameter<float> weight;
+  explicit Table(const Tensor<float>& initial) : weight(initial) {}
+  static void visit(auto& self, auto&& f) { f("weight", self.weight); }
+};
+
+// Two tables that see the same ids: the gradient of one comes by rows, that of the other is made dense. They agree but for
+// the rounding of vectors and of single elements, which compilers fuse differently.
+template <class Optimizer, class Options>
+void rows_are_as_dense(const Options& options) {
+  Random random(3);
+  const Tensor<float> initial = randn<float>({40, 5}, random);
+  Table sparse(copy(initial)), dense(copy(initial));
+  Optimizer by_rows(sparse, options), by_all(dense, options);
+  const TemporaryFolder folder;
+  for (int step = 0; step < 12; ++step) {
+    Tensor<int> ids({6});
+    for (Index i = 0; i < 6; ++i) ids.data()[i] = static_cast<int>(random.next() % 25) + step;
+    const Tensor<float> dy = randn<float>({6, 5}, random);
+    for (Table* table : {&sparse, &dense}) backward(embed(ids, table->weight.value()), dy);
+    CHECK(sparse_grad(sparse.weight.value()).rows);
+    CHECK(dense.weight.grad().shape() == Shape{40, 5});
+    CHECK_FALSE(sparse_grad(dense.weight.value()).rows);
+    if (step % 5 == 3)
+      CHECK(sparse.weight.grad().host() == dense.weight.grad().host());  // one dense step among the rest
+    by_rows.step();
+    by_all.step();
+    const auto actual = sparse.weight.value().host(), expected = dense.weight.value().host();
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      CAPTURE(step, i);
+      CHECK(actual[i] == Approx(expected[i]).epsilon(1e-5).margin(1e-6));
+    }
+    if (step == 6) {
+      io::save_optimizer(by_rows.slots(), folder / "state");
+      io::load_optimizer(by_rows.slots(), folder / "state");
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("optimizers: a gradient by rows updates as the dense one does") {
+  for (const double decay : {0.0, 0.1}) {
+    rows_are_as_dense<optim::Adam>(optim::AdamOptions{.lr = 0.1, .weight_decay = decay});
+    rows_are_as_dense<optim::AdamW>(optim::AdamWOptions{.lr = 0.1, .weight_decay = decay});
+    for (const double momentum : {0.0, 0.9})
+      rows_are_as_dense<optim::Sgd>(optim::SgdOptions{.lr = 0.1, .momentum = momentum, .weight_decay = decay});
+  }
+}
+
+TEST_CASE("clip_grad_norm: scales a gradient by rows without making it dense") {
+  Table table(zeros<float>({1000, 2}));
+  backward(embed(Tensor<int>({3}, {7, 2, 7}), table.weight.value()), Tensor<float>({3, 2}, {3, 0, 0, 4, 0, 0}));
+  CHECK(optim::clip_grad_norm(table, 0.5) == Approx(5));
+  const RowGradient<float> clipped = sparse_grad(table.weight.value());
+  CHECK(clipped.rows.host() == std::vector<Index>{2, 7});
+  CHECK(clipped.values.host()[1] == Approx(0.4f));
+  CHECK(clipped.values.host()[2] == Approx(0.3f));
+}
+
+TEST_CASE("optimizers: rows of a gradient that are not finite are found") {
+  Table table(zeros<float>({50, 1}));
+  optim::Adam adam(table);
+  backward(embed(Tensor<int>({2}, {49, 0}), table.weight.value()),
+           Tensor<float>({2, 1}, {std::numeric_limits<float>::infinity(), 1}));
+  CHECK_THROWS_WITH(adam.step(), "Adam: the gradient of 'weight' is not finite; nothing was updated");
 }

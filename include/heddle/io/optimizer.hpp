@@ -42,6 +42,7 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
         ++known;
       };
       read("steps." + slot.name, Shape(), &slot.steps);
+      if (write) slot.awake.clear();
       for (auto& [kind, values] : {std::pair{"first.", &slot.first}, std::pair{"second.", &slot.second}}) {
         if (!file.find(kind + slot.name)) {
           if (write) values->clear();

@@ -1,12 +1,11 @@
-// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is dense;
-// rows taken more than once are summed in the order of their places, so that it does not depend on the number of
-// threads.
+// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is one by rows,
+// so that a step costs what its rows do, not what the table does; a row taken more than once is summed in the order of
+// its places, whatever the number of threads.
 #pragma once
 #include <numeric>
 
 #include <heddle/autograd.hpp>
 #include <heddle/eigen.hpp>
-#include <heddle/ops/clear.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle {
@@ -29,25 +28,41 @@ void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
   });
 }
 
-// Row i of dx is the sum of those rows of dy that were taken from it.
+// Where each row that was taken stands in dy: the places of one row together, in order, and where those of each begin.
+struct Taken {
+  std::vector<Index> place, begin;
+
+  template <class I>
+  explicit Taken(View<const I, 1> ids) : place(static_cast<std::size_t>(ids.extent[0])) {
+    std::iota(place.begin(), place.end(), Index{0});
+    std::stable_sort(place.begin(), place.end(), [&](Index a, Index b) { return ids(a) < ids(b); });
+    for (std::size_t n = 0; n < place.size(); ++n)
+      if (n == 0 || ids(place[n]) != ids(place[n - 1])) begin.push_back(static_cast<Index>(n));
+    begin.push_back(ids.extent[0]);
+  }
+  Index rows() const { return static_cast<Index>(begin.size()) - 1; }
+};
+
+// Each row of dx is the sum of those rows of dy that were taken from it.
 template <class I, class T>
-void take_rows_backward(Cpu device, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
-  clear(device, View<T, 1>{dx.data, {dx.extent[0] * dx.extent[1]}});
-  std::vector<Index> place(static_cast<std::size_t>(ids.extent[0]));  // of dy's rows, those of one id together
-  std::iota(place.begin(), place.end(), Index{0});
-  std::stable_sort(place.begin(), place.end(), [&](Index a, Index b) { return ids(a) < ids(b); });
-  const auto id = [&](Index n) { return ids(place[static_cast<std::size_t>(n)]); };
-  parallel(ids.extent[0], rows_per_piece(dy.extent[1]), [&](Index first, Index last) {
-    RowArray<Acc<T>> sum(dy.extent[1]);
-    const auto begins = [&](Index n) { return n == 0 || id(n) != id(n - 1); };
-    for (Index n = first; n < last; ++n) {
-      if (!begins(n)) continue;  // summed where it began, though that be in another piece
+RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy) {
+  const Taken taken(ids);
+  const Index D = dy.extent[1];
+  Tensor<Index> rows({taken.rows()});
+  Tensor<T> dx({taken.rows(), D});
+  const View<Index, 1> number = view<1>(rows);
+  const View<T, 2> sums = view<2>(dx);
+  parallel(taken.rows(), rows_per_piece(D), [&](Index first, Index last) {
+    RowArray<Acc<T>> sum(D);
+    for (Index m = first; m < last; ++m) {
+      const Index* const begin = &taken.begin[static_cast<std::size_t>(m)];
       sum.setZero();
-      for (Index same = n; same < ids.extent[0] && id(same) == id(n); ++same)
-        sum += load(row(dy, place[static_cast<std::size_t>(same)]));
-      store(row(dx, static_cast<Index>(id(n))), sum);
+      for (Index n = begin[0]; n < begin[1]; ++n) sum += load(row(dy, taken.place[static_cast<std::size_t>(n)]));
+      store(row(sums, m), sum);
+      number(m) = static_cast<Index>(ids(taken.place[static_cast<std::size_t>(begin[0])]));
     }
   });
+  return {rows, dx};
 }
 
 }  // namespace kernel
@@ -65,12 +80,9 @@ Tensor<T> rows_by_number(const char* op, const Tensor<I>& ids, const Tensor<T>& 
   if constexpr (std::is_integral_v<T>) {
     return y;
   } else {
-    return record(op, y, inputs(x), [=, x_shape = x.shape()](const Tensor<T>& dy) {
-      Tensor<T> dx(x_shape, dy.device());
-      on(dy, [&](auto device) {
-        kernel::take_rows_backward(device, view<1>(ids), rows_of(dy, ids.size()), rows_of(dx, matrix[0]));
-      });
-      return dx;
+    return record(op, y, inputs(x), [=](const Tensor<T>& dy) {
+      return on(dy,
+                [&](auto device) { return kernel::take_rows_backward(device, view<1>(ids), rows_of(dy, ids.size())); });
     });
   }
 }

@@ -29,14 +29,17 @@ class AdamFamily {
   // Updates every parameter that has a gradient, with the rate times `factor` (a schedule's), and drops the gradients.
   // Throws Error, before anything is updated, when a gradient is not finite.
   void step(double factor = 1) {
+    const auto decay_of = [this](const auto& slot) { return slot.weight_decay.value_or(options.weight_decay); };
     slots_.update(
-        [](auto& slot, Index size) {
-          slot.first.resize(static_cast<std::size_t>(size));
-          slot.second.resize(static_cast<std::size_t>(size));
+        [](auto& slot) {
+          const auto size = static_cast<std::size_t>(slot.parameter->value().size());
+          slot.first.resize(size);
+          slot.second.resize(size);
         },
-        [&]<class T>(Slot<T>& slot, T* value, const T* gradient, Index first, Index count) {
+        [&](const auto& slot) { return decay_of(slot) == 0 && options.eps > 0; },
+        [&]<class T>(Slot<T>& slot) {
           const double t = static_cast<double>(slot.steps), lr = factor * slot.lr.value_or(options.lr);
-          const double decay = slot.weight_decay.value_or(options.weight_decay);
+          const double decay = decay_of(slot);
           const T rate = static_cast<T>(lr / (1 - std::pow(options.beta1, t)));
           const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t))),
                   eps = static_cast<T>(options.eps);
@@ -44,13 +47,16 @@ class AdamFamily {
           const T beta2 = static_cast<T>(options.beta2);
           const T coupled = static_cast<T>(decoupled ? 0 : decay),
                   shrink = static_cast<T>(decoupled ? 1 - lr * decay : 1);
-          auto p = kernel::array(value + first, count);
-          auto m = kernel::array(slot.first.data() + first, count);
-          auto v = kernel::array(slot.second.data() + first, count);
-          const auto g = kernel::array(gradient + first, count) + coupled * p;
-          v = beta2 * v + rest2 * g.square();
-          m += rest1 * (g - m);
-          p = shrink * p - rate * m / (v.sqrt() * root + eps);
+          return [=, &slot](T* value, const T* gradient, Index first, Index count) {
+            kernel::each_block(count, [&](auto at, Index i) {
+              auto p = at(value + first + i), m = at(slot.first.data() + first + i),
+                   v = at(slot.second.data() + first + i);
+              const auto g = at(gradient + i) + coupled * p;
+              v = beta2 * v + rest2 * g.square();
+              m += rest1 * (g - m);
+              p = shrink * p - rate * m / (v.sqrt() * root + eps);
+            });
+          };
         });
   }
 

@@ -10,7 +10,7 @@ template <class M>
 double grad_norm(const M& model) {
   double sum = 0;
   each_parameter(model, [&](const Name&, const auto& p) {
-    const auto g = p.grad();
+    const auto g = sparse_grad(p.value()).values;
     if (!g) return;
     const kernel::Pieces pieces(g.size(), 16384);
     std::vector<double> squares(static_cast<std::size_t>(pieces.count));
@@ -32,11 +32,11 @@ double clip_grad_norm(const M& model, double norm) {
   if (!(factor < 1)) return total;
   each_parameter(model, [&](const Name&, const auto& p) {
     using T = typename std::remove_cvref_t<decltype(p)>::Element;
-    const Tensor<T> g = p.grad();
+    RowGradient<T> g = sparse_grad(p.value());
     if (!g) return;
-    Tensor<T> scaled = like(g);
-    kernel::array(view<1>(scaled)) = kernel::array(view<1>(g)) * static_cast<T>(factor);
-    p.value().set_grad(scaled);
+    const Tensor<T> whole = std::exchange(g.values, like(g.values));
+    kernel::array(view<1>(g.values)) = kernel::array(view<1>(whole)) * static_cast<T>(factor);
+    set_sparse_grad(p.value(), g);
   });
   return total;
 }

@@ -21,26 +21,30 @@ class Sgd {
   // Updates every parameter that has a gradient, with the rate times `factor` (a schedule's), and drops the gradients.
   // Throws Error, before anything is updated, when a gradient is not finite.
   void step(double factor = 1) {
+    const auto decay_of = [this](const auto& slot) { return slot.weight_decay.value_or(options.weight_decay); };
     slots_.update(
-        [&](auto& slot, Index size) {
-          if (options.momentum != 0 && slot.first.empty()) slot.first.resize(static_cast<std::size_t>(size));
+        [&](auto& slot) {
+          if (options.momentum != 0) slot.first.resize(static_cast<std::size_t>(slot.parameter->value().size()));
         },
-        [&]<class T>(Slot<T>& slot, T* value, const T* gradient, Index first, Index count) {
+        [&](const auto& slot) { return decay_of(slot) == 0; },
+        [&]<class T>(Slot<T>& slot) {
           const T lr = static_cast<T>(factor * slot.lr.value_or(options.lr)),
                   momentum = static_cast<T>(options.momentum);
-          const T decay = static_cast<T>(slot.weight_decay.value_or(options.weight_decay));
-          auto p = kernel::array(value + first, count);
-          const auto g = kernel::array(gradient + first, count) + decay * p;
-          if (options.momentum == 0) {
-            p -= lr * g;
-            return;
-          }
-          auto b = kernel::array(slot.first.data() + first, count);
-          if (slot.steps == 1)
-            b = g;
-          else
-            b = momentum * b + g;
-          p -= lr * b;
+          const T decay = static_cast<T>(decay_of(slot));
+          return [=, this, &slot](T* value, const T* gradient, Index first, Index count) {
+            auto p = kernel::array(value + first, count);
+            const auto g = kernel::array(gradient, count) + decay * p;
+            if (options.momentum == 0) {
+              p -= lr * g;
+              return;
+            }
+            auto b = kernel::array(slot.first.data() + first, count);
+            if (slot.steps == 1)
+              b = g;
+            else
+              b = momentum * b + g;
+            p -= lr * b;
+          };
         });
   }
 
