@@ -10,6 +10,8 @@ build_packages=(
   'nlohmann-json3-dev  include/nlohmann/json.hpp'
   'libcli11-dev        include/CLI/CLI.hpp'
   'catch2              include/catch2/catch*.hpp'
+  'libdnnl-dev         include/dnnl.h'
+  'libbenchmark-dev    include/benchmark/benchmark.h'
 )
 clang_packages=(
   'clang            clang++'

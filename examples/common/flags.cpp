@@ -2,6 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <Eigen/Core>
+#ifdef HEDDLE_ONEDNN
+#include <dnnl.h>
+#endif
 #include <charconv>
 #include <cmath>
 #include <heddle/error.hpp>
@@ -133,7 +136,12 @@ std::string version_text() {
 #else
   text += ", one thread";
 #endif
-  text += ", no oneDNN, no CUDA";
+#ifdef HEDDLE_ONEDNN
+  text += ", oneDNN " + std::to_string(DNNL_VERSION_MAJOR) + '.' + std::to_string(DNNL_VERSION_MINOR);
+#else
+  text += ", no oneDNN";
+#endif
+  text += ", no CUDA";
   return text;
 }
 

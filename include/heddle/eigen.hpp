@@ -56,23 +56,6 @@ auto matrix(Columns<T> v) {
                                                          Eigen::OuterStride<>(v.stride));
 }
 
-// Calls f(at, i) for elements i up to `count`, a block of a fixed number at a time and then those left over; at(p) is the
-// block at p as an array. Short arrays that begin anywhere are faster so: Eigen's arrays of any length go one by one up to
-// an aligned address.
-template <class F>
-void each_block(Index count, F&& f) {
-  constexpr Index block = 16;  // floats in the widest register
-  Index i = 0;
-  for (; i + block <= count; i += block)
-    f(
-        [](auto* p) {
-          using T = std::remove_pointer_t<decltype(p)>;
-          return EigenMap<T, Eigen::Array<EigenScalar<T>, 1, block>>(eigen_pointer(p));
-        },
-        i);
-  if (i < count) f([rest = count - i](auto* p) { return array(p, rest); }, i);
-}
-
 // load(row(x, n)) is in the type that T accumulates in; store(row(y, n), e) rounds once.
 template <class E>
 auto load(const E& e) {

@@ -1,8 +1,9 @@
-// gemm: the library's one matrix product, and the only caller of Eigen's. Suffixes as in BLAS, one letter an operand: n as
-// stored, t transposed. The result is cut into fixed blocks for the threads; inside one Eigen runs alone, because its own threads wait
-// for each other by spinning, which on a busy machine costs more than they gain.
+// gemm: the library's one matrix product, and the only caller of Eigen's and oneDNN's. Suffixes as in BLAS, one letter an
+// operand: n as stored, t transposed. The result is cut into fixed blocks for the threads; inside one the library runs alone, because
+// threads of its own would wait for each other by spinning, which on a busy machine costs more than they gain.
 #pragma once
 #include <heddle/eigen.hpp>
+#include <heddle/onednn.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle::kernel {
@@ -38,6 +39,13 @@ Columns<T> some_rows(Columns<T> x, Index first, Index last) {
 // products of vectors and of small blocks for each pair of operands, seconds of compilation for whoever includes this.
 template <bool transpose_a, bool transpose_b, class T>
 void product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into) {
+#ifdef HEDDLE_ONEDNN
+  constexpr Index worth_packing =
+      16384;  // multiplications; below, what oneDNN does around a product costs more than it
+  if constexpr (std::is_same_v<T, float>)
+    if (const Index depth = transpose_a ? a.rows : a.width; c.rows * c.width * depth >= worth_packing)
+      return onednn::product(transpose_a, transpose_b, a, b, c, into == Into::add);
+#endif
   if constexpr (std::is_same_v<T, Acc<T>>) {
     using Eigen::ColMajor, Eigen::Dynamic, Eigen::RowMajor;
     constexpr int order_a = transpose_a ? ColMajor : RowMajor, order_b = transpose_b ? ColMajor : RowMajor;
@@ -56,23 +64,42 @@ void product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into) {
   }
 }
 
-// Splits c by rows or by columns, whichever there are more of.
+// How many rows or columns of a result of `longer` of them a thread takes.
+inline Index product_grain(Index longer, Index work) {
+  constexpr Index worth_a_thread = 1000000;  // multiplications
+  constexpr Index packing = 192;             // each block packs the other operand whole: this many make up for it
+  constexpr Index kernel_rows = 16;          // of the libraries' innermost loops: blocks of whole ones
+  if (work < 2 * worth_a_thread) return longer;
+  const Index pieces = std::clamp<Index>(std::min(work / worth_a_thread, longer / packing), 2, Pieces::most);
+  return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;
+}
+
+// A block of a result: where it begins, and its elements.
+template <class T>
+struct Block {
+  Index row, column;
+  Columns<T> c;
+};
+
+// c = a b, or what before(block) put there plus a b; then after(block), while the block is in the cache. c is cut by rows or
+// by columns, whichever there are more of.
+template <bool transpose_a, bool transpose_b, class T, class Before, class After>
+void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into, Before&& before, After&& after) {
+  const Index longer = std::max(c.rows, c.width), work = c.rows * c.width * (transpose_a ? a.rows : a.width);
+  parallel(longer, product_grain(longer, work), [&](Index first, Index last) {
+    const bool by_rows = c.rows == longer;
+    const Block<T> block = by_rows ? Block<T>{first, 0, some_rows<false>(c, first, last)}
+                                   : Block<T>{0, first, some_rows<true>(c, first, last)};
+    before(block);
+    product<transpose_a, transpose_b>(by_rows ? some_rows<transpose_a>(a, first, last) : a,
+                                      by_rows ? b : some_rows<!transpose_b>(b, first, last), block.c, into);
+    after(block);
+  });
+}
 template <bool transpose_a, bool transpose_b, class T>
 void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into) {
-  constexpr Index worth_a_thread = 2000000;  // multiplications
-  constexpr Index kernel_rows = 16;          // of Eigen's innermost loop: blocks of whole ones
-  const Index longer = std::max(c.rows, c.width), work = c.rows * c.width * (transpose_a ? a.rows : a.width);
-  const Index least = longer * worth_a_thread / std::max<Index>(work, 1);
-  const Index half = (longer + 1) / 2, grain = std::min(half, (least + kernel_rows - 1) / kernel_rows * kernel_rows);
-  if (work < worth_a_thread / 20) return product<transpose_a, transpose_b>(a, b, c, into);
-  parallel(longer, grain, [&](Index first, Index last) {
-    if (c.rows == longer)
-      product<transpose_a, transpose_b>(some_rows<transpose_a>(a, first, last), b, some_rows<false>(c, first, last),
-                                        into);
-    else
-      product<transpose_a, transpose_b>(a, some_rows<!transpose_b>(b, first, last), some_rows<true>(c, first, last),
-                                        into);
-  });
+  const auto nothing = [](const Block<T>&) {};
+  parallel_product<transpose_a, transpose_b>(a, b, c, into, nothing, nothing);
 }
 
 // c [M, N] = a [M, K] b [K, N]
@@ -84,6 +111,15 @@ void gemm_nn(Cpu, Columns<const T> a, Columns<const T> b, Columns<T> c, Into int
 template <class T>
 void gemm_nt(Cpu, Columns<const T> a, Columns<const T> b, Columns<T> c, Into into = Into::set) {
   parallel_product<false, true>(a, b, c, into);
+}
+// c [M, N] = a b^T + bias [N], a bias without data being none; then after(block) of each block of c.
+template <class T, class After>
+void gemm_nt_bias(Cpu, Columns<const T> a, Columns<const T> b, View<const T, 1> bias, Columns<T> c, After&& after) {
+  const auto put_bias = [&](const Block<T>& block) {
+    for (Index n = 0; bias.data && n < block.c.rows; ++n)
+      std::copy_n(bias.data + block.column, block.c.width, &block.c(n, 0));
+  };
+  parallel_product<false, true>(a, b, c, bias.data ? Into::add : Into::set, put_bias, after);
 }
 // c [M, N] = a^T b [K, N], a [K, M]
 template <class T>

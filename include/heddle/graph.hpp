@@ -147,6 +147,7 @@ class Pass {
     std::push_heap(pending_.begin(), pending_.end(), older);
   }
 
+  // The same of a gradient by rows, which stays one where a leaf takes it.
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const RowGradient<T>& dx) {
     if (!input || !dx) return;

@@ -12,7 +12,11 @@
 namespace heddle {
 
 // Objects of different builds must not be mixed: this name is in the symbol of every function that takes a tensor.
+#ifdef HEDDLE_ONEDNN
+inline namespace v0_1_onednn {
+#else
 inline namespace v0_1 {
+#endif
 
 // Copies share one block; a const one is read-only. T is float, double, bf16, std::int32_t, std::int64_t or bool.
 template <class T>
@@ -165,7 +169,7 @@ class Tensor {
   NodeRef node_;
 };
 
-}  // namespace v0_1
+}  // inline namespace
 
 // An uninitialised tensor of x's shape and device.
 template <class T>

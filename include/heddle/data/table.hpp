@@ -41,6 +41,7 @@ class Row {
   Row(const char* text, const std::size_t* begin, std::size_t size) : text_(text), begin_(begin), size_(size) {}
 
   std::size_t size() const { return size_; }
+  // One of them.
   std::string_view operator[](std::size_t field) const { return *iterator(text_, begin_ + field); }
   iterator begin() const { return {text_, begin_}; }
   iterator end() const { return {text_, begin_ + size_}; }
@@ -60,6 +61,7 @@ class Table {
   const std::vector<std::string>& columns() const { return columns_; }  // their names; none without a header
   std::size_t width() const { return width_; }                          // fields in every row
   std::size_t rows() const { return lines_.size(); }
+  // A row.
   Row operator[](std::size_t row) const { return {text_.data(), begin_.data() + row * width_, width_}; }
 
   // The position of a column. Throws FileError with the columns there are, unless exactly one has the name.

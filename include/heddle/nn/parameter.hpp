@@ -17,6 +17,7 @@ class MasterTensor {
   explicit MasterTensor(Tensor<T> initial) : value_(std::move(initial)) {}
 
   const Tensor<T>& value() const { return value_; }
+  const Shape& shape() const { return value_.shape(); }
 
   // For writing in place; a graph that saved the values notices.
   T* data() { return value_.data(); }

@@ -8,16 +8,15 @@ namespace heddle {
 
 namespace kernel {
 
-template <class T>
-void add_row(Cpu, View<const T, 1> bias, View<T, 2> y) {
-  for (Index n = 0; n < y.extent[0]; ++n) store(row(y, n), load(row(y, n)) + load(array(bias)));
-}
-
+// Column by column, each from the first row to the last.
 template <class T>
 void sum_rows(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
-  RowArray<Acc<T>> sum = RowArray<Acc<T>>::Zero(dbias.extent[0]);
-  for (Index n = 0; n < dy.extent[0]; ++n) sum += load(row(dy, n));
-  store(array(dbias), sum);
+  constexpr Index together = 256;  // columns: some cache lines of each row
+  parallel(dbias.extent[0], together, [&](Index first, Index last) {
+    RowArray<Acc<T>> sum = RowArray<Acc<T>>::Zero(last - first);
+    for (Index n = 0; n < dy.extent[0]; ++n) sum += load(array(&dy(n, first), last - first));
+    store(array(&dbias(first), last - first), sum);
+  });
 }
 
 }  // namespace kernel
@@ -37,8 +36,8 @@ Tensor<T> linear(const Tensor<T>& x,            // [..., in]
   Tensor<T> y(x.shape().with(-1, weight.dim(0)), x.device());  // [..., out]
   on(x, [&](auto device) {
     using namespace kernel;
-    gemm_nt(device, columns(view<2>(x)), columns(view<2>(weight)), columns(view<2>(y)));
-    if (bias) add_row(device, view<1>(bias), view<2>(y));
+    const auto b = bias ? view<1>(bias) : View<const T, 1>{nullptr, {weight.dim(0)}};
+    gemm_nt_bias(device, columns(view<2>(x)), columns(view<2>(weight)), b, columns(view<2>(y)), [](const auto&) {});
   });
 
   return record("linear", y, inputs(x, weight, bias), [=](const Tensor<T>& dy) {

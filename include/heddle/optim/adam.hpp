@@ -1,5 +1,5 @@
 #pragma once
-#include <heddle/optim/slots.hpp>
+#include <heddle/optim/update.hpp>
 
 namespace heddle::optim {
 
@@ -30,7 +30,7 @@ class AdamFamily {
   // Throws Error, before anything is updated, when a gradient is not finite.
   void step(double factor = 1) {
     const auto decay_of = [this](const auto& slot) { return slot.weight_decay.value_or(options.weight_decay); };
-    slots_.update(
+    Update(slots_).run(
         [](auto& slot) {
           const auto size = static_cast<std::size_t>(slot.parameter->value().size());
           slot.first.resize(size);
@@ -48,14 +48,12 @@ class AdamFamily {
           const T coupled = static_cast<T>(decoupled ? 0 : decay),
                   shrink = static_cast<T>(decoupled ? 1 - lr * decay : 1);
           return [=, &slot](T* value, const T* gradient, Index first, Index count) {
-            kernel::each_block(count, [&](auto at, Index i) {
-              auto p = at(value + first + i), m = at(slot.first.data() + first + i),
-                   v = at(slot.second.data() + first + i);
-              const auto g = at(gradient + i) + coupled * p;
-              v = beta2 * v + rest2 * g.square();
-              m += rest1 * (g - m);
-              p = shrink * p - rate * m / (v.sqrt() * root + eps);
-            });
+            auto p = kernel::array(value + first, count), m = kernel::array(slot.first.data() + first, count),
+                 v = kernel::array(slot.second.data() + first, count);
+            const auto g = kernel::array(gradient, count) + coupled * p;
+            v = beta2 * v + rest2 * g.square();
+            m += rest1 * (g - m);
+            p = shrink * p - rate * m / (v.sqrt() * root + eps);
           };
         });
   }

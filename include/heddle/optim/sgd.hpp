@@ -1,5 +1,5 @@
 #pragma once
-#include <heddle/optim/slots.hpp>
+#include <heddle/optim/update.hpp>
 
 namespace heddle::optim {
 
@@ -22,7 +22,7 @@ class Sgd {
   // Throws Error, before anything is updated, when a gradient is not finite.
   void step(double factor = 1) {
     const auto decay_of = [this](const auto& slot) { return slot.weight_decay.value_or(options.weight_decay); };
-    slots_.update(
+    Update(slots_).run(
         [&](auto& slot) {
           if (options.momentum != 0) slot.first.resize(static_cast<std::size_t>(slot.parameter->value().size()));
         },

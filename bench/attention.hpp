@@ -1,0 +1,63 @@
+// What the attention benchmarks compute: B packed sequences whose lengths fall evenly from `length` to (2 fill - 1) times that.
+#pragma once
+#include "bench.hpp"
+
+namespace heddle::bench {
+
+struct AttentionCase {
+  Index batch, heads, head_dim, length;
+  double fill = 1, dropout = 0;
+  bool backward = false;
+
+  std::vector<int> lengths() const {
+    std::vector<int> all;
+    for (Index b = 0; b < batch; ++b) {
+      const double share = batch > 1 ? static_cast<double>(b) / static_cast<double>(batch - 1) : 0;
+      all.push_back(std::max(1, static_cast<int>(static_cast<double>(length) * (1 - 2 * (1 - fill) * share) + 0.5)));
+    }
+    return all;
+  }
+  // Two products forward, five backward, of every query with every key of its sequence.
+  double flops() const {
+    double pairs = 0;
+    for (const int n : lengths()) pairs += static_cast<double>(n) * n;
+    return (backward ? 14.0 : 4.0) * pairs * static_cast<double>(heads * head_dim);
+  }
+};
+
+template <class T>
+auto attention_call_of(const AttentionCase& c, const Tensor<T>& qkv, const Tensor<T>& dy, const Sequences& texts,
+                       const Tensor<bool>& mask) {
+  return [=, leaf = c.backward ? variable(qkv) : qkv, random = Random(1)]() mutable {
+    const Index D = c.heads * c.head_dim;
+    const auto part = [&](Index i) { return columns(leaf, i * D, D); };
+    AttentionOptions<T> options{.heads = c.heads, .dropout = c.dropout, .random = &random, .mask = mask};
+    const Tensor<T> y = attention(part(0), part(1), part(2), texts, options);
+    if (!c.backward) return;
+    backward(y, dy);
+    leaf.set_grad({});
+  };
+}
+
+// The function to time: packed rows.
+template <class T>
+auto attention_call(const AttentionCase& c) {
+  const Sequences texts = Sequences::packed(c.lengths());
+  const Index N = texts.rows(), D = c.heads * c.head_dim;
+  return attention_call_of(c, cast<T>(normal({N, 3 * D})), cast<T>(normal({N, D})), texts, Tensor<bool>());
+}
+
+// The same work on padded rows, with a mask of keys instead of lengths.
+template <class T>
+auto masked_attention_call(const AttentionCase& c) {
+  const std::vector<int> lengths = c.lengths(), whole(lengths.size(), static_cast<int>(c.length));
+  Tensor<bool> mask({c.batch, 1, 1, c.length});  // [B, 1, 1, T]
+  for (Index b = 0; b < c.batch; ++b)
+    for (Index t = 0; t < c.length; ++t) mask.data()[b * c.length + t] = t < lengths[static_cast<std::size_t>(b)];
+  const Sequences texts = Sequences::packed(whole);
+  const Index D = c.heads * c.head_dim;
+  const Tensor<T> qkv = cast<T>(normal({texts.rows(), 3 * D})), dy = cast<T>(normal({texts.rows(), D}));
+  return attention_call_of(c, qkv, dy, texts, mask);
+}
+
+}  // namespace heddle::bench

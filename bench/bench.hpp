@@ -1,0 +1,56 @@
+// How a benchmark is added: a name that the peers in peers/ use too, what one call computes or moves, and the call.
+#pragma once
+#include <benchmark/benchmark.h>
+
+#include <heddle/heddle.hpp>
+#include <string>
+
+namespace heddle::bench {
+
+// `make` prepares and returns the function that is timed. A file calls this before main, through a static object.
+template <class Make>
+bool add(const std::string& name, double flops, double bytes, Make make) {
+  const auto run = [flops, bytes, make](benchmark::State& state) {
+    auto call = make();
+    call();
+    for (auto _ : state) call();
+    using benchmark::Counter;
+    if (flops > 0) state.counters["GFLOP/s"] = Counter(flops / 1e9, Counter::kIsIterationInvariantRate);
+    if (bytes > 0) state.counters["GB/s"] = Counter(bytes / 1e9, Counter::kIsIterationInvariantRate);
+  };
+  benchmark::RegisterBenchmark(name.c_str(), run)->UseRealTime()->Unit(benchmark::kMicrosecond);
+  return true;
+}
+
+inline std::string sizes(std::initializer_list<Index> extents) {
+  std::string text;
+  for (const Index e : extents) text += (text.empty() ? "" : "x") + std::to_string(e);
+  return text;
+}
+
+// Standard normal values in T.
+template <class T = float>
+Tensor<T> normal(Shape shape) {
+  Random random(1);
+  return randn<T>(shape, random);
+}
+
+// An operation on a matrix [N, D], forward alone and forward with backward. `moved` is how often the forward touches the matrix.
+template <class Op>
+bool add_forward_and_backward(const std::string& op, Index N, Index D, double moved, Op f) {
+  const double bytes = moved * static_cast<double>(N * D) * sizeof(float);
+  add(op + '/' + sizes({N, D}) + "/forward", 0, bytes, [=] {
+    return [=, x = normal({N, D})] {
+      const NoGrad quiet;
+      benchmark::DoNotOptimize(f(x).device_data());
+    };
+  });
+  return add(op + '/' + sizes({N, D}) + "/forward_backward", 0, 0, [=] {
+    return [=, x = variable(normal({N, D})), dy = normal({N, D})] {
+      backward(f(x), dy);
+      x.set_grad({});
+    };
+  });
+}
+
+}  // namespace heddle::bench
