@@ -178,5 +178,13 @@ claim 'a vocabulary with CR LF and a byte-order mark is read, and both are said'
 refusal 'tokenize without a vocabulary is refused' vocab "$tokenize"
 refusal 'a vocabulary that is not there is named' nowhere "$tokenize" --vocab nowhere
 refusal 'a --max-length without room for the special tokens is refused' max-length "$tokenize" --vocab vocab --max-length 1
-claim 'a full disk is a failed run of tokenize' 'echo a | "$tokenize" --vocab vocab 2>err >/dev/full; [ $? = 1 ] && grep -q "^tokenize: error: " err'
+claim 'a full disk is a failed run of tokenize' 'echo a | "$tokenize" --vocab vocab 2>err >/dev/full; [ $? = 1 ] && grep -q "^tokenize: error: .*: No space left on device" err'
 exit $code
+claim 'a full disk is named where there is one to name' \
+  '"$sst2" --predict lines.txt --out model 2>err >/dev/full; [ $? = 1 ] && grep -q "standard output cannot be written: No space left on device" err &&
+   { "$sst2" --version 2>err >/dev/full; [ $? = 1 ]; } && grep -q ": No space left on device" err && { "$sst2" --help 2>err >/dev/full; [ $? = 1 ]; } && grep -q ": No space left on device" err &&
+   { "${train[@]}" 2>err >/dev/full; [ $? = 1 ]; } && grep -q ": No space left on device" err'
+refusal 'a flag without its value says so' '--lr needs a value' "$sst2" --lr
+refusal 'a flag given twice says so' '--epochs is given more than once' "$sst2" --epochs 1 --epochs 2
+refusal 'a choice is one of those there are' "--optimizer: 'lamb' is not one of adam, adamw, sgd" "$sst2" --optimizer lamb
+refusal 'dashes alone are no flag' "'--' belongs to no flag" "$sst2" --
