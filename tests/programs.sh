@@ -186,5 +186,13 @@ claim 'a full disk is named where there is one to name' \
    { "${train[@]}" 2>err >/dev/full; [ $? = 1 ]; } && grep -q ": No space left on device" err'
 refusal 'a flag without its value says so' '--lr needs a value' "$sst2" --lr
 refusal 'a flag given twice says so' '--epochs is given more than once' "$sst2" --epochs 1 --epochs 2
+noted() { run "$sst2" --predict - --out model < <(printf '\xEF\xBB\xBFa\xff\r\n\nb'); [ "$exited" = 0 ]; }
+claim 'what was changed in the lines of --predict is said once, and each line has an answer' \
+  'noted && lines 3 . out && lines 3 "^sst2: note: standard input: " err && lines 3 "" err'
+printf 'a\nb\0\n' >nul.txt
+printf '\xFF\xFEa\0' >utf16.txt
+refusal 'a NUL byte in the lines of --predict is refused' 'nul.txt:2: a NUL byte' "$sst2" --predict nul.txt --out model
+refusal 'UTF-16 is refused' 'utf16.txt: is UTF-16' "$sst2" --predict utf16.txt --out model
 refusal 'a choice is one of those there are' "--optimizer: 'lamb' is not one of adam, adamw, sgd" "$sst2" --optimizer lamb
 refusal 'dashes alone are no flag' "'--' belongs to no flag" "$sst2" --
+refusal 'a NUL byte in a vocabulary is refused' 'nul.txt:2: a NUL byte' "$tokenize" --vocab nul.txt
