@@ -5,19 +5,24 @@
 #ifdef HEDDLE_ONEDNN
 #include <dnnl.h>
 #endif
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <heddle/error.hpp>
 #include <heddle/parallel.hpp>
 #include <heddle/version.hpp>
 #include <numeric>
+#include <sstream>
+
+#include "program.hpp"
 
 namespace heddle::examples {
 namespace {
 
 // A decimal number that reads as T from the first digit to the last and satisfies `right`.
 template <class T, class Right>
-CLI::Validator number(const char* what, Right right) {
+CLI::Validator number(const std::string& what, Right right) {
   return CLI::Validator(
       [=](std::string& text) {
         T value{};
@@ -34,18 +39,17 @@ CLI::Validator number(const char* what, Right right) {
 
 void add_flags(CLI::App& app, TrainerFlags& f) {
   const auto at_least_1 = number<Index>("a whole number of at least 1", [](Index n) { return n >= 1; });
-  // A model's sizes are multiplied with each other: the products stay far below 2^63.
-  const auto at_most_a_million =
-      number<Index>("a whole number from 1 to 1000000", [](Index n) { return n >= 1 && n <= 1000000; });
+  const auto is_size = number<Index>("a whole number from 1 to " + std::to_string(largest_size),
+                                     [](Index n) { return n >= 1 && n <= largest_size; });
   const auto count = [&](const char* name, Index& value, const char* help) {
     app.add_option(name, value, help)->check(at_least_1);
   };
   const auto size = [&](const char* name, Index& value, const char* help) {
-    app.add_option(name, value, help)->check(at_most_a_million);
+    app.add_option(name, value, help)->check(is_size);
   };
   const auto rate = number<double>("a number of at least 0", [](double x) { return x >= 0 && std::isfinite(x); });
   const auto choice = [&](const char* name, std::string& value, std::vector<std::string> choices, const char* help) {
-    app.add_option(name, value, help)->check(CLI::IsMember(std::move(choices)))->capture_default_str();
+    app.add_option(name, value, help)->check(one_of(std::move(choices)))->capture_default_str();
   };
   app.add_option("--data", f.data, "Folder with the data set's own files (default: the sample that ships with heddle)");
   app.add_option("--vocab", f.vocab, "WordPiece vocabulary, one token a line (default: vocab.txt of the data folder)");
@@ -101,7 +105,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 // What to say of a word that is no flag's.
 std::string unknown(const CLI::App& app, const std::string& word) {
-  if (word[0] != '-') return "'" + word + "' belongs to no flag";
+  if (word[0] != '-' || word.find_first_not_of('-') == word.npos) return "'" + word + "' belongs to no flag";
   const std::string flag = word.substr(0, word.find('='));
   std::string nearest;
   for (const CLI::Option* option : app.get_options())
@@ -145,13 +149,31 @@ std::string version_text() {
   return text;
 }
 
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  std::string list;
+  for (const std::string& choice : choices) list += (list.empty() ? "" : ", ") + choice;
+  return CLI::Validator(
+      [=](std::string& text) {
+        const bool ok = std::find(choices.begin(), choices.end(), text) != choices.end();
+        return ok ? std::string() : "'" + text + "' is not one of " + list;
+      },
+      '{' + list + '}');
+}
+
 bool parse_command_line(CLI::App& app, int argc, char** argv) {
   app.allow_extras();
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& answered) {
-    app.exit(answered);
+    std::ostringstream text;
+    app.exit(answered, text, text);
+    if (std::fputs(text.str().c_str(), stdout) < 0) flush_output(errno);
+    flush_output();
     return false;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what(), flag = text.substr(0, text.find(':'));
+    const CLI::Option* const option = app.get_option_no_throw(flag);
+    fail(option ? flag + (option->count() > 1 ? " is given more than once" : " needs a value") : text);
   } catch (const CLI::ParseError& error) {
     fail(error.what());
   }

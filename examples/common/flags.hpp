@@ -3,14 +3,19 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <heddle/shape.hpp>
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace heddle::examples {
+
+// Of a model's sizes, which are multiplied with each other: the products stay far below 2^63.
+inline constexpr Index largest_size = 1'000'000;
 
 // A model's sizes; a program sets its own defaults before the flags are read.
 struct ModelSizes {
@@ -35,6 +40,9 @@ struct ParsedFlags {
   TrainerFlags flags;
   bool exit = false;  // --help or --version was asked for and answered
 };
+
+// A value that must be one of these words.
+CLI::Validator one_of(const std::vector<std::string>& choices);
 
 // False where only --help or --version was asked for, which is answered. Throws heddle::Error for what is wrong with the line.
 bool parse_command_line(CLI::App& app, int argc, char** argv);

@@ -1,5 +1,6 @@
 #include "metrics.hpp"
 
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,23 +69,42 @@ void require_metrics(const std::string& path) {
   io::InputFile(path).read(begin, sizeof begin - 1);
   const std::string_view text = begin;
   require<FileError>(text.starts_with("{\"step\"") || text.starts_with("{\"epoch") || text.starts_with("{\"final"),
-                     io::printable(path), ": is no file of metrics; --metrics would overwrite it");
+                     io::printable(path), ": is no file of metrics; --metrics would add to it");
 }
 
-MetricsFile::MetricsFile(const std::string& path, std::optional<Index> keep) : path_(path) {
+MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
   file_ = std::fopen(path.c_str(), "ae");
   if (!file_) fail<FileError>(io::printable(path), ": cannot be opened: ", std::strerror(errno));
-  struct stat status {};
-  if (::fstat(::fileno(file_), &status) != 0 || !S_ISREG(status.st_mode) || !keep) return;
-  if (status.st_size < *keep)
-    note(io::printable(path) + ": has " + std::to_string(status.st_size) + " of the " + std::to_string(*keep) +
-         " bytes that the run had written; the lines between are missing");
-  else if (::ftruncate(::fileno(file_), *keep) != 0)
-    fail<WriteError>(io::printable(path), ": cannot be written: ", std::strerror(errno));
+  // Not every file system has locks.
+  const bool held = size() && ::flock(::fileno(file_), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!held) return;
+  std::fclose(file_);
+  fail<FileError>(io::printable(path), ": another run is writing its metrics to this file");
 }
 MetricsFile::~MetricsFile() {
   if (file_) std::fclose(file_);
+}
+
+std::optional<Index> MetricsFile::size() const {
+  struct stat status {};
+  if (!file_ || ::fstat(::fileno(file_), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return status.st_size;
+}
+
+void MetricsFile::require_empty() const {
+  require<FileError>(size().value_or(0) == 0, io::printable(path_),
+                     ": holds the metrics of another run; give another --metrics or remove it");
+}
+
+void MetricsFile::keep(Index bytes) {
+  const auto there = size();
+  if (!there) return;
+  if (*there < bytes)
+    note(io::printable(path_) + ": has " + std::to_string(*there) + " of the " + std::to_string(bytes) +
+         " bytes that the run had written; the lines between are missing");
+  else if (::ftruncate(::fileno(file_), bytes) != 0)
+    fail<WriteError>(io::printable(path_), ": cannot be written: ", std::strerror(errno));
 }
 
 void MetricsFile::line(const std::string& json) {
@@ -94,11 +114,11 @@ void MetricsFile::line(const std::string& json) {
 }
 
 Index MetricsFile::sync() {
-  struct stat status {};
-  if (!file_ || ::fstat(::fileno(file_), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
+  const auto bytes = size();
+  if (!bytes) return 0;
   if (::fsync(::fileno(file_)) != 0)
     fail<WriteError>(io::printable(path_), ": cannot be written to the disk: ", std::strerror(errno));
-  return status.st_size;
+  return *bytes;
 }
 
 void MetricsFile::step(Index step, double loss, double lr, Index tokens, double seconds) {

@@ -43,16 +43,21 @@ class Scores {
   Index rows_ = 0;
 };
 
-// A slip of the keyboard must not empty a file of the user's: throws FileError for one that holds anything but metrics.
+// A slip of the keyboard must not spoil a file of the user's: throws FileError for one that holds anything but metrics.
 void require_metrics(const std::string& path);
 
-// One JSON object a line, flushed. Without a path it writes nothing. Throws WriteError.
+// One JSON object a line, flushed, after what the file holds already. Without a path it writes nothing. Throws WriteError.
 class MetricsFile {
  public:
-  // Goes on after the first `keep` bytes of what is there, or after all of it; the rest is dropped.
-  explicit MetricsFile(const std::string& path, std::optional<Index> keep = 0);
+  // Throws FileError where another run is writing to it.
+  explicit MetricsFile(const std::string& path);
   MetricsFile(const MetricsFile&) = delete;
   ~MetricsFile();
+
+  // For a run that begins. Throws FileError for a file that holds something.
+  void require_empty() const;
+  // For a run that goes on after the first `bytes` bytes: drops the rest, which it will write again.
+  void keep(Index bytes);
 
   void step(Index step, double loss, double lr, Index tokens, double seconds);
   void epoch(Index epoch, double train_loss, const Scores& valid, double seconds);
@@ -62,6 +67,8 @@ class MetricsFile {
 
  private:
   void line(const std::string& json);
+
+  std::optional<Index> size() const;  // bytes; nothing for a pipe and the like
 
   std::string path_;
   std::FILE* file_ = nullptr;

@@ -8,6 +8,8 @@
 #include <heddle/io/write_atomically.hpp>
 #include <nlohmann/json.hpp>
 
+#include "run_state.hpp"
+
 namespace heddle::examples {
 
 bool exists(const std::string& path) {
@@ -15,22 +17,42 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0;
 }
 
-OutFolder::OutFolder(const std::string& path, bool resume) : path_(path) {
+bool is_folder(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+namespace {
+
+// Whether a config.json is of this program; a file that is no JSON is of nobody's.
+bool is_config_of(const std::string& file, const std::string& program) {
+  const auto json = nlohmann::json::parse(io::read_file(file), nullptr, false);
+  return json.is_object() && json.contains("program") && json["program"] == program;
+}
+
+void write_if_new(const std::string& file, const std::string& text) {
+  if (!exists(file) || io::read_file(file) != text) io::write_atomically(file, text);
+}
+
+}  // namespace
+
+OutFolder::OutFolder(const std::string& path, const std::string& program, bool resume) : path_(path) {
   const std::string shown = io::printable(path);
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  require<FileError>(std::filesystem::is_directory(path), shown,
+  require<FileError>(is_folder(path), shown,
                      ": cannot be used as a folder for results: ", error ? error.message() : "it is a file");
   lock_ = io::detail::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  require<FileError>(lock_.number() >= 0 && ::access(path.c_str(), W_OK | X_OK) == 0, shown,
-                     ": cannot be written: ", std::generic_category().message(errno));
+  if (lock_.number() < 0 || ::access(path.c_str(), W_OK | X_OK) != 0)
+    io::detail::fail_file<FileError>(path, "cannot be written", errno);
   require<FileError>(::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0, shown, ": another run is writing to this folder");
   for (const char* result : {"model.safetensors", "last.safetensors", "checkpoint"})
     require<FileError>(resume || !exists(file(result)), shown, ": holds the results of another run (", result,
                        "); give another --out, go on with that run by --resume, or remove them");
   // The config.json of a run that ended before its first results is of no use to anyone.
   const std::string config = file("config.json");
-  const bool foreign = exists(config) && io::read_file(config).find("\"program\"") == std::string::npos;
+  begun_ = exists(config) && is_config_of(config, program);
+  const bool foreign = exists(config) && !begun_;
   require<FileError>(!foreign && !exists(file("pytorch_model.bin")), shown, ": holds another model (",
                      foreign ? "config.json" : "pytorch_model.bin", "); give another --out");
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
@@ -52,8 +74,23 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
   const bool results = exists(out.file("model.safetensors")) || exists(out.file("last.safetensors"));
   require<FileError>(!results || !exists(path) || io::read_file(path) == text, io::printable(path),
                      ": is of another model than this run's");
-  io::write_atomically(out.file("vocab.txt"), vocabulary);
-  io::write_atomically(path, text);
+  const std::string tokens = out.file("vocab.txt");
+  require<FileError>(out.begun() || !exists(tokens) || io::read_file(tokens) == vocabulary, io::printable(tokens),
+                     ": is another vocabulary than this run's; give another --out, or remove it");
+  write_if_new(path, text);
+  write_if_new(tokens, vocabulary);
+}
+
+void require_own_metrics(const TrainerFlags& flags, const std::vector<std::string>& inputs) {
+  const std::string metrics = real_path(flags.metrics), shown = io::printable(flags.metrics);
+  const auto is = [&](const std::string& file) { return metrics == real_path(file); };
+  for (const std::string& input : inputs)
+    require<FileError>(!is(input), shown, ": is read by the run; give another --metrics");
+  if (flags.out.empty()) return;
+  bool written = metrics.starts_with(real_path(flags.out + "/checkpoint") + '/');
+  for (const char* name : {"model.safetensors", "last.safetensors", "config.json", "vocab.txt", "checkpoint"})
+    written |= is(flags.out + '/' + name);
+  require<FileError>(!written, shown, ": is written by the run itself; give another --metrics");
 }
 
 void require_agreement(const TrainerFlags& flags, const SavedConfig& saved) {
@@ -72,13 +109,14 @@ SavedConfig read_config(const std::string& path, const std::string& program) {
   const std::string text = io::read_file(path), shown = io::printable(path);
   const auto json = nlohmann::json::parse(text, nullptr, false);
   require<FileError>(json.is_object(), shown, ": is not a JSON object");
-  const auto get = [&](const char* key, auto& value, Index least) {
+  const auto get = [&](const char* key, auto& value, Index least = 1, Index most = largest_size) {
     using T = std::remove_reference_t<decltype(value)>;
     const auto found = json.find(key);
     require<FileError>(found != json.end(), shown, ": has no '", key, "'");
     if constexpr (std::is_same_v<T, Index>) {
-      require<FileError>(found->is_number_integer() && found->template get<Index>() >= least, shown, ": '", key,
-                         "' must be a whole number of at least ", least);
+      const Index number = found->is_number_integer() ? found->template get<Index>() : 0;
+      require<FileError>(number >= least && number <= most, shown, ": '", key, "' must be a whole number from ", least,
+                         " to ", most);
     } else {
       require<FileError>(found->is_boolean(), shown, ": '", key, "' must be true or false");
     }
@@ -88,15 +126,15 @@ SavedConfig read_config(const std::string& path, const std::string& program) {
   require<FileError>(name != json.end() && *name == program, shown, ": is not the configuration of a model of ",
                      program);
   SavedConfig config;
-  get("vocab_size", config.vocabulary, 1);
+  get("vocab_size", config.vocabulary, 1, std::numeric_limits<std::int32_t>::max());
   get("classes", config.classes, 2);
-  get("uncased", config.uncased, 0);
-  get("max_length", config.sizes.max_length, 1);
-  get("layers", config.sizes.layers, 1);
-  get("d_model", config.sizes.d_model, 1);
-  get("heads", config.sizes.heads, 1);
-  get("head_dim", config.sizes.head_dim, 1);
-  get("ff_width", config.sizes.ff_width, 1);
+  get("uncased", config.uncased);
+  get("max_length", config.sizes.max_length);
+  get("layers", config.sizes.layers);
+  get("d_model", config.sizes.d_model);
+  get("heads", config.sizes.heads);
+  get("head_dim", config.sizes.head_dim);
+  get("ff_width", config.sizes.ff_width);
   return config;
 }
 

@@ -58,10 +58,10 @@ bool nobody_reads() {
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-void flush_output() {
-  errno = 0;
-  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
-  const int cause = errno;
+void flush_output(int cause) {
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !std::ferror(stdout)) return;
+  if (!flushed) cause = errno;
   if (cause == EPIPE || nobody_reads()) throw OutputClosed();
   throw RunFailed("standard output cannot be written" +
                   (cause ? ": " + std::generic_category().message(cause) : std::string()));

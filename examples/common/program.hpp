@@ -15,8 +15,8 @@ struct RunFailed : std::runtime_error {
 
 // Nobody reads standard output any more: a quiet end. Exit code 0.
 struct OutputClosed {};
-// Throws OutputClosed, and RunFailed where standard output cannot be written.
-void flush_output();
+// Throws OutputClosed, and RunFailed where standard output cannot be written; `cause` is the errno of a write that failed before.
+void flush_output(int cause = 0);
 
 // Runs `work` and turns what it throws into one line on standard error and an exit code: 1 for RunFailed, a lack of memory and
 // what nobody expected, 2 for every other error of heddle's, which is about the input.

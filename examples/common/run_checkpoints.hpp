@@ -28,7 +28,9 @@ class RunCheckpoints {
   void restore(const RunState& state) {
     io::load(model_, found_->file("model.safetensors"));
     io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
-    if (found_->has("best.safetensors")) copy(found_->file("best.safetensors"), out_.file("model.safetensors"));
+    // Never a second name for one file: what damages it would damage every checkpoint.
+    if (found_->has("best.safetensors"))
+      io::write_atomically(out_.file("model.safetensors"), io::read_file(found_->file("best.safetensors")));
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
   }
@@ -39,7 +41,7 @@ class RunCheckpoints {
     all_.save(state.step, to_json(state, flags_).dump(), [&](const std::string& folder) {
       io::save(model_, folder + "/model.safetensors");
       io::save_optimizer(optimizer_, folder + "/optimizer.safetensors");
-      if (std::isfinite(state.best)) copy(out_.file("model.safetensors"), folder + "/best.safetensors");
+      if (std::isfinite(state.best)) io::write_atomically(folder + "/best.safetensors", best_weights());
     });
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
@@ -54,8 +56,13 @@ class RunCheckpoints {
  private:
   std::string finished_file() const { return out_.file("checkpoint/finished"); }
 
-  // Never a second name for one file: what damages it would damage every checkpoint.
-  static void copy(const std::string& from, const std::string& to) { io::write_atomically(to, io::read_file(from)); }
+  // That the run's own file is gone is no fault of its input.
+  std::string best_weights() const try {
+    return io::read_file(out_.file("model.safetensors"));
+  } catch (const FileError& error) {
+    throw RunFailed(std::string(error.what()) +
+                    "; the run had its best weights there, and the checkpoint before this one is whole");
+  }
 
   const OutFolder& out_;
   Model& model_;

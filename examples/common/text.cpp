@@ -1,10 +1,11 @@
 #include "text.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <heddle/io/file.hpp>
+#include <heddle/data/lines.hpp>
 
 #include "program.hpp"
 
@@ -43,15 +44,12 @@ std::string read_standard_input() {
 }  // namespace
 
 std::vector<std::string> read_lines(const std::string& path) {
-  const std::string text = path == "-" ? read_standard_input() : io::read_file(path);
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    if (!lines.back().empty() && lines.back().back() == '\r') lines.back().pop_back();
-    begin = end + 1;
-  }
-  return lines;
+  const bool piped = path == "-";
+  data::Lines read =
+      data::parse_lines(piped ? data::parse_text(read_standard_input(), "standard input") : data::read_text(path));
+  if (piped) read.notes.no_final_newline = false;  // as echo -n and a terminal's user leave it
+  for (const std::string& sentence : read.notes.sentences()) note(read.file + ": " + sentence);
+  return std::move(read.lines);
 }
 
 std::vector<double> softmax_of(const std::vector<double>& scores) {
@@ -70,7 +68,7 @@ void print_prediction(const std::vector<double>& values) {
     line += '\t';
     line.append(digits, std::to_chars(digits, digits + sizeof digits, v, std::chars_format::general, 9).ptr);
   }
-  if (std::puts(line.c_str()) < 0) flush_output();
+  if (std::puts(line.c_str()) < 0) flush_output(errno);
 }
 
 }  // namespace heddle::examples

@@ -21,7 +21,7 @@ struct EncodedTexts {
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
                     const std::vector<int>& labels);
 
-// The lines of a file, or of standard input for "-". Throws FileError.
+// The lines of a file, or of standard input for "-", as text; notes what was changed for that. Throws FileError.
 std::vector<std::string> read_lines(const std::string& path);
 
 // One line a text: the class, then what each class was given, with nine significant digits and tabs between.

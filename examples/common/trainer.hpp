@@ -40,6 +40,9 @@ class Optimizer {
   Any optimizer_;
 };
 
+// How a run begins.
+enum class Start { anew, resumed, finished };
+
 // Trains; with a folder it writes the best and the last weights there, and checkpoints from which the run goes on, bit for bit.
 template <class A, class Model>
 class Training {
@@ -63,29 +66,29 @@ class Training {
     checkpoints_.emplace(*out, model, optimizer_.slots(), std::move(identity));
   }
 
-  // Takes up the run that is in the folder. False: it is finished.
-  bool resume() {
+  // Takes up the run that is in the folder.
+  Start resume() {
     const auto found = checkpoints_->find();
     if (!found) {
       note("there is no checkpoint to resume from; the run starts from the beginning");
-      return true;
+      return Start::anew;
     }
     state_ = *found;
     const bool trained = state_.epoch >= flags_.epochs || enough_steps();
     if (trained && checkpoints_->finished(state_)) {
       note("the run in " + flags_.out + " is finished: " + std::to_string(state_.step) + " steps");
-      return false;
+      return Start::finished;
     }
     checkpoints_->restore(state_);
     note("resuming after step " + std::to_string(state_.step));
-    return true;
+    return Start::resumed;
   }
 
   // Throws RunFailed, and Stopped after a signal.
-  void run() {
+  void run(MetricsFile& metrics) {
+    metrics_ = &metrics;
     // Another file than the run's so far goes on where it ends.
-    const bool same = state_.step == 0 || state_.metrics == flags_.metrics;
-    metrics_.emplace(flags_.metrics, same ? std::optional(state_.metrics_bytes) : std::nullopt);
+    if (state_.step == 0 || state_.metrics == real_path(flags_.metrics)) metrics.keep(state_.metrics_bytes);
     while (more()) {
       for (; state_.batch < batches_.per_epoch() && !enough_steps(); after_step()) step();
       end_epoch();
@@ -162,7 +165,7 @@ class Training {
 
   void save() {
     if (!checkpoints_) return;
-    state_.metrics = flags_.metrics;
+    state_.metrics = real_path(flags_.metrics);
     state_.metrics_bytes = metrics_->sync();
     checkpoints_->save(state_);
   }
@@ -184,7 +187,7 @@ class Training {
   Optimizer optimizer_;
   const optim::Constant schedule_;
   data::Batches batches_;
-  std::optional<MetricsFile> metrics_;
+  MetricsFile* metrics_ = nullptr;
   Progress progress_;
   const StopSignals signals_;
   std::optional<RunCheckpoints<Model>> checkpoints_;

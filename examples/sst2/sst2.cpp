@@ -1,6 +1,5 @@
 // sst2: trains, evaluates and applies the encoder classifier on SST-2.
 #include <cstdio>
-#include <filesystem>
 #include <heddle/data/tsv.hpp>
 
 #include "../common/text.hpp"
@@ -36,11 +35,6 @@ LabelledTexts read_split(const std::string& path, Index limit) {
   return split;
 }
 
-text::WordPiece make_tokenizer(const std::string& vocab, bool uncased, Index max_length) {
-  return text::WordPiece(read_vocabulary(vocab),
-                         {.uncased = uncased, .max_length = static_cast<std::size_t>(max_length)});
-}
-
 Sst2Model make_model(const ModelSizes& s, Index vocabulary, const TrainerFlags& flags) {
   Random random(flags.seed, stream(Stream::init));
   return Sst2Model({.vocabulary = vocabulary,
@@ -60,12 +54,21 @@ struct Setup {
   std::string data, vocab;
   ModelSizes sizes;
   bool uncased;
+  Index vocabulary = 0;  // tokens that the model was made for; 0: it is yet to be made
 };
+
+text::WordPiece make_tokenizer(const Setup& setup, const TrainerFlags& flags) {
+  text::Vocabulary vocabulary = read_vocabulary(setup.vocab);
+  require<FileError>(setup.vocabulary == 0 || setup.vocabulary == vocabulary.size(),
+                     io::printable(flags.out + "/config.json"), ": 'vocab_size' is ", setup.vocabulary, ", but ",
+                     vocabulary.name(), " has ", vocabulary.size(), " tokens");
+  return text::WordPiece(std::move(vocabulary),
+                         {.uncased = setup.uncased, .max_length = static_cast<std::size_t>(setup.sizes.max_length)});
+}
 
 Setup set_up(const TrainerFlags& flags, bool trained) {
   Setup setup{flags.data.empty() ? HEDDLE_SAMPLE : flags.data, flags.vocab, flags.sizes, flags.uncased};
-  require<FileError>(std::filesystem::is_directory(setup.data), io::printable(setup.data),
-                     ": is no folder; --data needs one");
+  require<FileError>(is_folder(setup.data), io::printable(setup.data), ": is no folder; --data needs one");
   if (setup.sizes.ff_width == 0) setup.sizes.ff_width = 4 * setup.sizes.d_model;
   if (trained && !flags.out.empty() && exists(flags.out + "/config.json")) {
     const SavedConfig saved = read_config(flags.out + "/config.json", program);
@@ -74,6 +77,7 @@ Setup set_up(const TrainerFlags& flags, bool trained) {
                        saved.classes, " classes, ", program, " has ", classes);
     setup.sizes = saved.sizes;
     setup.uncased = saved.uncased;
+    setup.vocabulary = saved.vocabulary;
     if (setup.vocab.empty()) setup.vocab = flags.out + "/vocab.txt";
   }
   if (setup.vocab.empty()) setup.vocab = setup.data + "/vocab.txt";
@@ -93,7 +97,7 @@ void load_trained(Sst2Model& model, const TrainerFlags& flags) {
 template <class A>
 void predict(const TrainerFlags& flags) {
   const Setup setup = set_up(flags, true);
-  const text::WordPiece tokenizer = make_tokenizer(setup.vocab, setup.uncased, setup.sizes.max_length);
+  const text::WordPiece tokenizer = make_tokenizer(setup, flags);
   Sst2Model model = make_model(setup.sizes, tokenizer.vocabulary().size(), flags);
   load_trained(model, flags);
   const std::vector<std::string> lines = read_lines(flags.predict);
@@ -127,23 +131,23 @@ void print_start(const Splits& splits, const text::WordPiece& tokenizer, const E
 
 template <class A>
 void run(const TrainerFlags& flags) {
-  if (!flags.metrics.empty()) require_metrics(flags.metrics);
   const Setup setup = set_up(flags, flags.evaluate);
+  if (!flags.metrics.empty()) {
+    require_own_metrics(flags, {setup.vocab, setup.data + "/train.tsv", setup.data + "/dev.tsv", flags.init});
+    require_metrics(flags.metrics);
+  }
   std::optional<OutFolder> out;
-  if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out, flags.resume);
+  if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out, program, flags.resume);
   const LabelledTexts train_texts = read_split(setup.data + "/train.tsv", flags.train_rows);
   const LabelledTexts valid_texts = read_split(setup.data + "/dev.tsv", flags.valid_rows);
   require<FileError>(flags.evaluate || std::set(train_texts.labels.begin(), train_texts.labels.end()).size() == classes,
                      io::printable(setup.data + "/train.tsv"), ": the ", train_texts.labels.size(),
                      " rows to train on hold a single class; two are needed");
-  const text::WordPiece tokenizer = make_tokenizer(setup.vocab, setup.uncased, setup.sizes.max_length);
+  const text::WordPiece tokenizer = make_tokenizer(setup, flags);
   EncodedTexts train_rows = encode(tokenizer, train_texts.texts, train_texts.labels);
   EncodedTexts valid_rows = encode(tokenizer, valid_texts.texts, valid_texts.labels);
   Sst2Model model = make_model(setup.sizes, tokenizer.vocabulary().size(), flags);
-  if (flags.evaluate)
-    load_trained(model, flags);
-  else if (!flags.init.empty())
-    load_weights(model, flags.init);
+  if (flags.evaluate) load_trained(model, flags);
 
   Splits splits;
   splits.train = std::move(train_rows.rows);
@@ -160,12 +164,17 @@ void run(const TrainerFlags& flags) {
   }
   Training<A, Sst2Model> training(model, splits, flags, setup.sizes, out ? &*out : nullptr,
                                   {{"--vocab", io::hex(io::sum_of_file(setup.vocab).crc64)}});
-  if (flags.resume && !training.resume()) return;
-  print();
+  const Start start = flags.resume ? training.resume() : Start::anew;
+  if (start == Start::finished) return;
+  if (start == Start::anew && !flags.init.empty()) load_weights(model, flags.init);
+  MetricsFile metrics(flags.metrics);
+  // A run that was killed before its first checkpoint writes its metrics again.
+  if (start == Start::anew && !(out && out->begun())) metrics.require_empty();
   if (out)
     describe_model(*out, program, {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased},
                    io::read_file(setup.vocab));
-  training.run();
+  print();
+  training.run(metrics);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ bool parse(int argc, char** argv, Flags& flags) {
   app.add_option("--max-length", max_length, "Truncate to N tokens, [CLS] and [SEP] included")->type_name("N");
   app.add_flag("--pair", flags.pair, "Split each line at its first tab into two sequences");
   app.add_option("--format", flags.format, "ids, tokens or json")
-      ->check(CLI::IsMember({"ids", "tokens", "json"}))
+      ->check(one_of({"ids", "tokens", "json"}))
       ->type_name("NAME")
       ->capture_default_str();
   if (!parse_command_line(app, argc, argv)) return false;
@@ -106,7 +106,7 @@ class LineEncoder {
 };
 
 void write(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size()) flush_output();
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size()) flush_output(errno);
 }
 
 // Encodes whole lines, each ended by LF, and writes them in order.

@@ -184,3 +184,29 @@ TEST_CASE("allocation: whichever of a save fails, the old checkpoint loads and t
   INFO("requests of a save: " << k);
   CHECK(k > 100);
 }
+
+TEST_CASE("allocation: whichever of a read fails, the error names the file") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "a-name-that-is-longer-than-what-a-string-holds-in-itself";
+  Training t;
+  io::save(t.net, file);
+  const auto each = [&](auto read) {
+    long k = 0;
+    for (Ended ended{}; k == 0 || ended != Ended::without_failure; ++k) {
+      std::string message;
+      ended = refuse(k, [&] {
+        try {
+          read(file);
+        } catch (const OutOfMemory& error) {
+          message = error.what();
+          throw;
+        }
+      });
+      if (ended == Ended::by_exception && message != file + ": memory ran out while it was read")
+        FAIL_CHECK("request " << k << " ends in '" << message << "'");
+    }
+    return k;
+  };
+  CHECK(each([](const std::string& name) { io::read_file(name); }) > 2);
+  CHECK(each([](const std::string& name) { io::read_safetensors(name); }) > 20);
+}

@@ -45,6 +45,22 @@ TEST_CASE("read_csv: line ends inside quotes are text, outside they end a row") 
   CHECK(table.notes.crlf == 4);
 }
 
+TEST_CASE("read_csv: every row knows its line, whatever stands between") {
+  std::string bytes;
+  std::vector<std::size_t> lines;
+  for (std::size_t r = 0, line = 1; r < 1000; ++r) {
+    lines.push_back(line);
+    const std::size_t more = r % 7 == 0 ? r % 3 : 0;
+    bytes += '"' + std::string(more, '\n') + "\"\n";
+    line += 1 + more;
+  }
+  const Table table = csv(bytes);
+  REQUIRE(table.rows() == lines.size());
+  for (std::size_t r = 0; r < lines.size(); ++r)
+    if (table.line(r) != lines[r]) FAIL_CHECK("row " << r << ": " << table.line(r) << ", not " << lines[r]);
+  CHECK(csv_error("a\n" + std::string(65536, ',')) == "t.csv:2: more than 65536 columns");
+}
+
 TEST_CASE("read_csv: the header is an option") {
   const Table table = csv("text,\"label\"\nx,1\n", {.header = true});
   CHECK(table.columns() == Row{"text", "label"});

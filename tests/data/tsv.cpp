@@ -74,6 +74,32 @@ TEST_CASE("read_tsv: names file and line of what it refuses") {
   CHECK(error_of([] { data::read_tsv("/none/x.tsv"); }) == "/none/x.tsv: cannot be opened: No such file or directory");
 }
 
+TEST_CASE("read_tsv: has at most 65,536 columns") {
+  const std::string most(65535, '\t');
+  const Table table = tsv(most + '\n' + most + "x\n" + most);
+  CHECK(table.width() == 65536);
+  CHECK(table.rows() == 2);
+  CHECK(table[0][65535] == "x");
+  CHECK(table[1][65535] == "");
+  CHECK(tsv_error(most + "\t\n") == "t.tsv:1: more than 65536 columns");
+  CHECK(tsv_error("a\nb\n" + most + '\t') == "t.tsv:3: more than 65536 columns");
+}
+
+TEST_CASE("Table: every field of many is found again") {
+  std::string bytes = "a\tb\tc\n";
+  constexpr std::size_t count = 100'000;  // rows: several blocks of 65,536 fields, whose bounds lie inside rows
+  for (std::size_t r = 0; r < count; ++r) bytes += std::to_string(r) + "\t\t" + std::string(r % 5, 'x') + '\n';
+  const Table table = tsv(bytes);
+  REQUIRE(table.rows() == count);
+  std::size_t wrong = 0;
+  for (std::size_t r = 0; r < count; ++r) {
+    const Row expected{std::to_string(r), "", std::string(r % 5, 'x')};
+    const std::string_view last = table[r][2];
+    wrong += row(table, r) != expected || last != expected[2] || table.line(r) != r + 2;
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("Table: a column that is not there is an error that lists those that are") {
   const Table table = tsv("sentence\tlabel\tlabel\n");
   CHECK(table.column("sentence") == 0);

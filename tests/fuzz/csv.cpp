@@ -41,6 +41,7 @@ void check_fields(const std::string& text) {
   std::vector<std::string> fields;
   for (std::size_t begin = 0; begin <= text.size(); begin += fields.back().size() + 1)
     fields.push_back(text.substr(begin, text.find('\t', begin) - begin));
+  if (fields.size() > data::Table::most_columns) return;
   std::string record;
   append_record(fields, record);
   const data::Table table = data::parse_csv(data::parse_text(record, "fields"), {.header = false});

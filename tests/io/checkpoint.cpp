@@ -1,3 +1,5 @@
+#include <sys/wait.h>
+
 #include <heddle/heddle.hpp>
 #include <heddle/io/checkpoint.hpp>
 #include <heddle/io/model.hpp>
@@ -176,6 +178,55 @@ TEST_CASE("Checkpoints: whichever call of a save fails, the old checkpoint loads
   }
 }
 
+TEST_CASE("Checkpoints: without an exchange of names, one that is saved again is never lost") {
+  const TemporaryFolder folder;
+  const std::string all = folder / "all";
+  const auto save = [&](int value) {
+    io::Checkpoints(all).save<Watched>(1, std::to_string(value), [&](const std::string& to) {
+      io::write_atomically<Watched>(to + "/x", std::to_string(value));
+    });
+  };
+  const auto saved = [&] {
+    const auto found = io::Checkpoints(all).newest([](const std::string& why) { FAIL_CHECK(why); });
+    REQUIRE(found);
+    CHECK(get(found->file("x")) == std::to_string(found->manifest.state.get<int>()));
+    return found->manifest.state.get<int>();
+  };
+  const auto watch = [](int call, int error) {
+    Watched::reset(call, error);
+    Watched::plain_renames = true;
+  };
+  watch(-1, 0);
+  save(1);
+  watch(-1, 0);
+  save(2);
+  CHECK(saved() == 2);
+  const int calls = Watched::count;
+  REQUIRE(Watched::calls.ends_with("rename rename rename open fsync "));
+  constexpr int nothing = 0, killed = 0;  // the error of a call that ends the process
+  for (const int error : {EIO, killed})
+    for (int call = 0; call < calls; ++call) {
+      CAPTURE(call, error);
+      std::filesystem::remove_all(all);
+      watch(-1, nothing);
+      save(1);
+      watch(call, error);
+      if (error == killed) {
+        const pid_t child = ::fork();
+        if (child == 0) save(2), ::_exit(1);
+        int status = 1;
+        REQUIRE((::waitpid(child, &status, 0) == child && status == 0));
+      } else {
+        CHECK(error_of<WriteError>([&] { save(2); }).ends_with(": " + std::generic_category().message(error)));
+      }
+      CHECK(saved() == (call < calls - 2 ? 1 : 2));
+      io::Checkpoints(all).clean();
+      CHECK(saved() == (call < calls - 2 ? 1 : 2));
+      const std::filesystem::directory_iterator left(all), end;
+      CHECK(std::distance(left, end) == 1);
+    }
+}
+
 TEST_CASE("Checkpoints: every cut and every flipped bit is found") {
   Run run;
   run.step();
@@ -250,10 +301,27 @@ TEST_CASE("Checkpoints: what could not be read back is not saved") {
       io::Checkpoints(run.folder / "all").save(2, state, [&](const std::string& to) { put(to + '/' + name, "x"); });
     });
   };
-  CHECK(error("nonsense", "x").ends_with("2.tmp/manifest.json: the state is not one JSON value"));
+  for (const std::string& state :
+       {std::string("nonsense"), std::string("1,\"number\":5"), std::string("\xEF\xBB\xBF{}"),
+        std::string("{}\0garbage", 10), std::string("{}}\0", 4)})
+    CHECK(error(state, "x").ends_with("2.tmp/manifest.json: the state is not one JSON value"));
   CHECK(error('"' + std::string(70000, 'x') + '"', "x").ends_with(" bytes, a manifest has at most 65536"));
   CHECK(error("{}", ".hidden").ends_with(": '.hidden' is no name of a checkpoint's file"));
   CHECK(error("{}", "manifest.json").ends_with(": 'manifest.json' is no name of a checkpoint's file"));
+  const auto filled = [&](auto fill) {
+    const std::string why = error_of<FileError>([&] { io::Checkpoints(run.folder / "all").save(2, "{}", fill); });
+    CHECK_FALSE(std::filesystem::exists(run.folder / "all/000000000002.tmp"));
+    return why;
+  };
+  const std::string refused = ": is no regular file, and a checkpoint holds nothing else";
+  CHECK(filled([](const std::string& to) {
+          std::filesystem::create_directories(to + "/a/b");
+          put(to + "/a/b/c", "x");
+        }) == run.folder / ("all/000000000002.tmp/a" + refused));
+  CHECK(filled([](const std::string& to) { ::mkfifo((to + "/pipe").c_str(), 0600); }).ends_with("/pipe" + refused));
+  CHECK(filled([](const std::string& to) {
+          ::symlink("/dev/zero", (to + "/link").c_str());
+        }).ends_with("/link" + refused));
   CHECK(run.load() == std::pair(1, std::string()));
 }
 
@@ -282,4 +350,54 @@ TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing
   optim::Adam few(half);
   CHECK(error_of<FileError>([&] { io::load_optimizer(few.slots(), file); }) ==
         file + ": holds the state of 6 more tensors than this optimizer has");
+}
+
+TEST_CASE("load_optimizer: refuses steps and moments that no update leaves behind") {
+  Run run;
+  run.step();
+  const std::string file = run.folder / "state";
+  const std::vector<float> fine(24, 0.5f);
+  const auto bad = [](float value) {
+    std::vector<float> values(24, 0.5f);
+    values[7] = value;
+    return values;
+  };
+  // What is said of the state of a hidden.weight, among others that are fine.
+  const auto error = [&](auto& optimizer, std::int64_t steps, const std::vector<float>& first,
+                         const std::vector<float>& second) {
+    io::save_optimizer(optimizer.slots(), file);
+    const io::Safetensors saved = io::read_safetensors(file);
+    std::vector<io::TensorBytes> tensors;
+    for (const io::TensorInfo& tensor : saved.tensors())
+      if (tensor.name.find("hidden.weight") == std::string::npos)
+        tensors.push_back({tensor.name, tensor.dtype, tensor.shape, saved.bytes(tensor)});
+    tensors.push_back({"steps.hidden.weight", io::DType::i64, {}, std::as_bytes(std::span(&steps, 1))});
+    for (const auto& [name, values] : {std::pair{"first.", &first}, std::pair{"second.", &second}})
+      if (!values->empty())
+        tensors.push_back(
+            {name + std::string("hidden.weight"), io::DType::f32, {8, 3}, std::as_bytes(std::span(*values))});
+    io::write_safetensors(file, tensors, saved.metadata());
+    const std::string why = error_of<FileError>([&] { io::load_optimizer(optimizer.slots(), file); });
+    return why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why;
+  };
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  optim::Adam& adam = run.adam;
+  const std::vector<float> none;
+  CHECK(error(adam, -1, fine, fine) == "'steps.hidden.weight' is -1, it must be from 0 to 1000000000000");
+  CHECK(error(adam, most, fine, fine).starts_with("'steps.hidden.weight' is 9223372036854775807, "));
+  CHECK(error(adam, 3, bad(nan), fine) == "'first.hidden.weight' holds nan, it must be finite");
+  CHECK(error(adam, 3, bad(-infinite), fine) == "'first.hidden.weight' holds -inf, it must be finite");
+  CHECK(error(adam, 3, fine, bad(nan)) == "'second.hidden.weight' holds nan, it must be at least 0");
+  CHECK(error(adam, 3, fine, bad(-1e-9f)) == "'second.hidden.weight' holds -1e-09, it must be at least 0");
+  CHECK(error(adam, 3, fine, none) == "has no tensor 'second.hidden.weight' after 3 updates");
+  CHECK(error(adam, 3, none, none) == "has no tensor 'first.hidden.weight' after 3 updates");
+  CHECK(error(adam, 0, fine, fine) == "'first.hidden.weight' is not what Adam keeps after 0 updates");
+  CHECK(error(adam, 0, none, none) == "no error");
+  CHECK(error(adam, 3, bad(-1), bad(infinite)) == "no error");
+  optim::Sgd sgd(run.net, {.momentum = 0.9});
+  CHECK(error(sgd, 3, fine, fine) == "'second.hidden.weight' is not what Sgd keeps after 3 updates");
+  CHECK(error(sgd, 0, fine, none) == "'first.hidden.weight' is not what Sgd keeps after 0 updates");
+  CHECK(error(sgd, 3, none, none) == "no error");
+  CHECK(error(sgd, 3, fine, none) == "no error");
 }

@@ -5,11 +5,13 @@
 
 namespace heddle::testing {
 
-// The system's calls, written down; number `failing` fails with `error`, and no write takes more than `most` bytes.
+// The system's calls, written down; number `failing` fails with `error`, or ends the process where that is 0, and no write takes more
+// than `most` bytes. On request the file system knows plain renames only.
 struct Watched {
   inline static std::string calls;
   inline static int count, failing, error;
   inline static std::size_t most;
+  inline static bool plain_renames;
 
   static void reset(int failing_call, int with) {
     calls.clear();
@@ -17,10 +19,12 @@ struct Watched {
     failing = failing_call;
     error = with;
     most = 1 << 20;
+    plain_renames = false;
   }
   static bool fails(const char* call) {
     calls += call;
     if (count++ != failing) return false;
+    if (error == 0) ::_exit(0);
     errno = error;
     return true;
   }
@@ -38,7 +42,10 @@ struct Watched {
     return Real::close(file) != 0 || failed ? -1 : 0;
   }
   static int rename(int folder, const char* from, const char* to, unsigned flags = 0) {
-    return fails("rename ") ? -1 : Real::rename(folder, from, to, flags);
+    if (fails("rename ")) return -1;
+    if (!plain_renames || flags == 0) return Real::rename(folder, from, to, flags);
+    errno = EINVAL;
+    return -1;
   }
   static int mkdir(const char* path, mode_t mode) { return fails("mkdir ") ? -1 : Real::mkdir(path, mode); }
 };

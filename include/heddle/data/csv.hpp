@@ -20,8 +20,9 @@ class CsvReader {
   std::size_t line() const { return line_; }  // where the next record begins
 
   void read_record(Table& table) {
+    const std::size_t line = line_;
     do {
-      table.add(rest_.starts_with('"') ? quoted_field() : plain_field());
+      table.add(rest_.starts_with('"') ? quoted_field() : plain_field(), line);
     } while (take(','));
     if (take('\r')) ++source_.notes.crlf;
     if (take('\n')) ++line_;
@@ -87,13 +88,17 @@ class CsvReader {
 inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   Table table(source.file, source.text.size());
   detail::CsvReader reader(source);
-  for (bool header = options.header; !reader.done(); header = false) {
+  const auto count = [&](char c) {
+    return static_cast<std::size_t>(std::count(source.text.begin(), source.text.end(), c));
+  };
+  for (bool first = true; !reader.done(); first = false) {
     const std::size_t line = reader.line();
     reader.read_record(table);
-    if (header)
+    if (first && options.header)
       table.end_header();
     else
       table.end_row(line);
+    if (first) table.reserve(count(','), count('\n'));
   }
   require<FileError>(!options.header || table.width() > 0, source.file,
                      ": is empty, the first line must name the columns");
@@ -102,7 +107,7 @@ inline Table parse_csv(TextFile source, CsvOptions options = {}) {
 }
 
 // Throws FileError for a file that cannot be read, or is empty where it should have a header, and with file and line
-// for a row of another width, a stray quote, a quote never closed (the line where it opens) and a NUL byte.
+// for a row of another width, more than 65,536 columns, a stray quote, a quote never closed (the line where it opens) and a NUL byte.
 inline Table read_csv(const std::string& path, CsvOptions options = {}) { return parse_csv(read_text(path), options); }
 
 }  // namespace heddle::data

@@ -1,11 +1,15 @@
 // What the readers of TSV and CSV give: text fields in rows of equal width, and the line where each row began. The text
-// of all fields is one string, so that a table takes little more than its file.
+// of all fields is one string, and where each begins in it takes four bytes, so that a file of little but separators takes
+// no more than a few times its size.
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <heddle/data/text_file.hpp>
@@ -23,46 +27,61 @@ class Row {
     using difference_type = std::ptrdiff_t;
     using iterator_category = std::input_iterator_tag;
     iterator() = default;
-    iterator(const char* text, const std::size_t* begin) : text_(text), begin_(begin) {}
-    std::string_view operator*() const { return {text_ + begin_[0], begin_[1] - begin_[0]}; }
+    iterator(const char* text, const std::uint32_t* begin) : text_(text), begin_(begin) {}
+    std::string_view operator*() const { return {text_, size()}; }
     iterator& operator++() {
+      text_ += size();
       ++begin_;
       return *this;
     }
-    iterator operator++(int) { return {text_, begin_++}; }
-    bool operator==(const iterator&) const = default;
+    iterator operator++(int) {
+      const iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const iterator& other) const { return begin_ == other.begin_; }
 
    private:
+    std::uint32_t size() const { return begin_[1] - begin_[0]; }
+
     const char* text_ = nullptr;
-    const std::size_t* begin_ = nullptr;
+    const std::uint32_t* begin_ = nullptr;
   };
 
-  // The text of all rows, and where each of this row's fields begins in it, and the last one ends.
-  Row(const char* text, const std::size_t* begin, std::size_t size) : text_(text), begin_(begin), size_(size) {}
+  // Where the row's text begins, and where each of its fields does and the last one ends: modulo 2^32, for their
+  // differences count.
+  Row(const char* text, const std::uint32_t* begin, std::size_t size) : text_(text), begin_(begin), size_(size) {}
 
   std::size_t size() const { return size_; }
   // One of them.
-  std::string_view operator[](std::size_t field) const { return *iterator(text_, begin_ + field); }
-  iterator begin() const { return {text_, begin_}; }
-  iterator end() const { return {text_, begin_ + size_}; }
+  std::string_view operator[](std::size_t field) const { return *at(field); }
+  iterator begin() const { return at(0); }
+  iterator end() const { return at(size_); }
 
  private:
+  iterator at(std::size_t field) const { return {text_ + (begin_[field] - begin_[0]), begin_ + field}; }
+
   const char* text_;
-  const std::size_t* begin_;
+  const std::uint32_t* begin_;
   std::size_t size_;
 };
 
 // Rows and columns count from 0, lines of the file from 1. The number of a row is not checked.
 class Table {
  public:
+  static constexpr std::size_t most_columns = 65536;
+
   // Empty; `file` begins the messages of errors, `bytes` is how much text will be added at most.
   explicit Table(std::string file, std::size_t bytes = 0) : file_(std::move(file)) { text_.reserve(bytes); }
 
   const std::vector<std::string>& columns() const { return columns_; }  // their names; none without a header
   std::size_t width() const { return width_; }                          // fields in every row
-  std::size_t rows() const { return lines_.size(); }
+  std::size_t rows() const { return rows_; }
   // A row.
-  Row operator[](std::size_t row) const { return {text_.data(), begin_.data() + row * width_, width_}; }
+  Row operator[](std::size_t row) const {
+    const std::size_t first = row * width_, base = bases_[first / block];
+    return {text_.data() + base + (begin_[first] - static_cast<std::uint32_t>(base)), begin_.data() + first, width_};
+  }
 
   // The position of a column. Throws FileError with the columns there are, unless exactly one has the name.
   std::size_t column(std::string_view name) const {
@@ -78,39 +97,61 @@ class Table {
   }
 
   // The line where a row begins, from 1; and FILE:LINE, the beginning of an error about the row.
-  std::size_t line(std::size_t row) const { return lines_[row]; }
+  std::size_t line(std::size_t row) const {
+    const auto after = std::upper_bound(jumps_.begin(), jumps_.end(), std::pair(row, std::string::npos));
+    return (after - 1)->second + (row - (after - 1)->first);
+  }
   std::string where(std::size_t row) const { return detail::at_line(file_, line(row)); }
 
   TextNotes notes;
 
-  // For readers: fields one by one, then the end of the header, or of a row that began in a line. Throws FileError for a
-  // row of another width than the header or, without one, the first row.
-  void add(std::string_view field) {
+  // For readers: fields one by one with the line where their row begins, then the end of the header, or of the row.
+  // Throws FileError for a row of another width than the header or, without one, the first row, and for too many columns.
+  void add(std::string_view field, std::size_t line) {
+    if (begin_.size() - row_begin_ == most_columns)
+      fail<FileError>(detail::at_line(file_, line), ": more than ", most_columns, " columns");
+    if (begin_.size() == bases_.size() * block + 1) bases_.push_back(text_.size());
     text_ += field;
-    begin_.push_back(text_.size());
+    if (text_.size() - bases_.back() > most_text)
+      fail<FileError>(detail::at_line(file_, line), ": ", block, " fields in a row hold more than ", most_text,
+                      " bytes");
+    begin_.push_back(static_cast<std::uint32_t>(text_.size()));
   }
   void end_header() {
     width_ = begin_.size() - 1;
     for (const std::string_view name : (*this)[0]) columns_.emplace_back(name);
     text_.clear();
     begin_.resize(1);
+    bases_.resize(1);
   }
   void end_row(std::size_t line) {
-    const std::size_t fields = begin_.size() - 1 - rows() * width_;
-    if (rows() == 0 && columns_.empty()) width_ = fields;
+    const std::size_t fields = begin_.size() - row_begin_;
+    if (rows_ == 0 && columns_.empty()) width_ = fields;
     if (fields != width_)
       fail<FileError>(detail::at_line(file_, line), ": ", fields, fields == 1 ? " column, " : " columns, ",
                       columns_.empty() ? "the first row has " : "the header has ", width_);
-    lines_.push_back(line);
+    if (jumps_.empty() || line != this->line(rows_)) jumps_.emplace_back(rows_, line);
+    ++rows_;
+    row_begin_ = begin_.size();
+  }
+  // Once the width is known: room for the fields of a file with so many separators and lines, at most.
+  void reserve(std::size_t separators, std::size_t lines) {
+    begin_.reserve(1 + std::min(width_ * (lines + 1), separators + lines + 1));
   }
 
  private:
+  static constexpr std::size_t block = 65536;  // fields; a row lies in two blocks at most,
+  static constexpr std::size_t most_text = std::numeric_limits<std::int32_t>::max();  // so that it has less than 4 GiB
+
   std::string file_;
   std::vector<std::string> columns_;
-  std::size_t width_ = 0;
-  std::string text_;                   // all fields, row by row
-  std::vector<std::size_t> begin_{0};  // of each field in it, and the end
-  std::vector<std::size_t> lines_;
+  std::size_t width_ = 0, rows_ = 0;
+  std::string text_;                     // all fields, row by row
+  std::vector<std::uint32_t> begin_{0};  // of each field in it, and the end, modulo 2^32
+  std::vector<std::size_t> bases_{0};    // begin of the first field of each block, whole
+  std::size_t row_begin_ = 1;            // of begin_, where the row being read has the end of its first field
+  // Rows whose line is not the one after that of the row before, with their lines.
+  std::vector<std::pair<std::size_t, std::size_t>> jumps_;
 };
 
 }  // namespace heddle::data

@@ -30,6 +30,7 @@ class Checkpoints {
   // The whole checkpoint of the highest number; damaged(sentence) hears of each that is passed over. Throws FileError where there are
   // checkpoints and none can be used: to start anew is then the user's choice.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
+    restore();
     std::vector<std::string> names = entries(is_number);
     std::sort(names.rbegin(), names.rend());
     for (auto name = names.begin(); name != names.end(); ++name) try {
@@ -46,21 +47,24 @@ class Checkpoints {
 
   // Calls fill(folder), which writes files into a folder that nobody sees yet, then lets it appear as checkpoint `number` with
   // the caller's state, one JSON value, in the place of one of that number. Removes all but the one saved or read before.
-  // Throws WriteError, OutOfMemory, FileError for what could not be read back, or what `fill` throws; the checkpoints that
-  // there were are whole then.
+  // Throws WriteError, OutOfMemory, FileError for what could not be read back or is no regular file, or what `fill` throws; the
+  // checkpoints that there were are whole then.
   template <class Calls = SystemCalls, class Fill>
   void save(std::int64_t number, const std::string& state, Fill&& fill) {
-    detail::with_memory_for(folder_, [&] { save_named<Calls>(digits(number), number, state, fill); });
+    detail::with_memory_for(folder_, "written", [&] { save_named<Calls>(digits(number), number, state, fill); });
   }
 
   // Removes what a save that was killed left behind.
   void clean() {
-    for (const std::string& name : entries([](const std::string& n) { return n.ends_with(draft_suffix); }))
+    restore();
+    for (const std::string& name :
+         entries([](const std::string& n) { return n.ends_with(draft_suffix) || is_aside(n); }))
       remove(name);
   }
 
  private:
   static constexpr const char* draft_suffix = ".tmp";
+  static constexpr const char* aside_suffix = ".old";  // of one whose successor is being put in its place
   static constexpr const char* manifest_name = "manifest.json";
   static constexpr std::size_t width = 12;  // of a number: names sort as numbers do
 
@@ -74,17 +78,36 @@ class Checkpoints {
     return name.size() == width && name.find_first_not_of("0123456789") == std::string::npos;
   }
 
+  static bool is_aside(const std::string& name) {
+    return name.ends_with(aside_suffix) && is_number(name.substr(0, name.rfind('.')));
+  }
+
+  // Puts back what a save that was killed had set aside. Where its successor is in place, that one counts.
+  void restore() const {
+    for (const std::string& name : entries(is_aside)) {
+      const std::string aside = folder_ + '/' + name, place = aside.substr(0, aside.rfind('.'));
+      struct stat status {};
+      if (::lstat(place.c_str(), &status) != 0) (void)std::rename(aside.c_str(), place.c_str());
+    }
+  }
+
   template <class Calls, class Fill>
   void save_named(const std::string& name, std::int64_t number, const std::string& state, Fill&& fill) {
     const std::string draft = folder_ + '/' + name + draft_suffix;
     make_folder<Calls>(folder_);
+    restore();
     remove(name + draft_suffix);
     try {
       make_folder<Calls>(draft);
       fill(draft);
       std::map<std::string, FileSum> files;
-      for (const std::string& file : Checkpoints(draft).entries([](const std::string&) { return true; }))
-        files[file] = sum_of_file(draft + '/' + file);
+      for (const std::string& file : Checkpoints(draft).entries([](const std::string&) { return true; })) {
+        struct stat status {};
+        const std::string path = draft + '/' + file;
+        require<FileError>(::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode), printable(path),
+                           ": is no regular file, and a checkpoint holds nothing else");
+        files[file] = sum_of_file(path);
+      }
       // The last file: its own sync of the folder covers the names of those before it.
       const std::string manifest = draft + '/' + manifest_name;
       write_atomically<Calls>(manifest, write_manifest(number, files, state, printable(manifest)));
@@ -97,20 +120,25 @@ class Checkpoints {
     if (name != kept_.first) kept_ = {name, kept_.first};
     for (const std::string& other : entries(is_number))
       if (other != kept_.first && other != kept_.second) remove(other);
-    remove(name + draft_suffix);  // what stood in its place
+    for (const char* suffix : {draft_suffix, aside_suffix}) remove(name + suffix);  // what stood in its place
   }
 
-  // One of the same number is exchanged for the new one in one step where the system can do that.
+  // One of the same number is exchanged for the new one in one step where the system can do that; a file system that knows plain
+  // renames only sets it aside first.
   template <class Calls>
   void put_in_place(const std::string& draft, const std::string& place) const {
-    const auto rename = [&](unsigned flags) {
-      return detail::retry([&] { return Calls::rename(AT_FDCWD, draft.c_str(), place.c_str(), flags); });
+    const auto rename = [](const std::string& from, const std::string& to, unsigned flags) {
+      return detail::retry([&] { return Calls::rename(AT_FDCWD, from.c_str(), to.c_str(), flags); });
     };
-    if (rename(RENAME_NOREPLACE) == 0) return;
-    if (errno == EEXIST && rename(RENAME_EXCHANGE) == 0) return;
-    if (errno == EINVAL || errno == ENOSYS) {  // a file system that knows plain renames only
-      remove(place.substr(place.rfind('/') + 1));
-      if (rename(0) == 0) return;
+    if (rename(draft, place, RENAME_NOREPLACE) == 0) return;
+    if (errno == EEXIST && rename(draft, place, RENAME_EXCHANGE) == 0) return;
+    if (errno == EINVAL || errno == ENOSYS) {
+      const std::string aside = place + aside_suffix;
+      remove(aside.substr(aside.rfind('/') + 1));
+      if ((rename(place, aside, 0) == 0 || errno == ENOENT) && rename(draft, place, 0) == 0) return;
+      const int cause = errno;
+      restore();
+      errno = cause;
     }
     detail::fail_file<WriteError>(place, "cannot be put in place", errno);
   }
@@ -148,13 +176,13 @@ class Checkpoints {
     return names;
   }
 
-  // A checkpoint holds files only. Best effort: what cannot be removed is in nobody's way.
+  // With all that is in it. Best effort: what cannot be removed is in nobody's way.
   void remove(const std::string& name) const noexcept {
     try {
       const std::string gone = folder_ + '/' + name;
       if (::unlink(gone.c_str()) == 0) return;  // a file or a link, which is not followed
-      for (const std::string& file : Checkpoints(gone).entries([](const std::string&) { return true; }))
-        ::unlink((gone + '/' + file).c_str());
+      const Checkpoints inside(gone);
+      for (const std::string& entry : inside.entries([](const std::string&) { return true; })) inside.remove(entry);
       ::rmdir(gone.c_str());
     } catch (const std::exception&) {
     }

@@ -68,6 +68,8 @@ inline std::string write_manifest(std::int64_t number, const std::map<std::strin
     body += (body.back() == '{' ? "" : ",") + json_string(name) + ":{\"bytes\":" + std::to_string(sum.bytes) +
             ",\"crc64\":\"" + hex(sum.crc64) + "\"}";
   body += "},\"state\":" + state;
+  // Beginning with a byte-order mark or ending with a NUL byte, it would be one value alone, but none in here.
+  require<FileError>(nlohmann::json::accept(body + '}'), file, ": the state is not one JSON value");
   body += detail::seal(body);
   require<FileError>(body.size() <= detail::manifest_limit, file, ": would have ", body.size(),
                      " bytes, a manifest has at most ", detail::manifest_limit);

@@ -35,13 +35,13 @@ auto retry(Call call) {
     if (const auto result = call(); result != -1 || errno != EINTR) return result;
 }
 
-// Calls f; where memory runs out, the error names the file that it was for.
+// Calls f; where memory runs out, the error names the file, and what was done with it: "read" or "written".
 template <class F>
-decltype(auto) with_memory_for(const std::string& path, F&& f) {
+auto with_memory_for(const std::string& path, const char* done, F&& f) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
-    fail<OutOfMemory>(printable(path), ": memory ran out while it was written");
+    fail<OutOfMemory>(printable(path), ": memory ran out while it was ", done);
   }
 }
 
@@ -106,13 +106,14 @@ class InputFile {
   std::size_t size_ = 0;
 };
 
-// All bytes of a file. Its size is only where reading starts from: a file may grow meanwhile, and a pipe has none.
+// All bytes of a file. Its size is only where reading starts from: a file may grow meanwhile, and a pipe has none. Throws FileError, and
+// OutOfMemory that names the file.
 inline std::string read_file(const std::string& path) {
   constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
   constexpr std::size_t first_step = 1 << 16;
-  InputFile file(path);
-  std::string bytes;
-  try {
+  return detail::with_memory_for(path, "read", [&] {
+    InputFile file(path);
+    std::string bytes;
     for (std::size_t step = file.size() + 1;; step = std::max(bytes.size(), first_step)) {
       const std::size_t before = bytes.size();
       bytes.resize(before + step);
@@ -121,9 +122,7 @@ inline std::string read_file(const std::string& path) {
       require<FileError>(file.regular() || bytes.size() <= pipe_limit, printable(path),
                          ": no regular file, and it gave more than ", pipe_limit, " bytes");
     }
-  } catch (const std::bad_alloc&) {
-    fail<FileError>(printable(path), ": does not fit in memory (", std::max(file.size(), bytes.size()), " bytes)");
-  }
+  });
 }
 
 }  // namespace heddle::io

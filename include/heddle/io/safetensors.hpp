@@ -111,22 +111,23 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, Read rea
   fill(json.data(), json.size());
   size -= json.size();
   SafetensorsHeader header = parse_header(file, json, size);
-  try {
-    auto data = std::make_unique_for_overwrite<std::byte[]>(size);
-    fill(data.get(), size);
-    return {path, std::move(header), std::move(data)};
-  } catch (const std::bad_alloc&) {
-    fail<FileError>(file, ": does not fit in memory (", size, " bytes)");
-  }
+  json = {};
+  auto data = std::make_unique_for_overwrite<std::byte[]>(size);
+  fill(data.get(), size);
+  return {path, std::move(header), std::move(data)};
 }
 
 }  // namespace detail
 
-// Throws FileError, one sentence that names the file and what is wrong with it, unless the whole file is valid.
+// Throws FileError, one sentence that names the file and what is wrong with it, unless the whole file is valid, and OutOfMemory that
+// names it.
 inline Safetensors read_safetensors(const std::string& path) {
-  InputFile file(path);
-  require<FileError>(file.regular(), printable(path), ": is no regular file");
-  return detail::read_safetensors(path, file.size(), [&](void* to, std::size_t count) { return file.read(to, count); });
+  return detail::with_memory_for(path, "read", [&] {
+    InputFile file(path);
+    require<FileError>(file.regular(), printable(path), ": is no regular file");
+    return detail::read_safetensors(path, file.size(),
+                                    [&](void* to, std::size_t count) { return file.read(to, count); });
+  });
 }
 
 // The same of a file that is in memory already; `name` stands for the file in messages.

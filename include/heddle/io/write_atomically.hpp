@@ -67,7 +67,8 @@ struct Target {
   mode_t mode = 0;  // 0: there is no file yet
 };
 
-// Follows symbolic links, so that the file they lead to is replaced and not the link. Refuses to replace what is no
+// Follows symbolic links, so that the file they lead to is replaced and not the link; one that leads nowhere is replaced
+// itself. Refuses to replace what is no
 // regular file (a rename would put a file in the place of /dev/null) and what is write-protected.
 inline Target find_target(const std::string& path) {
   check_path<WriteError>(path);
@@ -170,7 +171,7 @@ void make_folder(const std::string& path) {
 // cause, OutOfMemory that names the file, and passes on what else `fill` throws; the temporary file is removed then.
 template <class Calls = SystemCalls, Fills<Calls> Fill>
 void write_atomically(const std::string& path, Fill&& fill) {
-  detail::with_memory_for(path, [&] { detail::replace_file<Calls>(path, fill); });
+  detail::with_memory_for(path, "written", [&] { detail::replace_file<Calls>(path, fill); });
 }
 
 // By these bytes.

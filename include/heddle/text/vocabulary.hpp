@@ -27,17 +27,17 @@ class Vocabulary {
   // Reads a file. Throws FileError where it cannot be read, and as below.
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
-  // Takes lines that end at LF, or all of them at CR LF (a last one without either counts); `name` stands for the file in
-  // errors. A byte-order mark is skipped. Throws FileError for no line at all, and with the line for a token that is
-  // empty, not UTF-8, or there already.
+  // Takes lines that end at LF or CR LF (a last one without LF counts); `name` stands for the file in errors. A byte-order
+  // mark is skipped. Throws FileError for no line at all, and with the line for a token that is empty, not UTF-8, has a NUL
+  // byte, or is there already.
   explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
       : name_(io::printable(name)), text_(std::move(lines)) {
     bom_ = text_.starts_with("\xEF\xBB\xBF");
     if (bom_) text_.erase(0, 3);
     require<FileError>(!text_.empty(), name_, ": is empty; a vocabulary holds one token a line");
     require<FileError>(text_.size() < max_bytes, name_, ": ", text_.size(), " bytes are too many for a vocabulary");
-    crlf_ = drop_crlf();
     if (text_.back() != '\n') text_ += '\n';
+    drop_crlf();
     for (std::size_t begin = 0; begin < text_.size(); begin = begin_.back()) {
       const std::size_t end = text_.find('\n', begin);
       check(std::string_view(text_).substr(begin, end - begin), begin_.size());
@@ -55,7 +55,7 @@ class Vocabulary {
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     if (bom_) all.push_back("a byte-order mark was skipped");
-    if (crlf_) all.push_back("all lines end with CR LF");
+    if (crlf_ > 0) all.push_back(std::to_string(crlf_) + (crlf_ == 1 ? " line ends" : " lines end") + " with CR LF");
     return all;
   }
 
@@ -90,21 +90,19 @@ class Vocabulary {
     return std::string_view(text_).substr(begin_[i], begin_[i + 1] - begin_[i] - 1);
   }
 
-  // Takes the CR from every LF where all of them have one; says whether it did.
-  bool drop_crlf() {
-    const auto ends = [&](std::size_t i) { return text_.compare(i, 2, "\r\n") == 0; };
-    std::size_t lf = 0, crlf = 0, to = 0;
-    for (std::size_t i = 0; i < text_.size(); ++i) lf += text_[i] == '\n', crlf += ends(i);
-    if (crlf == 0 || lf != crlf) return false;
+  void drop_crlf() {
+    std::size_t to = 0;
     for (std::size_t i = 0; i < text_.size(); ++i)
-      if (!ends(i)) text_[to++] = text_[i];
+      if (text_.compare(i, 2, "\r\n") != 0) text_[to++] = text_[i];
+    crlf_ = text_.size() - to;
     text_.resize(to);
-    return true;
   }
 
   void check(std::string_view token, std::size_t number) const {
     require<FileError>(!token.empty(), name_, ':', number, ": the token is empty");
     require<FileError>(is_utf8(token), name_, ':', number, ": the token is not valid UTF-8");
+    require<FileError>(token.find('\0') == token.npos, name_, ':', number,
+                       ": a NUL byte, this is not a vocabulary of text");
   }
 
   void add(std::int32_t id) {
@@ -156,7 +154,8 @@ class Vocabulary {
   }
 
   std::string name_, text_;
-  bool bom_ = false, crlf_ = false;
+  bool bom_ = false;
+  std::size_t crlf_ = 0;                 // lines that ended with CR LF
   std::vector<std::uint32_t> begin_{0};  // of each line, and the end
   std::vector<Slot> slots_;
   std::size_t longest_ = 0;
