@@ -42,9 +42,10 @@ void product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into) {
 #ifdef HEDDLE_ONEDNN
   constexpr Index worth_packing =
       16384;  // multiplications; below, what oneDNN does around a product costs more than it
-  if constexpr (std::is_same_v<T, float>)
+  constexpr bool is_float = std::is_same_v<T, float>;
+  if constexpr (is_float || std::is_same_v<T, bf16>)
     if (const Index depth = transpose_a ? a.rows : a.width; c.rows * c.width * depth >= worth_packing)
-      return onednn::product(transpose_a, transpose_b, a, b, c, into == Into::add);
+      if (is_float || onednn::has_bf16()) return onednn::product(transpose_a, transpose_b, a, b, c, into == Into::add);
 #endif
   if constexpr (std::is_same_v<T, Acc<T>>) {
     using Eigen::ColMajor, Eigen::Dynamic, Eigen::RowMajor;
@@ -66,9 +67,9 @@ void product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into) {
 
 // How many rows or columns of a result of `longer` of them a thread takes.
 inline Index product_grain(Index longer, Index work) {
-  constexpr Index worth_a_thread = 1000000;  // multiplications
-  constexpr Index packing = 192;             // each block packs the other operand whole: this many make up for it
-  constexpr Index kernel_rows = 16;          // of the libraries' innermost loops: blocks of whole ones
+  constexpr Index worth_a_thread = 500000;  // multiplications: some ten microseconds
+  constexpr Index packing = 256;            // each block packs the other operand whole: this many make up for it
+  constexpr Index kernel_rows = 16;         // of the libraries' innermost loops: blocks of whole ones
   if (work < 2 * worth_a_thread) return longer;
   const Index pieces = std::clamp<Index>(std::min(work / worth_a_thread, longer / packing), 2, Pieces::most);
   return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;

@@ -23,6 +23,29 @@ HEDDLE_HD inline Words philox(Words counter, std::uint32_t key0, std::uint32_t k
   return counter;
 }
 
+// n counters at once: w[j][i] is word j of counter i, so that a compiler makes vectors of the loops over i.
+template <int n>
+struct WordColumns {
+  std::uint32_t w[4][n];
+};
+// Ten rounds of each, as above.
+template <int n>
+void philox(WordColumns<n>& counters, std::uint32_t key0, std::uint32_t key1) {
+  auto& w = counters.w;
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < n; ++i) {
+      const std::uint64_t a = std::uint64_t{0xd2511f53u} * w[0][i];
+      const std::uint64_t b = std::uint64_t{0xcd9e8d57u} * w[2][i];
+      w[0][i] = static_cast<std::uint32_t>(b >> 32) ^ w[1][i] ^ key0;
+      w[1][i] = static_cast<std::uint32_t>(b);
+      w[2][i] = static_cast<std::uint32_t>(a >> 32) ^ w[3][i] ^ key1;
+      w[3][i] = static_cast<std::uint32_t>(a);
+    }
+    key0 += 0x9e3779b9u;
+    key1 += 0xbb67ae85u;
+  }
+}
+
 // The draws that one operation took: call i of them is a function of (seed, stream, first + i).
 struct Draws {
   std::uint64_t seed, stream, first;
@@ -33,6 +56,19 @@ struct Draws {
     return philox({{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at >> 32),
                     static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}},
                   static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+  }
+
+  // Calls number(0) to number(n - 1).
+  template <int n, class Number>
+  void many(Number number, WordColumns<n>& words) const {
+    for (int i = 0; i < n; ++i) {
+      const std::uint64_t at = first + number(i);
+      words.w[0][i] = static_cast<std::uint32_t>(at);
+      words.w[1][i] = static_cast<std::uint32_t>(at >> 32);
+      words.w[2][i] = static_cast<std::uint32_t>(stream);
+      words.w[3][i] = static_cast<std::uint32_t>(stream >> 32);
+    }
+    philox(words, static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
   }
 };
 

@@ -10,17 +10,21 @@ constexpr Index calls_per_score_row(Index keys) { return (keys + drawn_together 
 
 // What the probabilities of 32 keys and four queries are multiplied by, 0 or the rule's scale: fixed numbers, so that
 // the compiler makes vectors of them. `call` is the first query's first, and `next` the calls from one query to another.
+// Word j of a query's four calls, half by half, decides keys 8j to 8j + 7 in order.
 template <class A>
 void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64_t next, A (*factors)[drawn_together]) {
-  Words words[16];
-  for (unsigned i = 0; i < 16; ++i) words[i] = draws(call + i / 4 * next + i % 4);
-  for (int i = 0; i < 16; ++i)
-    for (int e = 0; e < 8; ++e)
-      factors[i / 4][e / 2 * 8 + i % 4 * 2 + e % 2] =
-          rule.keeps(draw16(words[i], e)) ? static_cast<A>(rule.scale) : A(0);
+  WordColumns<16> words;
+  draws.many<16>([=](int i) { return call + static_cast<unsigned>(i) / 4 * next + static_cast<unsigned>(i) % 4; },
+                 words);
+  const A scale = static_cast<A>(rule.scale);
+  for (int r = 0; r < 4; ++r)
+    for (int j = 0; j < 4; ++j)
+      for (int k = 0; k < 8; ++k)
+        factors[r][j * 8 + k] = rule.keeps(words.w[j][4 * r + k / 2] >> (k % 2 * 16) & 0xffffu) ? scale : A(0);
 }
 
-// The same for a tile. The calls are numbered by the longest sequence, so that padding changes nothing.
+// The same for a tile, whose rows have room for whole groups of keys. The calls are numbered by the longest sequence, so
+// that padding changes nothing.
 template <class T>
 void draw_dropout(const AttentionPlan<T>& plan, Place at, Columns<Acc<T>> keep) {
   const Index next = calls_per_score_row(plan.longest_k);
@@ -31,8 +35,12 @@ void draw_dropout(const AttentionPlan<T>& plan, Place at, Columns<Acc<T>> keep) 
       Acc<T> factors[4][drawn_together];
       draw_factors(plan.dropout, plan.draws, static_cast<std::uint64_t>(call), static_cast<std::uint64_t>(next),
                    factors);
+      const Index count = std::min(drawn_together, keep.stride - c);
       for (Index i = r; i < std::min(r + 4, keep.rows); ++i)
-        std::copy_n(factors[i - r], std::min(drawn_together, keep.width - c), &keep(i, c));
+        if (count == drawn_together)
+          std::copy_n(factors[i - r], drawn_together, &keep(i, c));
+        else
+          std::copy_n(factors[i - r], count, &keep(i, c));
     }
 }
 

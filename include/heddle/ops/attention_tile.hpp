@@ -155,7 +155,7 @@ template <class A>
 A soften(Columns<A> s, Index r, A& top, A& sum) {
   auto scores = filled_row(s, r);
   const A before = std::exchange(top, std::max(top, scores.maxCoeff()));
-  const A shrink = std::exp(before - top);
+  const A shrink = before == std::numeric_limits<A>::lowest() ? A(0) : std::exp(before - top);  // underflow is slow
   scores = exp_or_zero(scores - top);
   sum = sum * shrink + scores.sum();
   return shrink;

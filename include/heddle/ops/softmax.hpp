@@ -17,12 +17,19 @@ auto exp_or_zero(const E& x) {
   return (x.exp() - std::numeric_limits<A>::min()).max(A(0));
 }
 
-// How softmax and log_softmax are made of x, the greatest x and the sum of exp(x - greatest), all along one axis, and
-// their gradients of dy, y and the sum of `weight(dy, y)`.
+// How softmax and log_softmax are made of x less the greatest x, e = exp of that, and the sum of e, all along one axis,
+// and their gradients of dy, y and the sum of `weight(dy, y)`.
 struct Softmax {
-  template <class X, class S>
-  static auto value(const X& x_less_top, const S& sum) {
-    return exp_or_zero(x_less_top) / sum;
+  template <class X, class E, class S>
+  static auto value(const X&, const E& e, const S& sum) {
+    return e * inverse(sum);
+  }
+  template <class S>
+  static auto inverse(const S& sum) {
+    if constexpr (std::is_arithmetic_v<S>)
+      return 1 / sum;
+    else
+      return sum.inverse();
   }
   template <class V>
   static auto weight(const V& dy, const V& y) {
@@ -34,8 +41,8 @@ struct Softmax {
   }
 };
 struct LogSoftmax {
-  template <class X, class S>
-  static auto value(const X& x_less_top, const S& sum) {
+  template <class X, class E, class S>
+  static auto value(const X& x_less_top, const E&, const S& sum) {
     using std::log;
     return x_less_top - log(sum);
   }
@@ -54,13 +61,15 @@ template <class F, class T>
 void softmax_rows(F, View<const T, 2> x, bool nothing_gives_zeros, View<T, 2> y) {
   using A = Acc<T>;
   parallel(x.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
+    RowArray<A> e(x.extent[1]);
     for (Index n = first; n < last; ++n) {
       const auto xn = load(row(x, n));
       const A greatest = xn.maxCoeff();
       const bool nothing = nothing_gives_zeros && greatest == -std::numeric_limits<A>::infinity();
       const A top = nothing ? A(0) : greatest;
-      const A sum = nothing ? A(1) : exp_or_zero(xn - top).sum();
-      store(row(y, n), F::value(xn - top, sum));
+      e = exp_or_zero(xn - top);
+      const A sum = nothing ? A(1) : e.sum();
+      store(row(y, n), F::value(xn - top, e, sum));
     }
   });
 }
@@ -92,7 +101,8 @@ void softmax_middle(F, View<const T, 3> x, bool nothing_gives_zeros, View<T, 3> 
       sum.setZero();
       for (Index k = 0; k < n; ++k) sum += exp_or_zero(load(row(xo, k)) - top);
       if (nothing_gives_zeros) sum = (sum == 0).select(A(1), sum);
-      for (Index k = 0; k < n; ++k) store(row(yo, k), F::value(load(row(xo, k)) - top, sum));
+      for (Index k = 0; k < n; ++k)
+        store(row(yo, k), F::value(load(row(xo, k)) - top, exp_or_zero(load(row(xo, k)) - top), sum));
     }
   });
 }
