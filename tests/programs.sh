@@ -63,15 +63,16 @@ second_run() {
   return $refused
 }
 
-# What a run had written is moved away while it trains.
+# What a run had written is moved away while it trains, at a rate at which no better weights take its place.
 lost_weights() {
-  "${small[@]}" --epochs 100000 --checkpoint-every 1 --out lost >out 2>err &
+  local idle=("${small[@]}" --epochs 100000 --checkpoint-every 1 --lr 0 --out lost)
+  "${idle[@]}" >out 2>err &
   job=$!
-  until [ -d lost/checkpoint/000000000003 ]; do sleep 0.05; done
+  until [ -s lost/model.safetensors ]; do sleep 0.05; done
   mv lost/model.safetensors moved
   wait $job
   [ $? = 1 ] && grep -q "^sst2: error: lost/model.safetensors: cannot be opened: .*the checkpoint before this one is whole" err &&
-    [ -z "$(find lost -name '*.tmp')" ] && exits 0 "${small[@]}" --epochs 100000 --steps 1 --out lost --resume && [ -s lost/model.safetensors ]
+    [ -z "$(find lost -name '*.tmp')" ] && exits 0 "${idle[@]}" --steps 1 --resume && [ -s lost/model.safetensors ]
 }
 # The names hold bytes that are not UTF-8, and the weights to start from are gone when the run goes on.
 odd_names() {
@@ -107,6 +108,12 @@ claim 'sst2 --evaluate gives the metrics of the best weights' \
 claim 'it adds them to the metrics that there are' \
   'cp metrics both && exits 0 "${evaluate[@]}" --metrics both && diff both <(cat metrics evaluated)'
 refusal 'a run that begins leaves the metrics of another alone' 'both: holds the metrics of another run; ' "${train[@]}" --metrics both
+mkdir early
+cp model/{config.json,vocab.txt} early
+claim 'so does one that begins again because it was killed before its first checkpoint' \
+  'exits 2 "${train[@]}" --metrics both --out early --resume && grep -q "both: holds the metrics of another run; " err'
+claim 'but it writes its own again' \
+  'head -n 3 both >early.json && exits 0 "${train[@]}" --out early --metrics early.json --resume && diff <(without_seconds metrics) <(without_seconds early.json)'
 claim 'they are as they were' 'diff both <(cat metrics evaluated)'
 claim 'it trains in bf16 and with every optimizer' \
   'exits 0 "${train[@]}" --precision bf16 && exits 0 "${train[@]}" --optimizer sgd --momentum 0.9 && exits 0 "${train[@]}" --optimizer adamw'

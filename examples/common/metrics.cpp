@@ -92,9 +92,10 @@ std::optional<Index> MetricsFile::size() const {
   return status.st_size;
 }
 
-void MetricsFile::require_empty() const {
-  require<FileError>(size().value_or(0) == 0, io::printable(path_),
-                     ": holds the metrics of another run; give another --metrics or remove it");
+void MetricsFile::require_new(bool again) const {
+  const bool empty = size().value_or(0) == 0;
+  require<FileError>(empty || (again && io::read_file(path_).find("{\"final\"") == std::string::npos),
+                     io::printable(path_), ": holds the metrics of another run; give another --metrics or remove it");
 }
 
 void MetricsFile::keep(Index bytes) {

@@ -54,8 +54,9 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   ~MetricsFile();
 
-  // For a run that begins. Throws FileError for a file that holds something.
-  void require_empty() const;
+  // For a run that begins, perhaps again because it was ended before its first checkpoint: it may have left lines, but no final
+  // ones. Throws FileError for a file that holds another run's.
+  void require_new(bool again) const;
   // For a run that goes on after the first `bytes` bytes: drops the rest, which it will write again.
   void keep(Index bytes);
 

@@ -168,8 +168,7 @@ void run(const TrainerFlags& flags) {
   if (start == Start::finished) return;
   if (start == Start::anew && !flags.init.empty()) load_weights(model, flags.init);
   MetricsFile metrics(flags.metrics);
-  // A run that was killed before its first checkpoint writes its metrics again.
-  if (start == Start::anew && !(out && out->begun())) metrics.require_empty();
+  if (start == Start::anew) metrics.require_new(out && out->begun() && flags.resume);
   if (out)
     describe_model(*out, program, {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased},
                    io::read_file(setup.vocab));
