@@ -1,11 +1,12 @@
 // oneDNN's matrix products, where the build has HEDDLE_ONEDNN: BLAS's sgemm, which has no cost of setting up, and for bf16
 // kernels that are compiled once a thread and take their sizes when they run. Each call stays on the thread that makes it: how
-// work is split is heddle's own choice, so that results do not depend on the number of threads.
+// work is split is heddle's own choice, so that results do not depend on the number of threads. In C, because oneDNN's C++
+// headers take a second to compile.
 #pragma once
 #ifdef HEDDLE_ONEDNN
+#include <dnnl.h>
 #include <array>
-#include <dnnl.hpp>
-#include <optional>
+#include <memory>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -21,6 +22,7 @@ class OneThread {
  public:
 #ifdef _OPENMP
   OneThread() { omp_set_num_threads(1); }
+  OneThread(const OneThread&) = delete;
   ~OneThread() { omp_set_num_threads(before_); }
 
  private:
@@ -30,23 +32,75 @@ class OneThread {
 #endif
 };
 
+// Throws OutOfMemory, and Error for what should not happen.
+inline void require_success(dnnl_status_t status) {
+  require<OutOfMemory>(status != dnnl_out_of_memory, "out of memory: oneDNN's matrix product");
+  require(status == dnnl_success, "oneDNN's matrix product failed with status ", static_cast<int>(status));
+}
+
 // c [M, N] = a b, or c += a b; a transposed operand is stored as [K, M], or [N, K]. Throws OutOfMemory.
 inline void product(bool transpose_a, bool transpose_b, Columns<const float> a, Columns<const float> b,
                     Columns<float> c, bool add) {
   const OneThread alone;
-  const dnnl_status_t status =
-      dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', c.rows, c.width, transpose_a ? a.rows : a.width, 1.f,
-                 a.data, a.stride, b.data, b.stride, add ? 1.f : 0.f, c.data, c.stride);
-  require<OutOfMemory>(status != dnnl_out_of_memory, "out of memory: oneDNN's product of ", c.rows, " x ", c.width);
-  require(status == dnnl_success, "oneDNN's product failed with status ", static_cast<int>(status));
+  require_success(dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', c.rows, c.width,
+                             transpose_a ? a.rows : a.width, 1.f, a.data, a.stride, b.data, b.stride, add ? 1.f : 0.f,
+                             c.data, c.stride));
 }
 
-// Whether products of bf16 are faster here than those of floats: with AVX-512's instructions for them.
+// Whether this processor multiplies bf16 itself; without that floats are faster.
 inline bool has_bf16() {
   static const bool has =
       (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
   return has;
 }
+
+// An object of oneDNN's, as `make(&object)` gives it.
+template <class T, class Destroy>
+struct Handle {
+  T object = nullptr;
+  Destroy destroy;
+
+  template <class Make>
+  Handle(Destroy d, Make make) : destroy(d) {
+    require_success(make(&object));
+  }
+  Handle(const Handle&) = delete;
+  ~Handle() { destroy(object); }
+  operator T() const { return object; }
+};
+// Of the type that its destruction takes.
+template <class T, class Make>
+auto handle(dnnl_status_t (*destroy)(T), Make make) {
+  return Handle<T, dnnl_status_t (*)(T)>(destroy, make);
+}
+
+// A bf16 matrix as oneDNN sees it; sizes and stride may be left for later.
+class MatrixLayout {
+ public:
+  static constexpr Index later = DNNL_RUNTIME_DIM_VAL;
+
+  MatrixLayout(Index rows, Index columns, bool transposed, Index stride) {
+    const dnnl_dims_t sizes = {rows, columns}, strides = {transposed ? 1 : stride, transposed ? stride : 1};
+#if DNNL_VERSION_MAJOR >= 3
+    require_success(dnnl_memory_desc_create_with_strides(&layout_, 2, sizes, dnnl_bf16, strides));
+  }
+  ~MatrixLayout() { dnnl_memory_desc_destroy(layout_); }
+  dnnl_memory_desc_t get() const { return layout_; }
+
+ private:
+  dnnl_memory_desc_t layout_ = nullptr;
+#else
+    require_success(dnnl_memory_desc_init_by_strides(&layout_, 2, sizes, dnnl_bf16, strides));
+  }
+  const dnnl_memory_desc_t* get() const { return &layout_; }
+
+ private:
+  dnnl_memory_desc_t layout_;
+#endif
+
+ public:
+  MatrixLayout(const MatrixLayout&) = delete;
+};
 
 // One thread's kernels: oneDNN lends their scratch memory to the thread that made them.
 class Bf16Products {
@@ -58,57 +112,66 @@ class Bf16Products {
 
   void operator()(bool transpose_a, bool transpose_b, Columns<const bf16> a, Columns<const bf16> b, Columns<bf16> c,
                   bool add) {
-    const Index depth = transpose_a ? a.rows : a.width;
     auto& kernel = kernels_[static_cast<std::size_t>(transpose_a * 4 + transpose_b * 2 + add)];
-    if (!kernel) kernel = made(transpose_a, transpose_b, add);
+    if (!kernel)
+      kernel = std::make_unique<Kernel>(dnnl_primitive_destroy,
+                                        [&](dnnl_primitive_t* to) { return make(transpose_a, transpose_b, add, to); });
     const auto operand = [&](Index rows, Index columns, bool transposed, Index stride, const bf16* data) {
-      return dnnl::memory(matrix(rows, columns, transposed, stride), engine_, const_cast<bf16*>(data));
+      const MatrixLayout layout(rows, columns, transposed, stride);
+      return handle(dnnl_memory_destroy, [&](dnnl_memory_t* memory) {
+        return dnnl_memory_create(memory, layout.get(), engine_, const_cast<bf16*>(data));
+      });
     };
-    kernel->execute(stream_, {{DNNL_ARG_SRC, operand(c.rows, depth, transpose_a, a.stride, a.data)},
-                              {DNNL_ARG_WEIGHTS, operand(depth, c.width, transpose_b, b.stride, b.data)},
-                              {DNNL_ARG_DST, operand(c.rows, c.width, false, c.stride, c.data)}});
-    stream_.wait();
+    const Index depth = transpose_a ? a.rows : a.width;
+    const auto a_memory = operand(c.rows, depth, transpose_a, a.stride, a.data);
+    const auto b_memory = operand(depth, c.width, transpose_b, b.stride, b.data);
+    const auto c_memory = operand(c.rows, c.width, false, c.stride, c.data);
+    const dnnl_exec_arg_t arguments[] = {
+        {DNNL_ARG_SRC, a_memory}, {DNNL_ARG_WEIGHTS, b_memory}, {DNNL_ARG_DST, c_memory}};
+    require_success(dnnl_primitive_execute(*kernel, stream_, 3, arguments));
+    require_success(dnnl_stream_wait(stream_));
   }
 
  private:
-  static constexpr dnnl::memory::dim later = DNNL_RUNTIME_DIM_VAL;
+  using Kernel = Handle<dnnl_primitive_t, dnnl_status_t (*)(dnnl_primitive_t)>;
 
-  static dnnl::memory::desc matrix(Index rows, Index columns, bool transposed, Index stride) {
-    using dims = dnnl::memory::dims;
-    return {dims{rows, columns}, dnnl::memory::data_type::bf16, transposed ? dims{1, stride} : dims{stride, 1}};
-  }
-
-  dnnl::matmul made(bool transpose_a, bool transpose_b, bool add) const {
-    const auto a = matrix(later, later, transpose_a, later), b = matrix(later, later, transpose_b, later);
-    const auto c = matrix(later, later, false, later);
-    dnnl::primitive_attr attributes;
-    if (add) {
-      dnnl::post_ops sum;
-      sum.append_sum(1.f);
-      attributes.set_post_ops(sum);
-    }
+  dnnl_status_t make(bool transpose_a, bool transpose_b, bool add, dnnl_primitive_t* to) const {
+    constexpr Index later = MatrixLayout::later;
+    const MatrixLayout a(later, later, transpose_a, later), b(later, later, transpose_b, later),
+        c(later, later, false, later);
+    const auto sum = handle(dnnl_post_ops_destroy, dnnl_post_ops_create);
+    const auto attributes = handle(dnnl_primitive_attr_destroy, dnnl_primitive_attr_create);
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl::matmul(dnnl::matmul::primitive_desc(engine_, a, b, c, attributes));
+    if (add) require_success(dnnl_post_ops_append_sum(sum, 1.f, 0, dnnl_data_type_undef));
+    require_success(dnnl_primitive_attr_set_post_ops(attributes, sum));
+    const auto described = handle(dnnl_primitive_desc_destroy, [&](dnnl_primitive_desc_t* desc) {
+      return dnnl_matmul_primitive_desc_create(desc, engine_, a.get(), b.get(), nullptr, c.get(), attributes);
+    });
 #else
-    return dnnl::matmul(dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, b, c), attributes, engine_));
+    if (add) require_success(dnnl_post_ops_append_sum(sum, 1.f));
+    require_success(dnnl_primitive_attr_set_post_ops(attributes, sum));
+    dnnl_matmul_desc_t matmul;
+    require_success(dnnl_matmul_desc_init(&matmul, a.get(), b.get(), nullptr, c.get()));
+    const auto described = handle(dnnl_primitive_desc_destroy, [&](dnnl_primitive_desc_t* desc) {
+      return dnnl_primitive_desc_create(desc, &matmul, attributes, engine_, nullptr);
+    });
 #endif
+    return dnnl_primitive_create(to, described);
   }
 
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream_{engine_};
-  std::array<std::optional<dnnl::matmul>, 8> kernels_;
+  Handle<dnnl_engine_t, dnnl_status_t (*)(dnnl_engine_t)> engine_ =
+      handle(dnnl_engine_destroy, [](dnnl_engine_t* engine) { return dnnl_engine_create(engine, dnnl_cpu, 0); });
+  Handle<dnnl_stream_t, dnnl_status_t (*)(dnnl_stream_t)> stream_ =
+      handle(dnnl_stream_destroy,
+             [this](dnnl_stream_t* stream) { return dnnl_stream_create(stream, engine_, dnnl_stream_default_flags); });
+  std::array<std::unique_ptr<Kernel>, 8> kernels_;
 };
 
 // The same in bf16, summed in float and rounded once. Throws OutOfMemory.
 inline void product(bool transpose_a, bool transpose_b, Columns<const bf16> a, Columns<const bf16> b, Columns<bf16> c,
                     bool add) {
   const OneThread alone;
-  try {
-    Bf16Products::of_this_thread()(transpose_a, transpose_b, a, b, c, add);
-  } catch (const dnnl::error& e) {
-    require<OutOfMemory>(e.status != dnnl_out_of_memory, "out of memory: oneDNN's product of ", c.rows, " x ", c.width);
-    fail("oneDNN's product failed: ", e.what());
-  }
+  Bf16Products::of_this_thread()(transpose_a, transpose_b, a, b, c, add);
 }
 
 }  // namespace heddle::kernel::onednn

@@ -43,12 +43,39 @@ TEST_CASE("linear: bf16 rounds once, after a sum in float") {
   CHECK(static_cast<float>(linear(x, weight).item()) == 260.f);
 }
 
-TEST_CASE("linear: its bits do not depend on the number of threads") {
-  const Tensor<float> x = variable(cast<float>(random({300, 129}, 1))),
-                      weight = variable(cast<float>(random({257, 129}, 2)));
+// In sizes that a library's kernels for bf16 take: results and gradients against the same in float, rounded once.
+TEST_CASE("linear: bf16 products of any size are those of float, rounded") {
+  for (const auto& [N, out, in] : {std::array<Index, 3>{65, 33, 129}, {257, 64, 64}, {31, 257, 100}, {1, 300, 257}}) {
+    CAPTURE(N, out, in);
+    std::vector<Tensor<bf16>> narrow;
+    std::vector<Tensor<float>> wide;
+    for (const Shape& shape : {Shape{N, in}, Shape{out, in}, Shape{out}}) {
+      narrow.push_back(variable(cast<bf16>(random(shape, static_cast<int>(narrow.size()) + 1))));
+      wide.push_back(variable(cast<float>(detach(narrow.back()))));
+    }
+    const Tensor<bf16> dy = cast<bf16>(random({N, out}, 4));
+    const Tensor<bf16> y = linear(narrow[0], narrow[1], narrow[2]);
+    const Tensor<float> expected = linear(wide[0], wide[1], wide[2]);
+    backward(y, dy);
+    backward(expected, cast<float>(dy));
+    const auto close = [](const Tensor<bf16>& a, const Tensor<float>& b) {
+      const auto actual = cast<float>(a).host(), right = b.host();
+      for (std::size_t i = 0; i < right.size(); ++i) {
+        CAPTURE(i);
+        REQUIRE(actual[i] == Approx(right[i]).epsilon(0.0041).margin(2e-4));  // half a unit of eight bits
+      }
+    };
+    close(y, expected);
+    for (std::size_t i = 0; i < 3; ++i) close(narrow[i].grad(), wide[i].grad());
+  }
+}
+
+template <class T>
+void threads_change_nothing() {
+  const Tensor<T> x = variable(cast<T>(random({300, 129}, 1))), weight = variable(cast<T>(random({257, 129}, 2)));
   const auto run = [&](int count) {
     set_threads(count);
-    const Tensor<float> y = linear(x, weight);
+    const Tensor<T> y = linear(x, weight);
     x.set_grad({});
     weight.set_grad({});
     backward(sum(y * y));
@@ -58,4 +85,9 @@ TEST_CASE("linear: its bits do not depend on the number of threads") {
   const auto one = run(1);
   for (const int count : {2, 3, 5}) CHECK((run(count) == one));
   set_threads(before);
+}
+
+TEST_CASE("linear: its bits do not depend on the number of threads") {
+  threads_change_nothing<float>();
+  threads_change_nothing<bf16>();
 }
