@@ -52,19 +52,15 @@ struct EncoderLayer {
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D]
                        const Sequences& sequences, Random* random = nullptr) const {
-    const auto attend = [&](const Tensor<A>& rows) {
-      AttentionOptions<A> options;
-      options.dropout = attention_dropout;
-      options.random = random;
-      return heddle::dropout(attention(rows, sequences, options), dropout, random);
-    };
-    const auto feed = [&](const Tensor<A>& rows) { return heddle::dropout(ff(rows), dropout, random); };
+    AttentionOptions<A> options;
+    options.dropout = attention_dropout;
+    options.random = random;
     if (norm_first) {
-      const Tensor<A> y = x + attend(norm1(x));  // [N, D]
-      return y + feed(norm2(y));
+      const Tensor<A> y = x + heddle::dropout(attention(norm1(x), sequences, options), dropout, random);  // [N, D]
+      return y + heddle::dropout(ff(norm2(y)), dropout, random);
     }
-    const Tensor<A> y = norm1(x + attend(x));  // [N, D]
-    return norm2(y + feed(y));
+    const Tensor<A> y = norm1(x, attention(x, sequences, options), dropout, random);  // [N, D]
+    return norm2(y, ff(y), dropout, random);
   }
 
   static void visit(auto& self, auto&& f) {

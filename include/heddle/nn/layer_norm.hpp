@@ -1,7 +1,7 @@
 #pragma once
 #include <heddle/nn/clone.hpp>
 #include <heddle/nn/init.hpp>
-#include <heddle/ops/layer_norm.hpp>
+#include <heddle/ops/residual_layer_norm.hpp>
 
 namespace heddle::nn {
 
@@ -19,6 +19,12 @@ struct LayerNorm {
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps);
+  }
+
+  // Of x + dropout(branch, p, random), in one pass.
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
+    return residual_layer_norm(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
   }
 
   static void visit(auto& self, auto&& f) {

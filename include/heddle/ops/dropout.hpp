@@ -23,21 +23,38 @@ void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, A* factors)
       factors[c * draws_per_call + e] = rule.keeps(draw16(words[c], e)) ? static_cast<A>(rule.scale) : A(0);
 }
 
+constexpr Index drawn_block = calls_together * draws_per_call;  // elements
+
+// f(e, n, factors) for elements [first, last) of an operation's, `first` a multiple of 128: what elements [e, e + n) are
+// multiplied by.
+template <class A, class F>
+void each_dropped(DropoutRule rule, Draws draws, Index first, Index last, F&& f) {
+  A factors[drawn_block];
+  for (Index e = first; e < last; e += drawn_block) {
+    draw_factors(rule, draws, static_cast<std::uint64_t>(e / draws_per_call), factors);
+    const Index n = std::min(drawn_block, last - e);
+    f(e, n, array(static_cast<const A*>(factors), n));
+  }
+}
+
 template <class T>
 void dropout(Cpu, View<const T, 1> x, DropoutRule rule, Draws draws, View<T, 1> y) {
-  constexpr Index block = calls_together * draws_per_call, grain = 4096;
+  constexpr Index grain = 4096;
   const Index size = x.extent[0];
-  parallel((size + block - 1) / block, grain / block, [&](Index first, Index last) {
-    Acc<T> factors[block];
-    for (Index e = first * block; e < std::min(size, last * block); e += block) {
-      draw_factors(rule, draws, static_cast<std::uint64_t>(e / draws_per_call), factors);
-      const Index n = std::min(block, size - e);
-      store(array(y.data + e, n), load(array(x.data + e, n)) * array(factors, n));
-    }
+  parallel((size + drawn_block - 1) / drawn_block, grain / drawn_block, [&](Index first, Index last) {
+    each_dropped<Acc<T>>(rule, draws, first * drawn_block, std::min(size, last * drawn_block),
+                         [&](Index e, Index n, const auto& factors) {
+                           store(array(y.data + e, n), load(array(x.data + e, n)) * factors);
+                         });
   });
 }
 
 }  // namespace kernel
+
+// What as many elements are dropped by.
+inline Draws take_draws(Index size, Random& random) {
+  return random.take(static_cast<std::uint64_t>((size + kernel::draws_per_call - 1) / kernel::draws_per_call));
+}
 
 // Without a generator, or with p = 0, the result is x and nothing is drawn. p is rounded to a multiple of 1/65,536.
 // Throws Error for a p outside [0, 1).
@@ -45,8 +62,7 @@ template <class T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   const DropoutRule rule = dropout_rule("dropout", p);
   if (!random || rule.threshold == 0) return x;
-  const Draws draws =
-      random->take(static_cast<std::uint64_t>((x.size() + kernel::draws_per_call - 1) / kernel::draws_per_call));
+  const Draws draws = take_draws(x.size(), *random);
   const auto apply = [rule, draws](const Tensor<T>& from) {
     Tensor<T> y = like(from);
     on(from, [&](auto device) { kernel::dropout(device, view<1>(from), rule, draws, view<1>(y)); });

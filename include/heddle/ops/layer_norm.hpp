@@ -9,12 +9,16 @@ namespace heddle {
 
 namespace kernel {
 
-template <class T>
+// before(first, last) makes rows [first, last) of x, so that they are in the cache; `unit` rows are never parted.
+template <class T, class Before>
 void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
-                View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd) {
-  if (x.extent[1] == 0) return;  // no mean of nothing
-  parallel(x.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
-    for (Index n = first; n < last; ++n) {
+                View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd, Index unit, Before&& before) {
+  const Index N = x.extent[0], D = x.extent[1];
+  if (D == 0) return;  // no mean of nothing
+  parallel((N + unit - 1) / unit, (rows_per_piece(D) + unit - 1) / unit, [&](Index first, Index last) {
+    const Index end = std::min(N, last * unit);
+    before(first * unit, end);
+    for (Index n = first * unit; n < end; ++n) {
       const auto xn = load(row(x, n));
       mean(n) = xn.mean();
       rstd(n) = 1 / std::sqrt((xn - mean(n)).square().mean() + static_cast<Acc<T>>(eps));
@@ -23,17 +27,20 @@ void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
   });
 }
 
-// With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h))
-template <class T>
+// With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)). after(first, last)
+// follows once rows [first, last) of dx are made.
+template <class T, class After>
 void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
                          View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
-                         View<T, 1> dbeta) {
-  if (x.extent[1] == 0) return;
-  const Pieces pieces(x.extent[0], rows_per_piece(x.extent[1]));
-  RowMatrix<Acc<T>> sums = RowMatrix<Acc<T>>::Zero(2 * pieces.count, x.extent[1]);  // dgamma and dbeta of each piece
+                         View<T, 1> dbeta, Index unit, After&& after) {
+  const Index N = x.extent[0], D = x.extent[1];
+  if (D == 0) return;
+  const Pieces pieces((N + unit - 1) / unit, (rows_per_piece(D) + unit - 1) / unit);
+  RowMatrix<Acc<T>> sums = RowMatrix<Acc<T>>::Zero(2 * pieces.count, D);  // dgamma and dbeta of each piece
   parallel(pieces, [&](Index piece, Index first, Index last) {
-    RowArray<Acc<T>> h(x.extent[1]), dh(x.extent[1]);
-    for (Index n = first; n < last; ++n) {
+    const Index end = std::min(N, last * unit);
+    RowArray<Acc<T>> h(D), dh(D);
+    for (Index n = first * unit; n < end; ++n) {
       const auto dyn = load(row(dy, n));
       h = (load(row(x, n)) - mean(n)) * rstd(n);
       dh = dyn * load(array(gamma));
@@ -41,8 +48,9 @@ void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<cons
       sums.row(2 * piece + 1).array() += dyn;
       store(row(dx, n), rstd(n) * (dh - dh.mean() - h * (dh * h).mean()));
     }
+    after(first * unit, end);
   });
-  RowArray<Acc<T>> dg = RowArray<Acc<T>>::Zero(x.extent[1]), db = dg;
+  RowArray<Acc<T>> dg = RowArray<Acc<T>>::Zero(D), db = dg;
   for (Index piece = 0; piece < pieces.count; ++piece) {
     dg += sums.row(2 * piece).array();
     db += sums.row(2 * piece + 1).array();
@@ -53,29 +61,35 @@ void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<cons
 
 }  // namespace kernel
 
+// The operands of a norm of x over its last axis. Throws ShapeError.
+template <class T>
+void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta) {
+  require_rank(op, {"gamma", gamma, 0}, 1);
+  require_rank(op, {"beta", beta, 0}, 1);
+  require_same(op, "D", {"x", x, -1}, {"gamma", gamma, 0});
+  require_same(op, "D", {"x", x, -1}, {"beta", beta, 0});
+}
+
 // Throws ShapeError.
 template <class T>
 Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
                      const Tensor<T>& gamma,  // [D]
                      const Tensor<T>& beta,   // [D]
                      double eps = 1e-5) {
-  require_rank("layer_norm", {"gamma", gamma, 0}, 1);
-  require_rank("layer_norm", {"beta", beta, 0}, 1);
-  require_same("layer_norm", "D", {"x", x, -1}, {"gamma", gamma, 0});
-  require_same("layer_norm", "D", {"x", x, -1}, {"beta", beta, 0});
-
+  require_norm("layer_norm", x, gamma, beta);
+  const auto nothing = [](Index, Index) {};
   Tensor<T> y = like(x);
   Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = like(mean);
   on(x, [&](auto device) {
-    kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean),
-                       view<1>(rstd));
+    kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean), view<1>(rstd),
+                       1, nothing);
   });
 
   return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
     Tensor<T> dx = like(x), dgamma = like(gamma), dbeta = like(beta);
     on(x, [&](auto device) {
       kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
-                                  view<2>(dx), view<1>(dgamma), view<1>(dbeta));
+                                  view<2>(dx), view<1>(dgamma), view<1>(dbeta), 1, nothing);
     });
     return std::tuple(dx, dgamma, dbeta);
   });
