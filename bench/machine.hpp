@@ -8,9 +8,18 @@
 
 namespace heddle::bench {
 
-using Vector = float __attribute__((vector_size(64)));
+#if defined(__AVX512F__)
+constexpr int register_bytes = 64;
+#elif defined(__AVX__)
+constexpr int register_bytes = 32;
+#else
+constexpr int register_bytes = 16;
+#endif
+using Vector = float __attribute__((vector_size(register_bytes)));
+constexpr int lanes = register_bytes / static_cast<int>(sizeof(float));
 constexpr int chains = 12;  // as many independent sums as hide the latency of one
 constexpr Index rounds = 100000;
+inline volatile float unknown = 0.5f, sink;  // so that nothing is computed when it is compiled, or left out
 
 // Each thread runs all rounds.
 template <class Round>
@@ -22,29 +31,32 @@ void on_every_thread(Round round) {
 }
 
 inline void multiply_add() {
-  Vector sum[chains], x = {}, y = {};
-  for (Vector& s : sum) s = x;
-  asm volatile("" : "+v"(x), "+v"(y));
+  Vector sum[chains];
+  for (Vector& s : sum) s = Vector{} + unknown;
+  const Vector x = Vector{} + unknown, y = x;
   for (Index r = 0; r < rounds; ++r)
     for (Vector& s : sum) s = s * x + y;
-  for (Vector& s : sum) asm volatile("" ::"v"(s));
+  Vector total = {};
+  for (const Vector& s : sum) total += s;
+  sink = total[0];
 }
 
 #ifdef __AVX512BF16__
 inline void multiply_add_bf16() {
   __m512 sum[chains];
-  __m512bh x = {}, y = {};
-  for (__m512& s : sum) s = _mm512_setzero_ps();
-  asm volatile("" : "+v"(x), "+v"(y));
+  for (__m512& s : sum) s = _mm512_set1_ps(unknown);
+  const __m512bh x = _mm512_cvtne2ps_pbh(_mm512_set1_ps(unknown), _mm512_set1_ps(unknown)), y = x;
   for (Index r = 0; r < rounds; ++r)
     for (__m512& s : sum) s = _mm512_dpbf16_ps(s, x, y);
-  for (__m512& s : sum) asm volatile("" ::"v"(s));
+  __m512 total = _mm512_setzero_ps();
+  for (const __m512& s : sum) total = _mm512_add_ps(total, s);
+  sink = _mm512_cvtss_f32(total);
 }
 #endif
 
 // Floating-point operations of all threads in one call of on_every_thread; a lane holds one product, or a pair of bf16's.
 inline double peak_flops(double products_per_lane) {
-  return 2.0 * 16 * products_per_lane * chains * static_cast<double>(rounds) * threads();
+  return 2.0 * lanes * products_per_lane * chains * static_cast<double>(rounds) * threads();
 }
 
 }  // namespace heddle::bench

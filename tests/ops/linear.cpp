@@ -1,3 +1,4 @@
+#include <heddle/ops/cast.hpp>
 #include <heddle/ops/linear.hpp>
 
 #include "golden/expect.hpp"
@@ -50,7 +51,7 @@ TEST_CASE("linear: bf16 products of any size are those of float, rounded") {
     std::vector<Tensor<bf16>> narrow;
     std::vector<Tensor<float>> wide;
     for (const Shape& shape : {Shape{N, in}, Shape{out, in}, Shape{out}}) {
-      narrow.push_back(variable(cast<bf16>(random(shape, static_cast<int>(narrow.size()) + 1))));
+      narrow.push_back(variable(cast<bf16>(random(shape, narrow.size() + 1))));
       wide.push_back(variable(cast<float>(detach(narrow.back()))));
     }
     const Tensor<bf16> dy = cast<bf16>(random({N, out}, 4));
