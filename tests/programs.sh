@@ -167,12 +167,12 @@ for name in "$long" round; do
   refusal "--out with a name that no folder can have is refused (${name:0:5})" "${name:0:5}.*: cannot be used as a folder" "${train[@]}" --out "$name"
   refusal "--data with such a name too (${name:0:5})" "${name:0:5}.*: is no folder" "$sst2" --data "$name"
 done
-# Permissions do not stop root; another user may not see this checkout.
+# Permissions do not stop root; another user may not see this checkout, nor write a profile of coverage into it.
 mkdir -m 555 locked
 cp -r "$sample" seen
 chmod -R a+rX . seen
 user=()
-[ "$(id -u)" != 0 ] || user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+[ "$(id -u)" != 0 ] || user=(env LLVM_PROFILE_FILE=/dev/null setpriv --reuid=65534 --regid=65534 --clear-groups)
 if "${user[@]}" "$sst2" --version >out 2>&1; then
   refusal 'a folder without permission is refused with the cause' 'locked: cannot be written: Permission denied' "${user[@]}" "${train[@]}" --data seen --out locked
 else
