@@ -2,7 +2,7 @@
 #pragma once
 #include <Eigen/Core>
 
-#include <heddle/tensor.hpp>
+#include <heddle/dispatch.hpp>
 
 namespace heddle {
 

@@ -75,32 +75,22 @@ inline Index product_grain(Index longer, Index work) {
   return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;
 }
 
-// A block of a result: where it begins, and its elements.
-template <class T>
-struct Block {
-  Index row, column;
-  Columns<T> c;
-};
-
-// c = a b, or what before(block) put there plus a b; then after(block), while the block is in the cache. c is cut by rows or
-// by columns, whichever there are more of.
-template <bool transpose_a, bool transpose_b, class T, class Before, class After>
-void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into, Before&& before, After&& after) {
+// c = a b, or what before(block, column) put there plus a b, `column` being the block's first. c is cut by rows or by
+// columns, whichever there are more of.
+template <bool transpose_a, bool transpose_b, class T, class Before>
+void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into, Before&& before) {
   const Index longer = std::max(c.rows, c.width), work = c.rows * c.width * (transpose_a ? a.rows : a.width);
   parallel(longer, product_grain(longer, work), [&](Index first, Index last) {
     const bool by_rows = c.rows == longer;
-    const Block<T> block = by_rows ? Block<T>{first, 0, some_rows<false>(c, first, last)}
-                                   : Block<T>{0, first, some_rows<true>(c, first, last)};
-    before(block);
+    const Columns<T> block = by_rows ? some_rows<false>(c, first, last) : some_rows<true>(c, first, last);
+    before(block, by_rows ? Index{0} : first);
     product<transpose_a, transpose_b>(by_rows ? some_rows<transpose_a>(a, first, last) : a,
-                                      by_rows ? b : some_rows<!transpose_b>(b, first, last), block.c, into);
-    after(block);
+                                      by_rows ? b : some_rows<!transpose_b>(b, first, last), block, into);
   });
 }
 template <bool transpose_a, bool transpose_b, class T>
 void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into) {
-  const auto nothing = [](const Block<T>&) {};
-  parallel_product<transpose_a, transpose_b>(a, b, c, into, nothing, nothing);
+  parallel_product<transpose_a, transpose_b>(a, b, c, into, [](const Columns<T>&, Index) {});
 }
 
 // c [M, N] = a [M, K] b [K, N]
@@ -113,14 +103,13 @@ template <class T>
 void gemm_nt(Cpu, Columns<const T> a, Columns<const T> b, Columns<T> c, Into into = Into::set) {
   parallel_product<false, true>(a, b, c, into);
 }
-// c [M, N] = a b^T + bias [N], a bias without data being none; then after(block) of each block of c.
-template <class T, class After>
-void gemm_nt_bias(Cpu, Columns<const T> a, Columns<const T> b, View<const T, 1> bias, Columns<T> c, After&& after) {
-  const auto put_bias = [&](const Block<T>& block) {
-    for (Index n = 0; bias.data && n < block.c.rows; ++n)
-      std::copy_n(bias.data + block.column, block.c.width, &block.c(n, 0));
+// c [M, N] = a b^T + bias [N]; a bias without data is none.
+template <class T>
+void gemm_nt_bias(Cpu, Columns<const T> a, Columns<const T> b, View<const T, 1> bias, Columns<T> c) {
+  const auto put_bias = [&](const Columns<T>& block, Index column) {
+    for (Index n = 0; bias.data && n < block.rows; ++n) std::copy_n(bias.data + column, block.width, &block(n, 0));
   };
-  parallel_product<false, true>(a, b, c, bias.data ? Into::add : Into::set, put_bias, after);
+  parallel_product<false, true>(a, b, c, bias.data ? Into::add : Into::set, put_bias);
 }
 // c [M, N] = a^T b [K, N], a [K, M]
 template <class T>

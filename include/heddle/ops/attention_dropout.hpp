@@ -20,10 +20,10 @@ void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64
   for (int r = 0; r < 4; ++r)
     for (int j = 0; j < 4; ++j)
       for (int k = 0; k < 8; ++k)
-        factors[r][j * 8 + k] = rule.keeps(words.w[j][4 * r + k / 2] >> (k % 2 * 16) & 0xffffu) ? scale : A(0);
+        factors[r][j * 8 + k] = rule.keeps(draw16(words, 4 * r + k / 2, 2 * j + k % 2)) ? scale : A(0);
 }
 
-// The same for a tile, whose rows have room for whole groups of keys. The calls are numbered by the longest sequence, so
+// The same for a tile, and for what fills its rows up. The calls are numbered by the longest sequence, so
 // that padding changes nothing.
 template <class T>
 void draw_dropout(const AttentionPlan<T>& plan, Place at, Columns<Acc<T>> keep) {
@@ -36,11 +36,7 @@ void draw_dropout(const AttentionPlan<T>& plan, Place at, Columns<Acc<T>> keep) 
       draw_factors(plan.dropout, plan.draws, static_cast<std::uint64_t>(call), static_cast<std::uint64_t>(next),
                    factors);
       const Index count = std::min(drawn_together, keep.stride - c);
-      for (Index i = r; i < std::min(r + 4, keep.rows); ++i)
-        if (count == drawn_together)
-          std::copy_n(factors[i - r], drawn_together, &keep(i, c));
-        else
-          std::copy_n(factors[i - r], count, &keep(i, c));
+      for (Index i = r; i < std::min(r + 4, keep.rows); ++i) std::copy_n(factors[i - r], count, &keep(i, c));
     }
 }
 

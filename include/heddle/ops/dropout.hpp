@@ -10,17 +10,17 @@ namespace heddle {
 
 namespace kernel {
 
-constexpr Index draws_per_call = 8;   // of 16 bits
-constexpr Index calls_together = 16;  // a fixed number, so that the compiler makes vectors of them
+constexpr Index draws_per_call = 8;  // of 16 bits
+constexpr int calls_together = 16;   // a fixed number, so that the compiler makes vectors of them
 
 // What each of 128 elements is multiplied by, 0 or the rule's scale: element e is decided by draw e % 8 of call e / 8.
 template <class A>
 void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, A* factors) {
-  Words words[calls_together];
-  for (Index c = 0; c < calls_together; ++c) words[c] = draws(call + static_cast<std::uint64_t>(c));
-  for (Index c = 0; c < calls_together; ++c)
+  WordColumns<calls_together> words;
+  draws.many<calls_together>([call](int c) { return call + static_cast<unsigned>(c); }, words);
+  for (int c = 0; c < calls_together; ++c)
     for (int e = 0; e < draws_per_call; ++e)
-      factors[c * draws_per_call + e] = rule.keeps(draw16(words[c], e)) ? static_cast<A>(rule.scale) : A(0);
+      factors[c * draws_per_call + e] = rule.keeps(draw16(words, c, e)) ? static_cast<A>(rule.scale) : A(0);
 }
 
 constexpr Index drawn_block = calls_together * draws_per_call;  // elements

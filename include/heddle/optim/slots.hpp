@@ -32,6 +32,7 @@ struct Slot {
     RowGradient<T> gradient;
     T* value = nullptr;
     bool rests = false;
+    std::vector<T> zeros;  // the gradient of a row that has none
   } step = {};
 };
 

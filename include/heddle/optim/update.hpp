@@ -31,7 +31,9 @@ class Update {
     require_finite();
     each_updated([&](auto& slot) {
       prepare(slot);
-      if (slot.step.gradient.rows) wake(slot);
+      if (!slot.step.gradient.rows) return;
+      wake(slot);
+      slot.step.zeros.resize(static_cast<std::size_t>(slot.step.gradient.values.dim(1)));
     });
     each_updated([&](auto& slot) {
       ++slot.steps;
@@ -46,9 +48,10 @@ class Update {
   }
 
  private:
-  static constexpr Index piece_size = 32768;  // elements: a few microseconds of memory traffic
-  static constexpr Index cache_line = 64;     // bytes
-  static constexpr Index rows_ahead = 6;      // the processor does not foresee which row comes next
+  static constexpr Index piece_size = 32768;       // elements: a few microseconds of memory traffic
+  static constexpr Index cache_line = 64;          // bytes
+  static constexpr Index rows_ahead = 6;           // the processor does not foresee which row comes next
+  static constexpr char remembers = 1, given = 2;  // in Slot::awake; `given` during a step, for a row with a gradient
 
   // Elements of one parameter, or rows where its gradient is one by rows.
   struct Piece {
@@ -97,35 +100,34 @@ class Update {
     return std::lower_bound(begin, begin + rows.size(), row) - begin;
   }
 
+  template <class T>
+  static void prefetch(const T* x, Index count) {
+    for (Index d = 0; d < count; d += cache_line / static_cast<Index>(sizeof(T))) __builtin_prefetch(x + d, 1);
+  }
+
   template <class T, class Apply>
   static void update_piece(Slot<T>& slot, const Piece& piece, Apply&& apply) {
     const RowGradient<T>& g = slot.step.gradient;
     const T* const values = g.values.device_data();
     T* const value = slot.step.value;
     if (!g.rows) return apply(value, values + piece.first, piece.first, piece.last - piece.first);
-    const std::vector<T> zeros(static_cast<std::size_t>(g.values.dim(1)));
     const bool all = !slot.step.rests;
     char* const awake = slot.awake.data();
     const Index D = g.values.dim(1), begin = first_row(g.rows, piece.first), end = first_row(g.rows, piece.last);
     const Index* const rows = g.rows.device_data();
-    constexpr char remembers = 1, given = 2;
     for (Index m = begin; m < end; ++m) awake[rows[m]] |= given;
-    const auto prefetch = [&](const T* x, Index r) {
-      for (Index d = 0; x && d < D; d += cache_line / static_cast<Index>(sizeof(T)))
-        __builtin_prefetch(x + r * D + d, 1);
-    };
     Index ahead = piece.first, waiting = 0;
     for (Index r = piece.first, m = begin; r < piece.last; ++r) {
       for (; waiting < rows_ahead && ahead < piece.last; ++ahead) {
         if (!awake[ahead] && !all) continue;
-        prefetch(value, ahead);
-        prefetch(slot.first.empty() ? nullptr : slot.first.data(), ahead);
-        prefetch(slot.second.empty() ? nullptr : slot.second.data(), ahead);
+        prefetch(value + ahead * D, D);
+        if (!slot.first.empty()) prefetch(slot.first.data() + ahead * D, D);
+        if (!slot.second.empty()) prefetch(slot.second.data() + ahead * D, D);
         ++waiting;
       }
       if (!awake[r] && !all) continue;
       --waiting;
-      apply(value, awake[r] & given ? values + m++ * D : zeros.data(), r * D, D);
+      apply(value, awake[r] & given ? values + m++ * D : slot.step.zeros.data(), r * D, D);
       awake[r] = slot.first.empty() ? 0 : remembers;
     }
   }
@@ -137,9 +139,9 @@ class Update {
     const auto rows = static_cast<std::size_t>(shape[0]),
                width = static_cast<std::size_t>(shape.product(1, shape.rank()));
     slot.awake.resize(rows);
-    for (const std::vector<T>* remembered : {&slot.first, &slot.second})
-      for (std::size_t e = 0; e < remembered->size(); ++e)
-        if ((*remembered)[e] != 0) slot.awake[e / width] = 1;
+    for (const std::vector<T>* moments : {&slot.first, &slot.second})
+      for (std::size_t e = 0; e < moments->size(); ++e)
+        if ((*moments)[e] != 0) slot.awake[e / width] = remembers;
   }
 
   void require_finite() {

@@ -1,0 +1,114 @@
+// What a node keeps of its gradient, and how contributions to it add up: dense, or by rows.
+#pragma once
+#include <algorithm>
+#include <mutex>
+
+#include <heddle/dispatch.hpp>
+
+namespace heddle {
+
+namespace kernel {
+template <class T>
+void add(Cpu, View<const T, 1> a, View<const T, 1> b, View<T, 1> y) {
+  for (Index i = 0; i < y.extent[0]; ++i) y(i) = static_cast<T>(static_cast<Acc<T>>(a(i)) + static_cast<Acc<T>>(b(i)));
+}
+template <class T>
+void copy(Cpu, View<const T, 1> from, View<T, 1> to) {
+  std::copy_n(from.data, from.extent[0], to.data);
+}
+// Zeros in y, but for the rows that are given.
+template <class T>
+void put_rows(Cpu, View<const Index, 1> rows, View<const T, 2> values, View<T, 2> y) {
+  std::fill_n(y.data, y.extent[0] * y.extent[1], static_cast<T>(0.f));
+  for (Index m = 0; m < rows.extent[0]; ++m) std::copy_n(&values(m, 0), y.extent[1], &y(rows(m), 0));
+}
+}  // namespace kernel
+
+// The same values in a block of their own.
+template <class T>
+Tensor<T> copy(const Tensor<T>& x) {
+  Tensor<T> y = like(x);
+  on(x, [&](auto device) { kernel::copy(device, view<1>(x), view<1>(y)); });
+  return y;
+}
+
+// A gradient that is zero in most rows, as an embedding's is: those it has, ascending, each once.
+template <class T>
+struct RowGradient {
+  Tensor<Index> rows;  // [M]
+  Tensor<T> values;    // [M, the other axes taken as one]
+
+  explicit operator bool() const { return static_cast<bool>(values); }
+
+  // All rows, of a tensor of this shape.
+  Tensor<T> dense(const Shape& shape) const {
+    Tensor<T> y(shape, values.device());
+    const View<T, 2> matrix{y.device_data(), {shape[0], values.dim(1)}};
+    on(y, [&](auto device) { kernel::put_rows(device, view<1>(rows), view<2>(values), matrix); });
+    return y;
+  }
+};
+
+// A node whose operation gave a Tensor<T>: every Tensor<T>'s node is one.
+template <class T>
+struct NodeOf : Node {
+  const Shape shape;
+  Tensor<T> grad;
+
+  // `s` is the shape of the result, and so of its gradient.
+  NodeOf(const char* name, Shape s) : Node(name), shape(s) {}
+  void clear() override { grad = {}; }
+  void copy_grad(Node& to) override { static_cast<NodeOf&>(to).add(*this, grad); }
+
+  // Adds a contribution; `from` is the operation that computed it.
+  void add(const Node& from, const Tensor<T>& dx) {
+    require<ShapeError>(dx.shape() == shape, "backward of '", from.op, "': a gradient of shape ", dx.shape(),
+                        " for an input of ", shape);
+    // A leaf's gradient outlives the pass, so that it is nobody else's: not the caller's, not another leaf's.
+    if (!grad) {
+      grad = leaf() && dx.shared() ? copy(dx) : dx.without_node();
+      return;
+    }
+    const Tensor<T> before = leaf() ? grad.as_of_now() : grad;  // a leaf's may have been scaled by the user meanwhile
+    Tensor<T> sum(shape, dx.device());
+    on(dx, [&](auto device) { kernel::add(device, view<1>(before), view<1>(dx), view<1>(sum)); });
+    grad = sum;
+  }
+};
+
+// A variable's or a parameter's node. Its gradient outlives the backward passes, which add to it.
+template <class T>
+struct Leaf final : NodeOf<T> {
+  std::mutex mutex;        // backward passes of several threads may meet here
+  RowGradient<T> by_rows;  // instead of `grad`, while all that came is one of these
+
+  // `s` is the shape of the variable.
+  explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}
+  bool leaf() const override { return true; }
+  void run(Pass&) override {}
+  void clear() override {
+    NodeOf<T>::clear();
+    by_rows = {};
+  }
+
+  // Turns a gradient by rows into a dense one.
+  void settle() {
+    if (by_rows) this->grad = std::exchange(by_rows, {}).dense(this->shape);
+  }
+  void take(const Node& from, const Tensor<T>& dx) {
+    const std::lock_guard lock(mutex);
+    settle();
+    this->add(from, dx);
+  }
+  void take(const Node& from, const RowGradient<T>& dx) {
+    const std::lock_guard lock(mutex);
+    if (!this->grad && !by_rows) {
+      by_rows = dx;
+    } else {
+      settle();
+      this->add(from, dx.dense(this->shape));
+    }
+  }
+};
+
+}  // namespace heddle
