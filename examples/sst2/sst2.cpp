@@ -181,7 +181,7 @@ void run(const TrainerFlags& flags) {
 
 int main(int argc, char** argv) {
   using namespace heddle::examples;
-  return run_program(program, [&] {
+  return run_program(program, argv, [&] {
     const ParsedFlags parsed =
         parse_flags(argc, argv, "Trains an encoder classifier on SST-2, evaluates and applies it.", {});
     if (parsed.exit) return;
