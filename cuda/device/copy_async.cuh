@@ -1,0 +1,37 @@
+// Copies from global to shared memory that do not pass through registers (cp.async, sm_80): begun in groups, and there when
+// they were waited for. What other threads copied needs a barrier after the wait.
+#pragma once
+#include "launch.cuh"
+
+namespace heddle::cuda {
+
+// 16 bytes, both aligned to 16, of which the first `valid` are read and the rest are zero.
+__device__ inline void copy_async(void* to, const void* from, int valid = 16) {
+#ifdef __CUDACC__
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(valid) : "memory");
+#else
+  emulator::copy_async(to, from, 16, static_cast<std::size_t>(valid), emulator::Where::current());
+#endif
+}
+
+// What was begun since the last call is a group.
+__device__ inline void commit_copies() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+  emulator::commit_copies();
+#endif
+}
+
+// Until all but the last `groups` groups of this thread are there.
+template <int groups>
+__device__ void wait_copies() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+#else
+  emulator::wait_copies(groups);
+#endif
+}
+
+}  // namespace heddle::cuda

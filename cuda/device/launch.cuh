@@ -1,0 +1,68 @@
+// How kernels are started. Every .cu file includes this first: it brings CUDA's words, NVIDIA's own where nvcc compiles and
+// the emulator's elsewhere.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdlib>
+#include <heddle/error.hpp>
+#include <string_view>
+
+namespace heddle::cuda {
+
+inline constexpr int warp_size = 32;
+inline constexpr unsigned all_lanes = ~0u;
+
+// Throws CudaError; CUDA's last error is cleared.
+inline void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) [[likely]]
+    return;
+  cudaGetLastError();
+  fail<CudaError>(what, ": ", cudaGetErrorString(error));
+}
+
+// The name of a kernel as it is written in the source, with its template arguments.
+template <auto kernel>
+std::string_view kernel_name() {
+  std::string_view name = __PRETTY_FUNCTION__;
+  const auto skip_past = [&](std::string_view part) {
+    if (const auto at = name.find(part); at != name.npos) name.remove_prefix(at + part.size());
+  };
+  skip_past("kernel = ");
+  skip_past("(anonymous namespace)::");
+  skip_past("{anonymous}::");
+  return name.substr(0, std::min(name.find(';'), name.rfind(']')));
+}
+
+template <auto kernel>
+[[noreturn, gnu::cold]] void fail_launch(cudaError_t error, dim3 grid, dim3 block, std::size_t shared_bytes) {
+  cudaGetLastError();
+  fail<CudaError>(kernel_name<kernel>(), ": grid (", grid.x, ", ", grid.y, ", ", grid.z, "), block (", block.x, ", ",
+                  block.y, ", ", block.z, "), ", shared_bytes, " bytes of shared memory: ", cudaGetErrorString(error));
+}
+
+// Starts kernel<<<grid, block, shared_bytes, stream>>>(arguments...); a grid of no blocks is none. Throws CudaError with the
+// kernel's name. With HEDDLE_SYNC=1 in the environment it waits for the kernel, so that its errors appear here.
+template <auto kernel, class... Arguments>
+void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
+  constexpr std::size_t usual_shared = 48 * 1024;  // bytes; a kernel that wants more says so
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  cudaError_t error = cudaSuccess;
+  if (shared_bytes > usual_shared)
+    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared_bytes));
+  if (error == cudaSuccess) error = cudaLaunchKernelEx(&config, kernel, arguments...);
+  static const bool waits = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
+  if (error == cudaSuccess && waits) error = cudaStreamSynchronize(stream);
+  if (error != cudaSuccess) [[unlikely]]
+    fail_launch<kernel>(error, grid, block, shared_bytes);
+}
+
+// How many blocks of `each` cover `work`.
+inline unsigned blocks_for(Index work, int each) { return static_cast<unsigned>((work + each - 1) / each); }
+
+}  // namespace heddle::cuda

@@ -1,0 +1,75 @@
+// The tensor cores: a warp multiplies small matrices whose elements are spread over its lanes' registers (PTX manual,
+// "Matrix Fragments for mma.m16n8k16"). Lane l = 4 g + t has of
+//   a [16, 16] bf16   words 0..3: rows g, g + 8, g, g + 8, columns 2t and 2t + 1, from word 2 on eight further right
+//   b [16, 8] bf16    words 0, 1: column g, rows 2t and 2t + 1, in word 1 eight further down
+//   c, d [16, 8]      floats 0..3: row g columns 2t, 2t + 1, then row g + 8
+#pragma once
+#include <cstdint>
+
+#include "launch.cuh"
+
+namespace heddle::cuda {
+
+// d += a b.
+__device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  emulator::Registers in{{a[0], a[1], a[2], a[3], b[0], b[1]}};
+  for (int i = 0; i < 4; ++i) in.word[6 + i] = std::bit_cast<std::uint32_t>(d[i]);
+  const emulator::Registers out = emulator::tensor_core(emulator::TensorOp::mma_bf16, in, emulator::Where::current());
+  for (int i = 0; i < 4; ++i) d[i] = std::bit_cast<float>(out.word[i]);
+#endif
+}
+
+// d += a b with a [16, 8] and b [8, 8] in tf32: of a, words 0..3 are rows g, g + 8, g, g + 8 and columns t, t, t + 4, t + 4; of b,
+// words 0 and 1 are column g and rows t and t + 4.
+__device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  emulator::Registers in{{a[0], a[1], a[2], a[3], b[0], b[1]}};
+  for (int i = 0; i < 4; ++i) in.word[6 + i] = std::bit_cast<std::uint32_t>(d[i]);
+  const emulator::Registers out = emulator::tensor_core(emulator::TensorOp::mma_tf32, in, emulator::Where::current());
+  for (int i = 0; i < 4; ++i) d[i] = std::bit_cast<float>(out.word[i]);
+#endif
+}
+
+// Loads four 8x8 matrices of bf16 from shared memory. Lane l names row l % 8 of matrix l / 8, 16 bytes, and gets of matrix m
+// in word m the elements 2t and 2t + 1 of row g: fragments a and c as above. With `transposed` they are rows 2t and 2t + 1 of
+// column g: fragment b of a matrix that is stored by rows.
+template <bool transposed = false>
+__device__ void load_matrices(std::uint32_t (&words)[4], const void* row) {
+#ifdef __CUDACC__
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  if constexpr (transposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(address)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(address)
+                 : "memory");
+#else
+  constexpr std::size_t row_bytes = 16;
+  if (reinterpret_cast<std::uintptr_t>(row) % row_bytes)
+    emulator::fault("ldmatrix: a row that is not aligned", emulator::Where::current());
+  emulator::Registers in{};
+  std::memcpy(in.word, row, row_bytes);
+  constexpr auto op = transposed ? emulator::TensorOp::load_columns : emulator::TensorOp::load_rows;
+  const emulator::Registers out = emulator::tensor_core(op, in, emulator::Where::current());
+  for (int i = 0; i < 4; ++i) words[i] = out.word[i];
+#endif
+}
+
+}  // namespace heddle::cuda

@@ -1,0 +1,96 @@
+// A grid of GPU threads on one core of a host: each GPU thread has a stack of its own and runs until it waits for others.
+// What kernels do is checked as far as it goes: who comes to a barrier and to a shuffle, which shared memory they asked for.
+// Bounds are AddressSanitizer's business and races ThreadSanitizer's, to which every GPU thread is a thread.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned width = 1, unsigned height = 1, unsigned depth = 1) : x(width), y(height), z(depth) {}
+};
+
+// Of the GPU thread that runs.
+inline uint3 threadIdx, blockIdx;
+inline dim3 blockDim, gridDim;
+
+namespace heddle::emulator {
+
+// A line of a kernel; std::source_location, which clang 14 does not have.
+struct Where {
+  const char* file = "";
+  unsigned line = 0;
+  static constexpr Where current(const char* its_file = __builtin_FILE(), unsigned its_line = __builtin_LINE()) {
+    return {its_file, its_line};
+  }
+};
+
+// What a kernel did wrong: the line, the block and the thread.
+struct Fault : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+// How grids run from now on.
+struct Options {
+  std::uint64_t seed = 0;           // 0: blocks and threads go in order; any other: in an order drawn from it
+  std::uint32_t fill = 0x7fa17fa1;  // in memory that nobody wrote: a signalling NaN, as a float and as two bf16
+};
+Options& options();
+
+struct Shape {
+  dim3 grid, block;
+  std::size_t shared_bytes = 0;  // for the arrays that a kernel takes with next_shared
+};
+
+// Addresses by which ThreadSanitizer knows what comes before a grid and after it.
+struct Order {
+  std::uint64_t launch, finish;
+};
+
+// Runs kernel(arguments) for each thread of each block. One grid at a time: the caller sees to that. Throws Fault.
+void run_grid(const Shape& shape, void (*kernel)(const void* arguments), const void* arguments, Order& order);
+
+// --- what kernels call; `where` is the line in the kernel ---------------------------------------------------------------
+
+// Ends the grid with this sentence.
+[[noreturn]] void fault(const char* what, Where where);
+
+// All threads of the block come here, and none may have returned. Orders memory within the block.
+void barrier(Where where);
+// The same; how many of them came with true.
+unsigned barrier_count(bool vote, Where where);
+
+// The operations of a warp: every lane of `mask` that has not returned comes with the same mask and the same operation.
+
+// Orders memory within the lanes of the mask. No other of these does.
+void sync_warp(unsigned mask, Where where);
+// The lanes that came with true.
+unsigned ballot(unsigned mask, bool vote, Where where);
+// What lane `source` came with.
+std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned source, Where where);
+
+// Registers of one lane for the tensor core.
+struct Registers {
+  std::uint32_t word[12];
+};
+enum class TensorOp { mma_bf16, mma_tf32, load_rows, load_columns };
+// a, b and c of an mma in words 0-3, 4-5 and 6-9, or a row of eight bf16 in words 0-3; d, or a fragment, in words 0-3.
+Registers tensor_core(TensorOp op, const Registers& in, Where where);
+
+// The array of the block that belongs to `key`, which is one address for each array of a kernel.
+void* fixed_shared(const void* key, std::size_t bytes, Where where);
+// The next array of the block's dynamic shared memory; every thread asks for the same ones in the same order.
+void* next_shared(std::size_t bytes, Where where);
+constexpr std::size_t shared_alignment = 16;  // of each array
+
+// Asynchronous copies of this thread. `to` holds garbage until they are waited for; bytes from `valid` on become zero.
+void copy_async(void* to, const void* from, std::size_t bytes, std::size_t valid, Where where);
+void commit_copies();
+// Until all but the last `groups` groups have landed.
+void wait_copies(unsigned groups);
+
+}  // namespace heddle::emulator

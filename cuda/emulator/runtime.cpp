@@ -1,0 +1,325 @@
+#include "runtime.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "sanitizers.hpp"
+
+namespace heddle::emulator {
+
+// A number of times that it was recorded, and how many of these the streams have reached.
+struct Event {
+  std::uint64_t recorded = 0, reached = 0, order = 0;
+};
+
+struct Work {
+  std::function<void()> run;
+  Event* event = nullptr;  // nothing to run: wait until it was reached `times` times
+  std::uint64_t times = 0;
+};
+
+// To ThreadSanitizer a thread of its own, ordered with the host by what is queued and waited for.
+struct Stream {
+  std::deque<Work> queue;
+  Order grids{};
+  std::uint64_t queued = 0, done = 0;
+  void* watched = races_are_watched() ? __tsan_create_fiber(0) : nullptr;
+};
+
+namespace {
+
+struct Runtime {
+  std::recursive_mutex mutex;
+  Stream standard;
+  std::set<Stream*> streams{&standard};
+  std::map<void*, std::size_t> memory;
+  std::map<const void*, int> most_shared;  // bytes, of kernels that asked for more than usual
+  cudaError_t last = cudaSuccess;
+  std::uint64_t turn = 0;
+};
+
+// Never destroyed: tensors in static storage are released after everything else.
+Runtime& runtime() {
+  static Runtime* const all = new Runtime;
+  return *all;
+}
+
+cudaError_t keep(cudaError_t error) {
+  if (error != cudaSuccess) runtime().last = error;
+  return error;
+}
+
+Stream& named(cudaStream_t stream) { return stream ? *stream : runtime().standard; }
+
+void put(Stream& stream, Work work) {
+  release(&stream.queued);
+  stream.queue.push_back(std::move(work));
+}
+
+// While a stream works, its memory may be touched; the host may not touch it at any time.
+class Working {
+ public:
+  explicit Working(Stream& stream) : stream_(stream) {
+    for (const auto& [memory, bytes] : runtime().memory) unpoison(memory, bytes);
+    if (!races_are_watched()) return;
+    host_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(stream.watched, tsan_no_ordering);
+    acquire(&stream.queued);
+  }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+  ~Working() {
+    release(&stream_.done);
+    if (races_are_watched()) __tsan_switch_to_fiber(host_, tsan_no_ordering);
+    for (const auto& [memory, bytes] : runtime().memory) poison(memory, bytes);
+  }
+
+ private:
+  Stream& stream_;
+  void* host_ = nullptr;
+};
+
+bool can_work(const Stream& stream) {
+  return !stream.queue.empty() &&
+         (!stream.queue.front().event || stream.queue.front().event->reached >= stream.queue.front().times);
+}
+
+void work(Stream& stream) {
+  Work front = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  const Working working(stream);
+  const Work next = std::move(front);  // what it holds is released by the stream that read it
+  if (next.event) return acquire(&next.event->order);
+  next.run();
+}
+
+void abandon() {
+  for (Stream* stream : runtime().streams) stream->queue.clear();
+}
+
+// Some stream that can go on: the first, or one that is drawn.
+Stream* next_stream() {
+  std::vector<Stream*> able;
+  for (Stream* stream : runtime().streams)
+    if (can_work(*stream)) able.push_back(stream);
+  if (able.empty()) return nullptr;
+  const std::uint64_t seed = options().seed;
+  return able[seed ? ((seed + ++runtime().turn) * 0x9e3779b97f4a7c15u >> 33) % able.size() : 0];
+}
+
+template <class Done>
+void work_until(Done done) {
+  while (!done()) {
+    Stream* const stream = next_stream();
+    if (!stream) {
+      abandon();
+      throw Fault("a stream waits for an event that nothing records");
+    }
+    try {
+      work(*stream);
+    } catch (...) {
+      abandon();
+      throw;
+    }
+  }
+}
+
+}  // namespace
+
+Device& device() {
+  static Device one;
+  return one;
+}
+
+cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
+                    std::function<void(const Shape&, Order&)> run) {
+  constexpr std::size_t usual_shared = 48 * 1024;  // bytes, without asking
+  const std::lock_guard lock(runtime().mutex);
+  const dim3 g = config.gridDim, b = config.blockDim;
+  const std::uint64_t threads = std::uint64_t{b.x} * b.y * b.z;
+  const bool grid_fits = g.x > 0 && g.x < 1u << 31 && g.y > 0 && g.y < 65536 && g.z > 0 && g.z < 65536;
+  if (!grid_fits || threads == 0 || threads > 1024 || b.z > 64) return keep(cudaErrorInvalidConfiguration);
+  const auto asked = runtime().most_shared.find(kernel);
+  const std::size_t allowed =
+      asked == runtime().most_shared.end() ? usual_shared : static_cast<std::size_t>(asked->second);
+  if (config.dynamicSmemBytes > std::max(usual_shared, allowed)) return keep(cudaErrorInvalidValue);
+  Stream& stream = named(config.stream);
+  const Shape shape{g, b, config.dynamicSmemBytes};
+  put(stream, {[shape, &stream, run = std::move(run)] { run(shape, stream.grids); }});
+  return cudaSuccess;
+}
+
+}  // namespace heddle::emulator
+
+using namespace heddle::emulator;
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
+    case cudaErrorNotReady: return "device not ready";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+  }
+  return "unknown error";
+}
+
+cudaError_t cudaGetLastError() { return std::exchange(runtime().last, cudaSuccess); }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = device().count;
+  return device().count > 0 ? cudaSuccess : keep(cudaErrorNoDevice);
+}
+cudaError_t cudaGetDevice(int* number) {
+  *number = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount: *value = device().multiprocessors; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = 8; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(device().shared_bytes); return cudaSuccess;
+  }
+  return keep(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = device().memory - device().in_use;
+  *total = device().memory;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  constexpr std::size_t alignment = 256;
+  const std::lock_guard lock(runtime().mutex);
+  *memory = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (bytes > device().memory - device().in_use || ::posix_memalign(memory, alignment, bytes) != 0)
+    return keep(cudaErrorMemoryAllocation);
+  for (std::size_t i = 0; i < bytes; ++i)
+    static_cast<unsigned char*>(*memory)[i] = static_cast<unsigned char>(options().fill >> (i % 4 * 8));
+  device().in_use += bytes;
+  runtime().memory[*memory] = bytes;
+  poison(*memory, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  if (!memory) return cudaSuccess;
+  const cudaError_t error = cudaDeviceSynchronize();
+  const std::lock_guard lock(runtime().mutex);
+  const auto found = runtime().memory.find(memory);
+  if (found == runtime().memory.end()) return keep(cudaErrorInvalidValue);
+  unpoison(memory, found->second);
+  device().in_use -= found->second;
+  runtime().memory.erase(found);
+  std::free(memory);
+  return error;
+}
+cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  *memory = std::malloc(bytes);
+  return *memory || bytes == 0 ? cudaSuccess : keep(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  const std::lock_guard lock(runtime().mutex);
+  if (kind != cudaMemcpyHostToDevice) {
+    put(named(stream), {[=] { std::memcpy(to, from, bytes); }});
+    return cudaSuccess;
+  }
+  auto staged = std::make_shared<std::vector<std::byte>>(bytes);
+  std::memcpy(staged->data(), from, bytes);
+  put(named(stream), {[=] { std::memcpy(to, staged->data(), bytes); }});
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  const std::lock_guard lock(runtime().mutex);
+  put(named(stream), {[=] { std::memset(memory, value, bytes); }});
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().streams.insert(*stream = new Stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const cudaError_t error = cudaStreamSynchronize(stream);
+  const std::lock_guard lock(runtime().mutex);
+  runtime().streams.erase(stream);
+  if (stream->watched) __tsan_destroy_fiber(stream->watched);
+  delete stream;
+  return error;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const std::lock_guard lock(runtime().mutex);
+  Stream& waited = named(stream);
+  work_until([&] { return waited.queue.empty(); });
+  acquire(&waited.done);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const std::lock_guard lock(runtime().mutex);
+  put(named(stream), {{}, event, event->recorded});
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  const std::lock_guard lock(runtime().mutex);
+  const auto& streams = runtime().streams;
+  work_until(
+      [&] { return std::all_of(streams.begin(), streams.end(), [](const Stream* s) { return s->queue.empty(); }); });
+  for (Stream* stream : streams) acquire(&stream->done);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new Event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const cudaError_t error = cudaDeviceSynchronize();
+  delete event;
+  return error;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const std::lock_guard lock(runtime().mutex);
+  const std::uint64_t times = ++event->recorded;
+  put(named(stream), {[event, times] {
+        release(&event->order);
+        event->reached = std::max(event->reached, times);
+      }});
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const std::lock_guard lock(runtime().mutex);
+  work_until([&] { return event->reached >= event->recorded; });
+  acquire(&event->order);
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+  const std::lock_guard lock(runtime().mutex);
+  if (value < 0 || static_cast<std::size_t>(value) > device().shared_bytes) return keep(cudaErrorInvalidValue);
+  runtime().most_shared[kernel] = value;
+  return cudaSuccess;
+}

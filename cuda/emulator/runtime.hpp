@@ -1,0 +1,105 @@
+// The part of CUDA's runtime that heddle's host code calls, for a device that is this process itself. Work is queued: it is
+// done when somebody waits for it, stream by stream in an order that is drawn, so that what was not waited for is not there.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+#include "grid.hpp"
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorNotReady = 600,
+  cudaErrorLaunchFailure = 719,
+};
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+constexpr unsigned cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1;
+
+namespace heddle::emulator {
+struct Stream;
+struct Event;
+}  // namespace heddle::emulator
+using cudaStream_t = heddle::emulator::Stream*;
+using cudaEvent_t = heddle::emulator::Event*;
+
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaMallocHost(void** memory, std::size_t bytes);
+cudaError_t cudaFreeHost(void* memory);
+// From the host: the source is read at once, as the driver does with memory that is not pinned.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+
+struct cudaLaunchAttribute;
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
+namespace heddle::emulator {
+
+// Of the one device: as much shared memory as an H100's block may have, and memory that a test may make scarce.
+struct Device {
+  int count = 1, multiprocessors = 4;
+  std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
+};
+Device& device();
+
+cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
+                    std::function<void(const Shape&, Order&)> run);
+
+}  // namespace heddle::emulator
+
+// A kernel that asks for more than 48 KiB says so first.
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  using namespace heddle::emulator;
+  const auto body = [kernel, ... values = Parameters(std::forward<Arguments>(arguments))] { kernel(values...); };
+  return enqueue(*config, reinterpret_cast<const void*>(kernel), [body](const Shape& shape, Order& order) {
+    run_grid(
+        shape, [](const void* f) { (*static_cast<const decltype(body)*>(f))(); }, &body, order);
+  });
+}

@@ -1,0 +1,44 @@
+// Stacks for many small threads of control, and the switch from one to another: a dozen instructions instead of ucontext's
+// two system calls. AddressSanitizer and ThreadSanitizer are told, where they are linked.
+#pragma once
+#include <cstddef>
+
+namespace heddle::emulator {
+
+// Where something runs: a stack, its registers when it does not run, and what the sanitizers know it by.
+struct Context {
+  void* registers = nullptr;  // saved on the stack, at this address
+  void* bottom = nullptr;     // of the stack; the operating system's own one is found out at the first switch
+  std::size_t size = 0;       // bytes
+  void* fake_stack = nullptr;
+  void* watched = nullptr;  // ThreadSanitizer's fiber
+};
+
+enum class Leave { for_now, for_good };
+
+// Leaves `from` and goes on in `to`. Returns when something switches back to `from`, never when it was left for good.
+void switch_context(Context& from, Context& to, Leave leave = Leave::for_now);
+// The first thing to do on a new stack.
+void arrived(const Context* self = nullptr);
+
+// `context` will begin in entry(), which must not return. Its stack is [bottom, bottom + size).
+void begin_at(Context& context, void (*entry)());
+
+// Equal stacks with a page between them that may not be touched. They stay for the next use.
+class Stacks {
+ public:
+  static constexpr std::size_t size = 256 * 1024;  // bytes of address space; only the touched pages are memory
+
+  explicit Stacks(std::size_t count);
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+  ~Stacks();
+  std::size_t count() const { return count_; }
+  void* bottom(std::size_t number) const;
+
+ private:
+  std::byte* memory_;
+  std::size_t count_;
+};
+
+}  // namespace heddle::emulator

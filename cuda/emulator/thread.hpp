@@ -1,0 +1,89 @@
+// What the emulator's own files know of the threads of the block that runs. They are compiled without ThreadSanitizer: its
+// fibers are the GPU's threads, which must not seem to race in the emulator's memory. For the same reason nothing here
+// allocates while a GPU thread runs.
+#pragma once
+#include "grid.hpp"
+#include "stack.hpp"
+
+namespace heddle::emulator {
+
+constexpr unsigned warp_size = 32, most_threads = 1024, most_warps = most_threads / warp_size;
+
+enum class Wait { nothing, barrier, warp, done };
+enum class WarpOp { sync, ballot, shuffle, mma_bf16, mma_tf32, load_rows, load_columns };
+const char* name_of(WarpOp op);
+
+// Copies under way: `group` is the number of the group that it belongs to.
+struct Copy {
+  void* to;
+  const void* from;
+  std::size_t bytes, valid;
+  unsigned group;
+};
+
+struct Thread {
+  Context context;
+  uint3 index;
+  unsigned number, lane;
+  Wait waits;
+  Where where;  // it waits
+  // An operation of its warp.
+  WarpOp op;
+  unsigned mask;
+  Registers in, out;
+  // Arrays that it took of the dynamic shared memory.
+  unsigned arrays;
+  static constexpr unsigned most_copies = 128;
+  Copy copies[most_copies];
+  unsigned copy_count, groups;
+};
+
+struct Warp {
+  Thread* threads;  // the first of its lanes
+  unsigned present, waiting, returned;
+  // For ThreadSanitizer: of the masks that begin at each lane, by turns, so that a lane that resumes late is not ordered
+  // after others that already ran on to the next one.
+  std::uint64_t order[warp_size][2];
+  unsigned turn[warp_size];
+};
+
+struct Array {
+  const void* key;
+  std::byte* memory;
+  std::size_t bytes;
+};
+
+struct Block {
+  Thread threads[most_threads];
+  Warp warps[most_warps];
+  unsigned count, returned;
+  unsigned arrived, generation, votes[2];  // at the barrier
+  std::uint64_t order[2];
+  std::byte* shared;  // all of it, for this block alone
+  std::size_t shared_used, dynamic_bytes, dynamic_used;
+  static constexpr unsigned most_arrays = 32;
+  Array fixed[most_arrays], dynamic[most_arrays];
+  unsigned fixed_count, dynamic_count;
+};
+
+extern Block block;
+extern Thread* running;
+
+inline Warp& warp_of(const Thread& thread) { return block.warps[thread.number / warp_size]; }
+
+// The thread may go on.
+void make_ready(Thread& thread);
+// The running thread waits until it is made ready.
+void wait(Wait what, Where where);
+
+// A lane that has returned no longer counts.
+void leave_warp(Thread& thread);
+
+// The block's shared memory is all unwritten and nobody's.
+constexpr std::size_t shared_room = 512 * 1024;  // 228 KiB at most are used, and a gap after each array
+void clear_shared(std::byte* room, std::size_t dynamic_bytes);
+
+// printf into one of a few buffers that stay.
+[[gnu::format(printf, 1, 2)]] const char* text(const char* format, ...);
+
+}  // namespace heddle::emulator

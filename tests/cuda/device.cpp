@@ -1,0 +1,115 @@
+// The vocabulary of cuda/device, run as kernels.
+#include "../../cuda/device/mma.cuh"
+#include "../../cuda/device/warp.cuh"
+
+#include <heddle/bf16.hpp>
+
+#include "../catch.hpp"
+#include "device_array.hpp"
+
+namespace {
+
+using namespace heddle::cuda;
+using heddle::bf16;
+
+using heddle::testing::DeviceArray;
+
+// Runs a kernel of one warp on the inputs; what it writes.
+template <auto kernel, class T, class... Inputs>
+std::vector<T> result_of(std::size_t count, const std::vector<Inputs>&... inputs) {
+  const DeviceArray<T> y(count);
+  launch<kernel>(1, warp_size, 0, nullptr, DeviceArray(inputs).data()..., y.data());
+  return y.host();
+}
+
+// a [16, 16] by rows and b [16, 8] by rows, brought to registers by ldmatrix; d [16, 8].
+__global__ void product(const bf16* a, const bf16* b, float* d) {
+  auto& rows = shared<bf16[16][16]>();
+  auto& columns = shared<bf16[16][8]>();
+  const int lane = static_cast<int>(threadIdx.x);
+  for (int i = lane; i < 256; i += warp_size) rows[i / 16][i % 16] = a[i];
+  for (int i = lane; i < 128; i += warp_size) columns[i / 8][i % 8] = b[i];
+  __syncwarp();
+  std::uint32_t fragment_a[4], both[4];
+  // The four 8x8 quarters of a: top left, bottom left, top right, bottom right.
+  load_matrices(fragment_a, &rows[lane % 8 + lane / 8 % 2 * 8][lane / 16 * 8]);
+  load_matrices<true>(both, &columns[lane % 16][0]);
+  const std::uint32_t fragment_b[2] = {both[0], both[1]};
+  float sum[4] = {};
+  mma_bf16(sum, fragment_a, fragment_b);
+  const int row = lane / 4, column = lane % 4 * 2;
+  for (int i = 0; i < 4; ++i) d[(row + i / 2 * 8) * 8 + column + i % 2] = sum[i];
+}
+
+// a [16, 8] and b [8, 8], read as tf32.
+__global__ void product_tf32(const float* a, const float* b, float* d) {
+  const int lane = static_cast<int>(threadIdx.x), group = lane / 4, t = lane % 4;
+  std::uint32_t fragment_a[4], fragment_b[2];
+  for (int i = 0; i < 4; ++i) fragment_a[i] = std::bit_cast<std::uint32_t>(a[(group + i % 2 * 8) * 8 + t + i / 2 * 4]);
+  for (int i = 0; i < 2; ++i) fragment_b[i] = std::bit_cast<std::uint32_t>(b[(t + i * 4) * 8 + group]);
+  float sum[4] = {1, 1, 1, 1};
+  mma_tf32(sum, fragment_a, fragment_b);
+  for (int i = 0; i < 4; ++i) d[(group + i / 2 * 8) * 8 + t * 2 + i % 2] = sum[i];
+}
+
+__global__ void reductions(const float* x, float* y) {
+  const int lane = static_cast<int>(threadIdx.x);
+  y[lane] = warp_sum(x[lane]);
+  y[warp_size + lane] = warp_max(x[lane]);
+}
+
+// Small whole numbers: every sum is exact.
+template <class T>
+std::vector<T> numbers(int count, int step) {
+  std::vector<T> values;
+  for (int i = 0; i < count; ++i) values.push_back(T(static_cast<float>(i * step % 13 - 6)));
+  return values;
+}
+
+template <class T>
+std::vector<float> plain_product(const std::vector<T>& a, const std::vector<T>& b, int k, float start) {
+  std::vector<float> d(16 * 8, start);
+  for (int m = 0; m < 16; ++m)
+    for (int n = 0; n < 8; ++n)
+      for (int i = 0; i < k; ++i)
+        d[static_cast<std::size_t>(m * 8 + n)] +=
+            float(a[static_cast<std::size_t>(m * k + i)]) * float(b[static_cast<std::size_t>(i * 8 + n)]);
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("device: ldmatrix and mma multiply matrices of bf16") {
+  const auto a = numbers<bf16>(256, 5), b = numbers<bf16>(128, 7);
+  CHECK(result_of<product, float>(128, a, b) == plain_product(a, b, 16, 0));
+}
+
+TEST_CASE("device: mma multiplies matrices of tf32, whose last 13 bits do not count") {
+  auto a = numbers<float>(128, 5);
+  const auto b = numbers<float>(64, 7);
+  const auto exact = plain_product(a, b, 8, 1);
+  a[3] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(a[3]) | 0x1fffu);
+  CHECK(result_of<product_tf32, float>(128, a, b) == exact);
+}
+
+TEST_CASE("device: sums and maxima reach all lanes of a warp") {
+  const auto x = numbers<float>(32, 3);
+  float sum = 0, largest = x[0];
+  for (const float value : x) sum += value, largest = std::max(largest, value);
+  const auto y = result_of<reductions, float>(64, x);
+  for (std::size_t lane = 0; lane < 32; ++lane) {
+    CHECK(y[lane] == sum);
+    CHECK(y[32 + lane] == largest);
+  }
+}
+
+TEST_CASE("device: a launch that cannot be is an error with the kernel's name, and the next one works") {
+  CHECK_THROWS_WITH(
+      (launch<reductions>(1, 2048, 64, nullptr, nullptr, nullptr)),
+      heddle::testing::ContainsSubstring("reductions: grid (1, 1, 1), block (2048, 1, 1), 64 bytes of shared "
+                                         "memory: invalid configuration argument"));
+  CHECK_THROWS_AS((launch<reductions>(1, 32, 300 * 1024, nullptr, nullptr, nullptr)), heddle::CudaError);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  launch<reductions>(0, 32, 0, nullptr, nullptr, nullptr);
+  CHECK(result_of<reductions, float>(64, numbers<float>(32, 3)).size() == 64);
+}

@@ -1,0 +1,37 @@
+// Device memory with an owner, for tests that call kernels directly.
+#pragma once
+#include <vector>
+
+#include "../../cuda/device/launch.cuh"
+
+namespace heddle::testing {
+
+template <class T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(std::size_t count) : count_(count) {
+    cuda::check(cudaMalloc(reinterpret_cast<void**>(&data_), bytes()), "cudaMalloc");
+  }
+  explicit DeviceArray(const std::vector<T>& values, cudaStream_t stream = {}) : DeviceArray(values.size()) {
+    cuda::check(cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream), "copy");
+  }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+  ~DeviceArray() { cudaFree(data_); }
+
+  T* data() const { return data_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+  // Waits for the stream.
+  std::vector<T> host(cudaStream_t stream = {}) const {
+    std::vector<T> values(count_);
+    cuda::check(cudaMemcpyAsync(values.data(), data_, bytes(), cudaMemcpyDeviceToHost, stream), "copy");
+    cuda::check(cudaStreamSynchronize(stream), "wait");
+    return values;
+  }
+
+ private:
+  std::size_t count_;
+  T* data_ = nullptr;
+};
+
+}  // namespace heddle::testing

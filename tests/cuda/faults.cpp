@@ -1,0 +1,375 @@
+// Kernels with one fault each, and their correct twins: what the emulator and the sanitizers must report, and what not.
+//   faults                    lists the cases, each with who reports it: emulator, address, thread, or values
+//   faults CASE wrong|right   runs one of the two, the correct one with several schedules
+// Exit code 0: nothing was seen; 3: the emulator reported it, or the values differ with what memory held before; any other is
+// a sanitizer's.
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../../cuda/device/copy_async.cuh"
+#include "../../cuda/device/warp.cuh"
+#include "device_array.hpp"
+
+namespace {
+
+using namespace heddle::cuda;
+using heddle::Index;
+
+constexpr int threads = 128, blocks = 4;
+
+using Values = std::vector<float>;
+using Floats = heddle::testing::DeviceArray<float>;
+
+// --- a block's sum by halves, with one barrier missing ---
+
+enum class Missing { none, first, middle, last };
+
+template <Missing missing>
+__global__ void tree_sum(float* y) {
+  auto& tile = shared<float[threads]>();
+  const int i = static_cast<int>(threadIdx.x);
+  tile[i] = static_cast<float>(i);
+  if (missing != Missing::first) __syncthreads();
+  for (int half = threads / 2; half > 0; half /= 2) {
+    if (i < half) tile[i] += tile[i + half];
+    if (missing != Missing::middle || half != threads / 8) __syncthreads();
+  }
+  const float sum = tile[0];
+  if (missing != Missing::last) __syncthreads();
+  if (i == threads - 1) tile[0] = 0;
+  if (i == 0) y[blockIdx.x] = sum;
+}
+
+// A tile that is filled again in each round.
+template <bool wrong>
+__global__ void rounds(float* y) {
+  auto& tile = shared<float[threads]>();
+  const int i = static_cast<int>(threadIdx.x);
+  float sum = 0;
+  for (int round = 0; round < 4; ++round) {
+    tile[i] = static_cast<float>(i + round);
+    __syncthreads();
+    sum += tile[(i + 1) % threads];
+    if (!wrong) __syncthreads();
+  }
+  y[static_cast<int>(blockIdx.x) * threads + i] = sum;
+}
+
+template <bool wrong>
+__global__ void lanes_of_a_warp(float* y) {
+  auto& tile = shared<float[threads]>();
+  const int i = static_cast<int>(threadIdx.x);
+  tile[i] = static_cast<float>(i);
+  if (wrong)
+    __shfl_xor_sync(all_lanes, 1.0f, 1);  // no order for memory
+  else
+    __syncwarp();
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[i ^ 1];
+}
+
+template <bool wrong>
+__global__ void part_of_a_warp(float* y) {
+  auto& tile = shared<float[threads]>();
+  const int i = static_cast<int>(threadIdx.x), half = i % warp_size / 16;
+  tile[i] = static_cast<float>(i);
+  __syncwarp(half ? 0xffff0000u : 0xffffu);
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[wrong ? i ^ 16 : i ^ 15];
+}
+
+template <bool wrong>
+__global__ void warps(float* y) {
+  const unsigned warp = threadIdx.x / warp_size;
+  if (threadIdx.x % warp_size == 0) y[blockIdx.x * 4 + (wrong ? 0 : warp)] = static_cast<float>(warp);
+}
+
+template <bool wrong>
+__global__ void between_blocks(float* y) {
+  if (threadIdx.x == 0) y[wrong ? 0 : blockIdx.x] = static_cast<float>(blockIdx.x);
+}
+
+template <bool wrong>
+__global__ void counter(float* y) {
+  if (wrong)
+    y[0] += 1;
+  else
+    atomicAdd(y, 1.0f);
+}
+
+template <bool wrong>
+__global__ void shared_bounds(float* y) {
+  auto& tile = shared<float[threads]>();
+  auto& other = shared<float[threads], 1>();
+  const int i = static_cast<int>(threadIdx.x);
+  float* const all = tile;
+  all[wrong ? i + 1 : i] = other[i] = 1;
+  __syncthreads();
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[i];
+}
+
+template <bool wrong>
+__global__ void dynamic_bounds(float* y) {
+  SharedArrays arrays;
+  float* const tile = arrays.take<float>(threads);
+  float* const other = arrays.take<float>(threads);
+  const int i = static_cast<int>(threadIdx.x);
+  tile[wrong ? i + threads : i] = 1;
+  other[i] = 2;
+  y[static_cast<int>(blockIdx.x) * threads + i] = other[i];
+}
+
+template <bool wrong>
+__global__ void dynamic_size(float* y) {
+  SharedArrays arrays;
+  float* const tile = arrays.take<float>(2 * threads + wrong);
+  tile[threadIdx.x] = 1;
+  y[blockIdx.x * threads + threadIdx.x] = tile[threadIdx.x];
+}
+
+template <bool wrong>
+__global__ void global_bounds(float* y) {
+  y[blockIdx.x * threads + threadIdx.x + (wrong ? 1 : 0)] = 1;
+}
+
+template <bool wrong>
+__global__ void unwritten(float* y) {
+  auto& tile = shared<float[threads]>();
+  const int i = static_cast<int>(threadIdx.x);
+  if (!wrong || i != 5) tile[i] = 1;
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[i];
+}
+
+// Lane 31 reads from itself in the one, from a lane that the mask does not name in the other.
+template <bool wrong>
+__global__ void shuffle_mask(float* y) {
+  const int i = static_cast<int>(threadIdx.x), lane = i % warp_size;
+  float value = static_cast<float>(i);
+  if (lane != 0) value = __shfl_sync(all_lanes - 1, value, wrong && lane == warp_size - 1 ? 0 : lane);
+  y[static_cast<int>(blockIdx.x) * threads + i] = value;
+}
+
+// All come with a mask that does not name lane 0.
+template <bool wrong>
+__global__ void shuffle_outside(float* y) {
+  const int i = static_cast<int>(threadIdx.x);
+  y[static_cast<int>(blockIdx.x) * threads + i] = __shfl_xor_sync(wrong ? all_lanes - 1 : all_lanes, 1.0f, 1);
+}
+
+// Of lane 3, which has returned.
+template <bool wrong>
+__global__ void shuffle_returned(float* y) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (wrong && i == 3) return;
+  y[static_cast<int>(blockIdx.x) * threads + i] = __shfl_xor_sync(all_lanes, 1.0f, 1);
+}
+
+// Half of a warp votes while the other shuffles.
+template <bool wrong>
+__global__ void two_operations(float* y) {
+  const int i = static_cast<int>(threadIdx.x);
+  float value = 1;
+  if (wrong && i % warp_size < 16)
+    value = static_cast<float>(__any_sync(all_lanes, 1));
+  else
+    value = __shfl_xor_sync(wrong ? all_lanes : all_lanes, value, 1);
+  y[static_cast<int>(blockIdx.x) * threads + i] = value;
+}
+
+template <bool wrong>
+__global__ void barrier_of_some(float* y) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (!wrong || i < threads / 2) __syncthreads();
+  y[static_cast<int>(blockIdx.x) * threads + i] = 1;
+}
+
+template <bool wrong>
+__global__ void two_barriers(float* y) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (wrong && i < threads / 2)
+    __syncthreads();
+  else
+    __syncthreads();
+  y[static_cast<int>(blockIdx.x) * threads + i] = 1;
+}
+
+// A warp waits for a lane that waits for the block.
+template <bool wrong>
+__global__ void crossed(float* y) {
+  const int i = static_cast<int>(threadIdx.x);
+  if (wrong && i == 0) __syncthreads();
+  const float value = __shfl_xor_sync(all_lanes, 1.0f, 1);
+  if (!wrong || i != 0) __syncthreads();
+  y[static_cast<int>(blockIdx.x) * threads + i] = value;
+}
+
+template <bool wrong>
+__global__ void early(const float* x, float* y) {
+  auto& tile = shared<float[threads * 4]>();
+  const int i = static_cast<int>(threadIdx.x);
+  copy_async(&tile[i * 4], x + i * 4);
+  commit_copies();
+  if (!wrong) wait_copies<0>();
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[i * 4];
+}
+
+// The last group may still be under way: the one before it is what is read.
+template <bool wrong>
+__global__ void early_group(const float* x, float* y) {
+  auto& tile = shared<float[2][threads * 4]>();
+  const int i = static_cast<int>(threadIdx.x);
+  for (int stage = 0; stage < 2; ++stage) {
+    copy_async(&tile[stage][i * 4], x + i * 4);
+    commit_copies();
+  }
+  wait_copies<1>();
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[wrong ? 1 : 0][i * 4];
+}
+
+// A copy that this thread waited for is read by another one.
+template <bool wrong>
+__global__ void others_copy(const float* x, float* y) {
+  auto& tile = shared<float[threads * 4]>();
+  const int i = static_cast<int>(threadIdx.x);
+  copy_async(&tile[i * 4], x + i * 4);
+  commit_copies();
+  wait_copies<0>();
+  if (!wrong) __syncthreads();
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[(i * 4 + 4) % (threads * 4)];
+}
+
+__global__ void twice(const float* x, float* y) {
+  const int i = static_cast<int>(blockIdx.x * threads + threadIdx.x);
+  y[i] = 2 * x[i];
+}
+
+// --- the cases ---
+
+template <auto kernel>
+Values run(std::size_t dynamic_bytes = 0) {
+  const Floats y(Values(blocks * threads));
+  launch<kernel>(blocks, threads, dynamic_bytes, nullptr, y.data());
+  return y.host();
+}
+template <auto kernel>
+Values run_on_input() {
+  const Floats x(Values(threads * 4, 7.0f)), y(blocks * threads);
+  launch<kernel>(blocks, threads, 0, nullptr, x.data(), y.data());
+  return y.host();
+}
+
+// The second stream reads what the first one writes.
+Values streams(bool wrong) {
+  cudaStream_t first, second;
+  cudaEvent_t written;
+  cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
+  cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking);
+  cudaEventCreateWithFlags(&written, cudaEventDisableTiming);
+  const Floats x(Values(blocks * threads, 1.0f), first), y(blocks * threads), z(blocks * threads);
+  launch<twice>(blocks, threads, 0, first, x.data(), y.data());
+  cudaEventRecord(written, first);
+  if (!wrong) cudaStreamWaitEvent(second, written);
+  launch<twice>(blocks, threads, 0, second, y.data(), z.data());
+  const Values values = z.host(second);
+  cudaStreamDestroy(first);
+  cudaStreamDestroy(second);
+  cudaEventDestroy(written);
+  return values;
+}
+
+Values host_pointer(bool wrong) {
+  const Floats x(Values(threads, 1.0f));
+  if (!wrong) return x.host();
+  return Values(x.data(), x.data() + 1);
+}
+
+// The values are read before the copy to them was waited for.
+Values not_waited(bool wrong) {
+  const Floats x(Values(threads, 1.0f));
+  Values values(threads, std::bit_cast<float>(heddle::emulator::options().fill));
+  cudaMemcpyAsync(values.data(), x.data(), x.bytes(), cudaMemcpyDeviceToHost, nullptr);
+  if (!wrong) cudaDeviceSynchronize();
+  const Values seen = values;
+  cudaDeviceSynchronize();
+  return seen;
+}
+
+struct Case {
+  const char *name, *reported_by;
+  Values (*right)();
+  Values (*wrong)();
+};
+
+template <auto kernel>
+Values plain() {
+  return run<kernel>();
+}
+template <auto kernel>
+Values with_dynamic() {
+  return run<kernel>(2 * threads * sizeof(float));
+}
+
+const Case cases[] = {
+    {"barrier-first", "thread", plain<tree_sum<Missing::none>>, plain<tree_sum<Missing::first>>},
+    {"barrier-middle", "thread", plain<tree_sum<Missing::none>>, plain<tree_sum<Missing::middle>>},
+    {"barrier-last", "thread", plain<tree_sum<Missing::none>>, plain<tree_sum<Missing::last>>},
+    {"barrier-in-loop", "thread", plain<rounds<false>>, plain<rounds<true>>},
+    {"lanes", "thread", plain<lanes_of_a_warp<false>>, plain<lanes_of_a_warp<true>>},
+    {"part-of-warp", "thread", plain<part_of_a_warp<false>>, plain<part_of_a_warp<true>>},
+    {"warps", "thread", plain<warps<false>>, plain<warps<true>>},
+    {"blocks", "thread", plain<between_blocks<false>>, plain<between_blocks<true>>},
+    {"counter", "thread", plain<counter<false>>, plain<counter<true>>},
+    {"streams", "thread", [] { return streams(false); }, [] { return streams(true); }},
+    {"copied-by-others", "thread", run_on_input<others_copy<false>>, run_on_input<others_copy<true>>},
+    {"shared-bounds", "address", plain<shared_bounds<false>>, plain<shared_bounds<true>>},
+    {"dynamic-bounds", "address", with_dynamic<dynamic_bounds<false>>, with_dynamic<dynamic_bounds<true>>},
+    {"global-bounds", "address", plain<global_bounds<false>>, plain<global_bounds<true>>},
+    {"host-pointer", "address", [] { return host_pointer(false); }, [] { return host_pointer(true); }},
+    {"unwritten", "values", plain<unwritten<false>>, plain<unwritten<true>>},
+    {"copy-early", "values", run_on_input<early<false>>, run_on_input<early<true>>},
+    {"copy-group-early", "values", run_on_input<early_group<false>>, run_on_input<early_group<true>>},
+    {"not-waited", "values", [] { return not_waited(false); }, [] { return not_waited(true); }},
+    {"shuffle-mask", "emulator", plain<shuffle_mask<false>>, plain<shuffle_mask<true>>},
+    {"shuffle-outside", "emulator", plain<shuffle_outside<false>>, plain<shuffle_outside<true>>},
+    {"shuffle-returned", "emulator", plain<shuffle_returned<false>>, plain<shuffle_returned<true>>},
+    {"two-operations", "emulator", plain<two_operations<false>>, plain<two_operations<true>>},
+    {"barrier-of-some", "emulator", plain<barrier_of_some<false>>, plain<barrier_of_some<true>>},
+    {"two-barriers", "emulator", plain<two_barriers<false>>, plain<two_barriers<true>>},
+    {"crossed", "emulator", plain<crossed<false>>, plain<crossed<true>>},
+    {"dynamic-size", "emulator", with_dynamic<dynamic_size<false>>, with_dynamic<dynamic_size<true>>},
+};
+
+// Whether the values depend neither on what memory held nor on the schedule, and none is NaN.
+bool sound(Values (*work)(), const std::vector<std::uint64_t>& schedules) {
+  const Values first = work();
+  for (const float value : first)
+    if (value != value) return false;
+  heddle::emulator::options().fill = 0x3f7f3f7f;  // numbers just below 1, as floats and as bf16
+  for (const std::uint64_t seed : schedules) {
+    heddle::emulator::options().seed = seed;
+    if (std::memcmp(first.data(), work().data(), first.size() * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    for (const Case& c : cases) std::printf("%s %s\n", c.name, c.reported_by);
+    return 0;
+  }
+  const bool wrong = std::string(argv[2]) == "wrong";
+  for (const Case& c : cases) {
+    if (std::string(c.name) != argv[1]) continue;
+    try {
+      if (wrong ? sound(c.wrong, {0}) : sound(c.right, {0, 5, 6})) return 0;
+      std::printf("values: they depend on what memory held before, or on the schedule\n");
+    } catch (const heddle::emulator::Fault& fault) {
+      std::printf("emulator: %s\n", fault.what());
+    }
+    return 3;
+  }
+  std::printf("no case %s\n", argv[1]);
+  return 2;
+}
