@@ -7,12 +7,14 @@
 #include <dnnl.h>
 #include <array>
 #include <memory>
+#include <optional>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
 #include <heddle/bf16.hpp>
 #include <heddle/error.hpp>
+#include <heddle/signals_held.hpp>
 #include <heddle/view.hpp>
 
 namespace heddle::kernel::onednn {
@@ -41,10 +43,15 @@ inline void require_success(dnnl_status_t status) {
 // c [M, N] = a b, or c += a b; a transposed operand is stored as [K, M], or [N, K]. Throws OutOfMemory.
 inline void product(bool transpose_a, bool transpose_b, Columns<const float> a, Columns<const float> b,
                     Columns<float> c, bool add) {
+  // From a depth of 85 on its kernels for AVX-512 point the stack pointer into the heap, where a handler would write over
+  // other blocks.
+  constexpr Index on_the_stack = 84;
+  const Index depth = transpose_a ? a.rows : a.width;
   const OneThread alone;
-  require_success(dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', c.rows, c.width,
-                             transpose_a ? a.rows : a.width, 1.f, a.data, a.stride, b.data, b.stride, add ? 1.f : 0.f,
-                             c.data, c.stride));
+  std::optional<SignalsHeld> held;
+  if (depth > on_the_stack) held.emplace();
+  require_success(dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', c.rows, c.width, depth, 1.f, a.data,
+                             a.stride, b.data, b.stride, add ? 1.f : 0.f, c.data, c.stride));
 }
 
 // Whether this processor multiplies bf16 itself; without that floats are faster.
