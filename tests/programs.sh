@@ -114,6 +114,7 @@ claim 'it adds them to the metrics that there are' \
 refusal 'a run that begins leaves the metrics of another alone' 'both: holds the metrics of another run; ' "${train[@]}" --metrics both
 mkdir early
 cp model/{config.json,vocab.txt} early
+echo "{\"metrics\":\"$PWD/early.json\"}" >early/started.json
 claim 'so does one that begins again because it was killed before its first checkpoint' \
   'exits 2 "${train[@]}" --metrics both --out early --resume && grep -q "both: holds the metrics of another run; " err'
 claim 'but it writes its own again' \
@@ -131,7 +132,33 @@ claim 'a run that --steps ended goes on to the same end as one that never paused
   'exits 0 "${longer[@]}" --out unbroken --metrics unbroken.json && exits 0 "${train[@]}" --out paused --metrics paused.json &&
    exits 0 "${longer[@]}" --out paused --metrics ../"${PWD##*/}"/./paused.json --resume && same_run unbroken paused'
 claim 'names may be any bytes, and weights to start from may be gone once a run has begun' odd_names
+twelve=("${small[@]}" --batch-size 8 --steps 12)
+moved_metrics() {
+  cp -r paused elsewhere && mkdir in && cp paused.json in/moved.json &&
+    exits 0 "${twelve[@]}" --out paused --metrics paused.json --resume && exits 0 "${twelve[@]}" --out elsewhere --metrics in/moved.json --resume &&
+    diff <(without_seconds paused.json) <(without_seconds in/moved.json) && lines 12 '^{"step"' in/moved.json
+}
+others_metrics() {
+  exits 0 "${train[@]}" --out first --metrics shared.json && mv shared.json first.json && exits 0 "${train[@]}" --seed 4 --metrics shared.json && cp shared.json kept.json &&
+    exits 2 "${longer[@]}" --out first --metrics shared.json --resume && grep -q "shared.json: does not hold what the run had written there" err && cmp shared.json kept.json
+}
+went_on() {
+  exits 0 "${train[@]}" --out ended --metrics ended.json && cp -r ended killed && cp ended.json killed.json &&
+    exits 0 "${longer[@]}" --out ended --metrics ended.json --resume && exits 0 "${longer[@]}" --out ended --metrics ended.json --resume && grep -q 'is finished: 10 steps' err &&
+    rm -r ended/checkpoint/000000000010 && exits 0 "${train[@]}" --out ended --metrics ended.json --resume && grep -q 'resuming after step' err
+}
+piped_vocabulary() {
+  exits 0 "${train[@]}" --out piped --vocab <(cat "$sample/vocab.txt") && cmp piped/vocab.txt "$sample/vocab.txt" &&
+    exits 0 "${longer[@]}" --out piped --vocab <(cat "$sample/vocab.txt") --resume
+}
+alone() { run "$sst2" --predict - --out model --data nowhere < <(echo 'a good film .'); [ "$exited" = 0 ] && lines 1 . out; }
 claim 'a finished run is left alone' 'exits 0 "${longer[@]}" --out paused --resume && grep -q "is finished: 10 steps" err && same_run unbroken paused'
+claim 'metrics that were moved go on without a line twice' moved_metrics
+claim 'and what another run wrote under their name is left alone' others_metrics
+claim 'a run that went on is not finished where it was before' went_on
+claim 'a vocabulary may come through a pipe' piped_vocabulary
+claim 'the folder is enough to predict' alone
+claim 'metrics do not go where the output goes' '"${train[@]}" --metrics /dev/stdout >log 2>err; [ $? = 2 ] && grep -q "receives what the run prints" err && [ ! -s log ]'
 refusal 'a run is not resumed with other flags, which are named' '--dropout is 0.2, the run has 0.1; --seed is 3' "${train[@]}" --out paused --dropout 0.2 --seed 3 --resume
 claim '--resume without a checkpoint starts from the beginning' 'exits 0 "${train[@]}" --out begun --resume && grep -q "no checkpoint" err'
 claim 'a damaged checkpoint is named and the one before it taken' \

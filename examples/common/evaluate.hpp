@@ -63,6 +63,7 @@ void report(const Model& model, const Splits& splits, const TrainerFlags& flags,
   for (const auto& [name, rows] : all) {
     if (rows->count() == 0) continue;
     const Scores s = evaluate<A>(model, *rows, flags.batch_size, splits.classes);
+    if (!std::isfinite(s.loss())) throw RunFailed(std::string("the ") + name + " loss is not finite");
     std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", name, s.loss(), s.accuracy(),
                 s.precision(), s.recall());
     metrics.final(name, s);

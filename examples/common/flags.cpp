@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <heddle/error.hpp>
+#include <heddle/io/printable.hpp>
 #include <heddle/parallel.hpp>
 #include <heddle/version.hpp>
 #include <numeric>
@@ -119,8 +120,18 @@ std::string shell_quoted(const std::string& word) {
       word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") ==
           std::string::npos)
     return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  if (io::printable(word, word.size()) == word) {
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + '\'';
+  }
+  // Bytes that no line of a terminal can show, as bash and zsh read them.
+  std::string quoted = "$'";
+  for (const char c : word) {
+    char octal[8];
+    std::snprintf(octal, sizeof octal, "\\%03o", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    quoted += c >= 0x20 && c < 0x7f && c != '\'' && c != '\\' ? std::string(1, c) : octal;
+  }
   return quoted + '\'';
 }
 

@@ -92,34 +92,53 @@ std::optional<Index> MetricsFile::size() const {
   return status.st_size;
 }
 
-void MetricsFile::require_new(bool again) const {
-  const bool empty = size().value_or(0) == 0;
-  require<FileError>(empty || (again && io::read_file(path_).find("{\"final\"") == std::string::npos),
-                     io::printable(path_), ": holds the metrics of another run; give another --metrics or remove it");
+io::Crc64 MetricsFile::sum_of_first(Index bytes) const {
+  const std::string text = io::read_file(path_);
+  io::Crc64 sum;
+  sum.add(std::as_bytes(std::span(text.data(), std::min(text.size(), static_cast<std::size_t>(bytes)))));
+  return sum;
 }
 
-void MetricsFile::keep(Index bytes) {
+void MetricsFile::cut(Index bytes) {
+  sum_ = sum_of_first(bytes);
+  if (::ftruncate(::fileno(file_), bytes) != 0)
+    fail<WriteError>(io::printable(path_), ": cannot be written: ", std::strerror(errno));
+}
+
+void MetricsFile::begin(bool again) {
+  if (size().value_or(0) == 0) return;
+  require<FileError>(again && io::read_file(path_).find("{\"final\"") == std::string::npos, io::printable(path_),
+                     ": holds the metrics of another run; give another --metrics or remove it");
+  cut(0);
+}
+
+void MetricsFile::go_on(const Written& written, bool same_name) {
   const auto there = size();
   if (!there) return;
-  if (*there < bytes)
-    note(io::printable(path_) + ": has " + std::to_string(*there) + " of the " + std::to_string(bytes) +
-         " bytes that the run had written; the lines between are missing");
-  else if (::ftruncate(::fileno(file_), bytes) != 0)
-    fail<WriteError>(io::printable(path_), ": cannot be written: ", std::strerror(errno));
+  if (*there >= written.bytes && written.bytes > 0 && io::hex(sum_of_first(written.bytes).value()) == written.sum)
+    return cut(written.bytes);
+  sum_ = sum_of_first(*there);
+  if (!same_name || written.bytes == 0) return;
+  require<FileError>(*there < written.bytes, io::printable(path_),
+                     ": does not hold what the run had written there; give another --metrics or remove it");
+  note(io::printable(path_) + ": has " + std::to_string(*there) + " of the " + std::to_string(written.bytes) +
+       " bytes that the run had written; the lines between are missing");
 }
 
 void MetricsFile::line(const std::string& json) {
   if (!file_) return;
   if (std::fprintf(file_, "%s\n", json.c_str()) < 0 || std::fflush(file_) != 0)
     fail<WriteError>(io::printable(path_), ": cannot be written: ", std::strerror(errno));
+  const std::string text = json + '\n';
+  sum_.add(std::as_bytes(std::span(text)));
 }
 
-Index MetricsFile::sync() {
+Written MetricsFile::sync() {
   const auto bytes = size();
-  if (!bytes) return 0;
+  if (!bytes) return {};
   if (::fsync(::fileno(file_)) != 0)
     fail<WriteError>(io::printable(path_), ": cannot be written to the disk: ", std::strerror(errno));
-  return *bytes;
+  return {*bytes, io::hex(sum_.value())};
 }
 
 void MetricsFile::step(Index step, double loss, double lr, Index tokens, double seconds) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <heddle/io/crc64.hpp>
 #include <heddle/shape.hpp>
 
 namespace heddle::examples {
@@ -43,6 +44,12 @@ class Scores {
   Index rows_ = 0;
 };
 
+// How much a file of metrics holds, and the checksum of that.
+struct Written {
+  Index bytes = 0;
+  std::string sum;
+};
+
 // A slip of the keyboard must not spoil a file of the user's: throws FileError for one that holds anything but metrics.
 void require_metrics(const std::string& path);
 
@@ -54,25 +61,30 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   ~MetricsFile();
 
-  // For a run that begins, perhaps again because it was ended before its first checkpoint: it may have left lines, but no final
-  // ones. Throws FileError for a file that holds another run's.
-  void require_new(bool again) const;
-  // For a run that goes on after the first `bytes` bytes: drops the rest, which it will write again.
-  void keep(Index bytes);
+  // For a run that begins: drops what it left when it was ended before its first checkpoint, where `again` says that the file is
+  // its own; there are no final lines then. Throws FileError for a file that holds another run's.
+  void begin(bool again);
+  // For a run that goes on from a checkpoint, when the file was `written`: drops what came after it, which will be written again.
+  // A file of another name goes on where it ends, unless it is that one, moved. Throws FileError for one of the same name that
+  // holds anything else.
+  void go_on(const Written& written, bool same_name);
 
   void step(Index step, double loss, double lr, Index tokens, double seconds);
   void epoch(Index epoch, double train_loss, const Scores& valid, double seconds);
   void final(const std::string& split, const Scores& scores);
-  // Puts on the disk what was written, and says how many bytes there are.
-  Index sync();
+  // Puts on the disk what was written, and says what the file holds.
+  Written sync();
 
  private:
   void line(const std::string& json);
+  void cut(Index bytes);
 
   std::optional<Index> size() const;  // bytes; nothing for a pipe and the like
+  io::Crc64 sum_of_first(Index bytes) const;
 
   std::string path_;
   std::FILE* file_ = nullptr;
+  io::Crc64 sum_;  // of all that the file holds
 };
 
 // The shortest digits that read back as the same number, whatever the locale; null where JSON has no number.

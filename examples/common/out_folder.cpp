@@ -2,6 +2,7 @@
 
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -38,10 +39,12 @@ void write_if_new(const std::string& file, const std::string& text) {
 
 OutFolder::OutFolder(const std::string& path, const std::string& program, bool resume) : path_(path) {
   const std::string shown = io::printable(path);
-  std::error_code error;
+  std::error_code error, dangling;
   std::filesystem::create_directories(path, error);
-  require<FileError>(is_folder(path), shown,
-                     ": cannot be used as a folder for results: ", error ? error.message() : "it is a file");
+  require<FileError>(is_folder(path), shown, ": cannot be used as a folder for results: ",
+                     std::filesystem::is_symlink(path, dangling) && !exists(path) ? "it is a link to nothing"
+                     : error                                                      ? error.message()
+                                                                                  : "it is a file");
   lock_ = io::detail::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock_.number() < 0 || ::access(path.c_str(), W_OK | X_OK) != 0)
     io::detail::fail_file<FileError>(path, "cannot be written", errno);
@@ -57,9 +60,20 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
                      foreign ? "config.json" : "pytorch_model.bin", "); give another --out");
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();
-    for (const char* written : {"model.safetensors.", "last.safetensors.", "config.json.", "vocab.txt."})
+    for (const char* written :
+         {"model.safetensors.", "last.safetensors.", "config.json.", "started.json.", "vocab.txt."})
       if (name.starts_with(written) && io::is_leftover(name)) std::filesystem::remove(entry.path(), error);
   }
+}
+
+bool OutFolder::began_with(const std::string& metrics) const {
+  const std::string started = file("started.json");
+  if (!begun_ || !exists(started)) return false;
+  const auto json = nlohmann::json::parse(io::read_file(started), nullptr, false);
+  return json.is_object() && json.contains("metrics") && json["metrics"] == real_path(metrics);
+}
+void OutFolder::begin_with(const std::string& metrics) const {
+  write_if_new(file("started.json"), nlohmann::json{{"metrics", real_path(metrics)}}.dump() + '\n');
 }
 
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
@@ -86,9 +100,17 @@ void require_own_metrics(const TrainerFlags& flags, const std::vector<std::strin
   const auto is = [&](const std::string& file) { return metrics == real_path(file); };
   for (const std::string& input : inputs)
     require<FileError>(!is(input), shown, ": is read by the run; give another --metrics");
+  struct stat asked {
+  }, printed{};
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
+    require<FileError>(::stat(flags.metrics.c_str(), &asked) != 0 || !S_ISREG(asked.st_mode) ||
+                           ::fstat(stream, &printed) != 0 || asked.st_dev != printed.st_dev ||
+                           asked.st_ino != printed.st_ino,
+                       shown, ": receives what the run prints; give another --metrics");
   if (flags.out.empty()) return;
   bool written = metrics.starts_with(real_path(flags.out + "/checkpoint") + '/');
-  for (const char* name : {"model.safetensors", "last.safetensors", "config.json", "vocab.txt", "checkpoint"})
+  for (const char* name :
+       {"model.safetensors", "last.safetensors", "config.json", "started.json", "vocab.txt", "checkpoint"})
     written |= is(flags.out + '/' + name);
   require<FileError>(!written, shown, ": is written by the run itself; give another --metrics");
 }

@@ -17,6 +17,10 @@ class OutFolder {
 
   // Whether an earlier run of the program began here, with or without results.
   bool begun() const { return begun_; }
+  // Whether it was to write its metrics to this file: what it left there before its first checkpoint is its own.
+  bool began_with(const std::string& metrics) const;
+  // Remembers that for the next start.
+  void begin_with(const std::string& metrics) const;
   std::string file(const std::string& name) const { return path_ + '/' + name; }
 
  private:

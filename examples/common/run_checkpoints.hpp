@@ -31,6 +31,8 @@ class RunCheckpoints {
     // Never a second name for one file: what damages it would damage every checkpoint.
     if (found_->has("best.safetensors"))
       io::write_atomically(out_.file("model.safetensors"), io::read_file(found_->file("best.safetensors")));
+    // What goes on is not finished, whatever --steps the next start is given.
+    ::unlink(finished_file().c_str());
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
   }

@@ -90,7 +90,8 @@ nlohmann::json to_json(const RunState& s, const RunFlags& flags) {
                       {"loss_sum", s.loss_sum},
                       {"rows", s.rows},
                       {"metrics", s.metrics},
-                      {"metrics_bytes", s.metrics_bytes},
+                      {"metrics_bytes", s.written.bytes},
+                      {"metrics_sum", s.written.sum},
                       {"flags", flags}};
   if (std::isfinite(s.best)) json["best"] = s.best;
   return json;
@@ -120,10 +121,14 @@ RunState read_state(const nlohmann::json& json, RunFlags& flags, const std::stri
   s.epoch = count("epoch");
   s.batch = count("batch");
   s.rows = count("rows");
-  s.metrics_bytes = count("metrics_bytes");
+  s.written.bytes = count("metrics_bytes");
   s.loss_sum = number("loss_sum");
-  require<FileError>(member("metrics").is_string(), file, ": 'metrics' must be a text");
-  s.metrics = member("metrics").get<std::string>();
+  const auto text = [&](const char* key) {
+    require<FileError>(member(key).is_string(), file, ": '", key, "' must be a text");
+    return member(key).get<std::string>();
+  };
+  s.metrics = text("metrics");
+  s.written.sum = text("metrics_sum");
   if (json.contains("best")) s.best = number("best");
   return s;
 }

@@ -8,6 +8,7 @@
 #include <heddle/data/batches.hpp>
 
 #include "flags.hpp"
+#include "metrics.hpp"
 
 namespace heddle::examples {
 
@@ -17,8 +18,8 @@ struct RunState {
   double loss_sum = 0;         // of the epoch so far, over `rows` rows
   Index rows = 0;
   double best = std::numeric_limits<double>::infinity();  // the lowest validation loss so far
-  std::string metrics;                                    // the real_path of the file of metrics, and how long it was
-  Index metrics_bytes = 0;
+  std::string metrics;                                    // the real_path of the file of metrics
+  Written written;                                        // there
 };
 
 // A file's name from the root, without links, and printable: two names of one file give the same, whatever bytes they hold.

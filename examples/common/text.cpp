@@ -11,8 +11,8 @@
 
 namespace heddle::examples {
 
-text::Vocabulary read_vocabulary(const std::string& path) {
-  text::Vocabulary vocabulary = text::Vocabulary::load(path);
+text::Vocabulary read_vocabulary(std::string tokens, const std::string& path) {
+  text::Vocabulary vocabulary(std::move(tokens), path);
   for (const std::string& sentence : vocabulary.notes()) note(vocabulary.name() + ": " + sentence);
   return vocabulary;
 }

@@ -8,8 +8,8 @@
 
 namespace heddle::examples {
 
-// Reads a vocabulary and notes what was changed in its text. Throws FileError.
-text::Vocabulary read_vocabulary(const std::string& path);
+// Notes what was changed in its text. Throws FileError.
+text::Vocabulary read_vocabulary(std::string tokens, const std::string& path);
 
 struct EncodedTexts {
   data::LabelledSequences rows;

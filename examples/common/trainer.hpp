@@ -66,8 +66,8 @@ class Training {
     checkpoints_.emplace(*out, model, optimizer_.slots(), std::move(identity));
   }
 
-  // Takes up the run that is in the folder.
-  Start resume() {
+  // Takes up the run that is in the folder, and its metrics. Throws FileError for metrics that are not the run's.
+  Start resume(MetricsFile& metrics) {
     const auto found = checkpoints_->find();
     if (!found) {
       note("there is no checkpoint to resume from; the run starts from the beginning");
@@ -79,6 +79,7 @@ class Training {
       note("the run in " + flags_.out + " is finished: " + std::to_string(state_.step) + " steps");
       return Start::finished;
     }
+    metrics.go_on(state_.written, state_.metrics == real_path(flags_.metrics));
     checkpoints_->restore(state_);
     note("resuming after step " + std::to_string(state_.step));
     return Start::resumed;
@@ -87,8 +88,6 @@ class Training {
   // Throws RunFailed, and Stopped after a signal.
   void run(MetricsFile& metrics) {
     metrics_ = &metrics;
-    // Another file than the run's so far goes on where it ends.
-    if (state_.step == 0 || state_.metrics == real_path(flags_.metrics)) metrics.keep(state_.metrics_bytes);
     while (more()) {
       for (; state_.batch < batches_.per_epoch() && !enough_steps(); after_step()) step();
       end_epoch();
@@ -166,7 +165,7 @@ class Training {
   void save() {
     if (!checkpoints_) return;
     state_.metrics = real_path(flags_.metrics);
-    state_.metrics_bytes = metrics_->sync();
+    state_.written = metrics_->sync();
     checkpoints_->save(state_);
   }
 

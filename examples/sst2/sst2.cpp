@@ -54,11 +54,12 @@ struct Setup {
   std::string data, vocab;
   ModelSizes sizes;
   bool uncased;
-  Index vocabulary = 0;  // tokens that the model was made for; 0: it is yet to be made
+  std::string tokens = {};  // what `vocab` holds, read once: it may be a pipe
+  Index vocabulary = 0;     // tokens that the model was made for; 0: it is yet to be made
 };
 
 text::WordPiece make_tokenizer(const Setup& setup, const TrainerFlags& flags) {
-  text::Vocabulary vocabulary = read_vocabulary(setup.vocab);
+  text::Vocabulary vocabulary = read_vocabulary(setup.tokens, setup.vocab);
   require<FileError>(setup.vocabulary == 0 || setup.vocabulary == vocabulary.size(),
                      io::printable(flags.out + "/config.json"), ": 'vocab_size' is ", setup.vocabulary, ", but ",
                      vocabulary.name(), " has ", vocabulary.size(), " tokens");
@@ -68,7 +69,6 @@ text::WordPiece make_tokenizer(const Setup& setup, const TrainerFlags& flags) {
 
 Setup set_up(const TrainerFlags& flags, bool trained) {
   Setup setup{flags.data.empty() ? HEDDLE_SAMPLE : flags.data, flags.vocab, flags.sizes, flags.uncased};
-  require<FileError>(is_folder(setup.data), io::printable(setup.data), ": is no folder; --data needs one");
   if (setup.sizes.ff_width == 0) setup.sizes.ff_width = 4 * setup.sizes.d_model;
   if (trained && !flags.out.empty() && exists(flags.out + "/config.json")) {
     const SavedConfig saved = read_config(flags.out + "/config.json", program);
@@ -80,9 +80,13 @@ Setup set_up(const TrainerFlags& flags, bool trained) {
     setup.vocabulary = saved.vocabulary;
     if (setup.vocab.empty()) setup.vocab = flags.out + "/vocab.txt";
   }
+  const bool data_needed = flags.predict.empty() || setup.vocab.empty();
+  require<FileError>(!data_needed || is_folder(setup.data), io::printable(setup.data),
+                     ": is no folder; --data needs one");
   if (setup.vocab.empty()) setup.vocab = setup.data + "/vocab.txt";
   require<FileError>(exists(setup.vocab), io::printable(setup.vocab),
                      ": there is no such vocabulary; give one with --vocab");
+  setup.tokens = io::read_file(setup.vocab);
   return setup;
 }
 
@@ -111,6 +115,9 @@ void predict(const TrainerFlags& flags) {
     const Tensor<float> z = logits<A>(model, encoded.rows.batch(batches(0, number)));
     for (Index b = 0; b < z.dim(0); ++b) {
       const std::vector<double> scores(z.data() + b * classes, z.data() + (b + 1) * classes);
+      if (!std::isfinite(scores[0] + scores[1]))
+        throw RunFailed("line " + std::to_string(number * static_cast<Index>(rows_at_once) + b + 1) +
+                        ": the model's scores are not finite");
       print_prediction(flags.logits ? scores : softmax_of(scores));
     }
   }
@@ -163,15 +170,18 @@ void run(const TrainerFlags& flags) {
     return;
   }
   Training<A, Sst2Model> training(model, splits, flags, setup.sizes, out ? &*out : nullptr,
-                                  {{"--vocab", io::hex(io::sum_of_file(setup.vocab).crc64)}});
-  const Start start = flags.resume ? training.resume() : Start::anew;
-  if (start == Start::finished) return;
-  if (start == Start::anew && !flags.init.empty()) load_weights(model, flags.init);
+                                  {{"--vocab", io::hex(io::crc64(setup.tokens))}});
   MetricsFile metrics(flags.metrics);
-  if (start == Start::anew) metrics.require_new(out && out->begun() && flags.resume);
-  if (out)
-    describe_model(*out, program, {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased},
-                   io::read_file(setup.vocab));
+  const Start start = flags.resume ? training.resume(metrics) : Start::anew;
+  if (start == Start::finished) return;
+  if (start == Start::anew) {
+    if (!flags.init.empty()) load_weights(model, flags.init);
+    metrics.begin(flags.resume && out->began_with(flags.metrics));
+  }
+  if (out) {
+    describe_model(*out, program, {setup.sizes, tokenizer.vocabulary().size(), classes, setup.uncased}, setup.tokens);
+    out->begin_with(flags.metrics);
+  }
   print();
   training.run(metrics);
 }

@@ -67,7 +67,8 @@ void append_number(std::int32_t value, std::string& out) {
 
 class LineEncoder {
  public:
-  explicit LineEncoder(const Flags& flags) : flags_(flags), tokenizer_(read_vocabulary(flags.vocab), flags.options) {}
+  explicit LineEncoder(const Flags& flags)
+      : flags_(flags), tokenizer_(read_vocabulary(io::read_file(flags.vocab), flags.vocab), flags.options) {}
 
   // Appends what is printed for a line.
   void operator()(std::string_view line, std::string& out) const {

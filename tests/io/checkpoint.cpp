@@ -32,6 +32,15 @@ struct Hidden {
   static void visit(auto& self, auto&& f) { f("hidden", self.hidden); }
 };
 
+// One of its parameters has no elements.
+struct Odd {
+  Parameter<float> empty{zeros<float>({0, 4})}, one{ones<float>({1})};
+  static void visit(auto& self, auto&& f) {
+    f("empty", self.empty);
+    f("one", self.one);
+  }
+};
+
 // A model in training, and its checkpoints.
 struct Run {
   TemporaryFolder folder;
@@ -350,6 +359,19 @@ TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing
   optim::Adam few(half);
   CHECK(error_of<FileError>([&] { io::load_optimizer(few.slots(), file); }) ==
         file + ": holds the state of 6 more tensors than this optimizer has");
+}
+
+TEST_CASE("load_optimizer: takes back what it saved of a parameter without elements") {
+  Odd model;
+  const TemporaryFolder folder;
+  const std::string file = folder / "state.safetensors";
+  optim::Adam adam(model, {.lr = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    backward(sum(model.one.value()) + sum(model.empty.value()));
+    adam.step();
+  }
+  io::save_optimizer(adam.slots(), file);
+  CHECK_NOTHROW(io::load_optimizer(adam.slots(), file));
 }
 
 TEST_CASE("load_optimizer: refuses steps and moments that no update leaves behind") {

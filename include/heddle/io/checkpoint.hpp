@@ -38,6 +38,7 @@ class Checkpoints {
         kept_ = {*name, name + 1 == names.end() ? "" : *(name + 1)};
         return found;
       } catch (const FileError& error) {
+        require_readable(folder_ + '/' + *name);
         damaged(error.what());
       }
     require<FileError>(names.empty(), printable(folder_),
@@ -143,19 +144,20 @@ class Checkpoints {
     detail::fail_file<WriteError>(place, "cannot be put in place", errno);
   }
 
-  // Reading would wait for one that nobody writes to.
-  static void require_no_pipe(const std::string& file) {
-    struct stat status {};
-    require<FileError>(::stat(file.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(file),
-                       ": is no regular file");
+  // One that this user may not read is not damaged: passed over, it would be removed by the next saves.
+  static void require_readable(const std::string& folder) {
+    const auto all = [](const std::string&) { return true; };
+    for (const std::string& name : Checkpoints(folder).entries(all))
+      if (::access((folder + '/' + name).c_str(), R_OK) != 0 && errno == EACCES)
+        detail::fail_file<FileError>(folder + '/' + name, "cannot be read", EACCES);
   }
 
   static Checkpoint open(const std::string& folder) {
     const std::string file = folder + '/' + manifest_name;
-    require_no_pipe(file);
+    detail::require_no_pipe(file);
     Checkpoint found{folder, read_manifest(read_file(file), printable(file))};
     for (const auto& [name, sum] : found.manifest.files) {
-      require_no_pipe(found.file(name));
+      detail::require_no_pipe(found.file(name));
       const FileSum there = sum_of_file(found.file(name));
       require<FileError>(there.bytes == sum.bytes, printable(found.file(name)), ": has ", there.bytes,
                          " bytes instead of ", sum.bytes);

@@ -53,6 +53,13 @@ class Crc64 {
   std::uint64_t rest_ = ~std::uint64_t{0};
 };
 
+// Of a text.
+inline std::uint64_t crc64(std::string_view text) {
+  Crc64 crc;
+  crc.add(std::as_bytes(std::span(text)));
+  return crc.value();
+}
+
 // Sixteen hexadecimal digits.
 inline std::string hex(std::uint64_t value) {
   std::string digits(16, '0');

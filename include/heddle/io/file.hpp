@@ -23,6 +23,13 @@ template <class E>
   fail<E>(printable(path), ": ", what, ": ", std::generic_category().message(cause));
 }
 
+// Reading would wait for one that nobody writes to.
+inline void require_no_pipe(const std::string& path) {
+  struct stat status {};
+  require<FileError>(::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(path),
+                     ": is no regular file");
+}
+
 template <class E>
 void check_path(const std::string& path) {
   require<E>(!path.empty(), "the name of a file is empty");

@@ -66,7 +66,8 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
         const std::string name = prefix + slot.name;
         const bool there = file.find(name), second = values == &slot.second;
         // Adam has both from its first update on, Sgd the first where it has momentum.
-        const bool needed = steps > 0 && kind != "Sgd", allowed = steps > 0 && !(second && kind == "Sgd");
+        const bool empty = slot.parameter->value().size() == 0;
+        const bool needed = steps > 0 && kind != "Sgd" && !empty, allowed = steps > 0 && !(second && kind == "Sgd");
         require<FileError>(there || !needed, shown, ": has no tensor ", quoted_name(name), " after ", steps,
                            " updates");
         require<FileError>(!there || allowed, shown, ": ", quoted_name(name), " is not what ", kind, " keeps after ",
