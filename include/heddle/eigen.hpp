@@ -38,6 +38,13 @@ template <class T>
 auto array(View<T, 1> v) {
   return array(v.data, v.extent[0]);
 }
+// A few neighbours, which stay in registers.
+template <class T>
+using Lanes = Eigen::Array<T, 1, 16>;
+template <class T>
+auto lanes(T* data) {
+  return EigenMap<T, Lanes<std::remove_const_t<T>>>(data);
+}
 template <class T>
 auto row(View<T, 2> v, Index n) {
   return array(v.data + n * v.extent[1], v.extent[1]);
@@ -56,21 +63,46 @@ auto matrix(Columns<T> v) {
                                                          Eigen::OuterStride<>(v.stride));
 }
 
-// load(row(x, n)) is in the type that T accumulates in; store(row(y, n), e) rounds once.
+// Plain loops, which compilers make vectors of; Eigen's casts to and from bf16 make scalars of all that stands around them.
+inline void widen(const Eigen::bfloat16* from, Index size, float* to) {
+  const auto* const bits = reinterpret_cast<const bf16*>(from);
+  for (Index i = 0; i < size; ++i) to[i] = bits[i];
+}
+inline void narrow(const float* from, Index size, Eigen::bfloat16* to) {
+  auto* const bits = reinterpret_cast<bf16*>(to);
+  for (Index i = 0; i < size; ++i) bits[i] = bf16(from[i]);
+}
+
+// load(row(x, n)) is in the type that T accumulates in, a copy where that is another; store(row(y, n), e) rounds once.
 template <class E>
 auto load(const E& e) {
-  if constexpr (std::is_same_v<typename E::Scalar, Eigen::bfloat16>)
-    return e.template cast<float>();
-  else
+  if constexpr (std::is_same_v<typename E::Scalar, Eigen::bfloat16>) {
+    std::conditional_t<E::IsVectorAtCompileTime, RowArray<float>, RowMatrix<float>> wide(e.rows(), e.cols());
+    for (Index n = 0; n < e.rows(); ++n) widen(e.data() + n * e.outerStride(), e.cols(), wide.data() + n * e.cols());
+    return wide;
+  } else {
     return e;
+  }
 }
 template <class Row, class E>
 void store(Row&& row, const E& e) {
   using Scalar = typename std::remove_cvref_t<Row>::Scalar;
-  if constexpr (std::is_same_v<Scalar, typename E::Scalar>)
+  if constexpr (std::is_same_v<Scalar, typename E::Scalar>) {
     row = e;
-  else
+  } else if constexpr (std::is_same_v<Scalar, Eigen::bfloat16>) {
+    const auto wide = e.template cast<float>().eval();
+    for (Index n = 0; n < row.rows(); ++n)
+      narrow(wide.data() + n * row.cols(), row.cols(), row.data() + n * row.outerStride());
+  } else {
     row = e.template cast<Scalar>();
+  }
+}
+
+// Runs f(begin, n) over [first, last): at once, or where load makes copies in stretches that stay in the first cache.
+template <class T, class F>
+void in_stretches(Index first, Index last, F&& f) {
+  const Index most = std::is_same_v<T, bf16> ? 1024 : std::max<Index>(last - first, 1);
+  for (; first < last; first += most) f(first, std::min(most, last - first));
 }
 
 }  // namespace kernel

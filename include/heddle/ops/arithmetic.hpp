@@ -8,13 +8,13 @@ namespace heddle {
 
 namespace kernel {
 
-// Integers as unsigned words: their overflow is defined.
+// Integers as unsigned words: their overflow is defined. Anything else itself, not a copy: an expression may refer to it.
 template <class V>
-auto wrapping(const V& v) {
+decltype(auto) wrapping(const V& v) {
   if constexpr (std::is_integral_v<V>)
     return static_cast<std::make_unsigned_t<V>>(v);
   else
-    return v;
+    return (v);
 }
 
 // F::f of numbers, or of an Eigen array with another or with a number.
@@ -51,13 +51,15 @@ void combine(Cpu, F, const Broadcast<2>& plan, const A* a, const B* b, Y* y) {
     if constexpr (std::is_integral_v<Y>) {
       for (Index k = 0; k < n; ++k) y[i + k] = static_cast<Y>(F::f(ai[k * step_a], bi[k * step_b]));
     } else {
-      auto yi = array(y + i, n);
-      if (step_b == 0)
-        store(yi, F::f(load(array(ai, n)), static_cast<Acc<B>>(*bi)));
-      else if (step_a == 0)
-        store(yi, F::f(static_cast<Acc<A>>(*ai), load(array(bi, n))));
-      else
-        store(yi, F::f(load(array(ai, n)), load(array(bi, n))));
+      in_stretches<A>(0, n, [&](Index k, Index m) {
+        auto yi = array(y + i + k, m);
+        if (step_b == 0)
+          store(yi, F::f(load(array(ai + k, m)), static_cast<Acc<B>>(*bi)));
+        else if (step_a == 0)
+          store(yi, F::f(static_cast<Acc<A>>(*ai), load(array(bi + k, m))));
+        else
+          store(yi, F::f(load(array(ai + k, m)), load(array(bi + k, m))));
+      });
     }
   });
 }
@@ -69,7 +71,8 @@ void combine(Cpu, F, View<const T, 1> x, Acc<T> number, View<T, 1> y) {
     if constexpr (std::is_integral_v<T>)
       for (Index i = first; i < last; ++i) y(i) = static_cast<T>(F::f(x(i), number));
     else
-      store(array(y.data + first, last - first), F::f(load(array(x.data + first, last - first)), number));
+      in_stretches<T>(first, last,
+                      [&](Index i, Index n) { store(array(y.data + i, n), F::f(load(array(x.data + i, n)), number)); });
   });
 }
 

@@ -23,7 +23,9 @@ void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
   constexpr Index grain = 16384;  // a few microseconds
   parallel(x.extent[0], grain, [&](Index first, Index last) {
     if constexpr (!std::is_integral_v<T> && !std::is_integral_v<U>) {
-      store(array(y.data + first, last - first), load(array(x.data + first, last - first)));
+      using Narrow = std::conditional_t<std::is_same_v<U, bf16>, U, T>;
+      in_stretches<Narrow>(first, last,
+                           [&](Index i, Index n) { store(array(y.data + i, n), load(array(x.data + i, n))); });
       return;
     }
     for (Index i = first; i < last; ++i) {

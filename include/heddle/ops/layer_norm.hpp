@@ -18,13 +18,39 @@ void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
   parallel((N + unit - 1) / unit, (rows_per_piece(D) + unit - 1) / unit, [&](Index first, Index last) {
     const Index end = std::min(N, last * unit);
     before(first * unit, end);
+    const auto scale = load(array(gamma)), shift = load(array(beta));
     for (Index n = first * unit; n < end; ++n) {
       const auto xn = load(row(x, n));
       mean(n) = xn.mean();
       rstd(n) = 1 / std::sqrt((xn - mean(n)).square().mean() + static_cast<Acc<T>>(eps));
-      store(row(y, n), (xn - mean(n)) * rstd(n) * load(array(gamma)) + load(array(beta)));
+      store(row(y, n), (xn - mean(n)) * rstd(n) * scale + shift);
     }
   });
+}
+
+// The means of dh and dh * h of one row, as below; adds to dgamma and dbeta.
+template <class A>
+std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean, A rstd, Index D, A* dgamma,
+                                 A* dbeta) {
+  constexpr Index together = Lanes<A>::SizeAtCompileTime;
+  Lanes<A> sums = Lanes<A>::Zero(), sums_h = sums;
+  Index d = 0;
+  for (; d + together <= D; d += together) {
+    const Lanes<A> dyd = lanes(dy + d), h = (lanes(x + d) - mean) * rstd, dh = dyd * lanes(gamma + d);
+    lanes(dgamma + d) += dyd * h;
+    lanes(dbeta + d) += dyd;
+    sums += dh;
+    sums_h += dh * h;
+  }
+  A sum = sums.sum(), sum_h = sums_h.sum();
+  for (; d < D; ++d) {
+    const A h = (x[d] - mean) * rstd, dh = dy[d] * gamma[d];
+    dgamma[d] += dy[d] * h;
+    dbeta[d] += dy[d];
+    sum += dh;
+    sum_h += dh * h;
+  }
+  return {sum / static_cast<A>(D), sum_h / static_cast<A>(D)};
 }
 
 // With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)). after(first, last)
@@ -39,14 +65,13 @@ void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<cons
   RowMatrix<Acc<T>> sums = RowMatrix<Acc<T>>::Zero(2 * pieces.count, D);  // dgamma and dbeta of each piece
   parallel(pieces, [&](Index piece, Index first, Index last) {
     const Index end = std::min(N, last * unit);
-    RowArray<Acc<T>> h(D), dh(D);
+    const auto scale = load(array(gamma));
     for (Index n = first * unit; n < end; ++n) {
       const auto dyn = load(row(dy, n));
-      h = (load(row(x, n)) - mean(n)) * rstd(n);
-      dh = dyn * load(array(gamma));
-      sums.row(2 * piece).array() += dyn * h;
-      sums.row(2 * piece + 1).array() += dyn;
-      store(row(dx, n), rstd(n) * (dh - dh.mean() - h * (dh * h).mean()));
+      const auto xn = load(row(x, n));
+      const auto [mean_dh, mean_dh_h] = layer_norm_means(dyn.data(), xn.data(), scale.data(), mean(n), rstd(n), D,
+                                                         &sums(2 * piece, 0), &sums(2 * piece + 1, 0));
+      store(row(dx, n), rstd(n) * (dyn * scale - mean_dh - (xn - mean(n)) * (rstd(n) * mean_dh_h)));
     }
     after(first * unit, end);
   });
