@@ -75,22 +75,28 @@ inline Index product_grain(Index longer, Index work) {
   return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;
 }
 
-// c = a b, or what before(block, column) put there plus a b, `column` being the block's first. c is cut by rows or by
-// columns, whichever there are more of.
-template <bool transpose_a, bool transpose_b, class T, class Before>
-void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into, Before&& before) {
+// c = a b, or what before(block, row, column) put there plus a b, and then after(block, row, column), while the block is in
+// the cache; it begins at that row and column. c is cut by rows or by columns, whichever there are more of.
+template <bool transpose_a, bool transpose_b, class T, class Before, class After>
+void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into, Before&& before, After&& after) {
   const Index longer = std::max(c.rows, c.width), work = c.rows * c.width * (transpose_a ? a.rows : a.width);
   parallel(longer, product_grain(longer, work), [&](Index first, Index last) {
     const bool by_rows = c.rows == longer;
     const Columns<T> block = by_rows ? some_rows<false>(c, first, last) : some_rows<true>(c, first, last);
-    before(block, by_rows ? Index{0} : first);
+    const Index at[] = {by_rows ? first : 0, by_rows ? 0 : first};
+    before(block, at[0], at[1]);
     product<transpose_a, transpose_b>(by_rows ? some_rows<transpose_a>(a, first, last) : a,
                                       by_rows ? b : some_rows<!transpose_b>(b, first, last), block, into);
+    after(block, at[0], at[1]);
   });
 }
+
+struct Nothing {
+  void operator()(const auto&, Index, Index) const {}
+};
 template <bool transpose_a, bool transpose_b, class T>
 void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into) {
-  parallel_product<transpose_a, transpose_b>(a, b, c, into, [](const Columns<T>&, Index) {});
+  parallel_product<transpose_a, transpose_b>(a, b, c, into, Nothing{}, Nothing{});
 }
 
 // c [M, N] = a [M, K] b [K, N]
@@ -103,13 +109,14 @@ template <class T>
 void gemm_nt(Cpu, Columns<const T> a, Columns<const T> b, Columns<T> c, Into into = Into::set) {
   parallel_product<false, true>(a, b, c, into);
 }
-// c [M, N] = a b^T + bias [N]; a bias without data is none.
-template <class T>
-void gemm_nt_bias(Cpu, Columns<const T> a, Columns<const T> b, View<const T, 1> bias, Columns<T> c) {
-  const auto put_bias = [&](const Columns<T>& block, Index column) {
+// c [M, N] = a b^T + bias [N], a bias without data being none; then after(block, row, column) of each block of c.
+template <class T, class After = Nothing>
+void gemm_nt_bias(Cpu, Columns<const T> a, Columns<const T> b, View<const T, 1> bias, Columns<T> c,
+                  After&& after = {}) {
+  const auto put_bias = [&](const Columns<T>& block, Index, Index column) {
     for (Index n = 0; bias.data && n < block.rows; ++n) std::copy_n(bias.data + column, block.width, &block(n, 0));
   };
-  parallel_product<false, true>(a, b, c, bias.data ? Into::add : Into::set, put_bias);
+  parallel_product<false, true>(a, b, c, bias.data ? Into::add : Into::set, put_bias, after);
 }
 // c [M, N] = a^T b [K, N], a [K, M]
 template <class T>

@@ -21,6 +21,7 @@
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/layer_norm.hpp>
 #include <heddle/ops/linear.hpp>
+#include <heddle/ops/linear_gelu.hpp>
 #include <heddle/ops/map.hpp>
 #include <heddle/ops/matmul.hpp>
 #include <heddle/ops/max.hpp>

@@ -1,22 +1,11 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
-#include <heddle/ops/map.hpp>
+#include <heddle/ops/linear_gelu.hpp>
 
 namespace heddle::nn {
 
 // The functions of ops/map.hpp that a FeedForward may have.
 enum class Activation { gelu, gelu_tanh, relu };
-
-// The function of that name, of each element.
-template <class A>
-Tensor<A> activate(Activation activation, const Tensor<A>& x) {
-  switch (activation) {
-    case Activation::gelu_tanh: return gelu_tanh(x);
-    case Activation::relu: return relu(x);
-    case Activation::gelu: break;
-  }
-  return gelu(x);
-}
 
 // Two linear maps with an activation between them, named as torch.nn.Sequential(Linear, GELU, Linear) names them.
 template <class T = float>
@@ -32,7 +21,12 @@ struct FeedForward {
 
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
-    return out(activate(activation, in(x)));
+    switch (activation) {
+      case Activation::gelu_tanh: return out(gelu_tanh(in(x)));
+      case Activation::relu: return out(relu(in(x)));
+      case Activation::gelu: break;
+    }
+    return out(linear_gelu(x, in.weight.template as<A>(), in.bias ? in.bias->template as<A>() : Tensor<A>()));
   }
 
   static void visit(auto& self, auto&& f) {

@@ -21,44 +21,60 @@ void sum_rows(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
 
 }  // namespace kernel
 
+// The operands of a linear map; an empty bias is none. Throws ShapeError.
+template <class T>
+void require_linear(const char* op, const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bias) {
+  require_rank(op, {"weight", weight, 0}, 2);
+  require_same(op, "in", {"x", x, -1}, {"weight", weight, 1});
+  if (!bias) return;
+  require_rank(op, {"bias", bias, 0}, 1);
+  require_same(op, "out", {"weight", weight, 0}, {"bias", bias, 0});
+}
+
+// Without data where there is none.
+template <class T>
+View<const T, 1> bias_view(const Tensor<T>& bias, Index out) {
+  return bias ? view<1>(bias) : View<const T, 1>{nullptr, {out}};
+}
+
+// The gradients of x, weight and bias, each where it is wanted, of dy, that of x weight^T + bias.
+template <class T>
+std::tuple<Tensor<T>, Tensor<T>, Tensor<T>> linear_backward(const Tensor<T>& dy, const Tensor<T>& x,
+                                                            const Tensor<T>& weight, const Tensor<T>& bias) {
+  using namespace kernel;
+  Tensor<T> dx, dweight, dbias;
+  on(x, [&](auto device) {
+    if (x.requires_grad()) {
+      dx = like(x);
+      gemm_nn(device, columns(view<2>(dy)), columns(view<2>(weight)), columns(view<2>(dx)));
+    }
+    if (weight.requires_grad()) {
+      dweight = like(weight);
+      gemm_tn(device, columns(view<2>(dy)), columns(view<2>(x)), columns(view<2>(dweight)));
+    }
+    if (bias.requires_grad()) {
+      dbias = like(bias);
+      sum_rows(device, view<2>(dy), view<1>(dbias));
+    }
+  });
+  return {dx, dweight, dbias};
+}
+
 // Leading axes of x are kept. Without a bias, give an empty tensor. Throws ShapeError.
 template <class T>
 Tensor<T> linear(const Tensor<T>& x,            // [..., in]
                  const Tensor<T>& weight,       // [out, in]
                  const Tensor<T>& bias = {}) {  // [out]
-  require_rank("linear", {"weight", weight, 0}, 2);
-  require_same("linear", "in", {"x", x, -1}, {"weight", weight, 1});
-  if (bias) {
-    require_rank("linear", {"bias", bias, 0}, 1);
-    require_same("linear", "out", {"weight", weight, 0}, {"bias", bias, 0});
-  }
-
+  require_linear("linear", x, weight, bias);
   Tensor<T> y(x.shape().with(-1, weight.dim(0)), x.device());  // [..., out]
   on(x, [&](auto device) {
     using namespace kernel;
-    const auto b = bias ? view<1>(bias) : View<const T, 1>{nullptr, {weight.dim(0)}};
-    gemm_nt_bias(device, columns(view<2>(x)), columns(view<2>(weight)), b, columns(view<2>(y)));
+    gemm_nt_bias(device, columns(view<2>(x)), columns(view<2>(weight)), bias_view(bias, weight.dim(0)),
+                 columns(view<2>(y)));
   });
 
-  return record("linear", y, inputs(x, weight, bias), [=](const Tensor<T>& dy) {
-    using namespace kernel;
-    Tensor<T> dx, dweight, dbias;
-    on(x, [&](auto device) {
-      if (x.requires_grad()) {
-        dx = like(x);
-        gemm_nn(device, columns(view<2>(dy)), columns(view<2>(weight)), columns(view<2>(dx)));
-      }
-      if (weight.requires_grad()) {
-        dweight = like(weight);
-        gemm_tn(device, columns(view<2>(dy)), columns(view<2>(x)), columns(view<2>(dweight)));
-      }
-      if (bias.requires_grad()) {
-        dbias = like(bias);
-        sum_rows(device, view<2>(dy), view<1>(dbias));
-      }
-    });
-    return std::tuple(dx, dweight, dbias);
-  });
+  return record("linear", y, inputs(x, weight, bias),
+                [=](const Tensor<T>& dy) { return linear_backward(dy, x, weight, bias); });
 }
 
 }  // namespace heddle

@@ -1,0 +1,40 @@
+// linear_gelu(x, weight, bias): gelu(x weight^T + bias), the first half of an encoder's feed-forward network. Each block of the
+// product passes through the activation while it is in the cache. Saves the product.
+#pragma once
+#include <heddle/ops/linear.hpp>
+#include <heddle/ops/map.hpp>
+
+namespace heddle {
+
+namespace kernel {
+
+template <class T>
+void linear_gelu(Cpu device, View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias, View<T, 2> z,
+                 View<T, 2> y) {
+  gemm_nt_bias(device, columns(x), columns(weight), bias, columns(z), [&](Columns<T> block, Index first, Index column) {
+    const Columns<T> to{&y(first, column), block.rows, block.width, block.stride};
+    for (Index n = 0; n < block.rows; ++n) store(row(to, n), Gelu::f(load(row(block, n))));
+  });
+}
+
+}  // namespace kernel
+
+// Leading axes of x are kept. Without a bias, give an empty tensor. Throws ShapeError.
+template <class T>
+Tensor<T> linear_gelu(const Tensor<T>& x,            // [..., in]
+                      const Tensor<T>& weight,       // [out, in]
+                      const Tensor<T>& bias = {}) {  // [out]
+  require_linear("linear_gelu", x, weight, bias);
+  Tensor<T> z(x.shape().with(-1, weight.dim(0)), x.device()), y = like(z);  // [..., out]
+  on(x, [&](auto device) {
+    kernel::linear_gelu(device, view<2>(x), view<2>(weight), bias_view(bias, weight.dim(0)), view<2>(z), view<2>(y));
+  });
+
+  return record("linear_gelu", y, inputs(x, weight, bias), [=](const Tensor<T>& dy) {
+    Tensor<T> dz = like(z);
+    on(z, [&](auto device) { kernel::map_backward(device, Gelu{}, view<1>(dy), view<1>(z), view<1>(z), view<1>(dz)); });
+    return linear_backward(dz, x, weight, bias);
+  });
+}
+
+}  // namespace heddle
