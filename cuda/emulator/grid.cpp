@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <deque>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "sanitizers.hpp"
@@ -125,7 +126,9 @@ void order_abandoned() {
   }
 }
 
+// The threads of a block, all ready. What they begin after is ordered anew for each block: also what was done to their stacks.
 void set_up(const Shape& shape, const Stacks& stacks, std::byte* shared, std::vector<Watched>& watched) {
+  release(&grid_order->launch);
   block.count = shape.block.x * shape.block.y * shape.block.z;
   block.returned = block.arrived = block.generation = block.votes[0] = block.votes[1] = 0;
   clear_shared(shared, shape.shared_bytes);
@@ -216,9 +219,11 @@ void run_grid(const Shape& shape, void (*kernel)(const void*), const void* argum
     watched.reserve(blocks * shape.block.x * shape.block.y * shape.block.z);
   }
   const std::vector<BlockNumber> numbers = order_of(blocks);
-  release(&order.launch);
   for (std::uint64_t b = 0; b < blocks && !failed; ++b) {
-    set_up(shape, *stacks, rooms.of(b), watched);
+    // To ThreadSanitizer a stack that is used again is memory that two threads share: it gets new ones.
+    std::optional<Stacks> new_stacks;
+    if (races_are_watched()) new_stacks.emplace(shape.block.x * shape.block.y * shape.block.z);
+    set_up(shape, new_stacks ? *new_stacks : *stacks, rooms.of(b), watched);
     run_block(shape, numbers[b].number);
   }
   if (failed) order_abandoned();

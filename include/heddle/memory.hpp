@@ -11,6 +11,15 @@
 
 namespace heddle {
 
+// Not with AddressSanitizer, which so sees every use after a release.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool memory_is_cached = false;
+#elif defined(__has_feature)
+inline constexpr bool memory_is_cached = !__has_feature(address_sanitizer);
+#else
+inline constexpr bool memory_is_cached = true;
+#endif
+
 // Of the CPU's tensors, in all threads.
 struct MemoryStats {
   std::size_t in_use = 0;  // bytes handed out, rounded up to their size class
@@ -56,7 +65,7 @@ class HostPool {
     const SizeClass size = class_of(bytes);
     const std::lock_guard lock(mutex_);
     stats_.in_use -= size.bytes;
-    if constexpr (caching) {
+    if constexpr (memory_is_cached) {
       *static_cast<void**>(block) = std::exchange(free_[size.index], block);
       stats_.cached += size.bytes;
     } else {
@@ -96,18 +105,6 @@ class HostPool {
     stats_.in_use += bytes;
     stats_.peak = std::max(stats_.peak, stats_.in_use);
   }
-
-#if defined(__SANITIZE_ADDRESS__)
-  static constexpr bool caching = false;  // so that AddressSanitizer sees every use after release
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-  static constexpr bool caching = false;
-#else
-  static constexpr bool caching = true;
-#endif
-#else
-  static constexpr bool caching = true;
-#endif
 
   mutable std::mutex mutex_;
   std::array<void*, 64 * 4 + 4> free_{};  // a block's first word points at the next one

@@ -2,6 +2,7 @@
 // it takes some seconds.
 #include <heddle/bf16.hpp>
 
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <thread>

@@ -1,0 +1,26 @@
+// Device memory for the length of a call: it goes back to the cache at once, because work that comes later runs later.
+#pragma once
+#include <heddle/cuda.hpp>
+
+#include "launch.cuh"
+
+namespace heddle::cuda {
+
+inline cudaStream_t current_stream() { return static_cast<cudaStream_t>(stream()); }
+
+template <class T>
+class Workspace {
+ public:
+  explicit Workspace(Index count)
+      : bytes_(static_cast<std::size_t>(count) * sizeof(T)), data_(static_cast<T*>(allocate(bytes_))) {}
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() { release(data_, bytes_); }
+  T* data() const { return data_; }
+
+ private:
+  std::size_t bytes_;
+  T* data_;
+};
+
+}  // namespace heddle::cuda

@@ -1,0 +1,179 @@
+// Streams, memory and copies. Memory comes from a cache: cudaMalloc and cudaFree wait for the whole GPU. A block belongs to the
+// stream it was allocated for and is used again there without waiting, because what comes later on a stream runs later.
+#include <bit>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <heddle/cuda.hpp>
+#include "device/launch.cuh"
+
+namespace heddle::cuda {
+namespace {
+
+// --- streams ---
+
+// A thread's own stream, made when it is first asked for. It is never destroyed: tensors may outlive the thread.
+struct ThreadStream {
+  cudaStream_t own = nullptr, chosen = nullptr;
+};
+thread_local ThreadStream of_thread;
+
+cudaStream_t current() {
+  ThreadStream& s = of_thread;
+  if (s.chosen) return s.chosen;
+  if (!s.own) check(cudaStreamCreateWithFlags(&s.own, cudaStreamNonBlocking), "cudaStreamCreate");
+  return s.own;
+}
+
+// --- memory ---
+
+constexpr std::size_t least_block = 512;  // bytes
+
+// Four classes per power of two, so that at most a fifth of a block is wasted; where nothing is cached, what was asked for.
+std::size_t rounded(std::size_t bytes) {
+  constexpr std::size_t classes = 4;
+  if (!memory_is_cached) return std::max<std::size_t>(bytes, 1);
+  if (bytes <= least_block) return least_block;
+  const std::size_t step = std::bit_floor(bytes - 1) / classes;
+  return (bytes + step - 1) / step * step;
+}
+
+class Pool {
+ public:
+  void* allocate(std::size_t bytes, cudaStream_t stream) {
+    const std::size_t size = rounded(bytes);
+    const std::lock_guard lock(mutex_);
+    void* memory = from_cache(size, stream);
+    if (!memory) memory = from_system(size);
+    if (!memory) {
+      give_back_cached();
+      memory = from_system(size);
+    }
+    if (!memory) fail_full(bytes);
+    owner_[memory] = stream;
+    stats_.in_use += size;
+    stats_.peak = std::max(stats_.peak, stats_.in_use);
+    return memory;
+  }
+
+  void release(void* memory, std::size_t bytes, cudaStream_t used_on) noexcept {
+    const std::size_t size = rounded(bytes);
+    const std::lock_guard lock(mutex_);
+    const auto found = owner_.find(memory);
+    const cudaStream_t stream = found->second;
+    owner_.erase(found);
+    stats_.in_use -= size;
+    if (!memory_is_cached) return give_back(memory);
+    if (used_on && used_on != stream) order(used_on, stream);
+    cached_[{stream, size}].push_back(memory);
+    stats_.cached += size;
+  }
+
+  void trim() {
+    const std::lock_guard lock(mutex_);
+    give_back_cached();
+  }
+
+  MemoryStats stats() {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  void* from_cache(std::size_t size, cudaStream_t stream) {
+    const auto found = cached_.find({stream, size});
+    if (found == cached_.end() || found->second.empty()) return nullptr;
+    void* const memory = found->second.back();
+    found->second.pop_back();
+    stats_.cached -= size;
+    return memory;
+  }
+
+  static void* from_system(std::size_t size) {
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, size);
+    if (error == cudaSuccess) return memory;
+    cudaGetLastError();
+    if (error != cudaErrorMemoryAllocation) check(error, "cudaMalloc");
+    return nullptr;
+  }
+
+  // cudaFree waits until nobody uses the block. What it reports is of work before, and found again by whoever waits for that.
+  static void give_back(void* memory) noexcept {
+    if (cudaFree(memory) != cudaSuccess) cudaGetLastError();
+  }
+  void give_back_cached() {
+    for (auto& [key, blocks] : cached_)
+      for (void* memory : blocks) give_back(memory);
+    cached_.clear();
+    stats_.cached = 0;
+  }
+
+  // What comes on `later` from now on waits for what is queued on `earlier`.
+  static void order(cudaStream_t earlier, cudaStream_t later) noexcept {
+    cudaEvent_t event = nullptr;
+    if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess &&
+        cudaEventRecord(event, earlier) == cudaSuccess && cudaStreamWaitEvent(later, event, 0) == cudaSuccess &&
+        cudaEventDestroy(event) == cudaSuccess)
+      return;
+    cudaGetLastError();
+    cudaDeviceSynchronize();
+  }
+
+  [[noreturn]] void fail_full(std::size_t bytes) const {
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    fail<OutOfMemory>("out of memory on the GPU: ", bytes, " bytes requested, ", stats_.in_use, " bytes in use, ", free,
+                      " of ", total, " bytes free");
+  }
+
+  std::mutex mutex_;
+  std::map<void*, cudaStream_t> owner_;
+  std::map<std::pair<cudaStream_t, std::size_t>, std::vector<void*>> cached_;
+  MemoryStats stats_;
+};
+
+// Never destroyed: a tensor in static storage may be released after everything else.
+Pool& pool() {
+  static Pool* const one = new Pool;
+  return *one;
+}
+
+void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, current()), "cudaMemcpyAsync");
+}
+
+}  // namespace
+
+std::string unavailable() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return {};
+  cudaGetLastError();
+  if (error == cudaErrorInsufficientDriver)
+    return "the GPU's driver is too old for the CUDA that heddle was built with";
+  if (error == cudaErrorNoDevice || error == cudaSuccess) return "no GPU was found";
+  return std::string("the GPU cannot be used: ") + cudaGetErrorString(error);
+}
+
+void* stream() { return current(); }
+void set_stream(void* stream) { of_thread.chosen = static_cast<cudaStream_t>(stream); }
+void synchronize() { check(cudaStreamSynchronize(current()), "cudaStreamSynchronize"); }
+
+void* allocate(std::size_t bytes) { return pool().allocate(bytes, current()); }
+void release(void* memory, std::size_t bytes) noexcept {
+  const ThreadStream& s = of_thread;
+  pool().release(memory, bytes, s.chosen ? s.chosen : s.own);
+}
+void trim() { pool().trim(); }
+MemoryStats memory_stats() { return pool().stats(); }
+
+void to_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyHostToDevice); }
+void to_host(void* to, const void* from, std::size_t bytes) {
+  copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  synchronize();
+}
+void on_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyDeviceToDevice); }
+
+}  // namespace heddle::cuda

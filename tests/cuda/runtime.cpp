@@ -1,0 +1,114 @@
+// Streams and memory of the CUDA backend.
+#include <heddle/cuda.hpp>
+#include <heddle/error.hpp>
+#include <thread>
+
+#include "../catch.hpp"
+#include "device_array.hpp"
+
+using namespace heddle;
+using heddle::testing::ContainsSubstring;
+
+namespace {
+
+std::vector<int> round_trip(const std::vector<int>& values) {
+  const std::size_t bytes = values.size() * sizeof(int);
+  void* const there = cuda::allocate(bytes);
+  cuda::to_device(there, values.data(), bytes);
+  void* const again = cuda::allocate(bytes);
+  cuda::on_device(again, there, bytes);
+  cuda::release(there, bytes);
+  std::vector<int> back(values.size());
+  cuda::to_host(back.data(), again, bytes);
+  cuda::release(again, bytes);
+  return back;
+}
+
+}  // namespace
+
+TEST_CASE("cuda runtime: copies go there and back") {
+  CHECK(cuda::unavailable().empty());
+  std::vector<int> values(1000);
+  for (int i = 0; i < 1000; ++i) values[static_cast<std::size_t>(i)] = i * i;
+  CHECK(round_trip(values) == values);
+  CHECK(round_trip({}).empty());
+}
+
+TEST_CASE("cuda runtime: the source of a copy may be used again at once") {
+  std::vector<int> values{1, 2, 3};
+  void* const there = cuda::allocate(12);
+  cuda::to_device(there, values.data(), 12);
+  values = {0, 0, 0};
+  cuda::to_host(values.data(), there, 12);
+  cuda::release(there, 12);
+  CHECK(values == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("cuda runtime: memory is counted and given back") {
+  cuda::trim();
+  const MemoryStats before = cuda::memory_stats();
+  void* const block = cuda::allocate(100'000);
+  CHECK(cuda::memory_stats().in_use >= before.in_use + 100'000);
+  CHECK(cuda::memory_stats().peak >= cuda::memory_stats().in_use);
+  cuda::release(block, 100'000);
+  CHECK(cuda::memory_stats().in_use == before.in_use);
+  cuda::trim();
+  CHECK(cuda::memory_stats().cached == 0);
+}
+
+TEST_CASE("cuda runtime: a lack of memory says how much there is, and passes") {
+  auto& device = emulator::device();
+  const std::size_t memory = std::exchange(device.memory, device.in_use + (1 << 20));
+  CHECK_THROWS_WITH(cuda::allocate(2 << 20), ContainsSubstring("out of memory on the GPU: 2097152 bytes requested, ") &&
+                                                 ContainsSubstring(" bytes in use, ") &&
+                                                 ContainsSubstring(" bytes free"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+  void* const cached = cuda::allocate(700'000);
+  cuda::release(cached, 700'000);
+  void* const other = cuda::allocate(900'000);  // fits only when the cache gives its block back
+  cuda::release(other, 900'000);
+  device.memory = memory;
+}
+
+TEST_CASE("cuda runtime: a block that is released on another stream is not used before that one is done") {
+  cudaStream_t other;
+  REQUIRE(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) == cudaSuccess);
+  for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
+    emulator::options().seed = seed;
+    std::vector<int> ones(256, 1), twos(256, 2), back(256);
+    void* const block = cuda::allocate(1024);
+    cuda::to_device(block, ones.data(), 1024);
+    cuda::synchronize();
+    cuda::set_stream(other);
+    void* const kept = cuda::allocate(1024);
+    cuda::on_device(kept, block, 1024);
+    cuda::release(block, 1024);
+    cuda::set_stream(nullptr);
+    void* const next = cuda::allocate(1024);  // the same block, as a rule
+    cuda::to_device(next, twos.data(), 1024);
+    cuda::synchronize();
+    cuda::set_stream(other);
+    cuda::to_host(back.data(), kept, 1024);
+    cuda::release(kept, 1024);
+    cuda::set_stream(nullptr);
+    cuda::release(next, 1024);
+    CHECK(back == ones);
+  }
+  emulator::options().seed = 0;
+  cuda::synchronize();
+  cudaStreamDestroy(other);
+}
+
+TEST_CASE("cuda runtime: each thread has a stream of its own") {
+  void *first = cuda::stream(), *second = nullptr;
+  std::thread([&] { second = cuda::stream(); }).join();
+  CHECK(first != second);
+  CHECK(cuda::stream() == first);
+}
+
+TEST_CASE("cuda runtime: why there is no GPU is a sentence") {
+  emulator::device().count = 0;
+  CHECK(cuda::unavailable() == "no GPU was found");
+  emulator::device().count = 1;
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
