@@ -1,6 +1,7 @@
 // SignalsHeld: for code that a signal's handler must not interrupt.
 #pragma once
 #include <csignal>
+#include <initializer_list>
 
 namespace heddle {
 

@@ -203,6 +203,26 @@ __global__ void crossed(float* y) {
   y[static_cast<int>(blockIdx.x) * threads + i] = value;
 }
 
+// Half of a warp waits for the block, the other half for the warp.
+template <bool wrong>
+__global__ void for_ever(float* y) {
+  const int i = static_cast<int>(threadIdx.x);
+  float value = 1;
+  if (!wrong || i >= warp_size || i < warp_size / 2) __syncthreads();
+  if (wrong && i < warp_size && i >= warp_size / 2) value = __shfl_xor_sync(all_lanes, value, 1);
+  y[static_cast<int>(blockIdx.x) * threads + i] = value;
+}
+
+template <bool wrong>
+__global__ void unaligned(const float* x, float* y) {
+  auto& tile = shared<float[threads * 4 + 4]>();
+  const int i = static_cast<int>(threadIdx.x);
+  copy_async(&tile[i * 4], x + i * 4 + (wrong && i < threads - 1 ? 1 : 0));
+  commit_copies();
+  wait_copies<0>();
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[i * 4];
+}
+
 template <bool wrong>
 __global__ void early(const float* x, float* y) {
   auto& tile = shared<float[threads * 4]>();
@@ -335,6 +355,8 @@ const Case cases[] = {
     {"two-operations", "emulator", plain<two_operations<false>>, plain<two_operations<true>>},
     {"barrier-of-some", "emulator", plain<barrier_of_some<false>>, plain<barrier_of_some<true>>},
     {"two-barriers", "emulator", plain<two_barriers<false>>, plain<two_barriers<true>>},
+    {"for-ever", "emulator", plain<for_ever<false>>, plain<for_ever<true>>},
+    {"copy-unaligned", "emulator", run_on_input<unaligned<false>>, run_on_input<unaligned<true>>},
     {"crossed", "emulator", plain<crossed<false>>, plain<crossed<true>>},
     {"dynamic-size", "emulator", with_dynamic<dynamic_size<false>>, with_dynamic<dynamic_size<true>>},
 };

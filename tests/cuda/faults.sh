@@ -27,7 +27,7 @@ lines_of_race() {
 }
 reported() {
   case $1 in
-    emulator) [ "$exited" != 0 ] && grep -Eq '^emulator: .*faults\.cpp:[0-9]+: block|^emulator: .*dynamic shared memory' said ;;
+    emulator) [ "$exited" != 0 ] && grep -Eq '^emulator: .*(faults\.cpp|shared\.cuh|copy_async\.cuh):[0-9]+: block' said ;;
     values) [ "$exited" != 0 ] && grep -q '^values: ' said ;;
     address) [ "$exited" != 0 ] && grep -q 'ERROR: AddressSanitizer' said ;;
     thread) [ "$exited" = 66 ] && lines_of_race ;;
