@@ -26,12 +26,20 @@ std::vector<std::string> arguments(std::string_view text) {
   return words;
 }
 
-// What a shell makes of a command of plain words, words in single quotes, and \' between them.
+// What bash makes of a command of plain words, words in single quotes, \' between them, and $'...' with octal bytes.
 std::vector<std::string> split_as_shell(std::string_view command) {
   std::vector<std::string> words(1);
   bool quoted = false;
   for (std::size_t i = 0; i < command.size(); ++i) {
-    if (command[i] == '\'')
+    if (!quoted && command.substr(i, 2) == "$'") {
+      for (i += 2; command[i] != '\''; ++i)
+        if (command[i] == '\\') {
+          words.back() += static_cast<char>(std::stoi(std::string(command.substr(i + 1, 3)), nullptr, 8));
+          i += 3;
+        } else {
+          words.back() += command[i];
+        }
+    } else if (command[i] == '\'')
       quoted = !quoted;
     else if (!quoted && command[i] == ' ')
       words.emplace_back();

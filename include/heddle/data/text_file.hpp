@@ -84,7 +84,7 @@ inline TextFile parse_text(std::string bytes, const std::string& name) {
 // Throws FileError for a file that cannot be read, and with file and line for a NUL byte.
 inline TextFile read_text(const std::string& path) { return parse_text(io::read_file(path), path); }
 
-// Calls each(line, number) for every line without its end, numbers from 1. A CR before the LF belongs to the end.
+// Calls each(line, number) for every line without its end, numbers from 1. A CR before the end belongs to the end.
 template <class Each>
 void for_each_line(TextFile& source, Each each) {
   std::string_view rest = source.text;
@@ -92,10 +92,10 @@ void for_each_line(TextFile& source, Each each) {
     const std::size_t newline = rest.find('\n');
     std::string_view line = rest.substr(0, newline);
     rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
-    // At the end of the text a CR alone ends the last line where others ended with CR LF; else it is text.
-    if (line.ends_with('\r') && (newline != std::string_view::npos || source.notes.crlf > 0)) {
+    if (line.ends_with('\r')) {
       line.remove_suffix(1);
-      ++source.notes.crlf;
+      // At the end of the text it may be half of what ended the other lines.
+      if (newline != std::string_view::npos || source.notes.crlf > 0) ++source.notes.crlf;
     }
     each(line, number);
   }
