@@ -1,6 +1,5 @@
 // Streams, memory and copies. Memory comes from a cache: cudaMalloc and cudaFree wait for the whole GPU. A block belongs to the
 // stream it was allocated for and is used again there without waiting, because what comes later on a stream runs later.
-#include <bit>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -30,13 +29,11 @@ cudaStream_t current() {
 
 constexpr std::size_t least_block = 512;  // bytes
 
-// Four classes per power of two, so that at most a fifth of a block is wasted; where nothing is cached, what was asked for.
+// What a block for so many bytes has; where nothing is cached, no more.
 std::size_t rounded(std::size_t bytes) {
-  constexpr std::size_t classes = 4;
   if (!memory_is_cached) return std::max<std::size_t>(bytes, 1);
-  if (bytes <= least_block) return least_block;
-  const std::size_t step = std::bit_floor(bytes - 1) / classes;
-  return (bytes + step - 1) / step * step;
+  require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory on the GPU: ", bytes, " bytes requested");
+  return size_class(std::max(bytes, least_block)).bytes;
 }
 
 class Pool {

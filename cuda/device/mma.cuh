@@ -10,6 +10,15 @@
 
 namespace heddle::cuda {
 
+#ifndef __CUDACC__
+inline void emulated_mma(emulator::WarpOp op, float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  emulator::Registers in{{a[0], a[1], a[2], a[3], b[0], b[1]}};
+  for (int i = 0; i < 4; ++i) in.word[6 + i] = std::bit_cast<std::uint32_t>(d[i]);
+  const emulator::Registers out = emulator::tensor_core(op, in, emulator::Where::current());
+  for (int i = 0; i < 4; ++i) d[i] = std::bit_cast<float>(out.word[i]);
+}
+#endif
+
 // d += a b.
 __device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
 #ifdef __CUDACC__
@@ -19,10 +28,7 @@ __device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], cons
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  emulator::Registers in{{a[0], a[1], a[2], a[3], b[0], b[1]}};
-  for (int i = 0; i < 4; ++i) in.word[6 + i] = std::bit_cast<std::uint32_t>(d[i]);
-  const emulator::Registers out = emulator::tensor_core(emulator::TensorOp::mma_bf16, in, emulator::Where::current());
-  for (int i = 0; i < 4; ++i) d[i] = std::bit_cast<float>(out.word[i]);
+  emulated_mma(emulator::WarpOp::mma_bf16, d, a, b);
 #endif
 }
 
@@ -36,10 +42,7 @@ __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], cons
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  emulator::Registers in{{a[0], a[1], a[2], a[3], b[0], b[1]}};
-  for (int i = 0; i < 4; ++i) in.word[6 + i] = std::bit_cast<std::uint32_t>(d[i]);
-  const emulator::Registers out = emulator::tensor_core(emulator::TensorOp::mma_tf32, in, emulator::Where::current());
-  for (int i = 0; i < 4; ++i) d[i] = std::bit_cast<float>(out.word[i]);
+  emulated_mma(emulator::WarpOp::mma_tf32, d, a, b);
 #endif
 }
 
@@ -66,7 +69,7 @@ __device__ void load_matrices(std::uint32_t (&words)[4], const void* row) {
     emulator::fault("ldmatrix: a row that is not aligned", emulator::Where::current());
   emulator::Registers in{};
   std::memcpy(in.word, row, row_bytes);
-  constexpr auto op = transposed ? emulator::TensorOp::load_columns : emulator::TensorOp::load_rows;
+  constexpr auto op = transposed ? emulator::WarpOp::load_columns : emulator::WarpOp::load_rows;
   const emulator::Registers out = emulator::tensor_core(op, in, emulator::Where::current());
   for (int i = 0; i < 4; ++i) words[i] = out.word[i];
 #endif

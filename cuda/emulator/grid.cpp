@@ -127,7 +127,7 @@ void order_abandoned() {
 }
 
 // The threads of a block, all ready. What they begin after is ordered anew for each block: also what was done to their stacks.
-void set_up(const Shape& shape, const Stacks& stacks, std::byte* shared, std::vector<Watched>& watched) {
+void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, std::vector<Watched>& watched) {
   release(&grid_order->launch);
   block.count = shape.block.x * shape.block.y * shape.block.z;
   block.returned = block.arrived = block.generation = block.votes[0] = block.votes[1] = 0;
@@ -157,7 +157,7 @@ void set_up(const Shape& shape, const Stacks& stacks, std::byte* shared, std::ve
   }
 }
 
-void run_block(const Shape& shape, std::uint64_t number) {
+void run_block(const LaunchShape& shape, std::uint64_t number) {
   blockIdx = {static_cast<unsigned>(number % shape.grid.x), static_cast<unsigned>(number / shape.grid.x % shape.grid.y),
               static_cast<unsigned>(number / (std::uint64_t{shape.grid.x} * shape.grid.y))};
   Thread& first = *next_ready();
@@ -201,7 +201,7 @@ std::vector<BlockNumber> order_of(std::uint64_t blocks) {
 
 }  // namespace
 
-void run_grid(const Shape& shape, void (*kernel)(const void*), const void* arguments, Order& order) {
+void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void* arguments, Order& order) {
   static const Stacks* const stacks = new Stacks(most_threads);
   kernel_to_run = kernel;
   kernel_arguments = arguments;

@@ -41,7 +41,7 @@ struct Options {
 };
 Options& options();
 
-struct Shape {
+struct LaunchShape {
   dim3 grid, block;
   std::size_t shared_bytes = 0;  // for the arrays that a kernel takes with next_shared
 };
@@ -52,7 +52,7 @@ struct Order {
 };
 
 // Runs kernel(arguments) for each thread of each block. One grid at a time: the caller sees to that. Throws Fault.
-void run_grid(const Shape& shape, void (*kernel)(const void* arguments), const void* arguments, Order& order);
+void run_grid(const LaunchShape& shape, void (*kernel)(const void* arguments), const void* arguments, Order& order);
 
 // --- what kernels call; `where` is the line in the kernel ---------------------------------------------------------------
 
@@ -77,9 +77,9 @@ std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned source, Where
 struct Registers {
   std::uint32_t word[12];
 };
-enum class TensorOp { mma_bf16, mma_tf32, load_rows, load_columns };
+enum class WarpOp { sync, ballot, shuffle, mma_bf16, mma_tf32, load_rows, load_columns };
 // a, b and c of an mma in words 0-3, 4-5 and 6-9, or a row of eight bf16 in words 0-3; d, or a fragment, in words 0-3.
-Registers tensor_core(TensorOp op, const Registers& in, Where where);
+Registers tensor_core(WarpOp op, const Registers& in, Where where);
 
 // The array of the block that belongs to `key`, which is one address for each array of a kernel.
 void* fixed_shared(const void* key, std::size_t bytes, Where where);

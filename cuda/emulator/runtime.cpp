@@ -140,7 +140,7 @@ Device& device() {
 }
 
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
-                    std::function<void(const Shape&, Order&)> run) {
+                    std::function<void(const LaunchShape&, Order&)> run) {
   constexpr std::size_t usual_shared = 48 * 1024;  // bytes, without asking
   const std::lock_guard lock(runtime().mutex);
   const dim3 g = config.gridDim, b = config.blockDim;
@@ -152,7 +152,7 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
       asked == runtime().most_shared.end() ? usual_shared : static_cast<std::size_t>(asked->second);
   if (config.dynamicSmemBytes > std::max(usual_shared, allowed)) return keep(cudaErrorInvalidValue);
   Stream& stream = named(config.stream);
-  const Shape shape{g, b, config.dynamicSmemBytes};
+  const LaunchShape shape{g, b, config.dynamicSmemBytes};
   put(stream, {[shape, &stream, run = std::move(run)] { run(shape, stream.grids); }});
   return cudaSuccess;
 }

@@ -86,7 +86,7 @@ struct Device {
 Device& device();
 
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
-                    std::function<void(const Shape&, Order&)> run);
+                    std::function<void(const LaunchShape&, Order&)> run);
 
 }  // namespace heddle::emulator
 
@@ -98,7 +98,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                Arguments&&... arguments) {
   using namespace heddle::emulator;
   const auto body = [kernel, ... values = Parameters(std::forward<Arguments>(arguments))] { kernel(values...); };
-  return enqueue(*config, reinterpret_cast<const void*>(kernel), [body](const Shape& shape, Order& order) {
+  return enqueue(*config, reinterpret_cast<const void*>(kernel), [body](const LaunchShape& shape, Order& order) {
     run_grid(
         shape, [](const void* f) { (*static_cast<const decltype(body)*>(f))(); }, &body, order);
   });

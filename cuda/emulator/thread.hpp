@@ -10,7 +10,6 @@ namespace heddle::emulator {
 constexpr unsigned warp_size = 32, most_threads = 1024, most_warps = most_threads / warp_size;
 
 enum class Wait { nothing, barrier, warp, done };
-enum class WarpOp { sync, ballot, shuffle, mma_bf16, mma_tf32, load_rows, load_columns };
 const char* name_of(WarpOp op);
 
 // Copies under way: `group` is the number of the group that it belongs to.

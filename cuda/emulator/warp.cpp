@@ -134,9 +134,9 @@ std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned source, Where
   return out.word[0] | std::uint64_t{out.word[1]} << 32;
 }
 
-Registers tensor_core(TensorOp op, const Registers& in, Where where) {
+Registers tensor_core(WarpOp op, const Registers& in, Where where) {
   running->in = in;
-  come(static_cast<WarpOp>(static_cast<int>(WarpOp::mma_bf16) + static_cast<int>(op)), ~0u, where);
+  come(op, ~0u, where);
   return running->out;
 }
 

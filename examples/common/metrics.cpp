@@ -99,8 +99,8 @@ io::Crc64 MetricsFile::sum_of_first(Index bytes) const {
   return sum;
 }
 
-void MetricsFile::cut(Index bytes) {
-  sum_ = sum_of_first(bytes);
+void MetricsFile::cut(Index bytes, const io::Crc64& sum) {
+  sum_ = sum;
   if (::ftruncate(::fileno(file_), bytes) != 0)
     fail<WriteError>(io::printable(path_), ": cannot be written: ", std::strerror(errno));
 }
@@ -109,14 +109,15 @@ void MetricsFile::begin(bool again) {
   if (size().value_or(0) == 0) return;
   require<FileError>(again && io::read_file(path_).find("{\"final\"") == std::string::npos, io::printable(path_),
                      ": holds the metrics of another run; give another --metrics or remove it");
-  cut(0);
+  cut(0, {});
 }
 
 void MetricsFile::go_on(const Written& written, bool same_name) {
   const auto there = size();
   if (!there) return;
-  if (*there >= written.bytes && written.bytes > 0 && io::hex(sum_of_first(written.bytes).value()) == written.sum)
-    return cut(written.bytes);
+  if (const io::Crc64 sum = sum_of_first(written.bytes);
+      *there >= written.bytes && written.bytes > 0 && io::hex(sum.value()) == written.sum)
+    return cut(written.bytes, sum);
   sum_ = sum_of_first(*there);
   if (!same_name || written.bytes == 0) return;
   require<FileError>(*there < written.bytes, io::printable(path_),

@@ -77,7 +77,7 @@ class MetricsFile {
 
  private:
   void line(const std::string& json);
-  void cut(Index bytes);
+  void cut(Index bytes, const io::Crc64& sum);
 
   std::optional<Index> size() const;  // bytes; nothing for a pipe and the like
   io::Crc64 sum_of_first(Index bytes) const;

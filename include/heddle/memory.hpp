@@ -27,6 +27,18 @@ struct MemoryStats {
   std::size_t peak = 0;    // the most that was in use at once
 };
 
+// Four sizes of blocks per power of two, so that at most a fifth of a block is wasted.
+struct SizeClass {
+  std::size_t index, bytes;
+};
+// The least that holds so many bytes, of at least 5 and at most 2^62.
+inline SizeClass size_class(std::size_t bytes) {
+  const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1));  // bytes <= 2^power
+  const std::size_t step = (std::size_t{1} << power) / 8;
+  const std::size_t steps = (bytes + step - 1) / step;  // 5 to 8
+  return {power * 4 + steps - 5, steps * step};
+}
+
 // The cache. Every function may be called by several threads at once.
 class HostPool {
  public:
@@ -87,18 +99,9 @@ class HostPool {
   }
 
  private:
-  struct SizeClass {
-    std::size_t index, bytes;
-  };
-
-  // Four classes per power of two, so that at most a fifth of a block is wasted.
   static SizeClass class_of(std::size_t bytes) {
     require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory: ", bytes, " bytes requested");
-    bytes = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
-    const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1));  // bytes <= 2^power
-    const std::size_t step = (std::size_t{1} << power) / 8;
-    const std::size_t steps = (bytes + step - 1) / step;  // 5 to 8
-    return {power * 4 + steps - 5, steps * step};
+    return size_class(std::max(alignment, (bytes + alignment - 1) / alignment * alignment));
   }
   static void* next(void* block) { return block ? *static_cast<void**>(block) : nullptr; }
   void count(std::size_t bytes) {

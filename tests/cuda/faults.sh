@@ -2,21 +2,16 @@
 # faults.sh PROGRAM: kernels with one fault each must be reported, with the lines where there are two, and their correct twins
 # must not. Which faults can be seen depends on the sanitizer that the program was built with. Says `ok: …` or `FAILED: …`.
 set -uo pipefail
-program=$(realpath "$1")
+program=$(realpath "$1") unit=$(realpath "$(dirname "$0")/unit.sh")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit
 code=0
-export TSAN_OPTIONS=atexit_sleep_ms=0
 seen=(emulator values)
 if grep -q __asan_init "$program"; then seen+=(address); fi
 if grep -q __tsan_init "$program"; then seen+=(thread); fi
-# ThreadSanitizer of some compilers does not start where addresses are drawn from a large range.
-fixed=()
-if setarch "$(uname -m)" -R true 2>/dev/null; then fixed=(setarch "$(uname -m)" -R); fi
-
 report() { if [ "$2" = 0 ]; then echo "ok: $1"; else head -n 40 said; echo "FAILED: $1"; code=1; fi; }
-run() { "${fixed[@]}" "$program" "$@" >said 2>&1; exited=$?; }
+run() { "$unit" "$program" "$@" >said 2>&1; exited=$?; }
 
 # The kernel's lines in the stacks of both accesses of the first race.
 lines_of_race() {
