@@ -100,8 +100,8 @@ void require_own_metrics(const TrainerFlags& flags, const std::vector<std::strin
   const auto is = [&](const std::string& file) { return metrics == real_path(file); };
   for (const std::string& input : inputs)
     require<FileError>(!is(input), shown, ": is read by the run; give another --metrics");
-  struct stat asked {
-  }, printed{};
+  struct stat asked {};
+  struct stat printed {};
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
     require<FileError>(::stat(flags.metrics.c_str(), &asked) != 0 || !S_ISREG(asked.st_mode) ||
                            ::fstat(stream, &printed) != 0 || asked.st_dev != printed.st_dev ||
