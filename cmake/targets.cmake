@@ -1,22 +1,35 @@
-# heddle_target(name sources... LIBRARY|PROGRAM): one of the project's own programs, tests or benchmarks, with its warnings.
-# Nothing here reaches those who use the library.
+# What the project's own libraries, programs, tests and benchmarks are compiled with. Nothing here reaches those who use the
+# library.
+
+# Warnings and sanitizers.
+function(heddle_flags name)
+  target_compile_options(${name} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${HEDDLE_WERROR}>:-Werror>>
+    $<$<COMPILE_LANGUAGE:CUDA>:$<$<BOOL:${HEDDLE_WERROR}>:-Werror=all-warnings>>)
+  if(HEDDLE_CUDA STREQUAL ON)
+    set_target_properties(${name} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON
+                                             CUDA_ARCHITECTURES "${HEDDLE_CUDA_ARCHITECTURES}")
+  endif()
+  if(HEDDLE_SANITIZE)
+    target_compile_options(${name} PUBLIC -fsanitize=${HEDDLE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${name} PUBLIC -fsanitize=${HEDDLE_SANITIZE})
+  endif()
+endfunction()
+
+# What uses the library.
 function(heddle_settings name)
+  heddle_flags(${name})
   target_link_libraries(${name} PUBLIC heddle::heddle)
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${HEDDLE_WERROR}>:-Werror>)
   # g++ 12 misjudges the bounds of std::string's own copies once they are inlined.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    target_compile_options(${name} PRIVATE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>)
   endif()
   if(HEDDLE_NATIVE)
     target_link_libraries(${name} PUBLIC heddle::native)
     # g++ 12 reports its own AVX-512 intrinsics as uninitialised, thousands of lines from inside Eigen.
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-      target_compile_options(${name} PRIVATE -Wno-uninitialized -Wno-maybe-uninitialized)
+      target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
     endif()
-  endif()
-  if(HEDDLE_SANITIZE)
-    target_compile_options(${name} PUBLIC -fsanitize=${HEDDLE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    target_link_options(${name} PUBLIC -fsanitize=${HEDDLE_SANITIZE})
   endif()
 endfunction()
 

@@ -53,6 +53,20 @@ stopped_by_signal() {
   wait $job
   [ $? = 3 ] && grep -q "^sst2: note: stopped by SIGTERM after step [0-9]*; to go on: .*--out stopped.* --resume$" err && [ -d stopped/checkpoint ]
 }
+
+# Twenty steps of the sample on both devices.
+losses() { sed -nE 's/^\{"step":[0-9]+,"loss":([^,]*),.*/\1/p' "$1"; }
+follows_the_cpu() {
+  local few=("$sst2" --steps 20 --batch-size 8 --train-rows 160 --valid-rows 8 --progress none)
+  "${few[@]}" --metrics cpu.jsonl >out 2>err && "${few[@]}" --device cuda --metrics cuda.jsonl --out cuda >out 2>err &&
+    paste <(losses cpu.jsonl) <(losses cuda.jsonl) |
+    awk '{ apart = $1 - $2; if (!(apart <= 1e-5 && apart >= -1e-5)) exit 1 } END { exit NR != 20 }'
+}
+predicts_alike() {
+  sed -n 2,9p "$sample/dev.tsv" | cut -f 1 >texts
+  diff <("$sst2" --out cuda --predict texts | cut -f 1) <("$sst2" --out cuda --predict texts --device cuda | cut -f 1) >out 2>err
+}
+
 second_run() {
   long_run held
   refused=1
@@ -250,7 +264,14 @@ mkdir bare
 cp "$sample"/*.tsv bare
 refusal 'data that is not there is named' 'nowhere' "$sst2" --data nowhere --vocab "$sample/vocab.txt"
 refusal 'data without a vocabulary asks for one' '--vocab' "$sst2" --data bare
-refusal '--device cuda says that there is none' 'no CUDA' "$sst2" --device cuda
+if ! "$sst2" --version | grep -q ', CUDA'; then
+  refusal '--device cuda says that there is none' 'this build has no CUDA' "$sst2" --device cuda
+elif [ -n "$("$sst2" --device cuda --predict - --init nowhere 2>&1 | grep -- '--device cuda:')" ]; then
+  refusal '--device cuda says that there is no GPU' '--device cuda: ' "$sst2" --device cuda
+else
+  claim '--device cuda follows the losses of the CPU within 1e-5' follows_the_cpu
+  claim 'a model that was trained there predicts the same on either device' predicts_alike
+fi
 refusal 'a flag without its value says so' '--lr needs a value' "$sst2" --lr
 refusal 'a flag given twice says so' '--epochs is given more than once' "$sst2" --epochs 1 --epochs 2
 refusal 'a choice is one of those there are' "--optimizer: 'lamb' is not one of adam, adamw, sgd" "$sst2" --optimizer lamb

@@ -15,6 +15,7 @@ struct Splits {
   int classes = 2;
 };
 
+// Of a batch on the model's device.
 template <class A, class Model>
 Tensor<float> logits(const Model& model, const data::Batch& batch, Random* random = nullptr) {  // [B, C]
   return cast<float>(model.template forward<A>(batch.ids, batch.sequences, random));
@@ -26,10 +27,12 @@ Scores evaluate(const Model& model, const data::LabelledSequences& rows, Index b
   const NoGrad quiet;
   Scores scores(classes);
   data::Batches batches(rows.count(), batch_size, data::Order::sequential);
+  const Device device = device_of(model);
   for (Index number = 0; number < batches.per_epoch(); ++number) {
     const data::Batch batch = rows.batch(batches(0, number));
-    const Tensor<float> z = logits<A>(model, batch);
-    scores.add_loss(cross_entropy(z, batch.labels).item(), batch.labels.size());
+    const data::Batch there = batch.to(device);
+    const Tensor<float> z = logits<A>(model, there);
+    scores.add_loss(cross_entropy(z, there.labels).item(), batch.labels.size());
     const auto predicted = argmax(z, -1).host();
     for (Index b = 0; b < batch.labels.size(); ++b)
       scores.add(batch.labels.data()[b], static_cast<int>(predicted[static_cast<std::size_t>(b)]));

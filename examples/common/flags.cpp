@@ -9,6 +9,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#ifdef HEDDLE_CUDA
+#include <heddle/cuda.hpp>
+#endif
 #include <heddle/error.hpp>
 #include <heddle/io/printable.hpp>
 #include <heddle/parallel.hpp>
@@ -156,7 +159,11 @@ std::string version_text() {
 #else
   text += ", no oneDNN";
 #endif
+#ifdef HEDDLE_CUDA
+  text += ", CUDA";
+#else
   text += ", no CUDA";
+#endif
   return text;
 }
 
@@ -193,6 +200,18 @@ bool parse_command_line(CLI::App& app, int argc, char** argv) {
   return true;
 }
 
+namespace {
+void require_device(Device device) {
+  if (device == Device::cpu) return;
+#ifdef HEDDLE_CUDA
+  const std::string why = cuda::unavailable();
+#else
+  const std::string why = "this build has no CUDA";
+#endif
+  require(why.empty(), "--device cuda: ", why);
+}
+}  // namespace
+
 ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults) {
   ParsedFlags parsed{defaults};
   TrainerFlags& f = parsed.flags;
@@ -219,7 +238,7 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   const bool needs_model = f.evaluate || !f.predict.empty();
   require(!needs_model || !f.out.empty() || !f.init.empty(), f.evaluate ? "--evaluate" : "--predict",
           " needs a model: give its folder with --out or its weights with --init");
-  require(f.device == "cpu", "--device cuda: this build has no CUDA");
+  require_device(f.place());
   require(f.momentum == 0 || f.optimizer == "sgd", "--momentum needs --optimizer sgd");
   require(app.count("--head-dim") > 0 || app.count("--d-model") + app.count("--heads") == 0 ||
               f.sizes.d_model % f.sizes.heads == 0,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <heddle/shape.hpp>
+#include <heddle/error.hpp>
 
 namespace CLI {
 class App;
@@ -34,6 +34,8 @@ struct TrainerFlags {
   std::uint64_t seed = 1;
   int threads = 0;  // 0: all
   ModelSizes sizes;
+
+  Device place() const { return device == "cuda" ? Device::cuda : Device::cpu; }  // of model and batches
 };
 
 struct ParsedFlags {

@@ -105,7 +105,7 @@ class Training {
 
   void step() {
     const Stopwatch since_start;
-    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch));
+    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch)).to(flags_.place());
     Random random(flags_.seed, stream(Stream::dropout, state_.step));
     const Tensor<float> loss = cross_entropy(logits<A>(model_, batch, &random), batch.labels);
     const double value = loss.item();

@@ -104,6 +104,7 @@ void predict(const TrainerFlags& flags) {
   const text::WordPiece tokenizer = make_tokenizer(setup, flags);
   Sst2Model model = make_model(setup.sizes, tokenizer.vocabulary().size(), flags);
   load_trained(model, flags);
+  to(model, flags.place());
   const std::vector<std::string> lines = read_lines(flags.predict);
   const EncodedTexts encoded = encode(tokenizer, lines, std::vector<int>(lines.size(), 0));
   if (encoded.truncated)
@@ -112,7 +113,7 @@ void predict(const TrainerFlags& flags) {
   const NoGrad quiet;
   data::Batches batches(encoded.rows.count(), rows_at_once, data::Order::sequential);
   for (Index number = 0; number < batches.per_epoch(); ++number) {
-    const Tensor<float> z = logits<A>(model, encoded.rows.batch(batches(0, number)));
+    const Tensor<float> z = logits<A>(model, encoded.rows.batch(batches(0, number)).to(flags.place())).to(Device::cpu);
     for (Index b = 0; b < z.dim(0); ++b) {
       const std::vector<double> scores(z.data() + b * classes, z.data() + (b + 1) * classes);
       if (!std::isfinite(scores[0] + scores[1]))
@@ -155,6 +156,7 @@ void run(const TrainerFlags& flags) {
   EncodedTexts valid_rows = encode(tokenizer, valid_texts.texts, valid_texts.labels);
   Sst2Model model = make_model(setup.sizes, tokenizer.vocabulary().size(), flags);
   if (flags.evaluate) load_trained(model, flags);
+  to(model, flags.place());
 
   Splits splits;
   splits.train = std::move(train_rows.rows);

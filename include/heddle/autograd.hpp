@@ -1,5 +1,6 @@
 // Reverse-mode differentiation: how an operation is recorded, and what a user asks for.
 #pragma once
+#include <heddle/create.hpp>
 #include <heddle/graph.hpp>
 
 namespace heddle {
@@ -136,12 +137,8 @@ std::vector<Tensor<T>> grad(const Tensor<T>& loss, const std::vector<Tensor<T>>&
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     std::size_t first = 0;  // a tensor that is wanted twice has one stand-in
     while (wanted[first].node() != wanted[i].node()) ++first;
-    Tensor<T> dx = stand_ins[first]->grad;
-    if (!dx) {
-      dx = like(wanted[i]);
-      std::fill_n(dx.data(), dx.size(), static_cast<T>(0.f));
-    }
-    grads.push_back(dx);
+    const Tensor<T> dx = stand_ins[first]->grad;
+    grads.push_back(dx ? dx : zeros<T>(wanted[i].shape(), wanted[i].device()));
   }
   return grads;
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include <cmath>
 
-#include <heddle/tensor.hpp>
+#include <heddle/dispatch.hpp>
 
 namespace heddle {
 
@@ -11,12 +11,19 @@ namespace heddle {
 template <class S, class T>
 concept NumberFor = std::is_convertible_v<S, double> &&(std::is_integral_v<S> || !std::is_integral_v<T>);
 
+namespace kernel {
+template <class T>
+void fill(Cpu, View<T, 1> y, T value) {
+  std::fill_n(y.data, y.extent[0], value);
+}
+}  // namespace kernel
+
 // One value everywhere. These throw OutOfMemory, and Error for a device that this build does not have.
 template <class T, NumberFor<T> S>
 Tensor<T> full(Shape shape, S value, Device device = Device::cpu) {
-  Tensor<T> y(shape);
-  std::fill_n(y.data(), y.size(), static_cast<T>(static_cast<Acc<T>>(value)));
-  return y.to(device);
+  Tensor<T> y(shape, device);
+  on(y, [&](auto where) { kernel::fill(where, view<1>(y), static_cast<T>(static_cast<Acc<T>>(value))); });
+  return y;
 }
 // full of 0.
 template <class T>

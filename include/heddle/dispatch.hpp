@@ -15,9 +15,13 @@ auto view(TensorT& x) {
   return v;
 }
 
-// Runs f(Cpu{}) or f(Cuda{}), whichever holds x: the only dispatch.
+// Runs f(Cpu{}) or f(Cuda{}), whichever holds x: the only dispatch. A kernel that the GPU lacks is an error of the compiler.
 template <class T, class F>
-decltype(auto) on(const Tensor<T>&, F&& f) {
+decltype(auto) on([[maybe_unused]] const Tensor<T>& x, F&& f) {
+#ifdef HEDDLE_CUDA
+  if constexpr (!std::is_same_v<T, double>)
+    if (x.device() == Device::cuda) return f(Cuda{});
+#endif
   return f(Cpu{});
 }
 
@@ -26,6 +30,15 @@ template <class T, class F>
 decltype(auto) on_cpu(const Tensor<T>& x, const char* op, F&& f) {
   require(x.device() == Device::cpu, op, ": has a CPU kernel only, but its operand ", x.shape(), " is on ", x.device());
   return f(Cpu{});
+}
+
+// Where only floating types have a kernel on the GPU. Throws Error for integers there.
+template <class T, class F>
+decltype(auto) on_if_floating(const Tensor<T>& x, const char* op, F&& f) {
+  if constexpr (std::is_integral_v<T>)
+    return on_cpu(x, op, f);
+  else
+    return on(x, f);
 }
 
 }  // namespace heddle

@@ -6,7 +6,7 @@
 
 namespace heddle {
 
-// Where a tensor lives. This build has the CPU only.
+// Where a tensor lives. Without HEDDLE_CUDA a build has the CPU only.
 enum class Device { cpu, cuda };
 
 // cpu or cuda, as in messages and in what is printed.
@@ -25,7 +25,7 @@ struct FileError : Error {
 struct OutOfMemory : Error {
   using Error::Error;
 };
-// A call of CUDA that failed. This build has none.
+// A call of CUDA that failed.
 struct CudaError : Error {
   using Error::Error;
 };

@@ -25,9 +25,6 @@ Columns<const T> read(Columns<T> x) {
   return {x.data, x.rows, x.width, x.stride};
 }
 
-// What a product does with what its result held before.
-enum class Into { set, add };
-
 // Rows [first, last) of x, or of its transpose.
 template <bool transposed, class T>
 Columns<T> some_rows(Columns<T> x, Index first, Index last) {

@@ -32,7 +32,8 @@ Tensor<T> copy(const Tensor<T>& x) {
   return y;
 }
 
-// A gradient that is zero in most rows, as an embedding's is: those it has, ascending, each once.
+// A gradient that is zero in most rows, as an embedding's is: those it has, ascending, each once. Without `rows`, as on the GPU,
+// `values` is the whole gradient.
 template <class T>
 struct RowGradient {
   Tensor<Index> rows;  // [M]
@@ -42,9 +43,10 @@ struct RowGradient {
 
   // All rows, of a tensor of this shape.
   Tensor<T> dense(const Shape& shape) const {
+    if (!rows) return values;
     Tensor<T> y(shape, values.device());
     const View<T, 2> matrix{y.device_data(), {shape[0], values.dim(1)}};
-    on(y, [&](auto device) { kernel::put_rows(device, view<1>(rows), view<2>(values), matrix); });
+    on_cpu(y, "RowGradient", [&](Cpu cpu) { kernel::put_rows(cpu, view<1>(rows), view<2>(values), matrix); });
     return y;
   }
 };
@@ -71,7 +73,8 @@ struct NodeOf : Node {
     }
     const Tensor<T> before = leaf() ? grad.as_of_now() : grad;  // a leaf's may have been scaled by the user meanwhile
     Tensor<T> sum(shape, dx.device());
-    on(dx, [&](auto device) { kernel::add(device, view<1>(before), view<1>(dx), view<1>(sum)); });
+    on_if_floating(dx, "backward",
+                   [&](auto device) { kernel::add(device, view<1>(before), view<1>(dx), view<1>(sum)); });
     grad = sum;
   }
 };
@@ -101,6 +104,7 @@ struct Leaf final : NodeOf<T> {
     this->add(from, dx);
   }
   void take(const Node& from, const RowGradient<T>& dx) {
+    if (!dx.rows) return take(from, dx.values);
     const std::lock_guard lock(mutex);
     if (!this->grad && !by_rows) {
       by_rows = dx;

@@ -89,4 +89,11 @@ struct DropoutRule {
   HEDDLE_HD bool keeps(std::uint32_t draw) const { return draw >= threshold; }
 };
 
+// The dropout of one operation's elements: element e is decided by draw e % 8 of call e / 8. A threshold of 0 drops nothing.
+struct Dropped {
+  DropoutRule rule;
+  Draws draws;
+};
+constexpr Index draws_per_call = 8;  // of 16 bits
+
 }  // namespace heddle

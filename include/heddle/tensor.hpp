@@ -12,8 +12,12 @@
 namespace heddle {
 
 // Objects of different builds must not be mixed: this name is in the symbol of every function that takes a tensor.
-#ifdef HEDDLE_ONEDNN
+#if defined(HEDDLE_ONEDNN) && defined(HEDDLE_CUDA)
+inline namespace v0_1_onednn_cuda {
+#elif defined(HEDDLE_ONEDNN)
 inline namespace v0_1_onednn {
+#elif defined(HEDDLE_CUDA)
+inline namespace v0_1_cuda {
 #else
 inline namespace v0_1 {
 #endif
@@ -48,10 +52,10 @@ class Tensor {
     std::copy(values.begin(), values.end(), data_);
   }
 
-  // The user's own host memory: neither copied nor freed, and it must outlive every handle.
-  static Tensor wrap(T* memory, Shape shape) {
+  // The user's own memory on that device: neither copied nor freed, and it must outlive every handle.
+  static Tensor wrap(T* memory, Shape shape, Device device = Device::cpu) {
     require(memory || shape.size() == 0, "Tensor::wrap: a null pointer for shape ", shape);
-    return Tensor(shape, Device::cpu, memory);
+    return Tensor(shape, device, memory);
   }
 
   const Shape& shape() const { return shape_; }
@@ -85,10 +89,15 @@ class Tensor {
     return data_;
   }
 
-  // A copy on the other device, or this handle when it is there already. Not recorded by autograd.
+  // A copy on the other device, or this handle when it is there already. Not recorded by autograd. To the host it waits.
   Tensor to(Device device) const {
     if (device == device_) return *this;
-    return Tensor(shape_, device);
+    Tensor y(shape_, device);
+#ifdef HEDDLE_CUDA
+    const auto copy = device == Device::cuda ? cuda::to_device : cuda::to_host;
+    copy(y.data_, device_data(), static_cast<std::size_t>(size()) * sizeof(T));
+#endif
+    return y;
   }
   // All elements, row-major, on the host.
   std::vector<T> host() const {
@@ -147,11 +156,15 @@ class Tensor {
 
  private:
   Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
+#ifdef HEDDLE_CUDA
+    require(device == Device::cpu || !std::is_same_v<T, double>, "Tensor: double is for the CPU, to check with");
+#else
     require(device == Device::cpu, "Tensor: this build has no CUDA backend");
+#endif
     require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
                          "out of memory: shape ", shape, " requested");
     const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
-    storage_ = std::make_shared<Storage>(wrapped, bytes);
+    storage_ = std::make_shared<Storage>(wrapped, bytes, device);
     data_ = static_cast<T*>(storage_->memory);
   }
 

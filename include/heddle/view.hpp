@@ -42,6 +42,11 @@ struct Columns {
   HEDDLE_HD T& operator()(Index n, Index d) const { return data[n * stride + d]; }
 };
 
+namespace kernel {
+// What a product does with what its result held before.
+enum class Into { set, add };
+}  // namespace kernel
+
 // Where a kernel runs. Overload on these tags; never branch on them inside a kernel.
 struct Cpu {};
 struct Cuda {};

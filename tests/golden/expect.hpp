@@ -4,6 +4,7 @@
 #include <heddle/autograd.hpp>
 
 #include "catch.hpp"
+#include "devices.hpp"
 #include "golden/golden.hpp"
 
 namespace heddle::testing {
@@ -23,22 +24,30 @@ void expect_close(const Tensor<T>& actual, const GoldenTensor& expected, double 
   }
 }
 
-// f of the inputs named by `roles`, in T: y, and where there is a dy the gradient of each input. One that the case does not have
-// is an empty tensor.
+// f of the inputs named by `roles`, in T and on that device: y, and where there is a dy the gradient of each input. One that the
+// case does not have is an empty tensor.
 template <class T, class F>
-void expect_case(const Case& c, const std::vector<std::string>& roles, F f, double tolerance) {
+void expect_case_on(Device device, const Case& c, const std::vector<std::string>& roles, F f, double tolerance) {
+  INFO("on " << name(device));
   std::vector<Tensor<T>> at;
   for (const std::string& role : roles)
-    at.push_back(c.has(role) ? variable(Tensor<T>(c[role].shape, c[role].template as<T>())) : Tensor<T>());
+    at.push_back(c.has(role) ? variable(Tensor<T>(c[role].shape, c[role].template as<T>()).to(device)) : Tensor<T>());
   const Tensor<T> y = f(at);
+  CHECK(y.device() == device);
   expect_close(y, c["y"], tolerance);
   if (!c.has("dy")) return;
-  backward(y, Tensor<T>(c["dy"].shape, c["dy"].template as<T>()));
+  backward(y, Tensor<T>(c["dy"].shape, c["dy"].template as<T>()).to(device));
   for (std::size_t i = 0; i < roles.size(); ++i) {
     if (!at[i]) continue;
     INFO("gradient of " << roles[i]);
     expect_close(at[i].grad(), c['d' + roles[i]], tolerance);
   }
+}
+
+// On every device that has T.
+template <class T, class F>
+void expect_case(const Case& c, const std::vector<std::string>& roles, F f, double tolerance) {
+  for (const Device device : devices<T>()) expect_case_on<T>(device, c, roles, f, tolerance);
 }
 
 // In double, float and bf16. The tolerances are multiples of each type's rounding (2^-53, 2^-24, 2^-9).

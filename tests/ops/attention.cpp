@@ -42,16 +42,18 @@ void expect_golden_attention(double tolerance) {
     const GoldenCall call(c);
     AttentionOptions<T> options{.heads = call.options.heads,
                                 .scale = call.options.scale,
-                                .causal = call.options.causal,
-                                .mask = call.options.mask,
-                                .keys = &call.keys};
+                                .causal = call.options.causal};
     std::vector<std::string> roles{"q", "k", "v"};
     if (c.has("bias")) roles.push_back("bias");
     expect_case<T>(
         c, roles,
         [&](const auto& x) {
+          const Device device = x[0].device();
+          const Sequences sequences = call.sequences.to(device), keys = call.keys.to(device);
+          options.keys = &keys;
+          if (call.options.mask) options.mask = call.options.mask.to(device);
           if (x.size() > 3) options.bias = x[3];
-          return attention(x[0], x[1], x[2], call.sequences, options);
+          return attention(x[0], x[1], x[2], sequences, options);
         },
         tolerance);
   }

@@ -24,11 +24,11 @@ TEST_CASE("layer_norm: values and gradients are PyTorch's") {
 
 TEST_CASE("layer_norm: gradient matches finite differences") {
   for (const Index D : {1, 2, 31, 33})
-    expect_gradients([](const Inputs& in) { return layer_norm(in[0], in[1], in[2]); },
+    expect_gradients([](const auto& in) { return layer_norm(in[0], in[1], in[2]); },
                      {random({3, D}, 1), random({D}, 2), random({D}, 3)}, 1e-5);
-  expect_gradients([](const Inputs& in) { return layer_norm(in[0], in[1], in[2]); },
+  expect_gradients([](const auto& in) { return layer_norm(in[0], in[1], in[2]); },
                    {random({0, 5}, 1), random({5}, 2), random({5}, 3)});
-  expect_gradients([](const Inputs& in) { return layer_norm(in[0], in[1], in[2]); },
+  expect_gradients([](const auto& in) { return layer_norm(in[0], in[1], in[2]); },
                    {random({2, 0}, 1), random({0}, 2), random({0}, 3)});
 }
 

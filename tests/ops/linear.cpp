@@ -20,9 +20,9 @@ TEST_CASE("linear: values and gradients are PyTorch's") {
 
 TEST_CASE("linear: gradient matches finite differences") {
   for (const Index rows : {0, 1, 3, 33})
-    expect_gradients([](const Inputs& in) { return linear(in[0], in[1], in[2]); },
+    expect_gradients([](const auto& in) { return linear(in[0], in[1], in[2]); },
                      {random({rows, 5}, 1), random({4, 5}, 2), random({4}, 3)});
-  expect_gradients([](const Inputs& in) { return linear(in[0], in[1]); }, {random({2, 3, 5}, 1), random({4, 5}, 2)});
+  expect_gradients([](const auto& in) { return linear(in[0], in[1]); }, {random({2, 3, 5}, 1), random({4, 5}, 2)});
 }
 
 TEST_CASE("linear: names the axis that disagrees") {

@@ -37,9 +37,9 @@ TEST_CASE("linear_gelu: a product that is cut into blocks, by rows or by columns
 }
 
 TEST_CASE("linear_gelu: gradient matches finite differences") {
-  expect_gradients([](const Inputs& in) { return linear_gelu(in[0], in[1], in[2]); },
+  expect_gradients([](const auto& in) { return linear_gelu(in[0], in[1], in[2]); },
                    {random({2, 3, 5}, 1), random({4, 5}, 2), random({4}, 3)}, 1e-5);
-  expect_gradients([](const Inputs& in) { return linear_gelu(in[0], in[1]); }, {random({3, 5}, 1), random({4, 5}, 2)},
+  expect_gradients([](const auto& in) { return linear_gelu(in[0], in[1]); }, {random({3, 5}, 1), random({4, 5}, 2)},
                    1e-5);
 }
 

@@ -47,14 +47,14 @@ TEST_CASE("matmul: gradients match finite differences, transposed and broadcast 
           extents.insert(extents.end(), {rows, columns});
           return Shape(std::span<const Index>(extents));
         };
-        expect_gradients([&](const Inputs& in) { return matmul(in[0], in[1], {.transpose_a = ta, .transpose_b = tb}); },
+        expect_gradients([&](const auto& in) { return matmul(in[0], in[1], {.transpose_a = ta, .transpose_b = tb}); },
                          {random(ta ? stack(left, 3, 2) : stack(left, 2, 3), 1),
                           random(tb ? stack(right, 4, 3) : stack(right, 3, 4), 2)});
       }
   for (const Index n : {1, 31}) {
-    expect_gradients([](const Inputs& in) { return matmul(in[0], in[1]); }, {random({n}, 1), random({n}, 2)});
-    expect_gradients([](const Inputs& in) { return matmul(in[0], in[1]); }, {random({n}, 1), random({2, n, 3}, 2)});
-    expect_gradients([](const Inputs& in) { return matmul(in[0], in[1]); }, {random({2, 3, n}, 1), random({n}, 2)});
+    expect_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random({n}, 1), random({n}, 2)});
+    expect_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random({n}, 1), random({2, n, 3}, 2)});
+    expect_gradients([](const auto& in) { return matmul(in[0], in[1]); }, {random({2, 3, n}, 1), random({n}, 2)});
   }
 }
 

@@ -21,7 +21,7 @@ TEST_CASE("max, argmax: values and gradients are PyTorch's") {
 TEST_CASE("max: gradients match finite differences for odd and for empty shapes") {
   for (const Shape& s : {Shape{1, 1, 1}, {2, 31, 3}, {1, 33, 1}, {3, 257}, {0, 3}})
     for (int axis = 0; axis < s.rank(); ++axis)
-      if (s[axis] > 0) expect_gradients([&](const Inputs& in) { return max(in[0], axis); }, {random(s, 1)});
+      if (s[axis] > 0) expect_gradients([&](const auto& in) { return max(in[0], axis); }, {random(s, 1)});
 }
 
 TEST_CASE("max: the first of equals is taken, and gets the gradient") {

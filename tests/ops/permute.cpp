@@ -50,8 +50,8 @@ TEST_CASE("permute: every order of four axes, above and below the size of a squa
 
 TEST_CASE("permute: gradients match finite differences") {
   for (const Index n : {0, 1, 7}) {
-    expect_gradients([](const Inputs& in) { return permute(in[0], {2, 0, -2}); }, {random({3, n, 2}, 1)});
-    expect_gradients([](const Inputs& in) { return transpose(in[0]); }, {random({n, 5}, 1)});
+    expect_gradients([](const auto& in) { return permute(in[0], {2, 0, -2}); }, {random({3, n, 2}, 1)});
+    expect_gradients([](const auto& in) { return transpose(in[0]); }, {random({n, 5}, 1)});
   }
 }
 

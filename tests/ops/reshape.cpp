@@ -31,7 +31,7 @@ TEST_CASE("reshape: -1 stands for what remains") {
 
 TEST_CASE("reshape: gradients match finite differences") {
   for (const Index n : {0, 1, 33})
-    expect_gradients([](const Inputs& in) { return reshape(in[0], {-1, 2, 3}); }, {random({3, n, 2}, 1)});
+    expect_gradients([](const auto& in) { return reshape(in[0], {-1, 2, 3}); }, {random({3, n, 2}, 1)});
 }
 
 TEST_CASE("reshape: a shape of another size is an error") {

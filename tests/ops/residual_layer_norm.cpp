@@ -27,7 +27,7 @@ TEST_CASE("residual_layer_norm: gradient matches finite differences") {
   for (const Index D : {2, 33})
     for (const double p : {0.0, 0.4})
       expect_gradients(
-          [p](const Inputs& in) {
+          [p](const auto& in) {
             Random random(3);
             return residual_layer_norm(in[0], in[1], in[2], in[3], 1e-5, p, &random);
           },

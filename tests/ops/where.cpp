@@ -11,18 +11,18 @@ Tensor<bool> mask_of(const Case& c) { return Tensor<bool>(c["mask"].shape, c["ma
 }  // namespace
 
 TEST_CASE("where, masked_fill: values and gradients are PyTorch's") {
-  expect_golden("where", {"a", "b"}, [](const Case& c, const auto& x) { return where(mask_of(c), x[0], x[1]); });
+  expect_golden("where", {"a", "b"}, [](const Case& c, const auto& x) { return where(mask_of(c).to(x[0].device()), x[0], x[1]); });
   expect_golden("masked_fill", {"x"},
-                [](const Case& c, const auto& x) { return masked_fill(x[0], mask_of(c), c.option("value")); });
+                [](const Case& c, const auto& x) { return masked_fill(x[0], mask_of(c).to(x[0].device()), c.option("value")); });
 }
 
 TEST_CASE("where: gradients of odd and of empty shapes match finite differences") {
   for (const Index n : {0, 1, 33}) {
     Tensor<bool> condition({n, 1});
     for (Index i = 0; i < n; ++i) condition.data()[i] = i % 3 == 0;
-    expect_gradients([&](const Inputs& in) { return where(condition, in[0], in[1]); },
+    expect_gradients([&](const auto& in) { return where(condition.to(in[0].device()), in[0], in[1]); },
                      {random({5}, 1), random({2, n, 5}, 2)});
-    expect_gradients([&](const Inputs& in) { return masked_fill(in[0], condition, -3); }, {random({1, 5}, 1)});
+    expect_gradients([&](const auto& in) { return masked_fill(in[0], condition.to(in[0].device()), -3); }, {random({1, 5}, 1)});
   }
 }
 

@@ -66,6 +66,8 @@ struct Batch {
   Tensor<int> ids;      // [N]
   Sequences sequences;  // of B sequences
   Tensor<int> labels;   // [B]
+
+  Batch to(Device device) const { return {ids.to(device), sequences.to(device), labels.to(device)}; }
 };
 
 // Token sequences with a label each, in one block of memory.

@@ -1,6 +1,7 @@
 // What an optimizer remembers, to and from a safetensors file: for each parameter NAME `first.NAME`, `second.NAME` (moments; the first
 // is SGD's momentum) and `steps.NAME`. Files of PyTorch's optimizers are pickles and are not read.
 #pragma once
+#include <any>
 #include <cmath>
 
 #include <heddle/io/safetensors.hpp>
@@ -12,13 +13,17 @@ namespace heddle::io {
 template <class Calls = SystemCalls>
 void save_optimizer(const optim::Slots& slots, const std::string& path) {
   std::vector<TensorBytes> tensors;
+  std::vector<std::any> kept;  // copies of what is on the GPU
   slots.each([&](const auto& slot) {
     using T = typename std::remove_cvref_t<decltype(slot)>::Element;
     tensors.push_back({"steps." + slot.name, DType::i64, {}, std::as_bytes(std::span(&slot.steps, 1))});
     for (const auto& [kind, values] : {std::pair{"first.", &slot.first}, std::pair{"second.", &slot.second}})
-      if (!values->empty() && slot.steps > 0)  // an update that memory ran out for may have made room
-        tensors.push_back(
-            {kind + slot.name, dtype_of<T>(), slot.parameter->value().shape(), std::as_bytes(std::span(*values))});
+      if (*values && values->size() > 0 && slot.steps > 0) {  // an update that memory ran out for may have made room
+        const Tensor<T> here = values->to(Device::cpu);
+        kept.push_back(here);
+        tensors.push_back({kind + slot.name, dtype_of<T>(), here.shape(),
+                           std::as_bytes(std::span(here.device_data(), static_cast<std::size_t>(here.size())))});
+      }
   });
   write_safetensors<Calls>(path, std::move(tensors), {{"optimizer", slots.optimizer()}});
 }
@@ -75,7 +80,7 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
         std::vector<T> moments;
         if (there) moments = read(name, slot.parameter->value().shape(), std::vector<T>());
         detail::check_moments(shown, name, moments, second);
-        if (write) *values = std::move(moments);
+        if (write) *values = there ? Tensor<T>(slot.parameter->shape(), moments) : Tensor<T>();
       }
     });
     require<FileError>(known == file.tensors().size(), shown, ": holds the state of ", file.tensors().size() - known,

@@ -123,6 +123,14 @@ void zero_grad(const M& model) {
   });
 }
 
+// Where a model's weights are: its first one. The CPU for a model without any.
+template <class M>
+Device device_of(const M& model) {
+  std::optional<Device> first;
+  walk(model, [&](const Name&, const auto& x) { first = first.value_or(x.value().device()); });
+  return first.value_or(Device::cpu);
+}
+
 // Moves all weights in place: optimizers made before go on with them.
 template <class M>
 void to(M& model, Device device) {

@@ -19,22 +19,26 @@ class MasterTensor {
   const Tensor<T>& value() const { return value_; }
   const Shape& shape() const { return value_.shape(); }
 
-  // For writing in place; a graph that saved the values notices.
+  // For writing in place; a graph that saved the values notices. As of Tensor, data() is of the host only.
   T* data() { return value_.data(); }
+  T* device_data() { return value_.device_data(); }
   // Copies values of the same shape in. Throws ShapeError.
   void assign(const Tensor<T>& from) {
     require_same_shape(from.shape());
-    const Tensor<T> here = from.to(value_.device());
-    std::copy_n(here.device_data(), here.size(), value_.device_data());
+    put(0, from);
   }
   // Copies in the values of whole rows that begin at element `first`.
   void assign_rows(Index first, const Tensor<T>& from) {
     require<ShapeError>(first >= 0 && first + from.size() <= value_.size(), "a weight of shape ", value_.shape(),
                         " has no elements ", first, " to ", first + from.size());
-    const Tensor<T> here = from.to(value_.device());
-    std::copy_n(here.device_data(), here.size(), value_.device_data() + first);
+    put(first, from);
   }
-  void move(Device device) { value_ = value_.to(device).with_node(value_.node()); }
+  // Its gradient goes with it.
+  void move(Device device) {
+    value_ = value_.to(device).with_node(value_.node());
+    if (!value_.requires_grad()) return;
+    if (const Tensor<T> gradient = value_.grad()) value_.set_grad(gradient.to(device));
+  }
   void set_node(NodeRef node) { value_ = value_.with_node(std::move(node)); }
 
   // The value in another type, computed anew only after the value was written; the gradient comes back in T.
@@ -51,6 +55,11 @@ class MasterTensor {
   }
 
  private:
+  void put(Index first, const Tensor<T>& from) {
+    const Tensor<T> here = from.to(value_.device());
+    const View<T, 1> place{value_.device_data() + first, {here.size()}};
+    on(here, [&](auto device) { kernel::copy(device, view<1>(here), place); });
+  }
   void require_same_shape(const Shape& shape) const {
     require<ShapeError>(shape == value_.shape(), "a weight of shape ", value_.shape(), " cannot take values of shape ",
                         shape);

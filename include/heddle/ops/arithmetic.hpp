@@ -2,45 +2,12 @@
 // divide as in C++, towards zero.
 #pragma once
 #include <heddle/create.hpp>
+#include <heddle/ops/arithmetic_forms.hpp>
 #include <heddle/ops/reduce.hpp>
 
 namespace heddle {
 
 namespace kernel {
-
-// Integers as unsigned words: their overflow is defined. Anything else itself, not a copy: an expression may refer to it.
-template <class V>
-decltype(auto) wrapping(const V& v) {
-  if constexpr (std::is_integral_v<V>)
-    return static_cast<std::make_unsigned_t<V>>(v);
-  else
-    return (v);
-}
-
-// F::f of numbers, or of an Eigen array with another or with a number.
-struct Add {
-  static auto f(const auto& a, const auto& b) { return wrapping(a) + wrapping(b); }
-};
-struct Sub {
-  static auto f(const auto& a, const auto& b) { return wrapping(a) - wrapping(b); }
-};
-struct Mul {
-  static auto f(const auto& a, const auto& b) { return wrapping(a) * wrapping(b); }
-};
-struct Div {
-  static auto f(const auto& a, const auto& b) {
-    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(a)>>) {
-      require(b != 0, "div: an integer is divided by 0");
-      return b == -1 ? -wrapping(a) : wrapping(a / b);  // the smallest integer over -1 overflows
-    } else {
-      return a / b;
-    }
-  }
-};
-template <class F>
-struct Swapped {
-  static auto f(const auto& a, const auto& b) { return F::f(b, a); }
-};
 
 template <class F, class A, class B, class Y>
 void combine(Cpu, F, const Broadcast<2>& plan, const A* a, const B* b, Y* y) {
@@ -83,7 +50,7 @@ template <class F, class Y, class A, class B>
 Tensor<Y> combine(const char* op, const Tensor<A>& a, const Tensor<B>& b) {
   static_assert(!std::is_same_v<A, bool>, "heddle: bool has no arithmetic; cast it to a number first");
   Tensor<Y> y(broadcast_shape(op, {{"a", a, 0}, {"b", b, 0}}), a.device());
-  on(a, [&](auto device) {
+  on_if_floating(a, op, [&](auto device) {
     kernel::combine(device, F{}, broadcast(y.shape(), a.shape(), b.shape()), a.device_data(), b.device_data(),
                     y.device_data());
   });
@@ -91,10 +58,11 @@ Tensor<Y> combine(const char* op, const Tensor<A>& a, const Tensor<B>& b) {
 }
 // F of each element and a number; not recorded.
 template <class F, class T, NumberFor<T> S>
-Tensor<T> combine(const Tensor<T>& x, S number) {
+Tensor<T> combine(const char* op, const Tensor<T>& x, S number) {
   static_assert(!std::is_same_v<T, bool>, "heddle: bool has no arithmetic; cast it to a number first");
   Tensor<T> y = like(x);
-  on(x, [&](auto device) { kernel::combine(device, F{}, view<1>(x), static_cast<Acc<T>>(number), view<1>(y)); });
+  on_if_floating(
+      x, op, [&](auto device) { kernel::combine(device, F{}, view<1>(x), static_cast<Acc<T>>(number), view<1>(y)); });
   return y;
 }
 
@@ -148,7 +116,7 @@ Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
 // Each element and a number; beside integers only an integer.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(const Tensor<T>& x, S number) {
-  return record("add", combine<kernel::Add>(x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
+  return record("add", combine<kernel::Add>("add", x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
 }
 // The same.
 template <class T, NumberFor<T> S>
@@ -158,18 +126,18 @@ Tensor<T> operator+(S number, const Tensor<T>& x) {
 // Each element less a number.
 template <class T, NumberFor<T> S>
 Tensor<T> operator-(const Tensor<T>& x, S number) {
-  return record("sub", combine<kernel::Sub>(x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
+  return record("sub", combine<kernel::Sub>("sub", x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
 }
 // A number less each element.
 template <class T, NumberFor<T> S>
 Tensor<T> operator-(S number, const Tensor<T>& x) {
-  const Tensor<T> y = combine<kernel::Swapped<kernel::Sub>>(x, number);
+  const Tensor<T> y = combine<kernel::Swapped<kernel::Sub>>("sub", x, number);
   return record("sub", y, inputs(x), [](const Tensor<T>& dy) { return -dy; });
 }
 // Each element times a number.
 template <class T, NumberFor<T> S>
 Tensor<T> operator*(const Tensor<T>& x, S number) {
-  return record("mul", combine<kernel::Mul>(x, number), inputs(x),
+  return record("mul", combine<kernel::Mul>("mul", x, number), inputs(x),
                 [number](const Tensor<T>& dy) { return dy * number; });
 }
 template <class T, NumberFor<T> S>
@@ -179,13 +147,13 @@ Tensor<T> operator*(S number, const Tensor<T>& x) {
 // Each element over a number. Throws Error where an integer is divided by 0.
 template <class T, NumberFor<T> S>
 Tensor<T> operator/(const Tensor<T>& x, S number) {
-  return record("div", combine<kernel::Div>(x, number), inputs(x),
+  return record("div", combine<kernel::Div>("div", x, number), inputs(x),
                 [number](const Tensor<T>& dy) { return dy / number; });
 }
 // A number over each element. Throws Error where an integer is divided by 0.
 template <class T, NumberFor<T> S>
 Tensor<T> operator/(S number, const Tensor<T>& x) {
-  const Tensor<T> y = combine<kernel::Swapped<kernel::Div>>(x, number);
+  const Tensor<T> y = combine<kernel::Swapped<kernel::Div>>("div", x, number);
   return record("div", y, inputs(x), [=](const Tensor<T>& dy) {
     return -combine<kernel::Mul, T>("div", combine<kernel::Div, Acc<T>>("div", dy, x), y);
   });
@@ -193,7 +161,7 @@ Tensor<T> operator/(S number, const Tensor<T>& x) {
 // -x of each element.
 template <class T>
 Tensor<T> operator-(const Tensor<T>& x) {
-  return record("neg", combine<kernel::Mul>(x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });
+  return record("neg", combine<kernel::Mul>("neg", x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });
 }
 
 }  // namespace heddle

@@ -8,6 +8,7 @@
 #include <heddle/ops/attention_backward.hpp>
 #include <heddle/ops/attention_call.hpp>
 #include <heddle/ops/attention_kernel.hpp>
+#include <heddle/ops/cast.hpp>
 #include <heddle/ops/clear.hpp>
 
 namespace heddle {
@@ -99,8 +100,8 @@ auto attention(const Q& q_rows,                            // [Nq, H * K] a tens
       attention_backward(device, call.plan(), column_view(call.q), column_view(k), column_view(v),
                          column_view(y, 0, v.width), view<2>(log_sum_exp), column_view(dy, 0, v.width), view<2>(delta),
                          dq, dk, dv, per_score(dbias));
-      gradients.push_back(rounded<T>(device, dbias));
     });
+    gradients.push_back(dbias ? cast<T>(dbias) : Tensor<T>());
     return gradients;
   });
 }

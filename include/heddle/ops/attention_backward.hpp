@@ -126,17 +126,4 @@ void attention_backward(Cpu, const AttentionPlan<T>& plan, Columns<const T> q, C
   });
 }
 
-// A sum in T; an empty one stays empty.
-template <class T>
-Tensor<T> rounded(Cpu, const Tensor<Acc<T>>& sum) {
-  if constexpr (std::is_same_v<T, Acc<T>>) {
-    return sum;
-  } else {
-    if (!sum) return {};
-    Tensor<T> x(sum.shape());
-    store(array(view<1>(x)), load(array(view<1>(sum))));
-    return x;
-  }
-}
-
 }  // namespace heddle::kernel

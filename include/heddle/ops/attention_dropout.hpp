@@ -5,9 +5,6 @@
 
 namespace heddle::kernel {
 
-constexpr Index drawn_together = 32;
-constexpr Index calls_per_score_row(Index keys) { return (keys + drawn_together - 1) / drawn_together * 4; }
-
 // What the probabilities of 32 keys and four queries are multiplied by, 0 or the rule's scale: fixed numbers, so that
 // the compiler makes vectors of them. `call` is the first query's first, and `next` the calls from one query to another.
 // Word j of a query's four calls, half by half, decides keys 8j to 8j + 7 in order.

@@ -3,20 +3,12 @@
 #pragma once
 #include <heddle/autograd.hpp>
 #include <heddle/eigen.hpp>
+#include <heddle/ops/number_types.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle {
 
 namespace kernel {
-
-// A fraction is cut off towards zero; beyond the integers of U the nearest one stands, and 0 for NaN.
-template <class U, class V>
-U whole(V v) {
-  constexpr V above = V{2} * static_cast<V>(std::numeric_limits<U>::max() / 2 + 1);
-  if (v >= above) return std::numeric_limits<U>::max();
-  if (v <= -above) return std::numeric_limits<U>::min();
-  return v == v ? static_cast<U>(v) : U{0};
-}
 
 template <class T, class U>
 void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
@@ -28,15 +20,7 @@ void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
                            [&](Index i, Index n) { store(array(y.data + i, n), load(array(x.data + i, n))); });
       return;
     }
-    for (Index i = first; i < last; ++i) {
-      const Acc<T> v = x(i);
-      if constexpr (std::is_same_v<U, bool>)
-        y(i) = v != 0;
-      else if constexpr (std::is_integral_v<U> && !std::is_integral_v<T>)
-        y(i) = whole<U>(v);
-      else
-        y(i) = static_cast<U>(static_cast<Acc<U>>(v));
-    }
+    for (Index i = first; i < last; ++i) y(i) = converted<U>(x(i));
   });
 }
 
@@ -50,7 +34,11 @@ Tensor<U> cast(const Tensor<T>& x) {
     return x;
   } else {
     Tensor<U> y(x.shape(), x.device());
-    on(x, [&](auto device) { kernel::cast(device, view<1>(x), view<1>(y)); });
+    const auto convert = [&](auto device) { kernel::cast(device, view<1>(x), view<1>(y)); };
+    if constexpr (std::is_same_v<U, double>)
+      on_cpu(x, "cast", convert);
+    else
+      on(x, convert);
     if constexpr (std::is_integral_v<T> || std::is_integral_v<U>)
       return y;
     else

@@ -5,6 +5,7 @@
 #pragma once
 #include <heddle/autograd.hpp>
 #include <heddle/eigen.hpp>
+#include <heddle/ops/check_ids.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle {
@@ -18,14 +19,6 @@ struct CrossEntropyOptions {
 };
 
 namespace kernel {
-
-// The first label that is neither ignored nor one of C classes, or -1.
-template <class L>
-Index first_wrong_label(Cpu, View<const L, 1> labels, std::int64_t ignored, Index C) {
-  for (Index n = 0; n < labels.extent[0]; ++n)
-    if (labels(n) != ignored && (labels(n) < 0 || labels(n) >= C)) return n;
-  return -1;
-}
 
 // Per class, in the type of sums: class_weights, or ones where there are none.
 template <class T>
@@ -109,11 +102,7 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
     require_same("cross_entropy", "C", {"logits", logits, 1}, {"class_weights", class_weights, 0});
   }
   require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing is in [0, 1], got ", smoothing);
-  const Index wrong = on(
-      labels, [&](auto device) { return kernel::first_wrong_label(device, view<1>(labels), ignored, logits.dim(1)); });
-  require<IndexError>(wrong < 0, "cross_entropy: label ",
-                      wrong < 0 ? L(0) : labels.host()[static_cast<std::size_t>(wrong)], " at position ", wrong,
-                      " is none of the ", logits.dim(1), " classes");
+  check_ids(labels, {"cross_entropy", "label", "none of the # classes", logits.dim(1), ignored});
   const auto weights = [class_weights] {
     return class_weights ? view<1>(class_weights) : View<const T, 1>{nullptr, {0}};
   };

@@ -10,8 +10,7 @@ namespace heddle {
 
 namespace kernel {
 
-constexpr Index draws_per_call = 8;  // of 16 bits
-constexpr int calls_together = 16;   // a fixed number, so that the compiler makes vectors of them
+constexpr int calls_together = 16;  // a fixed number, so that the compiler makes vectors of them
 
 // What each of 128 elements is multiplied by, 0 or the rule's scale: element e is decided by draw e % 8 of call e / 8.
 template <class A>
@@ -53,7 +52,7 @@ void dropout(Cpu, View<const T, 1> x, DropoutRule rule, Draws draws, View<T, 1> 
 
 // What as many elements are dropped by.
 inline Draws take_draws(Index size, Random& random) {
-  return random.take(static_cast<std::uint64_t>((size + kernel::draws_per_call - 1) / kernel::draws_per_call));
+  return random.take(static_cast<std::uint64_t>((size + draws_per_call - 1) / draws_per_call));
 }
 
 // Without a generator, or with p = 0, the result is x and nothing is drawn. p is rounded to a multiple of 1/65,536.

@@ -6,20 +6,12 @@
 
 #include <heddle/autograd.hpp>
 #include <heddle/eigen.hpp>
+#include <heddle/ops/check_ids.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle {
 
 namespace kernel {
-
-// The position of the first id outside [0, limit), or -1.
-template <class I>
-Index first_outside(Cpu, View<const I, 1> ids, Index limit) {
-  const auto outside = [limit](I id) { return id < 0 || id >= limit; };
-  const I* const end = ids.data + ids.extent[0];
-  const I* const found = std::find_if(ids.data, end, outside);
-  return found == end ? -1 : found - ids.data;
-}
 
 template <class I, class T>
 void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
@@ -45,7 +37,7 @@ struct Taken {
 
 // Each row of dx is the sum of those rows of dy that were taken from it.
 template <class I, class T>
-RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy) {
+RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy, const Shape&) {
   const Taken taken(ids);
   const Index D = dy.extent[1];
   Tensor<Index> rows({taken.rows()});
@@ -64,6 +56,13 @@ RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy
   });
   return {rows, dx};
 }
+// The whole gradient, of x's shape: how many rows were taken is known on the GPU alone.
+template <class I, class T>
+RowGradient<T> take_rows_backward(Cuda device, View<const I, 1> ids, View<const T, 2> dy, const Shape& shape) {
+  Tensor<T> dx(shape, Device::cuda);
+  sum_taken_rows(device, ids, dy, View<T, 2>{dx.device_data(), {shape[0], dy.extent[1]}});
+  return {{}, dx};
+}
 
 }  // namespace kernel
 
@@ -80,9 +79,10 @@ Tensor<T> rows_by_number(const char* op, const Tensor<I>& ids, const Tensor<T>& 
   if constexpr (std::is_integral_v<T>) {
     return y;
   } else {
-    return record(op, y, inputs(x), [=](const Tensor<T>& dy) {
-      return on(dy,
-                [&](auto device) { return kernel::take_rows_backward(device, view<1>(ids), rows_of(dy, ids.size())); });
+    return record(op, y, inputs(x), [=, x_shape = x.shape()](const Tensor<T>& dy) {
+      return on(dy, [&](auto device) {
+        return kernel::take_rows_backward(device, view<1>(ids), rows_of(dy, ids.size()), x_shape);
+      });
     });
   }
 }
@@ -93,9 +93,7 @@ Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
                 const Tensor<T>& table) {  // [V, D]
   require_rank("embed", {"table", table, 0}, 2);
   require_same_device("embed", {"ids", ids, 0}, {"table", table, 0});
-  const Index wrong = on(ids, [&](auto device) { return kernel::first_outside(device, view<1>(ids), table.dim(0)); });
-  require<IndexError>(wrong < 0, "embed: id ", wrong < 0 ? I(0) : ids.host()[static_cast<std::size_t>(wrong)],
-                      " at position ", wrong, " is outside the table's ", table.dim(0), " rows");
+  check_ids(ids, {"embed", "id", "outside the table's # rows", table.dim(0)});
   std::vector<Index> extents(ids.shape().begin(), ids.shape().end());
   extents.push_back(table.dim(1));
   return rows_by_number("embed", ids, table, Shape(extents));  // [..., D]
@@ -108,9 +106,7 @@ Tensor<T> take_rows(const Tensor<T>& x,       // [N, ...]
   require<ShapeError>(x.rank() > 0, "take_rows: x ", x.shape(), " has no rows");
   require_rank("take_rows", {"rows", rows, 0}, 1);
   require_same_device("take_rows", {"x", x, 0}, {"rows", rows, 0});
-  const Index wrong = on(rows, [&](auto device) { return kernel::first_outside(device, view<1>(rows), x.dim(0)); });
-  require<IndexError>(wrong < 0, "take_rows: row ", wrong < 0 ? I(0) : rows.host()[static_cast<std::size_t>(wrong)],
-                      " at position ", wrong, " is outside the ", x.dim(0), " rows of x ", x.shape());
+  check_ids(rows, {"take_rows", "row", "outside the # rows of x", x.dim(0)});
   return rows_by_number("take_rows", rows, x, x.shape().with(0, rows.dim(0)));  // [M, ...]
 }
 

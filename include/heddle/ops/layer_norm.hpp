@@ -9,10 +9,14 @@ namespace heddle {
 
 namespace kernel {
 
+struct NoRows {
+  void operator()(Index, Index) const {}
+};
+
 // before(first, last) makes rows [first, last) of x, so that they are in the cache; `unit` rows are never parted.
-template <class T, class Before>
+template <class T, class Before = NoRows>
 void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
-                View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd, Index unit, Before&& before) {
+                View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd, Index unit = 1, Before&& before = {}) {
   const Index N = x.extent[0], D = x.extent[1];
   if (D == 0) return;  // no mean of nothing
   parallel((N + unit - 1) / unit, (rows_per_piece(D) + unit - 1) / unit, [&](Index first, Index last) {
@@ -55,10 +59,10 @@ std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean
 
 // With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)). after(first, last)
 // follows once rows [first, last) of dx are made.
-template <class T, class After>
+template <class T, class After = NoRows>
 void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
                          View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
-                         View<T, 1> dbeta, Index unit, After&& after) {
+                         View<T, 1> dbeta, Index unit = 1, After&& after = {}) {
   const Index N = x.extent[0], D = x.extent[1];
   if (D == 0) return;
   const Pieces pieces((N + unit - 1) / unit, (rows_per_piece(D) + unit - 1) / unit);
@@ -102,19 +106,18 @@ Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
                      const Tensor<T>& beta,   // [D]
                      double eps = 1e-5) {
   require_norm("layer_norm", x, gamma, beta);
-  const auto nothing = [](Index, Index) {};
   Tensor<T> y = like(x);
   Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = like(mean);
   on(x, [&](auto device) {
-    kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean), view<1>(rstd),
-                       1, nothing);
+    kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean),
+                       view<1>(rstd));
   });
 
   return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
     Tensor<T> dx = like(x), dgamma = like(gamma), dbeta = like(beta);
     on(x, [&](auto device) {
       kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
-                                  view<2>(dx), view<1>(dgamma), view<1>(dbeta), 1, nothing);
+                                  view<2>(dx), view<1>(dgamma), view<1>(dbeta));
     });
     return std::tuple(dx, dgamma, dbeta);
   });

@@ -80,7 +80,7 @@ Tensor<T> max(const Tensor<T>& x, int axis, bool keepdim = false) {
   return record("max", y.value, inputs(x), [shape = x.shape(), axis, at = y.position](const Tensor<T>& dy) {
     Tensor<T> dx = zeros<T>(shape, dy.device());
     const auto around = view_around(dx, axis);
-    on(dy, [&](auto device) {
+    on_if_floating(dy, "max", [&](auto device) {
       kernel::max_backward(device, View<const T, 2>{dy.device_data(), {around.extent[0], around.extent[2]}},
                            View<const Index, 2>{at.device_data(), {around.extent[0], around.extent[2]}}, around);
     });

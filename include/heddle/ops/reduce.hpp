@@ -4,19 +4,12 @@
 #include <heddle/eigen.hpp>
 #include <heddle/ops/axis.hpp>
 #include <heddle/ops/broadcast.hpp>
+#include <heddle/ops/number_types.hpp>
 #include <heddle/ops/reshape.hpp>
 
 namespace heddle {
 
-// What a sum of T is: int64 for integers and bool, as in PyTorch.
-template <class T>
-using Sum = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
-
 namespace kernel {
-
-// Integers are added as unsigned words: overflow wraps around instead of being undefined.
-template <class T>
-using SumIn = std::conditional_t<std::is_integral_v<T>, std::uint64_t, Acc<T>>;
 
 constexpr Index elements_per_sum = 16384;  // what is worth a thread: a few microseconds
 
@@ -117,7 +110,7 @@ Tensor<T> sum_to(const Tensor<Y>& dy, const Wanted& input) {
   const View<const Y, 3> around{dy.device_data(), {s.product(0, first), s.product(first, last), s.product(last, rank)}};
   const auto add_up = [&](auto x) {
     View<typename decltype(x)::Element, 2> sums{x.device_data(), {around.extent[0], around.extent[2]}};
-    on(dy, [&](auto device) { kernel::sum(device, around, 1, sums); });
+    on_if_floating(dy, "backward", [&](auto device) { kernel::sum(device, around, 1, sums); });
     return x;
   };
   for (int axis = last; axis < rank; ++axis)
@@ -137,14 +130,18 @@ Tensor<Sum<T>> scaled_sum(const char* op, const Tensor<T>& x, int axis, bool kee
                 View<Y, 2>{y.device_data(), {around.extent[0], around.extent[2]}});
   });
 
-  return record(op, y, inputs(x), [shape = x.shape(), axis, divisor](const Tensor<Y>& dy) {
-    Tensor<T> dx(shape, dy.device());
-    on(dy, [&](auto device) {
-      kernel::repeat(device, broadcast(shape, shape.with(axis, 1)), dy.device_data(), static_cast<Acc<Y>>(divisor),
-                     dx.device_data());
+  if constexpr (std::is_integral_v<T>) {
+    return y;
+  } else {
+    return record(op, y, inputs(x), [shape = x.shape(), axis, divisor](const Tensor<T>& dy) {
+      Tensor<T> dx(shape, dy.device());
+      on(dy, [&](auto device) {
+        kernel::repeat(device, broadcast(shape, shape.with(axis, 1)), dy.device_data(), static_cast<Acc<T>>(divisor),
+                       dx.device_data());
+      });
+      return dx;
     });
-    return dx;
-  });
+  }
 }
 
 // An empty sum is 0. Throws ShapeError when there is no such axis.

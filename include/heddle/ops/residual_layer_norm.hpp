@@ -10,14 +10,10 @@ namespace heddle {
 
 namespace kernel {
 
-// The dropout of a branch: none where nothing is dropped.
-struct Dropped {
-  DropoutRule rule;
-  Draws draws;
-
-  // Rows of D elements that begin where a block of draws does.
-  Index unit(Index D) const { return rule.threshold ? drawn_block / std::gcd(std::max<Index>(D, 1), drawn_block) : 1; }
-};
+// Rows of D elements that begin where a block of draws does.
+inline Index rows_drawn_together(const Dropped& drop, Index D) {
+  return drop.rule.threshold ? drawn_block / std::gcd(std::max<Index>(D, 1), drawn_block) : 1;
+}
 
 template <class T>
 void residual_layer_norm(Cpu device, Dropped drop, View<const T, 2> x, View<const T, 2> branch, View<const T, 1> gamma,
@@ -25,15 +21,16 @@ void residual_layer_norm(Cpu device, Dropped drop, View<const T, 2> x, View<cons
                          View<Acc<T>, 1> rstd) {
   const Index D = x.extent[1];
   const View<const T, 2> summed{sum.data, {sum.extent[0], D}};
-  layer_norm(device, summed, gamma, beta, eps, y, mean, rstd, drop.unit(D), [&](Index first, Index last) {
-    const auto at = [](auto v, Index e, Index n) { return array(v.data + e, n); };
-    if (!drop.rule.threshold)
-      return store(at(sum, first * D, (last - first) * D),
-                   load(at(x, first * D, (last - first) * D)) + load(at(branch, first * D, (last - first) * D)));
-    each_dropped<Acc<T>>(drop.rule, drop.draws, first * D, last * D, [&](Index e, Index n, const auto& factors) {
-      store(at(sum, e, n), load(at(x, e, n)) + load(at(branch, e, n)) * factors);
-    });
-  });
+  layer_norm(
+      device, summed, gamma, beta, eps, y, mean, rstd, rows_drawn_together(drop, D), [&](Index first, Index last) {
+        const auto at = [](auto v, Index e, Index n) { return array(v.data + e, n); };
+        if (!drop.rule.threshold)
+          return store(at(sum, first * D, (last - first) * D),
+                       load(at(x, first * D, (last - first) * D)) + load(at(branch, first * D, (last - first) * D)));
+        each_dropped<Acc<T>>(drop.rule, drop.draws, first * D, last * D, [&](Index e, Index n, const auto& factors) {
+          store(at(sum, e, n), load(at(x, e, n)) + load(at(branch, e, n)) * factors);
+        });
+      });
 }
 
 // dbranch has no data where nothing is dropped: it is dx then.
@@ -42,13 +39,14 @@ void residual_layer_norm_backward(Cpu device, Dropped drop, View<const T, 2> dy,
                                   View<const T, 1> gamma, View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd,
                                   View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta) {
   const Index D = sum.extent[1];
-  layer_norm_backward(
-      device, dy, sum, gamma, mean, rstd, dx, dgamma, dbeta, drop.unit(D), [&](Index first, Index last) {
-        if (!dbranch.data) return;
-        each_dropped<Acc<T>>(drop.rule, drop.draws, first * D, last * D, [&](Index e, Index n, const auto& factors) {
-          store(array(dbranch.data + e, n), load(array(dx.data + e, n)) * factors);
-        });
-      });
+  layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, dgamma, dbeta, rows_drawn_together(drop, D),
+                      [&](Index first, Index last) {
+                        if (!dbranch.data) return;
+                        each_dropped<Acc<T>>(drop.rule, drop.draws, first * D, last * D,
+                                             [&](Index e, Index n, const auto& factors) {
+                                               store(array(dbranch.data + e, n), load(array(dx.data + e, n)) * factors);
+                                             });
+                      });
 }
 
 }  // namespace kernel
@@ -66,7 +64,7 @@ Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
   require_same_device(op, {"x", x, 0}, {"branch", branch, 0});
   require<ShapeError>(x.shape() == branch.shape(), op, ": x ", x.shape(), " and branch ", branch.shape(),
                       " must have the same shape");
-  kernel::Dropped drop{dropout_rule(op, p), {}};
+  Dropped drop{dropout_rule(op, p), {}};
   if (random && drop.rule.threshold)
     drop.draws = take_draws(x.size(), *random);
   else

@@ -32,29 +32,25 @@ class AdamFamily {
     const auto decay_of = [this](const auto& slot) { return slot.weight_decay.value_or(options.weight_decay); };
     Update(slots_).run(
         [](auto& slot) {
-          const auto size = static_cast<std::size_t>(slot.parameter->value().size());
-          slot.first.resize(size);
-          slot.second.resize(size);
+          slot.make_room(slot.first);
+          slot.make_room(slot.second);
         },
         [&](const auto& slot) { return decay_of(slot) == 0 && options.eps > 0; },
-        [&]<class T>(Slot<T>& slot) {
-          const double t = static_cast<double>(slot.steps), lr = factor * slot.lr.value_or(options.lr);
-          const double decay = decay_of(slot);
-          const T rate = static_cast<T>(lr / (1 - std::pow(options.beta1, t)));
-          const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, t))),
-                  eps = static_cast<T>(options.eps);
-          const T rest1 = static_cast<T>(1 - options.beta1), rest2 = static_cast<T>(1 - options.beta2);
-          const T beta2 = static_cast<T>(options.beta2);
-          const T coupled = static_cast<T>(decoupled ? 0 : decay),
-                  shrink = static_cast<T>(decoupled ? 1 - lr * decay : 1);
-          return [=, &slot](T* value, const T* gradient, Index first, Index count) {
-            auto p = kernel::array(value + first, count), m = kernel::array(slot.first.data() + first, count),
-                 v = kernel::array(slot.second.data() + first, count);
-            const auto g = kernel::array(gradient, count) + coupled * p;
-            v = beta2 * v + rest2 * g.square();
-            m += rest1 * (g - m);
-            p = shrink * p - rate * m / (v.sqrt() * root + eps);
+        [&]<class T>(const Slot<T>& slot) {
+          const Constants<T> c(options, decay_of(slot), factor * slot.lr.value_or(options.lr), slot.steps);
+          return [c, &slot](T* value, const T* gradient, Index first, Index count) {
+            auto p = kernel::array(value + first, count), m = kernel::array(slot.step.first + first, count),
+                 v = kernel::array(slot.step.second + first, count);
+            const auto g = kernel::array(gradient, count) + c.coupled * p;
+            v = c.beta2 * v + c.rest2 * g.square();
+            m += c.rest1 * (g - m);
+            p = c.shrink * p - c.rate * m / (v.sqrt() * c.root + c.eps);
           };
+        },
+        [&](const Slot<float>& slot, kernel::Updated& u) {
+          const Constants<float> c(options, decay_of(slot), factor * slot.lr.value_or(options.lr), slot.steps);
+          u.rate = c.rate, u.coupled = c.coupled, u.shrink = c.shrink, u.root = c.root;
+          return kernel::AdamRule{c.beta2, c.rest1, c.rest2, c.eps};
         });
   }
 
@@ -63,6 +59,20 @@ class AdamFamily {
   const Slots& slots() const { return slots_; }
 
  private:
+  // Of one parameter and step, in its type.
+  template <class T>
+  struct Constants {
+    T rate, root, eps, rest1, rest2, beta2, coupled, shrink;
+
+    Constants(const Options& o, double decay, double lr, std::int64_t steps) {
+      const double t = static_cast<double>(steps);
+      rate = static_cast<T>(lr / (1 - std::pow(o.beta1, t)));
+      root = static_cast<T>(1 / std::sqrt(1 - std::pow(o.beta2, t)));
+      eps = static_cast<T>(o.eps);
+      rest1 = static_cast<T>(1 - o.beta1), rest2 = static_cast<T>(1 - o.beta2), beta2 = static_cast<T>(o.beta2);
+      coupled = static_cast<T>(decoupled ? 0 : decay), shrink = static_cast<T>(decoupled ? 1 - lr * decay : 1);
+    }
+  };
   Slots slots_;
 };
 

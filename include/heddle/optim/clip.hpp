@@ -1,6 +1,8 @@
 #pragma once
 #include <heddle/eigen.hpp>
 #include <heddle/nn/module.hpp>
+#include <heddle/ops/arithmetic.hpp>
+#include <heddle/optim/rules.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle::optim {
@@ -9,9 +11,22 @@ namespace heddle::optim {
 template <class M>
 double grad_norm(const M& model) {
   double sum = 0;
+  std::vector<Tensor<float>> kept;
+  std::vector<kernel::Updated> on_gpu;
   each_parameter(model, [&](const Name&, const auto& p) {
-    const auto g = sparse_grad(p.value()).values;
+    using T = typename std::remove_cvref_t<decltype(p)>::Element;
+    const Tensor<T> g = sparse_grad(p.value()).values;
     if (!g) return;
+#ifdef HEDDLE_CUDA
+    if constexpr (std::is_same_v<T, float>)
+      if (g.device() == Device::cuda) {
+        kept.push_back(g);
+        on_gpu.push_back({});
+        on_gpu.back().gradient = kept.back().device_data();
+        on_gpu.back().size = g.size();
+        return;
+      }
+#endif
     const kernel::Pieces pieces(g.size(), 16384);
     std::vector<double> squares(static_cast<std::size_t>(pieces.count));
     kernel::parallel(pieces, [&](Index piece, Index first, Index last) {
@@ -20,6 +35,9 @@ double grad_norm(const M& model) {
     });
     for (const double s : squares) sum += s;
   });
+#ifdef HEDDLE_CUDA
+  if (!on_gpu.empty()) sum += kernel::sum_of_squares(Cuda{}, on_gpu);
+#endif
   return std::sqrt(sum);
 }
 
@@ -35,7 +53,9 @@ double clip_grad_norm(const M& model, double norm) {
     RowGradient<T> g = sparse_grad(p.value());
     if (!g) return;
     const Tensor<T> whole = std::exchange(g.values, like(g.values));
-    kernel::array(view<1>(g.values)) = kernel::array(view<1>(whole)) * static_cast<T>(factor);
+    on(whole, [&](auto device) {
+      kernel::combine(device, kernel::Mul{}, view<1>(whole), static_cast<T>(factor), view<1>(g.values));
+    });
     set_sparse_grad(p.value(), g);
   });
   return total;

@@ -24,10 +24,10 @@ class Sgd {
     const auto decay_of = [this](const auto& slot) { return slot.weight_decay.value_or(options.weight_decay); };
     Update(slots_).run(
         [&](auto& slot) {
-          if (options.momentum != 0) slot.first.resize(static_cast<std::size_t>(slot.parameter->value().size()));
+          if (options.momentum != 0) slot.make_room(slot.first);
         },
         [&](const auto& slot) { return decay_of(slot) == 0; },
-        [&]<class T>(Slot<T>& slot) {
+        [&]<class T>(const Slot<T>& slot) {
           const T lr = static_cast<T>(factor * slot.lr.value_or(options.lr)),
                   momentum = static_cast<T>(options.momentum);
           const T decay = static_cast<T>(decay_of(slot));
@@ -38,13 +38,19 @@ class Sgd {
               p -= lr * g;
               return;
             }
-            auto b = kernel::array(slot.first.data() + first, count);
+            auto b = kernel::array(slot.step.first + first, count);
             if (slot.steps == 1)
               b = g;
             else
               b = momentum * b + g;
             p -= lr * b;
           };
+        },
+        [&](const Slot<float>& slot, kernel::Updated& u) {
+          u.rate = static_cast<float>(factor * slot.lr.value_or(options.lr));
+          u.coupled = static_cast<float>(decay_of(slot));
+          u.begins = slot.steps == 1;
+          return kernel::SgdRule{static_cast<float>(options.momentum)};
         });
   }
 

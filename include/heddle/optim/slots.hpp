@@ -22,18 +22,24 @@ struct Slot {
   typename Parameter<T>::Identity parameter;
   std::optional<double> lr, weight_decay;  // of its group
   bool frozen = false;
-  std::int64_t steps = 0;        // how often it was updated
-  std::vector<T> first, second;  // what the optimizer remembers of each element; empty where it needs nothing
+  std::int64_t steps = 0;   // how often it was updated
+  Tensor<T> first, second;  // what the optimizer remembers of each element; empty where it needs nothing
   // Of each row, whether what is remembered of it may be other than zero; empty where that was not looked at.
   std::vector<char> awake;
 
   // Of the step that runs.
   struct Step {
     RowGradient<T> gradient;
-    T* value = nullptr;
+    T *value = nullptr, *first = nullptr, *second = nullptr;
     bool rests = false;
     std::vector<T> zeros;  // the gradient of a row that has none
   } step = {};
+
+  // Zeros where nothing is remembered yet, beside the parameter.
+  void make_room(Tensor<T>& moment) const {
+    const Tensor<T>& value = parameter->value();
+    moment = moment ? moment.to(value.device()) : zeros<T>(value.shape(), value.device());
+  }
 };
 
 // All parameters of an optimizer, those of floats before those of doubles.

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include <heddle/eigen.hpp>
+#include <heddle/optim/rules.hpp>
 #include <heddle/optim/slots.hpp>
 #include <heddle/parallel.hpp>
 
@@ -21,9 +22,10 @@ class Update {
   // gradients. prepare(slot) makes room for what it remembers; rule(slot) gives the function that updates elements
   // [first, first + count): f(value, gradient, first, count), `gradient` that of element `first`. Of a gradient by rows
   // the other rows are zero; where rests(slot) says so, zeros change no row that nothing is remembered of, and such rows
-  // are passed over. Nothing is updated when a gradient is not finite: Error names the parameter.
-  template <class Prepare, class Rests, class Rule>
-  void run(Prepare&& prepare, Rests&& rests, Rule&& rule) {
+  // are passed over. Nothing is updated when a gradient is not finite: Error names the parameter. Of parameters on
+  // the GPU, constants(slot, updated) fills in what differs between them and gives the kernel's rule.
+  template <class Prepare, class Rests, class Rule, class Constants>
+  void run(Prepare&& prepare, Rests&& rests, Rule&& rule, [[maybe_unused]] Constants&& constants) {
     slots_.each([&](auto& slot) {
       if (!slot.frozen) slot.step.gradient = sparse_grad(slot.parameter->value());
     });
@@ -37,11 +39,24 @@ class Update {
     });
     each_updated([&](auto& slot) {
       ++slot.steps;
-      slot.step.value = slot.parameter->data();
+      slot.step.value = slot.parameter->device_data();
+      slot.step.first = slot.first ? slot.first.device_data() : nullptr;
+      slot.step.second = slot.second ? slot.second.device_data() : nullptr;
       slot.step.rests = rests(slot);
       if (!slot.step.gradient.rows) slot.awake.clear();
     });
     each_piece([&](auto& slot, const Piece& piece) { update_piece(slot, piece, rule(slot)); });
+#ifdef HEDDLE_CUDA
+    using GpuRule = std::invoke_result_t<Constants, const Slot<float>&, kernel::Updated&>;
+    GpuRule gpu_rule{};
+    for (std::size_t i = 0; i < on_gpu_.size(); ++i) {
+      const Slot<float>& slot = *on_gpu_[i];
+      kernel::Updated& u = updated_[i];
+      u.value = slot.step.value, u.first = slot.step.first, u.second = slot.step.second;
+      gpu_rule = constants(slot, u);
+    }
+    if (!on_gpu_.empty()) kernel::update(Cuda{}, gpu_rule, updated_);
+#endif
     slots_.each([](auto& slot) {
       if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
     });
@@ -70,10 +85,20 @@ class Update {
     });
   }
 
-  // Cuts what is to be updated into pieces.
+  // Cuts what is to be updated on the CPU into pieces, and lists what is on the GPU.
   void gather() {
-    each_updated([&](auto& slot) {
+    each_updated([&]<class T>(Slot<T>& slot) {
       const auto& g = slot.step.gradient;
+#ifdef HEDDLE_CUDA
+      if constexpr (std::is_same_v<T, float>)
+        if (g.values.device() == Device::cuda) {
+          on_gpu_.push_back(&slot);
+          updated_.push_back({});
+          updated_.back().gradient = g.values.device_data();
+          updated_.back().size = g.values.size();
+          return;
+        }
+#endif
       const Index width = g.rows ? g.values.dim(1) : 1, total = g.rows ? slot.parameter->shape()[0] : g.values.size();
       const Index size = piece_size / std::max<Index>(width, 1) + 1;
       for (Index first = 0; first < total; first += size)
@@ -121,14 +146,14 @@ class Update {
       for (; waiting < rows_ahead && ahead < piece.last; ++ahead) {
         if (!awake[ahead] && !all) continue;
         prefetch(value + ahead * D, D);
-        if (!slot.first.empty()) prefetch(slot.first.data() + ahead * D, D);
-        if (!slot.second.empty()) prefetch(slot.second.data() + ahead * D, D);
+        if (slot.first) prefetch(slot.step.first + ahead * D, D);
+        if (slot.second) prefetch(slot.step.second + ahead * D, D);
         ++waiting;
       }
       if (!awake[r] && !all) continue;
       --waiting;
       apply(value, awake[r] & given ? values + m++ * D : slot.step.zeros.data(), r * D, D);
-      awake[r] = slot.first.empty() ? 0 : remembers;
+      awake[r] = slot.first ? remembers : 0;
     }
   }
 
@@ -136,12 +161,11 @@ class Update {
   static void wake(Slot<T>& slot) {
     if (!slot.awake.empty()) return;
     const Shape& shape = slot.parameter->shape();
-    const auto rows = static_cast<std::size_t>(shape[0]),
-               width = static_cast<std::size_t>(shape.product(1, shape.rank()));
-    slot.awake.resize(rows);
-    for (const std::vector<T>* moments : {&slot.first, &slot.second})
-      for (std::size_t e = 0; e < moments->size(); ++e)
-        if ((*moments)[e] != 0) slot.awake[e / width] = remembers;
+    const Index width = shape.product(1, shape.rank());
+    slot.awake.resize(static_cast<std::size_t>(shape[0]));
+    for (const Tensor<T>& moments : {slot.first, slot.second})
+      for (Index e = 0; e < moments.size(); ++e)
+        if (moments.device_data()[e] != 0) slot.awake[static_cast<std::size_t>(e / width)] = remembers;
   }
 
   void require_finite() {
@@ -155,16 +179,25 @@ class Update {
       const Index last = g.rows ? first_row(g.rows, piece.last) : piece.last;
       if (!finite(g.values.device_data() + first * D, (last - first) * D)) all_finite = false;
     });
+    const auto refuse = [&](const auto& slot) {
+      fail(slots_.optimizer(), ": the gradient of '", slot.name, "' is not finite; nothing was updated");
+    };
+#ifdef HEDDLE_CUDA
+    if (!updated_.empty())
+      if (const Index wrong = kernel::first_not_finite(Cuda{}, updated_); wrong >= 0)
+        refuse(*on_gpu_[static_cast<std::size_t>(wrong)]);
+#endif
     if (all_finite) return;
     each_updated([&](auto& slot) {
       const auto& values = slot.step.gradient.values;
-      require(finite(values.device_data(), values.size()), slots_.optimizer(), ": the gradient of '", slot.name,
-              "' is not finite; nothing was updated");
+      if (values.device() == Device::cpu && !finite(values.device_data(), values.size())) refuse(slot);
     });
   }
 
   Slots& slots_;
   std::vector<Piece> pieces_;
+  std::vector<Slot<float>*> on_gpu_;
+  std::vector<kernel::Updated> updated_;  // one for each of those
 };
 
 }  // namespace heddle::optim

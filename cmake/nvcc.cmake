@@ -1,0 +1,19 @@
+# The CUDA language. nvcc's installer leaves it outside PATH, so it is looked for where it puts it.
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(CMAKE_CUDA_COMPILER nvcc PATHS ENV CUDA_PATH /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "heddle: HEDDLE_CUDA=ON needs nvcc, which is neither in PATH nor in /usr/local/cuda/bin; "
+                        "-DCMAKE_CUDA_COMPILER=FILE names it")
+  endif()
+endif()
+set(HEDDLE_CUDA_ARCHITECTURES "80-real;80-virtual;90a-real" CACHE STRING
+    "GPUs to compile the CUDA kernels for, in the manner of CMAKE_CUDA_ARCHITECTURES")
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES ${HEDDLE_CUDA_ARCHITECTURES})  # nvcc's own default may be older than heddle's kernels
+endif()
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc has C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
+find_package(CUDAToolkit REQUIRED)
