@@ -6,6 +6,7 @@
 
 #include <heddle/cuda.hpp>
 #include "device/launch.cuh"
+#include "device/report.cuh"
 
 namespace heddle::cuda {
 namespace {
@@ -28,6 +29,7 @@ cudaStream_t current() {
 // --- memory ---
 
 constexpr std::size_t least_block = 512;  // bytes
+constexpr int least_capability = 8;       // asynchronous copies, and bf16 in the tensor cores
 
 // What a block for so many bytes has; where nothing is cached, no more.
 std::size_t rounded(std::size_t bytes) {
@@ -137,6 +139,33 @@ Pool& pool() {
   return *one;
 }
 
+// --- reports ---
+
+// Never freed, as the pool.
+struct Reports {
+  Report* host = nullptr;
+  Report* device = nullptr;
+
+  Reports() {
+    check(cudaHostAlloc(reinterpret_cast<void**>(&host), sizeof(Report), cudaHostAllocMapped), "cudaHostAlloc");
+    *host = {};
+    check(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device), host, 0), "cudaHostGetDevicePointer");
+  }
+};
+Reports& reports() {
+  static Reports one;
+  return one;
+}
+
+// Of what was waited for. The record is free again for the next one.
+void throw_report() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (!reports().host->raised) return;
+  const Report r = std::exchange(*reports().host, {});
+  IdCheck{r.op, r.what, r.where, r.limit}.fail(r.id, r.position);
+}
+
 void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, current()), "cudaMemcpyAsync");
 }
@@ -145,8 +174,19 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
 
 std::string unavailable() {
   int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return {};
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) {
+    int device = 0, major = 0, minor = 0;
+    for (const auto& [value, attribute] :
+         {std::pair{&major, cudaDevAttrComputeCapabilityMajor}, std::pair{&minor, cudaDevAttrComputeCapabilityMinor}}) {
+      if (error == cudaSuccess) error = cudaGetDevice(&device);
+      if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, device);
+    }
+    if (error == cudaSuccess && major < least_capability)
+      return "the GPU has compute capability " + std::to_string(major) + '.' + std::to_string(minor) +
+             ", heddle's kernels need " + std::to_string(least_capability) + ".0";
+    if (error == cudaSuccess) return products_unavailable();
+  }
   cudaGetLastError();
   if (error == cudaErrorInsufficientDriver)
     return "the GPU's driver is too old for the CUDA that heddle was built with";
@@ -156,7 +196,11 @@ std::string unavailable() {
 
 void* stream() { return current(); }
 void set_stream(void* stream) { of_thread.chosen = static_cast<cudaStream_t>(stream); }
-void synchronize() { check(cudaStreamSynchronize(current()), "cudaStreamSynchronize"); }
+void synchronize() {
+  check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
+  throw_report();
+}
+Report* report() { return reports().device; }
 
 void* allocate(std::size_t bytes) { return pool().allocate(bytes, current()); }
 void release(void* memory, std::size_t bytes) noexcept {
@@ -172,5 +216,14 @@ void to_host(void* to, const void* from, std::size_t bytes) {
   synchronize();
 }
 void on_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyDeviceToDevice); }
+void clear(void* memory, std::size_t bytes) {
+  if (bytes > 0) check(cudaMemsetAsync(memory, 0, bytes, current()), "cudaMemsetAsync");
+}
+void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t width,
+               std::size_t rows) {
+  if (width * rows == 0) return;
+  check(cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows, cudaMemcpyDeviceToDevice, current()),
+        "cudaMemcpy2DAsync");
+}
 
 }  // namespace heddle::cuda

@@ -157,6 +157,11 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
   return cudaSuccess;
 }
 
+void enqueue_host_work(cudaStream_t stream, std::function<void()> work) {
+  const std::lock_guard lock(runtime().mutex);
+  put(named(stream), {std::move(work)});
+}
+
 }  // namespace heddle::emulator
 
 using namespace heddle::emulator;
@@ -236,6 +241,12 @@ cudaError_t cudaFreeHost(void* memory) {
   return cudaSuccess;
 }
 
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) { return cudaMallocHost(memory, bytes); }
+cudaError_t cudaHostGetDevicePointer(void** memory, void* host, unsigned) {
+  *memory = host;
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(runtime().mutex);
@@ -246,6 +257,17 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   auto staged = std::make_shared<std::vector<std::byte>>(bytes);
   std::memcpy(staged->data(), from, bytes);
   put(named(stream), {[=] { std::memcpy(to, staged->data(), bytes); }});
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
+                              std::size_t width, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (kind != cudaMemcpyDeviceToDevice || width > to_stride || width > from_stride) return keep(cudaErrorInvalidValue);
+  const std::lock_guard lock(runtime().mutex);
+  put(named(stream), {[=] {
+        for (std::size_t row = 0; row < rows; ++row)
+          std::memcpy(static_cast<std::byte*>(to) + row * to_stride,
+                      static_cast<const std::byte*>(from) + row * from_stride, width);
+      }});
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {

@@ -5,6 +5,7 @@
 
 #include "../catch.hpp"
 #include "device_array.hpp"
+#include "schedules.hpp"
 
 using namespace heddle;
 using heddle::testing::ContainsSubstring;
@@ -57,24 +58,25 @@ TEST_CASE("cuda runtime: memory is counted and given back") {
 }
 
 TEST_CASE("cuda runtime: a lack of memory says how much there is, and passes") {
-  auto& device = emulator::device();
-  const std::size_t memory = std::exchange(device.memory, device.in_use + (1 << 20));
-  CHECK_THROWS_WITH(cuda::allocate(2 << 20), ContainsSubstring("out of memory on the GPU: 2097152 bytes requested, ") &&
-                                                 ContainsSubstring(" bytes in use, ") &&
-                                                 ContainsSubstring(" bytes free"));
+  cuda::trim();
+  const testing::ScarceMemory there_is;
+  CHECK_THROWS_WITH(
+      cuda::allocate(2 * there_is.bytes),
+      ContainsSubstring("out of memory on the GPU: " + std::to_string(2 * there_is.bytes) + " bytes requested, ") &&
+          ContainsSubstring(" bytes in use, ") && ContainsSubstring(" bytes free"));
   CHECK(cudaGetLastError() == cudaSuccess);
-  void* const cached = cuda::allocate(700'000);
-  cuda::release(cached, 700'000);
-  void* const other = cuda::allocate(900'000);  // fits only when the cache gives its block back
-  cuda::release(other, 900'000);
-  device.memory = memory;
+  const std::size_t first = there_is.bytes / 100 * 55, second = there_is.bytes / 100 * 75;
+  void* const cached = cuda::allocate(first);
+  cuda::release(cached, first);
+  void* const other = cuda::allocate(second);  // fits only when the cache gives its block back
+  cuda::release(other, second);
+  cuda::trim();
 }
 
 TEST_CASE("cuda runtime: a block that is released on another stream is not used before that one is done") {
   cudaStream_t other;
   REQUIRE(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) == cudaSuccess);
-  for (const std::uint64_t seed : {0u, 1u, 2u, 3u}) {
-    emulator::options().seed = seed;
+  testing::each_schedule([&] {
     std::vector<int> ones(256, 1), twos(256, 2), back(256);
     void* const block = cuda::allocate(1024);
     cuda::to_device(block, ones.data(), 1024);
@@ -93,8 +95,7 @@ TEST_CASE("cuda runtime: a block that is released on another stream is not used 
     cuda::set_stream(nullptr);
     cuda::release(next, 1024);
     CHECK(back == ones);
-  }
-  emulator::options().seed = 0;
+  });
   cuda::synchronize();
   cudaStreamDestroy(other);
 }
@@ -104,11 +105,4 @@ TEST_CASE("cuda runtime: each thread has a stream of its own") {
   std::thread([&] { second = cuda::stream(); }).join();
   CHECK(first != second);
   CHECK(cuda::stream() == first);
-}
-
-TEST_CASE("cuda runtime: why there is no GPU is a sentence") {
-  emulator::device().count = 0;
-  CHECK(cuda::unavailable() == "no GPU was found");
-  emulator::device().count = 1;
-  CHECK(cudaGetLastError() == cudaSuccess);
 }

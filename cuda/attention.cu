@@ -1,0 +1,124 @@
+// attention on the GPU. Formulas: include/heddle/ops/attention_kernel.hpp. Heads wider than 128: attention_wide.cu.
+//
+// A block owns some queries of one head of one sequence, 16 for each warp, up to 128. Its keys and values come through shared memory
+// tile by tile, the next one while this one is worked on, and each warp keeps a running maximum and sum of its queries' scores
+// (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read once for each block of queries: once in
+// all up to 128 queries.
+#include "device/attention_wide.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+using cuda::AttentionLaunch;
+using cuda::AttentionTask;
+using cuda::own_rows;
+using cuda::row_stride;
+
+template <class T, int width>
+struct ForwardTile {
+  static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
+  static constexpr int keys = row_bytes <= 128 ? 64 : 32;  // of a tile
+  static constexpr int warps = width <= 64 ? 8 : 4;        // at most
+  static constexpr int threads = warps * cuda::warp_size;
+  static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice
+
+  static AttentionLaunch launch(Index longest_q, Index longest_k) {
+    return cuda::fitting_launch(longest_q, longest_k, warps, keys, [](int of_queries, int stages) {
+      const int rows = of_queries * own_rows + 2 * stages * keys;
+      return static_cast<std::size_t>(rows * row_stride<T, width>) * sizeof(T) + cuda::shared_head_bytes;
+    });
+  }
+};
+
+template <class T, int width>
+__global__ __launch_bounds__(ForwardTile<T, width>::threads, ForwardTile<T, width>::blocks) void attend(AttentionTask<T> task, Columns<const T> q,
+                                                                         Columns<const T> k, Columns<const T> v,
+                                                                         Columns<T> y, View<float, 2> lse, int stages) {
+  using Products = cuda::Products<T>;
+  constexpr int tile_rows = ForwardTile<T, width>::keys, tile_size = tile_rows * row_stride<T, width>;
+  const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * own_rows;
+  cuda::SharedArrays arrays;
+  auto* const room = arrays.take<cuda::SequenceHead<T>>(1);
+  T* const queries = arrays.take<T>(rows * row_stride<T, width>);  // [rows, width]
+  T* const tiles = arrays.take<T>(stages * 2 * tile_size);         // [stages, keys and values, tile_rows, width]
+  const auto keys = [&](int stage) { return tiles + stage * 2 * tile_size; };
+  const auto values = [&](int stage) { return tiles + (stage * 2 + 1) * tile_size; };
+  T* const own = queries + cuda::ScoreTile<T, false>::warp() * own_rows * row_stride<T, width>;
+
+  for (Index pair = blockIdx.y; pair < cuda::head_count(task.plan); pair += gridDim.y) {
+    const cuda::SequenceHead<T>& head = cuda::shared_head(room, task.plan, pair);
+    if (Index{blockIdx.x} * rows >= head.queries) continue;  // the whole block
+    const int first = static_cast<int>(blockIdx.x) * rows;
+    const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
+    if (end > 0) cuda::load_rows<width>(queries, head.query_rows(q), first, rows);
+
+    float sum[width / 8][4];  // [16, width] of the warp
+    cuda::SoftmaxRows softmax;
+    // Once more, and carefully, where NaN came out and masked values may be to blame.
+    for (bool careful = false;; careful = true) {
+      softmax = {};
+      for (auto& part : sum) part[0] = part[1] = part[2] = part[3] = 0;
+      const auto load = [&](int tile, int stage) {
+        const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
+        cuda::load_rows<width>(keys(stage), head.key_rows(k), at, count);
+        cuda::load_rows<width>(values(stage), head.key_rows(v), at, count);
+      };
+      const auto use = [&](int tile, int stage) {
+        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
+        const int reach = at.reach(tile_rows);
+        float p[tile_rows / 8][4] = {};  // [16, tile_rows]
+        unsigned seen = 0;
+        if (reach > 0) {
+          Products::template rows<width>(own, keys(stage), reach, p);
+          seen = at.template seen<tile_rows / 8>(reach);
+          softmax.add(at, seen, reach, p);
+          softmax.shrink_sums(sum);
+          cuda::drop(at, reach, p);
+        }
+        T* const tile_values = values(stage);
+        if (careful) {
+          cuda::clear_not_finite<width>(tile_values, cuda::rows_in_tile(end - at.other, tile_rows));
+          __syncthreads();
+        }
+        if (reach == 0) return;
+        Products::template weighted<width>(p, tile_values, reach, sum);
+        if (careful) cuda::add_not_finite(p, seen, reach, head.key_rows(v), at.other, sum);
+      };
+      cuda::walk(0, cuda::tiles_for(end, tile_rows), stages, load, use);
+      if (careful || !task.masks() || !__syncthreads_or(cuda::holds_nan(sum))) break;
+    }
+
+    softmax.finish();
+    const cuda::ScoreTile<T, false> at{task, head, first, 0};
+    const float scale = task.plan.dropout.scale;
+    cuda::store_rows<width, false>(sum, scale * softmax.inverse(0), scale * softmax.inverse(1), own, head.query_rows(y),
+                                   first);
+    for (int half = 0; half < 2; ++half) {
+      const int i = at.own_row(2 * half);
+      if (i < head.queries && at.lane() % cuda::quad == 0) lse(head.h, head.q_begin + i) = softmax.log_sum(half);
+    }
+  }
+}
+
+}  // namespace
+
+template <OnGpu T>
+void attention(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
+               Columns<T> y, View<float, 2> lse) {
+  const Index widest = std::max(q.width, v.width) / plan.heads;
+  if (widest > cuda::widest_head) return cuda::attend_wide(plan, q, k, v, y, lse);
+  cuda::with_tile_width(widest, [&]<int width>(std::integral_constant<int, width>) {
+    const AttentionLaunch to = ForwardTile<T, width>::launch(plan.longest_q, plan.longest_k);
+    cuda::launch<attend<T, width>>(to.grid(plan, plan.longest_q), to.warps * cuda::warp_size, to.shared_bytes,
+                                   cuda::current_stream(), AttentionTask<T>{plan}, q, k, v, y, lse, to.stages);
+  });
+}
+
+#define HEDDLE_ATTENTION(T)                                                                                    \
+  template void attention(Cuda, const AttentionPlan<T>&, Columns<const T>, Columns<const T>, Columns<const T>, \
+                          Columns<T>, View<float, 2>);
+HEDDLE_ATTENTION(float)
+HEDDLE_ATTENTION(bf16)
+#undef HEDDLE_ATTENTION
+
+}  // namespace heddle::kernel

@@ -1,0 +1,291 @@
+// attention's backward on the GPU. Formulas: include/heddle/ops/attention_backward.hpp. Heads wider than 128, and the gradient of the
+// bias: attention_wide.cu.
+//
+//   make_delta         Eight lanes own a row of a head. y and dy are read once.
+//   gradient_of_queries  A block owns some queries of one head of one sequence, 16 for each warp, and walks over the keys. q and
+//                      dy are read and dq is written once; k and v are read once for each block.
+//   gradient_of_keys   A block owns some keys likewise and walks over the queries. k and v are read and dk and dv are
+//                      written once; q and dy are read once for each block.
+//
+// Both make the scores again, so that every sum is one warp's, in one order: no atomics, and no partial sums in memory.
+#include "device/attention_wide.cuh"
+#include "device/vector.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+using cuda::AttentionLaunch;
+using cuda::AttentionTask;
+using cuda::own_rows;
+using cuda::row_stride;
+
+// --- delta --------------------------------------------------------------------------------------------------------------
+
+constexpr int delta_lanes = 8;  // for each row of a head
+constexpr int delta_threads = 256;
+
+// With `vectors`, accesses of 16 bytes are aligned.
+template <class T>
+__global__ __launch_bounds__(delta_threads) void make_delta(Columns<const T> y, Columns<const T> dy, Index heads,
+                                                            bool vectors, View<float, 2> delta) {
+  constexpr int each = cuda::per_access<T>;
+  const Index item = (Index{blockIdx.x} * delta_threads + threadIdx.x) / delta_lanes;
+  const Index n = item / heads, h = item % heads, width = y.width / heads;
+  const int lane = static_cast<int>(threadIdx.x) % delta_lanes;
+  const Index end = n < delta.extent[1] ? width : 0;
+  float sum = 0;
+  if (vectors) {
+    for (Index d = lane * each; d < end; d += delta_lanes * each) {
+      float a[each], b[each];
+      cuda::load_floats(&y(n, h * width + d), a);
+      cuda::load_floats(&dy(n, h * width + d), b);
+      for (int e = 0; e < each; ++e) sum += a[e] * b[e];
+    }
+  } else {
+    for (Index d = lane; d < end; d += delta_lanes)
+      sum += static_cast<float>(y(n, h * width + d)) * static_cast<float>(dy(n, h * width + d));
+  }
+  for (int distance = delta_lanes / 2; distance > 0; distance /= 2)
+    sum += __shfl_xor_sync(cuda::all_lanes, sum, distance);
+  if (lane == 0 && n < delta.extent[1]) delta(h, n) = sum;
+}
+
+template <class T>
+void launch_delta(Columns<const T> y, Columns<const T> dy, Index heads, View<float, 2> delta) {
+  const auto in_vectors = [&](Columns<const T> x) {
+    const Index bytes = (x.stride | x.width / heads) * static_cast<Index>(sizeof(T));
+    return cuda::aligned<cuda::per_access<T>>(x.data) && bytes % cuda::access_bytes == 0;
+  };
+  cuda::launch<make_delta<T>>(cuda::blocks_for(delta.extent[0] * delta.extent[1] * delta_lanes, delta_threads),
+                              delta_threads, 0, cuda::current_stream(), y, dy, heads, in_vectors(y) && in_vectors(dy),
+                              delta);
+}
+
+// --- tiles ----------------------------------------------------------------------------------------------------------------
+
+template <class T, int width>
+struct BackwardTile {
+  static constexpr int others = 32;                   // rows that the block does not own
+  static constexpr int size = others * row_stride<T, width>;
+  static constexpr int warps = 4;                     // at most
+  static constexpr int threads = warps * cuda::warp_size;
+  static constexpr int blocks = width <= 64 ? 3 : 2;  // for which a multiprocessor's registers suffice
+};
+
+// The shared memory of a block that owns rows of two matrices, a and b, and walks over rows of two others, c and d, with two
+// numbers for each.
+template <class T, int width>
+struct BackwardArrays {
+  using Tile = BackwardTile<T, width>;
+  static constexpr int stages = 2;  // at most
+  cuda::SequenceHead<T>* head;
+  float *log_sums, *deltas;  // [stages, others]
+  T *a, *b;                  // [rows, width]
+  T* tiles;                  // [stages, c and d, others, width]
+  int rows;
+
+  __device__ BackwardArrays(cuda::SharedArrays arrays, int used_stages)
+      : head(arrays.take<cuda::SequenceHead<T>>(1)),
+        log_sums(arrays.take<float>(stages * Tile::others)),
+        deltas(arrays.take<float>(stages * Tile::others)),
+        rows(static_cast<int>(blockDim.x) / cuda::warp_size * own_rows) {
+    a = arrays.take<T>(rows * row_stride<T, width>);
+    b = arrays.take<T>(rows * row_stride<T, width>);
+    tiles = arrays.take<T>(used_stages * 2 * Tile::size);
+  }
+  __device__ T* c(int stage) const { return tiles + stage * 2 * Tile::size; }
+  __device__ T* d(int stage) const { return tiles + (stage * 2 + 1) * Tile::size; }
+  // Of the warp.
+  __device__ T* own(T* of_block) const {
+    return of_block + static_cast<int>(threadIdx.x) / cuda::warp_size * own_rows * row_stride<T, width>;
+  }
+
+  static AttentionLaunch launch(Index longest_own, Index longest_other) {
+    return cuda::fitting_launch(longest_own, longest_other, Tile::warps, Tile::others, [](int warps, int used_stages) {
+      constexpr std::size_t numbers = 2 * stages * Tile::others * sizeof(float);
+      const int of_rows = 2 * (warps * own_rows + used_stages * Tile::others);
+      return cuda::shared_head_bytes + numbers + static_cast<std::size_t>(of_rows * row_stride<T, width>) * sizeof(T);
+    });
+  }
+};
+
+template <class T>
+struct Operands {
+  Columns<const T> q, k, v, dy;
+  View<const float, 2> lse, delta;
+};
+
+template <int columns>
+__device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
+  for (auto& part : sum) part[0] = part[1] = part[2] = part[3] = 0;
+}
+
+// --- dq -----------------------------------------------------------------------------------------------------------------
+
+template <class T, int width>
+__global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, width>::blocks) void gradient_of_queries(AttentionTask<T> task,
+                                                                                       Operands<T> x, Columns<T> dq,
+                                                                                       int stages) {
+  using Products = cuda::Products<T>;
+  constexpr int tile_rows = BackwardTile<T, width>::others;
+  const BackwardArrays<T, width> at_hand({}, stages);  // a is q, b dy, c k, d v
+  const int rows = at_hand.rows;
+  for (Index pair = blockIdx.y; pair < cuda::head_count(task.plan); pair += gridDim.y) {
+    const cuda::SequenceHead<T>& head = cuda::shared_head(at_hand.head, task.plan, pair);
+    if (Index{blockIdx.x} * rows >= head.queries) continue;  // the whole block
+    const int first = static_cast<int>(blockIdx.x) * rows;
+    const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
+    if (end > 0) {
+      cuda::load_rows<width>(at_hand.a, head.query_rows(x.q), first, rows);
+      cuda::load_rows<width>(at_hand.b, head.query_rows(x.dy), first, rows);
+    }
+    const cuda::QueryNumbers numbers(cuda::ScoreTile<T, false>{task, head, first, 0}, x.lse, x.delta);
+
+    float sum[width / 8][4];  // [16, width] of the warp
+    // Once more, and carefully, where NaN came out and masked keys may be to blame.
+    for (bool careful = false;; careful = true) {
+      set_zero(sum);
+      const auto load = [&](int tile, int stage) {
+        const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
+        cuda::load_rows<width>(at_hand.c(stage), head.key_rows(x.k), at, count);
+        cuda::load_rows<width>(at_hand.d(stage), head.key_rows(x.v), at, count);
+      };
+      const auto use = [&](int tile, int stage) {
+        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
+        const int reach = at.reach(tile_rows);
+        T* const keys = at_hand.c(stage);
+        float p[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
+        unsigned seen = 0;
+        if (reach > 0) {
+          Products::template rows<width>(at_hand.own(at_hand.a), keys, reach, p);
+          Products::template rows<width>(at_hand.own(at_hand.b), at_hand.d(stage), reach, ds);
+          seen = at.template seen<tile_rows / 8>(reach);
+          cuda::make_gradients(
+              at, seen, reach, [&](int, int e) { return numbers.lse[e / 2]; },
+              [&](int, int e) { return numbers.delta[e / 2]; }, p, ds);
+        }
+        if (careful) {
+          __syncthreads();  // until all have multiplied the keys
+          cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
+          __syncthreads();
+        }
+        if (reach == 0) return;
+        Products::template weighted<width>(ds, keys, reach, sum);
+        if (careful) cuda::add_not_finite(ds, seen, reach, head.key_rows(x.k), at.other, sum);
+      };
+      cuda::walk(0, cuda::tiles_for(end, tile_rows), stages, load, use);
+      if (careful || !task.masks() || !__syncthreads_or(cuda::holds_nan(sum))) break;
+    }
+    cuda::store_rows<width, false>(sum, task.plan.scale, task.plan.scale, at_hand.own(at_hand.a), head.query_rows(dq), first);
+  }
+}
+
+// --- dk and dv ------------------------------------------------------------------------------------------------------------
+
+template <class T, int width>
+__global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, width>::blocks) void gradient_of_keys(AttentionTask<T> task,
+                                                                                    Operands<T> x, Columns<T> dk,
+                                                                                    Columns<T> dv, int stages) {
+  using Products = cuda::Products<T>;
+  constexpr int tile_rows = BackwardTile<T, width>::others;
+  const BackwardArrays<T, width> at_hand({}, stages);  // a is k, b v, c q, d dy
+  const int rows = at_hand.rows;
+  for (Index pair = blockIdx.y; pair < cuda::head_count(task.plan); pair += gridDim.y) {
+    const cuda::SequenceHead<T>& head = cuda::shared_head(at_hand.head, task.plan, pair);
+    if (Index{blockIdx.x} * rows >= head.keys) continue;  // the whole block
+    const int first = static_cast<int>(blockIdx.x) * rows;
+    const int begin = task.plan.causal ? first / tile_rows : 0, end = cuda::tiles_for(head.queries, tile_rows);
+    if (begin < end) {
+      cuda::load_rows<width, true>(at_hand.a, head.key_rows(x.k), first, rows);
+      cuda::load_rows<width, true>(at_hand.b, head.key_rows(x.v), first, rows);
+    }
+
+    float sum_k[width / 8][4], sum_v[width / 8][4];  // [16, width] of the warp
+    for (bool careful = false;; careful = true) {
+      set_zero(sum_k);
+      set_zero(sum_v);
+      const auto load = [&](int tile, int stage) {
+        const int at = tile * tile_rows, count = cuda::rows_in_tile(head.queries - at, tile_rows);
+        cuda::load_rows<width>(at_hand.c(stage), head.query_rows(x.q), at, count);
+        cuda::load_rows<width>(at_hand.d(stage), head.query_rows(x.dy), at, count);
+        for (int row = static_cast<int>(threadIdx.x); row < tile_rows; row += static_cast<int>(blockDim.x)) {
+          const bool inside = at + row < head.queries;
+          at_hand.log_sums[stage * tile_rows + row] =
+              inside ? x.lse(head.h, head.q_begin + at + row) * cuda::log2_e : cuda::infinity;
+          at_hand.deltas[stage * tile_rows + row] = inside ? x.delta(head.h, head.q_begin + at + row) : 0.f;
+        }
+      };
+      const auto use = [&](int tile, int stage) {
+        const cuda::ScoreTile<T, true> at{task, head, first, tile * tile_rows};
+        const int reach = at.reach(tile_rows);
+        T* const queries = at_hand.c(stage);
+        T* const gradients = at_hand.d(stage);
+        float pd[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
+        unsigned seen = 0;
+        if (reach > 0) {
+          Products::template rows<width>(at_hand.own(at_hand.a), queries, reach, pd);
+          Products::template rows<width>(at_hand.own(at_hand.b), gradients, reach, ds);
+          seen = at.template seen<tile_rows / 8>(reach);
+          const auto number = [&](const float* of, int m, int e) { return of[at.other_row(m, e) - at.other]; };
+          cuda::make_gradients(
+              at, seen, reach, [&](int m, int e) { return number(at_hand.log_sums + stage * tile_rows, m, e); },
+              [&](int m, int e) { return number(at_hand.deltas + stage * tile_rows, m, e); }, pd, ds);
+        }
+        if (careful) {
+          const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
+          __syncthreads();  // until all have multiplied queries and gradients
+          cuda::clear_not_finite<width>(queries, count);
+          cuda::clear_not_finite<width>(gradients, count);
+          __syncthreads();
+        }
+        if (reach == 0) return;
+        Products::template weighted<width>(pd, gradients, reach, sum_v);
+        Products::template weighted<width>(ds, queries, reach, sum_k);
+        if (!careful) return;
+        cuda::add_not_finite(pd, seen, reach, head.query_rows(x.dy), at.other, sum_v);
+        cuda::add_not_finite(ds, seen, reach, head.query_rows(x.q), at.other, sum_k);
+      };
+      cuda::walk(begin, end, stages, load, use);
+      const bool failed = cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v);
+      if (careful || !task.masks() || !__syncthreads_or(failed)) break;
+    }
+    const float scale = task.plan.scale;
+    if (dk.data) cuda::store_rows<width, true>(sum_k, scale, scale, at_hand.own(at_hand.a), head.key_rows(dk), first);
+    if (dv.data) cuda::store_rows<width, true>(sum_v, 1, 1, at_hand.own(at_hand.b), head.key_rows(dv), first);
+  }
+}
+
+}  // namespace
+
+template <OnGpu T>
+void attention_backward(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
+                        Columns<const T> y, View<const float, 2> lse, Columns<const T> dy, View<float, 2> delta,
+                        Columns<T> dq, Columns<T> dk, Columns<T> dv, PerScore<float> dbias) {
+  launch_delta(y, dy, plan.heads, delta);
+  const View<const float, 2> made{delta.data, {delta.extent[0], delta.extent[1]}};
+  if (dbias.data) cuda::add_up_bias_gradient(plan, q, k, v, lse, dy, made, dbias);
+  const Index widest = std::max(q.width, v.width) / plan.heads;
+  if (widest > cuda::widest_head) return cuda::attend_wide_backward(plan, q, k, v, lse, dy, made, dq, dk, dv);
+  const AttentionTask<T> task{plan};
+  const Operands<T> x{q, k, v, dy, lse, made};
+  cuda::with_tile_width(widest, [&]<int width>(std::integral_constant<int, width>) {
+    const auto launch = [&]<auto kernel>(Index longest_own, Index longest_other, auto... gradients) {
+      const AttentionLaunch to = BackwardArrays<T, width>::launch(longest_own, longest_other);
+      cuda::launch<kernel>(to.grid(plan, longest_own), to.warps * cuda::warp_size, to.shared_bytes,
+                           cuda::current_stream(), task, x, gradients..., to.stages);
+    };
+    if (dq.data) launch.template operator()<gradient_of_queries<T, width>>(plan.longest_q, plan.longest_k, dq);
+    if (dk.data || dv.data)
+      launch.template operator()<gradient_of_keys<T, width>>(plan.longest_k, plan.longest_q, dk, dv);
+  });
+}
+
+#define HEDDLE_ATTENTION(T)                                                                                      \
+  template void attention_backward(Cuda, const AttentionPlan<T>&, Columns<const T>, Columns<const T>,            \
+                                   Columns<const T>, Columns<const T>, View<const float, 2>, Columns<const T>,   \
+                                   View<float, 2>, Columns<T>, Columns<T>, Columns<T>, PerScore<float>);
+HEDDLE_ATTENTION(float)
+HEDDLE_ATTENTION(bf16)
+#undef HEDDLE_ATTENTION
+
+}  // namespace heddle::kernel

@@ -1,0 +1,279 @@
+// cross_entropy on the GPU. Formulas: include/heddle/ops/cross_entropy.hpp.
+//
+//   rows        Forward. A team of threads owns a row, 1 to 32 lanes up to 1024 classes and a block beyond, and a block
+//               walks down rows. It reads the logits once; with label smoothing twice, the second time from cache. The
+//               block's sums of losses and of weights are written once.
+//   finish      One block adds what the blocks of `rows` left.
+//   held        Backward. A team owns a row and keeps it in registers: logits are read once, and dlogits written once.
+//   streamed    Backward of more classes than a block holds: 16,384, or 4,096 where accesses are not of 16 bytes. A
+//               block owns a row and reads it twice, the second time from cache.
+//   smoothed    Backward, with both label smoothing and class weights: one block adds up the weights.
+//
+// A row that takes no part is not read, and its dlogits are zeros.
+#include "device/online_softmax.cuh"
+#include "device/workspace.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+using cuda::infinity;
+
+constexpr Index most_loss_blocks = 1024;  // of `rows`: several for each multiprocessor
+constexpr int finish_threads = 256;
+constexpr int logits_threads = 512;  // of a block that owns a row, at most
+
+// What a row's label asks for. The target t of class c is `share` w_y where c is the label y, and `smooth` w_c in all.
+template <class T, class L>
+struct Targets {
+  View<const L, 1> labels;
+  std::int64_t ignored;
+  Index classes;
+  View<const T, 1> weights;  // without data they are ones
+  float share, smooth;
+
+  Targets(View<const L, 1> l, std::int64_t ignored_label, Index C, View<const T, 1> w, double smoothing)
+      : labels(l),
+        ignored(ignored_label),
+        classes(C),
+        weights(w),
+        share(static_cast<float>(1 - smoothing)),
+        smooth(static_cast<float>(smoothing / static_cast<double>(C))) {}
+
+  // The class of row n; -1 where it takes no part, as a row beyond the last.
+  __device__ Index label(Index n) const {
+    if (n >= labels.extent[0]) return -1;
+    const std::int64_t y = labels(n);
+    return y == ignored || y < 0 || y >= classes ? -1 : y;
+  }
+  __device__ float weight(Index c) const { return weights.data ? static_cast<float>(weights(c)) : 1.f; }
+  // Of neighbouring classes.
+  template <int width>
+  __device__ void weights_from(Index c, float (&w)[width]) const {
+    if (weights.data) return cuda::load_floats(weights.data + c, w);
+    for (float& v : w) v = 1;
+  }
+};
+
+// The sum of w (log_sum - z) over all classes, with z less the greatest.
+template <int width, class Team, class T, class L>
+__device__ float smoothed_loss(const Team& team, const Targets<T, L>& targets, const T* row, Index C, float greatest,
+                               float log_sum) {
+  float loss = 0;
+  for (Index c = Index{team.rank()} * width; c < C; c += Index{team.size()} * width) {
+    float z[width], w[width];
+    cuda::load_floats(row + c, z);
+    targets.weights_from(c, w);
+    for (int j = 0; j < width; ++j) loss += w[j] * (log_sum - (z[j] - greatest));
+  }
+  return team.sum(loss);
+}
+
+// `sums` [blocks, 2] receives the block's sum of losses, and of weights.
+template <int width, class Team, class T, class L>
+__global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team team, View<const T, 2> logits,
+                                                                         Targets<T, L> targets, View<float, 1> log_sum,
+                                                                         View<float, 2> sums) {
+  float loss = 0, weight = 0;
+  for (Index first = Index{blockIdx.x} * team.rows(); first < logits.extent[0];
+       first += Index{gridDim.x} * team.rows()) {
+    const Index n = first + team.row(), label = targets.label(n);
+    const Index C = label < 0 ? 0 : logits.extent[1];  // lanes without work come along with their warp
+    const T* const z = logits.data + n * logits.extent[1];
+    const cuda::OnlineSoftmax all = cuda::online_softmax<width>(team, z, C);
+    const float log_all = logf(all.sum);
+    const float smoothed = targets.smooth > 0 ? smoothed_loss<width>(team, targets, z, C, all.greatest, log_all) : 0.f;
+    if (label < 0 || team.rank() > 0) continue;
+    const float w = targets.weight(label);
+    log_sum(n) = log_all;
+    loss += targets.share * w * (log_all - (static_cast<float>(z[label]) - all.greatest));
+    if (targets.smooth > 0) loss += targets.smooth * smoothed;
+    weight += w;
+  }
+  loss = cuda::block_sum(loss);
+  weight = cuda::block_sum(weight);
+  if (threadIdx.x > 0) return;
+  sums(blockIdx.x, 0) = loss;
+  sums(blockIdx.x, 1) = weight;
+}
+
+template <class T>
+__global__ __launch_bounds__(finish_threads) void cross_entropy_finish(View<const float, 2> sums, View<T, 1> loss,
+                                                                       View<float, 1> divisor) {
+  float losses = 0, weights = 0;
+  for (Index block = threadIdx.x; block < sums.extent[0]; block += finish_threads) {
+    losses += sums(block, 0);
+    weights += sums(block, 1);
+  }
+  losses = cuda::block_sum(losses);
+  weights = cuda::block_sum(weights);
+  if (threadIdx.x > 0) return;
+  divisor(0) = weights;
+  loss(0) = T(losses / weights);
+}
+
+template <class T>
+__global__ __launch_bounds__(finish_threads) void cross_entropy_smoothed(View<const T, 1> weights, float smooth,
+                                                                         float* sum) {
+  float all = 0;
+  for (Index c = threadIdx.x; c < weights.extent[0]; c += finish_threads)
+    all += smooth * static_cast<float>(weights(c));
+  all = cuda::block_sum(all);
+  if (threadIdx.x == 0) *sum = all;
+}
+
+// What all rows of the backward share.
+struct LossScale {
+  float all_smooth;             // smooth times the sum of weights, where it is known when the kernel is launched
+  const float* all_smooth_sum;  // where it is not
+  const float* divisor;
+
+  __device__ float smoothed() const { return all_smooth_sum ? *all_smooth_sum : all_smooth; }
+};
+
+// How dlogits of a row are made of its logits.
+template <class T, class L>
+struct RowGradient {
+  const Targets<T, L>& targets;
+  Index label;
+  float log_sum;       // the logarithm of the sum of exp(z - greatest)
+  float greatest = 0;  // of the logits, which the team finds while the rest is loaded
+  float scale, of_label, of_all;
+
+  __device__ RowGradient(const Targets<T, L>& all, const LossScale& loss, View<const T, 1> dy,
+                         View<const float, 1> log_sums, Index n)
+      : targets(all),
+        label(all.label(n)),
+        log_sum(label < 0 ? 0.f : log_sums(n)),
+        scale(static_cast<float>(dy(0)) / *loss.divisor),
+        of_label(label < 0 ? 0.f : all.share * all.weight(label)),
+        of_all(of_label + loss.smoothed()) {}
+
+  // Logits of the classes from c on become their gradients.
+  template <int width>
+  __device__ void make(Index c, float (&z)[width]) const {
+    float w[width] = {};
+    if (targets.smooth > 0) targets.weights_from(c, w);
+    for (int j = 0; j < width; ++j) {
+      float dz = expf(z[j] - greatest - log_sum) * of_all - targets.smooth * w[j];
+      if (c + j == label) dz -= of_label;
+      z[j] = label < 0 ? 0.f : dz * scale;
+    }
+  }
+};
+
+template <int each, int width, class Team, class T, class L>
+__global__ __launch_bounds__(Team::most_threads) void cross_entropy_held(Team team, View<const T, 1> dy,
+                                                                         View<const T, 2> logits, Targets<T, L> targets,
+                                                                         LossScale loss, View<const float, 1> log_sum,
+                                                                         View<T, 2> dlogits) {
+  constexpr int accesses = each / width;
+  const Index n = Index{blockIdx.x} * team.rows() + team.row(), row = n * logits.extent[1];
+  float z[accesses][width];
+  cuda::load_held(team, logits.data + row, targets.label(n) < 0 ? 0 : logits.extent[1], -infinity, z);
+  RowGradient<T, L> gradient(targets, loss, dy, log_sum, n);
+  float greatest = -infinity;
+  for (int i = 0; i < accesses; ++i)
+    for (int j = 0; j < width; ++j) greatest = fmaxf(greatest, z[i][j]);
+  gradient.greatest = team.max(greatest);
+  if (n >= logits.extent[0]) return;
+  cuda::for_held<width, accesses>(team, logits.extent[1], [&](int i, int first) {
+    gradient.make(first, z[i]);
+    cuda::store_floats(dlogits.data + row + first, z[i]);
+  });
+}
+
+template <int width, class T, class L>
+__global__ __launch_bounds__(logits_threads) void cross_entropy_streamed(cuda::BlockTeam<logits_threads> team,
+                                                                         View<const T, 1> dy, View<const T, 2> logits,
+                                                                         Targets<T, L> targets, LossScale loss,
+                                                                         View<const float, 1> log_sum,
+                                                                         View<T, 2> dlogits) {
+  constexpr int each = cuda::most_held<width>, accesses = each / width;
+  const Index n = blockIdx.x, C = logits.extent[1], row = n * C, step = Index{team.size()} * each;
+  RowGradient<T, L> gradient(targets, loss, dy, log_sum, n);
+  const Index read = gradient.label < 0 ? 0 : C;
+  float greatest = -infinity;
+  float z[accesses][width];
+  for (Index c = 0; c < read; c += step) {
+    cuda::load_held(team, logits.data + row + c, read - c, -infinity, z);
+    for (int i = 0; i < accesses; ++i)
+      for (int j = 0; j < width; ++j) greatest = fmaxf(greatest, z[i][j]);
+  }
+  gradient.greatest = team.max(greatest);
+  for (Index c = 0; c < C; c += step) {
+    cuda::load_held(team, logits.data + row + c, read - c, -infinity, z);
+    cuda::for_held<width, accesses>(team, C - c, [&](int i, int first) {
+      gradient.make(c + first, z[i]);
+      cuda::store_floats(dlogits.data + row + c + first, z[i]);
+    });
+  }
+}
+
+}  // namespace
+
+template <OnGpu T, Label L>
+void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
+                   View<const T, 1> class_weights, double smoothing, View<T, 1> loss, View<float, 1> divisor,
+                   View<float, 1> log_sum) {
+  const Index N = logits.extent[0], C = logits.extent[1];
+  const cudaStream_t stream = cuda::current_stream();
+  const Targets<T, L> targets(labels, ignored, C, class_weights, smoothing);
+  const cuda::Workspace<float> memory(most_loss_blocks * 2);
+  Index blocks = 0;
+  const auto launch = [&]<int width>(std::integral_constant<int, width>) {
+    const auto rows = [&]<class Team>(Team team) {
+      blocks = std::min<Index>(cuda::blocks_for(N, team.rows()), most_loss_blocks);
+      const View<float, 2> sums{memory.data(), {blocks, 2}};
+      cuda::launch<cross_entropy_rows<width, Team, T, L>>(static_cast<unsigned>(blocks), team.threads(), 0, stream,
+                                                          team, logits, targets, log_sum, sums);
+    };
+    constexpr int each = cuda::most_held<width>;
+    if (C <= cuda::warp_size * cuda::warp_size) return rows(cuda::LaneTeam::for_row(C, each));
+    rows(cuda::BlockTeam<logits_threads>::for_row(C, each));
+  };
+  cuda::with_width<T>(C, launch, logits.data, class_weights.data);
+  const View<const float, 2> sums{memory.data(), {blocks, 2}};
+  cuda::launch<cross_entropy_finish<T>>(1, finish_threads, 0, stream, sums, loss, divisor);
+}
+
+template <OnGpu T, Label L>
+void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels,
+                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing,
+                            View<const float, 1> divisor, View<const float, 1> log_sum, View<T, 2> dlogits) {
+  const Index N = logits.extent[0], C = logits.extent[1];
+  if (N * C == 0) return;
+  const cudaStream_t stream = cuda::current_stream();
+  const Targets<T, L> targets(labels, ignored, C, class_weights, smoothing);
+  const cuda::Workspace<float> all_smooth(1);
+  const bool add_up = class_weights.data && smoothing > 0;
+  if (add_up)
+    cuda::launch<cross_entropy_smoothed<T>>(1, finish_threads, 0, stream, class_weights, targets.smooth,
+                                            all_smooth.data());
+  const LossScale scale{static_cast<float>(smoothing), add_up ? all_smooth.data() : nullptr, divisor.data};
+  const auto launch = [&]<int width>(std::integral_constant<int, width>) {
+    const auto held = [&]<class Team, int each>(Team team, std::integral_constant<int, each>) {
+      cuda::launch<cross_entropy_held<each, width, Team, T, L>>(cuda::blocks_for(N, team.rows()), team.threads(), 0,
+                                                                stream, team, dy, logits, targets, scale, log_sum,
+                                                                dlogits);
+    };
+    if (cuda::with_team<width, logits_threads>(C, held)) return;
+    const cuda::BlockTeam<logits_threads> team{logits_threads};
+    cuda::launch<cross_entropy_streamed<width, T, L>>(cuda::blocks_for(N, 1), team.threads(), 0, stream, team, dy,
+                                                      logits, targets, scale, log_sum, dlogits);
+  };
+  cuda::with_width<T>(C, launch, logits.data, class_weights.data, dlogits.data);
+}
+
+#define HEDDLE_CROSS_ENTROPY(T, L)                                                                               \
+  template void cross_entropy(Cuda, View<const T, 2>, View<const L, 1>, std::int64_t, View<const T, 1>, double,  \
+                              View<T, 1>, View<float, 1>, View<float, 1>);                                       \
+  template void cross_entropy_backward(Cuda, View<const T, 1>, View<const T, 2>, View<const L, 1>, std::int64_t, \
+                                       View<const T, 1>, double, View<const float, 1>, View<const float, 1>,     \
+                                       View<T, 2>);
+HEDDLE_CROSS_ENTROPY(float, std::int32_t)
+HEDDLE_CROSS_ENTROPY(float, std::int64_t)
+HEDDLE_CROSS_ENTROPY(bf16, std::int32_t)
+HEDDLE_CROSS_ENTROPY(bf16, std::int64_t)
+#undef HEDDLE_CROSS_ENTROPY
+
+}  // namespace heddle::kernel

@@ -1,0 +1,36 @@
+// Neighbouring elements that a thread moves in one access, of 16 bytes where their addresses allow it.
+#pragma once
+#include <algorithm>
+
+#include "unrolled.cuh"
+
+namespace heddle::cuda {
+
+inline constexpr int access_bytes = 16;  // the widest access of a thread
+
+template <class T, int count>
+struct alignas(sizeof(T) * count) Vector {
+  T at[count];
+};
+
+// As many elements of each of the types as the widest of them has in one access.
+template <class... T>
+inline constexpr int vector_width = access_bytes / static_cast<int>(std::max({sizeof(T)...}));
+
+// `from` is aligned to the whole vector.
+template <int count, class T>
+__device__ Vector<T, count> load_vector(const T* from) {
+  return *reinterpret_cast<const Vector<T, count>*>(from);
+}
+template <int count, class T>
+__device__ void store_vector(T* to, const Vector<T, count>& values) {
+  *reinterpret_cast<Vector<T, count>*>(to) = values;
+}
+
+// Whether vectors of `width` elements may begin at each of the pointers.
+template <int width, class... T>
+bool aligned(const T*... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
+}
+
+}  // namespace heddle::cuda

@@ -1,0 +1,34 @@
+// Sums and maxima over the threads of a block of whole warps, in a fixed order. All threads come, and each receives the
+// result.
+#pragma once
+#include <limits>
+
+#include "warp.cuh"
+
+namespace heddle::cuda {
+
+inline constexpr int most_warps = 32;  // of a block
+inline constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// What `reduce` makes of a warp's values and then of the warps' results; `nothing` changes no result.
+template <class Reduce>
+__device__ float reduce_block(float value, float nothing, Reduce reduce) {
+  auto& of_warp = shared<float[most_warps]>();
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int warps = static_cast<int>(blockDim.x) / warp_size;
+  value = reduce(value);
+  __syncthreads();  // until the result before this one was read
+  if (lane == 0) of_warp[warp] = value;
+  __syncthreads();
+  return reduce(lane < warps ? of_warp[lane] : nothing);
+}
+
+__device__ inline float block_sum(float value) {
+  return reduce_block(value, 0.f, [](float v) { return warp_sum(v); });
+}
+// NaN is passed over.
+__device__ inline float block_max(float value) {
+  return reduce_block(value, -infinity, [](float v) { return warp_max(v); });
+}
+
+}  // namespace heddle::cuda

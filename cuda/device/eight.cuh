@@ -1,0 +1,98 @@
+// A thread's share of work by elements: eight neighbours, as many as one call of a dropout's draws decides. They move in
+// one access of 16 bytes in bf16 and in two in float where they begin at a multiple of their size, else one by one.
+#pragma once
+#include <heddle/philox.hpp>
+
+#include "access.cuh"
+
+namespace heddle::cuda {
+
+inline constexpr int eight = static_cast<int>(draws_per_call);
+
+// Two floats, each rounded to bf16, in one word; the first is its lower half.
+__device__ inline std::uint32_t round_pair(float first, float second) {
+#ifdef __CUDACC__
+  std::uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+#else
+  return bf16(first).bits | std::uint32_t{bf16(second).bits} << 16;
+#endif
+}
+
+// Eight elements as they are stored, in words, so that a compiler does not keep each bf16 in a register of its own.
+template <class T>
+struct Eight {
+  static constexpr bool pairs = sizeof(T) * 2 == sizeof(std::uint32_t);  // of bf16
+  using Elements = Vector<T, eight>;
+  using Words = Vector<std::uint32_t, pairs ? eight / 2 : eight>;
+  Words words;
+
+  __device__ float operator[](int i) const {
+    if constexpr (pairs) {
+      const std::uint32_t pair = words.at[i / 2];
+      return __builtin_bit_cast(float, i % 2 ? pair & 0xffff0000u : pair << 16);
+    } else {
+      return __builtin_bit_cast(float, words.at[i]);
+    }
+  }
+  __device__ static Eight rounded(const float (&values)[eight]) {
+    Eight made;
+    if constexpr (pairs)
+      for (int i = 0; i < eight / 2; ++i) made.words.at[i] = round_pair(values[2 * i], values[2 * i + 1]);
+    else
+      for (int i = 0; i < eight; ++i) made.words.at[i] = __builtin_bit_cast(std::uint32_t, values[i]);
+    return made;
+  }
+};
+
+// Of the elements from `from` on, `valid` are there: all eight or none where they are `vectors`, else any number. Others
+// are 0.
+template <bool vectors, class T, class I>
+__device__ Eight<T> load_eight(const T* from, I valid) {
+  using Words = typename Eight<T>::Words;
+  Eight<T> loaded{};
+  if constexpr (vectors) {
+    if (valid > 0) loaded.words = __builtin_bit_cast(Words, load_vector<eight>(from));
+  } else {
+    typename Eight<T>::Elements elements{};
+    for (int i = 0; i < eight; ++i)
+      if (i < valid) elements.at[i] = from[i];
+    loaded.words = __builtin_bit_cast(Words, elements);
+  }
+  return loaded;
+}
+template <bool vectors, class T, class I>
+__device__ void store_eight(T* to, I valid, const Eight<T>& values) {
+  const auto elements = __builtin_bit_cast(typename Eight<T>::Elements, values.words);
+  if constexpr (vectors) {
+    if (valid > 0) store_vector(to, elements);
+  } else {
+    for (int i = 0; i < eight; ++i)
+      if (i < valid) to[i] = elements.at[i];
+  }
+}
+
+// What a dropout multiplies elements e to e + 7 by: 0 or the rule's scale. With `whole_calls` e is a multiple of eight;
+// else two calls are drawn, and the first of their draws are passed over.
+template <bool whole_calls>
+__device__ void dropout_factors(const Dropped& drop, Index e, float (&factors)[eight]) {
+  constexpr int words = 4;  // of a call
+  const auto first = static_cast<std::uint64_t>(e);
+  std::uint32_t w[whole_calls ? words : 2 * words];
+  for (int call = 0; call < (whole_calls ? 1 : 2); ++call) {
+    const Words drawn = drop.draws(first / eight + static_cast<unsigned>(call));
+    for (int i = 0; i < words; ++i) w[call * words + i] = drawn.w[i];
+  }
+  if constexpr (!whole_calls) {  // in three steps, so that each index is known to the compiler
+    for (int i = 0; i + 2 < 2 * words; ++i) w[i] = first & 4 ? w[i + 2] : w[i];
+    for (int i = 0; i + 1 < 2 * words; ++i) w[i] = first & 2 ? w[i + 1] : w[i];
+    for (int i = 0; i < words; ++i) w[i] = first & 1 ? w[i] >> 16 | w[i + 1] << 16 : w[i];
+  }
+  for (int i = 0; i < eight; ++i) {
+    const std::uint32_t draw = w[i / 2] >> (i % 2 * 16) & 0xffffu;
+    factors[i] = drop.rule.keeps(draw) ? drop.rule.scale : 0.f;
+  }
+}
+
+}  // namespace heddle::cuda

@@ -1,0 +1,136 @@
+// Kernels that make each element of y of the elements of some operands at its place, by a function of them:
+//
+//   each_element        Operands as long as y. A thread owns a few vectors of neighbours; those of a block lie side by
+//                       side.
+//   broadcast_elements  Operands that are repeated along some axes. The same, but a vector ends where a row does; what
+//                       is repeated is read from cache.
+//
+// A vector is 16 bytes of the widest type. Where the addresses do not allow that, a thread moves one element at a time,
+// and its neighbours the elements beside it. Each byte of an operand is read once, each of y written once.
+#pragma once
+#include <utility>
+
+#include "access.cuh"
+#include "workspace.cuh"
+
+namespace heddle::cuda {
+
+struct ElementTile {
+  static constexpr int threads = 256;
+  static constexpr int vectors = 2;  // of a thread: its loads are under way together
+  static constexpr int singles = 4;  // the same where a vector is one element
+};
+
+// Elements that a thread moves together: `step` apart from `first` on, as far as `end`.
+struct Stretch {
+  Index first, end;
+  int step;
+  bool whole;  // a full vector of neighbours, aligned
+
+  __device__ Index at(int k) const { return first + k * step; }
+  template <int width, class T>
+  __device__ Vector<T, width> load(const T* x) const {
+    if (whole) return load_vector<width>(x + first);
+    Vector<T, width> values;
+    unrolled<width>([&](int k) { values.at[k] = at(k) < end ? x[at(k)] : T{}; });
+    return values;
+  }
+  template <int width, class T>
+  __device__ void store(T* y, const Vector<T, width>& values) const {
+    if (whole) return store_vector(y + first, values);
+    unrolled<width>([&](int k) {
+      if (at(k) < end) y[at(k)] = values.at[k];
+    });
+  }
+};
+
+// A thread's vectors of one operand; all are loaded before anything is stored.
+template <class T, int width, int vectors>
+struct Loaded {
+  Vector<T, width> vector[vectors];
+};
+
+template <int width, class T, int vectors>
+__device__ Loaded<T, width, vectors> load_all(const T* x, const Stretch (&stretch)[vectors]) {
+  Loaded<T, width, vectors> loaded;
+  unrolled<vectors>([&](int v) { loaded.vector[v] = stretch[v].template load<width>(x); });
+  return loaded;
+}
+template <int width, class F, class Y, int vectors, class... X>
+__device__ void store_all(const F& f, Y* y, const Stretch (&stretch)[vectors], const Loaded<X, width, vectors>&... x) {
+  unrolled<vectors>([&](int v) {
+    Vector<Y, width> result;
+    unrolled<width>([&](int k) { result.at[k] = f(x.vector[v].at[k]...); });
+    stretch[v].store(y, result);
+  });
+}
+
+template <class F, class Y, class... X>
+__global__ __launch_bounds__(ElementTile::threads) void each_element(F f, Index count, bool aligned, Y* y,
+                                                                     const X*... x) {
+  constexpr int width = vector_width<Y, X...>, vectors = ElementTile::vectors, threads = ElementTile::threads;
+  Stretch stretch[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    const Index begin = (Index{blockIdx.x} * vectors + v) * (threads * width);
+    const Index first = begin + static_cast<int>(threadIdx.x) * (aligned ? width : 1);
+    stretch[v] = {first, count, aligned ? 1 : threads, aligned && first + width <= count};
+  }
+  store_all<width>(f, y, stretch, load_all<width>(x, stretch)...);
+}
+
+// y[i] = f(x[i]...) for i < count.
+template <class F, class Y, class... X>
+void for_each_element(F f, Index count, Y* y, const X*... x) {
+  constexpr int width = vector_width<Y, X...>, threads = ElementTile::threads;
+  launch<each_element<F, Y, X...>>(blocks_for(count, ElementTile::vectors * threads * width), threads, 0,
+                                   current_stream(), f, count, aligned<width>(y, x...), y, x...);
+}
+
+template <int width, class T, int N, int vectors>
+__device__ Loaded<T, width, vectors> load_operand(const T* x, const Broadcast<N>& plan, int operand,
+                                                  const Stretch (&of_y)[vectors]) {
+  Loaded<T, width, vectors> loaded;
+  for (int v = 0; v < vectors; ++v) {
+    const Index first = of_y[v].first, row = plan.rank > 1 ? first / plan.extent[0] : 0;
+    const T* const from = x + plan.offset(operand, row);
+    if (plan.stride[operand][0]) {
+      const Index column = first - row * plan.extent[0];
+      loaded.vector[v] = Stretch{column, column + (plan.size - first), 1, of_y[v].whole}.template load<width>(from);
+    } else {
+      const T value = first < plan.size ? *from : T{};
+      for (int k = 0; k < width; ++k) loaded.vector[v].at[k] = value;
+    }
+  }
+  return loaded;
+}
+
+// No vector crosses the end of a row, but where there is but one row.
+template <int width, class F, class Y, class... X>
+__global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f, Broadcast<sizeof...(X)> plan, Y* y,
+                                                                           const X*... x) {
+  constexpr int vectors = width > 1 ? ElementTile::vectors : ElementTile::singles, threads = ElementTile::threads;
+  Stretch stretch[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    const Index first = ((Index{blockIdx.x} * vectors + v) * threads + threadIdx.x) * width;
+    stretch[v] = {first, plan.size, 1, first + width <= plan.size};
+  }
+  [&]<int... operand>(std::integer_sequence<int, operand...>) {
+    store_all<width>(f, y, stretch, load_operand<width>(x, plan, operand, stretch)...);
+  }
+  (std::make_integer_sequence<int, sizeof...(X)>());
+}
+
+// y = f(x...) for each element of the result, each operand's being where the plan says.
+template <class F, class Y, class... X>
+void for_broadcast_elements(F f, const Broadcast<sizeof...(X)>& plan, Y* y, const X*... x) {
+  constexpr int width = vector_width<Y, X...>, threads = ElementTile::threads;
+  const cudaStream_t stream = current_stream();
+  if (aligned<width>(y, x...) && (plan.rank == 1 || plan.extent[0] % width == 0))
+    launch<broadcast_elements<width, F, Y, X...>>(blocks_for(plan.size, ElementTile::vectors * threads * width),
+                                                  threads, 0, stream, f, plan, y, x...);
+  else
+    launch<broadcast_elements<1, F, Y, X...>>(blocks_for(plan.size, ElementTile::singles * threads), threads, 0, stream,
+                                              f, plan, y, x...);
+}
+
+}  // namespace heddle::cuda

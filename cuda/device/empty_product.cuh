@@ -1,0 +1,27 @@
+// Products without multiplications: what is left of them for either library.
+#pragma once
+#include <heddle/cuda.hpp>
+
+namespace heddle::cuda {
+
+template <class T>
+Index depth_of(const kernel::Product<T>& p) {
+  return p.transpose_a ? p.a.rows : p.a.width;
+}
+
+// Whether there is nothing to multiply; the result is then what it is without products.
+template <class T>
+bool is_done_without_products(const kernel::Product<T>& p) {
+  if (p.c.rows == 0 || p.c.width == 0 || p.count == 0) return true;
+  if (depth_of(p) > 0) return false;
+  if (p.into == kernel::Into::add) return true;
+  const std::size_t bytes = static_cast<std::size_t>(p.c.width) * sizeof(T);
+  for (Index matrix = 0; matrix < p.count; ++matrix)
+    for (Index n = 0; n < p.c.rows; ++n) {
+      T* const row = p.c.data + matrix * p.next_c + n * p.c.stride;
+      p.bias ? on_device(row, p.bias, bytes) : clear(row, bytes);
+    }
+  return true;
+}
+
+}  // namespace heddle::cuda

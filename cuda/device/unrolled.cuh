@@ -1,0 +1,17 @@
+// Loops that are written out whatever their length: registers have no index, so that an array that is indexed by the
+// variable of a loop lies in memory.
+#pragma once
+#include <utility>
+
+#include "launch.cuh"
+
+namespace heddle::cuda {
+
+// f(0), f(1), ... f(count - 1).
+template <int count, class F>
+__device__ void unrolled(F&& f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) { (f(i), ...); }
+  (std::make_integer_sequence<int, count>());
+}
+
+}  // namespace heddle::cuda

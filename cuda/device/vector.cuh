@@ -1,0 +1,20 @@
+// Neighbouring elements of float or bf16 as floats: `width` of them move in one access, aligned as a whole, and are
+// rounded when they are stored.
+#pragma once
+#include "access.cuh"
+
+namespace heddle::cuda {
+
+template <class T, int width>
+__device__ void load_floats(const T* from, float (&to)[width]) {
+  const auto values = load_vector<width>(from);
+  for (int k = 0; k < width; ++k) to[k] = static_cast<float>(values.at[k]);
+}
+template <class T, int width>
+__device__ void store_floats(T* to, const float (&from)[width]) {
+  Vector<T, width> values;
+  for (int k = 0; k < width; ++k) values.at[k] = T(from[k]);
+  store_vector(to, values);
+}
+
+}  // namespace heddle::cuda

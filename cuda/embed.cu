@@ -1,0 +1,247 @@
+// Ids and the gradient of embed on the GPU. Formulas: include/heddle/ops/embed.hpp.
+//
+//   find_wrong_id    One block owns a stretch of ids, read once. Only where one is wrong, a block looks at those before
+//                    its own stretch too: what is reported is the first.
+//   mark_runs        One thread owns a place in the order of the ids (device/radix_sort.cuh) and says where runs of one
+//                    id begin and end. 4 bytes a place are read, 8 a row are written.
+//   sum_pieces       Where a row was taken 128 times and more: one thread owns 16 bytes of each of 128 rows of dy, and
+//                    their sum.
+//   sum_runs         One thread owns 16 bytes of dx and adds its run's pieces and then the rows of dy that are left, in
+//                    order. dy is read once and dx written once; pieces are 1/128 of dy's elements or less, in float.
+//
+// Pieces are counted from where a run begins, so that the sum of a row does not depend on what else was taken.
+#include "device/radix_sort.cuh"
+#include "device/report.cuh"
+#include "device/vector.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+using cuda::warp_size;
+
+// --- check_ids ---
+
+namespace wrong {
+
+constexpr int warps = 8;
+constexpr int threads = warps * warp_size;
+constexpr int each = 4;  // ids that a thread has on their way at once
+constexpr int tile = threads * each;
+constexpr Index most_blocks = 256;  // bounds what is looked at again where ids are wrong
+
+// Every thread receives the smallest of the block.
+__device__ Index block_min(Index value) {
+  auto& of_warp = cuda::shared<Index[warps]>();
+  for (int distance = warp_size / 2; distance > 0; distance /= 2) {
+    const Index other = __shfl_xor_sync(cuda::all_lanes, value, distance);
+    value = other < value ? other : value;
+  }
+  if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = value;
+  __syncthreads();
+  for (int w = 0; w < warps; ++w) value = of_warp[w] < value ? of_warp[w] : value;
+  return value;
+}
+
+// The first position in [first, last) with a wrong id, or `last`; the same for all threads of the block, which come
+// together.
+template <class I>
+__device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index first, Index last) {
+  for (; first < last; first += tile) {
+    Index wrong = last;
+    for (int i = each - 1; i >= 0; --i) {
+      const Index n = first + i * threads + threadIdx.x;
+      if (n < last && check.refuses(ids(n))) wrong = n;
+    }
+    if (__syncthreads_or(wrong < last)) return block_min(wrong);
+  }
+  return last;
+}
+
+template <class I>
+__global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<const I, 1> ids, Index stretch,
+                                                         cuda::Report* report) {
+  const Index begin = blockIdx.x * stretch, behind = begin + stretch;
+  const Index end = behind < ids.extent[0] ? behind : ids.extent[0];
+  const Index position = first_wrong(check, ids, begin, end);
+  if (position == end || first_wrong(check, ids, 0, begin) < begin) return;
+  if (threadIdx.x > 0 || atomicExch(&report->raised, 1u)) return;
+  report->op = check.op;
+  report->what = check.what;
+  report->where = check.where;
+  report->id = ids(position);
+  report->position = position;
+  report->limit = check.limit;
+}
+
+template <class I>
+void find(const IdCheck& check, View<const I, 1> ids) {
+  const Index N = ids.extent[0];
+  if (N == 0) return;
+  const Index tiles = (N + tile - 1) / tile, stretch = (tiles + most_blocks - 1) / most_blocks * tile;
+  cuda::launch<find_wrong_id<I>>(static_cast<unsigned>((N + stretch - 1) / stretch), threads, 0, cuda::current_stream(),
+                                 check, ids, stretch, cuda::report());
+}
+
+}  // namespace wrong
+
+// --- sum_taken_rows ---
+
+namespace taken {
+
+constexpr int threads = 4 * warp_size;
+constexpr int piece = 128;  // rows of dy that are added apart where one row was taken often
+constexpr int ahead = 4;    // rows whose loads are on their way at once
+
+// An id sorts by its row; one that is no row, behind all.
+template <class I>
+struct RowOf {
+  View<const I, 1> ids;
+  Index V;
+  __device__ unsigned operator()(Index n) const {
+    const Index id = ids(n);
+    return static_cast<unsigned>(id < 0 || id > V ? V : id);
+  }
+};
+
+// Where a row's places stand in the order; nowhere for a row that nobody took.
+struct Run {
+  unsigned begin, end;
+};
+
+__global__ __launch_bounds__(threads) void mark_runs(cuda::Pairs sorted, Index N, View<Run, 1> runs) {
+  const Index n = Index{blockIdx.x} * threads + threadIdx.x;
+  if (n >= N) return;
+  const unsigned v = sorted.key(n);
+  if (v >= runs.extent[0]) return;
+  if (n == 0 || sorted.key(n - 1) != v) runs(v).begin = static_cast<unsigned>(n);
+  if (n == N - 1 || sorted.key(n + 1) != v) runs(v).end = static_cast<unsigned>(n + 1);
+}
+
+// sum += at(k) [each] for each k in [first, last), in order.
+template <int each, class At>
+__device__ void add(float (&sum)[each], Index first, Index last, At&& at) {
+  for (; first < last; first += ahead) {
+    float values[ahead][each];
+    for (int k = 0; k < ahead; ++k)
+      if (first + k < last) cuda::load_floats(at(first + k), values[k]);
+    for (int k = 0; k < ahead; ++k)
+      for (int i = 0; first + k < last && i < each; ++i) sum[i] += values[k][i];
+  }
+}
+
+// A block's threads lie in rows over vectors of neighbouring columns. Calls f(d) for the first column of each that is
+// the thread's.
+template <int each, class F>
+__device__ void each_column(Index D, F&& f) {
+  const Index step = Index{gridDim.y} * blockDim.x * each;
+  for (Index d = (Index{blockIdx.y} * blockDim.x + threadIdx.x) * each; d < D; d += step) f(d);
+}
+__device__ Index row_of_thread() { return Index{blockIdx.x} * blockDim.y + threadIdx.y; }
+
+// Piece j of a run that begins at b stands in pieces(b / 128 + j): pieces that are whole begin 128 apart or more, so
+// that no two have the same place there.
+template <int each, class T>
+__global__ __launch_bounds__(threads) void sum_pieces(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy,
+                                                      View<float, 2> pieces) {
+  const Index number = row_of_thread();
+  if (number >= pieces.extent[0]) return;
+  // A whole piece that begins in [128 number, 128 number + 128) contains the last of these.
+  const Index inside = number * piece + piece - 1;
+  const unsigned v = sorted.key(inside);
+  if (v >= runs.extent[0]) return;
+  const Index begin = inside - (inside - runs(v).begin) % piece;
+  if (begin + piece > runs(v).end) return;
+  each_column<each>(dy.extent[1], [&](Index d) {
+    float sum[each] = {};
+    add(sum, begin, begin + piece, [&](Index n) { return &dy(sorted.place(n), d); });
+    cuda::store_floats(&pieces(number, d), sum);
+  });
+}
+
+template <int each, class T>
+__global__ __launch_bounds__(threads) void sum_runs(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy,
+                                                    View<const float, 2> pieces, View<T, 2> dx) {
+  const Index v = row_of_thread();
+  if (v >= dx.extent[0]) return;
+  const Run run = runs(v);
+  const Index whole = (run.end - run.begin) / piece, number = run.begin / piece;
+  each_column<each>(dx.extent[1], [&](Index d) {
+    float sum[each] = {};
+    add(sum, number, number + whole, [&](Index k) { return &pieces(k, d); });
+    add(sum, run.begin + whole * piece, run.end, [&](Index n) { return &dy(sorted.place(n), d); });
+    cuda::store_floats(&dx(v, d), sum);
+  });
+}
+
+// Enough blocks for a thread for each vector of `each` columns of each row.
+struct Threads {
+  dim3 grid, block;
+
+  Threads(Index rows, Index D, int each) {
+    constexpr Index most_across = 65535;
+    const Index vectors = (D + each - 1) / each;
+    int columns = 1;
+    while (columns < vectors && columns < warp_size) columns *= 2;
+    const int together = threads / columns;
+    block = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(together));
+    grid = dim3(cuda::blocks_for(rows, together),
+                static_cast<unsigned>(std::min((vectors + columns - 1) / columns, most_across)));
+  }
+};
+
+template <int each, class T>
+void sum(const cuda::SortedPlaces& places, View<const Run, 1> runs, View<const T, 2> dy, View<T, 2> dx,
+         cudaStream_t stream) {
+  const auto [N, D] = dy.extent;
+  const Index count = N / piece;
+  const cuda::Workspace<float> memory(count * D);
+  const Threads of_pieces(count, D, each), of_rows(dx.extent[0], D, each);
+  cuda::launch<sum_pieces<each, T>>(of_pieces.grid, of_pieces.block, 0, stream, places.pairs(), runs, dy,
+                                    View<float, 2>{memory.data(), {count, D}});
+  cuda::launch<sum_runs<each, T>>(of_rows.grid, of_rows.block, 0, stream, places.pairs(), runs, dy,
+                                  View<const float, 2>{memory.data(), {count, D}}, dx);
+}
+
+template <class T, class I>
+void sum_rows(View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
+  const Index N = ids.extent[0], V = dx.extent[0], D = dx.extent[1];
+  constexpr Index most = cuda::SortedPlaces::most;
+  require(N <= most && V <= most, "the gradient of ", V, " rows, taken ", N, " times: on the GPU there may be ", most);
+  const cudaStream_t stream = cuda::current_stream();
+  const cuda::SortedPlaces places(RowOf<I>{ids, V}, N, static_cast<unsigned>(V), stream);
+  const cuda::Workspace<Run> memory(V);
+  const View<Run, 1> runs{memory.data(), {V}};
+  cuda::clear(runs.data, static_cast<std::size_t>(V) * sizeof(Run));
+  cuda::launch<mark_runs>(cuda::blocks_for(N, threads), threads, 0, stream, places.pairs(), N, runs);
+  const View<const Run, 1> marked{memory.data(), {V}};
+  constexpr int each = cuda::vector_width<T>;
+  if (D % each == 0 && cuda::aligned<each>(dy.data, dx.data))
+    sum<each>(places, marked, dy, dx, stream);
+  else
+    sum<1>(places, marked, dy, dx, stream);
+}
+
+}  // namespace taken
+}  // namespace
+
+template <Label I>
+void check_ids(Cuda, const IdCheck& check, View<const I, 1> ids) {
+  wrong::find(check, ids);
+}
+
+template <OnGpu T, Label I>
+void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
+  const Index size = dx.extent[0] * dx.extent[1];
+  if (ids.extent[0] == 0) return cuda::clear(dx.data, static_cast<std::size_t>(size) * sizeof(T));
+  if (size > 0) taken::sum_rows(ids, dy, dx);
+}
+
+#define HEDDLE_EMBED(I)                                                                       \
+  template void check_ids(Cuda, const IdCheck&, View<const I, 1>);                            \
+  template void sum_taken_rows(Cuda, View<const I, 1>, View<const float, 2>, View<float, 2>); \
+  template void sum_taken_rows(Cuda, View<const I, 1>, View<const bf16, 2>, View<bf16, 2>);
+HEDDLE_EMBED(std::int32_t)
+HEDDLE_EMBED(std::int64_t)
+#undef HEDDLE_EMBED
+
+}  // namespace heddle::kernel

@@ -1,0 +1,61 @@
+// Stands for cuda/gemm.cu: plain products in float, on the stream as a kernel would be.
+#include <cuda_runtime.h>
+
+#include <heddle/cuda.hpp>
+#include <vector>
+
+#include "device/empty_product.cuh"
+
+std::string heddle::cuda::products_unavailable() { return {}; }
+
+namespace heddle::kernel {
+namespace {
+
+// One matrix, widened, by rows.
+template <class T>
+std::vector<float> by_rows(Columns<const T> x, bool transposed) {
+  const Index rows = transposed ? x.width : x.rows, width = transposed ? x.rows : x.width;
+  std::vector<float> y(static_cast<std::size_t>(rows * width));
+  for (Index n = 0; n < rows; ++n)
+    for (Index d = 0; d < width; ++d)
+      y[static_cast<std::size_t>(n * width + d)] = static_cast<float>(transposed ? x(d, n) : x(n, d));
+  return y;
+}
+
+template <class T>
+void multiply_one(const Product<T>& p, Index matrix) {
+  const auto at = [&](auto x, Index next) {
+    x.data += matrix * next;
+    return x;
+  };
+  const std::vector<float> a = by_rows(at(p.a, p.next_a), p.transpose_a), b = by_rows(at(p.b, p.next_b), p.transpose_b);
+  const auto c = at(p.c, p.next_c);
+  const Index depth = cuda::depth_of(p);
+  std::vector<float> sum(static_cast<std::size_t>(c.width));
+  for (Index m = 0; m < c.rows; ++m) {
+    for (Index n = 0; n < c.width; ++n) {
+      sum[static_cast<std::size_t>(n)] = p.into == Into::add ? static_cast<float>(c(m, n)) : 0.f;
+      if (p.bias) sum[static_cast<std::size_t>(n)] += static_cast<float>(p.bias[n]);
+    }
+    for (Index k = 0; k < depth; ++k) {
+      const float factor = a[static_cast<std::size_t>(m * depth + k)];
+      const float* const row = &b[static_cast<std::size_t>(k * c.width)];
+      for (std::size_t n = 0; n < sum.size(); ++n) sum[n] += factor * row[n];
+    }
+    for (Index n = 0; n < c.width; ++n) c(m, n) = T(sum[static_cast<std::size_t>(n)]);
+  }
+}
+
+}  // namespace
+
+template <OnGpu T>
+void multiply(const Product<T>& product) {
+  if (cuda::is_done_without_products(product)) return;
+  emulator::enqueue_host_work(static_cast<cudaStream_t>(cuda::stream()), [product] {
+    for (Index matrix = 0; matrix < product.count; ++matrix) multiply_one(product, matrix);
+  });
+}
+template void multiply(const Product<float>&);
+template void multiply(const Product<bf16>&);
+
+}  // namespace heddle::kernel

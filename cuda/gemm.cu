@@ -1,0 +1,225 @@
+// Matrix products by cuBLASLt: the only file that names it, and the only one that the emulator does not run (emulator/gemm.cpp
+// stands in). The library is opened when the first product asks for it, so that a program starts where there is none.
+//
+// cuBLASLt counts by columns: our row-major c = a b is its c^T = b^T a^T on the same memory. What it chose for a shape is kept. All
+// accumulates in fp32; fp32 products are exact, not TF32. The workspace is ours, so that the choice, and with it every bit of a
+// result, does not depend on what else runs.
+#include <cublasLt.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+
+#include "device/empty_product.cuh"
+#include "device/workspace.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
+
+// --- the library ---
+
+struct CublasLt {
+#define HEDDLE_CUBLAS(name) decltype(&cublasLt##name) name = nullptr
+  HEDDLE_CUBLAS(Create);
+  HEDDLE_CUBLAS(GetStatusString);
+  HEDDLE_CUBLAS(Matmul);
+  HEDDLE_CUBLAS(MatmulAlgoGetHeuristic);
+  HEDDLE_CUBLAS(MatmulDescCreate);
+  HEDDLE_CUBLAS(MatmulDescDestroy);
+  HEDDLE_CUBLAS(MatmulDescSetAttribute);
+  HEDDLE_CUBLAS(MatrixLayoutCreate);
+  HEDDLE_CUBLAS(MatrixLayoutDestroy);
+  HEDDLE_CUBLAS(MatrixLayoutSetAttribute);
+  HEDDLE_CUBLAS(MatmulPreferenceCreate);
+  HEDDLE_CUBLAS(MatmulPreferenceDestroy);
+  HEDDLE_CUBLAS(MatmulPreferenceSetAttribute);
+#undef HEDDLE_CUBLAS
+  cublasLtHandle_t handle = nullptr;
+
+  CublasLt() {
+    const std::string file = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
+    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) fail<CudaError>("cuBLASLt cannot be loaded: ", dlerror());
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (!function) fail<CudaError>(file, " has no ", name);
+    };
+#define HEDDLE_CUBLAS(name) find(name, "cublasLt" #name)
+    HEDDLE_CUBLAS(Create);
+    HEDDLE_CUBLAS(GetStatusString);
+    HEDDLE_CUBLAS(Matmul);
+    HEDDLE_CUBLAS(MatmulAlgoGetHeuristic);
+    HEDDLE_CUBLAS(MatmulDescCreate);
+    HEDDLE_CUBLAS(MatmulDescDestroy);
+    HEDDLE_CUBLAS(MatmulDescSetAttribute);
+    HEDDLE_CUBLAS(MatrixLayoutCreate);
+    HEDDLE_CUBLAS(MatrixLayoutDestroy);
+    HEDDLE_CUBLAS(MatrixLayoutSetAttribute);
+    HEDDLE_CUBLAS(MatmulPreferenceCreate);
+    HEDDLE_CUBLAS(MatmulPreferenceDestroy);
+    HEDDLE_CUBLAS(MatmulPreferenceSetAttribute);
+#undef HEDDLE_CUBLAS
+    check(Create(&handle), "cublasLtCreate");
+  }
+  void check(cublasStatus_t status, const char* what) const {
+    if (status != CUBLAS_STATUS_SUCCESS) fail<CudaError>(what, ": ", GetStatusString(status));
+  }
+};
+
+// Never closed: tensors in static storage may be multiplied late.
+const CublasLt& lt() {
+  static const CublasLt* const library = new CublasLt;
+  return *library;
+}
+
+// --- one shape ---
+
+// All that the choice of an algorithm depends on: type, extents, transposes, strides, bias, alignment.
+using Key = std::array<Index, 16>;
+
+// How far a pointer is aligned, up to what cuBLASLt asks about.
+Index alignment_of(const void* data) {
+  Index bytes = 1;
+  while (bytes < 256 && reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(2 * bytes) == 0)
+    bytes *= 2;
+  return bytes;
+}
+
+template <class T>
+Key key_of(const Product<T>& p) {
+  return {sizeof(T),
+          p.c.rows,
+          p.c.width,
+          cuda::depth_of(p),
+          p.transpose_a,
+          p.transpose_b,
+          p.a.stride,
+          p.b.stride,
+          p.c.stride,
+          p.count,
+          p.next_a,
+          p.next_b,
+          p.next_c,
+          p.bias != nullptr,
+          p.into == Into::add,
+          alignment_of(p.a.data) << 40 | alignment_of(p.b.data) << 20 | alignment_of(p.c.data)};
+}
+
+// What cuBLASLt needs for each call of a shape; kept for the life of the process.
+class Plan {
+ public:
+  template <class T>
+  explicit Plan(const Product<T>& p) {
+    constexpr cudaDataType_t type = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
+    lt().check(lt().MatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    // Its first operand is our b, its second our a.
+    set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (p.bias) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias));
+    }
+    first_ = layout(type, p.b.width, p.b.rows, p.b.stride, p.count, p.next_b);
+    second_ = layout(type, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
+    result_ = layout(type, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
+    choose(p);
+  }
+
+  template <class T>
+  void run(const Product<T>& p) {
+    if (p.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias));
+    const float alpha = 1, beta = p.into == Into::add ? 1 : 0;
+    const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
+    lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
+                           p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream()),
+               "cublasLtMatmul");
+  }
+
+ private:
+  template <class V>
+  void set(cublasLtMatmulDescAttributes_t attribute, const V& value) {
+    lt().check(lt().MatmulDescSetAttribute(product_, attribute, &value, sizeof(value)),
+               "cublasLtMatmulDescSetAttribute");
+  }
+
+  static cublasLtMatrixLayout_t layout(cudaDataType_t type, Index rows, Index columns, Index stride, Index count,
+                                       Index next) {
+    cublasLtMatrixLayout_t made = nullptr;
+    lt().check(lt().MatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows),
+                                       static_cast<std::uint64_t>(columns), stride),
+               "cublasLtMatrixLayoutCreate");
+    const std::int32_t batch = static_cast<std::int32_t>(count);
+    lt().check(lt().MatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
+               "cublasLtMatrixLayoutSetAttribute");
+    lt().check(lt().MatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &next, sizeof(next)),
+               "cublasLtMatrixLayoutSetAttribute");
+    return made;
+  }
+
+  template <class T>
+  void choose(const Product<T>& p) {
+    cublasLtMatmulPreference_t wishes = nullptr;
+    lt().check(lt().MatmulPreferenceCreate(&wishes), "cublasLtMatmulPreferenceCreate");
+    const auto wish = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      lt().check(lt().MatmulPreferenceSetAttribute(wishes, attribute, &value, sizeof(value)),
+                 "cublasLtMatmulPreferenceSetAttribute");
+    };
+    wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.b.data)));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment_of(p.a.data)));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
+    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
+    cublasLtMatmulHeuristicResult_t best{};
+    int found = 0;
+    const cublasStatus_t status =
+        lt().MatmulAlgoGetHeuristic(lt().handle, product_, first_, second_, result_, result_, wishes, 1, &best, &found);
+    lt().MatmulPreferenceDestroy(wishes);
+    lt().check(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (found == 0)
+      fail<CudaError>("cuBLASLt has no algorithm for a product of [", p.c.rows, ", ", cuda::depth_of(p), "] and [",
+                      cuda::depth_of(p), ", ", p.c.width, "]");
+    algorithm_ = best.algo;
+  }
+
+  cublasLtMatmulDesc_t product_ = nullptr;
+  cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+// Rows of ragged batches come in ever new numbers: a choice costs some 100 µs, a kept one a few hundred bytes.
+template <class T>
+Plan& plan_for(const Product<T>& p) {
+  static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;
+  const Key key = key_of(p);
+  const auto found = plans->find(key);
+  if (found != plans->end()) return found->second;
+  return plans->try_emplace(key, p).first->second;
+}
+
+}  // namespace
+}  // namespace heddle::kernel
+
+std::string heddle::cuda::products_unavailable() try {
+  kernel::lt();
+  return {};
+} catch (const CudaError& error) {
+  return error.what();
+}
+
+namespace heddle::kernel {
+
+template <OnGpu T>
+void multiply(const Product<T>& product) {
+  if (cuda::is_done_without_products(product)) return;
+  static std::mutex mutex;  // a plan's bias is set for each call
+  const std::lock_guard lock(mutex);
+  plan_for(product).run(product);
+}
+template void multiply(const Product<float>&);
+template void multiply(const Product<bf16>&);
+
+}  // namespace heddle::kernel

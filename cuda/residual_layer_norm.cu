@@ -1,0 +1,94 @@
+// residual_layer_norm on the GPU. Formulas: include/heddle/ops/residual_layer_norm.hpp, layer_norm.hpp.
+// device/norm_rows.cuh says who owns what.
+//
+//   forward     A row is made as x + dropout(branch), rounded and stored as `sum`, and normed as it was stored. x and
+//               branch are read once, sum and y written once. One call of Philox decides a thread's eight neighbours; two
+//               calls do where the width is no multiple of eight.
+//   backward    That of `sum`. dbranch is made of dx as it is stored, with the same draws, and is written beside it. Where
+//               nothing is dropped it is dx itself, and layer_norm's backward does it all.
+#include "device/norm_rows.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+// The rows of x + dropout(branch), which are kept in `sum`.
+template <class T>
+struct SummedRows {
+  Dropped drop;
+  View<const T, 2> x, branch;
+  View<T, 2> sum;
+
+  bool aligned() const { return cuda::aligned<cuda::eight>(x.data, branch.data, sum.data); }
+  template <class L>
+  __device__ void make(const L& layout, Index n, typename L::Column first, typename L::Column end,
+                       float (&row)[L::values]) const {
+    const Index begin = n * x.extent[1];
+    cuda::Eight<T> xn[L::groups], bn[L::groups];
+    layout.load(x.data + begin, first, end, xn);
+    layout.load(branch.data + begin, first, end, bn);
+    cuda::unrolled<L::groups>([&](int g) {
+      const auto d = first + layout.column(g);
+      float values[cuda::eight];
+      for (float& factor : values) factor = 1;
+      if (drop.rule.threshold) cuda::dropout_factors<L::vectors>(drop, begin + d, values);
+      for (int i = 0; i < cuda::eight; ++i) values[i] = xn[g][i] + bn[g][i] * values[i];
+      const auto stored = cuda::Eight<T>::rounded(values);
+      cuda::store_eight<L::vectors>(sum.data + begin + d, end - d, stored);
+      for (int i = 0; i < cuda::eight; ++i) row[g * cuda::eight + i] = stored[i];
+    });
+  }
+  // What this thread made.
+  template <class L>
+  __device__ void read(const L& layout, Index n, typename L::Column first, typename L::Column end,
+                       float (&row)[L::values]) const {
+    cuda::Eight<T> made[L::groups];
+    layout.load(static_cast<const T*>(sum.data) + n * x.extent[1], first, end, made);
+    for (int i = 0; i < L::values; ++i) row[i] = made[i / cuda::eight][i % cuda::eight];
+  }
+};
+
+// dbranch, made of dx as it is stored.
+template <class T>
+struct DroppedBranch {
+  Dropped drop;
+  View<T, 2> dbranch;
+
+  bool aligned() const { return cuda::aligned<cuda::eight>(dbranch.data); }
+  template <bool vectors, class I>
+  __device__ void store(Index e, I valid, const cuda::Eight<T>& dx) const {
+    float values[cuda::eight];
+    cuda::dropout_factors<vectors>(drop, e, values);
+    for (int i = 0; i < cuda::eight; ++i) values[i] *= dx[i];
+    cuda::store_eight<vectors>(dbranch.data + e, valid, cuda::Eight<T>::rounded(values));
+  }
+};
+
+}  // namespace
+
+template <OnGpu T>
+void residual_layer_norm(Cuda, Dropped drop, View<const T, 2> x, View<const T, 2> branch, View<const T, 1> gamma,
+                         View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y, View<float, 1> mean,
+                         View<float, 1> rstd) {
+  cuda::launch_norm(SummedRows<T>{drop, x, branch, sum}, gamma, beta, eps, y, mean, rstd);
+}
+
+template <OnGpu T>
+void residual_layer_norm_backward(Cuda device, Dropped drop, View<const T, 2> dy, View<const T, 2> sum,
+                                  View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
+                                  View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta) {
+  if (!dbranch.data) return layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, dgamma, dbeta);
+  const cuda::NormGradient<T> of{dy, sum, gamma, mean, rstd};
+  cuda::launch_norm_backward(DroppedBranch<T>{drop, dbranch}, of, dx, dgamma, dbeta);
+}
+
+#define HEDDLE_RESIDUAL_LAYER_NORM(T)                                                                                  \
+  template void residual_layer_norm(Cuda, Dropped, View<const T, 2>, View<const T, 2>, View<const T, 1>,               \
+                                    View<const T, 1>, double, View<T, 2>, View<T, 2>, View<float, 1>, View<float, 1>); \
+  template void residual_layer_norm_backward(Cuda, Dropped, View<const T, 2>, View<const T, 2>, View<const T, 1>,      \
+                                             View<const float, 1>, View<const float, 1>, View<T, 2>, View<T, 2>,       \
+                                             View<T, 1>, View<T, 1>);
+HEDDLE_RESIDUAL_LAYER_NORM(float)
+HEDDLE_RESIDUAL_LAYER_NORM(bf16)
+#undef HEDDLE_RESIDUAL_LAYER_NORM
+
+}  // namespace heddle::kernel

@@ -1,0 +1,334 @@
+// softmax and log_softmax on the GPU, along the middle axis of [outer, n, inner]. Formulas:
+// include/heddle/ops/softmax_forms.hpp.
+//
+//   held       inner = 1. A team of threads owns a row and keeps it in registers: x, or dy and y of the backward, is
+//              read once, and the result is written once. The team is 1 to 32 lanes up to 1024 elements, and a block up
+//              to 32,768 (backward: 16,384).
+//   streamed   inner = 1, longer rows. A block owns a row and reads it twice, the second time from cache.
+//   columns    inner > 1. Lanes are neighbouring positions of `inner`, and a block's walkers share the axis. It is read
+//              twice, the second time from cache.
+//
+// Accesses are of 16 bytes where the pointers and the length of rows allow it. Where they do not, lanes hold up to 256
+// elements and blocks up to 8,192 (backward: 4,096). The order of sums depends on the shape and on that alone.
+#include "device/online_softmax.cuh"
+#include "device/workspace.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+using cuda::infinity;
+
+// What is subtracted from x: the greatest, so that no exponential overflows.
+__device__ float shift_of(float greatest, bool nothing_gives_zeros) {
+  return nothing_gives_zeros && greatest == -infinity ? 0.f : greatest;
+}
+
+// A sum of exponentials, with what softmax or log_softmax takes of it: made once a row, not once an element.
+struct Divisor {
+  float reciprocal, logarithm;
+
+  Divisor() = default;
+  __device__ Divisor(float sum, bool nothing_gives_zeros) {
+    const float divisor = nothing_gives_zeros && sum == 0 ? 1.f : sum;
+    reciprocal = 1 / divisor;
+    logarithm = logf(divisor);
+  }
+  HEDDLE_HD float inverse() const { return reciprocal; }
+  friend HEDDLE_HD float log(const Divisor& d) { return d.logarithm; }
+};
+
+// --- rows ---
+
+constexpr int held_threads = 1024;          // of a block that holds x: 32 elements in 64 registers
+constexpr int held_backward_threads = 512;  // of one that holds dy and y
+using StreamedTeam = cuda::BlockTeam<512>;
+
+template <class F, int each, int width, class Team, class T>
+__global__ __launch_bounds__(Team::most_threads) void softmax_held(Team team, View<const T, 2> x,
+                                                                   bool nothing_gives_zeros, View<T, 2> y) {
+  constexpr int accesses = each / width;
+  const Index o = Index{blockIdx.x} * team.rows() + team.row();
+  const Index n = o < x.extent[0] ? x.extent[1] : 0;  // a lane without a row comes along with its warp
+  float z[accesses][width], e[accesses][width];
+  cuda::load_held(team, x.data + o * n, n, -infinity, z);
+  float greatest = -infinity;
+  for (int i = 0; i < accesses; ++i)
+    for (int j = 0; j < width; ++j) greatest = fmaxf(greatest, z[i][j]);
+  const float shift = shift_of(team.max(greatest), nothing_gives_zeros);
+
+  float sum = 0;
+  for (int i = 0; i < accesses; ++i)
+    for (int j = 0; j < width; ++j) {
+      z[i][j] -= shift;
+      e[i][j] = exp_or_zero(z[i][j]);
+      sum += e[i][j];
+    }
+  const Divisor divisor(team.sum(sum), nothing_gives_zeros);
+
+  cuda::for_held<width, accesses>(team, n, [&](int i, int first) {
+    for (int j = 0; j < width; ++j) z[i][j] = F::value(z[i][j], e[i][j], divisor);
+    cuda::store_floats(y.data + o * n + first, z[i]);
+  });
+}
+
+// What a thread has of a row's dy and y.
+template <class F, int each, int width>
+struct HeldGradients {
+  static constexpr int accesses = each / width;
+  float dy[accesses][width], y[accesses][width];
+
+  template <class Team, class T>
+  __device__ void load(const Team& team, const T* dyn, const T* yn, Index n) {
+    cuda::load_held(team, dyn, n, 0.f, dy);
+    cuda::load_held(team, yn, n, 0.f, y);
+  }
+  __device__ float weight() const {
+    float sum = 0;
+    for (int i = 0; i < accesses; ++i)
+      for (int j = 0; j < width; ++j) sum += F::weight(dy[i][j], y[i][j]);
+    return sum;
+  }
+  template <class Team, class T>
+  __device__ void store(const Team& team, float sum, T* dxn, Index n) {
+    cuda::for_held<width, accesses>(team, n, [&](int i, int first) {
+      for (int j = 0; j < width; ++j) dy[i][j] = F::gradient(dy[i][j], y[i][j], sum);
+      cuda::store_floats(dxn + first, dy[i]);
+    });
+  }
+};
+
+template <class F, int each, int width, class Team, class T>
+__global__ __launch_bounds__(Team::most_threads) void softmax_held_backward(Team team, View<const T, 2> dy,
+                                                                            View<const T, 2> y, View<T, 2> dx) {
+  const Index o = Index{blockIdx.x} * team.rows() + team.row();
+  const Index n = o < y.extent[0] ? y.extent[1] : 0;
+  HeldGradients<F, each, width> held;
+  held.load(team, dy.data + o * n, y.data + o * n, n);
+  held.store(team, team.sum(held.weight()), dx.data + o * n, n);
+}
+
+template <class F, int width, class T>
+__global__ __launch_bounds__(StreamedTeam::most_threads) void softmax_streamed(StreamedTeam team, View<const T, 2> x,
+                                                                               bool nothing_gives_zeros, View<T, 2> y) {
+  constexpr int each = cuda::most_held<width>, accesses = each / width;
+  const Index n = x.extent[1], row = Index{blockIdx.x} * n;
+  const cuda::OnlineSoftmax all = cuda::online_softmax<width>(team, x.data + row, n);
+  const float shift = shift_of(all.greatest, nothing_gives_zeros);
+  const Divisor divisor(all.sum, nothing_gives_zeros);
+  for (Index k = 0; k < n; k += Index{team.size()} * each) {
+    float z[accesses][width];
+    cuda::load_held(team, x.data + row + k, n - k, -infinity, z);
+    cuda::for_held<width, accesses>(team, n - k, [&](int i, int first) {
+      for (float& v : z[i]) v = F::value(v - shift, exp_or_zero(v - shift), divisor);
+      cuda::store_floats(y.data + row + k + first, z[i]);
+    });
+  }
+}
+
+template <class F, int width, class T>
+__global__ __launch_bounds__(StreamedTeam::most_threads) void softmax_streamed_backward(StreamedTeam team,
+                                                                                        View<const T, 2> dy,
+                                                                                        View<const T, 2> y,
+                                                                                        View<T, 2> dx) {
+  constexpr int each = cuda::most_held<width>;
+  const Index n = y.extent[1], row = Index{blockIdx.x} * n, step = Index{team.size()} * each;
+  HeldGradients<F, each, width> held;
+  float sum = 0;
+  for (Index k = 0; k < n; k += step) {
+    held.load(team, dy.data + row + k, y.data + row + k, n - k);
+    sum += held.weight();
+  }
+  sum = team.sum(sum);
+  for (Index k = 0; k < n; k += step) {
+    held.load(team, dy.data + row + k, y.data + row + k, n - k);
+    held.store(team, sum, dx.data + row + k, n - k);
+  }
+}
+
+// --- columns ---
+
+// The threads of a block: 2^bits lanes, each with `width` neighbouring columns, times walkers, which share the axis.
+struct SoftmaxColumns {
+  static constexpr int most_bits = 8, threads = 1 << most_bits;
+  [[maybe_unused]] static constexpr int blocks = 2;  // of a multiprocessor, at least
+  static constexpr int batch = 4;                    // elements of a column that a walker has under way at once
+  int bits;
+
+  // A warp reads neighbours, unless there are fewer; no more walkers than have a batch to do.
+  static SoftmaxColumns of(Index lanes, Index n) {
+    int bits = most_bits;
+    while (((1 << bits) > cuda::warp_size || (1 << bits) / 2 >= lanes) && n > Index{batch} * (threads >> bits)) --bits;
+    return {bits};
+  }
+  HEDDLE_HD int lanes() const { return 1 << bits; }
+  HEDDLE_HD int walkers() const { return threads >> bits; }
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) & (lanes() - 1); }
+  __device__ int walker() const { return static_cast<int>(threadIdx.x) >> bits; }
+
+  // Every walker of a column receives what all of them have together; all threads come, once in a kernel.
+  template <class Part, int width>
+  __device__ void merge(Part (&parts)[width]) const {
+    auto& of_thread = cuda::shared<Part[width][threads]>();
+    const int self = static_cast<int>(threadIdx.x);
+    for (int j = 0; j < width; ++j) of_thread[j][self] = parts[j];
+    for (int half = threads / 2; half >= lanes(); half /= 2) {
+      __syncthreads();
+      if (self >= half) continue;
+      for (int j = 0; j < width; ++j) {
+        parts[j].add(of_thread[j][self + half]);
+        of_thread[j][self] = parts[j];
+      }
+    }
+    __syncthreads();
+    for (int j = 0; j < width; ++j) parts[j] = of_thread[j][lane()];
+  }
+};
+
+// The first of a thread's `width` neighbouring columns of [outer, n, inner]: its element k is at first + k inner.
+struct SoftmaxColumn {
+  Index first, n, inner;
+
+  // A thread beyond the last column has one without elements.
+  __device__ SoftmaxColumn(const SoftmaxColumns& team, int width, const Index (&extent)[3]) : n(0), inner(extent[2]) {
+    const Index column = (Index{blockIdx.x} * team.lanes() + team.lane()) * width, outer = column / inner;
+    first = outer * extent[1] * inner + column % inner;
+    if (outer < extent[0]) n = extent[1];
+  }
+};
+
+struct ColumnSum {
+  float sum;
+  __device__ void add(const ColumnSum& other) { sum += other.sum; }
+};
+
+template <class F, int width, class T>
+__global__ __launch_bounds__(SoftmaxColumns::threads,
+                             SoftmaxColumns::blocks) void softmax_columns(SoftmaxColumns team, View<const T, 3> x,
+                                                                          bool nothing_gives_zeros, View<T, 3> y) {
+  constexpr int batch = SoftmaxColumns::batch;
+  const SoftmaxColumn column(team, width, x.extent);
+  const int walkers = team.walkers();
+  cuda::OnlineSoftmax parts[width];
+  for (auto& part : parts) part = cuda::OnlineSoftmax::of_nothing();
+  for (Index k = team.walker(); k < column.n; k += batch * walkers) {
+    cuda::Vector<T, width> read[batch];  // all of it, the last more than once, before the first is looked at
+    for (int b = 0; b < batch; ++b) {
+      const Index kb = k + b * walkers, there = kb < column.n ? kb : column.n - 1;
+      read[b] = cuda::load_vector<width>(x.data + column.first + there * column.inner);
+    }
+    for (int j = 0; j < width; ++j) {
+      float z[batch];
+      for (int b = 0; b < batch; ++b) z[b] = k + b * walkers < column.n ? static_cast<float>(read[b].at[j]) : -infinity;
+      parts[j].template add<batch>(z);
+    }
+  }
+  team.merge(parts);
+
+  float shift[width];
+  Divisor divisor[width];
+  for (int j = 0; j < width; ++j) {
+    shift[j] = shift_of(parts[j].greatest, nothing_gives_zeros);
+    divisor[j] = Divisor(parts[j].sum, nothing_gives_zeros);
+  }
+  for (Index k = team.walker(); k < column.n; k += walkers) {
+    const Index at = column.first + k * column.inner;
+    float z[width];
+    cuda::load_floats(x.data + at, z);
+    for (int j = 0; j < width; ++j) {
+      z[j] -= shift[j];
+      z[j] = F::value(z[j], exp_or_zero(z[j]), divisor[j]);
+    }
+    cuda::store_floats(y.data + at, z);
+  }
+}
+
+template <class F, int width, class T>
+__global__ __launch_bounds__(SoftmaxColumns::threads,
+                             SoftmaxColumns::blocks) void softmax_columns_backward(SoftmaxColumns team,
+                                                                                   View<const T, 3> dy,
+                                                                                   View<const T, 3> y, View<T, 3> dx) {
+  const SoftmaxColumn column(team, width, y.extent);
+  float dyk[width], yk[width];
+  ColumnSum sums[width] = {};
+  for (Index k = team.walker(); k < column.n; k += team.walkers()) {
+    const Index at = column.first + k * column.inner;
+    cuda::load_floats(dy.data + at, dyk);
+    cuda::load_floats(y.data + at, yk);
+    for (int j = 0; j < width; ++j) sums[j].sum += F::weight(dyk[j], yk[j]);
+  }
+  team.merge(sums);
+
+  for (Index k = team.walker(); k < column.n; k += team.walkers()) {
+    const Index at = column.first + k * column.inner;
+    cuda::load_floats(dy.data + at, dyk);
+    cuda::load_floats(y.data + at, yk);
+    for (int j = 0; j < width; ++j) dyk[j] = F::gradient(dyk[j], yk[j], sums[j].sum);
+    cuda::store_floats(dx.data + at, dyk);
+  }
+}
+
+template <class T>
+View<T, 2> as_rows(View<T, 3> v) {
+  return {v.data, {v.extent[0], v.extent[1]}};
+}
+
+}  // namespace
+
+template <class F, OnGpu T>
+void softmax(Cuda, F, View<const T, 3> x, bool nothing_gives_zeros, View<T, 3> y) {
+  const Index outer = x.extent[0], n = x.extent[1], inner = x.extent[2];
+  if (outer * n * inner == 0) return;
+  const cudaStream_t stream = cuda::current_stream();
+  const auto launch = [&]<int width>(std::integral_constant<int, width>) {
+    if (inner > 1) {
+      const Index lanes = outer * inner / width;
+      const SoftmaxColumns team = SoftmaxColumns::of(lanes, n);
+      return cuda::launch<softmax_columns<F, width, T>>(cuda::blocks_for(lanes, team.lanes()), team.threads, 0, stream,
+                                                        team, x, nothing_gives_zeros, y);
+    }
+    const auto held = [&]<class Team, int each>(Team team, std::integral_constant<int, each>) {
+      cuda::launch<softmax_held<F, each, width, Team, T>>(cuda::blocks_for(outer, team.rows()), team.threads(), 0,
+                                                          stream, team, as_rows(x), nothing_gives_zeros, as_rows(y));
+    };
+    if (cuda::with_team<width, held_threads>(n, held)) return;
+    const StreamedTeam team{StreamedTeam::most_threads};
+    cuda::launch<softmax_streamed<F, width, T>>(cuda::blocks_for(outer, 1), team.threads(), 0, stream, team, as_rows(x),
+                                                nothing_gives_zeros, as_rows(y));
+  };
+  cuda::with_width<T>(inner > 1 ? inner : n, launch, x.data, y.data);
+}
+
+template <class F, OnGpu T>
+void softmax_backward(Cuda, F, View<const T, 3> dy, View<const T, 3> y, View<T, 3> dx) {
+  const Index outer = y.extent[0], n = y.extent[1], inner = y.extent[2];
+  if (outer * n * inner == 0) return;
+  const cudaStream_t stream = cuda::current_stream();
+  const auto launch = [&]<int width>(std::integral_constant<int, width>) {
+    if (inner > 1) {
+      const Index lanes = outer * inner / width;
+      const SoftmaxColumns team = SoftmaxColumns::of(lanes, n);
+      return cuda::launch<softmax_columns_backward<F, width, T>>(cuda::blocks_for(lanes, team.lanes()), team.threads, 0,
+                                                                 stream, team, dy, y, dx);
+    }
+    const auto held = [&]<class Team, int each>(Team team, std::integral_constant<int, each>) {
+      cuda::launch<softmax_held_backward<F, each, width, Team, T>>(
+          cuda::blocks_for(outer, team.rows()), team.threads(), 0, stream, team, as_rows(dy), as_rows(y), as_rows(dx));
+    };
+    if (cuda::with_team<width, held_backward_threads>(n, held)) return;
+    const StreamedTeam team{StreamedTeam::most_threads};
+    cuda::launch<softmax_streamed_backward<F, width, T>>(cuda::blocks_for(outer, 1), team.threads(), 0, stream, team,
+                                                         as_rows(dy), as_rows(y), as_rows(dx));
+  };
+  cuda::with_width<T>(inner > 1 ? inner : n, launch, dy.data, y.data, dx.data);
+}
+
+#define HEDDLE_SOFTMAX(F, T)                                          \
+  template void softmax(Cuda, F, View<const T, 3>, bool, View<T, 3>); \
+  template void softmax_backward(Cuda, F, View<const T, 3>, View<const T, 3>, View<T, 3>);
+HEDDLE_SOFTMAX(Softmax, float)
+HEDDLE_SOFTMAX(Softmax, bf16)
+HEDDLE_SOFTMAX(LogSoftmax, float)
+HEDDLE_SOFTMAX(LogSoftmax, bf16)
+#undef HEDDLE_SOFTMAX
+
+}  // namespace heddle::kernel

@@ -1,0 +1,260 @@
+// The CUDA kernels of ids and of the gradient of rows that were taken.
+#include <heddle/cuda.hpp>
+#include <heddle/ops/check_ids.hpp>
+#include <heddle/ops/embed.hpp>
+
+#include "agree.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+std::size_t size_of(Index count) { return static_cast<std::size_t>(count); }
+
+// --- check_ids ---
+
+// What the next call that waits throws, or nothing.
+template <class I>
+std::string said_of(const std::vector<I>& ids, const IdCheck& check) {
+  const DeviceArray<I> on_device(ids);
+  cudaDeviceSynchronize();  // the copy is on another stream
+  kernel::check_ids(Cuda{}, check, View<const I, 1>{on_device.data(), {static_cast<Index>(ids.size())}});
+  try {
+    cuda::synchronize();
+  } catch (const IndexError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+template <class I>
+void check_reported(Index N, const std::vector<Index>& wrong) {
+  CAPTURE(N, wrong, sizeof(I));
+  std::vector<I> ids(size_of(N));
+  for (Index n = 0; n < N; ++n) ids[size_of(n)] = static_cast<I>(n % 7);
+  for (const Index n : wrong) ids[size_of(n)] = static_cast<I>(n % 2 ? -1 - n : 7 + n);
+  const Index first = wrong.empty() ? -1 : *std::min_element(wrong.begin(), wrong.end());
+  const std::string expected = first < 0 ? ""
+                                         : "op: id " + std::to_string(first % 2 ? -1 - first : 7 + first) +
+                                               " at position " + std::to_string(first) + " is outside the 7 rows";
+  REQUIRE(said_of<I>(ids, {"op", "id", "outside the # rows", 7}) == expected);
+}
+
+// --- sum_taken_rows ---
+
+template <class T, class I>
+struct Taking {
+  Index V, D;
+  std::vector<I> ids;
+  std::vector<T> dy = {};
+  std::size_t dy_shift = 0, dx_shift = 0;  // elements from an aligned address
+
+  Index N() const { return static_cast<Index>(ids.size()); }
+  Taking& with_numbers() {
+    for (const double v : numbers<T>({N(), D}, 5).host()) dy.push_back(T(static_cast<float>(v)));
+    return *this;
+  }
+};
+
+template <class T, class I>
+std::vector<double> on_gpu(const Taking<T, I>& in) {
+  std::vector<T> shifted(in.dy_shift, T(0.f));
+  shifted.insert(shifted.end(), in.dy.begin(), in.dy.end());
+  const DeviceArray ids(in.ids);
+  const DeviceArray dy(shifted), dx(std::vector<T>(size_of(in.V * in.D) + in.dx_shift, T(77.f)));
+  cudaDeviceSynchronize();  // the copies are on another stream
+  kernel::sum_taken_rows(Cuda{}, View<const I, 1>{ids.data(), {in.N()}},
+                         View<const T, 2>{dy.data() + in.dy_shift, {in.N(), in.D}},
+                         View<T, 2>{dx.data() + in.dx_shift, {in.V, in.D}});
+  cuda::synchronize();
+  std::vector<double> all = joined(dx.host());
+  for (std::size_t i = 0; i < in.dx_shift; ++i) REQUIRE(all[i] == 77);
+  all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(in.dx_shift));
+  return all;
+}
+
+// Row by row, in the order of their places.
+template <class A, class T, class I>
+std::vector<double> on_cpu(const Taking<T, I>& in) {
+  std::vector<A> dx(size_of(in.V * in.D));
+  for (Index n = 0; n < in.N(); ++n) {
+    const Index v = in.ids[size_of(n)];
+    if (v < 0 || v >= in.V) continue;
+    for (Index d = 0; d < in.D; ++d)
+      dx[size_of(v * in.D + d)] += static_cast<A>(static_cast<float>(in.dy[size_of(n * in.D + d)]));
+  }
+  return joined(dx);
+}
+
+template <class T, class I>
+void check_sums(Taking<T, I> in) {
+  in.with_numbers();
+  for (const auto& [dy_shift, dx_shift] : {std::pair{0u, 0u}, {1u, 0u}, {0u, 1u}}) {
+    in.dy_shift = dy_shift;
+    in.dx_shift = dx_shift;
+    CAPTURE(in.N(), in.V, in.D, in.dy_shift, in.dx_shift, sizeof(T));
+    expect_close<T>(on_gpu(in), on_cpu<double>(in), on_cpu<float>(in));
+  }
+}
+
+template <class I = std::int32_t>
+std::vector<I> drawn(Index N, Index V) {
+  std::vector<I> ids(size_of(N));
+  std::uint64_t word = 1;
+  for (I& id : ids) id = static_cast<I>((word = word * 0x5851f42d4c957f2du + 1) >> 33) % static_cast<I>(V);
+  return ids;
+}
+template <class I>
+std::vector<I> shuffled(std::vector<I> ids) {
+  const auto order = drawn<std::int64_t>(static_cast<Index>(ids.size()), Index{1} << 30);
+  for (std::size_t n = ids.size(); n > 1; --n) std::swap(ids[n - 1], ids[size_of(order[n - 1]) % n]);
+  return ids;
+}
+// Row v as often as the v-th number says, in some order.
+std::vector<std::int32_t> taken_as_often(const std::vector<Index>& times) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t v = 0; v < times.size(); ++v) ids.insert(ids.end(), size_of(times[v]), static_cast<std::int32_t>(v));
+  return shuffled(ids);
+}
+
+}  // namespace
+
+TEST_CASE("cuda check_ids: the first wrong id is reported, whoever finds it") {
+  check_reported<std::int32_t>(0, {});
+  for (const Index N : {1, 33, 1023, 1024, 1025, 5000}) {
+    if (emulator::races_are_watched() && N > 1025) continue;
+    check_reported<std::int32_t>(N, {});
+    check_reported<std::int64_t>(N, {N - 1});
+    check_reported<std::int32_t>(N, {N - 1, N / 2, N / 3});
+    check_reported<std::int64_t>(N, {0, N / 2});
+  }
+}
+
+TEST_CASE("cuda check_ids: more ids than 256 blocks take at once") {
+  if (emulator::races_are_watched()) return;
+  constexpr Index N = 256 * 1024 + 1;
+  check_reported<std::int32_t>(N, {});
+  check_reported<std::int32_t>(N, {N - 1});
+  check_reported<std::int64_t>(N, {N - 1, 2047, 2049, N / 2});
+}
+
+TEST_CASE("cuda check_ids: an id that is allowed, and ids that int does not hold") {
+  const IdCheck check{"cross_entropy", "label", "none of # classes", 5, -100};
+  CHECK(said_of<std::int64_t>({4, -100, 0}, check).empty());
+  CHECK(said_of<std::int64_t>({4, -100, 5, -99}, check) == "cross_entropy: label 5 at position 2 is none of 5 classes");
+  CHECK(said_of<std::int64_t>({4, (Index{1} << 32) + 1}, check) ==
+        "cross_entropy: label 4294967297 at position 1 is none of 5 classes");
+  CHECK(said_of<std::int64_t>({4, 3}, check).empty());
+}
+
+TEST_CASE("cuda check_ids: the same is said with any schedule") {
+  std::vector<std::int32_t> ids(3000, 1);
+  ids[1100] = ids[2999] = 9;
+  ids[2100] = -4;
+  expect_same_always([&] { return said_of(ids, {"op", "id", "outside", 7}); });
+}
+
+TEST_CASE("cuda sum_taken_rows: rows of any number and width") {
+  if (emulator::races_are_watched()) {
+    check_sums<float>(Taking<float, int>{33, 5, drawn(33, 33)});
+    check_sums<bf16>(Taking<bf16, Index>{3, 16, drawn<Index>(300, 2)});
+    check_sums<float>(Taking<float, int>{60, 1, drawn(2049, 50)});
+    return;
+  }
+  for (const Index N : {0, 1, 31, 33, 257})
+    for (const Index D : {1, 8, 31, 64, 257}) {
+      const Index V = N % 50 + 1;
+      check_sums(Taking<float, int>{V, D, drawn(N, V)});
+      check_sums(Taking<bf16, Index>{V, D, drawn<Index>(N, V)});
+    }
+  check_sums(Taking<float, int>{300, 8, drawn(33, 300)});
+  check_sums(Taking<float, Index>{7, 768, drawn<Index>(50, 7)});
+  check_sums(Taking<bf16, int>{7, 768, drawn(50, 7)});
+}
+
+TEST_CASE("cuda sum_taken_rows: no rows or no width, nothing") {
+  CHECK(on_gpu(Taking<float, int>{0, 3, {0, 1, 2}}.with_numbers()).empty());
+  CHECK(on_gpu(Taking<float, int>{3, 0, {0, 1, 2}}.with_numbers()).empty());
+  CHECK(on_gpu(Taking<bf16, Index>{2, 2, {}}.with_numbers()) == std::vector<double>(4));
+}
+
+TEST_CASE("cuda sum_taken_rows: beyond a tile of the sort, and beyond each of its digits") {
+  if (emulator::races_are_watched()) return;
+  for (const Index N : {2047, 2048, 2049}) check_sums(Taking<float, int>{40, 1, drawn(N, 40)});
+  for (const Index V : {254, 255, 256, 257}) check_sums(Taking<float, int>{V, 1, drawn(2049, V)});
+  for (const Index V : {65534, 65535, 65536}) check_sums(Taking<float, int>{V, 1, drawn(300, V)});
+  check_sums(Taking<float, int>{1000, 3, drawn(20000, 1000)});
+}
+
+TEST_CASE("cuda sum_taken_rows: more tiles than a warp adds up at once") {
+  if (emulator::races_are_watched()) return;
+  const Index N = 256 * 2048 + 1;
+  Taking<float, int> in{3, 1, drawn(N, 3), std::vector<float>(size_of(N), 1.f)};
+  in.ids.back() = 0;
+  CHECK(on_gpu(in) == on_cpu<double>(in));
+}
+
+TEST_CASE("cuda sum_taken_rows: a row that is taken often") {
+  if (emulator::races_are_watched()) {
+    check_sums(Taking<float, int>{3, 4, taken_as_often({5, 300, 129})});
+    return;
+  }
+  for (const Index D : {1, 8, 33}) {
+    check_sums(Taking<float, int>{9, D, taken_as_often({127, 128, 129, 0, 255, 256, 257, 1, 1000})});
+    check_sums(Taking<bf16, int>{9, D, taken_as_often({1, 257, 384, 127, 1, 128, 0, 0, 900})});
+    check_sums(Taking<float, int>{2, D, taken_as_often({0, 5000})});
+  }
+}
+
+TEST_CASE("cuda sum_taken_rows: the sum of a row depends on nothing but its own rows") {
+  const Index D = 3, often = 391;
+  Taking<float, int> alone{1, D, std::vector<int>(size_of(often), 0)};
+  alone.with_numbers();
+  const auto expected = on_gpu(alone);
+  for (const Index before : {1, 77, 128}) {
+    Taking<float, int> in{3, D, {}, {}};
+    std::size_t at = 0;
+    for (Index n = 0; n < often + before; ++n) {
+      const bool own = n >= before;
+      in.ids.push_back(own ? 2 : 1);
+      for (Index d = 0; d < D; ++d) in.dy.push_back(own ? alone.dy[at++] : 1.f);
+    }
+    const auto got = on_gpu(in);
+    CHECK(std::equal(expected.begin(), expected.end(), got.begin() + 2 * D));
+  }
+}
+
+TEST_CASE("cuda sum_taken_rows: ids that are no row are passed over") {
+  const Index far = Index{1} << 32, least = std::numeric_limits<Index>::min();
+  check_sums(Taking<float, Index>{4, 3, {0, -1, 3, 4, far, far + 1, 0, least, -far, 2}});
+  check_sums(Taking<bf16, int>{4, 8, std::vector<int>(200, 4)});
+}
+
+TEST_CASE("cuda sum_taken_rows: infinity and NaN stay in their row") {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const auto dx = on_gpu(Taking<float, int>{5, 1, {1, 0, 1, 2, 2, 3}, {infinity, 1, 2, infinity, -infinity, nan}});
+  CHECK(dx[0] == 1);
+  CHECK(dx[1] == infinity);
+  CHECK(std::isnan(dx[2]));
+  CHECK(std::isnan(dx[3]));
+  CHECK(dx[4] == 0);
+}
+
+TEST_CASE("cuda sum_taken_rows: schedules and what memory held before change nothing") {
+  const Index N = emulator::races_are_watched() ? 300 : 2300;
+  const auto in = Taking<float, int>{50, 5, drawn(N, 40)}.with_numbers();
+  expect_same_always([&] { return on_gpu(in); });
+  const auto often = Taking<bf16, int>{3, 16, taken_as_often({130, 400, 2})}.with_numbers();
+  expect_same_always([&] { return on_gpu(often); });
+}
+
+TEST_CASE("cuda embed, take_rows: values and gradients agree with the CPU's") {
+  const Tensor<Index> ids({2, 5}, {3, 0, 3, 6, 1, 3, 2, 2, 0, 3});
+  const auto taken = [&](const auto& x) { return embed(ids.to(x[0].device()), x[0]); };
+  expect_agrees<float>(taken, {numbers<float>({7, 5}, 1)});
+  expect_agrees<bf16>(taken, {numbers<bf16>({7, 8}, 1)});
+  const Tensor<int> rows({3}, {4, 4, 1});
+  const auto take = [&](const auto& x) { return take_rows(x[0], rows.to(x[0].device())); };
+  expect_agrees<float>(take, {numbers<float>({5, 2, 3}, 2)});
+}

@@ -1,0 +1,36 @@
+// What tests ask of the GPU beside its work, of the emulator. The same for a real one stands in ../real.
+#pragma once
+#include <cuda_runtime.h>
+
+#include "../../../cuda/emulator/sanitizers.hpp"
+#include "../../catch.hpp"
+
+namespace heddle::testing {
+
+// Calls f with twenty schedules, where memory that nobody wrote holds something else than before.
+template <class F>
+void each_schedule(F&& f) {
+  emulator::Options& options = emulator::options();
+  const emulator::Options before = options;
+  options.fill = 0x3f7f3f7f;
+  const std::uint64_t schedules = emulator::races_are_watched() ? 3 : 20;
+  for (options.seed = 0; options.seed < schedules; ++options.seed) {
+    CAPTURE(options.seed);
+    f();
+  }
+  options = before;
+}
+
+// While one lives, the GPU has no more than `bytes` to give.
+class ScarceMemory {
+ public:
+  static constexpr std::size_t bytes = std::size_t{1} << 20;
+  ScarceMemory() { emulator::device().memory = emulator::device().in_use + bytes; }
+  ScarceMemory(const ScarceMemory&) = delete;
+  ~ScarceMemory() { emulator::device().memory = before_; }
+
+ private:
+  const std::size_t before_ = emulator::device().memory;
+};
+
+}  // namespace heddle::testing

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# losses.sh SST2 WORK: trains on the sample on the CPU and on the GPU, and holds the losses of both together, step by
+# step. Says `ok: …` or `FAILED: …`, and how far apart they come later, where rounding errors have grown.
+set -euo pipefail
+sst2=$(realpath "$1")
+mkdir -p "$2"
+cd "$2"
+export OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive
+bound=1e-5
+judged=20 steps=120
+code=0
+
+losses() { sed -nE 's/^\{"step":[0-9]+,"loss":([^,]*),.*/\1/p' "$1"; }
+
+# worst STEPS A B: the greatest difference of so many steps.
+worst() {
+  paste <(losses "$2" | head -n "$1") <(losses "$3" | head -n "$1") |
+    awk -v steps="$1" '
+      { d = $1 - $2; if (d < 0) d = -d; if (!(d <= most)) most = d }
+      END { if (NR == steps) printf "%.2g", most }'
+}
+
+# compare NAME FLAG...
+compare() {
+  local name=$1 device apart
+  for device in cpu cuda; do
+    "$sst2" --steps $steps --epochs 4 --valid-rows 8 --progress none --device $device \
+      --metrics "$name-$device.jsonl" "${@:2}"
+  done
+  apart=$(worst $judged "$name-cpu.jsonl" "$name-cuda.jsonl")
+  if awk -v d="${apart:-nan}" -v bound=$bound 'BEGIN { exit !(d != "nan" && d + 0 <= bound) }'; then
+    echo "ok: $name: $judged steps follow the CPU within $bound: $apart"
+    echo "remark: $name: $judged steps within $apart, $steps within $(worst $steps "$name-cpu.jsonl" "$name-cuda.jsonl")"
+  else
+    echo "FAILED: $name: the losses of $judged steps are apart by ${apart:-something that is no number}"
+    code=1
+  fi
+}
+
+rm -f ./*.jsonl
+compare plain --dropout 0
+compare dropout --dropout 0.1
+exit $code

@@ -1,0 +1,120 @@
+// The CUDA kernels of map against those of the CPU.
+#include <heddle/ops/map.hpp>
+
+#include "agree.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+constexpr float infinite = std::numeric_limits<float>::infinity();
+
+// More than a block's elements, and no whole vectors.
+std::vector<Index> sizes() {
+  if (emulator::races_are_watched()) return {0, 33, 4097};
+  return {0, 1, 7, 8, 9, 31, 33, 257, 2048, 4096, 4097, 9001};
+}
+
+template <class T>
+Tensor<double> inputs_for(Index size, bool positive) {
+  Tensor<double> x = numbers<T>({size}, 5);
+  for (Index i = 0; positive && i < size; ++i) x.data()[i] = std::abs(x.data()[i]) + 0.125;
+  return converted<double>(converted<T>(x));
+}
+
+// y, and the gradient of given x, y and dy.
+template <class F, class T>
+std::vector<double> run_kernels(const Tensor<T>& x, const Tensor<T>& y_given, const Tensor<T>& dy) {
+  Tensor<T> y = like(x), dx = like(x);
+  on(x, [&](auto device) {
+    kernel::map(device, F{}, view<1>(x), view<1>(y));
+    kernel::map_backward(device, F{}, view<1>(dy), view<1>(x), view<1>(y_given), view<1>(dx));
+  });
+  return joined(y.host(), dx.host());
+}
+
+// In bf16 the derivative is made of a rounded y, so kernels are compared with kernels: up to one step, where both
+// round.
+template <class F>
+void check(bool positive = false) {
+  for (const Index size : sizes()) {
+    CAPTURE(size);
+    expect_agrees<float>([](const auto& in) { return map<F>("map", in[0]); }, {inputs_for<float>(size, positive)});
+    const auto x = converted<bf16>(inputs_for<bf16>(size, positive)), dy = converted<bf16>(numbers<bf16>({size}, 6));
+    const auto y = map<F>("map", x);
+    const auto on_cpu = run_kernels<F>(x, y, dy);
+    expect_close<bf16>(run_kernels<F>(x.to(Device::cuda), y.to(Device::cuda), dy.to(Device::cuda)), on_cpu, on_cpu, 2);
+  }
+}
+
+template <class T>
+void check_unaligned() {
+  const Index size = 4097;
+  std::vector<T> values(static_cast<std::size_t>(size) + 1);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = T(0.25f * static_cast<float>(i % 64) - 7.f);
+  const DeviceArray<T> x(values), y(std::vector<T>(values.size(), T(77.f)));
+  cudaDeviceSynchronize();
+  kernel::map(Cuda{}, Relu{}, View<const T, 1>{x.data() + 1, {size}}, View<T, 1>{y.data() + 1, {size}});
+  cuda::synchronize();
+  const std::vector<T> got = y.host();
+  CHECK(static_cast<float>(got[0]) == 77.f);
+  for (std::size_t i = 1; i < got.size(); ++i)
+    REQUIRE(static_cast<float>(got[i]) == std::max(static_cast<float>(values[i]), 0.f));
+}
+
+template <class T, class F>
+void check_special_in(F&& f, const std::vector<float>& values, const std::vector<float>& expected) {
+  std::vector<T> given;
+  for (const float v : values) given.push_back(T(v));
+  const auto y = f(Tensor<T>({static_cast<Index>(given.size())}, given).to(Device::cuda)).host();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const float got = static_cast<float>(y[i]);
+    CAPTURE(values[i], got, expected[i]);
+    CHECK((got == expected[i] || (std::isnan(got) && std::isnan(expected[i]))));
+  }
+}
+template <class F>
+void check_special(F&& f, const std::vector<float>& values, const std::vector<float>& expected) {
+  check_special_in<float>(f, values, expected);
+  check_special_in<bf16>(f, values, expected);
+}
+
+}  // namespace
+
+TEST_CASE("cuda map: exp, log and sqrt") {
+  check<Exp>();
+  check<Log>(true);
+  check<Sqrt>(true);
+}
+
+TEST_CASE("cuda map: tanh, sigmoid and relu") {
+  check<Tanh>();
+  check<Sigmoid>();
+  check<Relu>();
+}
+
+TEST_CASE("cuda map: both forms of gelu") {
+  check<Gelu>();
+  check<GeluTanh>();
+}
+
+TEST_CASE("cuda map: addresses that are not aligned") {
+  check_unaligned<float>();
+  check_unaligned<bf16>();
+}
+
+TEST_CASE("cuda map: infinities and what is no number") {
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  check_special([](const auto& x) { return exp(x); }, {infinite, -infinite, none, 0}, {infinite, 0, none, 1});
+  check_special([](const auto& x) { return log(x); }, {infinite, 0, none, -1}, {infinite, -infinite, none, none});
+  check_special([](const auto& x) { return sqrt(x); }, {infinite, 0, none, -1}, {infinite, 0, none, none});
+  check_special([](const auto& x) { return tanh(x); }, {infinite, -infinite, none}, {1, -1, none});
+  check_special([](const auto& x) { return sigmoid(x); }, {infinite, -infinite, none}, {1, 0, none});
+  check_special([](const auto& x) { return relu(x); }, {infinite, -infinite, none}, {infinite, 0, none});
+}
+
+TEST_CASE("cuda map: schedules change nothing") {
+  expect_agrees_always<float>([](const auto& in) { return gelu(in[0]); }, {numbers<float>({2050}, 3)});
+  expect_agrees_always<bf16>([](const auto& in) { return gelu(in[0]); }, {numbers<bf16>({4099}, 3)});
+}

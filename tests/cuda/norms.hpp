@@ -1,0 +1,23 @@
+// Shapes and operands for the CUDA kernels of norms (cuda/device/norm_rows.cuh).
+#pragma once
+#include <heddle/ops/reshape.hpp>
+#include <heddle/ops/slice.hpp>
+
+#include "agree.hpp"
+
+namespace heddle::testing {
+
+// For many numbers of rows: some lanes of a warp, and a warp; multiples of eight columns, and others.
+inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
+
+// The widest row of each layout and what is just wider: lanes with 8, 16, 24 and 32 columns each, blocks, and rows that
+// are not held in registers.
+inline constexpr Index wide_rows[] = {256, 264, 512, 520, 768, 776, 1024, 1025, 1032, 4096, 4097, 8192, 8200, 8201};
+
+// The elements of x but the first, in that shape: they do not begin at an aligned address.
+template <class T>
+Tensor<T> but_first(const Tensor<T>& x, const Shape& shape) {
+  return reshape(slice(x, 0, 1, x.size()), shape);
+}
+
+}  // namespace heddle::testing

@@ -1,0 +1,245 @@
+// The CUDA kernels of sums, means and maxima along an axis, and of the rows of sequences, against those of the CPU.
+#include <heddle/ops/max.hpp>
+#include <heddle/ops/reduce.hpp>
+#include <heddle/ops/rows.hpp>
+
+#include "agree.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+// [outer, n, inner], reduced along n.
+std::vector<Shape> shapes_to_test() {
+  std::vector<Shape> shapes{{0, 3, 2},  {3, 2, 0},   {1, 1, 1},     {33, 1, 1},    {31, 3, 1}, {3, 31, 1},
+                            {5, 33, 1}, {2, 257, 1}, {2, 1, 33},    {1, 31, 31},   {2, 33, 8}, {5, 2, 3},
+                            {33, 5, 2}, {3, 9, 33},  {1, 8, 257},   {1, 129, 128}, {2, 96, 1}, {1, 128, 1},
+                            {3, 64, 1}, {1, 300, 5}, {1, 16400, 1}, {1, 33001, 1}};
+  if (emulator::races_are_watched()) return shapes;
+  for (const Shape& large : {Shape{257, 33, 1}, Shape{257, 3, 9}, Shape{600, 3, 2}, Shape{1, 257, 130},
+                             Shape{2, 65, 257}, Shape{1, 5000, 3}, Shape{3, 17000, 1}})
+    shapes.push_back(large);
+  return shapes;
+}
+
+template <class T>
+void check_sums() {
+  for (const Shape& shape : shapes_to_test()) {
+    CAPTURE(shape);
+    const auto x = numbers<T>(shape, 1);
+    expect_agrees<T>([](const auto& in) { return sum(in[0], 1); }, {x});
+    expect_agrees<T>([](const auto& in) { return mean(in[0], 1, true); }, {x});
+  }
+}
+
+// What the kernel writes for x that begins `shift` elements after an aligned address.
+template <class Y, class T>
+std::vector<Y> sums_of(const std::vector<T>& values, const Shape& shape, Acc<T> divisor, Index shift = 0) {
+  std::vector<T> moved(static_cast<std::size_t>(shift));
+  moved.insert(moved.end(), values.begin(), values.end());
+  const auto x = Tensor<T>({shape.size() + shift}, moved).to(Device::cuda);
+  Tensor<Y> y({shape[0], shape[2]}, Device::cuda);
+  kernel::sum(Cuda{}, View<const T, 3>{std::as_const(x).device_data() + shift, {shape[0], shape[1], shape[2]}}, divisor,
+              view<2>(y));
+  return y.host();
+}
+
+template <class T>
+std::vector<T> drawn(Index count) {
+  std::vector<T> values;
+  for (const double v : numbers<T>({count}, 3).host()) values.push_back(static_cast<T>(static_cast<float>(v)));
+  return values;
+}
+
+// Integers whose sums overflow, and that are equal often.
+template <class T>
+Tensor<T> integers(Shape shape) {
+  Random random(5);
+  const auto drawn = randn<double>(shape, random);
+  std::vector<T> values;
+  for (const double v : drawn.host())
+    values.push_back(std::is_same_v<T, std::int64_t> && v > 1.5 ? std::numeric_limits<T>::max()
+                                                                : static_cast<T>(4 * v));
+  return Tensor<T>(shape, values);
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+template <class T>
+void check_max(const Tensor<T>& x) {
+  CAPTURE(x.shape());
+  const auto on_gpu = x.to(Device::cuda);
+  CHECK(same_bits(max(on_gpu, 1).host(), max(x, 1).host()));
+  CHECK(same_bits(argmax(on_gpu, 1).host(), argmax(x, 1).host()));
+}
+
+// Few values, so that there are equals; with `special` also infinities and NaN.
+template <class T>
+Tensor<T> few(Shape shape, bool special) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  Random random(9);
+  const auto drawn = randn<double>(shape, random);
+  std::vector<T> values;
+  for (const double v : drawn.host()) {
+    const float whole = static_cast<float>(std::round(v * 2));
+    const float odd = v > 2.5 ? nan : v > 1.5 ? infinity : v < 1 ? -infinity : whole;
+    values.push_back(T(special ? odd : whole));
+  }
+  return Tensor<T>(shape, values);
+}
+
+template <class T>
+void check_max_of_floats() {
+  for (const Shape& shape : shapes_to_test()) {
+    check_max(few<T>(shape, false));
+    check_max(few<T>(shape, true));
+    expect_agrees<T>([](const auto& in) { return max(in[0], 1); }, {numbers<T>(shape, 1)}, 0);
+  }
+}
+
+template <class T>
+void check_mean_rows(const std::vector<int>& lengths, Index D, Index padded_to = 0) {
+  CAPTURE(lengths.size(), D, padded_to);
+  const auto sequences = padded_to ? Sequences::padded(lengths, padded_to) : Sequences::packed(lengths);
+  expect_agrees<T>([&](const auto& in) { return mean_rows(in[0], sequences.to(in[0].device())); },
+                   {numbers<T>({sequences.rows(), D}, 1)});
+}
+
+template <class T>
+void check_mean_rows() {
+  for (const Index D : {0, 1, 31, 33, 64, 257}) {
+    check_mean_rows<T>({}, D);
+    check_mean_rows<T>({0}, D);
+    check_mean_rows<T>({1}, D);
+    check_mean_rows<T>({3, 0, 31, 1, 5}, D);
+    check_mean_rows<T>({3, 0, 7, 1, 5}, D, 9);
+    check_mean_rows<T>({300}, D);
+  }
+  if (emulator::races_are_watched()) return;
+  check_mean_rows<T>({257, 1000, 0, 33}, 33);
+  std::vector<int> one_long(40, 1);  // so that few threads walk down it
+  one_long.push_back(2000);
+  check_mean_rows<T>(one_long, 33);
+}
+
+}  // namespace
+
+TEST_CASE("cuda sum and mean: values and gradients") {
+  check_sums<float>();
+  check_sums<bf16>();
+}
+
+TEST_CASE("cuda sum and mean of all elements") {
+  expect_agrees<float>([](const auto& in) { return sum(in[0]); }, {numbers<float>({3, 5, 7}, 1)});
+  expect_agrees<float>([](const auto& in) { return mean(in[0]); }, {numbers<float>({257}, 1)});
+}
+
+TEST_CASE("cuda sum: of nothing it is 0, and the mean NaN") {
+  for (const Shape& shape : {Shape{2, 0, 3}, Shape{2, 0, 1}, Shape{1, 0, 257}}) {
+    for (const float v : sum(Tensor<float>(shape, Device::cuda), 1).host()) CHECK(v == 0);
+    for (const bf16 v : mean(Tensor<bf16>(shape, Device::cuda), 1).host()) CHECK(std::isnan(static_cast<float>(v)));
+  }
+}
+
+TEST_CASE("cuda sum: bf16 to float and float to bf16, each rounded once") {
+  for (const Shape& shape : shapes_to_test()) {
+    CAPTURE(shape);
+    const auto check = [&]<class T, class Y>(T, Y) {
+      const std::vector<T> x = drawn<T>(shape.size());
+      const Tensor<double> wide(shape, std::vector<double>(x.begin(), x.end()));
+      const auto exact = joined(sum(wide, 1).host()), plain = joined(sum(converted<float>(wide), 1).host());
+      expect_close<Y>(joined(sums_of<Y>(x, shape, 1)), exact, plain);
+    };
+    check(bf16(), float());
+    check(float(), bf16());
+  }
+}
+
+TEST_CASE("cuda sum: the alignment of x changes no bit") {
+  for (const Shape& shape : {Shape{2, 96, 1}, Shape{3, 9, 64}, Shape{1, 20000, 1}, Shape{1, 300, 128}}) {
+    CAPTURE(shape);
+    const auto check = [&]<class T>(T) {
+      const std::vector<T> x = drawn<T>(shape.size());
+      CHECK(same_bits(sums_of<float>(x, shape, 3, 1), sums_of<float>(x, shape, 3)));
+    };
+    check(bf16());
+    check(float());
+  }
+}
+
+TEST_CASE("cuda sum: no less exact than the CPU's where all elements are alike") {
+  const Shape shape = emulator::races_are_watched() ? Shape{1, 20001, 1} : Shape{1, 3000001, 1};
+  const std::vector<float> x(static_cast<std::size_t>(shape.size()), 0.1f);
+  const double exact = static_cast<double>(0.1f) * static_cast<double>(shape.size());
+  const double from_cpu = static_cast<double>(sum(Tensor<float>(shape, x), 1).item());
+  const double from_gpu = static_cast<double>(sums_of<float>(x, shape, 1)[0]);
+  CHECK(std::abs(from_gpu - exact) <= std::abs(from_cpu - exact) + exact * 0x1p-23);
+}
+
+TEST_CASE("cuda sum: infinities and NaN stay what they are") {
+  std::vector<float> x(300, 1.f);
+  x[7] = std::numeric_limits<float>::infinity();
+  x[120] = -x[7];
+  x[299] = std::numeric_limits<float>::quiet_NaN();
+  const auto sums = sums_of<float>(x, {3, 100, 1}, 1);
+  CHECK(sums[0] == x[7]);
+  CHECK(sums[1] == x[120]);
+  CHECK(std::isnan(sums[2]));
+}
+
+TEST_CASE("cuda sum: integers are added modulo 2^64") {
+  for (const Shape& shape : shapes_to_test()) {
+    CAPTURE(shape);
+    const auto check = [&]<class T>(T) {
+      const Tensor<T> x = integers<T>(shape);
+      CHECK(sum(x.to(Device::cuda), 1).host() == sum(x, 1).host());
+    };
+    check(std::int32_t());
+    check(std::int64_t());
+    check(bool());
+  }
+}
+
+TEST_CASE("cuda max and argmax: the first of the largest, a NaN above all") {
+  check_max_of_floats<float>();
+  check_max_of_floats<bf16>();
+}
+
+TEST_CASE("cuda max and argmax of integers") {
+  for (const Shape& shape : shapes_to_test()) {
+    check_max(integers<std::int32_t>(shape));
+    check_max(integers<std::int64_t>(shape));
+  }
+}
+
+TEST_CASE("cuda max: nothing but the least") {
+  const std::vector<float> least(40, -std::numeric_limits<float>::infinity());
+  check_max(Tensor<float>({2, 20, 1}, least));
+  check_max(Tensor<float>({1, 4, 10}, least));
+  check_max(Tensor<std::int32_t>({2, 20, 1}, std::vector(40, std::numeric_limits<std::int32_t>::min())));
+}
+
+TEST_CASE("cuda mean_rows: values and gradients") {
+  check_mean_rows<float>();
+  check_mean_rows<bf16>();
+}
+
+TEST_CASE("cuda reductions: schedules and what memory held before change nothing") {
+  const auto check = [&]<class T>(T) {
+    for (const Shape& shape : {Shape{3, 33, 1}, Shape{2, 40000, 1}, Shape{1, 300, 130}, Shape{5, 9, 3}}) {
+      CAPTURE(shape);
+      expect_agrees_always<T>([](const auto& in) { return mean(in[0], 1); }, {numbers<T>(shape, 1)});
+      expect_agrees_always<T>([](const auto& in) { return max(in[0], 1); }, {numbers<T>(shape, 1)});
+    }
+    const auto sequences = Sequences::packed({3, 0, 300, 1, 40});
+    expect_agrees_always<T>([&](const auto& in) { return mean_rows(in[0], sequences.to(in[0].device())); },
+                            {numbers<T>({sequences.rows(), 33}, 1)});
+  };
+  check(float());
+  check(bf16());
+}
