@@ -31,9 +31,10 @@ struct ForwardTile {
 };
 
 template <class T, int width>
-__global__ __launch_bounds__(ForwardTile<T, width>::threads, ForwardTile<T, width>::blocks) void attend(AttentionTask<T> task, Columns<const T> q,
-                                                                         Columns<const T> k, Columns<const T> v,
-                                                                         Columns<T> y, View<float, 2> lse, int stages) {
+__global__ __launch_bounds__(ForwardTile<T, width>::threads,
+                             ForwardTile<T, width>::blocks) void attend(AttentionTask<T> task, Columns<const T> q,
+                                                                        Columns<const T> k, Columns<const T> v,
+                                                                        Columns<T> y, View<float, 2> lse, int stages) {
   using Products = cuda::Products<T>;
   constexpr int tile_rows = ForwardTile<T, width>::keys, tile_size = tile_rows * row_stride<T, width>;
   const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * own_rows;
@@ -45,9 +46,8 @@ __global__ __launch_bounds__(ForwardTile<T, width>::threads, ForwardTile<T, widt
   const auto values = [&](int stage) { return tiles + (stage * 2 + 1) * tile_size; };
   T* const own = queries + cuda::ScoreTile<T, false>::warp() * own_rows * row_stride<T, width>;
 
-  for (Index pair = blockIdx.y; pair < cuda::head_count(task.plan); pair += gridDim.y) {
-    const cuda::SequenceHead<T>& head = cuda::shared_head(room, task.plan, pair);
-    if (Index{blockIdx.x} * rows >= head.queries) continue;  // the whole block
+  cuda::for_each_head(room, task.plan, [&](const cuda::SequenceHead<T>& head) {
+    if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
     if (end > 0) cuda::load_rows<width>(queries, head.query_rows(q), first, rows);
@@ -66,14 +66,13 @@ __global__ __launch_bounds__(ForwardTile<T, width>::threads, ForwardTile<T, widt
       const auto use = [&](int tile, int stage) {
         const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
         const int reach = at.reach(tile_rows);
+        const unsigned seen = at.template seen<tile_rows / 8>(reach), kept = at.kept(reach);
         float p[tile_rows / 8][4] = {};  // [16, tile_rows]
-        unsigned seen = 0;
         if (reach > 0) {
           Products::template rows<width>(own, keys(stage), reach, p);
-          seen = at.template seen<tile_rows / 8>(reach);
           softmax.add(at, seen, reach, p);
           softmax.shrink_sums(sum);
-          cuda::drop(at, reach, p);
+          cuda::drop(at, kept, p);
         }
         T* const tile_values = values(stage);
         if (careful) {
@@ -97,7 +96,7 @@ __global__ __launch_bounds__(ForwardTile<T, width>::threads, ForwardTile<T, widt
       const int i = at.own_row(2 * half);
       if (i < head.queries && at.lane() % cuda::quad == 0) lse(head.h, head.q_begin + i) = softmax.log_sum(half);
     }
-  }
+  });
 }
 
 }  // namespace

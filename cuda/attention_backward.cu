@@ -65,11 +65,12 @@ void launch_delta(Columns<const T> y, Columns<const T> dy, Index heads, View<flo
 
 template <class T, int width>
 struct BackwardTile {
-  static constexpr int others = 32;                   // rows that the block does not own
+  static constexpr int others = 32;  // rows that the block does not own
   static constexpr int size = others * row_stride<T, width>;
-  static constexpr int warps = 4;                     // at most
+  static constexpr int warps = 4;  // at most
   static constexpr int threads = warps * cuda::warp_size;
-  static constexpr int blocks = width <= 64 ? 3 : 2;  // for which a multiprocessor's registers suffice
+  static constexpr int blocks = width <= 64 ? 3 : 2;  // of dq for which a multiprocessor's registers suffice
+  static constexpr int blocks_of_keys = width <= 32 ? 3 : 2;
 };
 
 // The shared memory of a block that owns rows of two matrices, a and b, and walks over rows of two others, c and d, with two
@@ -123,16 +124,16 @@ __device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
 // --- dq -----------------------------------------------------------------------------------------------------------------
 
 template <class T, int width>
-__global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, width>::blocks) void gradient_of_queries(AttentionTask<T> task,
-                                                                                       Operands<T> x, Columns<T> dq,
-                                                                                       int stages) {
+__global__ __launch_bounds__(BackwardTile<T, width>::threads,
+                             BackwardTile<T, width>::blocks) void gradient_of_queries(AttentionTask<T> task,
+                                                                                      Operands<T> x, Columns<T> dq,
+                                                                                      int stages) {
   using Products = cuda::Products<T>;
   constexpr int tile_rows = BackwardTile<T, width>::others;
   const BackwardArrays<T, width> at_hand({}, stages);  // a is q, b dy, c k, d v
   const int rows = at_hand.rows;
-  for (Index pair = blockIdx.y; pair < cuda::head_count(task.plan); pair += gridDim.y) {
-    const cuda::SequenceHead<T>& head = cuda::shared_head(at_hand.head, task.plan, pair);
-    if (Index{blockIdx.x} * rows >= head.queries) continue;  // the whole block
+  cuda::for_each_head(at_hand.head, task.plan, [&](const cuda::SequenceHead<T>& head) {
+    if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
     if (end > 0) {
@@ -154,14 +155,13 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, wi
         const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
         const int reach = at.reach(tile_rows);
         T* const keys = at_hand.c(stage);
+        const unsigned seen = at.template seen<tile_rows / 8>(reach), kept = at.kept(reach);
         float p[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
-        unsigned seen = 0;
         if (reach > 0) {
           Products::template rows<width>(at_hand.own(at_hand.a), keys, reach, p);
           Products::template rows<width>(at_hand.own(at_hand.b), at_hand.d(stage), reach, ds);
-          seen = at.template seen<tile_rows / 8>(reach);
           cuda::make_gradients(
-              at, seen, reach, [&](int, int e) { return numbers.lse[e / 2]; },
+              at, seen, kept, reach, [&](int, int e) { return numbers.lse[e / 2]; },
               [&](int, int e) { return numbers.delta[e / 2]; }, p, ds);
         }
         if (careful) {
@@ -170,29 +170,30 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, wi
           __syncthreads();
         }
         if (reach == 0) return;
-        Products::template weighted<width>(ds, keys, reach, sum);
         if (careful) cuda::add_not_finite(ds, seen, reach, head.key_rows(x.k), at.other, sum);
+        Products::template weighted<width>(ds, keys, reach, sum);
       };
       cuda::walk(0, cuda::tiles_for(end, tile_rows), stages, load, use);
       if (careful || !task.masks() || !__syncthreads_or(cuda::holds_nan(sum))) break;
     }
-    cuda::store_rows<width, false>(sum, task.plan.scale, task.plan.scale, at_hand.own(at_hand.a), head.query_rows(dq), first);
-  }
+    cuda::store_rows<width, false>(sum, task.plan.scale, task.plan.scale, at_hand.own(at_hand.a), head.query_rows(dq),
+                                   first);
+  });
 }
 
 // --- dk and dv ------------------------------------------------------------------------------------------------------------
 
 template <class T, int width>
-__global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, width>::blocks) void gradient_of_keys(AttentionTask<T> task,
-                                                                                    Operands<T> x, Columns<T> dk,
-                                                                                    Columns<T> dv, int stages) {
+__global__ __launch_bounds__(BackwardTile<T, width>::threads,
+                             BackwardTile<T, width>::blocks_of_keys) void gradient_of_keys(AttentionTask<T> task,
+                                                                                           Operands<T> x, Columns<T> dk,
+                                                                                           Columns<T> dv, int stages) {
   using Products = cuda::Products<T>;
   constexpr int tile_rows = BackwardTile<T, width>::others;
   const BackwardArrays<T, width> at_hand({}, stages);  // a is k, b v, c q, d dy
   const int rows = at_hand.rows;
-  for (Index pair = blockIdx.y; pair < cuda::head_count(task.plan); pair += gridDim.y) {
-    const cuda::SequenceHead<T>& head = cuda::shared_head(at_hand.head, task.plan, pair);
-    if (Index{blockIdx.x} * rows >= head.keys) continue;  // the whole block
+  cuda::for_each_head(at_hand.head, task.plan, [&](const cuda::SequenceHead<T>& head) {
+    if (Index{blockIdx.x} * rows >= head.keys) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int begin = task.plan.causal ? first / tile_rows : 0, end = cuda::tiles_for(head.queries, tile_rows);
     if (begin < end) {
@@ -220,15 +221,14 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, wi
         const int reach = at.reach(tile_rows);
         T* const queries = at_hand.c(stage);
         T* const gradients = at_hand.d(stage);
+        const unsigned seen = at.template seen<tile_rows / 8>(reach), kept = at.kept(reach);
         float pd[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
-        unsigned seen = 0;
         if (reach > 0) {
           Products::template rows<width>(at_hand.own(at_hand.a), queries, reach, pd);
           Products::template rows<width>(at_hand.own(at_hand.b), gradients, reach, ds);
-          seen = at.template seen<tile_rows / 8>(reach);
           const auto number = [&](const float* of, int m, int e) { return of[at.other_row(m, e) - at.other]; };
           cuda::make_gradients(
-              at, seen, reach, [&](int m, int e) { return number(at_hand.log_sums + stage * tile_rows, m, e); },
+              at, seen, kept, reach, [&](int m, int e) { return number(at_hand.log_sums + stage * tile_rows, m, e); },
               [&](int m, int e) { return number(at_hand.deltas + stage * tile_rows, m, e); }, pd, ds);
         }
         if (careful) {
@@ -239,11 +239,12 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, wi
           __syncthreads();
         }
         if (reach == 0) return;
+        if (careful) {
+          cuda::add_not_finite(pd, seen, reach, head.query_rows(x.dy), at.other, sum_v);
+          cuda::add_not_finite(ds, seen, reach, head.query_rows(x.q), at.other, sum_k);
+        }
         Products::template weighted<width>(pd, gradients, reach, sum_v);
         Products::template weighted<width>(ds, queries, reach, sum_k);
-        if (!careful) return;
-        cuda::add_not_finite(pd, seen, reach, head.query_rows(x.dy), at.other, sum_v);
-        cuda::add_not_finite(ds, seen, reach, head.query_rows(x.q), at.other, sum_k);
       };
       cuda::walk(begin, end, stages, load, use);
       const bool failed = cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v);
@@ -252,7 +253,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, wi
     const float scale = task.plan.scale;
     if (dk.data) cuda::store_rows<width, true>(sum_k, scale, scale, at_hand.own(at_hand.a), head.key_rows(dk), first);
     if (dv.data) cuda::store_rows<width, true>(sum_v, 1, 1, at_hand.own(at_hand.b), head.key_rows(dv), first);
-  }
+  });
 }
 
 }  // namespace
@@ -280,9 +281,9 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, 
   });
 }
 
-#define HEDDLE_ATTENTION(T)                                                                                      \
-  template void attention_backward(Cuda, const AttentionPlan<T>&, Columns<const T>, Columns<const T>,            \
-                                   Columns<const T>, Columns<const T>, View<const float, 2>, Columns<const T>,   \
+#define HEDDLE_ATTENTION(T)                                                                                    \
+  template void attention_backward(Cuda, const AttentionPlan<T>&, Columns<const T>, Columns<const T>,          \
+                                   Columns<const T>, Columns<const T>, View<const float, 2>, Columns<const T>, \
                                    View<float, 2>, Columns<T>, Columns<T>, Columns<T>, PerScore<float>);
 HEDDLE_ATTENTION(float)
 HEDDLE_ATTENTION(bf16)

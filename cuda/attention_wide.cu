@@ -27,7 +27,7 @@ constexpr int sums = tile_rows / 8;               // of a lane: sums[n][e]
 static_assert(wide_rows == tile_rows, "tiles of scores are squares, so that causal ones are skipped from either side");
 
 template <class T>
-constexpr int tile_size = tile_rows * row_stride<T, chunk>;
+constexpr int tile_size = tile_rows* row_stride<T, chunk>;
 template <class T>
 constexpr std::size_t two_tiles = 2 * tile_size<T> * sizeof(T);  // bytes
 template <class T>
@@ -103,7 +103,7 @@ __global__ __launch_bounds__(wide_threads) void probabilities(AttentionTask<T> t
       if (j < end) products.add(q_rows, first, k_rows, j, reach, p);
       const unsigned seen = reach > 0 ? at.template seen<sums>(reach) : 0;
       if (reach > 0) softmax.weights(at, seen, reach, p);
-      if (reach > 0) drop(at, reach, p);
+      if (reach > 0) drop(at, at.kept(reach), p);
       for (int m = 0; m < sums; ++m)
         for (int e = 0; e < 4; ++e)
           if (at.own_row(e) < y.queries && at.other_row(m, e) < y.keys)
@@ -134,7 +134,7 @@ __device__ __forceinline__ void make_tile(const ChunkedProducts<T>& products, co
   if (reach == 0) return;
   const QueryNumbers numbers(at, x.lse, x.delta);
   make_gradients(
-      at, at.template seen<n>(reach), reach, [&](int, int e) { return numbers.lse[e / 2]; },
+      at, at.template seen<n>(reach), at.kept(reach), reach, [&](int, int e) { return numbers.lse[e / 2]; },
       [&](int, int e) { return numbers.delta[e / 2]; }, pd, ds);
 }
 
@@ -169,7 +169,8 @@ __global__ __launch_bounds__(wide_threads) void weigh_rows(AttentionTask<T> task
   T* const room = arrays.take<T>(tile_size<T>);
   T* const tiles = arrays.take<T>(stages * tile_size<T>);
   const int chunks = tiles_for(y.width / task.plan.heads, chunk);
-  const int first = static_cast<int>(blockIdx.x) / chunks * wide_rows, d = static_cast<int>(blockIdx.x) % chunks * chunk;
+  const int first = static_cast<int>(blockIdx.x) / chunks * wide_rows,
+            d = static_cast<int>(blockIdx.x) % chunks * chunk;
   for (Index pair = w.first_head + blockIdx.y; pair < w.first_head + w.heads; pair += gridDim.y) {
     const SequenceHead<T> head(task.plan, pair);
     const auto y_rows = own_keys ? head.key_rows(y) : head.query_rows(y);
@@ -310,7 +311,8 @@ void attend_wide_backward(const AttentionPlan<T>& plan, Columns<const T> q, Colu
   const AttentionTask<T> task{plan};
   const GradientRows<T> x{q, k, v, dy, lse, delta};
   for_some_heads(plan, [&](Index first, Index heads) {
-    const Workspace<T> pd_memory(heads * plan.longest_q * plan.longest_k), ds_memory(heads * plan.longest_q * plan.longest_k);
+    const Workspace<T> pd_memory(heads * plan.longest_q * plan.longest_k),
+        ds_memory(heads * plan.longest_q * plan.longest_k);
     const ScoreMatrices<T> pd{pd_memory.data(), first, heads, plan.longest_q, plan.longest_k};
     const ScoreMatrices<T> ds{ds_memory.data(), first, heads, plan.longest_q, plan.longest_k};
     const unsigned blocks = blocks_for(plan.longest_q, wide_rows) * blocks_for(plan.longest_k, tile_rows);
@@ -345,16 +347,16 @@ void kernel::attention_weights(Cuda, const AttentionPlan<T>& plan, Columns<const
                                        cuda::AttentionTask<T>{plan}, q, k, all, View<float, 2>{});
 }
 
-#define HEDDLE_ATTENTION(T)                                                                                           \
-  template void kernel::attention_weights(Cuda, const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,  \
-                                          View<T, 4>);                                                                \
-  template void cuda::attend_wide(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,                \
-                                  Columns<const T>, Columns<T>, View<float, 2>);                                      \
-  template void cuda::attend_wide_backward(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,       \
-                                           Columns<const T>, View<const float, 2>, Columns<const T>,                  \
-                                           View<const float, 2>, Columns<T>, Columns<T>, Columns<T>);                 \
-  template void cuda::add_up_bias_gradient(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,       \
-                                           Columns<const T>, View<const float, 2>, Columns<const T>,                  \
+#define HEDDLE_ATTENTION(T)                                                                                          \
+  template void kernel::attention_weights(Cuda, const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>, \
+                                          View<T, 4>);                                                               \
+  template void cuda::attend_wide(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,               \
+                                  Columns<const T>, Columns<T>, View<float, 2>);                                     \
+  template void cuda::attend_wide_backward(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,      \
+                                           Columns<const T>, View<const float, 2>, Columns<const T>,                 \
+                                           View<const float, 2>, Columns<T>, Columns<T>, Columns<T>);                \
+  template void cuda::add_up_bias_gradient(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,      \
+                                           Columns<const T>, View<const float, 2>, Columns<const T>,                 \
                                            View<const float, 2>, kernel::PerScore<float>);
 HEDDLE_ATTENTION(float)
 HEDDLE_ATTENTION(bf16)

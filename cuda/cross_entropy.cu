@@ -190,8 +190,7 @@ __global__ __launch_bounds__(logits_threads) void cross_entropy_streamed(cuda::B
                                                                          View<T, 2> dlogits) {
   constexpr int each = cuda::most_held<width>, accesses = each / width;
   const Index n = blockIdx.x, C = logits.extent[1], row = n * C, step = Index{team.size()} * each;
-  RowGradient<T, L> gradient(targets, loss, dy, log_sum, n);
-  const Index read = gradient.label < 0 ? 0 : C;
+  const Index read = targets.label(n) < 0 ? 0 : C;
   float greatest = -infinity;
   float z[accesses][width];
   for (Index c = 0; c < read; c += step) {
@@ -199,6 +198,7 @@ __global__ __launch_bounds__(logits_threads) void cross_entropy_streamed(cuda::B
     for (int i = 0; i < accesses; ++i)
       for (int j = 0; j < width; ++j) greatest = fmaxf(greatest, z[i][j]);
   }
+  RowGradient<T, L> gradient(targets, loss, dy, log_sum, n);
   gradient.greatest = team.max(greatest);
   for (Index c = 0; c < C; c += step) {
     cuda::load_held(team, logits.data + row + c, read - c, -infinity, z);

@@ -64,13 +64,15 @@ __global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<con
   const Index end = behind < ids.extent[0] ? behind : ids.extent[0];
   const Index position = first_wrong(check, ids, begin, end);
   if (position == end || first_wrong(check, ids, 0, begin) < begin) return;
-  if (threadIdx.x > 0 || atomicExch(&report->raised, 1u)) return;
+  if (threadIdx.x > 0 || atomicExch(&report->claimed, 1u)) return;
   report->op = check.op;
   report->what = check.what;
   report->where = check.where;
   report->id = ids(position);
   report->position = position;
   report->limit = check.limit;
+  __threadfence_system();
+  atomicExch(&report->raised, 1u);
 }
 
 template <class I>

@@ -304,7 +304,7 @@ __global__ __launch_bounds__(threads) void spread_means(View<const T, 2> dy, Seq
   for (int i = 0; i < width<T>; ++i)
     if (i < valid) mean.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / static_cast<float>(count));
   const Index hop = deal.walkers() * deal.pieces;
-  T* to = &dx(rows.first(at.o) + at.number, at.d);
+  T* to = &dx(rows.first(at.o) + at.number, at.d);  // steps: nvcc splits a vector whose address is computed anew
   for (Index n = at.number; n < count; n += hop, to += hop * deal.inner) {
     if (deal.wide) {
       cuda::store_vector(to, mean);
@@ -381,6 +381,7 @@ HEDDLE_MAX(float)
 HEDDLE_MAX(bf16)
 HEDDLE_MAX(std::int32_t)
 HEDDLE_MAX(std::int64_t)
+HEDDLE_MAX(bool)
 #undef HEDDLE_MAX
 
 #define HEDDLE_REDUCE(T)                                                                               \

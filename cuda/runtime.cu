@@ -161,8 +161,11 @@ Reports& reports() {
 void throw_report() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  if (!reports().host->raised) return;
-  const Report r = std::exchange(*reports().host, {});
+  Report& report = *reports().host;
+  if (!__atomic_load_n(&report.raised, __ATOMIC_ACQUIRE)) return;
+  const Report r = report;
+  report.raised = 0;
+  __atomic_store_n(&report.claimed, 0, __ATOMIC_RELEASE);
   IdCheck{r.op, r.what, r.where, r.limit}.fail(r.id, r.position);
 }
 

@@ -17,13 +17,24 @@ struct alignas(sizeof(T) * count) Vector {
 template <class... T>
 inline constexpr int vector_width = access_bytes / static_cast<int>(std::max({sizeof(T)...}));
 
+// On a GPU an access that is not aligned ends the context; the emulator says where.
+template <int count, class T>
+__device__ void require_aligned([[maybe_unused]] const T* address) {
+#ifndef __CUDACC__
+  if (reinterpret_cast<std::uintptr_t>(address) % (sizeof(T) * count))
+    emulator::fault("an access of several elements that is not aligned", emulator::Where::current());
+#endif
+}
+
 // `from` is aligned to the whole vector.
 template <int count, class T>
 __device__ Vector<T, count> load_vector(const T* from) {
+  require_aligned<count>(from);
   return *reinterpret_cast<const Vector<T, count>*>(from);
 }
 template <int count, class T>
 __device__ void store_vector(T* to, const Vector<T, count>& values) {
+  require_aligned<count>(to);
   *reinterpret_cast<Vector<T, count>*>(to) = values;
 }
 

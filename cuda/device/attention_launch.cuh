@@ -6,11 +6,11 @@
 namespace heddle::cuda {
 
 // Tiles [first, last): load(tile, stage) begins its copies, and use(tile, stage) follows when they are there; the next tile
-// is loaded meanwhile where there are two stages. All threads of the block come.
+// is loaded meanwhile where there are two stages, not one. All threads of the block come.
 template <class Load, class Use>
 __device__ __forceinline__ void walk(int first, int last, int stages, Load load, Use use) {
   for (int tile = first - stages; tile < last; ++tile) {
-    const int stage = (tile - first + stages) % stages;
+    const int stage = (tile - first) & (stages - 1);
     if (tile >= first) {
       if (stages == 1)
         wait_copies<0>();
@@ -25,7 +25,7 @@ __device__ __forceinline__ void walk(int first, int last, int stages, Load load,
   }
 }
 
-constexpr Index widest_head = 128;    // whose tiles fit on chip
+constexpr Index widest_head = 128;      // whose tiles fit on chip
 constexpr unsigned most_heads = 65535;  // of all sequences, in a grid's y; blocks go on to further ones
 
 // Threads and shared memory of a kernel whose warps own rows. What it computes depends on none of them.
@@ -47,7 +47,8 @@ template <class Bytes>
 AttentionLaunch fitting_launch(Index longest_own, Index longest_other, int most, int tile_rows, Bytes bytes) {
   constexpr int least = 2;  // warps; own keys are shared by pairs
   const Index wanted = (longest_own + least * own_rows - 1) / (least * own_rows) * least;
-  AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, most)), longest_other > tile_rows ? 2 : 1, 0};
+  AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, most)), longest_other > tile_rows ? 2 : 1,
+                         0};
   int device = 0, limit = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");

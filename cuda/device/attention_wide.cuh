@@ -12,13 +12,13 @@ void attend_wide(const kernel::AttentionPlan<T>& plan, Columns<const T> q, Colum
                  Columns<T> y, View<float, 2> lse);
 template <kernel::OnGpu T>
 void attend_wide_backward(const kernel::AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k,
-                          Columns<const T> v, View<const float, 2> lse, Columns<const T> dy,
-                          View<const float, 2> delta, Columns<T> dq, Columns<T> dk, Columns<T> dv);
+                          Columns<const T> v, View<const float, 2> lse, Columns<const T> dy, View<const float, 2> delta,
+                          Columns<T> dq, Columns<T> dk, Columns<T> dv);
 
 // Of heads of any width.
 template <kernel::OnGpu T>
 void add_up_bias_gradient(const kernel::AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k,
-                          Columns<const T> v, View<const float, 2> lse, Columns<const T> dy,
-                          View<const float, 2> delta, kernel::PerScore<float> dbias);
+                          Columns<const T> v, View<const float, 2> lse, Columns<const T> dy, View<const float, 2> delta,
+                          kernel::PerScore<float> dbias);
 
 }  // namespace heddle::cuda

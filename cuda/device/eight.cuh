@@ -1,5 +1,5 @@
-// A thread's share of work by elements: eight neighbours, as many as one call of a dropout's draws decides. They move in
-// one access of 16 bytes in bf16 and in two in float where they begin at a multiple of their size, else one by one.
+// A thread's share of work by elements: eight neighbours, as many as one call of a dropout's draws decides. They move
+// in one access of 16 bytes in bf16 and in two in float where they begin at a multiple of their size, else one by one.
 #pragma once
 #include <heddle/philox.hpp>
 
@@ -46,8 +46,8 @@ struct Eight {
   }
 };
 
-// Of the elements from `from` on, `valid` are there: all eight or none where they are `vectors`, else any number. Others
-// are 0.
+// Of the elements from `from` on, `valid` are there: all eight or none where they are `vectors`, else any number.
+// Others are 0.
 template <bool vectors, class T, class I>
 __device__ Eight<T> load_eight(const T* from, I valid) {
   using Words = typename Eight<T>::Words;

@@ -27,12 +27,14 @@ struct HeadRows {
 // One head of one sequence.
 template <class T>
 struct SequenceHead {
+  Index pair;  // b * heads + h
   int b, h, heads;
   int q_begin, queries, k_begin, keys;
 
-  __device__ SequenceHead(const kernel::AttentionPlan<T>& plan, Index pair)
-      : b(static_cast<int>(pair / plan.heads)),
-        h(static_cast<int>(pair % plan.heads)),
+  __device__ SequenceHead(const kernel::AttentionPlan<T>& plan, Index number)
+      : pair(number),
+        b(static_cast<int>(number / plan.heads)),
+        h(static_cast<int>(number % plan.heads)),
         heads(static_cast<int>(plan.heads)),
         q_begin(plan.q_begin(b)),
         queries(plan.q_length(b)),
@@ -43,7 +45,8 @@ struct SequenceHead {
   __device__ HeadRows<E> rows(Columns<E> x, int begin, int count) const {
     const Index width = x.width / heads;
     E* const data = x.data + begin * x.stride + h * width;
-    const auto bytes = reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(x.stride | width) * sizeof(E);
+    const auto bytes =
+        reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(x.stride | width) * sizeof(E);
     return {data, static_cast<int>(x.stride), count, static_cast<int>(width), bytes % access_bytes == 0};
   }
   template <class E>
@@ -56,20 +59,23 @@ struct SequenceHead {
   }
 };
 
-// The same in shared memory, `room`, so that it takes no registers. All threads of the block come, and are done with the last one.
-template <class T>
-__device__ const SequenceHead<T>& shared_head(SequenceHead<T>* room, const kernel::AttentionPlan<T>& plan, Index pair) {
-  __syncthreads();
-  if (threadIdx.x == 0) *room = SequenceHead<T>(plan, pair);
-  __syncthreads();
-  return *room;
-}
-constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(SequenceHead<float>));
-
 template <class T>
 HEDDLE_HD Index head_count(const kernel::AttentionPlan<T>& plan) {
   return plan.q_begin.extent[0] * plan.heads;
 }
+
+// Calls f with each of the heads that are the block's, those of its y in the grid. The head is in shared memory, `room`, where it
+// takes no registers. All threads of the block come.
+template <class T, class F>
+__device__ __forceinline__ void for_each_head(SequenceHead<T>* room, const kernel::AttentionPlan<T>& plan, F f) {
+  for (Index pair = blockIdx.y; pair < head_count(plan); pair = room->pair + gridDim.y) {
+    __syncthreads();  // until all are done with the one before
+    if (threadIdx.x == 0) *room = SequenceHead<T>(plan, pair);
+    __syncthreads();
+    f(*room);
+  }
+}
+constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(SequenceHead<float>));
 
 // Where in the block's part of the sequence own row `row` lies. Two warps share 32 keys such that one call of the
 // dropout's draws, which decides keys 8 m + 2 t and 8 m + 2 t + 1, serves a single warp.
@@ -135,7 +141,8 @@ __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], flo
   if (to.vectors)
     for (int i = lane * each; i < own_rows * width; i += warp_size * each) {
       const int row = i / width, d = i % width, n = place(row);
-      if (n < to.count && d < to.width) store_vector(&to(n, d), load_vector<each>(room + row * row_stride<T, width> + d));
+      if (n < to.count && d < to.width)
+        store_vector(&to(n, d), load_vector<each>(room + row * row_stride<T, width> + d));
     }
   else
 #ifdef __CUDACC__

@@ -28,8 +28,8 @@ struct NormTile {
   static constexpr Index most_blocks = 256;  // of norm_backward: two or nearly so for each multiprocessor
 };
 
-// How rows lie in teams: a thread owns `groups` groups of eight columns, a team's width apart. Where a row is not held as
-// a whole, it is worked on in stretches of as many columns.
+// How rows lie in teams: a thread owns `groups` groups of eight columns, a team's width apart. Where a row is not held
+// as a whole, it is worked on in stretches of as many columns.
 template <class Team_, int groups_, bool vectors_, bool whole_ = true>
 struct NormLayout {
   using Team = Team_;
@@ -74,8 +74,8 @@ struct NormLayout {
   }
 };
 
-// `source` makes this thread's part of row n, columns from `end` on as 0: make(layout, n, first, end, row). read(...) gives
-// the same again.
+// `source` makes this thread's part of row n, columns from `end` on as 0: make(layout, n, first, end, row). read(...)
+// gives the same again.
 template <class L, class Source, class T>
 __global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source source, View<const T, 1> gamma,
                                                            View<const T, 1> beta, float eps, View<T, 2> y,
@@ -182,7 +182,7 @@ __device__ void add_teams(const L& layout, const float (&g)[L::values], const fl
 }
 
 // dx goes to branch.store<vectors>(element, how many are valid, eight of them), too. `sums` [blocks, 2, D] receives the
-// block's part of dgamma and of dbeta, where rows are whole. Registers come before occupancy, hence the launch bound of 1.
+// block's part of dgamma and of dbeta, where rows are whole. Launch bounds ask for registers rather than occupancy.
 template <class L, class Branch, class T>
 __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T> of, View<T, 2> dx,
                                                                Branch branch, View<float, 3> sums) {

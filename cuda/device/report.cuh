@@ -7,9 +7,9 @@
 
 namespace heddle::cuda {
 
-// An id outside its table. The texts are the host's.
+// An id outside its table. The texts are the host's. Whoever claims the record writes it, and raises the flag last.
 struct Report {
-  unsigned raised;  // not 0 once somebody has written the rest
+  unsigned claimed, raised;
   const char *op, *what, *where;
   std::int64_t id, position, limit;
 };

@@ -96,7 +96,8 @@ struct Products<float> {
     own += lane / quad * stride;
     other += lane % quad * 2 * stride;
     for (int d = 0; d < width; d += per_access<float>) {
-      const auto a0 = load_vector<per_access<float>>(own + d), a8 = load_vector<per_access<float>>(own + 8 * stride + d);
+      const auto a0 = load_vector<per_access<float>>(own + d),
+                 a8 = load_vector<per_access<float>>(own + 8 * stride + d);
       for (int m = 0; m < n; ++m) {
         if (!all && m * 8 >= reach) continue;
         const auto b0 = load_vector<per_access<float>>(other + m * 8 * stride + d);
@@ -124,10 +125,10 @@ struct Products<float> {
       if (m * 8 >= reach) continue;
       for (int t = 0; t < quad; ++t) {
         const float* const row = other + (m * 8 + t * 2) * stride;
-        add_weighted<width>(__shfl_sync(all_lanes, scores[m][0], t, quad), __shfl_sync(all_lanes, scores[m][2], t, quad),
-                            row, sum);
-        add_weighted<width>(__shfl_sync(all_lanes, scores[m][1], t, quad), __shfl_sync(all_lanes, scores[m][3], t, quad),
-                            row + stride, sum);
+        add_weighted<width>(__shfl_sync(all_lanes, scores[m][0], t, quad),
+                            __shfl_sync(all_lanes, scores[m][2], t, quad), row, sum);
+        add_weighted<width>(__shfl_sync(all_lanes, scores[m][1], t, quad),
+                            __shfl_sync(all_lanes, scores[m][3], t, quad), row + stride, sum);
       }
     }
   }

@@ -115,7 +115,7 @@ struct ScoreTile {
 
  private:
   __device__ Words draw(int i, int call) const {
-    const Index row = (Index{head.b} * head.heads + head.h) * task.plan.longest_q + i;
+    const Index row = head.pair * task.plan.longest_q + i;
     return task.plan.draws(static_cast<std::uint64_t>(row * task.calls + call));
   }
   __device__ bool keeps(const Words& words, int e) const { return task.plan.dropout.keeps(draw16(words, e)); }
@@ -165,9 +165,8 @@ struct ScoreTile {
 
 // Zeros what the dropout does not keep; the rest is still to be multiplied by the rule's scale.
 template <class T, bool own_keys, int n>
-__device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, int reach, float (&scores)[n][4]) {
+__device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, unsigned kept, float (&scores)[n][4]) {
   if (!tile.task.drops()) return;
-  const unsigned kept = tile.kept(reach);
   for (int m = 0; m < n; ++m)
     for (int e = 0; e < 4; ++e)
       if (!(kept >> (m * 4 + e) & 1)) scores[m][e] = 0;
@@ -178,7 +177,8 @@ struct QueryNumbers {
   float lse[2], delta[2];  // lse times log2_e; infinite where there is no such query
 
   template <class T>
-  __device__ QueryNumbers(const ScoreTile<T, false>& tile, View<const float, 2> all_lse, View<const float, 2> all_delta) {
+  __device__ QueryNumbers(const ScoreTile<T, false>& tile, View<const float, 2> all_lse,
+                          View<const float, 2> all_delta) {
     for (int half = 0; half < 2; ++half) {
       const int i = tile.own_row(2 * half), n = tile.head.q_begin + i;
       const bool inside = i < tile.head.queries;
@@ -191,10 +191,10 @@ struct QueryNumbers {
 // Of products of queries and keys, `scores`, and of dy and values, `dp`: scores become p d, and dp becomes ds = p (dp d - delta). The
 // functions give the log-sum-exp of scores[m][e]'s query, times log2_e, and its delta.
 template <class T, bool own_keys, int n, class Lse, class Delta>
-__device__ __forceinline__ void make_gradients(const ScoreTile<T, own_keys>& tile, unsigned seen, int reach, Lse lse,
-                                               Delta delta, float (&scores)[n][4], float (&dp)[n][4]) {
+__device__ __forceinline__ void make_gradients(const ScoreTile<T, own_keys>& tile, unsigned seen, unsigned kept,
+                                               int reach, Lse lse, Delta delta, float (&scores)[n][4],
+                                               float (&dp)[n][4]) {
   const float scale = tile.add_bias(seen, scores);
-  const unsigned kept = tile.kept(reach);
   const bool drops = tile.task.drops();
   const float keep_scale = tile.task.plan.dropout.scale;
   for (int m = 0; m < n; ++m) {

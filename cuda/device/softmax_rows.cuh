@@ -52,9 +52,7 @@ struct SoftmaxRows {
   }
   // A row that sees no key has weights 0, and so that they come out again, an infinite log_sum.
   __device__ float inverse(int half) const { return sum[half] == 0 ? 0.f : 1 / sum[half]; }
-  __device__ float log_sum(int half) const {
-    return sum[half] == 0 ? infinity : (top[half] + log2f(sum[half])) * ln_2;
-  }
+  __device__ float log_sum(int half) const { return sum[half] == 0 ? infinity : (top[half] + log2f(sum[half])) * ln_2; }
   // Makes weights of the scores of a tile that was taken in before; likewise.
   template <class Tile, int n>
   __device__ __forceinline__ void weights(const Tile& tile, unsigned seen, int reach, float (&scores)[n][4]) const {

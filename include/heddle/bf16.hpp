@@ -21,10 +21,14 @@ struct bf16 {
 
   // Rounds to nearest, ties to even; a NaN stays a (quiet) NaN.
   HEDDLE_HD explicit bf16(float value) {
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto word = __builtin_bit_cast(std::uint32_t, value);
     const bool nan = (word & 0x7fffffffu) > 0x7f800000u;
     const std::uint32_t rounded = word + 0x7fffu + (word >> 16 & 1u);
     bits = static_cast<std::uint16_t>(nan ? word >> 16 | 0x40u : rounded >> 16);
+#endif
   }
   // Rounds twice, by way of float.
   HEDDLE_HD explicit bf16(double value) : bf16(static_cast<float>(value)) {}

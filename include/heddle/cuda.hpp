@@ -113,7 +113,7 @@ template <class T, class Y>
 void sum(Cuda, View<const T, 3> x, SumIn<T> divisor, View<Y, 2> y);
 template <OnGpu T>
 void repeat(Cuda, const Broadcast<1>& plan, const T* dy, float divisor, T* dx);
-// T is float, bf16, int or int64.
+// T is float, bf16, int, int64 or bool.
 template <class T>
 void max(Cuda, View<const T, 3> x, View<T, 2> y, View<Index, 2> position);
 template <class T>
@@ -165,7 +165,7 @@ void check_ids(Cuda, const IdCheck& check, View<const I, 1> ids);
 template <OnGpu T, Label I>
 void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx);
 
-// --- products (cuda/gemm.cu, linear.cu) ---
+// --- products (cuda/gemm.cu) ---
 
 // c [M, N] = a b + bias [N], or c += a b, for each matrix of a batch; a and b are stored by rows, or transposed. A bias without
 // data is none. Matrices of one operand begin as many elements apart; 0 repeats one.
@@ -181,11 +181,6 @@ struct Product {
 template <OnGpu T>
 void multiply(const Product<T>& product);
 
-template <OnGpu T>
-void sum_rows(Cuda, View<const T, 2> dy, View<T, 1> dbias);
-// y = gelu of z, which holds x weight^T and receives the bias.
-template <OnGpu T>
-void bias_gelu(Cuda, View<const T, 1> bias, View<T, 2> z, View<T, 2> y);
 // --- attention (cuda/attention.cu) ---
 
 template <OnGpu T>

@@ -45,7 +45,8 @@ __global__ void product(const bf16* a, const bf16* b, float* d) {
 __global__ void product_tf32(const float* a, const float* b, float* d) {
   const int lane = static_cast<int>(threadIdx.x), group = lane / 4, t = lane % 4;
   std::uint32_t fragment_a[4], fragment_b[2];
-  for (int i = 0; i < 4; ++i) fragment_a[i] = __builtin_bit_cast(std::uint32_t, a[(group + i % 2 * 8) * 8 + t + i / 2 * 4]);
+  for (int i = 0; i < 4; ++i)
+    fragment_a[i] = __builtin_bit_cast(std::uint32_t, a[(group + i % 2 * 8) * 8 + t + i / 2 * 4]);
   for (int i = 0; i < 2; ++i) fragment_b[i] = __builtin_bit_cast(std::uint32_t, b[(t + i * 4) * 8 + group]);
   float sum[4] = {1, 1, 1, 1};
   mma_tf32(sum, fragment_a, fragment_b);

@@ -40,9 +40,8 @@ void expect_golden_attention(double tolerance) {
   for (const Case& c : golden("attention")) {
     INFO(c.label);
     const GoldenCall call(c);
-    AttentionOptions<T> options{.heads = call.options.heads,
-                                .scale = call.options.scale,
-                                .causal = call.options.causal};
+    AttentionOptions<T> options{
+        .heads = call.options.heads, .scale = call.options.scale, .causal = call.options.causal};
     std::vector<std::string> roles{"q", "k", "v"};
     if (c.has("bias")) roles.push_back("bias");
     expect_case<T>(

@@ -13,7 +13,8 @@ TEST_CASE("cross_entropy: values and gradients are PyTorch's") {
     CrossEntropyOptions<T> options{.ignore_index = static_cast<std::int64_t>(c.option("ignore_index", -100)),
                                    .label_smoothing = c.option("label_smoothing", 0)};
     if (c.has("class_weights"))
-      options.class_weights = Tensor<T>(c["class_weights"].shape, c["class_weights"].template as<T>()).to(x[0].device());
+      options.class_weights =
+          Tensor<T>(c["class_weights"].shape, c["class_weights"].template as<T>()).to(x[0].device());
     return cross_entropy(x[0], Tensor<L>(c["labels"].shape, c["labels"].template as<L>()).to(x[0].device()), options);
   };
   expect_golden("cross_entropy", {"logits"}, [&](const Case& c, const auto& x) { return run(c, x, int{}); });
@@ -26,8 +27,9 @@ TEST_CASE("cross_entropy: gradient matches finite differences") {
     const Tensor<double> weights = random({C}, 2);
     Tensor<double> positive({C});
     for (Index c = 0; c < C; ++c) positive.data()[c] = std::abs(weights.data()[c]) + 0.1;
-    expect_gradients([&](const auto& in) { return cross_entropy(in[0], labels.to(in[0].device()), {.ignore_index = -1}); },
-                     {random({4, C}, 1)});
+    expect_gradients(
+        [&](const auto& in) { return cross_entropy(in[0], labels.to(in[0].device()), {.ignore_index = -1}); },
+        {random({4, C}, 1)});
     expect_gradients(
         [&](const Inputs& in) {
           return cross_entropy(in[0], labels, {.ignore_index = -1, .class_weights = positive, .label_smoothing = 0.2});

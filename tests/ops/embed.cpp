@@ -53,7 +53,8 @@ TEST_CASE("embed: gradients of repeated ids are summed in float, in order, on an
 TEST_CASE("embed: gradient matches finite differences") {
   const Tensor<int> ids({2, 3}, {4, 0, 4, 1, 1, 4});
   expect_gradients([&](const auto& in) { return embed(ids.to(in[0].device()), in[0]); }, {random({5, 3}, 1)});
-  expect_gradients([&](const auto& in) { return take_rows(in[0], ids.with_shape({6}).to(in[0].device())); }, {random({5, 2, 2}, 1)});
+  expect_gradients([&](const auto& in) { return take_rows(in[0], ids.with_shape({6}).to(in[0].device())); },
+                   {random({5, 2, 2}, 1)});
 }
 
 TEST_CASE("embed, take_rows: errors name value, position and limit") {

@@ -13,9 +13,12 @@ Sequences packed(const Case& c) { return Sequences::packed(c["length"].as<int>()
 
 TEST_CASE("pack, unpack, first_rows, mean_rows: values and gradients are PyTorch's") {
   expect_golden("pack", {"x"}, [](const Case& c, const auto& x) { return pack(x[0], packed(c).to(x[0].device())); });
-  expect_golden("unpack", {"x"}, [](const Case& c, const auto& x) { return unpack(x[0], packed(c).to(x[0].device())); });
-  expect_golden("first_rows", {"x"}, [](const Case& c, const auto& x) { return first_rows(x[0], packed(c).to(x[0].device())); });
-  expect_golden("mean_rows", {"x"}, [](const Case& c, const auto& x) { return mean_rows(x[0], packed(c).to(x[0].device())); });
+  expect_golden("unpack", {"x"},
+                [](const Case& c, const auto& x) { return unpack(x[0], packed(c).to(x[0].device())); });
+  expect_golden("first_rows", {"x"},
+                [](const Case& c, const auto& x) { return first_rows(x[0], packed(c).to(x[0].device())); });
+  expect_golden("mean_rows", {"x"},
+                [](const Case& c, const auto& x) { return mean_rows(x[0], packed(c).to(x[0].device())); });
 }
 
 TEST_CASE("pack: takes a padded batch's rows from where its sequences say that they are") {
@@ -55,8 +58,10 @@ TEST_CASE("rows: gradients match finite differences") {
   for (const auto& sequences : {s, padded, left}) {
     const Shape shape{sequences.rows(), 2};
     expect_gradients([&](const auto& in) { return unpack(in[0], sequences.to(in[0].device())); }, {random(shape, 1)});
-    expect_gradients([&](const auto& in) { return first_rows(in[0], sequences.to(in[0].device())); }, {random(shape, 1)});
-    expect_gradients([&](const auto& in) { return mean_rows(in[0], sequences.to(in[0].device())); }, {random(shape, 1)});
+    expect_gradients([&](const auto& in) { return first_rows(in[0], sequences.to(in[0].device())); },
+                     {random(shape, 1)});
+    expect_gradients([&](const auto& in) { return mean_rows(in[0], sequences.to(in[0].device())); },
+                     {random(shape, 1)});
   }
   expect_gradients([&](const auto& in) { return pack(in[0], s.to(in[0].device())); }, {random({3, 4, 2}, 1)});
   expect_gradients([&](const auto& in) { return pack(in[0], padded.to(in[0].device())); }, {random({3, 4, 2}, 1)});

@@ -25,7 +25,8 @@ TEST_CASE("softmax, log_softmax: gradients match finite differences along any ax
     }
   const Tensor<bool> mask({3, 1, 4}, {true, false, true, true, false, false, false, false, false, true, false, false});
   for (const int axis : {0, 1, 2})
-    expect_gradients([&](const auto& in) { return softmax(in[0], mask.to(in[0].device()), axis); }, {random({3, 2, 4}, 1)});
+    expect_gradients([&](const auto& in) { return softmax(in[0], mask.to(in[0].device()), axis); },
+                     {random({3, 2, 4}, 1)});
 }
 
 TEST_CASE("softmax: what is masked is 0, whatever it holds; what is not masked and NaN shows") {

@@ -11,9 +11,11 @@ Tensor<bool> mask_of(const Case& c) { return Tensor<bool>(c["mask"].shape, c["ma
 }  // namespace
 
 TEST_CASE("where, masked_fill: values and gradients are PyTorch's") {
-  expect_golden("where", {"a", "b"}, [](const Case& c, const auto& x) { return where(mask_of(c).to(x[0].device()), x[0], x[1]); });
-  expect_golden("masked_fill", {"x"},
-                [](const Case& c, const auto& x) { return masked_fill(x[0], mask_of(c).to(x[0].device()), c.option("value")); });
+  expect_golden("where", {"a", "b"},
+                [](const Case& c, const auto& x) { return where(mask_of(c).to(x[0].device()), x[0], x[1]); });
+  expect_golden("masked_fill", {"x"}, [](const Case& c, const auto& x) {
+    return masked_fill(x[0], mask_of(c).to(x[0].device()), c.option("value"));
+  });
 }
 
 TEST_CASE("where: gradients of odd and of empty shapes match finite differences") {
@@ -22,7 +24,8 @@ TEST_CASE("where: gradients of odd and of empty shapes match finite differences"
     for (Index i = 0; i < n; ++i) condition.data()[i] = i % 3 == 0;
     expect_gradients([&](const auto& in) { return where(condition.to(in[0].device()), in[0], in[1]); },
                      {random({5}, 1), random({2, n, 5}, 2)});
-    expect_gradients([&](const auto& in) { return masked_fill(in[0], condition.to(in[0].device()), -3); }, {random({1, 5}, 1)});
+    expect_gradients([&](const auto& in) { return masked_fill(in[0], condition.to(in[0].device()), -3); },
+                     {random({1, 5}, 1)});
   }
 }
 

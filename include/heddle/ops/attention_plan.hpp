@@ -23,6 +23,10 @@ struct Place {
   Index b, h, i, j;
 };
 
+// A score that is masked; at namespace scope, because nvcc takes no function of the host's in one of both.
+template <class A>
+inline constexpr A never = -std::numeric_limits<A>::infinity();
+
 template <class T>
 struct AttentionPlan {
   View<const int, 1> q_begin, q_length, k_begin, k_length;  // [B]
@@ -45,10 +49,9 @@ struct AttentionPlan {
   Index keys_seen(Index keys, Index last) const { return causal ? std::min(keys, last) : keys; }
 
   HEDDLE_HD bool masked(Index b, Index h, Index i, Index j) const {
-    constexpr Acc<T> never = -std::numeric_limits<Acc<T>>::infinity();
     const bool* const may = mask.row(b, h, i);
     const T* const add = bias.row(b, h, i);
-    return (causal && j > i) || (may && !may[j]) || (add && static_cast<Acc<T>>(add[j]) == never);
+    return (causal && j > i) || (may && !may[j]) || (add && static_cast<Acc<T>>(add[j]) == never<Acc<T>>);
   }
   // Whether any score of the tile can be masked.
   bool may_mask(Place at, Columns<Acc<T>> s) const {

@@ -79,14 +79,13 @@ void add_to_keys(const AttentionPlan<T>& plan, Place at, bool apart, Columns<A> 
 template <class T>
 void scores(const AttentionPlan<T>& plan, Place at, Columns<const Acc<T>> q, Columns<const Acc<T>> k,
             Columns<Acc<T>> s) {
-  constexpr auto never = -std::numeric_limits<Acc<T>>::infinity();
   product<false, true>(q, k, s, Into::set);
   for (Index r = 0; r < s.rows; ++r) {
     row(s, r) *= plan.scale;
     if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r)) row(s, r) += load(array(bias + at.j, s.width));
-    filled_row(s, r).tail(s.stride - s.width) = never;
+    filled_row(s, r).tail(s.stride - s.width) = never<Acc<T>>;
   }
-  if (plan.may_mask(at, s)) plan.each_masked(at, s, [&](Index r, Index c) { s(r, c) = never; });
+  if (plan.may_mask(at, s)) plan.each_masked(at, s, [&](Index r, Index c) { s(r, c) = never<Acc<T>>; });
 }
 
 // Takes one more tile of row r's scores into its softmax: exp(score - top) takes the score's place. Returns the factor

@@ -16,13 +16,18 @@ namespace kernel {
 template <class T>
 using SumIn = std::conditional_t<std::is_integral_v<T>, std::uint64_t, Acc<T>>;
 
+// At namespace scope, because nvcc takes no function of the host's in one of both.
+template <class U>
+inline constexpr U most = std::numeric_limits<U>::max();
+template <class U>
+inline constexpr U least = std::numeric_limits<U>::min();
+
 // A fraction is cut off towards zero; beyond the integers of U the nearest one stands, and 0 for NaN.
 template <class U, class V>
 HEDDLE_HD U whole(V v) {
-  constexpr U most = std::numeric_limits<U>::max(), least = std::numeric_limits<U>::min();
-  constexpr V above = V{2} * static_cast<V>(most / 2 + 1);
-  if (v >= above) return most;
-  if (v <= -above) return least;
+  constexpr V above = V{2} * static_cast<V>(most<U> / 2 + 1);
+  if (v >= above) return most<U>;
+  if (v <= -above) return least<U>;
   return v == v ? static_cast<U>(v) : U{0};
 }
 

@@ -1,0 +1,128 @@
+// How work on the GPU is timed, and what it is made of.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <heddle/heddle.hpp>
+
+namespace heddle::bench::gpu {
+
+inline void check(cudaError_t error) { require<CudaError>(error == cudaSuccess, cudaGetErrorString(error)); }
+inline cudaStream_t stream() { return static_cast<cudaStream_t>(cuda::stream()); }
+
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// bench/peers/gpu.py times PyTorch in the same way.
+class Timer {
+ public:
+  Timer() {
+    int device = 0, cache = 0;
+    check(cudaGetDevice(&device));
+    check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device));
+    other_.resize(std::max<std::size_t>(std::size_t{256} << 20, 4 * static_cast<std::size_t>(cache)));
+    check(cudaEventCreate(&begin_));
+    check(cudaEventCreate(&end_));
+    overwrite();
+    overwriting_ =
+        median({between([&] { overwrite(); }), between([&] { overwrite(); }), between([&] { overwrite(); })});
+  }
+
+  // Seconds of one call on the GPU, its L2 cache filled with other memory before: the median of many. The host queues
+  // the call while the cache is being filled, so that the GPU does not wait for the host.
+  template <class Call>
+  double alone(Call& call) {
+    const double queueing = seconds_of([&] { call(); });
+    const int fills = 1 + std::min(40, static_cast<int>(2 * queueing / overwriting_));
+    return median_of([&] {
+      for (int i = 0; i < fills; ++i) overwrite();
+      return between(call);
+    });
+  }
+
+  // Seconds of a call in a row of them, as a program meets it: with a warm cache, and with what the host takes.
+  template <class Call>
+  double in_a_row(Call& call) {
+    constexpr double row = 0.02;
+    const int calls = std::clamp(static_cast<int>(row / between(call)), 2, 500);
+    return median_of(
+        [&] {
+          return between([&] {
+                   for (int i = 0; i < calls; ++i) call();
+                 }) /
+                 calls;
+        },
+        3);
+  }
+
+ private:
+  static double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+
+  // What the host takes to queue a call, after a few that warm up.
+  template <class Call>
+  static double seconds_of(Call&& call) {
+    for (int i = 0; i < 3; ++i) call();
+    cuda::synchronize();
+    const double start = now();
+    call();
+    const double seconds = now() - start;
+    cuda::synchronize();
+    return seconds;
+  }
+
+  template <class Sample>
+  static double median_of(Sample&& sample, std::size_t least = 15) {
+    constexpr double enough = 0.15;
+    constexpr std::size_t most = 300;
+    std::vector<double> all;
+    for (const double start = now(); all.size() < least || (now() - start < enough && all.size() < most);)
+      all.push_back(sample());
+    return median(all);
+  }
+
+  // By the GPU's clock.
+  template <class Call>
+  double between(Call&& call) {
+    check(cudaEventRecord(begin_, stream()));
+    call();
+    check(cudaEventRecord(end_, stream()));
+    check(cudaEventSynchronize(end_));
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin_, end_));
+    return 1e-3 * static_cast<double>(milliseconds);
+  }
+
+  void overwrite() { cuda::clear(other_.data, other_.bytes); }
+
+  struct Memory {
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    void resize(std::size_t size) { data = cuda::allocate(bytes = size); }
+    ~Memory() { cuda::release(data, bytes); }
+  };
+  Memory other_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  double overwriting_ = 0;
+};
+
+// Standard normal values, the same ones every 256 rows: drawing them all on the host would take minutes.
+template <class T>
+Tensor<T> normal(Index rows, Index width) {
+  constexpr Index drawn = 256;
+  Random random(1);
+  const Tensor<float> some = randn<float>({1, drawn, width}, random).to(Device::cuda);
+  const Index times = (rows + drawn - 1) / drawn;
+  const Tensor<float> many = some + zeros<float>({times, 1, 1}, Device::cuda);
+  return cast<T>(reshape(many, {times * drawn, width}).leading(0, rows));
+}
+
+template <class T>
+constexpr const char* name_of() {
+  return std::is_same_v<T, bf16> ? "bf16" : "fp32";
+}
+
+}  // namespace heddle::bench::gpu

@@ -1,0 +1,77 @@
+// The training steps that are timed on the GPU.
+#pragma once
+#include <functional>
+#include <heddle/data/batches.hpp>
+#include <optional>
+
+#include "../examples/sst2/model.hpp"
+#include "gpu.hpp"
+
+namespace heddle::bench::gpu {
+
+using Call = std::function<void()>;
+
+constexpr Index batch_size = 32, batches = 8, vocabulary = 28996;
+
+// Of a batch: about as those of SST-2, 4 tokens and an exponential distribution of mean 10, at fixed places of it.
+inline std::vector<int> sst2_lengths(Index batch) {
+  std::vector<int> lengths;
+  for (Index i = batch * batch_size; i < (batch + 1) * batch_size; ++i)
+    lengths.push_back(4 + static_cast<int>(-10 * std::log(1 - static_cast<double>((i * 7919 + 13) % 997) / 997)));
+  return lengths;
+}
+
+// As the program sst2 makes it: rows to the GPU, forward, loss to the host, backward, Adam.
+inline Call sst2_step() {
+  struct Training {
+    Random random{1};
+    examples::Sst2Model model{{vocabulary, 512, 64, 4, 16, 256, 2, 2}, random};
+    std::vector<data::Batch> data;
+    std::optional<optim::Adam> adam;
+    std::uint64_t step = 0;
+  };
+  const auto t = std::make_shared<Training>();
+  to(t->model, Device::cuda);
+  t->adam.emplace(t->model);
+  for (Index b = 0; b < batches; ++b) {
+    data::LabelledSequences texts;
+    int token = 0;
+    for (const int length : sst2_lengths(b)) {
+      std::vector<int> ids;
+      for (int i = 0; i < length; ++i) ids.push_back(static_cast<int>(Index{token++} * 104729 % vocabulary));
+      texts.add(ids, static_cast<int>(texts.count() % 2));
+    }
+    std::vector<Index> rows;
+    for (Index row = 0; row < batch_size; ++row) rows.push_back(row);
+    t->data.push_back(texts.batch(rows));
+  }
+  return [t] {
+    const data::Batch batch = t->data[t->step % t->data.size()].to(Device::cuda);
+    Random random(1, t->step++);
+    const Tensor<float> loss =
+        cross_entropy(t->model.forward<float>(batch.ids, batch.sequences, &random), batch.labels);
+    require(std::isfinite(loss.item()), "the loss of step ", t->step, " is not finite");
+    backward(loss);
+    t->adam->step();
+  };
+}
+
+// Twelve post-norm layers of BERT-base's size, every text of full length.
+inline Call encoder_step(Index B, Index S) {
+  struct Training {
+    Random random{1};
+    nn::Encoder<> model{12, {.D = 768, .heads = 12, .dropout = 0.1, .attention_dropout = 0.1, .eps = 1e-12}, random};
+    std::optional<optim::AdamW> adam;
+  };
+  const auto t = std::make_shared<Training>();
+  to(t->model, Device::cuda);
+  t->adam.emplace(t->model);
+  const std::vector<int> lengths(static_cast<std::size_t>(B), static_cast<int>(S));
+  return [t, x = normal<bf16>(B * S, 768), dy = normal<bf16>(B * S, 768),
+          texts = Sequences::packed(lengths).to(Device::cuda)] {
+    backward(t->model(x, texts, &t->random), dy);
+    t->adam->step();
+  };
+}
+
+}  // namespace heddle::bench::gpu

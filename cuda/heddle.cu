@@ -1,0 +1,20 @@
+// All kernels in one file, for projects without CMake:
+//   nvcc -std=c++20 -Iinclude -arch=sm_90a -c cuda/heddle.cu
+// What is linked with it is compiled with -DHEDDLE_CUDA.
+#include "arithmetic.cu"
+#include "attention.cu"
+#include "attention_backward.cu"
+#include "attention_wide.cu"
+#include "cast.cu"
+#include "cross_entropy.cu"
+#include "dropout.cu"
+#include "embed.cu"
+#include "gemm.cu"
+#include "layer_norm.cu"
+#include "map.cu"
+#include "move.cu"
+#include "optim.cu"
+#include "reduce.cu"
+#include "residual_layer_norm.cu"
+#include "runtime.cu"
+#include "softmax.cu"

@@ -1,0 +1,175 @@
+"""The parts of the page that scripts/gpu-report writes."""
+
+import json
+import textwrap
+
+NOTHING = "not measured"
+AIMS = {  # seconds on an H200, of the work that docs/gpu.md names
+    "attention/32x12x512x64/lengths/dropout/forward": 80e-6,
+    "attention/32x12x512x64/lengths/dropout/forward_backward": 220e-6,
+    "attention/32x12x128x64/lengths/dropout/forward": 14e-6,
+    "attention/32x12x128x64/lengths/dropout/forward_backward": 30e-6,
+}
+ATTENTION = (
+    "Batch x heads x longest text x head width. `lengths`: the texts fill three quarters, and PyTorch pads them but on "
+    "nested tensors. heddle is deterministic. The columns of PyTorch are its fastest way, and its fastest that is "
+    "deterministic too; the ratio is that to the first, the share that of the products above."
+)
+ROWS = "The share is that of the bytes that the work cannot do without, at the rate of a copy of the same matrix."
+STEPS = (
+    "With all that the host does. `sst2`: the program's model, batches of 32 texts about as long as SST-2's, which "
+    "PyTorch pads; `encoder`: twelve layers of BERT-base's size."
+)
+
+
+def lines_of(path):
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(errors="replace").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:  # the last one may be cut off
+            continue
+    return found
+
+
+def text_of(path, otherwise=NOTHING):
+    return path.read_text(errors="replace").strip() if path.exists() else otherwise
+
+
+def shown(seconds):
+    if seconds is None:
+        return NOTHING
+    return f"{seconds * 1e6:.1f} µs" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def ratio(theirs, ours):
+    return f"{theirs / ours:.2f}" if theirs and ours else NOTHING
+
+
+def percent(part, whole):
+    return f"{100 * part / whole:.0f} %" if part and whole else NOTHING
+
+
+def number(rate, unit):
+    if not rate:
+        return NOTHING
+    return f"{rate / unit:.0f}" if rate >= 100 * unit else f"{rate / unit:.1f}"
+
+
+def seconds_of(peer):
+    return peer and peer["seconds"]
+
+
+def paragraph(text):
+    return textwrap.fill(text, 120)
+
+
+def table(*head):
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+
+
+def row(*cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+class Results:
+    def __init__(self, work):
+        heddle, peers = lines_of(work / "heddle.jsonl"), lines_of(work / "peers.jsonl")
+        self.machine = next((line for line in heddle if "gpu" in line), {})
+        self.versions = next((line for line in peers if "torch" in line), {})
+        self.heddle = {line["name"]: line for line in heddle if "name" in line}
+        self.peers = [line for line in peers if "name" in line]
+        self.cases = {line["name"]: line for line in lines_of(work / "cases.jsonl")} or self.heddle
+        self.gpu = text_of(work / "gpu.txt", self.machine.get("gpu", "unknown GPU"))
+        self.stages = text_of(work / "stages.txt", "").splitlines()
+
+    def names(self, begin):
+        known = {name: None for name in (*self.cases, *(peer["name"] for peer in self.peers))}
+        return [name for name in known if name.startswith(begin)]
+
+    def ours(self, name, what="seconds"):
+        return self.heddle.get(name, {}).get(what)
+
+    def theirs(self, name, accept=lambda peer: True):
+        """PyTorch's fastest of those that are accepted, or nothing."""
+        found = [peer for peer in self.peers if peer["name"] == name and "seconds" in peer and accept(peer)]
+        return min(found, key=lambda peer: peer["seconds"], default=None)
+
+    def rate(self, name, cost):
+        """What the work costs, by the second."""
+        seconds, amount = self.ours(name), self.cases.get(name, {}).get(cost)
+        return amount / seconds if seconds and amount else None
+
+    def copying(self, size):
+        return self.rate(f"copy/{size}", "bytes")
+
+    def peak(self):
+        return max((rate for name in self.names("peak/") if (rate := self.rate(name, "flops"))), default=None)
+
+
+def limits(r):
+    lines = ["## Limits, measured in the same run", "", *table("what", "time", "rate")]
+    for name in r.names("copy/"):
+        rate = r.rate(name, "bytes")
+        said = f"{rate / 1e9:.0f} GB/s read and written" if rate else NOTHING
+        lines.append(row(f"copy of {int(name[5:]) / 1e6:.1f} MB", shown(r.ours(name)), said))
+    for name in r.names("peak/"):
+        rate = r.rate(name, "flops")
+        said = f"{rate / 1e12:.0f} TFLOP/s" if rate else NOTHING
+        lines.append(row("product " + name[5:], shown(r.ours(name)), said))
+        if peer := r.theirs(name):
+            lines.append(row("the same in PyTorch", shown(peer["seconds"]), ""))
+    return lines
+
+
+def attention(r):
+    lines = ["## Attention, bf16", "", paragraph(ATTENTION), "",
+             *table("work", "heddle", "PyTorch", "deterministic", "ratio", "TFLOP/s", "share", "aim on an H200")]
+    for name in r.names("attention/"):
+        ways = r.theirs(name), r.theirs(name, lambda p: p.get("deterministic"))
+        if not name.endswith("backward"):
+            ways = ways[0], None  # what has no backward sums nothing by atomics
+        said = [f"{shown(way['seconds'])} ({way['peer']})" if way else NOTHING for way in ways]
+        if not name.endswith("backward"):
+            said[1] = ""
+        rate, ours = r.rate(name, "flops"), r.ours(name)
+        lines.append(row(name[10:], shown(ours), *said, ratio(seconds_of(ways[0]), ours), number(rate, 1e12),
+                         percent(rate, r.peak()), shown(AIMS[name]) if name in AIMS else ""))
+    lines += ["", "Each of PyTorch's ways:", "", *table("work", "way", "computes padding", "time, or why not")]
+    for peer in r.peers:
+        if peer["name"].startswith("attention/"):
+            said = shown(peer["seconds"]) if "seconds" in peer else peer["refused"].replace("|", "/")
+            lines.append(row(peer["name"][10:], peer["peer"], "yes" if peer.get("padded") else "no", said))
+    return lines
+
+
+def rows(r):
+    lines = ["## Rows: LayerNorm, GELU, softmax", "", paragraph(ROWS), "",
+             *table("work", "heddle", "PyTorch", "ratio", "GB/s", "share")]
+    for name in (n for op in ("layer_norm/", "gelu/", "softmax/") for n in r.names(op)):
+        rate, ours, theirs = r.rate(name, "bytes"), r.ours(name), seconds_of(r.theirs(name))
+        share = percent(rate, r.copying(r.cases.get(name, {}).get("copy")))
+        lines.append(row(name, shown(ours), shown(theirs), ratio(theirs, ours), number(rate, 1e9), share))
+    return lines
+
+
+def linear(r):
+    lines = ["## Linear: rows x out x in", "",
+             *table("work", "heddle", "PyTorch", "ratio", "TFLOP/s", "share of bf16's limit")]
+    for name in r.names("linear/"):
+        rate, ours, theirs = r.rate(name, "flops"), r.ours(name), seconds_of(r.theirs(name))
+        share = percent(rate, r.peak()) if "/bf16/" in name else ""
+        lines.append(row(name[7:], shown(ours), shown(theirs), ratio(theirs, ours), number(rate, 1e12), share))
+    return lines
+
+
+def steps(r):
+    lines = ["## Training steps", "", paragraph(STEPS), "",
+             *table("work", "heddle", "PyTorch, eager", "PyTorch, compiled", "ratio to eager", "ratio to compiled")]
+    for name in [n for n in r.names("") if n.endswith("/step")]:
+        peers = [r.theirs(name, lambda p, kind=kind: p["peer"].startswith(kind)) for kind in ("eager", "compiled")]
+        times, ours = [seconds_of(peer) for peer in peers], r.ours(name)
+        lines.append(row(name[:-5], shown(ours), *map(shown, times), *(ratio(t, ours) for t in times)))
+    return lines

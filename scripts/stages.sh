@@ -1,0 +1,71 @@
+# shellcheck shell=bash disable=SC2154  # sourced by bash scripts, which set `logs`
+# Checks in stages: each with its output in a log, counted, and a row of a table. A check says `ok: …` or `FAILED: …`,
+# and `skipped: …` where it could not be made.
+
+# What the checks in a log said. ctest puts a number before each line, and shows a failed test once more without it.
+lines_of() {
+  if grep -qE '^[0-9]+: ' "$1"; then sed -nE 's/^[0-9]+: //p' "$1"; else cat "$1"; fi
+}
+
+# Passed, failed and skipped: checks of our own and Catch2's test cases.
+counts_of() {
+  lines_of "$1" | awk '
+    /^ok: / { ++passed }
+    /^FAILED: / { ++failed }
+    /^ *skipped: / { ++skipped }
+    /^All tests passed \(/ { sub(/.* in /, ""); passed += $1 }
+    /^test cases:/ { for (i = 2; i <= NF; ++i) { if ($i == "passed") passed += $(i - 1); if ($i == "failed") failed += $(i - 1) } }
+    END { print passed + 0, failed + 0, skipped + 0 }'
+}
+
+# What else of a log belongs into the table: Catch2's assertions, and how long a user waits for the compiler.
+remark_of() {
+  lines_of "$1" | sed -nE '
+    s/^All tests passed \(([0-9]+) assertions? in .*/\1 assertions/p
+    s/^assertions: +([0-9]+) .*/\1 assertions/p
+    s/^lines of include.*: (.*)/\1 of the lines/p
+    s/^remark: (.*)/\1/p
+    s/^([a-z_]+\.cpp: [0-9.]+ s) of one core.*/\1/p' | paste -sd ' '
+}
+
+table=() passed=0 failed=0 skipped=0
+
+# row NAME SECONDS PASSED FAILED SKIPPED REMARK
+row() {
+  table+=("$(printf '%-12s %8s %8s %8s %8s  %s' "$@")")
+  passed=$((passed + $3)) failed=$((failed + $4)) skipped=$((skipped + $5))
+}
+
+run_stage() { (set -e; "stage_$1" "${@:2}"); }
+
+# stage NAME [ARGUMENT]: never fails itself, because bash ignores errexit in whatever it runs for a condition.
+stage() {
+  local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad left tenths seconds
+  set +e
+  run_stage "$@" >"$log" 2>&1 </dev/null
+  code=$?
+  set -e
+  tenths=$(((${EPOCHREALTIME/[.,]/} - start) / 100000))
+  seconds=$((tenths / 10)).$((tenths % 10))
+  read -r ok bad left < <(counts_of "$log")
+  if [ $code != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+  row "$name" "$seconds" "$ok" "$bad" "$left" "$(remark_of "$log")"
+  printf 'stage %-12s %7s s\n' "$name" "$seconds"
+  lines_of "$log" | grep -o 'skipped: .*' || true
+  [ "$bad" = 0 ] || show_failure "$name" "$log"
+}
+
+# The reasons may stand far above the end: a build goes on with what was already begun.
+show_failure() {
+  lines_of "$2" | grep -E 'FAILED|error:|ERROR: ' | head -n 20 || true
+  echo "... the end of $2:"
+  tail -n 30 "$2"
+  echo "FAILED: stage $1; the whole log is $2"
+}
+
+summary() {
+  printf '\n%-12s %8s %8s %8s %8s\n' stage seconds passed failed skipped
+  printf '%s\n' "${table[@]}"
+  printf '\n%d s in all\n%d passed, %d failed, %d skipped\n' $SECONDS $passed $failed $skipped
+  [ $failed = 0 ]
+}

@@ -1,0 +1,15 @@
+// Computes on the GPU where there is one, and says so where there is none.
+#include <cstdio>
+#include <heddle/heddle.hpp>
+
+using namespace heddle;
+
+int main() {
+  const std::string why = cuda::unavailable();
+  if (!why.empty()) {
+    std::printf("no GPU to compute on: %s\n", why.c_str());
+    return 0;
+  }
+  const auto x = arange<float>(4).to(Device::cuda);
+  return sum(x * x).item() == 14 ? 0 : 1;
+}
