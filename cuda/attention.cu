@@ -18,7 +18,8 @@ template <class T, int width>
 struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
   static constexpr int keys = row_bytes <= 128 ? 64 : 32;  // of a tile
-  static constexpr int warps = width <= 64 ? 8 : 4;        // at most
+  static constexpr bool tensor_cores = !std::is_same_v<T, float>;
+  static constexpr int warps = tensor_cores && width <= 64 ? 8 : 4;  // at most; exact products take more registers
   static constexpr int threads = warps * cuda::warp_size;
   static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice
 
@@ -53,7 +54,7 @@ __global__ __launch_bounds__(ForwardTile<T, width>::threads,
     if (end > 0) cuda::load_rows<width>(queries, head.query_rows(q), first, rows);
 
     float sum[width / 8][4];  // [16, width] of the warp
-    cuda::SoftmaxRows softmax;
+    cuda::SoftmaxRows<T> softmax;
     // Once more, and carefully, where NaN came out and masked values may be to blame.
     for (bool careful = false;; careful = true) {
       softmax = {};
@@ -108,8 +109,9 @@ void attention(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<c
   if (widest > cuda::widest_head) return cuda::attend_wide(plan, q, k, v, y, lse);
   cuda::with_tile_width(widest, [&]<int width>(std::integral_constant<int, width>) {
     const AttentionLaunch to = ForwardTile<T, width>::launch(plan.longest_q, plan.longest_k);
-    cuda::launch<attend<T, width>>(to.grid(plan, plan.longest_q), to.warps * cuda::warp_size, to.shared_bytes,
-                                   cuda::current_stream(), AttentionTask<T>{plan}, q, k, v, y, lse, to.stages);
+    cuda::launch<attend<T, width>>(to.grid(plan, plan.longest_q), static_cast<unsigned>(to.warps * cuda::warp_size),
+                                   to.shared_bytes, cuda::current_stream(), AttentionTask<T>{plan}, q, k, v, y, lse,
+                                   to.stages);
   });
 }
 

@@ -211,8 +211,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
         cuda::load_rows<width>(at_hand.d(stage), head.query_rows(x.dy), at, count);
         for (int row = static_cast<int>(threadIdx.x); row < tile_rows; row += static_cast<int>(blockDim.x)) {
           const bool inside = at + row < head.queries;
-          at_hand.log_sums[stage * tile_rows + row] =
-              inside ? x.lse(head.h, head.q_begin + at + row) * cuda::log2_e : cuda::infinity;
+          at_hand.log_sums[stage * tile_rows + row] = inside ? x.lse(head.h, head.q_begin + at + row) : cuda::infinity;
           at_hand.deltas[stage * tile_rows + row] = inside ? x.delta(head.h, head.q_begin + at + row) : 0.f;
         }
       };
@@ -250,9 +249,9 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
       const bool failed = cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v);
       if (careful || !task.masks() || !__syncthreads_or(failed)) break;
     }
-    const float scale = task.plan.scale;
+    const float scale = task.plan.scale, keep_scale = task.plan.dropout.scale;
     if (dk.data) cuda::store_rows<width, true>(sum_k, scale, scale, at_hand.own(at_hand.a), head.key_rows(dk), first);
-    if (dv.data) cuda::store_rows<width, true>(sum_v, 1, 1, at_hand.own(at_hand.b), head.key_rows(dv), first);
+    if (dv.data) cuda::store_rows<width, true>(sum_v, keep_scale, keep_scale, at_hand.own(at_hand.b), head.key_rows(dv), first);
   });
 }
 
@@ -272,8 +271,8 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, 
   cuda::with_tile_width(widest, [&]<int width>(std::integral_constant<int, width>) {
     const auto launch = [&]<auto kernel>(Index longest_own, Index longest_other, auto... gradients) {
       const AttentionLaunch to = BackwardArrays<T, width>::launch(longest_own, longest_other);
-      cuda::launch<kernel>(to.grid(plan, longest_own), to.warps * cuda::warp_size, to.shared_bytes,
-                           cuda::current_stream(), task, x, gradients..., to.stages);
+      cuda::launch<kernel>(to.grid(plan, longest_own), static_cast<unsigned>(to.warps * cuda::warp_size),
+                           to.shared_bytes, cuda::current_stream(), task, x, gradients..., to.stages);
     };
     if (dq.data) launch.template operator()<gradient_of_queries<T, width>>(plan.longest_q, plan.longest_k, dq);
     if (dk.data || dv.data)

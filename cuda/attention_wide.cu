@@ -20,6 +20,7 @@ using kernel::PerScore;
 
 constexpr int wide_warps = 4;  // of a block
 constexpr int wide_threads = wide_warps * warp_size;
+[[maybe_unused]] constexpr int wide_blocks = 2;                    // of a multiprocessor: more would not leave registers enough
 constexpr int wide_rows = wide_warps * own_rows;  // own rows of a block
 constexpr int tile_rows = 64;                     // other rows
 constexpr int chunk = 64;                         // columns
@@ -79,15 +80,15 @@ __device__ int keys_seen(const AttentionTask<T>& task, const SequenceHead<T>& he
 }
 
 template <class T>
-__global__ __launch_bounds__(wide_threads) void probabilities(AttentionTask<T> task, Columns<const T> q,
-                                                              Columns<const T> k, ScoreMatrices<T> y,
-                                                              View<float, 2> lse) {
+__global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(AttentionTask<T> task, Columns<const T> q,
+                                                                           Columns<const T> k, ScoreMatrices<T> y,
+                                                                           View<float, 2> lse) {
   const ChunkedProducts<T> products{SharedArrays()};
   for (Index pair = y.first_head + blockIdx.y; pair < y.first_head + y.heads; pair += gridDim.y) {
     const SequenceHead<T> head(task.plan, pair);
     const int first = static_cast<int>(blockIdx.x) * wide_rows, end = keys_seen(task, head, first);
     const auto q_rows = head.query_rows(q), k_rows = head.key_rows(k);
-    SoftmaxRows softmax;
+    SoftmaxRows<T> softmax;
     for (int j = 0; j < end; j += tile_rows) {
       const ScoreTile<T, false> at{task, head, first, j};
       const int reach = at.reach(tile_rows);
@@ -107,7 +108,7 @@ __global__ __launch_bounds__(wide_threads) void probabilities(AttentionTask<T> t
       for (int m = 0; m < sums; ++m)
         for (int e = 0; e < 4; ++e)
           if (at.own_row(e) < y.queries && at.other_row(m, e) < y.keys)
-            y(pair, at.own_row(e), at.other_row(m, e)) = T(p[m][e] * task.plan.dropout.scale);
+            y(pair, at.own_row(e), at.other_row(m, e)) = T(p[m][e]);
     }
     const ScoreTile<T, false> at{task, head, first, 0};
     for (int e = 0; lse.data && e < 4; e += 2)
@@ -139,8 +140,8 @@ __device__ __forceinline__ void make_tile(const ChunkedProducts<T>& products, co
 }
 
 template <class T>
-__global__ __launch_bounds__(wide_threads) void score_gradients(AttentionTask<T> task, GradientRows<T> x,
-                                                                ScoreMatrices<T> pd, ScoreMatrices<T> ds) {
+__global__ __launch_bounds__(wide_threads, wide_blocks) void score_gradients(AttentionTask<T> task, GradientRows<T> x,
+                                                                             ScoreMatrices<T> pd, ScoreMatrices<T> ds) {
   const ChunkedProducts<T> products{SharedArrays()};
   const int tiles = tiles_for(pd.keys, tile_rows);
   const int first = static_cast<int>(blockIdx.x) / tiles * wide_rows;
@@ -163,8 +164,9 @@ __global__ __launch_bounds__(wide_threads) void score_gradients(AttentionTask<T>
 
 // y = scale w x for queries' rows, or scale w^T x for those of keys.
 template <class T, bool own_keys>
-__global__ __launch_bounds__(wide_threads) void weigh_rows(AttentionTask<T> task, ScoreMatrices<const T> w,
-                                                           Columns<const T> x, float scale, Columns<T> y, int stages) {
+__global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(AttentionTask<T> task, ScoreMatrices<const T> w,
+                                                                        Columns<const T> x, float scale, Columns<T> y,
+                                                                        int stages) {
   SharedArrays arrays;
   T* const room = arrays.take<T>(tile_size<T>);
   T* const tiles = arrays.take<T>(stages * tile_size<T>);
@@ -212,8 +214,9 @@ __global__ __launch_bounds__(wide_threads) void weigh_rows(AttentionTask<T> task
 
 // `own_b` and `own_h` are 1 where an axis is shared, else its extent.
 template <class T>
-__global__ __launch_bounds__(wide_threads) void bias_gradient(AttentionTask<T> task, GradientRows<T> x, Index own_b,
-                                                              Index own_h, PerScore<float> dbias) {
+__global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(AttentionTask<T> task, GradientRows<T> x,
+                                                                           Index own_b, Index own_h,
+                                                                           PerScore<float> dbias) {
   auto& of_warps = shared<float[wide_warps][tile_rows]>();
   const ChunkedProducts<T> products{SharedArrays()};
   const AttentionPlan<T>& plan = task.plan;
@@ -300,7 +303,7 @@ void attend_wide(const AttentionPlan<T>& plan, Columns<const T> q, Columns<const
     const ScoreMatrices<T> p{memory.data(), first, heads, plan.longest_q, plan.longest_k};
     launch<probabilities<T>>({blocks_for(plan.longest_q, wide_rows), grid_y(heads)}, wide_threads, two_tiles<T>,
                              current_stream(), task, q, k, p, lse);
-    launch_weigh<false>(task, p, v, 1, y);
+    launch_weigh<false>(task, p, v, plan.dropout.scale, y);
   });
 }
 
@@ -319,7 +322,7 @@ void attend_wide_backward(const AttentionPlan<T>& plan, Columns<const T> q, Colu
     launch<score_gradients<T>>({blocks, grid_y(heads)}, wide_threads, two_tiles<T>, current_stream(), task, x, pd, ds);
     if (dq.data) launch_weigh<false>(task, ds, k, plan.scale, dq);
     if (dk.data) launch_weigh<true>(task, ds, q, plan.scale, dk);
-    if (dv.data) launch_weigh<true>(task, pd, dy, 1, dv);
+    if (dv.data) launch_weigh<true>(task, pd, dy, plan.dropout.scale, dv);
   });
 }
 

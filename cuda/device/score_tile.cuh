@@ -7,7 +7,7 @@
 namespace heddle::cuda {
 
 constexpr int other_step = 16;  // other rows are worked on in steps: the depth of a tensor core's product
-constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
+constexpr float log2_e = 1.44269504f;
 
 __device__ inline float exp2_of(float x) {
 #ifdef __CUDACC__
@@ -17,6 +17,15 @@ __device__ inline float exp2_of(float x) {
 #else
   return exp2f(x);
 #endif
+}
+// exp(score * scale - shift), in one instruction less for bf16. For float the difference is made first: what its terms are
+// rounded by would be seen.
+template <class T>
+__device__ float exp_of(float score, float scale, float shift) {
+  if constexpr (std::is_same_v<T, float>)
+    return exp2_of((score * scale - shift) * log2_e);
+  else
+    return exp2_of(score * (scale * log2_e) - shift * log2_e);
 }
 
 HEDDLE_HD inline int tiles_for(Index count, int each) { return static_cast<int>((count + each - 1) / each); }
@@ -73,32 +82,31 @@ struct ScoreTile {
     static_assert(n * 4 <= 32, "a word has a bit for each of a lane's scores");
     const kernel::AttentionPlan<T>& plan = task.plan;
     const bool all_causal = !plan.causal || (own_keys ? last_own() <= other : other + 8 * n - 1 <= first_own());
-    if (all_causal && !plan.mask.data && !plan.bias.data && last_own() < own_count() && other + 8 * n <= other_count())
-      return ~0u;
-    unsigned bits = 0;
+    const bool all_inside = all_causal && last_own() < own_count() && other + 8 * n <= other_count();
+    unsigned bits = all_inside ? ~0u : inside();
+    if (!plan.mask.data && !plan.bias.data) return bits;
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif
     for (int m = 0; m * 8 < reach; ++m)
       for (int e = 0; e < 4; ++e) {
-        const bool inside = own_row(e) < own_count() && other_row(m, e) < other_count();
-        if (inside && !plan.masked(head.b, head.h, query(m, e), key(m, e))) bits |= 1u << (m * 4 + e);
+        const unsigned bit = 1u << (m * 4 + e);
+        if ((bits & bit) && plan.masked(head.b, head.h, query(m, e), key(m, e))) bits &= ~bit;
       }
     return bits;
   }
 
-  // Adds the bias to products of queries and keys. Returns what they are still to be multiplied by, a positive number, so as
-  // to be exponents of 2.
+  // Adds the bias to products of queries and keys. Returns what they are still to be multiplied by, a positive number.
   template <int n>
   __device__ __forceinline__ float add_bias(unsigned seen, float (&scores)[n][4]) const {
-    const float scale = task.plan.scale * log2_e;
+    const float scale = task.plan.scale;
     if (!task.plan.bias.data && scale > 0) return scale;
     for (int m = 0; m < n; ++m) {
       __syncwarp();  // no load may come earlier: registers are scarce
       for (int e = 0; e < 4; ++e) {
         const T* const row = task.plan.bias.row(head.b, head.h, query(m, e));
         const float bias = row && (seen >> (m * 4 + e) & 1) ? static_cast<float>(row[key(m, e)]) : 0.f;
-        scores[m][e] = scores[m][e] * scale + bias * log2_e;
+        scores[m][e] = scores[m][e] * scale + bias;
       }
     }
     return 1;
@@ -114,6 +122,25 @@ struct ScoreTile {
   }
 
  private:
+  // Which pairs there are, and are not masked as causal: of each own row those with a stretch of the other rows.
+  __device__ unsigned inside() const {
+    unsigned bits = 0;
+    for (int e = 0; e < 4; ++e) {
+      const int row = own_row(e);
+      int begin = 0, end = row < own_count() ? other_count() - other : 0;
+      if (task.plan.causal && own_keys) begin = row - other;
+      if (task.plan.causal && !own_keys) end = end < row + 1 - other ? end : row + 1 - other;
+      constexpr unsigned every = 0x11111111;  // bit e of each n
+      bits |= (before(end, e) & ~before(begin, e)) & every << e;
+    }
+    return bits;
+  }
+  // All bits of those n of which scores[n][e] is of one of the tile's first `rows` rows.
+  __device__ unsigned before(int rows, int e) const {
+    const int left = rows - (other_row(0, e) - other);  // 8 rows for each n
+    return left <= 0 ? 0u : left > 8 * 7 ? ~0u : (1u << (left + 7) / 8 * 4) - 1;
+  }
+
   __device__ Words draw(int i, int call) const {
     const Index row = head.pair * task.plan.longest_q + i;
     return task.plan.draws(static_cast<std::uint64_t>(row * task.calls + call));
@@ -169,12 +196,12 @@ __device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, unsigne
   if (!tile.task.drops()) return;
   for (int m = 0; m < n; ++m)
     for (int e = 0; e < 4; ++e)
-      if (!(kept >> (m * 4 + e) & 1)) scores[m][e] = 0;
+      scores[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;  // a NaN stays
 }
 
 // What the gradient of a query's scores needs of the forward, for the two own queries of a lane.
 struct QueryNumbers {
-  float lse[2], delta[2];  // lse times log2_e; infinite where there is no such query
+  float lse[2], delta[2];  // lse is infinite where there is no such query
 
   template <class T>
   __device__ QueryNumbers(const ScoreTile<T, false>& tile, View<const float, 2> all_lse,
@@ -182,14 +209,14 @@ struct QueryNumbers {
     for (int half = 0; half < 2; ++half) {
       const int i = tile.own_row(2 * half), n = tile.head.q_begin + i;
       const bool inside = i < tile.head.queries;
-      lse[half] = inside ? all_lse(tile.head.h, n) * log2_e : infinity;
+      lse[half] = inside ? all_lse(tile.head.h, n) : infinity;
       delta[half] = inside ? all_delta(tile.head.h, n) : 0.f;
     }
   }
 };
 
-// Of products of queries and keys, `scores`, and of dy and values, `dp`: scores become p d, and dp becomes ds = p (dp d - delta). The
-// functions give the log-sum-exp of scores[m][e]'s query, times log2_e, and its delta.
+// Of products of queries and keys, `scores`, and of dy and values, `dp`: scores become p d without the dropout's scale, and dp
+// becomes ds = p (dp d - delta). The functions give the log-sum-exp of scores[m][e]'s query, and its delta.
 template <class T, bool own_keys, int n, class Lse, class Delta>
 __device__ __forceinline__ void make_gradients(const ScoreTile<T, own_keys>& tile, unsigned seen, unsigned kept,
                                                int reach, Lse lse, Delta delta, float (&scores)[n][4],
@@ -201,10 +228,10 @@ __device__ __forceinline__ void make_gradients(const ScoreTile<T, own_keys>& til
     if (m * 8 >= reach) continue;
     for (int e = 0; e < 4; ++e) {
       const bool sees = seen >> (m * 4 + e) & 1;
-      const float p = sees ? exp2_of(scores[m][e] * scale - lse(m, e)) : 0.f;
-      const float d = !drops ? 1.f : kept >> (m * 4 + e) & 1 ? keep_scale : 0.f;
-      scores[m][e] = p * d;
-      dp[m][e] = sees ? p * (dp[m][e] * d - delta(m, e)) : 0.f;
+      const float p = sees ? exp_of<T>(scores[m][e], scale, lse(m, e)) : 0.f;
+      const bool keeps = !drops || (kept >> (m * 4 + e) & 1);
+      scores[m][e] = p * (keeps ? 1.f : 0.f);  // a NaN stays
+      dp[m][e] = sees ? p * (dp[m][e] * (keeps ? keep_scale : 0.f) - delta(m, e)) : 0.f;
     }
   }
 }

@@ -4,14 +4,15 @@
 
 namespace heddle::cuda {
 
-// Of the two rows that a lane shares with its quad. Exponents are of 2.
+// Of the two rows that a lane shares with its quad.
+template <class T>
 struct SoftmaxRows {
-  static constexpr float lowest = std::numeric_limits<float>::lowest();
-  float top[2] = {lowest, lowest};  // the greatest score so far
-  float sum[2] = {0, 0};            // of exponentials; until `finish` only those of the lane
-  float shrink[2] = {1, 1};         // what the last tile has to multiply sums by that were made before
+  static constexpr float lowest = std::numeric_limits<float>::lowest() / 2;  // times log2_e it is still finite
+  float top[2] = {lowest, lowest};                                           // the greatest score so far
+  float sum[2] = {0, 0};     // of exponentials; until `finish` only those of the lane
+  float shrink[2] = {1, 1};  // what the last tile has to multiply sums by that were made before
 
-  // Makes exp2(score - top) of the scores; zeros of pairs that are not seen.
+  // Makes exp(score - top) of the scores; zeros of pairs that are not seen.
   template <class Tile, int n>
   __device__ __forceinline__ void add(const Tile& tile, unsigned seen, int reach, float (&scores)[n][4]) {
     const float scale = tile.add_bias(seen, scores);
@@ -26,13 +27,13 @@ struct SoftmaxRows {
     for (int half = 0; half < 2; ++half) {
       const float before = top[half];
       top[half] = fmaxf(before, quad_max(greatest[half]) * scale);
-      shrink[half] = exp2_of(before - top[half]);
+      shrink[half] = exp2_of((before - top[half]) * log2_e);
       sum[half] *= shrink[half];
     }
     for (int m = 0; m < n; ++m) {
       if (m * 8 >= reach) continue;
       for (int e = 0; e < 4; ++e) {
-        scores[m][e] = exp2_of(scores[m][e] * scale - top[e / 2]);
+        scores[m][e] = exp_of<T>(scores[m][e], scale, top[e / 2]);
         sum[e / 2] += scores[m][e];
       }
     }
@@ -52,7 +53,7 @@ struct SoftmaxRows {
   }
   // A row that sees no key has weights 0, and so that they come out again, an infinite log_sum.
   __device__ float inverse(int half) const { return sum[half] == 0 ? 0.f : 1 / sum[half]; }
-  __device__ float log_sum(int half) const { return sum[half] == 0 ? infinity : (top[half] + log2f(sum[half])) * ln_2; }
+  __device__ float log_sum(int half) const { return sum[half] == 0 ? infinity : top[half] + logf(sum[half]); }
   // Makes weights of the scores of a tile that was taken in before; likewise.
   template <class Tile, int n>
   __device__ __forceinline__ void weights(const Tile& tile, unsigned seen, int reach, float (&scores)[n][4]) const {
@@ -61,7 +62,7 @@ struct SoftmaxRows {
       if (m * 8 >= reach) continue;
       for (int e = 0; e < 4; ++e) {
         const bool sees = seen >> (m * 4 + e) & 1;
-        scores[m][e] = (sees ? exp2_of(scores[m][e] * scale - top[e / 2]) : 0.f) * inverse(e / 2);
+        scores[m][e] = (sees ? exp_of<T>(scores[m][e], scale, top[e / 2]) : 0.f) * inverse(e / 2);
       }
     }
   }
