@@ -251,7 +251,8 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
     }
     const float scale = task.plan.scale, keep_scale = task.plan.dropout.scale;
     if (dk.data) cuda::store_rows<width, true>(sum_k, scale, scale, at_hand.own(at_hand.a), head.key_rows(dk), first);
-    if (dv.data) cuda::store_rows<width, true>(sum_v, keep_scale, keep_scale, at_hand.own(at_hand.b), head.key_rows(dv), first);
+    if (dv.data)
+      cuda::store_rows<width, true>(sum_v, keep_scale, keep_scale, at_hand.own(at_hand.b), head.key_rows(dv), first);
   });
 }
 

@@ -20,7 +20,7 @@ using kernel::PerScore;
 
 constexpr int wide_warps = 4;  // of a block
 constexpr int wide_threads = wide_warps * warp_size;
-[[maybe_unused]] constexpr int wide_blocks = 2;                    // of a multiprocessor: more would not leave registers enough
+[[maybe_unused]] constexpr int wide_blocks = 2;   // of a multiprocessor: more would not leave registers enough
 constexpr int wide_rows = wide_warps * own_rows;  // own rows of a block
 constexpr int tile_rows = 64;                     // other rows
 constexpr int chunk = 64;                         // columns

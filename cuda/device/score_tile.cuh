@@ -195,8 +195,7 @@ template <class T, bool own_keys, int n>
 __device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, unsigned kept, float (&scores)[n][4]) {
   if (!tile.task.drops()) return;
   for (int m = 0; m < n; ++m)
-    for (int e = 0; e < 4; ++e)
-      scores[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;  // a NaN stays
+    for (int e = 0; e < 4; ++e) scores[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;  // a NaN stays
 }
 
 // What the gradient of a query's scores needs of the forward, for the two own queries of a lane.
