@@ -67,6 +67,7 @@ struct Batch {
   Sequences sequences;  // of B sequences
   Tensor<int> labels;   // [B]
 
+  // A copy on `device`; what lies there already is shared.
   Batch to(Device device) const { return {ids.to(device), sequences.to(device), labels.to(device)}; }
 };
 
