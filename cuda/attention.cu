@@ -14,11 +14,12 @@ using cuda::AttentionTask;
 using cuda::own_rows;
 using cuda::row_stride;
 
-template <class T, int width>
+// Math is T, or Tf32.
+template <class T, class Math, int width>
 struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
   static constexpr int keys = row_bytes <= 128 ? 64 : 32;  // of a tile
-  static constexpr bool tensor_cores = !std::is_same_v<T, float>;
+  static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
   static constexpr int warps = tensor_cores && width <= 64 ? 8 : 4;  // at most; exact products take more registers
   static constexpr int threads = warps * cuda::warp_size;
   static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice
@@ -31,13 +32,14 @@ struct ForwardTile {
   }
 };
 
-template <class T, int width>
-__global__ __launch_bounds__(ForwardTile<T, width>::threads,
-                             ForwardTile<T, width>::blocks) void attend(AttentionTask<T> task, Columns<const T> q,
-                                                                        Columns<const T> k, Columns<const T> v,
-                                                                        Columns<T> y, View<float, 2> lse, int stages) {
-  using Products = cuda::Products<T>;
-  constexpr int tile_rows = ForwardTile<T, width>::keys, tile_size = tile_rows * row_stride<T, width>;
+template <class T, class Math, int width>
+__global__ __launch_bounds__(ForwardTile<T, Math, width>::threads,
+                             ForwardTile<T, Math, width>::blocks) void attend(AttentionTask<T> task, Columns<const T> q,
+                                                                              Columns<const T> k, Columns<const T> v,
+                                                                              Columns<T> y, View<float, 2> lse,
+                                                                              int stages) {
+  using Products = cuda::Products<Math>;
+  constexpr int tile_rows = ForwardTile<T, Math, width>::keys, tile_size = tile_rows * row_stride<T, width>;
   const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * own_rows;
   cuda::SharedArrays arrays;
   auto* const room = arrays.take<cuda::SequenceHead<T>>(1);
@@ -107,11 +109,11 @@ void attention(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<c
                Columns<T> y, View<float, 2> lse) {
   const Index widest = std::max(q.width, v.width) / plan.heads;
   if (widest > cuda::widest_head) return cuda::attend_wide(plan, q, k, v, y, lse);
-  cuda::with_tile_width(widest, [&]<int width>(std::integral_constant<int, width>) {
-    const AttentionLaunch to = ForwardTile<T, width>::launch(plan.longest_q, plan.longest_k);
-    cuda::launch<attend<T, width>>(to.grid(plan, plan.longest_q), static_cast<unsigned>(to.warps * cuda::warp_size),
-                                   to.shared_bytes, cuda::current_stream(), AttentionTask<T>{plan}, q, k, v, y, lse,
-                                   to.stages);
+  cuda::with_tile(plan, widest, [&]<class Math, int width>() {
+    const AttentionLaunch to = ForwardTile<T, Math, width>::launch(plan.longest_q, plan.longest_k);
+    cuda::launch<attend<T, Math, width>>(to.grid(plan, plan.longest_q),
+                                         static_cast<unsigned>(to.warps * cuda::warp_size), to.shared_bytes,
+                                         cuda::current_stream(), AttentionTask<T>{plan}, q, k, v, y, lse, to.stages);
   });
 }
 

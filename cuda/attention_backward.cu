@@ -123,12 +123,12 @@ __device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
 
 // --- dq -----------------------------------------------------------------------------------------------------------------
 
-template <class T, int width>
+template <class T, class Math, int width>
 __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                              BackwardTile<T, width>::blocks) void gradient_of_queries(AttentionTask<T> task,
                                                                                       Operands<T> x, Columns<T> dq,
                                                                                       int stages) {
-  using Products = cuda::Products<T>;
+  using Products = cuda::Products<Math>;
   constexpr int tile_rows = BackwardTile<T, width>::others;
   const BackwardArrays<T, width> at_hand({}, stages);  // a is q, b dy, c k, d v
   const int rows = at_hand.rows;
@@ -183,12 +183,12 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
 
 // --- dk and dv ------------------------------------------------------------------------------------------------------------
 
-template <class T, int width>
+template <class T, class Math, int width>
 __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                              BackwardTile<T, width>::blocks_of_keys) void gradient_of_keys(AttentionTask<T> task,
                                                                                            Operands<T> x, Columns<T> dk,
                                                                                            Columns<T> dv, int stages) {
-  using Products = cuda::Products<T>;
+  using Products = cuda::Products<Math>;
   constexpr int tile_rows = BackwardTile<T, width>::others;
   const BackwardArrays<T, width> at_hand({}, stages);  // a is k, b v, c q, d dy
   const int rows = at_hand.rows;
@@ -269,15 +269,15 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, 
   if (widest > cuda::widest_head) return cuda::attend_wide_backward(plan, q, k, v, lse, dy, made, dq, dk, dv);
   const AttentionTask<T> task{plan};
   const Operands<T> x{q, k, v, dy, lse, made};
-  cuda::with_tile_width(widest, [&]<int width>(std::integral_constant<int, width>) {
+  cuda::with_tile(plan, widest, [&]<class Math, int width>() {
     const auto launch = [&]<auto kernel>(Index longest_own, Index longest_other, auto... gradients) {
       const AttentionLaunch to = BackwardArrays<T, width>::launch(longest_own, longest_other);
       cuda::launch<kernel>(to.grid(plan, longest_own), static_cast<unsigned>(to.warps * cuda::warp_size),
                            to.shared_bytes, cuda::current_stream(), task, x, gradients..., to.stages);
     };
-    if (dq.data) launch.template operator()<gradient_of_queries<T, width>>(plan.longest_q, plan.longest_k, dq);
+    if (dq.data) launch.template operator()<gradient_of_queries<T, Math, width>>(plan.longest_q, plan.longest_k, dq);
     if (dk.data || dv.data)
-      launch.template operator()<gradient_of_keys<T, width>>(plan.longest_k, plan.longest_q, dk, dv);
+      launch.template operator()<gradient_of_keys<T, Math, width>>(plan.longest_k, plan.longest_q, dk, dv);
   });
 }
 

@@ -2,7 +2,7 @@
 // stands in). The library is opened when the first product asks for it, so that a program starts where there is none.
 //
 // cuBLASLt counts by columns: our row-major c = a b is its c^T = b^T a^T on the same memory. What it chose for a shape is kept. All
-// accumulates in fp32; fp32 products are exact, not TF32. The workspace is ours, so that the choice, and with it every bit of a
+// accumulates in fp32; fp32 products are exact unless TF32 is allowed. The workspace is ours, so that the choice, and with it every bit of a
 // result, does not depend on what else runs.
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -77,8 +77,8 @@ const CublasLt& lt() {
 
 // --- one shape ---
 
-// All that the choice of an algorithm depends on: type, extents, transposes, strides, bias, alignment.
-using Key = std::array<Index, 16>;
+// All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, bias, sums, alignment.
+using Key = std::array<Index, 18>;
 
 // How far a pointer is aligned, up to what cuBLASLt asks about.
 Index alignment_of(const void* data) {
@@ -89,8 +89,14 @@ Index alignment_of(const void* data) {
 }
 
 template <class T>
+cublasComputeType_t arithmetic_of() {
+  return std::is_same_v<T, float> && cuda::tf32_is_allowed() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+template <class T>
 Key key_of(const Product<T>& p) {
   return {sizeof(T),
+          arithmetic_of<T>(),
           p.c.rows,
           p.c.width,
           cuda::depth_of(p),
@@ -104,6 +110,7 @@ Key key_of(const Product<T>& p) {
           p.next_b,
           p.next_c,
           p.bias != nullptr,
+          p.row_sums != nullptr,
           p.into == Into::add,
           alignment_of(p.a.data) << 40 | alignment_of(p.b.data) << 20 | alignment_of(p.c.data)};
 }
@@ -114,29 +121,37 @@ class Plan {
   template <class T>
   explicit Plan(const Product<T>& p) {
     constexpr cudaDataType_t type = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
-    lt().check(lt().MatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    lt().check(lt().MatmulDescCreate(&product_, arithmetic_of<T>(), CUDA_R_32F), "cublasLtMatmulDescCreate");
     // Its first operand is our b, its second our a.
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (p.bias) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    if (p.bias || p.row_sums) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias));
+      set_bias(p);
     }
     first_ = layout(type, p.b.width, p.b.rows, p.b.stride, p.count, p.next_b);
     second_ = layout(type, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
     result_ = layout(type, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
-    choose(p);
+    if (choose(p)) return;
+    // Not every kind of GPU has the sums with every type.
+    sums_apart_ = p.row_sums != nullptr;
+    if (sums_apart_) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
+    if (!sums_apart_ || !choose(p))
+      fail<CudaError>("cuBLASLt has no algorithm for a product of [", p.c.rows, ", ", cuda::depth_of(p), "] and [",
+                      cuda::depth_of(p), ", ", p.c.width, "]");
   }
 
   template <class T>
   void run(const Product<T>& p) {
-    if (p.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(p.bias));
+    set_bias(p);
     const float alpha = 1, beta = p.into == Into::add ? 1 : 0;
     const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
     lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
                            p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream()),
                "cublasLtMatmul");
+    if (sums_apart_)
+      sum(Cuda{}, View<const T, 3>{p.a.data, {1, p.a.rows, p.a.width}}, 1.f, View<T, 2>{p.row_sums, {1, p.a.width}});
   }
 
  private:
@@ -144,6 +159,12 @@ class Plan {
   void set(cublasLtMatmulDescAttributes_t attribute, const V& value) {
     lt().check(lt().MatmulDescSetAttribute(product_, attribute, &value, sizeof(value)),
                "cublasLtMatmulDescSetAttribute");
+  }
+
+  template <class T>
+  void set_bias(const Product<T>& p) {
+    const void* const given = p.bias ? p.bias : p.row_sums;
+    if (given) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, given);
   }
 
   static cublasLtMatrixLayout_t layout(cudaDataType_t type, Index rows, Index columns, Index stride, Index count,
@@ -160,8 +181,9 @@ class Plan {
     return made;
   }
 
+  // Whether there is an algorithm.
   template <class T>
-  void choose(const Product<T>& p) {
+  bool choose(const Product<T>& p) {
     cublasLtMatmulPreference_t wishes = nullptr;
     lt().check(lt().MatmulPreferenceCreate(&wishes), "cublasLtMatmulPreferenceCreate");
     const auto wish = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -178,16 +200,16 @@ class Plan {
     const cublasStatus_t status =
         lt().MatmulAlgoGetHeuristic(lt().handle, product_, first_, second_, result_, result_, wishes, 1, &best, &found);
     lt().MatmulPreferenceDestroy(wishes);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
     lt().check(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (found == 0)
-      fail<CudaError>("cuBLASLt has no algorithm for a product of [", p.c.rows, ", ", cuda::depth_of(p), "] and [",
-                      cuda::depth_of(p), ", ", p.c.width, "]");
     algorithm_ = best.algo;
+    return found > 0;
   }
 
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
+  bool sums_apart_ = false;
 };
 
 // Rows of ragged batches come in ever new numbers: a choice costs some 100 µs, a kept one a few hundred bytes.

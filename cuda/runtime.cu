@@ -1,5 +1,6 @@
-// Streams, memory and copies. Memory comes from a cache: cudaMalloc and cudaFree wait for the whole GPU. A block belongs to the
+// Streams, memory, copies and settings. Memory comes from a cache: cudaMalloc and cudaFree wait for the whole GPU. A block belongs to the
 // stream it was allocated for and is used again there without waiting, because what comes later on a stream runs later.
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -169,6 +170,8 @@ void throw_report() {
   IdCheck{r.op, r.what, r.where, r.limit}.fail(r.id, r.position);
 }
 
+std::atomic<bool> allows_tf32 = false;
+
 void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, current()), "cudaMemcpyAsync");
 }
@@ -212,6 +215,9 @@ void release(void* memory, std::size_t bytes) noexcept {
 }
 void trim() { pool().trim(); }
 MemoryStats memory_stats() { return pool().stats(); }
+
+void allow_tf32(bool allow) { allows_tf32 = allow; }
+bool tf32_is_allowed() { return allows_tf32; }
 
 void to_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyHostToDevice); }
 void to_host(void* to, const void* from, std::size_t bytes) {

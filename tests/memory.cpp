@@ -1,4 +1,4 @@
-#include <heddle/tensor.hpp>
+#include <heddle/print.hpp>
 #include <thread>
 
 #include "catch.hpp"
@@ -109,4 +109,10 @@ TEST_CASE("HostPool: a block may be released by another thread than took it") {
   Tensor<int> x({100}, std::vector<int>(100, 5));
   std::thread([moved = std::exchange(x, {})] { (void)moved; }).join();
   CHECK(stats().in_use == before);
+}
+
+TEST_CASE("memory: statistics can be printed") {
+  std::ostringstream text;
+  text << MemoryStats{.in_use = 4096, .cached = 1024, .peak = 8192};
+  CHECK(text.str() == "4096 bytes in use, 8192 at most, 1024 kept for later");
 }

@@ -71,4 +71,14 @@ void with_tile_width(Index widest, F&& f) {
   f(std::integral_constant<int, static_cast<int>(widest_head)>());
 }
 
+// Calls f with the arithmetic of a plan, as row_products.cuh names it, and a width of tiles as above.
+template <class T, class F>
+void with_tile(const kernel::AttentionPlan<T>& plan, Index widest, F&& f) {
+  with_tile_width(widest, [&](auto width) {
+    if constexpr (std::is_same_v<T, float>)
+      if (plan.tf32) return f.template operator()<Tf32, width>();
+    f.template operator()<T, width>();
+  });
+}
+
 }  // namespace heddle::cuda

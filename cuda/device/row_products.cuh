@@ -1,4 +1,4 @@
-// Products of a warp's 16 own rows with other rows, on tensor cores or in exact fp32. Their results, and what weighs rows, lie in
+// Products of a warp's 16 own rows with other rows, on tensor cores in bf16 or TF32, or in exact fp32. Their results, and what weighs rows, lie in
 // registers as the tensor cores leave and take them:
 //
 //   lane l = 4 g + t holds of scores[n][e] own row g (e = 0, 1) or g + 8 (e = 2, 3), and other row 8 n + 2 t + e % 2;
@@ -11,6 +11,7 @@ namespace heddle::cuda {
 
 // Of a warp's 16 own rows. `rows` adds own other^T to [16, 8 n] scores, for two tiles of shared memory that are `width` wide;
 // `weighted` adds scores times other rows to [16, width]. Other rows from `reach` on, a multiple of 16, are left out.
+// The type names the arithmetic: that of the rows, or Tf32 for rows of float.
 template <class T>
 struct Products;
 
@@ -140,6 +141,58 @@ struct Products<float> {
       sum[d][1] += w * x.at[1];
       sum[d][2] += w8 * x.at[0];
       sum[d][3] += w8 * x.at[1];
+    }
+  }
+};
+
+// fp32 on tensor cores, which take 11 significant bits: operands are rounded to them.
+struct Tf32 {};
+template <>
+struct Products<Tf32> {
+  __device__ static std::uint32_t word(float x) {
+#ifdef __CUDACC__
+    std::uint32_t rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+    return rounded;
+#else
+    constexpr std::uint32_t half = 1u << 12, kept = ~(2 * half - 1);
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    return x - x == 0 ? (bits + half) & kept : x == x ? bits : ~0u;
+#endif
+  }
+
+  template <int width, int n>
+  __device__ __forceinline__ static void rows(const float* own, const float* other, int reach, float (&scores)[n][4]) {
+    constexpr int stride = row_stride<float, width>;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    own += lane / quad * stride + lane % quad;
+    other += lane / quad * stride + lane % quad;
+    for (int d = 0; d < width; d += 8) {
+      const std::uint32_t a[4] = {word(own[d]), word(own[8 * stride + d]), word(own[d + quad]),
+                                  word(own[8 * stride + d + quad])};
+      for (int m = 0; m < n; ++m) {
+        if (m * 8 >= reach) continue;
+        const float* const row = other + m * 8 * stride + d;
+        mma_tf32(scores[m], a, {word(row[0]), word(row[quad])});
+      }
+    }
+  }
+
+  // The products' rows t and t + 4 are other rows 2 t and 2 t + 1, whose scores the lane has.
+  template <int width, int n>
+  __device__ __forceinline__ static void weighted(const float (&scores)[n][4], const float* other, int reach,
+                                                  float (&sum)[width / 8][4]) {
+    constexpr int stride = row_stride<float, width>;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    other += lane % quad * 2 * stride + lane / quad;
+    for (int m = 0; m < n; ++m) {
+      if (m * 8 >= reach) continue;
+      const float(&s)[4] = scores[m];
+      const std::uint32_t a[4] = {word(s[0]), word(s[2]), word(s[1]), word(s[3])};
+      for (int d = 0; d < width / 8; ++d) {
+        const float* const row = other + m * 8 * stride + d * 8;
+        mma_tf32(sum[d], a, {word(row[0]), word(row[stride])});
+      }
     }
   }
 };

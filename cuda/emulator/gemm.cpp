@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <heddle/cuda.hpp>
+#include <numeric>
 #include <vector>
 
 #include "device/empty_product.cuh"
@@ -43,6 +44,7 @@ void multiply_one(const Product<T>& p, Index matrix) {
       for (std::size_t n = 0; n < sum.size(); ++n) sum[n] += factor * row[n];
     }
     for (Index n = 0; n < c.width; ++n) c(m, n) = T(sum[static_cast<std::size_t>(n)]);
+    if (p.row_sums) p.row_sums[m] = T(std::accumulate(&a[0] + m * depth, &a[0] + (m + 1) * depth, 0.f));
   }
 }
 

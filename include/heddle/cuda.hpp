@@ -42,6 +42,11 @@ void trim();
 // Of the GPU, in all threads.
 MemoryStats memory_stats();
 
+// Lets products in fp32 round their operands to 11 significant bits (TF32), for the tensor cores: those of matrices, and of
+// attention with heads up to 128 wide, its bias's gradient excepted. For all threads, from now on; off until it is called.
+void allow_tf32(bool allow);
+bool tf32_is_allowed();
+
 // The source may be used again at once.
 void to_device(void* to, const void* from, std::size_t bytes);
 // Waits.
@@ -168,7 +173,8 @@ void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> 
 // --- products (cuda/gemm.cu) ---
 
 // c [M, N] = a b + bias [N], or c += a b, for each matrix of a batch; a and b are stored by rows, or transposed. A bias without
-// data is none. Matrices of one operand begin as many elements apart; 0 repeats one.
+// data is none. Matrices of one operand begin as many elements apart; 0 repeats one. A single product of a transposed a may
+// give the sums of a's rows as well, [M].
 template <OnGpu T>
 struct Product {
   Columns<const T> a, b;
@@ -177,6 +183,7 @@ struct Product {
   Into into = Into::set;
   const T* bias = nullptr;
   Index count = 1, next_a = 0, next_b = 0, next_c = 0;
+  T* row_sums = nullptr;
 };
 template <OnGpu T>
 void multiply(const Product<T>& product);

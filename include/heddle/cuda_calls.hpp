@@ -87,10 +87,7 @@ void matmul(Cuda, const Broadcast<2>& batch, View<const T, 3> a, bool transpose_
 template <OnGpu T>
 void linear_gelu(Cuda device, View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias, View<T, 2> z,
                  View<T, 2> y) {
-  const auto all = [](auto v) {
-    return Columns<std::remove_pointer_t<decltype(v.data)>>{v.data, v.extent[0], v.extent[1], v.extent[1]};
-  };
-  gemm_nt_bias(device, all(x), all(weight), bias, all(z));
+  gemm_nt_bias(device, columns(x), columns(weight), bias, columns(z));
   const Index size = z.extent[0] * z.extent[1];
   map(device, Gelu{}, View<const T, 1>{z.data, {size}}, View<T, 1>{y.data, {size}});
 }
@@ -98,6 +95,14 @@ template <OnGpu T>
 void sum_rows(Cuda device, View<const T, 2> dy, View<T, 1> dbias) {
   const auto [N, D] = dy.extent;
   sum(device, View<const T, 3>{dy.data, {1, N, D}}, 1.f, View<T, 2>{dbias.data, {1, D}});
+}
+template <OnGpu T>
+void gemm_tn_and_sum_rows(Cuda device, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dweight, View<T, 1> dbias) {
+  Product<T> product{columns(dy), columns(x), true, false, columns(dweight)};
+  const bool multiplies = x.extent[0] > 0 && x.extent[1] > 0;
+  if (multiplies) product.row_sums = dbias.data;
+  multiply(product);
+  if (!multiplies) sum_rows(device, dy, dbias);
 }
 
 }  // namespace heddle::kernel

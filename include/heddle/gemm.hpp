@@ -8,12 +8,6 @@
 
 namespace heddle::kernel {
 
-// A matrix whose columns are all of its row.
-template <class T>
-Columns<T> columns(View<T, 2> v) {
-  return {v.data, v.extent[0], v.extent[1], v.extent[1]};
-}
-
 template <class M>
 Columns<typename M::Scalar> columns(Eigen::PlainObjectBase<M>& m) {
   return {m.data(), m.rows(), m.cols(), m.cols()};

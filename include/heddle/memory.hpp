@@ -20,7 +20,7 @@ inline constexpr bool memory_is_cached = !__has_feature(address_sanitizer);
 inline constexpr bool memory_is_cached = true;
 #endif
 
-// Of the CPU's tensors, in all threads.
+// Of one device's tensors, in all threads.
 struct MemoryStats {
   std::size_t in_use = 0;  // bytes handed out, rounded up to their size class
   std::size_t cached = 0;  // bytes kept for the next request

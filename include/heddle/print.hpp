@@ -1,4 +1,4 @@
-// std::cout << tensor: element type, shape and device in a line, then the values, long axes abridged.
+// std::cout << tensor: element type, shape and device in a line, then the values, long axes abridged. And statistics of memory.
 #pragma once
 #include <cmath>
 
@@ -83,6 +83,12 @@ std::ostream& operator<<(std::ostream& out, const Tensor<T>& x) {
   for (const auto& cell : body.cells) width = std::max(width, cell.value.size());
   for (const auto& [before, value] : body.cells) text += before + std::string(width - value.size(), ' ') + value;
   return out << text + body.after;
+}
+
+// As in "4096 bytes in use, 8192 at most, 1024 kept for later".
+inline std::ostream& operator<<(std::ostream& out, const MemoryStats& of) {
+  return out << std::to_string(of.in_use) + " bytes in use, " + std::to_string(of.peak) + " at most, " +
+                    std::to_string(of.cached) + " kept for later";
 }
 
 }  // namespace heddle

@@ -43,6 +43,12 @@ struct Columns {
 };
 
 namespace kernel {
+// All columns of a matrix.
+template <class T>
+Columns<T> columns(View<T, 2> v) {
+  return {v.data, v.extent[0], v.extent[1], v.extent[1]};
+}
+
 // What a product does with what its result held before.
 enum class Into { set, add };
 }  // namespace kernel

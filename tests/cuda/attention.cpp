@@ -358,6 +358,37 @@ TEMPLATE_TEST_CASE("cuda attention_weights: the probabilities themselves", "", f
       }
 }
 
+// Operands have 11 significant bits in TF32, where bf16 has 8: an eighth of the error that the CPU makes in bf16, or twice that.
+TEST_CASE("cuda attention: TF32 where it is allowed") {
+  struct Allowed {
+    Allowed() { cuda::allow_tf32(true); }
+    ~Allowed() { cuda::allow_tf32(false); }
+  };
+  for (const Index K : {16, 24, 64, 128})
+    for (const bool causal : {false, true}) {
+      CAPTURE(K, causal);
+      const Index T = ragged().back();
+      Form form{.heads = 2, .queries = ragged(), .causal = causal, .dropout = 0.1};
+      form.mask = random_mask({1, 1, 1, T}, 4, 0.9);
+      form.mask.data()[2] = false;  // of the longer sequences: row 3 of all
+      const auto inputs = operands<float>(form, K, K);
+      const auto f = [&](const auto& in) {
+        using A = typename std::decay_t<decltype(in[0])>::Element;
+        return call<A>(form, in[0], in[1], in[2]);
+      };
+      const auto exact = run<double, float>(f, inputs, Device::cpu), plain = run<bf16, float>(f, inputs, Device::cpu),
+                 in_float = on_gpu<float>(form, inputs);
+      const Allowed allowed;
+      const auto got = on_gpu<float>(form, inputs);
+      expect_close<float>(got, exact, plain, 0, 2.0 / 8);
+      CHECK(got != in_float);
+      auto poisoned = inputs;
+      for (const std::size_t x : {1u, 2u}) poisoned[x] = with_rows(inputs[x], {3}, std::nan(""));
+      CHECK((on_gpu<float>(form, poisoned) == got));
+      if (K == 64) expect_same_always([&] { return on_gpu<float>(form, poisoned); });
+    }
+}
+
 TEMPLATE_TEST_CASE("cuda attention: schedules and what memory held before change nothing", "", float, bf16) {
   for (const Index K : {16, 64, 136}) {
     Form form{.heads = 2, .queries = {34, 3}, .causal = true, .dropout = 0.1};

@@ -87,6 +87,7 @@ struct AttentionCall {
   Tensor<T> bias;
   DropoutRule dropout = {};
   Draws draws = {};
+  bool tf32 = false;
 
   // Throws ShapeError and Error.
   AttentionCall(const char* op, const ColumnBlock<T>& q_block, const ColumnBlock<T>& k_block,
@@ -108,6 +109,9 @@ struct AttentionCall {
                         " sequences of queries and ", keys.count(), " of keys");
     if (mask) require_per_score(op, {"mask", mask, 0});
     if (bias) require_per_score(op, {"bias", bias, 0});
+#ifdef HEDDLE_CUDA
+    tf32 = cuda::tf32_is_allowed();
+#endif
   }
 
   // Turns dropout on. What is drawn depends on the longest sequences, never on padding.
@@ -150,7 +154,8 @@ struct AttentionCall {
             kernel::per_score(mask),
             kernel::per_score(bias),
             dropout,
-            draws};
+            draws,
+            tf32};
   }
 };
 

@@ -37,6 +37,7 @@ struct AttentionPlan {
   PerScore<const T> bias;
   DropoutRule dropout;
   Draws draws;
+  bool tf32;  // on the GPU, for floats: products round their operands to 11 significant bits
 
   Index count() const { return q_begin.extent[0]; }
   bool drops() const { return dropout.threshold > 0; }

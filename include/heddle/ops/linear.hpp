@@ -19,6 +19,13 @@ void sum_rows(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
   });
 }
 
+// The gradients of weight and bias together.
+template <class T>
+void gemm_tn_and_sum_rows(Cpu device, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dweight, View<T, 1> dbias) {
+  gemm_tn(device, columns(dy), columns(x), columns(dweight));
+  sum_rows(device, dy, dbias);
+}
+
 }  // namespace kernel
 
 // The operands of a linear map; an empty bias is none. Throws ShapeError.
@@ -48,14 +55,14 @@ std::tuple<Tensor<T>, Tensor<T>, Tensor<T>> linear_backward(const Tensor<T>& dy,
       dx = like(x);
       gemm_nn(device, columns(view<2>(dy)), columns(view<2>(weight)), columns(view<2>(dx)));
     }
-    if (weight.requires_grad()) {
-      dweight = like(weight);
+    if (weight.requires_grad()) dweight = like(weight);
+    if (bias.requires_grad()) dbias = like(bias);
+    if (dweight && dbias)
+      gemm_tn_and_sum_rows(device, view<2>(dy), view<2>(x), view<2>(dweight), view<1>(dbias));
+    else if (dweight)
       gemm_tn(device, columns(view<2>(dy)), columns(view<2>(x)), columns(view<2>(dweight)));
-    }
-    if (bias.requires_grad()) {
-      dbias = like(bias);
+    else if (dbias)
       sum_rows(device, view<2>(dy), view<1>(dbias));
-    }
   });
   return {dx, dweight, dbias};
 }
