@@ -9,6 +9,7 @@
 //
 // Both make the scores again, so that every sum is one warp's, in one order: no atomics, and no partial sums in memory.
 #include "device/attention_wide.cuh"
+#include "device/score_gradients.cuh"
 #include "device/vector.cuh"
 
 namespace heddle::kernel {

@@ -11,6 +11,7 @@
 //                     the matrix's rows: each is read once for each 64 columns, and written once.
 //   bias_gradient     A block owns 64 x 64 elements and walks over all sequences, heads and queries that share them, in order.
 #include "device/attention_wide.cuh"
+#include "device/score_gradients.cuh"
 
 namespace heddle::cuda {
 namespace {

@@ -1,12 +1,13 @@
 // residual_layer_norm on the GPU. Formulas: include/heddle/ops/residual_layer_norm.hpp, layer_norm.hpp.
-// device/norm_rows.cuh says who owns what.
+// device/norm_forward.cuh and norm_backward.cuh say who owns what.
 //
 //   forward     A row is made as x + dropout(branch), rounded and stored as `sum`, and normed as it was stored. x and
 //               branch are read once, sum and y written once. One call of Philox decides a thread's eight neighbours;
 //               two calls do where the width is no multiple of eight.
 //   backward    That of `sum`. dbranch is made of dx as it is stored, with the same draws, and is written beside it.
 //               Where nothing is dropped it is dx itself, and layer_norm's backward does it all.
-#include "device/norm_rows.cuh"
+#include "device/norm_backward.cuh"
+#include "device/norm_forward.cuh"
 
 namespace heddle::kernel {
 namespace {

@@ -1,5 +1,6 @@
 // How attention's kernels walk over tiles of rows, and how they are launched.
 #pragma once
+#include "not_finite.cuh"
 #include "score_tile.cuh"
 #include "workspace.cuh"
 

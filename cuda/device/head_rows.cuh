@@ -114,17 +114,6 @@ __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
     }
 }
 
-__device__ inline bool is_finite(float x) { return x - x == 0; }
-
-// All threads of the block come, between two barriers.
-template <int width, class T>
-__device__ void clear_not_finite(T* tile, int rows) {
-  for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += static_cast<int>(blockDim.x)) {
-    T& x = tile[i / width * row_stride<T, width> + i % width];
-    if (!is_finite(static_cast<float>(x))) x = T(0.f);
-  }
-}
-
 // A warp's own rows, times a factor for each half, through `room`, which is the warp's [16, row_stride], to memory.
 template <int width, bool own_keys, class T>
 __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], float factor, float factor8, T* room,

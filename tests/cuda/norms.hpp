@@ -1,4 +1,4 @@
-// Shapes and operands for the CUDA kernels of norms (cuda/device/norm_rows.cuh).
+// Shapes and operands for the CUDA kernels of norms (cuda/device/norm_layout.cuh).
 #pragma once
 #include <heddle/ops/reshape.hpp>
 #include <heddle/ops/slice.hpp>

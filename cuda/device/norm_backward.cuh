@@ -1,129 +1,17 @@
-// Norms of rows [N, D], for layer_norm.cu and residual_layer_norm.cu. Formulas: include/heddle/ops/layer_norm.hpp.
+// Gradients of norms of rows [N, D], for layer_norm.cu and residual_layer_norm.cu. Formulas:
+// include/heddle/ops/layer_norm.hpp.
 //
-//   norm_forward     A team of threads owns a row: some lanes of a warp up to 256 columns, a warp up to 1024, a block
-//                    beyond. Up to 8192 columns the row stays in registers: what makes it is read once, y is written
-//                    once. Wider rows are read three times, the second and third from cache.
-//   norm_backward    The same teams, at most 256 blocks of them, walk down the rows. dy and x are read once, the next
-//                    row's while this one's are worked on; dx is written once. The sums of dgamma and dbeta stay in
-//                    registers and are written once a block. Of wider rows a block owns one; dy and x are read twice,
-//                    the second time from cache, and once more by sum_parameters.
-//   sum_parameters   Wider rows only. A block owns 32 columns of dgamma and dbeta and walks down all rows.
+//   norm_backward    Teams, at most 256 blocks of them, walk down the rows. dy and x are read once, the next row's while
+//                    this one's are worked on; dx is written once. The sums of dgamma and dbeta stay in registers and
+//                    are written once a block. Of rows that do not stay there a block owns one; dy and x are read
+//                    twice, the second time from cache, and once more by sum_parameters.
+//   sum_parameters   Such rows only. A block owns 32 columns of dgamma and dbeta and walks down all rows.
 //   add_blocks       A block owns 32 sums of dgamma or dbeta and adds up what the blocks of norm_backward left.
-//
-// A thread owns groups of eight neighbouring columns, in accesses of 16 bytes where the width is a multiple of eight
-// and pointers are aligned; else it takes them one by one, and rows stay in registers up to 4096 columns. No atomics:
-// results do not depend on the schedule, nor on how many multiprocessors there are.
 #pragma once
-#include "eight.cuh"
-#include "row_team.cuh"
+#include "norm_layout.cuh"
 #include "workspace.cuh"
 
 namespace heddle::cuda {
-
-struct NormTile {
-  static constexpr int lane_values = 4096;   // columns in the registers of a block whose lanes own rows, at most
-  static constexpr int lane_threads = 256;   // of such a block, at most
-  static constexpr int row_threads = 512;    // of a block that owns a row, at most
-  static constexpr int walkers = 16;         // warps that share the rows of 32 columns
-  static constexpr Index most_blocks = 256;  // of norm_backward: two or nearly so for each multiprocessor
-};
-
-// How rows lie in teams: a thread owns `groups` groups of eight columns, a team's width apart. Where a row is not held
-// as a whole, it is worked on in stretches of as many columns.
-template <class Team_, int groups_, bool vectors_, bool whole_ = true>
-struct NormLayout {
-  using Team = Team_;
-  using Column = std::conditional_t<whole_, int, Index>;
-  static constexpr bool vectors = vectors_, whole = whole_, lanes = std::is_same_v<Team, LaneTeam>;
-  static constexpr int groups = groups_, values = groups * eight;  // of a thread
-  static constexpr int lane_threads =
-      std::min(NormTile::lane_threads, NormTile::lane_values / values / warp_size * warp_size);
-  static constexpr int threads = lanes ? lane_threads : NormTile::row_threads;         // of a block, at most
-  static constexpr int widest = values * (lanes ? warp_size : NormTile::row_threads);  // columns of a team
-
-  Team team;
-
-  explicit NormLayout(Index D) : team(Team::for_row(D, values)) {}
-  unsigned block() const { return static_cast<unsigned>(lanes ? threads : team.size()); }
-  // Of a block.
-  HEDDLE_HD int rows() const {
-    if constexpr (lanes) return threads >> team.bits;
-    return 1;
-  }
-  // Of the team's columns, the first of a group.
-  __device__ int column(int group) const { return (team.rank() + group * team.size()) * eight; }
-  // Whether this thread's column i is left of `end`, which is a multiple of eight for vectors.
-  __device__ bool inside(int i, Column first, Column end) const {
-    return first + column(i / eight) + (vectors ? 0 : i % eight) < end;
-  }
-  // f(first column) for each stretch of a row.
-  template <class F>
-  __device__ void for_stretches(Column D, F&& f) const {
-    if constexpr (whole)
-      f(0);
-    else
-      for (Column first = 0; first < D; first += team.size() * values) f(first);
-  }
-  // This thread's groups of a stretch; columns from `end` on are 0.
-  template <class T>
-  __device__ void load(const T* row, Column first, Column end, Eight<T> (&to)[groups]) const {
-    for (int g = 0; g < groups; ++g) {
-      const Column d = first + column(g);
-      to[g] = load_eight<vectors>(row + d, end - d);
-    }
-  }
-};
-
-// `source` makes this thread's part of row n, columns from `end` on as 0: make(layout, n, first, end, row). read(...)
-// gives the same again.
-template <class L, class Source, class T>
-__global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source source, View<const T, 1> gamma,
-                                                           View<const T, 1> beta, float eps, View<T, 2> y,
-                                                           View<float, 1> mean, View<float, 1> rstd) {
-  using Column = typename L::Column;
-  const Index N = y.extent[0], n = Index{blockIdx.x} * layout.rows() + layout.team.row();
-  const auto D = static_cast<Column>(y.extent[1]);
-  const Column end = n < N ? D : 0;  // a team beyond the last row has one without columns
-  Eight<T> scale[L::groups], shift[L::groups];
-  const auto load_parameters = [&](Column first) {
-    layout.load(gamma.data, first, end, scale);
-    layout.load(beta.data, first, end, shift);
-  };
-  if constexpr (L::whole) load_parameters(0);
-
-  float row[L::values], sum = 0;
-  layout.for_stretches(D, [&](Column first) {
-    source.make(layout, n, first, end, row);
-    for (const float value : row) sum += value;
-  });
-  const float m = layout.team.sum(sum) / static_cast<float>(D);
-
-  float squares = 0;
-  layout.for_stretches(D, [&](Column first) {
-    if constexpr (!L::whole) source.read(layout, n, first, end, row);
-    for (int i = 0; i < L::values; ++i) {
-      const float apart = row[i] - m;
-      if (layout.inside(i, first, end)) squares += apart * apart;
-    }
-  });
-  const float r = rsqrtf(layout.team.sum(squares) / static_cast<float>(D) + eps);
-
-  layout.for_stretches(D, [&](Column first) {
-    if constexpr (!L::whole) {
-      source.read(layout, n, first, end, row);
-      load_parameters(first);
-    }
-    for (int g = 0; g < L::groups; ++g) {
-      const Column d = first + layout.column(g);
-      float result[eight];
-      for (int i = 0; i < eight; ++i) result[i] = (row[g * eight + i] - m) * r * scale[g][i] + shift[g][i];
-      store_eight<L::vectors>(y.data + n * D + d, end - d, Eight<T>::rounded(result));
-    }
-  });
-  if (layout.team.rank() > 0 || n >= N) return;
-  mean(n) = m;
-  rstd(n) = r;
-}
 
 template <class T>
 struct NormGradient {
@@ -280,39 +168,6 @@ __global__ __launch_bounds__(NormTile::walkers* warp_size) void add_blocks(View<
   add_walkers(sum);
   if (threadIdx.y > 0 || k >= 2 * D) return;
   (k < D ? dgamma(k) : dbeta(k - D)) = T(sum[0]);
-}
-
-// --- on the host ----------------------------------------------------------------------------------------------------
-
-// Calls f with the first layout that holds D columns, or with the last.
-template <class L, class... Wider, class F>
-void with_first_layout(Index D, F&& f) {
-  if constexpr (sizeof...(Wider) > 0)
-    if (D > L::widest) return with_first_layout<Wider...>(D, f);
-  f(L(D));
-}
-template <class F>
-void with_norm_layout(Index D, bool vectors, F&& f) {
-  using Lanes = LaneTeam;
-  using Block = BlockTeam<NormTile::row_threads>;
-  if (vectors && D % eight == 0)
-    with_first_layout<NormLayout<Lanes, 1, true>, NormLayout<Lanes, 2, true>, NormLayout<Lanes, 3, true>,
-                      NormLayout<Lanes, 4, true>, NormLayout<Block, 2, true>, NormLayout<Block, 1, true, false>>(D, f);
-  else
-    with_first_layout<NormLayout<Lanes, 1, false>, NormLayout<Lanes, 4, false>, NormLayout<Block, 1, false>,
-                      NormLayout<Block, 1, false, false>>(D, f);
-}
-
-template <class Source, class T>
-void launch_norm(const Source& source, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
-                 View<float, 1> mean, View<float, 1> rstd) {
-  const Index N = y.extent[0], D = y.extent[1];
-  if (D == 0) return;  // no mean of nothing
-  const bool vectors = source.aligned() && aligned<eight>(gamma.data, beta.data, y.data);
-  with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
-    launch<norm_forward<L, Source, T>>(blocks_for(N, layout.rows()), layout.block(), 0, current_stream(), layout,
-                                       source, gamma, beta, static_cast<float>(eps), y, mean, rstd);
-  });
 }
 
 template <class Branch, class T>

@@ -1,0 +1,86 @@
+// How the rows [N, D] of norms lie in threads, for norm_forward.cuh and norm_backward.cuh.
+//
+// A team of threads owns a row: some lanes of a warp up to 256 columns, a warp up to 1024, a block beyond. A thread owns
+// groups of eight neighbouring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are
+// aligned; else it takes them one by one. Rows stay in registers up to 8192 columns, or 4096 one by one. No atomics:
+// results do not depend on the schedule, nor on how many multiprocessors there are.
+#pragma once
+#include "eight.cuh"
+#include "row_team.cuh"
+
+namespace heddle::cuda {
+
+struct NormTile {
+  static constexpr int lane_values = 4096;   // columns in the registers of a block whose lanes own rows, at most
+  static constexpr int lane_threads = 256;   // of such a block, at most
+  static constexpr int row_threads = 512;    // of a block that owns a row, at most
+  static constexpr int walkers = 16;         // warps that share the rows of 32 columns
+  static constexpr Index most_blocks = 256;  // of norm_backward: two or nearly so for each multiprocessor
+};
+
+// How rows lie in teams: a thread owns `groups` groups of eight columns, a team's width apart. Where a row is not held
+// as a whole, it is worked on in stretches of as many columns.
+template <class Team_, int groups_, bool vectors_, bool whole_ = true>
+struct NormLayout {
+  using Team = Team_;
+  using Column = std::conditional_t<whole_, int, Index>;
+  static constexpr bool vectors = vectors_, whole = whole_, lanes = std::is_same_v<Team, LaneTeam>;
+  static constexpr int groups = groups_, values = groups * eight;  // of a thread
+  static constexpr int lane_threads =
+      std::min(NormTile::lane_threads, NormTile::lane_values / values / warp_size * warp_size);
+  static constexpr int threads = lanes ? lane_threads : NormTile::row_threads;         // of a block, at most
+  static constexpr int widest = values * (lanes ? warp_size : NormTile::row_threads);  // columns of a team
+
+  Team team;
+
+  explicit NormLayout(Index D) : team(Team::for_row(D, values)) {}
+  unsigned block() const { return static_cast<unsigned>(lanes ? threads : team.size()); }
+  // Of a block.
+  HEDDLE_HD int rows() const {
+    if constexpr (lanes) return threads >> team.bits;
+    return 1;
+  }
+  // Of the team's columns, the first of a group.
+  __device__ int column(int group) const { return (team.rank() + group * team.size()) * eight; }
+  // Whether this thread's column i is left of `end`, which is a multiple of eight for vectors.
+  __device__ bool inside(int i, Column first, Column end) const {
+    return first + column(i / eight) + (vectors ? 0 : i % eight) < end;
+  }
+  // f(first column) for each stretch of a row.
+  template <class F>
+  __device__ void for_stretches(Column D, F&& f) const {
+    if constexpr (whole)
+      f(0);
+    else
+      for (Column first = 0; first < D; first += team.size() * values) f(first);
+  }
+  // This thread's groups of a stretch; columns from `end` on are 0.
+  template <class T>
+  __device__ void load(const T* row, Column first, Column end, Eight<T> (&to)[groups]) const {
+    for (int g = 0; g < groups; ++g) {
+      const Column d = first + column(g);
+      to[g] = load_eight<vectors>(row + d, end - d);
+    }
+  }
+};
+
+// Calls f with the first layout that holds D columns, or with the last.
+template <class L, class... Wider, class F>
+void with_first_layout(Index D, F&& f) {
+  if constexpr (sizeof...(Wider) > 0)
+    if (D > L::widest) return with_first_layout<Wider...>(D, f);
+  f(L(D));
+}
+template <class F>
+void with_norm_layout(Index D, bool vectors, F&& f) {
+  using Lanes = LaneTeam;
+  using Block = BlockTeam<NormTile::row_threads>;
+  if (vectors && D % eight == 0)
+    with_first_layout<NormLayout<Lanes, 1, true>, NormLayout<Lanes, 2, true>, NormLayout<Lanes, 3, true>,
+                      NormLayout<Lanes, 4, true>, NormLayout<Block, 2, true>, NormLayout<Block, 1, true, false>>(D, f);
+  else
+    with_first_layout<NormLayout<Lanes, 1, false>, NormLayout<Lanes, 4, false>, NormLayout<Block, 1, false>,
+                      NormLayout<Block, 1, false, false>>(D, f);
+}
+
+}  // namespace heddle::cuda
