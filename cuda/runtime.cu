@@ -176,28 +176,34 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, current()), "cudaMemcpyAsync");
 }
 
+// For the question whether there is code for the GPU.
+__global__ void any_kernel() {}
+
 }  // namespace
 
 std::string unavailable() {
-  int count = 0;
+  int count = 0, device = 0, major = 0, minor = 0;
+  cudaFuncAttributes attributes{};
   cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) {
-    int device = 0, major = 0, minor = 0;
-    for (const auto& [value, attribute] :
-         {std::pair{&major, cudaDevAttrComputeCapabilityMajor}, std::pair{&minor, cudaDevAttrComputeCapabilityMinor}}) {
-      if (error == cudaSuccess) error = cudaGetDevice(&device);
-      if (error == cudaSuccess) error = cudaDeviceGetAttribute(value, attribute, device);
-    }
-    if (error == cudaSuccess && major < least_capability)
-      return "the GPU has compute capability " + std::to_string(major) + '.' + std::to_string(minor) +
-             ", heddle's kernels need " + std::to_string(least_capability) + ".0";
-    if (error == cudaSuccess) return products_unavailable();
-  }
+  if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
+  if (error == cudaSuccess) error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  const std::string capability = "compute capability " + std::to_string(major) + '.' + std::to_string(minor);
+  if (error == cudaSuccess && major < least_capability)
+    return "the GPU has " + capability + ", heddle's kernels need " + std::to_string(least_capability) + ".0";
+  if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, any_kernel);
+  if (error == cudaSuccess) return products_unavailable();
   cudaGetLastError();
-  if (error == cudaErrorInsufficientDriver)
-    return "the GPU's driver is too old for the CUDA that heddle was built with";
-  if (error == cudaErrorNoDevice || error == cudaSuccess) return "no GPU was found";
-  return std::string("the GPU cannot be used: ") + cudaGetErrorString(error);
+  switch (error) {
+    case cudaErrorNoDevice: return "no GPU was found";
+    case cudaErrorInsufficientDriver: return "the GPU's driver is too old for the CUDA that heddle was built with";
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return "the kernels were not compiled for a GPU of " + capability + ", and its driver cannot compile them";
+    default: return std::string("the GPU cannot be used: ") + cudaGetErrorString(error);
+  }
 }
 
 void* stream() { return current(); }

@@ -7,7 +7,7 @@
 
 #include "device/empty_product.cuh"
 
-std::string heddle::cuda::products_unavailable() { return {}; }
+std::string heddle::cuda::products_unavailable() { return emulator::device().without_products; }
 
 namespace heddle::kernel {
 namespace {

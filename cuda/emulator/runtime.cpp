@@ -173,9 +173,12 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorInvalidDeviceFunction: return "invalid device function";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
+    case cudaErrorUnsupportedPtxVersion: return "the provided PTX was compiled with an unsupported toolchain.";
     case cudaErrorNotReady: return "device not ready";
+    case cudaErrorSystemDriverMismatch: return "system has unsupported display driver / cuda driver combination";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
   }
   return "unknown error";
@@ -185,6 +188,7 @@ cudaError_t cudaGetLastError() { return std::exchange(runtime().last, cudaSucces
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = device().count;
+  if (device().driver != cudaSuccess) return keep(device().driver);
   return device().count > 0 ? cudaSuccess : keep(cudaErrorNoDevice);
 }
 cudaError_t cudaGetDevice(int* number) {
@@ -194,7 +198,7 @@ cudaError_t cudaGetDevice(int* number) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount: *value = device().multiprocessors; return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMajor: *value = 8; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = device().capability; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(device().shared_bytes); return cudaSuccess;
   }

@@ -13,9 +13,12 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
   cudaErrorInsufficientDriver = 35,
+  cudaErrorInvalidDeviceFunction = 98,
   cudaErrorNoDevice = 100,
   cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorNotReady = 600,
+  cudaErrorSystemDriverMismatch = 803,
   cudaErrorLaunchFailure = 719,
 };
 enum cudaMemcpyKind {
@@ -86,8 +89,11 @@ namespace heddle::emulator {
 
 // Of the one device: as much shared memory as an H100's block may have, and memory that a test may make scarce.
 struct Device {
-  int count = 1, multiprocessors = 4;
+  int count = 1, multiprocessors = 4, capability = 8;
   std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
+  cudaError_t driver = cudaSuccess,
+              code = cudaSuccess;     // what the first call says, and what there is to say of kernels
+  const char* without_products = "";  // why there is no library for them
 };
 Device& device();
 
@@ -98,6 +104,12 @@ void enqueue_host_work(cudaStream_t stream, std::function<void()> work);
 
 }  // namespace heddle::emulator
 
+struct cudaFuncAttributes {};
+// Says whether there is code of a kernel for the device.
+template <class... Parameters>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)(Parameters...)) {
+  return heddle::emulator::device().code;
+}
 // A kernel that asks for more than 48 KiB says so first.
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 

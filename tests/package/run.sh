@@ -53,17 +53,6 @@ made_by_make() {
 clang_takes() { clang++ "$1" -I"$source/include" -isystem "$eigen" -fsyntax-only "$here/main.cpp"; }
 
 check 'a plain Makefile with -I, as C++23 with -DNDEBUG, -DEIGEN_DEFAULT_TO_ROW_MAJOR and -fno-rtti' made_by_make
-# All kernels in one file, and a program beside it.
-single_file() {
-  nvcc -std=c++20 -I"$source/include" -arch=sm_80 -c "$source/cuda/heddle.cu" -o "$work/heddle_cuda.o" &&
-    compile -DHEDDLE_CUDA -c "$here/sources/gpu.cpp" -o "$work/gpu.o" &&
-    nvcc -arch=sm_80 "$work/gpu.o" "$work/heddle_cuda.o" -o "$work/gpu" -ldl && "$work/gpu"
-}
-if command -v nvcc >/dev/null; then
-  check 'cuda/heddle.cu alone, compiled by nvcc, serves a program without CMake' single_file
-else
-  echo 'skipped: a program with cuda/heddle.cu: nvcc is not installed'
-fi
 if command -v clang++ >/dev/null; then
   check 'clang takes it as C++20' clang_takes -std=c++20
   check 'clang takes it as C++23' clang_takes -std=c++2b

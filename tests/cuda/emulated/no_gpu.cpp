@@ -1,4 +1,4 @@
-// What only a GPU that is not there can show.
+// What only a GPU that is not there, or is another one, can show.
 #include <heddle/cuda.hpp>
 
 #include "../../catch.hpp"
@@ -6,9 +6,35 @@
 
 using namespace heddle;
 
-TEST_CASE("cuda runtime: why there is no GPU is a sentence") {
-  emulator::device().count = 0;
-  CHECK(cuda::unavailable() == "no GPU was found");
-  emulator::device().count = 1;
+namespace {
+
+// Why there is none, on such a device.
+template <class F>
+std::string reason(F change) {
+  change(emulator::device());
+  const std::string why = cuda::unavailable();
+  const emulator::Device usual;
+  emulator::device().count = usual.count;
+  emulator::device().capability = usual.capability;
+  emulator::device().driver = emulator::device().code = cudaSuccess;
+  emulator::device().without_products = "";
+  CHECK(cuda::unavailable().empty());
   CHECK(cudaGetLastError() == cudaSuccess);
+  return why;
+}
+
+}  // namespace
+
+TEST_CASE("cuda runtime: why there is no GPU is a sentence") {
+  using emulator::Device;
+  CHECK(reason([](Device& d) { d.count = 0; }) == "no GPU was found");
+  CHECK(reason([](Device& d) { d.driver = cudaErrorInsufficientDriver; }) ==
+        "the GPU's driver is too old for the CUDA that heddle was built with");
+  CHECK(reason([](Device& d) { d.driver = cudaErrorSystemDriverMismatch; }) ==
+        "the GPU cannot be used: system has unsupported display driver / cuda driver combination");
+  CHECK(reason([](Device& d) { d.capability = 7; }) == "the GPU has compute capability 7.0, heddle's kernels need 8.0");
+  for (const cudaError_t none : {cudaErrorNoKernelImageForDevice, cudaErrorUnsupportedPtxVersion})
+    CHECK(reason([none](Device& d) { d.code = none; }) ==
+          "the kernels were not compiled for a GPU of compute capability 8.0, and its driver cannot compile them");
+  CHECK(reason([](Device& d) { d.without_products = "cuBLASLt cannot be loaded"; }) == "cuBLASLt cannot be loaded");
 }
