@@ -29,7 +29,7 @@ TEMPLATE_TEST_CASE("cuda layer_norm: as near to double as a plain computation in
 }
 
 TEMPLATE_TEST_CASE("cuda layer_norm: rows of every width", "", float, bf16) {
-  for (const Index D : wide_rows) expect_norms<TestType>(3, D);
+  for (const Index D : wide_rows()) expect_norms<TestType>(3, D);
   expect_norms<TestType>(0, 8200);
 }
 
@@ -68,6 +68,5 @@ TEMPLATE_TEST_CASE("cuda layer_norm: rows that begin anywhere", "", float, bf16)
 }
 
 TEMPLATE_TEST_CASE("cuda layer_norm: schedules and what memory held before change nothing", "", float, bf16) {
-  for (const Index D : {33, 64, 776}) expect_agrees_always<TestType>(norm, operands<TestType>(33, D));
-  for (const Index D : {1025, 1032, 8200}) expect_agrees_always<TestType>(norm, operands<TestType>(2, D));
+  expect_norms_always<TestType>(norm, operands<TestType>);
 }

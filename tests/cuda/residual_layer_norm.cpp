@@ -70,7 +70,7 @@ TEST_CASE("cuda residual_layer_norm: bf16 rounds once what was exact") {
 }
 
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows of every width", "", float, bf16) {
-  for (const Index D : wide_rows) expect_norms<TestType>(3, D, 0.5);
+  for (const Index D : wide_rows()) expect_norms<TestType>(3, D, 0.5);
   expect_norms<TestType>(0, 8200, 0.5);
 }
 
@@ -129,6 +129,5 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows that begin anywhere", "", flo
 }
 
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: schedules and what memory held before change nothing", "", float, bf16) {
-  for (const Index D : {33, 64, 776}) expect_agrees_always<TestType>(norm(0.3), operands<TestType>(33, D));
-  for (const Index D : {1025, 1032, 8200}) expect_agrees_always<TestType>(norm(0.3), operands<TestType>(2, D));
+  expect_norms_always<TestType>(norm(0.3), operands<TestType>);
 }
