@@ -3,7 +3,7 @@
 // A block owns some queries of one head of one sequence, 16 for each warp, up to 128. Its keys and values come through shared memory
 // tile by tile, the next one while this one is worked on, and each warp keeps a running maximum and sum of its queries' scores
 // (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read once for each block of queries: once in
-// all up to 128 queries.
+// all up to 128 queries in bf16 with heads up to 64 wide, up to 64 otherwise.
 #include "device/attention_wide.cuh"
 
 namespace heddle::kernel {

@@ -78,7 +78,7 @@ const CublasLt& lt() {
 // --- one shape ---
 
 // All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, bias, sums, alignment.
-using Key = std::array<Index, 18>;
+using Key = std::array<Index, 19>;
 
 // How far a pointer is aligned, up to what cuBLASLt asks about.
 Index alignment_of(const void* data) {
@@ -112,6 +112,7 @@ Key key_of(const Product<T>& p) {
           p.bias != nullptr,
           p.row_sums != nullptr,
           p.into == Into::add,
+          alignment_of(p.bias ? p.bias : p.row_sums),
           alignment_of(p.a.data) << 40 | alignment_of(p.b.data) << 20 | alignment_of(p.c.data)};
 }
 
@@ -150,6 +151,7 @@ class Plan {
     lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
                            p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream()),
                "cublasLtMatmul");
+    if (cuda::waits_for_each()) cuda::synchronize();
     if (sums_apart_)
       sum(Cuda{}, View<const T, 3>{p.a.data, {1, p.a.rows, p.a.width}}, 1.f, View<T, 2>{p.row_sums, {1, p.a.width}});
   }
@@ -191,6 +193,9 @@ class Plan {
                  "cublasLtMatmulPreferenceSetAttribute");
     };
     wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    // Parts of a sum are added in fp32, whatever the result's type is.
+    wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.b.data)));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment_of(p.a.data)));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
@@ -200,7 +205,7 @@ class Plan {
     const cublasStatus_t status =
         lt().MatmulAlgoGetHeuristic(lt().handle, product_, first_, second_, result_, result_, wishes, 1, &best, &found);
     lt().MatmulPreferenceDestroy(wishes);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
     lt().check(status, "cublasLtMatmulAlgoGetHeuristic");
     algorithm_ = best.algo;
     return found > 0;

@@ -14,17 +14,19 @@ namespace {
 
 // --- streams ---
 
-// A thread's own stream, made when it is first asked for. It is never destroyed: tensors may outlive the thread.
-struct ThreadStream {
-  cudaStream_t own = nullptr, chosen = nullptr;
-};
-thread_local ThreadStream of_thread;
+thread_local cudaStream_t chosen = nullptr;
 
+cudaStream_t new_stream() {
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreate");
+  return made;
+}
+
+// One for all threads that chose none: what one of them queued is done before what another one makes of it. Never destroyed:
+// tensors in static storage are released late.
 cudaStream_t current() {
-  ThreadStream& s = of_thread;
-  if (s.chosen) return s.chosen;
-  if (!s.own) check(cudaStreamCreateWithFlags(&s.own, cudaStreamNonBlocking), "cudaStreamCreate");
-  return s.own;
+  static const cudaStream_t shared = new_stream();
+  return chosen ? chosen : shared;
 }
 
 // --- memory ---
@@ -158,7 +160,17 @@ Reports& reports() {
   return one;
 }
 
-// Of what was waited for. The record is free again for the next one.
+void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, current()), "cudaMemcpyAsync");
+}
+
+std::atomic<bool> allows_tf32 = false;
+
+// For the question whether there is code for the GPU.
+__global__ void any_kernel() {}
+
+}  // namespace
+
 void throw_report() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -170,19 +182,8 @@ void throw_report() {
   IdCheck{r.op, r.what, r.where, r.limit}.fail(r.id, r.position);
 }
 
-std::atomic<bool> allows_tf32 = false;
-
-void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, current()), "cudaMemcpyAsync");
-}
-
-// For the question whether there is code for the GPU.
-__global__ void any_kernel() {}
-
-}  // namespace
-
 std::string unavailable() {
-  int count = 0, device = 0, major = 0, minor = 0;
+  int count = 0, device = 0, major = 0, minor = 0, driver = 0;
   cudaFuncAttributes attributes{};
   cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
@@ -197,7 +198,9 @@ std::string unavailable() {
   cudaGetLastError();
   switch (error) {
     case cudaErrorNoDevice: return "no GPU was found";
-    case cudaErrorInsufficientDriver: return "the GPU's driver is too old for the CUDA that heddle was built with";
+    case cudaErrorInsufficientDriver:
+      if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) return "no GPU was found";
+      return "the GPU's driver is too old for the CUDA that heddle was built with";
     case cudaErrorInvalidDeviceFunction:
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
@@ -207,7 +210,7 @@ std::string unavailable() {
 }
 
 void* stream() { return current(); }
-void set_stream(void* stream) { of_thread.chosen = static_cast<cudaStream_t>(stream); }
+void set_stream(void* stream) { chosen = static_cast<cudaStream_t>(stream); }
 void synchronize() {
   check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
   throw_report();
@@ -215,17 +218,21 @@ void synchronize() {
 Report* report() { return reports().device; }
 
 void* allocate(std::size_t bytes) { return pool().allocate(bytes, current()); }
-void release(void* memory, std::size_t bytes) noexcept {
-  const ThreadStream& s = of_thread;
-  pool().release(memory, bytes, s.chosen ? s.chosen : s.own);
-}
+void release(void* memory, std::size_t bytes) noexcept { pool().release(memory, bytes, current()); }
 void trim() { pool().trim(); }
 MemoryStats memory_stats() { return pool().stats(); }
 
 void allow_tf32(bool allow) { allows_tf32 = allow; }
 bool tf32_is_allowed() { return allows_tf32; }
 
-void to_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyHostToDevice); }
+void to_device(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  copy(to, from, bytes, cudaMemcpyHostToDevice);
+  cudaPointerAttributes source{};
+  check(cudaPointerGetAttributes(&source, from), "cudaPointerGetAttributes");
+  // Pinned memory is read later; all other was read before the call returned.
+  if (source.type != cudaMemoryTypeUnregistered) check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
+}
 void to_host(void* to, const void* from, std::size_t bytes) {
   copy(to, from, bytes, cudaMemcpyDeviceToHost);
   synchronize();
@@ -237,6 +244,13 @@ void clear(void* memory, std::size_t bytes) {
 void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t width,
                std::size_t rows) {
   if (width * rows == 0) return;
+  if (rows == 1 || (to_stride == width && from_stride == width)) return on_device(to, from, rows * width);
+  constexpr std::size_t widest = 0x7fffffff;  // bytes from row to row that CUDA copies
+  if (to_stride > widest || from_stride > widest) {
+    for (std::size_t n = 0; n < rows; ++n)
+      on_device(static_cast<char*>(to) + n * to_stride, static_cast<const char*>(from) + n * from_stride, width);
+    return;
+  }
   check(cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows, cudaMemcpyDeviceToDevice, current()),
         "cudaMemcpy2DAsync");
 }

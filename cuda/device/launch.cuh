@@ -40,11 +40,31 @@ template <auto kernel>
                   block.y, ", ", block.z, "), ", shared_bytes, " bytes of shared memory: ", cudaGetErrorString(error));
 }
 
+// Whether each piece of work is waited for, so that its errors appear where it was queued: HEDDLE_SYNC=1 in the environment.
+inline bool waits_for_each() {
+  static const bool yes = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
+  return yes;
+}
+// Throws what a kernel reported, once it was waited for (runtime.cu).
+void throw_report();
+
+// Lets a kernel have as much shared memory as the GPU gives one block; by itself it has 48 KiB.
+inline cudaError_t raise_shared_limit(const void* kernel) {
+  int device = 0, most = 0;
+  cudaFuncAttributes attributes{};
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+  if (error != cudaSuccess) return error;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              most - static_cast<int>(attributes.sharedSizeBytes));
+}
+
 // Starts kernel<<<grid, block, shared_bytes, stream>>>(arguments...); a grid of no blocks is none. Throws CudaError with the
-// kernel's name. With HEDDLE_SYNC=1 in the environment it waits for the kernel, so that its errors appear here.
+// kernel's name.
 template <auto kernel, class... Arguments>
 void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
-  constexpr std::size_t usual_shared = 48 * 1024;  // bytes; a kernel that wants more says so
+  constexpr std::size_t usual_shared = 48 * 1024;  // bytes
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
@@ -52,14 +72,15 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   cudaError_t error = cudaSuccess;
-  if (shared_bytes > usual_shared)
-    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(shared_bytes));
+  if (shared_bytes > usual_shared) {
+    static const cudaError_t raised = raise_shared_limit(reinterpret_cast<const void*>(kernel));
+    error = raised;
+  }
   if (error == cudaSuccess) error = cudaLaunchKernelEx(&config, kernel, arguments...);
-  static const bool waits = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
-  if (error == cudaSuccess && waits) error = cudaStreamSynchronize(stream);
+  if (error == cudaSuccess && waits_for_each()) error = cudaStreamSynchronize(stream);
   if (error != cudaSuccess) [[unlikely]]
     fail_launch<kernel>(error, grid, block, shared_bytes);
+  if (waits_for_each()) throw_report();
 }
 
 // How many blocks of `each` cover `work`.

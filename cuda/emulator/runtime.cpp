@@ -41,6 +41,7 @@ struct Runtime {
   Stream standard;
   std::set<Stream*> streams{&standard};
   std::map<void*, std::size_t> memory;
+  std::set<const void*> pinned;
   std::map<const void*, int> most_shared;  // bytes, of kernels that asked for more than usual
   cudaError_t last = cudaSuccess;
   std::uint64_t turn = 0;
@@ -191,6 +192,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
   if (device().driver != cudaSuccess) return keep(device().driver);
   return device().count > 0 ? cudaSuccess : keep(cudaErrorNoDevice);
 }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = device().driver_version;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDevice(int* number) {
   *number = 0;
   return cudaSuccess;
@@ -238,9 +243,13 @@ cudaError_t cudaFree(void* memory) {
 }
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   *memory = std::malloc(bytes);
+  const std::lock_guard lock(runtime().mutex);
+  if (*memory) runtime().pinned.insert(*memory);
   return *memory || bytes == 0 ? cudaSuccess : keep(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeHost(void* memory) {
+  const std::lock_guard lock(runtime().mutex);
+  runtime().pinned.erase(memory);
   std::free(memory);
   return cudaSuccess;
 }
@@ -251,10 +260,16 @@ cudaError_t cudaHostGetDevicePointer(void** memory, void* host, unsigned) {
   return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  const std::lock_guard lock(runtime().mutex);
+  attributes->type = runtime().pinned.count(memory) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(runtime().mutex);
-  if (kind != cudaMemcpyHostToDevice) {
+  if (kind != cudaMemcpyHostToDevice || runtime().pinned.count(from)) {
     put(named(stream), {[=] { std::memcpy(to, from, bytes); }});
     return cudaSuccess;
   }

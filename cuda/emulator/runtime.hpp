@@ -48,6 +48,7 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 
@@ -59,6 +60,11 @@ cudaError_t cudaFreeHost(void* memory);
 constexpr unsigned cudaHostAllocMapped = 2;
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned flags);
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned flags);
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+};
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
 // From the host: the source is read at once, as the driver does with memory that is not pinned.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
@@ -91,6 +97,7 @@ namespace heddle::emulator {
 struct Device {
   int count = 1, multiprocessors = 4, capability = 8;
   std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
+  int driver_version = 13000;
   cudaError_t driver = cudaSuccess,
               code = cudaSuccess;     // what the first call says, and what there is to say of kernels
   const char* without_products = "";  // why there is no library for them
@@ -104,8 +111,11 @@ void enqueue_host_work(cudaStream_t stream, std::function<void()> work);
 
 }  // namespace heddle::emulator
 
-struct cudaFuncAttributes {};
+struct cudaFuncAttributes {
+  std::size_t sharedSizeBytes;  // what nvcc counts; here kernels take it as they run
+};
 // Says whether there is code of a kernel for the device.
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return heddle::emulator::device().code; }
 template <class... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)(Parameters...)) {
   return heddle::emulator::device().code;

@@ -105,6 +105,8 @@ int run_program(const std::string& name, char** argv, const std::function<void()
     return report(failed, error.what());
   } catch (const OutOfMemory& error) {
     return report(failed, error.what());
+  } catch (const CudaError& error) {
+    return report(failed, error.what());
   } catch (const Error& error) {
     return report(bad_input, error.what());
   } catch (const std::bad_alloc&) {

@@ -70,6 +70,7 @@ void Tensor<T>::set_grad(const Tensor& dx) const {
   require(requires_grad(), "set_grad: a tensor of shape ", shape_, " requires no gradient; make it with variable()");
   require<ShapeError>(!dx || dx.shape() == shape_, "set_grad: a gradient of shape ", dx.shape(), " for a tensor of ",
                       shape_);
+  if (dx) require_same_device("set_grad", {"x", *this, 0}, {"gradient", dx, 0});
   node_->clear();
   static_cast<NodeOf<T>*>(node_.get())->grad = dx.without_node();
 }
@@ -101,6 +102,7 @@ template <class T>
 void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   require(y.requires_grad(), "backward: the tensor of shape ", y.shape(),
           " does not depend on any variable or parameter");
+  require_same_device("backward", {"y", y, 0}, {"dy", dy, 0});
   const Tensor<T> given = dy.as_of_now();
   Pass pass;
   pass.deliver(*y.node().get(), y.node(), given);

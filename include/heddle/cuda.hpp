@@ -25,9 +25,11 @@ std::string products_unavailable();
 
 // --- streams and memory (cuda/runtime.cu) ---
 
-// The calling thread's stream, a cudaStream_t: one of its own, or the user's.
+// The calling thread's stream, a cudaStream_t: the user's, or one that all threads share.
 void* stream();
-// A null pointer goes back to the thread's own. What was queued before is not waited for.
+// Of the calling thread; a null pointer goes back to the shared one. What was queued before is not waited for: who uses on
+// one stream what another one makes has to order them, with an event or synchronize(). A stream must outlive what was
+// allocated for it, and trim() comes before its end.
 void set_stream(void* stream);
 // Waits for all that was queued on the calling thread's stream.
 void synchronize();

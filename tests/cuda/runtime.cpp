@@ -100,9 +100,32 @@ TEST_CASE("cuda runtime: a block that is released on another stream is not used 
   cudaStreamDestroy(other);
 }
 
-TEST_CASE("cuda runtime: each thread has a stream of its own") {
-  void *first = cuda::stream(), *second = nullptr;
+TEST_CASE("cuda runtime: threads share a stream, unless one chooses another") {
+  void *const shared = cuda::stream(), *second = nullptr;
   std::thread([&] { second = cuda::stream(); }).join();
-  CHECK(first != second);
-  CHECK(cuda::stream() == first);
+  CHECK(second == shared);
+  cudaStream_t other = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) == cudaSuccess);
+  std::thread([&] {
+    cuda::set_stream(other);
+    second = cuda::stream();
+  }).join();
+  CHECK(second == other);
+  CHECK(cuda::stream() == shared);
+  cudaStreamDestroy(other);
+}
+
+TEST_CASE("cuda runtime: pinned memory may be used again at once, too") {
+  void* pinned = nullptr;
+  REQUIRE(cudaHostAlloc(&pinned, 12, cudaHostAllocMapped) == cudaSuccess);
+  int* const values = static_cast<int*>(pinned);
+  std::fill_n(values, 3, 7);
+  void* const there = cuda::allocate(12);
+  cuda::to_device(there, values, 12);
+  std::fill_n(values, 3, 0);
+  std::vector<int> back(3);
+  cuda::to_host(back.data(), there, 12);
+  cuda::release(there, 12);
+  cudaFreeHost(pinned);
+  CHECK(back == std::vector<int>{7, 7, 7});
 }

@@ -1,5 +1,6 @@
 // Tensors on the GPU: where they are, how they come and go, and what is an error.
 #include <heddle/heddle.hpp>
+#include <thread>
 
 #include "../catch.hpp"
 #include "agree.hpp"
@@ -131,4 +132,31 @@ TEST_CASE("cuda tensor: a gradient that is not finite updates nothing") {
   backward(sum(net(on_gpu({1, 2}, {1e38f, 1})) * 1e38f));
   CHECK_THROWS_WITH(adam.step(), ContainsSubstring("is not finite; nothing was updated"));
   CHECK(net.weight.value().host() == before);
+}
+
+TEST_CASE("cuda tensor: a weight's cast follows the weight to another device") {
+  const Parameter<float> weight(full<float>({3}, 1));
+  CHECK(weight.as<bf16>().device() == Device::cpu);
+  weight.identity()->move(Device::cuda);
+  CHECK(weight.as<bf16>().device() == Device::cuda);
+  weight.identity()->assign(full<float>({3}, 2));
+  weight.identity()->move(Device::cpu);
+  CHECK(testing::joined(weight.as<bf16>().host()) == std::vector<double>{2, 2, 2});
+}
+
+TEST_CASE("cuda tensor: a gradient on another device is refused") {
+  const auto x = variable(full<float>({3}, 1).to(Device::cuda));
+  const auto here = full<float>({3}, 1);
+  CHECK_THROWS_WITH(x.set_grad(here),
+                    "set_grad: x [3] is on cuda, gradient [3] is on cpu; move one of them with .to(Device)");
+  CHECK_THROWS_WITH(backward(x * x, here),
+                    "backward: y [3] is on cuda, dy [3] is on cpu; move one of them with .to(Device)");
+}
+
+TEST_CASE("cuda tensor: what one thread makes another may use without waiting") {
+  const auto x = full<float>({1000}, 1).to(Device::cuda);
+  Tensor<float> y, z;
+  std::thread([&] { y = x + x; }).join();
+  std::thread([&] { z = y + y; }).join();
+  CHECK(z.host() == std::vector<float>(1000, 4));
 }

@@ -35,6 +35,7 @@ class MasterTensor {
   }
   // Its gradient goes with it.
   void move(Device device) {
+    cast_.reset();
     value_ = value_.to(device).with_node(value_.node());
     if (!value_.requires_grad()) return;
     if (const Tensor<T> gradient = value_.grad()) value_.set_grad(gradient.to(device));

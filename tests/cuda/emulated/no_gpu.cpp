@@ -17,6 +17,7 @@ std::string reason(F change) {
   emulator::device().count = usual.count;
   emulator::device().capability = usual.capability;
   emulator::device().driver = emulator::device().code = cudaSuccess;
+  emulator::device().driver_version = usual.driver_version;
   emulator::device().without_products = "";
   CHECK(cuda::unavailable().empty());
   CHECK(cudaGetLastError() == cudaSuccess);
@@ -30,6 +31,7 @@ TEST_CASE("cuda runtime: why there is no GPU is a sentence") {
   CHECK(reason([](Device& d) { d.count = 0; }) == "no GPU was found");
   CHECK(reason([](Device& d) { d.driver = cudaErrorInsufficientDriver; }) ==
         "the GPU's driver is too old for the CUDA that heddle was built with");
+  CHECK(reason([](Device& d) { d.driver = cudaErrorInsufficientDriver, d.driver_version = 0; }) == "no GPU was found");
   CHECK(reason([](Device& d) { d.driver = cudaErrorSystemDriverMismatch; }) ==
         "the GPU cannot be used: system has unsupported display driver / cuda driver combination");
   CHECK(reason([](Device& d) { d.capability = 7; }) == "the GPU has compute capability 7.0, heddle's kernels need 8.0");
