@@ -135,10 +135,11 @@ class Plan {
     second_ = layout(type, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
     result_ = layout(type, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
     if (choose(p)) return;
-    // Not every kind of GPU has the sums with every type.
-    sums_apart_ = p.row_sums != nullptr;
-    if (sums_apart_) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
-    if (!sums_apart_ || !choose(p))
+    // Not every kind of GPU has bias and sums with every type and alignment.
+    const bool rows_follow = p.c.stride == p.c.width && p.count == 1;
+    apart_ = p.row_sums || (p.bias && rows_follow);
+    if (apart_) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
+    if (!apart_ || !choose(p))
       fail<CudaError>("cuBLASLt has no algorithm for a product of [", p.c.rows, ", ", cuda::depth_of(p), "] and [",
                       cuda::depth_of(p), ", ", p.c.width, "]");
   }
@@ -146,13 +147,15 @@ class Plan {
   template <class T>
   void run(const Product<T>& p) {
     set_bias(p);
-    const float alpha = 1, beta = p.into == Into::add ? 1 : 0;
+    const bool bias_apart = apart_ && p.bias;
+    if (bias_apart) repeat(Cuda{}, broadcast(Shape{p.c.rows, p.c.width}, Shape{p.c.width}), p.bias, 1.f, p.c.data);
+    const float alpha = 1, beta = bias_apart || p.into == Into::add ? 1 : 0;
     const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
     lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
                            p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream()),
                "cublasLtMatmul");
     if (cuda::waits_for_each()) cuda::synchronize();
-    if (sums_apart_)
+    if (apart_ && p.row_sums)
       sum(Cuda{}, View<const T, 3>{p.a.data, {1, p.a.rows, p.a.width}}, 1.f, View<T, 2>{p.row_sums, {1, p.a.width}});
   }
 
@@ -214,7 +217,7 @@ class Plan {
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
-  bool sums_apart_ = false;
+  bool apart_ = false;  // bias or sums are no part of the product
 };
 
 // Rows of ragged batches come in ever new numbers: a choice costs some 100 µs, a kept one a few hundred bytes.
