@@ -21,6 +21,7 @@ clang_packages=(
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*"; }
 die() { say "$*" >&2; exit 1; }
+refuse() { say "$*" >&2; exit 2; }  # what the command line asks for
 has() { command -v "$1" >/dev/null; }
 
 is_there() {
