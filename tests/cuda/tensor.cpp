@@ -94,6 +94,20 @@ TEST_CASE("cuda tensor: an id that is no row is an error at the next wait, and t
   CHECK(cross_entropy(logits, Tensor<int>({2}, {-100, 1}).to(Device::cuda)).item() == Approx(std::log(2.0)));
 }
 
+TEST_CASE("cuda tensor: ids of the host are checked at once") {
+  const auto table = on_gpu({5, 1}, {0, 1, 2, 3, 4}), logits = on_gpu({2, 2}, {0, 0, 0, 0});
+  CHECK(embed(Tensor<int>({2}, {1, 4}), table).host() == std::vector<float>{1, 4});
+  CHECK(take_rows(table, Tensor<int>({2}, {1, 4})).host() == std::vector<float>{1, 4});
+  CHECK(cross_entropy(logits, Tensor<int>({2}, {0, 1})).item() == Approx(std::log(2.0)));
+  CHECK_THROWS_WITH(embed(Tensor<int>({1}, {5}), table), "embed: id 5 at position 0 is outside the table's 5 rows");
+  CHECK_THROWS_WITH(take_rows(table, Tensor<int>({1}, {-1})),
+                    "take_rows: row -1 at position 0 is outside the 5 rows of x");
+  CHECK_THROWS_WITH(cross_entropy(logits, Tensor<int>({2}, {0, 2})),
+                    "cross_entropy: label 2 at position 1 is none of the 2 classes");
+  CHECK_THROWS_WITH(embed(Tensor<int>({1}, {1}).to(Device::cuda), table.to(Device::cpu)),
+                    "embed: ids [1] is on cuda, table [5, 1] is on cpu; move one of them with .to(Device)");
+}
+
 TEST_CASE("cuda tensor: a model moves there, trains as on the CPU, and comes back") {
   const auto train = [](auto optimizer, Device device) {
     Random random(3);

@@ -22,4 +22,10 @@ void check_ids(const Tensor<I>& ids, const IdCheck& check) {
   on(ids, [&](auto device) { kernel::check_ids(device, check, view<1>(ids)); });
 }
 
+// Whether ids are the host's, for an operand that is not: they are checked at once, and then copied to where it is.
+template <class I>
+bool are_on_host_for(Device device, const Tensor<I>& ids) {
+  return ids.device() == Device::cpu && device != Device::cpu;
+}
+
 }  // namespace heddle

@@ -96,13 +96,18 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
   const std::int64_t ignored = options.ignore_index;
   require_rank("cross_entropy", {"logits", logits, 0}, 2);
   require_rank("cross_entropy", {"labels", labels, 0}, 1);
+  const IdCheck check{"cross_entropy", "label", "none of the # classes", logits.dim(1), ignored};
+  if (are_on_host_for(logits.device(), labels)) {
+    check_ids(labels, check);
+    return cross_entropy(logits, labels.to(logits.device()), options);
+  }
   require_same("cross_entropy", "N", {"logits", logits, 0}, {"labels", labels, 0});
   if (class_weights) {
     require_rank("cross_entropy", {"class_weights", class_weights, 0}, 1);
     require_same("cross_entropy", "C", {"logits", logits, 1}, {"class_weights", class_weights, 0});
   }
   require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing is in [0, 1], got ", smoothing);
-  check_ids(labels, {"cross_entropy", "label", "none of the # classes", logits.dim(1), ignored});
+  check_ids(labels, check);
   const auto weights = [class_weights] {
     return class_weights ? view<1>(class_weights) : View<const T, 1>{nullptr, {0}};
   };

@@ -87,26 +87,36 @@ Tensor<T> rows_by_number(const char* op, const Tensor<I>& ids, const Tensor<T>& 
   }
 }
 
-// Throws ShapeError, and IndexError for an id that is no row of the table.
+// Ids of the host may number rows on a GPU. Throws ShapeError, and IndexError for an id that is no row of the table.
 template <class I, class T>
 Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
                 const Tensor<T>& table) {  // [V, D]
   require_rank("embed", {"table", table, 0}, 2);
+  const IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
+  if (are_on_host_for(table.device(), ids)) {
+    check_ids(ids, check);
+    return embed(ids.to(table.device()), table);
+  }
   require_same_device("embed", {"ids", ids, 0}, {"table", table, 0});
-  check_ids(ids, {"embed", "id", "outside the table's # rows", table.dim(0)});
+  check_ids(ids, check);
   std::vector<Index> extents(ids.shape().begin(), ids.shape().end());
   extents.push_back(table.dim(1));
   return rows_by_number("embed", ids, table, Shape(extents));  // [..., D]
 }
 
-// Throws ShapeError, and IndexError for a number that is no row of x.
+// Numbers of the host may be of rows on a GPU. Throws ShapeError, and IndexError for a number that is no row of x.
 template <class T, class I>
 Tensor<T> take_rows(const Tensor<T>& x,       // [N, ...]
                     const Tensor<I>& rows) {  // [M] int or int64
   require<ShapeError>(x.rank() > 0, "take_rows: x ", x.shape(), " has no rows");
   require_rank("take_rows", {"rows", rows, 0}, 1);
+  const IdCheck check{"take_rows", "row", "outside the # rows of x", x.dim(0)};
+  if (are_on_host_for(x.device(), rows)) {
+    check_ids(rows, check);
+    return take_rows(x, rows.to(x.device()));
+  }
   require_same_device("take_rows", {"x", x, 0}, {"rows", rows, 0});
-  check_ids(rows, {"take_rows", "row", "outside the # rows of x", x.dim(0)});
+  check_ids(rows, check);
   return rows_by_number("take_rows", rows, x, x.shape().with(0, rows.dim(0)));  // [M, ...]
 }
 
