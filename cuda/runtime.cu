@@ -1,5 +1,6 @@
-// Streams, memory, copies and settings. Memory comes from a cache: cudaMalloc and cudaFree wait for the whole GPU. A block belongs to the
-// stream it was allocated for and is used again there without waiting, because what comes later on a stream runs later.
+// Streams, memory, copies and settings. Memory comes from a cache: cudaMalloc and cudaFree wait for the whole GPU. A block
+// belongs to the stream it was allocated for and is used again there without waiting, because what comes later on a stream
+// runs later.
 #include <atomic>
 #include <map>
 #include <mutex>

@@ -1,6 +1,7 @@
 // Neighbouring elements that a thread moves in one access, of 16 bytes where their addresses allow it.
 #pragma once
 #include <algorithm>
+#include <heddle/bf16.hpp>
 
 #include "unrolled.cuh"
 
@@ -42,6 +43,17 @@ __device__ void store_vector(T* to, const Vector<T, count>& values) {
 template <int width, class... T>
 bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
+}
+
+// Two floats, each rounded to bf16, in one word; the first is its lower half.
+__device__ inline std::uint32_t round_pair(float first, float second) {
+#ifdef __CUDACC__
+  std::uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+#else
+  return bf16(first).bits | std::uint32_t{bf16(second).bits} << 16;
+#endif
 }
 
 }  // namespace heddle::cuda

@@ -9,17 +9,6 @@ namespace heddle::cuda {
 
 inline constexpr int eight = static_cast<int>(draws_per_call);
 
-// Two floats, each rounded to bf16, in one word; the first is its lower half.
-__device__ inline std::uint32_t round_pair(float first, float second) {
-#ifdef __CUDACC__
-  std::uint32_t word;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
-  return word;
-#else
-  return bf16(first).bits | std::uint32_t{bf16(second).bits} << 16;
-#endif
-}
-
 // Eight elements as they are stored, in words, so that a compiler does not keep each bf16 in a register of its own.
 template <class T>
 struct Eight {

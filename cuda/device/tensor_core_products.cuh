@@ -8,15 +8,6 @@ namespace heddle::cuda {
 // On tensor cores; scores are rounded to bf16 as weights.
 template <>
 struct Products<bf16> {
-  __device__ static std::uint32_t pair(float low, float high) {
-#ifdef __CUDACC__
-    std::uint32_t word;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-#else
-    return bf16(low).bits | static_cast<std::uint32_t>(bf16(high).bits) << 16;
-#endif
-  }
   __device__ __forceinline__ static void multiply(float (&left)[4], float (&right)[4], const std::uint32_t (&a)[4],
                                                   const std::uint32_t (&b)[4]) {
     mma_bf16(left, a, {b[0], b[1]});
@@ -58,8 +49,8 @@ struct Products<bf16> {
     for (int m = 0; m < n; m += 2) {
       if (m * 8 >= reach) continue;
       const float(&left)[4] = scores[m], (&right)[4] = scores[m + 1];
-      const std::uint32_t a[4] = {pair(left[0], left[1]), pair(left[2], left[3]), pair(right[0], right[1]),
-                                  pair(right[2], right[3])};
+      const std::uint32_t a[4] = {round_pair(left[0], left[1]), round_pair(left[2], left[3]),
+                                  round_pair(right[0], right[1]), round_pair(right[2], right[3])};
       for (int d = 0; d < width / 8; d += 2) {
         std::uint32_t b[4];
         load_matrices<true>(b, other + m * 8 * stride + d * 8);
