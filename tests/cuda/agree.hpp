@@ -47,6 +47,18 @@ std::vector<double> run(F&& f, const std::vector<Tensor<double>>& inputs, Device
   return all;
 }
 
+// Calls judge for y and then for each gradient, with a function that gives what is theirs of a run's results.
+template <class F>
+void each_part(const std::vector<std::size_t>& ends, F&& judge) {
+  for (std::size_t p = 0, first = 0; p < ends.size(); first = ends[p++]) {
+    INFO((p == 0 ? "y" : "gradient ") << (p == 0 ? "" : std::to_string(p - 1)));
+    judge([&](const std::vector<double>& all) {
+      return std::vector<double>(all.begin() + static_cast<std::ptrdiff_t>(first),
+                                 all.begin() + static_cast<std::ptrdiff_t>(ends[p]));
+    });
+  }
+}
+
 // f is generic: it takes a std::vector of Tensor<A> for A = double, float and T, on any device, and gives one Tensor<A>. On
 // the GPU in T it is no further from double than twice what plain float is on the CPU, y and each gradient by itself; bf16 rounds `roundings`
 // times more: 1 where only the result is rounded.
@@ -56,14 +68,7 @@ void expect_agrees(F&& f, const std::vector<Tensor<double>>& inputs, double roun
   const auto exact = run<double, T>(f, inputs, Device::cpu, &parts), plain = run<float, T>(f, inputs, Device::cpu),
              got = run<T, T>(f, inputs, Device::cuda);
   REQUIRE(got.size() == exact.size());
-  for (std::size_t p = 0, first = 0; p < parts.size(); first = parts[p++]) {
-    INFO((p == 0 ? "y" : "gradient ") << (p == 0 ? "" : std::to_string(p - 1)));
-    const auto part = [&](const std::vector<double>& all) {
-      return std::vector<double>(all.begin() + static_cast<std::ptrdiff_t>(first),
-                                 all.begin() + static_cast<std::ptrdiff_t>(parts[p]));
-    };
-    expect_close<T>(part(got), part(exact), part(plain), roundings);
-  }
+  each_part(parts, [&](auto part) { expect_close<T>(part(got), part(exact), part(plain), roundings); });
 }
 
 // The same bits of values and gradients with twenty schedules.

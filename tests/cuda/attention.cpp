@@ -54,17 +54,15 @@ void expect_attention(F&& f, const std::vector<Tensor<double>>& inputs) {
   const auto exact = run<double, T>(f, inputs, Device::cpu, &parts), plain = run<T, T>(f, inputs, Device::cpu),
              got = run<T, T>(f, inputs, Device::cuda);
   REQUIRE(got.size() == exact.size());
-  for (std::size_t p = 0, first = 0; p < parts.size(); first = parts[p++]) {
-    INFO((p == 0 ? "y" : "gradient ") << (p == 0 ? "" : std::to_string(p - 1)));
-    const auto part = [&](const std::vector<double>& all) {
-      std::vector<double> some(all.begin() + static_cast<std::ptrdiff_t>(first),
-                               all.begin() + static_cast<std::ptrdiff_t>(parts[p]));
+  each_part(parts, [&](auto part) {
+    const auto of = [&](const std::vector<double>& all) {
+      std::vector<double> some = part(all);
       for (double& value : some)
         if (!std::isfinite(value)) value = std::nan("");
       return some;
     };
-    expect_close<T>(part(got), part(exact), part(plain), 2, std::is_same_v<T, bf16> ? 2 : 4);
-  }
+    expect_close<T>(of(got), of(exact), of(plain), 2, std::is_same_v<T, bf16> ? 2 : 4);
+  });
 }
 
 // q, k and v of their own.
