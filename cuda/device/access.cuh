@@ -45,6 +45,18 @@ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
 }
 
+// Adds 1 to a number in the GPU's memory and returns what it was. A thread that sees the sum also sees what this one wrote
+// before, and so does its block behind a barrier.
+__device__ inline unsigned count_after_writes(unsigned* number) {
+#ifdef __CUDACC__
+  unsigned before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(number) : "memory");
+  return before;
+#else
+  return __atomic_fetch_add(number, 1u, __ATOMIC_ACQ_REL);
+#endif
+}
+
 // Two floats, each rounded to bf16, in one word; the first is its lower half.
 __device__ inline std::uint32_t round_pair(float first, float second) {
 #ifdef __CUDACC__

@@ -104,8 +104,8 @@ void begin_thread() {
   finish(*running);
 }
 
-// ThreadSanitizer's fibers. It knows some 8,000 at a time, and takes one that comes after for the same thread: so the last
-// that have finished are kept, for the sake of races with grids that follow.
+// ThreadSanitizer's fibers. It takes some 8,000 at a time: so of those that have finished only the last are kept, for the
+// sake of races with grids that follow.
 struct Watched {
   void* fiber;
 };
@@ -165,24 +165,27 @@ void run_block(const LaunchShape& shape, std::uint64_t number) {
   switch_context(host, first.context);
 }
 
-// Memory for the shared arrays of some blocks. ThreadSanitizer must not see one block's memory used by the next.
-class SharedRooms {
+// Memory for the shared arrays and the order of some blocks. ThreadSanitizer must not see one block's memory used by the
+// next.
+class Rooms {
  public:
-  explicit SharedRooms(std::uint64_t blocks) : bytes_((races_are_watched() ? blocks : 1) * shared_room) {
+  explicit Rooms(std::uint64_t blocks) : bytes_((races_are_watched() ? blocks : 1) * room) {
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
   }
-  SharedRooms(const SharedRooms&) = delete;
-  SharedRooms& operator=(const SharedRooms&) = delete;
-  ~SharedRooms() {
+  Rooms(const Rooms&) = delete;
+  Rooms& operator=(const Rooms&) = delete;
+  ~Rooms() {
     unpoison(memory_, bytes_);
     ::munmap(memory_, bytes_);
   }
-  std::byte* of(std::uint64_t number) const {
-    return static_cast<std::byte*>(memory_) + (races_are_watched() ? number : 0) * shared_room;
+  std::byte* shared(std::uint64_t number) const {
+    return static_cast<std::byte*>(memory_) + (races_are_watched() ? number : 0) * room;
   }
+  BlockOrder* order(std::uint64_t number) const { return reinterpret_cast<BlockOrder*>(shared(number) + shared_room); }
 
  private:
+  static constexpr std::size_t room = shared_room + sizeof(BlockOrder);
   std::size_t bytes_;
   void* memory_;
 };
@@ -212,7 +215,7 @@ void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void*
   blockDim = shape.block;
   host = {};
   const std::uint64_t blocks = std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
-  const SharedRooms rooms(blocks);
+  const Rooms rooms(blocks);
   std::vector<Watched> watched;
   if (races_are_watched()) {
     host.watched = __tsan_get_current_fiber();
@@ -223,7 +226,8 @@ void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void*
     // To ThreadSanitizer a stack that is used again is memory that two threads share: it gets new ones.
     std::optional<Stacks> new_stacks;
     if (races_are_watched()) new_stacks.emplace(shape.block.x * shape.block.y * shape.block.z);
-    set_up(shape, new_stacks ? *new_stacks : *stacks, rooms.of(b), watched);
+    block.order = rooms.order(b);
+    set_up(shape, new_stacks ? *new_stacks : *stacks, rooms.shared(b), watched);
     run_block(shape, numbers[b].number);
   }
   if (failed) order_abandoned();
@@ -280,7 +284,7 @@ unsigned barrier_count(bool vote, Where where) {
     break;
   }
   const unsigned turn = block.generation % 2;
-  release(&block.order[turn]);
+  release(&block.order->barrier[turn]);
   block.votes[turn] += vote;
   if (++block.arrived < block.count) {
     wait(Wait::barrier, where);
@@ -295,7 +299,7 @@ unsigned barrier_count(bool vote, Where where) {
       wait(Wait::nothing, where);
     }
   }
-  acquire(&block.order[turn]);
+  acquire(&block.order->barrier[turn]);
   return block.votes[turn];
 }
 

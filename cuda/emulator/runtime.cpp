@@ -200,11 +200,15 @@ cudaError_t cudaGetDevice(int* number) {
   *number = 0;
   return cudaSuccess;
 }
+constexpr std::size_t reserved_shared_bytes = 1024;  // of each block
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount: *value = device().multiprocessors; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor: *value = device().capability; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = static_cast<int>(device().shared_bytes + reserved_shared_bytes);
+      return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(device().shared_bytes); return cudaSuccess;
   }
   return keep(cudaErrorInvalidValue);

@@ -40,10 +40,13 @@ struct Thread {
 struct Warp {
   Thread* threads;  // the first of its lanes
   unsigned present, waiting, returned;
-  // For ThreadSanitizer: of the masks that begin at each lane, by turns, so that a lane that resumes late is not ordered
-  // after others that already ran on to the next one.
-  std::uint64_t order[warp_size][2];
-  unsigned turn[warp_size];
+  unsigned turn[warp_size];  // of BlockOrder::warps
+};
+
+// For ThreadSanitizer: what barriers and warps order by, by turns, so that a thread that resumes late is not ordered after
+// others that already ran on to the next one. Each block of a grid has its own: blocks have no order.
+struct BlockOrder {
+  std::uint64_t barrier[2], warps[most_warps][warp_size][2];  // of the masks that begin at each lane
 };
 
 struct Array {
@@ -57,7 +60,7 @@ struct Block {
   Warp warps[most_warps];
   unsigned count, returned;
   unsigned arrived, generation, votes[2];  // at the barrier
-  std::uint64_t order[2];
+  BlockOrder* order;
   std::byte* shared;  // all of it, for this block alone
   std::size_t shared_used, dynamic_bytes, dynamic_used;
   static constexpr unsigned most_arrays = 32;

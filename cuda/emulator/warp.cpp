@@ -110,7 +110,7 @@ void leave_warp(Thread& thread) {
 void sync_warp(unsigned mask, Where where) {
   Warp& warp = warp_of(*running);
   const auto first = static_cast<unsigned>(std::countr_zero(mask | 1u << (warp_size - 1)));
-  std::uint64_t* const order = &warp.order[first][warp.turn[first] % 2];
+  std::uint64_t* const order = &block.order->warps[running->number / warp_size][first][warp.turn[first] % 2];
   release(order);
   const unsigned turn = warp.turn[first];
   come(WarpOp::sync, mask, where);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../../cuda/device/access.cuh"
 #include "../../cuda/device/copy_async.cuh"
 #include "../../cuda/device/warp.cuh"
 #include "device_array.hpp"
@@ -278,6 +279,28 @@ Values run_on_input() {
   return y.host();
 }
 
+// The block that is done last reads what the others wrote.
+constexpr int few_threads = warp_size;
+template <bool wrong>
+__global__ void last_block(float* y, unsigned* done) {
+  auto& last = shared<bool>();
+  const int i = static_cast<int>(threadIdx.x);
+  if (i == 0) {
+    y[blockIdx.x] = static_cast<float>(blockIdx.x);
+    last = (wrong ? atomicAdd(done, 1u) : count_after_writes(done)) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last && i < blocks) y[blocks + i] = y[i];
+}
+// ThreadSanitizer forgets what threads did once some 250 others have come.
+template <bool wrong>
+Values few() {
+  const Floats y(2 * blocks);
+  const heddle::testing::DeviceArray<unsigned> done(std::vector<unsigned>(1));
+  launch<last_block<wrong>>(blocks, few_threads, 0, nullptr, y.data(), done.data());
+  return y.host();
+}
+
 // The second stream reads what the first one writes.
 Values streams(bool wrong) {
   cudaStream_t first, second;
@@ -338,6 +361,7 @@ const Case cases[] = {
     {"part-of-warp", "thread", plain<part_of_a_warp<false>>, plain<part_of_a_warp<true>>},
     {"warps", "thread", plain<warps<false>>, plain<warps<true>>},
     {"blocks", "thread", plain<between_blocks<false>>, plain<between_blocks<true>>},
+    {"last-block", "thread", few<false>, few<true>},
     {"counter", "thread", plain<counter<false>>, plain<counter<true>>},
     {"streams", "thread", [] { return streams(false); }, [] { return streams(true); }},
     {"copied-by-others", "thread", run_on_input<others_copy<false>>, run_on_input<others_copy<true>>},
