@@ -7,8 +7,9 @@
 //   update_piece     16 bytes a thread at a time. Value and moments are read and written once, the gradient read
 //                    once.
 //   find_not_finite  Gradients are read once.
-//   sum_squares      Gradients are read once; one double a piece is written.
-//   add_pieces       One block adds what sum_squares left: each thread every 256th, then all threads, in order.
+//   scale_piece      Gradients are read once, and their multiples written.
+//   sum_squares      Gradients are read once; one double a piece is written. The block that is done last adds those: each
+//                    thread every 256th, then all threads, in order.
 #include "device/shared.cuh"
 #include "device/vector.cuh"
 #include "device/workspace.cuh"
@@ -138,6 +139,18 @@ void update_all(Rule rule, const std::vector<Updated>& parameters) {
   cuda::launch<update_piece<Rule>>(table.blocks(), threads, 0, cuda::current_stream(), rule, table.entries());
 }
 
+// Gradients times a factor, in `value`.
+__global__ __launch_bounds__(threads) void scale_piece(float factor, View<const Entry, 1> entries) {
+  const Piece own(entries);
+  const Updated& u = own.parameter;
+  each_vector(own, [&]<int count>(std::integral_constant<int, count>, Index e) {
+    float values[count];
+    cuda::load_floats(u.gradient + e, values);
+    for (float& v : values) v *= factor;
+    cuda::store_floats(u.value + e, values);
+  });
+}
+
 // --- sums ---
 
 // `from_last` becomes how many parameters there are from the first that is not finite on; 0 stays where there is none.
@@ -167,7 +180,9 @@ __device__ double block_sum(double value) {
   return value;
 }
 
-__global__ __launch_bounds__(threads) void sum_squares(View<const Entry, 1> entries, double* sums) {
+// `done` counts blocks, from 0 on.
+__global__ __launch_bounds__(threads) void sum_squares(View<const Entry, 1> entries, View<double, 1> sums,
+                                                       unsigned* done, double* total) {
   const Piece own(entries);
   const float* const g = own.parameter.gradient;
   double sum = 0;
@@ -177,11 +192,14 @@ __global__ __launch_bounds__(threads) void sum_squares(View<const Entry, 1> entr
     for (int i = 0; i < count; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   });
   sum = block_sum(sum);
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-__global__ __launch_bounds__(threads) void add_pieces(View<const double, 1> sums, double* total) {
-  double sum = 0;
+  auto& last = cuda::shared<bool>();
+  if (threadIdx.x == 0) {
+    sums(blockIdx.x) = sum;
+    last = cuda::count_after_writes(done) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last) return;
+  sum = 0;
   for (Index k = threadIdx.x; k < sums.extent[0]; k += threads) sum += sums(k);
   sum = block_sum(sum);
   if (threadIdx.x == 0) *total = sum;
@@ -211,14 +229,20 @@ void update(Cuda, SgdRule rule, const std::vector<Updated>& parameters) {
   steps::update_all(steps::Momentum{rule}, parameters);
 }
 
+void scale_gradients(Cuda, float factor, const std::vector<Updated>& parameters) {
+  const steps::Table table(parameters);
+  cuda::launch<steps::scale_piece>(table.blocks(), steps::threads, 0, cuda::current_stream(), factor, table.entries());
+}
+
 double sum_of_squares(Cuda, const std::vector<Updated>& parameters) {
   const steps::Table table(parameters);
   if (table.pieces() == 0) return 0;
-  const cudaStream_t stream = cuda::current_stream();
   const cuda::Workspace<double> memory(table.pieces() + 1);
-  double *const sums = memory.data(), *const total = sums + table.pieces();
-  cuda::launch<steps::sum_squares>(table.blocks(), steps::threads, 0, stream, table.entries(), sums);
-  cuda::launch<steps::add_pieces>(1, steps::threads, 0, stream, View<const double, 1>{sums, {table.pieces()}}, total);
+  const cuda::Workspace<unsigned> done(1);
+  double* const total = memory.data() + table.pieces();
+  cuda::clear(done.data(), sizeof(unsigned));
+  cuda::launch<steps::sum_squares>(table.blocks(), steps::threads, 0, cuda::current_stream(), table.entries(),
+                                   View<double, 1>{memory.data(), {table.pieces()}}, done.data(), total);
   double sum = 0;
   cuda::to_host(&sum, total, sizeof(double));
   return sum;

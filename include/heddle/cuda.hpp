@@ -45,7 +45,7 @@ void trim();
 MemoryStats memory_stats();
 
 // Lets products in fp32 round their operands to 11 significant bits (TF32), for the tensor cores: those of matrices, and of
-// attention with heads up to 128 wide, its bias's gradient excepted. For all threads, from now on; off until it is called.
+// attention. For all threads, from now on; off until it is called.
 void allow_tf32(bool allow);
 bool tf32_is_allowed();
 
@@ -209,7 +209,9 @@ Index first_not_finite(Cuda, const std::vector<Updated>& parameters);
 // All parameters in one launch.
 void update(Cuda, AdamRule rule, const std::vector<Updated>& parameters);
 void update(Cuda, SgdRule rule, const std::vector<Updated>& parameters);
-// Waits: of all gradients together.
+// `value` becomes the gradient times the factor, of all parameters in one launch.
+void scale_gradients(Cuda, float factor, const std::vector<Updated>& parameters);
+// Waits: of all gradients together, in one launch.
 double sum_of_squares(Cuda, const std::vector<Updated>& parameters);
 
 }  // namespace heddle::kernel

@@ -149,6 +149,21 @@ double squares_in(const Parameters& in) {
   return sum;
 }
 
+// `value` after all gradients were scaled, one parameter after another; nothing else has changed.
+std::vector<float> scaled(float factor, const Parameters& in) {
+  std::vector<float> all;
+  with_device(in, [&](const std::vector<Updated>& updated) {
+    kernel::scale_gradients(Cuda{}, factor, updated);
+    cuda::synchronize();
+    for (const Updated& u : updated) {
+      std::vector<float> values(static_cast<std::size_t>(u.size));
+      cuda::to_host(values.data(), u.value, values.size() * sizeof(float));
+      all.insert(all.end(), values.begin(), values.end());
+    }
+  });
+  return all;
+}
+
 struct Model {
   Parameter<float> a, b;
   static void visit(auto& self, auto&& f) {
@@ -267,6 +282,19 @@ TEST_CASE("cuda sum_of_squares: a sum in double") {
   CHECK(std::isnan(squares_in(in)));
 }
 
+TEST_CASE("cuda scale_gradients: each is multiplied once") {
+  for (const auto& sizes : sizes_to_test())
+    for (const std::size_t shift : {0u, 1u}) {
+      CAPTURE(sizes, shift);
+      Parameters in(sizes);
+      in.shift = shift;
+      std::vector<float> expected;
+      for (const auto& s : in.state)
+        for (const float g : s.gradient) expected.push_back(g * 0.3f);
+      CHECK(scaled(0.3f, in) == expected);
+    }
+}
+
 TEST_CASE("cuda sum_of_squares: more pieces than threads add them") {
   if (emulator::races_are_watched()) return;
   std::vector<Index> sizes(600, 2);
@@ -282,6 +310,7 @@ TEST_CASE("cuda optimizers: schedules and what memory held before change nothing
   expect_same_always([&] { return on_gpu(adam, in); });
   expect_same_always([&] { return on_gpu(SgdRule{0.5f}, in); });
   expect_same_always([&] { return squares_in(in); });
+  expect_same_always([&] { return scaled(0.3f, in); });
   expect_same_always([&] { return not_finite_in(in); });
 }
 

@@ -2,7 +2,7 @@
 #include <heddle/eigen.hpp>
 #include <heddle/nn/module.hpp>
 #include <heddle/ops/arithmetic.hpp>
-#include <heddle/optim/rules.hpp>
+#include <heddle/optim/gpu_gradients.hpp>
 #include <heddle/parallel.hpp>
 
 namespace heddle::optim {
@@ -11,22 +11,11 @@ namespace heddle::optim {
 template <class M>
 double grad_norm(const M& model) {
   double sum = 0;
-  std::vector<Tensor<float>> kept;
-  std::vector<kernel::Updated> on_gpu;
+  GpuGradients on_gpu;
   each_parameter(model, [&](const Name&, const auto& p) {
     using T = typename std::remove_cvref_t<decltype(p)>::Element;
     const Tensor<T> g = sparse_grad(p.value()).values;
-    if (!g) return;
-#ifdef HEDDLE_CUDA
-    if constexpr (std::is_same_v<T, float>)
-      if (g.device() == Device::cuda) {
-        kept.push_back(g);
-        on_gpu.push_back({});
-        on_gpu.back().gradient = kept.back().device_data();
-        on_gpu.back().size = g.size();
-        return;
-      }
-#endif
+    if (!g || on_gpu.take(g)) return;
     const kernel::Pieces pieces(g.size(), 16384);
     std::vector<double> squares(static_cast<std::size_t>(pieces.count));
     kernel::parallel(pieces, [&](Index piece, Index first, Index last) {
@@ -36,7 +25,7 @@ double grad_norm(const M& model) {
     for (const double s : squares) sum += s;
   });
 #ifdef HEDDLE_CUDA
-  if (!on_gpu.empty()) sum += kernel::sum_of_squares(Cuda{}, on_gpu);
+  if (!on_gpu.kept.empty()) sum += kernel::sum_of_squares(Cuda{}, on_gpu.parameters);
 #endif
   return std::sqrt(sum);
 }
@@ -48,16 +37,22 @@ double clip_grad_norm(const M& model, double norm) {
   require(norm > 0, "clip_grad_norm: the norm must be positive, got ", norm);
   const double total = grad_norm(model), factor = norm / (total + 1e-6);
   if (!(factor < 1)) return total;
+  GpuGradients on_gpu;
   each_parameter(model, [&](const Name&, const auto& p) {
     using T = typename std::remove_cvref_t<decltype(p)>::Element;
     RowGradient<T> g = sparse_grad(p.value());
     if (!g) return;
     const Tensor<T> whole = std::exchange(g.values, like(g.values));
-    on(whole, [&](auto device) {
-      kernel::combine(device, kernel::Mul{}, view<1>(whole), static_cast<T>(factor), view<1>(g.values));
-    });
+    if constexpr (std::is_same_v<T, float>) {
+      if (on_gpu.take(whole)) on_gpu.parameters.back().value = g.values.device_data();
+    }
+    if (whole.device() == Device::cpu)
+      kernel::combine(Cpu{}, kernel::Mul{}, view<1>(whole), static_cast<T>(factor), view<1>(g.values));
     set_sparse_grad(p.value(), g);
   });
+#ifdef HEDDLE_CUDA
+  if (!on_gpu.kept.empty()) kernel::scale_gradients(Cuda{}, static_cast<float>(factor), on_gpu.parameters);
+#endif
   return total;
 }
 

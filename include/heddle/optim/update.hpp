@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include <heddle/eigen.hpp>
-#include <heddle/optim/rules.hpp>
+#include <heddle/optim/gpu_gradients.hpp>
 #include <heddle/optim/slots.hpp>
 #include <heddle/parallel.hpp>
 
@@ -49,13 +49,13 @@ class Update {
 #ifdef HEDDLE_CUDA
     using GpuRule = std::invoke_result_t<Constants, const Slot<float>&, kernel::Updated&>;
     GpuRule gpu_rule{};
-    for (std::size_t i = 0; i < on_gpu_.size(); ++i) {
-      const Slot<float>& slot = *on_gpu_[i];
-      kernel::Updated& u = updated_[i];
+    for (std::size_t i = 0; i < slots_on_gpu_.size(); ++i) {
+      const Slot<float>& slot = *slots_on_gpu_[i];
+      kernel::Updated& u = on_gpu_.parameters[i];
       u.value = slot.step.value, u.first = slot.step.first, u.second = slot.step.second;
       gpu_rule = constants(slot, u);
     }
-    if (!on_gpu_.empty()) kernel::update(Cuda{}, gpu_rule, updated_);
+    if (!slots_on_gpu_.empty()) kernel::update(Cuda{}, gpu_rule, on_gpu_.parameters);
 #endif
     slots_.each([](auto& slot) {
       if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
@@ -89,16 +89,8 @@ class Update {
   void gather() {
     each_updated([&]<class T>(Slot<T>& slot) {
       const auto& g = slot.step.gradient;
-#ifdef HEDDLE_CUDA
       if constexpr (std::is_same_v<T, float>)
-        if (g.values.device() == Device::cuda) {
-          on_gpu_.push_back(&slot);
-          updated_.push_back({});
-          updated_.back().gradient = g.values.device_data();
-          updated_.back().size = g.values.size();
-          return;
-        }
-#endif
+        if (on_gpu_.take(g.values)) return slots_on_gpu_.push_back(&slot);
       const Index width = g.rows ? g.values.dim(1) : 1, total = g.rows ? slot.parameter->shape()[0] : g.values.size();
       const Index size = piece_size / std::max<Index>(width, 1) + 1;
       for (Index first = 0; first < total; first += size)
@@ -183,9 +175,9 @@ class Update {
       fail(slots_.optimizer(), ": the gradient of '", slot.name, "' is not finite; nothing was updated");
     };
 #ifdef HEDDLE_CUDA
-    if (!updated_.empty())
-      if (const Index wrong = kernel::first_not_finite(Cuda{}, updated_); wrong >= 0)
-        refuse(*on_gpu_[static_cast<std::size_t>(wrong)]);
+    if (!slots_on_gpu_.empty())
+      if (const Index wrong = kernel::first_not_finite(Cuda{}, on_gpu_.parameters); wrong >= 0)
+        refuse(*slots_on_gpu_[static_cast<std::size_t>(wrong)]);
 #endif
     if (all_finite) return;
     each_updated([&](auto& slot) {
@@ -196,8 +188,8 @@ class Update {
 
   Slots& slots_;
   std::vector<Piece> pieces_;
-  std::vector<Slot<float>*> on_gpu_;
-  std::vector<kernel::Updated> updated_;  // one for each of those
+  GpuGradients on_gpu_;
+  std::vector<Slot<float>*> slots_on_gpu_;  // of those
 };
 
 }  // namespace heddle::optim
