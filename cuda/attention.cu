@@ -1,9 +1,9 @@
 // attention on the GPU. Formulas: include/heddle/ops/attention_kernel.hpp. Heads wider than 128: attention_wide.cu.
 //
-// A block owns some queries of one head of one sequence, 16 for each warp, up to 128. Its keys and values come through shared memory
-// tile by tile, the next one while this one is worked on, and each warp keeps a running maximum and sum of its queries' scores
-// (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read once for each block of queries: once in
-// all up to 128 queries in bf16 with heads up to 64 wide, up to 64 otherwise.
+// A block owns some queries of one head of one sequence, 16 for each warp, up to 128. Its keys and values come through shared memory,
+// all of up to 128 at once where there is room, others tile by tile, the next one while this one is worked on. Each warp keeps a running
+// maximum and sum of its queries' scores (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read
+// once for each block of queries: once in all up to 128 queries in bf16 with heads up to 64 wide, up to 64 otherwise.
 #include "device/attention_wide.cuh"
 
 namespace heddle::kernel {
@@ -18,15 +18,15 @@ using cuda::row_stride;
 template <class T, class Math, int width>
 struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
-  static constexpr int keys = row_bytes <= 128 ? 64 : 32;  // of a tile
+  static constexpr int others = row_bytes <= 128 ? 64 : 32;  // keys of a tile
   static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
   static constexpr int warps = tensor_cores && width <= 64 ? 8 : 4;  // at most; exact products take more registers
   static constexpr int threads = warps * cuda::warp_size;
   static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice
 
   static AttentionLaunch launch(Index longest_q, Index longest_k) {
-    return cuda::fitting_launch(longest_q, longest_k, warps, keys, [](int of_queries, int stages) {
-      const int rows = of_queries * own_rows + 2 * stages * keys;
+    return cuda::fitting_launch<ForwardTile>(longest_q, longest_k, [](int of_queries, int stages) {
+      const int rows = of_queries * own_rows + 2 * stages * others;
       return static_cast<std::size_t>(rows * row_stride<T, width>) * sizeof(T) + cuda::shared_head_bytes;
     });
   }
@@ -39,7 +39,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads,
                                                                               Columns<T> y, View<float, 2> lse,
                                                                               int stages) {
   using Products = cuda::Products<Math>;
-  constexpr int tile_rows = ForwardTile<T, Math, width>::keys, tile_size = tile_rows * row_stride<T, width>;
+  constexpr int tile_rows = ForwardTile<T, Math, width>::others, tile_size = tile_rows * row_stride<T, width>;
   const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * own_rows;
   cuda::SharedArrays arrays;
   auto* const room = arrays.take<cuda::SequenceHead<T>>(1);

@@ -79,7 +79,7 @@ struct BackwardTile {
 template <class T, int width>
 struct BackwardArrays {
   using Tile = BackwardTile<T, width>;
-  static constexpr int stages = 2;  // at most
+  static constexpr int stages = 4;  // at most
   cuda::SequenceHead<T>* head;
   float *log_sums, *deltas;  // [stages, others]
   T *a, *b;                  // [rows, width]
@@ -103,7 +103,7 @@ struct BackwardArrays {
   }
 
   static AttentionLaunch launch(Index longest_own, Index longest_other) {
-    return cuda::fitting_launch(longest_own, longest_other, Tile::warps, Tile::others, [](int warps, int used_stages) {
+    return cuda::fitting_launch<Tile>(longest_own, longest_other, [](int warps, int used_stages) {
       constexpr std::size_t numbers = 2 * stages * Tile::others * sizeof(float);
       const int of_rows = 2 * (warps * own_rows + used_stages * Tile::others);
       return cuda::shared_head_bytes + numbers + static_cast<std::size_t>(of_rows * row_stride<T, width>) * sizeof(T);

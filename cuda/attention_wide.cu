@@ -46,8 +46,9 @@ struct ScoreMatrices {
   }
 };
 
-// Two tiles of shared memory, and products of rows of any width by way of them.
-template <class T>
+// Two tiles of shared memory, and products of rows of any width by way of them, in the arithmetic that Math names
+// (row_products.cuh).
+template <class T, class Math>
 class ChunkedProducts {
  public:
   __device__ explicit ChunkedProducts(SharedArrays arrays)
@@ -65,7 +66,7 @@ class ChunkedProducts {
       commit_copies();
       wait_copies<0>();
       __syncthreads();
-      if (reach > 0) Products<T>::template rows<chunk>(own_of_warp, other_, reach, scores);
+      if (reach > 0) Products<Math>::template rows<chunk>(own_of_warp, other_, reach, scores);
     }
   }
 
@@ -80,11 +81,11 @@ __device__ int keys_seen(const AttentionTask<T>& task, const SequenceHead<T>& he
   return task.plan.causal && first + wide_rows < head.keys ? first + wide_rows : head.keys;
 }
 
-template <class T>
+template <class T, class Math>
 __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(AttentionTask<T> task, Columns<const T> q,
                                                                            Columns<const T> k, ScoreMatrices<T> y,
                                                                            View<float, 2> lse) {
-  const ChunkedProducts<T> products{SharedArrays()};
+  const ChunkedProducts<T, Math> products{SharedArrays()};
   for (Index pair = y.first_head + blockIdx.y; pair < y.first_head + y.heads; pair += gridDim.y) {
     const SequenceHead<T> head(task.plan, pair);
     const int first = static_cast<int>(blockIdx.x) * wide_rows, end = keys_seen(task, head, first);
@@ -126,8 +127,8 @@ struct GradientRows {
 };
 
 // p d and ds of a tile; zeros of a warp that sees none of it. All threads of the block come.
-template <class T, int n>
-__device__ __forceinline__ void make_tile(const ChunkedProducts<T>& products, const ScoreTile<T, false>& at,
+template <class Products, class T, int n>
+__device__ __forceinline__ void make_tile(const Products& products, const ScoreTile<T, false>& at,
                                           const GradientRows<T>& x, float (&pd)[n][4], float (&ds)[n][4]) {
   const SequenceHead<T>& head = at.head;
   const int reach = at.reach(tile_rows);
@@ -140,10 +141,10 @@ __device__ __forceinline__ void make_tile(const ChunkedProducts<T>& products, co
       [&](int, int e) { return numbers.delta[e / 2]; }, pd, ds);
 }
 
-template <class T>
+template <class T, class Math>
 __global__ __launch_bounds__(wide_threads, wide_blocks) void score_gradients(AttentionTask<T> task, GradientRows<T> x,
                                                                              ScoreMatrices<T> pd, ScoreMatrices<T> ds) {
-  const ChunkedProducts<T> products{SharedArrays()};
+  const ChunkedProducts<T, Math> products{SharedArrays()};
   const int tiles = tiles_for(pd.keys, tile_rows);
   const int first = static_cast<int>(blockIdx.x) / tiles * wide_rows;
   const int j = static_cast<int>(blockIdx.x) % tiles * tile_rows;
@@ -164,7 +165,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void score_gradients(Att
 }
 
 // y = scale w x for queries' rows, or scale w^T x for those of keys.
-template <class T, bool own_keys>
+template <class T, class Math, bool own_keys>
 __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(AttentionTask<T> task, ScoreMatrices<const T> w,
                                                                         Columns<const T> x, float scale, Columns<T> y,
                                                                         int stages) {
@@ -202,7 +203,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
           __syncthreads();
         }
         if (reach == 0) return;
-        Products<T>::template weighted<chunk>(weights, rows, reach, sum);
+        Products<Math>::template weighted<chunk>(weights, rows, reach, sum);
         if (careful) add_not_finite(weights, at.template seen<sums>(reach), reach, x_rows, at.other, sum);
       };
       walk(begin, tiles_for(end, tile_rows), stages, load, use);
@@ -214,12 +215,12 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
 }
 
 // `own_b` and `own_h` are 1 where an axis is shared, else its extent.
-template <class T>
+template <class T, class Math>
 __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(AttentionTask<T> task, GradientRows<T> x,
                                                                            Index own_b, Index own_h,
                                                                            PerScore<float> dbias) {
   auto& of_warps = shared<float[wide_warps][tile_rows]>();
-  const ChunkedProducts<T> products{SharedArrays()};
+  const ChunkedProducts<T, Math> products{SharedArrays()};
   const AttentionPlan<T>& plan = task.plan;
   const bool shared_queries = dbias.query_stride == 0;
   const int tiles = tiles_for(plan.longest_k, tile_rows);
@@ -274,23 +275,26 @@ constexpr Index most_scores = Index{1} << 26;  // that are held at a time, if on
 
 unsigned grid_y(Index heads) { return static_cast<unsigned>(std::min<Index>(heads, most_heads)); }
 
-// Calls f with the first head and the number of heads whose scores are held at a time.
+// Calls f with the plan's arithmetic, and the first head and the number of heads whose scores are held at a time.
 template <class T, class F>
 void for_some_heads(const AttentionPlan<T>& plan, F f) {
   const Index heads = head_count(plan), of_head = plan.longest_q * plan.longest_k;
   const Index at_once = std::clamp<Index>(most_scores / std::max<Index>(of_head, 1), 1, std::max<Index>(heads, 1));
-  for (Index first = 0; first < heads; first += at_once) f(first, std::min(at_once, heads - first));
+  with_math(plan, [&]<class Math>() {
+    for (Index first = 0; first < heads; first += at_once)
+      f.template operator()<Math>(first, std::min(at_once, heads - first));
+  });
 }
 
-template <bool own_keys, class T>
+template <class Math, bool own_keys, class T>
 void launch_weigh(const AttentionTask<T>& task, const ScoreMatrices<T>& w, Columns<const T> x, float scale,
                   Columns<T> y) {
   const Index longest = own_keys ? task.plan.longest_k : task.plan.longest_q;
   const unsigned chunks = blocks_for(y.width / task.plan.heads, chunk);
   const ScoreMatrices<const T> read{w.data, w.first_head, w.heads, w.queries, w.keys};
   constexpr int stages = 2;
-  launch<weigh_rows<T, own_keys>>({blocks_for(longest, wide_rows) * chunks, grid_y(w.heads)}, wide_threads,
-                                  three_tiles<T>, current_stream(), task, read, x, scale, y, stages);
+  launch<weigh_rows<T, Math, own_keys>>({blocks_for(longest, wide_rows) * chunks, grid_y(w.heads)}, wide_threads,
+                                        three_tiles<T>, current_stream(), task, read, x, scale, y, stages);
 }
 
 }  // namespace
@@ -299,12 +303,12 @@ template <kernel::OnGpu T>
 void attend_wide(const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v, Columns<T> y,
                  View<float, 2> lse) {
   const AttentionTask<T> task{plan};
-  for_some_heads(plan, [&](Index first, Index heads) {
+  for_some_heads(plan, [&]<class Math>(Index first, Index heads) {
     const Workspace<T> memory(heads * plan.longest_q * plan.longest_k);
     const ScoreMatrices<T> p{memory.data(), first, heads, plan.longest_q, plan.longest_k};
-    launch<probabilities<T>>({blocks_for(plan.longest_q, wide_rows), grid_y(heads)}, wide_threads, two_tiles<T>,
-                             current_stream(), task, q, k, p, lse);
-    launch_weigh<false>(task, p, v, plan.dropout.scale, y);
+    launch<probabilities<T, Math>>({blocks_for(plan.longest_q, wide_rows), grid_y(heads)}, wide_threads, two_tiles<T>,
+                                   current_stream(), task, q, k, p, lse);
+    launch_weigh<Math, false>(task, p, v, plan.dropout.scale, y);
   });
 }
 
@@ -314,16 +318,17 @@ void attend_wide_backward(const AttentionPlan<T>& plan, Columns<const T> q, Colu
                           Columns<T> dk, Columns<T> dv) {
   const AttentionTask<T> task{plan};
   const GradientRows<T> x{q, k, v, dy, lse, delta};
-  for_some_heads(plan, [&](Index first, Index heads) {
+  for_some_heads(plan, [&]<class Math>(Index first, Index heads) {
     const Workspace<T> pd_memory(heads * plan.longest_q * plan.longest_k),
         ds_memory(heads * plan.longest_q * plan.longest_k);
     const ScoreMatrices<T> pd{pd_memory.data(), first, heads, plan.longest_q, plan.longest_k};
     const ScoreMatrices<T> ds{ds_memory.data(), first, heads, plan.longest_q, plan.longest_k};
     const unsigned blocks = blocks_for(plan.longest_q, wide_rows) * blocks_for(plan.longest_k, tile_rows);
-    launch<score_gradients<T>>({blocks, grid_y(heads)}, wide_threads, two_tiles<T>, current_stream(), task, x, pd, ds);
-    if (dq.data) launch_weigh<false>(task, ds, k, plan.scale, dq);
-    if (dk.data) launch_weigh<true>(task, ds, q, plan.scale, dk);
-    if (dv.data) launch_weigh<true>(task, pd, dy, plan.dropout.scale, dv);
+    launch<score_gradients<T, Math>>({blocks, grid_y(heads)}, wide_threads, two_tiles<T>, current_stream(), task, x, pd,
+                                     ds);
+    if (dq.data) launch_weigh<Math, false>(task, ds, k, plan.scale, dq);
+    if (dk.data) launch_weigh<Math, true>(task, ds, q, plan.scale, dk);
+    if (dv.data) launch_weigh<Math, true>(task, pd, dy, plan.dropout.scale, dv);
   });
 }
 
@@ -333,9 +338,11 @@ void add_up_bias_gradient(const AttentionPlan<T>& plan, Columns<const T> q, Colu
                           PerScore<float> dbias) {
   const Index own_b = dbias.sequence_stride == 0 ? 1 : plan.count(), own_h = dbias.head_stride == 0 ? 1 : plan.heads;
   const unsigned query_tiles = dbias.query_stride == 0 ? 1 : blocks_for(plan.longest_q, wide_rows);
-  launch<bias_gradient<T>>({query_tiles * blocks_for(plan.longest_k, tile_rows), grid_y(own_b * own_h)}, wide_threads,
-                           two_tiles<T>, current_stream(), AttentionTask<T>{plan},
-                           GradientRows<T>{q, k, v, dy, lse, delta}, own_b, own_h, dbias);
+  with_math(plan, [&]<class Math>() {
+    launch<bias_gradient<T, Math>>({query_tiles * blocks_for(plan.longest_k, tile_rows), grid_y(own_b * own_h)},
+                                   wide_threads, two_tiles<T>, current_stream(), AttentionTask<T>{plan},
+                                   GradientRows<T>{q, k, v, dy, lse, delta}, own_b, own_h, dbias);
+  });
 }
 
 }  // namespace heddle::cuda
@@ -346,9 +353,11 @@ template <kernel::OnGpu T>
 void kernel::attention_weights(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k,
                                View<T, 4> y) {
   const cuda::ScoreMatrices<T> all{y.data, 0, y.extent[0] * y.extent[1], y.extent[2], y.extent[3]};
-  cuda::launch<cuda::probabilities<T>>({cuda::blocks_for(all.queries, cuda::wide_rows), cuda::grid_y(all.heads)},
-                                       cuda::wide_threads, cuda::two_tiles<T>, cuda::current_stream(),
-                                       cuda::AttentionTask<T>{plan}, q, k, all, View<float, 2>{});
+  cuda::with_math(plan, [&]<class Math>() {
+    cuda::launch<cuda::probabilities<T, Math>>(
+        {cuda::blocks_for(all.queries, cuda::wide_rows), cuda::grid_y(all.heads)}, cuda::wide_threads,
+        cuda::two_tiles<T>, cuda::current_stream(), cuda::AttentionTask<T>{plan}, q, k, all, View<float, 2>{});
+  });
 }
 
 #define HEDDLE_ATTENTION(T)                                                                                          \

@@ -6,8 +6,8 @@
 
 namespace heddle::cuda {
 
-// Tiles [first, last): load(tile, stage) begins its copies, and use(tile, stage) follows when they are there; the next tile
-// is loaded meanwhile where there are two stages, not one. All threads of the block come.
+// Tiles [first, last): load(tile, stage) begins its copies, and use(tile, stage) follows when they are there. With s stages,
+// 1, 2 or 4, the next s - 1 tiles are loaded meanwhile. All threads of the block come.
 template <class Load, class Use>
 __device__ __forceinline__ void walk(int first, int last, int stages, Load load, Use use) {
   for (int tile = first - stages; tile < last; ++tile) {
@@ -15,8 +15,10 @@ __device__ __forceinline__ void walk(int first, int last, int stages, Load load,
     if (tile >= first) {
       if (stages == 1)
         wait_copies<0>();
-      else
+      else if (stages == 2)
         wait_copies<1>();
+      else
+        wait_copies<3>();
       __syncthreads();
       use(tile, stage);
       __syncthreads();
@@ -42,24 +44,36 @@ struct AttentionLaunch {
   }
 };
 
-// As many warps as rows ask for, up to `most`, and as many stages as tiles, up to two; fewer where the GPU has less shared
-// memory. `bytes(warps, stages)` says how much there must be.
-template <class Bytes>
-AttentionLaunch fitting_launch(Index longest_own, Index longest_other, int most, int tile_rows, Bytes bytes) {
-  constexpr int least = 2;  // warps; own keys are shared by pairs
-  const Index wanted = (longest_own + least * own_rows - 1) / (least * own_rows) * least;
-  AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, most)), longest_other > tile_rows ? 2 : 1,
-                         0};
-  int device = 0, limit = 0;
+inline std::size_t shared_limit(cudaDeviceAttr which) {  // bytes
+  int device = 0, bytes = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");
-  const auto fits = [&] {
+  check(cudaDeviceGetAttribute(&bytes, which, device), "cudaDeviceGetAttribute");
+  return static_cast<std::size_t>(bytes);
+}
+
+// As many warps as rows ask for, up to Tile::warps. All of up to 128 other rows are held at once where a multiprocessor's
+// shared memory has room for as many such blocks as its registers have (Tile::blocks), else two tiles; fewer warps and
+// tiles where a block may not have so much. `bytes(warps, stages)` says how much that is.
+template <class Tile, class Bytes>
+AttentionLaunch fitting_launch(Index longest_own, Index longest_other, Bytes bytes) {
+  constexpr int least = 2;                // warps; own keys are shared by pairs
+  constexpr Index held_at_once = 128;     // other rows
+  constexpr std::size_t reserved = 1024;  // bytes of each block that are CUDA's
+  const Index wanted = (longest_own + least * own_rows - 1) / (least * own_rows) * least;
+  AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, Tile::warps)),
+                         longest_other > Tile::others ? 2 : 1, 0};
+  const auto fit = [&](int blocks, std::size_t limit) {
     launch.shared_bytes = bytes(launch.warps, launch.stages);
-    return launch.shared_bytes <= static_cast<std::size_t>(limit);
+    return static_cast<std::size_t>(blocks) * (launch.shared_bytes + reserved) <= limit;
   };
-  while (!fits() && launch.warps > least) launch.warps = std::max(least, launch.warps / (2 * least) * least);
-  if (!fits()) launch.stages = 1;
-  fits();
+  if (longest_other > 2 * Tile::others && longest_other <= held_at_once) {
+    launch.stages = held_at_once / Tile::others;
+    if (!fit(Tile::blocks, shared_limit(cudaDevAttrMaxSharedMemoryPerMultiprocessor))) launch.stages = 2;
+  }
+  const std::size_t of_block = shared_limit(cudaDevAttrMaxSharedMemoryPerBlockOptin) + reserved;
+  while (!fit(1, of_block) && launch.warps > least) launch.warps = std::max(least, launch.warps / (2 * least) * least);
+  if (!fit(1, of_block)) launch.stages = 1;
+  fit(1, of_block);
   return launch;
 }
 
@@ -72,14 +86,18 @@ void with_tile_width(Index widest, F&& f) {
   f(std::integral_constant<int, static_cast<int>(widest_head)>());
 }
 
-// Calls f with the arithmetic of a plan, as row_products.cuh names it, and a width of tiles as above.
+// Calls f with the arithmetic of a plan, as row_products.cuh names it.
+template <class T, class F>
+void with_math(const kernel::AttentionPlan<T>& plan, F&& f) {
+  if constexpr (std::is_same_v<T, float>)
+    if (plan.tf32) return f.template operator()<Tf32>();
+  f.template operator()<T>();
+}
+// The same, with a width of tiles as above.
 template <class T, class F>
 void with_tile(const kernel::AttentionPlan<T>& plan, Index widest, F&& f) {
-  with_tile_width(widest, [&](auto width) {
-    if constexpr (std::is_same_v<T, float>)
-      if (plan.tf32) return f.template operator()<Tf32, width>();
-    f.template operator()<T, width>();
-  });
+  with_math(plan,
+            [&]<class Math>() { with_tile_width(widest, [&](auto width) { f.template operator()<Math, width>(); }); });
 }
 
 }  // namespace heddle::cuda

@@ -2,6 +2,7 @@
 
 #include "golden/expect.hpp"
 #include "gradcheck.hpp"
+#include "plain_attention.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -56,41 +57,6 @@ void expect_golden_attention(double tolerance) {
         },
         tolerance);
   }
-}
-
-// Softmax attention as its formula says, with whole [T, T] matrices and plain loops.
-Tensor<double> plain(const Tensor<double>& q, const Tensor<double>& k, const Tensor<double>& v,
-                     const Sequences& queries, const Sequences& keys, const AttentionOptions<double>& options) {
-  const Index H = options.heads, K = q.dim(1) / H, V = v.dim(1) / H;
-  Tensor<double> y({q.dim(0), v.dim(1)});
-  std::fill_n(y.data(), y.size(), 0.0);
-  const auto at = [](const auto& x, Index b, Index h, Index i, Index j) {
-    return x.data()[((std::min(b, x.dim(0) - 1) * x.dim(1) + std::min(h, x.dim(1) - 1)) * x.dim(2) +
-                     std::min(i, x.dim(2) - 1)) *
-                        x.dim(3) +
-                    j];
-  };
-  for (Index b = 0; b < queries.count(); ++b)
-    for (Index h = 0; h < H; ++h)
-      for (Index i = 0; i < queries.length().data()[b]; ++i) {
-        const Index Tk = keys.length().data()[b], first = keys.begin().data()[b], n = queries.begin().data()[b] + i;
-        std::vector<double> p(static_cast<std::size_t>(Tk));
-        double sum = 0;
-        for (Index j = 0; j < Tk; ++j) {
-          double s = 0;
-          for (Index d = 0; d < K; ++d)
-            s += q.data()[n * q.dim(1) + h * K + d] * k.data()[(first + j) * k.dim(1) + h * K + d];
-          s *= options.scale.value_or(1 / std::sqrt(static_cast<double>(K)));
-          if (options.bias) s += at(options.bias, b, h, i, j);
-          const bool seen = !(options.causal && j > i) && !(options.mask && !at(options.mask, b, h, i, j));
-          sum += p[static_cast<std::size_t>(j)] = seen ? std::exp(s) : 0;
-        }
-        for (Index j = 0; j < Tk && sum > 0; ++j)
-          for (Index d = 0; d < V; ++d)
-            y.data()[n * y.dim(1) + h * V + d] +=
-                p[static_cast<std::size_t>(j)] / sum * v.data()[(first + j) * v.dim(1) + h * V + d];
-      }
-  return y;
 }
 
 template <class T>
@@ -151,7 +117,7 @@ TEST_CASE("attention: equals the plain formula for all widths and ragged lengths
     for (const bool causal : {false, true}) {
       CAPTURE(size.K, causal);
       const AttentionOptions<double> options{.heads = size.heads, .causal = causal};
-      const auto expected = plain(q, k, v, s, s, options);
+      const auto expected = plain_attention(q, k, v, s, options);
       CHECK(greatest_difference(attention(q, k, v, s, options), expected) < 1e-12);
       const auto single = attention(converted<float>(q), converted<float>(k), converted<float>(v), s,
                                     {.heads = size.heads, .causal = causal});
@@ -168,7 +134,7 @@ TEST_CASE("attention: a mask and a bias reach over several tiles and broadcast")
        {Shape{2, 2, 150, 150}, Shape{1, 2, 150, 160}, Shape{2, 1, 1, 150}, Shape{1, 1, 150, 150}}) {
     CAPTURE(shape);
     AttentionOptions<double> options{.heads = 2, .scale = 0.3, .mask = random_mask(shape, 4), .bias = random(shape, 5)};
-    CHECK(greatest_difference(attention(q, k, v, s, options), plain(q, k, v, s, s, options)) < 1e-12);
+    CHECK(greatest_difference(attention(q, k, v, s, options), plain_attention(q, k, v, s, options)) < 1e-12);
   }
 }
 
