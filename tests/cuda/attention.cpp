@@ -374,7 +374,7 @@ TEMPLATE_TEST_CASE("cuda attention_weights: the probabilities themselves", "", f
       }
 }
 
-// Operands have 11 significant bits in TF32, where bf16 has 8: an eighth of the error that the CPU makes in bf16, or twice that.
+// Operands have 11 significant bits in TF32, where bf16 has 8: an eighth of the error that the CPU makes in bf16, or up to three times that.
 TEST_CASE("cuda attention: TF32 where it is allowed") {
   struct Allowed {
     Allowed() { cuda::allow_tf32(true); }
@@ -397,7 +397,7 @@ TEST_CASE("cuda attention: TF32 where it is allowed") {
                  in_float = on_gpu<float>(form, inputs);
       const Allowed allowed;
       const auto got = on_gpu<float>(form, inputs);
-      expect_close<float>(got, exact, plain, 0, 2.0 / 8);
+      expect_close<float>(got, exact, plain, 0, 3.0 / 8);
       CHECK(got != in_float);
       auto poisoned = inputs;
       for (const std::size_t x : {1u, 2u}) poisoned[x] = with_rows(inputs[x], {3}, std::nan(""));
