@@ -73,15 +73,40 @@ inline void narrow(const float* from, Index size, Eigen::bfloat16* to) {
   for (Index i = 0; i < size; ++i) bits[i] = bf16(from[i]);
 }
 
-// load(row(x, n)) is in the type that T accumulates in, a copy where that is another; store(row(y, n), e) rounds once.
+// A row of bf16 as floats, in memory of its own: on the stack if it is short, because rows are many.
+struct WideRoom {
+  static constexpr Index few = 1024;
+  alignas(64) float on_stack[few];
+  std::unique_ptr<float[]> on_heap;
+
+  float* of(Index size) {
+    if (size > few) on_heap.reset(new float[static_cast<std::size_t>(size)]);
+    return on_heap ? on_heap.get() : on_stack;
+  }
+};
+// See WideRoom.
+struct WideRow : private WideRoom, EigenMap<const float, RowArray<float>> {
+  using Map = EigenMap<const float, RowArray<float>>;
+  WideRow(const Eigen::bfloat16* from, Index size) : Map(of(size), size) {
+    widen(from, size, const_cast<float*>(data()));
+  }
+  WideRow(const WideRow& other) : WideRoom(), Map(of(other.size()), other.size()) {
+    std::copy_n(other.data(), other.size(), const_cast<float*>(data()));
+  }
+};
+
+// load(row(x, n)) is in the type that T accumulates in, a copy where that is another; store(row(y, n), e) rounds once, and takes
+// a row of bf16 as it is.
 template <class E>
 auto load(const E& e) {
-  if constexpr (std::is_same_v<typename E::Scalar, Eigen::bfloat16>) {
-    std::conditional_t<E::IsVectorAtCompileTime, RowArray<float>, RowMatrix<float>> wide(e.rows(), e.cols());
+  if constexpr (!std::is_same_v<typename E::Scalar, Eigen::bfloat16>) {
+    return e;
+  } else if constexpr (E::IsVectorAtCompileTime) {
+    return WideRow(e.data(), e.size());
+  } else {
+    RowMatrix<float> wide(e.rows(), e.cols());
     for (Index n = 0; n < e.rows(); ++n) widen(e.data() + n * e.outerStride(), e.cols(), wide.data() + n * e.cols());
     return wide;
-  } else {
-    return e;
   }
 }
 template <class Row, class E>
@@ -89,19 +114,28 @@ void store(Row&& row, const E& e) {
   using Scalar = typename std::remove_cvref_t<Row>::Scalar;
   if constexpr (std::is_same_v<Scalar, typename E::Scalar>) {
     row = e;
-  } else if constexpr (std::is_same_v<Scalar, Eigen::bfloat16>) {
+  } else if constexpr (std::is_same_v<typename E::Scalar, Eigen::bfloat16>) {
+    widen(e.data(), row.size(), row.data());
+  } else if constexpr (!std::is_same_v<Scalar, Eigen::bfloat16>) {
+    row = e.template cast<Scalar>();
+  } else if constexpr (std::remove_cvref_t<Row>::IsVectorAtCompileTime) {
+    constexpr int few = 256;
+    Eigen::Array<float, 1, Eigen::Dynamic, Eigen::RowMajor, 1, few> part;
+    for (Index k = 0; k < row.size(); k += few) {
+      part = e.segment(k, std::min<Index>(few, row.size() - k)).template cast<float>();
+      narrow(part.data(), part.size(), row.data() + k);
+    }
+  } else {
     const auto wide = e.template cast<float>().eval();
     for (Index n = 0; n < row.rows(); ++n)
       narrow(wide.data() + n * row.cols(), row.cols(), row.data() + n * row.outerStride());
-  } else {
-    row = e.template cast<Scalar>();
   }
 }
 
 // Runs f(begin, n) over [first, last): at once, or where load makes copies in stretches that stay in the first cache.
 template <class T, class F>
 void in_stretches(Index first, Index last, F&& f) {
-  const Index most = std::is_same_v<T, bf16> ? 1024 : std::max<Index>(last - first, 1);
+  const Index most = std::is_same_v<T, bf16> ? WideRoom::few : std::max<Index>(last - first, 1);
   for (; first < last; first += most) f(first, std::min(most, last - first));
 }
 

@@ -31,7 +31,7 @@ Columns<const Acc<T>> widen(Columns<const T> x, Tile<Acc<T>>& room) {
     return x;
   } else {
     const auto wide = room(x.rows, x.width);
-    for (Index n = 0; n < x.rows; ++n) store(row(wide, n), load(row(x, n)));
+    for (Index n = 0; n < x.rows; ++n) store(row(wide, n), row(x, n));
     return read(wide);
   }
 }
