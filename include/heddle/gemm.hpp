@@ -2,7 +2,7 @@
 // operand: n as stored, t transposed. The result is cut into fixed blocks for the threads; inside one the library runs alone, because
 // threads of its own would wait for each other by spinning, which on a busy machine costs more than they gain.
 #pragma once
-#include <heddle/eigen.hpp>
+#include <heddle/few_rows.hpp>
 #include <heddle/onednn.hpp>
 #include <heddle/parallel.hpp>
 
@@ -70,7 +70,19 @@ inline Index product_grain(Index longer, Index work) {
 // the cache; it begins at that row and column. c is cut by rows or by columns, whichever there are more of.
 template <bool transpose_a, bool transpose_b, class T, class Before, class After>
 void parallel_product(Columns<const T> a, Columns<const T> b, Columns<T> c, Into into, Before&& before, After&& after) {
-  const Index longer = std::max(c.rows, c.width), work = c.rows * c.width * (transpose_a ? a.rows : a.width);
+  const Index longer = std::max(c.rows, c.width), depth = transpose_a ? a.rows : a.width,
+              work = c.rows * c.width * depth;
+  if constexpr (!transpose_a && transpose_b && std::is_same_v<T, float>)
+    if (FewRows::pays(c.rows, c.width, depth)) {
+      constexpr Index grain = 64;  // columns: with 16 rows and more some ten microseconds
+      const FewRows left(a);
+      return parallel(c.width, grain, [&](Index first, Index last) {
+        const Columns<T> block = some_rows<true>(c, first, last);
+        before(block, 0, first);
+        left.times_transposed(some_rows<false>(b, first, last), block, into);
+        after(block, 0, first);
+      });
+    }
   parallel(longer, product_grain(longer, work), [&](Index first, Index last) {
     const bool by_rows = c.rows == longer;
     const Columns<T> block = by_rows ? some_rows<false>(c, first, last) : some_rows<true>(c, first, last);

@@ -44,6 +44,29 @@ TEST_CASE("linear: bf16 rounds once, after a sum in float") {
   CHECK(static_cast<float>(linear(x, weight).item()) == 260.f);
 }
 
+// With so much on the right that few rows have a kernel of their own; on either side of what that takes.
+TEST_CASE("linear: few rows and a large weight") {
+  const Index in = 515, out = 521;
+  const Tensor<double> weight = random({out, in}, 2), bias = random({out}, 3);
+  for (const Index rows : {1, 2, 3, 4, 5, 8, 9, 16, 17, 21, 24, 25, 31, 32, 33}) {
+    CAPTURE(rows);
+    const Tensor<double> x = random({rows, in}, 1);
+    const auto results = [&]<class T>(T) {
+      std::vector<std::vector<T>> all;
+      for (const bool with_bias : {false, true})
+        all.push_back(linear(cast<T>(x), cast<T>(weight), with_bias ? cast<T>(bias) : Tensor<T>()).host());
+      return all;
+    };
+    const auto expected = results(0.0);
+    const auto actual = results(0.f);
+    for (std::size_t r = 0; r < expected.size(); ++r)
+      for (std::size_t i = 0; i < expected[r].size(); ++i) {
+        CAPTURE(r, i);
+        REQUIRE(actual[r][i] == Approx(expected[r][i]).margin(1e-4));
+      }
+  }
+}
+
 // In sizes that a library's kernels for bf16 take: results and gradients against the same in float, rounded once.
 TEST_CASE("linear: bf16 products of any size are those of float, rounded") {
   for (const auto& [N, out, in] : {std::array<Index, 3>{65, 33, 129}, {257, 64, 64}, {31, 257, 100}, {1, 300, 257}}) {
@@ -72,8 +95,8 @@ TEST_CASE("linear: bf16 products of any size are those of float, rounded") {
 }
 
 template <class T>
-void threads_change_nothing() {
-  const Tensor<T> x = variable(cast<T>(random({300, 129}, 1))), weight = variable(cast<T>(random({257, 129}, 2)));
+void threads_change_nothing(Index rows, Index in, Index out) {
+  const Tensor<T> x = variable(cast<T>(random({rows, in}, 1))), weight = variable(cast<T>(random({out, in}, 2)));
   const auto run = [&](int count) {
     set_threads(count);
     const Tensor<T> y = linear(x, weight);
@@ -89,6 +112,7 @@ void threads_change_nothing() {
 }
 
 TEST_CASE("linear: its bits do not depend on the number of threads") {
-  threads_change_nothing<float>();
-  threads_change_nothing<bf16>();
+  threads_change_nothing<float>(300, 129, 257);
+  threads_change_nothing<float>(21, 515, 521);
+  threads_change_nothing<bf16>(300, 129, 257);
 }
