@@ -3,7 +3,8 @@
 // A block owns some queries of one head of one sequence, 16 for each warp, up to 128. Its keys and values come through shared memory,
 // all of up to 128 at once where there is room, others tile by tile, the next one while this one is worked on. Each warp keeps a running
 // maximum and sum of its queries' scores (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read
-// once for each block of queries: once in all up to 128 queries in bf16 with heads up to 64 wide, up to 64 otherwise.
+// once for each block of queries: once in all up to 128 queries on tensor cores with heads up to 64 wide, up to 64
+// otherwise.
 #include "device/attention_wide.cuh"
 
 namespace heddle::kernel {
@@ -25,7 +26,7 @@ struct ForwardTile {
   static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice
 
   static AttentionLaunch launch(Index longest_q, Index longest_k) {
-    return cuda::fitting_launch<ForwardTile>(longest_q, longest_k, [](int of_queries, int stages) {
+    return cuda::fitting_launch<ForwardTile>(longest_q, longest_k, blocks, [](int of_queries, int stages) {
       const int rows = of_queries * own_rows + 2 * stages * others;
       return static_cast<std::size_t>(rows * row_stride<T, width>) * sizeof(T) + cuda::shared_head_bytes;
     });

@@ -102,8 +102,8 @@ struct BackwardArrays {
     return of_block + static_cast<int>(threadIdx.x) / cuda::warp_size * own_rows * row_stride<T, width>;
   }
 
-  static AttentionLaunch launch(Index longest_own, Index longest_other) {
-    return cuda::fitting_launch<Tile>(longest_own, longest_other, [](int warps, int used_stages) {
+  static AttentionLaunch launch(Index longest_own, Index longest_other, int blocks) {
+    return cuda::fitting_launch<Tile>(longest_own, longest_other, blocks, [](int warps, int used_stages) {
       constexpr std::size_t numbers = 2 * stages * Tile::others * sizeof(float);
       const int of_rows = 2 * (warps * own_rows + used_stages * Tile::others);
       return cuda::shared_head_bytes + numbers + static_cast<std::size_t>(of_rows * row_stride<T, width>) * sizeof(T);
@@ -271,14 +271,17 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, 
   const AttentionTask<T> task{plan};
   const Operands<T> x{q, k, v, dy, lse, made};
   cuda::with_tile(plan, widest, [&]<class Math, int width>() {
-    const auto launch = [&]<auto kernel>(Index longest_own, Index longest_other, auto... gradients) {
-      const AttentionLaunch to = BackwardArrays<T, width>::launch(longest_own, longest_other);
+    using Tile = BackwardTile<T, width>;
+    const auto launch = [&]<auto kernel>(Index longest_own, Index longest_other, int blocks, auto... gradients) {
+      const AttentionLaunch to = BackwardArrays<T, width>::launch(longest_own, longest_other, blocks);
       cuda::launch<kernel>(to.grid(plan, longest_own), static_cast<unsigned>(to.warps * cuda::warp_size),
                            to.shared_bytes, cuda::current_stream(), task, x, gradients..., to.stages);
     };
-    if (dq.data) launch.template operator()<gradient_of_queries<T, Math, width>>(plan.longest_q, plan.longest_k, dq);
+    if (dq.data)
+      launch.template operator()<gradient_of_queries<T, Math, width>>(plan.longest_q, plan.longest_k, Tile::blocks, dq);
     if (dk.data || dv.data)
-      launch.template operator()<gradient_of_keys<T, Math, width>>(plan.longest_k, plan.longest_q, dk, dv);
+      launch.template operator()<gradient_of_keys<T, Math, width>>(plan.longest_k, plan.longest_q, Tile::blocks_of_keys,
+                                                                   dk, dv);
   });
 }
 

@@ -176,6 +176,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
   const int first = static_cast<int>(blockIdx.x) / chunks * wide_rows,
             d = static_cast<int>(blockIdx.x) % chunks * chunk;
   for (Index pair = w.first_head + blockIdx.y; pair < w.first_head + w.heads; pair += gridDim.y) {
+    __syncthreads();  // until the rows of the head before have left `room`
     const SequenceHead<T> head(task.plan, pair);
     const auto y_rows = own_keys ? head.key_rows(y) : head.query_rows(y);
     if (first >= y_rows.count) continue;
@@ -273,8 +274,6 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(Atten
 
 constexpr Index most_scores = Index{1} << 26;  // that are held at a time, if one head has no more
 
-unsigned grid_y(Index heads) { return static_cast<unsigned>(std::min<Index>(heads, most_heads)); }
-
 // Calls f with the plan's arithmetic, and the first head and the number of heads whose scores are held at a time.
 template <class T, class F>
 void for_some_heads(const AttentionPlan<T>& plan, F f) {
@@ -293,7 +292,7 @@ void launch_weigh(const AttentionTask<T>& task, const ScoreMatrices<T>& w, Colum
   const unsigned chunks = blocks_for(y.width / task.plan.heads, chunk);
   const ScoreMatrices<const T> read{w.data, w.first_head, w.heads, w.queries, w.keys};
   constexpr int stages = 2;
-  launch<weigh_rows<T, Math, own_keys>>({blocks_for(longest, wide_rows) * chunks, grid_y(w.heads)}, wide_threads,
+  launch<weigh_rows<T, Math, own_keys>>({blocks_for(longest, wide_rows) * chunks, grid_height(w.heads)}, wide_threads,
                                         three_tiles<T>, current_stream(), task, read, x, scale, y, stages);
 }
 
@@ -306,8 +305,8 @@ void attend_wide(const AttentionPlan<T>& plan, Columns<const T> q, Columns<const
   for_some_heads(plan, [&]<class Math>(Index first, Index heads) {
     const Workspace<T> memory(heads * plan.longest_q * plan.longest_k);
     const ScoreMatrices<T> p{memory.data(), first, heads, plan.longest_q, plan.longest_k};
-    launch<probabilities<T, Math>>({blocks_for(plan.longest_q, wide_rows), grid_y(heads)}, wide_threads, two_tiles<T>,
-                                   current_stream(), task, q, k, p, lse);
+    launch<probabilities<T, Math>>({blocks_for(plan.longest_q, wide_rows), grid_height(heads)}, wide_threads,
+                                   two_tiles<T>, current_stream(), task, q, k, p, lse);
     launch_weigh<Math, false>(task, p, v, plan.dropout.scale, y);
   });
 }
@@ -324,8 +323,8 @@ void attend_wide_backward(const AttentionPlan<T>& plan, Columns<const T> q, Colu
     const ScoreMatrices<T> pd{pd_memory.data(), first, heads, plan.longest_q, plan.longest_k};
     const ScoreMatrices<T> ds{ds_memory.data(), first, heads, plan.longest_q, plan.longest_k};
     const unsigned blocks = blocks_for(plan.longest_q, wide_rows) * blocks_for(plan.longest_k, tile_rows);
-    launch<score_gradients<T, Math>>({blocks, grid_y(heads)}, wide_threads, two_tiles<T>, current_stream(), task, x, pd,
-                                     ds);
+    launch<score_gradients<T, Math>>({blocks, grid_height(heads)}, wide_threads, two_tiles<T>, current_stream(), task,
+                                     x, pd, ds);
     if (dq.data) launch_weigh<Math, false>(task, ds, k, plan.scale, dq);
     if (dk.data) launch_weigh<Math, true>(task, ds, q, plan.scale, dk);
     if (dv.data) launch_weigh<Math, true>(task, pd, dy, plan.dropout.scale, dv);
@@ -339,7 +338,7 @@ void add_up_bias_gradient(const AttentionPlan<T>& plan, Columns<const T> q, Colu
   const Index own_b = dbias.sequence_stride == 0 ? 1 : plan.count(), own_h = dbias.head_stride == 0 ? 1 : plan.heads;
   const unsigned query_tiles = dbias.query_stride == 0 ? 1 : blocks_for(plan.longest_q, wide_rows);
   with_math(plan, [&]<class Math>() {
-    launch<bias_gradient<T, Math>>({query_tiles * blocks_for(plan.longest_k, tile_rows), grid_y(own_b * own_h)},
+    launch<bias_gradient<T, Math>>({query_tiles * blocks_for(plan.longest_k, tile_rows), grid_height(own_b * own_h)},
                                    wide_threads, two_tiles<T>, current_stream(), AttentionTask<T>{plan},
                                    GradientRows<T>{q, k, v, dy, lse, delta}, own_b, own_h, dbias);
   });
@@ -355,7 +354,7 @@ void kernel::attention_weights(Cuda, const AttentionPlan<T>& plan, Columns<const
   const cuda::ScoreMatrices<T> all{y.data, 0, y.extent[0] * y.extent[1], y.extent[2], y.extent[3]};
   cuda::with_math(plan, [&]<class Math>() {
     cuda::launch<cuda::probabilities<T, Math>>(
-        {cuda::blocks_for(all.queries, cuda::wide_rows), cuda::grid_y(all.heads)}, cuda::wide_threads,
+        {cuda::blocks_for(all.queries, cuda::wide_rows), cuda::grid_height(all.heads)}, cuda::wide_threads,
         cuda::two_tiles<T>, cuda::current_stream(), cuda::AttentionTask<T>{plan}, q, k, all, View<float, 2>{});
   });
 }

@@ -28,8 +28,19 @@ __device__ __forceinline__ void walk(int first, int last, int stages, Load load,
   }
 }
 
-constexpr Index widest_head = 128;      // whose tiles fit on chip
-constexpr unsigned most_heads = 65535;  // of all sequences, in a grid's y; blocks go on to further ones
+constexpr Index widest_head = 128;  // whose tiles fit on chip
+
+inline int device_attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+// A grid's y for so many heads of all sequences; blocks go on to those for which it is not high enough.
+inline unsigned grid_height(Index heads) {
+  return static_cast<unsigned>(std::min<Index>(heads, device_attribute(cudaDevAttrMaxGridDimY)));
+}
 
 // Threads and shared memory of a kernel whose warps own rows. What it computes depends on none of them.
 struct AttentionLaunch {
@@ -39,38 +50,32 @@ struct AttentionLaunch {
   int rows() const { return warps * own_rows; }
   template <class T>
   dim3 grid(const kernel::AttentionPlan<T>& plan, Index longest_own) const {
-    const Index heads = head_count(plan);
-    return {blocks_for(longest_own, rows()), static_cast<unsigned>(heads < most_heads ? heads : most_heads)};
+    return {blocks_for(longest_own, rows()), grid_height(head_count(plan))};
   }
 };
 
-inline std::size_t shared_limit(cudaDeviceAttr which) {  // bytes
-  int device = 0, bytes = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&bytes, which, device), "cudaDeviceGetAttribute");
-  return static_cast<std::size_t>(bytes);
-}
-
 // As many warps as rows ask for, up to Tile::warps. All of up to 128 other rows are held at once where a multiprocessor's
-// shared memory has room for as many such blocks as its registers have (Tile::blocks), else two tiles; fewer warps and
+// shared memory has room for as many such blocks as its registers have (`blocks`), else two tiles; fewer warps and
 // tiles where a block may not have so much. `bytes(warps, stages)` says how much that is.
 template <class Tile, class Bytes>
-AttentionLaunch fitting_launch(Index longest_own, Index longest_other, Bytes bytes) {
+AttentionLaunch fitting_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
   constexpr int least = 2;                // warps; own keys are shared by pairs
   constexpr Index held_at_once = 128;     // other rows
   constexpr std::size_t reserved = 1024;  // bytes of each block that are CUDA's
   const Index wanted = (longest_own + least * own_rows - 1) / (least * own_rows) * least;
   AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, Tile::warps)),
                          longest_other > Tile::others ? 2 : 1, 0};
-  const auto fit = [&](int blocks, std::size_t limit) {
+  const auto fit = [&](int count, std::size_t limit) {
     launch.shared_bytes = bytes(launch.warps, launch.stages);
-    return static_cast<std::size_t>(blocks) * (launch.shared_bytes + reserved) <= limit;
+    return static_cast<std::size_t>(count) * (launch.shared_bytes + reserved) <= limit;
   };
   if (longest_other > 2 * Tile::others && longest_other <= held_at_once) {
     launch.stages = held_at_once / Tile::others;
-    if (!fit(Tile::blocks, shared_limit(cudaDevAttrMaxSharedMemoryPerMultiprocessor))) launch.stages = 2;
+    if (!fit(blocks, static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor))))
+      launch.stages = 2;
   }
-  const std::size_t of_block = shared_limit(cudaDevAttrMaxSharedMemoryPerBlockOptin) + reserved;
+  const std::size_t of_block =
+      static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) + reserved;
   while (!fit(1, of_block) && launch.warps > least) launch.warps = std::max(least, launch.warps / (2 * least) * least);
   if (!fit(1, of_block)) launch.stages = 1;
   fit(1, of_block);

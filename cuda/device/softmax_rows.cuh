@@ -27,7 +27,7 @@ struct SoftmaxRows {
     for (int half = 0; half < 2; ++half) {
       const float before = top[half];
       top[half] = fmaxf(before, quad_max(greatest[half]) * scale);
-      shrink[half] = exp2_of((before - top[half]) * log2_e);
+      shrink[half] = exp_of_difference<T>(before - top[half]);
       sum[half] *= shrink[half];
     }
     for (int m = 0; m < n; ++m) {

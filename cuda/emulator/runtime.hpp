@@ -29,6 +29,7 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault
 };
 enum cudaDeviceAttr {
+  cudaDevAttrMaxGridDimY = 6,
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
@@ -94,9 +95,10 @@ struct cudaLaunchConfig_t {
 
 namespace heddle::emulator {
 
-// Of the one device: as much shared memory as an H100's block may have, and memory that a test may make scarce.
+// Of the one device: as much shared memory as an H100's block may have; memory that a test may make scarce, and grids that it may
+// make low.
 struct Device {
-  int count = 1, multiprocessors = 4, capability = 8;
+  int count = 1, multiprocessors = 4, capability = 8, grid_height = 65535;
   std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
   int driver_version = 13000;
   cudaError_t driver = cudaSuccess,

@@ -33,4 +33,16 @@ class ScarceMemory {
   const std::size_t before_ = emulator::device().memory;
 };
 
+// While one lives, grids are no higher than `height`.
+class LowGrid {
+ public:
+  static constexpr Index height = 2;
+  LowGrid() { emulator::device().grid_height = height; }
+  LowGrid(const LowGrid&) = delete;
+  ~LowGrid() { emulator::device().grid_height = before_; }
+
+ private:
+  const int before_ = emulator::device().grid_height;
+};
+
 }  // namespace heddle::testing

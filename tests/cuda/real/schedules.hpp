@@ -32,4 +32,9 @@ struct ScarceMemory {
   }
 };
 
+// Grids are as high as they are.
+struct LowGrid {
+  static constexpr Index height = 65535;
+};
+
 }  // namespace heddle::testing
