@@ -79,6 +79,7 @@ struct WideRoom {
   alignas(64) float on_stack[few];
   std::unique_ptr<float[]> on_heap;
 
+  WideRoom() {}  // sets nothing
   float* of(Index size) {
     if (size > few) on_heap.reset(new float[static_cast<std::size_t>(size)]);
     return on_heap ? on_heap.get() : on_stack;
