@@ -5,6 +5,7 @@
 
 namespace heddle::optim {
 
+// Some parameters' gradients there.
 struct GpuGradients {
   std::vector<kernel::Updated> parameters;  // gradients and sizes of them
   std::vector<Tensor<float>> kept;          // the gradients, which the kernels read
