@@ -46,7 +46,7 @@ void add_both(const std::string& op, Index rows, Index width, F f, const nlohman
 void add_copy(Index bytes) {
   all.push_back({"copy/" + std::to_string(bytes), {{"bytes", 2 * bytes}}, [=]() -> Call {
                    const Tensor<float> from = normal<float>(bytes / 4096, 1024);
-                   return [from, to = like(from), bytes]() mutable {
+                   return [from, to = empty_like(from), bytes]() mutable {
                      cuda::on_device(to.device_data(), std::as_const(from).device_data(),
                                      static_cast<std::size_t>(bytes));
                    };

@@ -4,7 +4,7 @@
 #include <immintrin.h>
 #endif
 
-#include <heddle/parallel.hpp>
+#include <heddle/base/threads.hpp>
 
 namespace heddle::bench {
 

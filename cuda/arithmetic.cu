@@ -3,7 +3,7 @@
 //
 // A thread owns vectors of 16 bytes of the widest operand (device/elementwise.cuh). Two tensors of equal shapes are
 // read once, and y is written once; a row, a column or a number that is repeated comes from cache.
-#include <heddle/ops/arithmetic_forms.hpp>
+#include <heddle/base/arithmetic_functions.hpp>
 
 #include "device/elementwise.cuh"
 
@@ -27,7 +27,7 @@ struct WithNumber {
 }  // namespace
 
 template <class F, OnGpu A, OnGpu B, OnGpu Y>
-void combine(Cuda, F, const Broadcast<2>& plan, const A* a, const B* b, Y* y) {
+void combine(Cuda, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y) {
   cuda::for_broadcast_elements(OfTwo<F, Y>{}, plan, y, a, b);
 }
 
@@ -41,7 +41,7 @@ void add(Cuda, View<const T, 1> a, View<const T, 1> b, View<T, 1> y) {
   cuda::for_each_element(OfTwo<Add, T>{}, y.extent[0], y.data, a.data, b.data);
 }
 
-#define HEDDLE_COMBINE(F, A, B, Y) template void combine(Cuda, F, const Broadcast<2>&, const A*, const B*, Y*);
+#define HEDDLE_COMBINE(F, A, B, Y) template void combine(Cuda, F, const BroadcastPlan<2>&, const A*, const B*, Y*);
 HEDDLE_COMBINE(Mul, bf16, bf16, float)
 HEDDLE_COMBINE(Mul, float, bf16, float)
 HEDDLE_COMBINE(Mul, float, bf16, bf16)

@@ -34,11 +34,9 @@ struct ForwardTile {
 };
 
 template <class T, class Math, int width>
-__global__ __launch_bounds__(ForwardTile<T, Math, width>::threads,
-                             ForwardTile<T, Math, width>::blocks) void attend(AttentionTask<T> task, Columns<const T> q,
-                                                                              Columns<const T> k, Columns<const T> v,
-                                                                              Columns<T> y, View<float, 2> lse,
-                                                                              int stages) {
+__global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T, Math, width>::blocks) void attend(
+    AttentionTask<T> task, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> y,
+    View<float, 2> lse, int stages) {
   using Products = cuda::Products<Math>;
   constexpr int tile_rows = ForwardTile<T, Math, width>::others, tile_size = tile_rows * row_stride<T, width>;
   const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * own_rows;
@@ -106,8 +104,8 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads,
 }  // namespace
 
 template <OnGpu T>
-void attention(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
-               Columns<T> y, View<float, 2> lse) {
+void attention(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,
+               MatrixView<T> y, View<float, 2> lse) {
   const Index widest = std::max(q.width, v.width) / plan.heads;
   if (widest > cuda::widest_head) return cuda::attend_wide(plan, q, k, v, y, lse);
   cuda::with_tile(plan, widest, [&]<class Math, int width>() {
@@ -118,9 +116,9 @@ void attention(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<c
   });
 }
 
-#define HEDDLE_ATTENTION(T)                                                                                    \
-  template void attention(Cuda, const AttentionPlan<T>&, Columns<const T>, Columns<const T>, Columns<const T>, \
-                          Columns<T>, View<float, 2>);
+#define HEDDLE_ATTENTION(T)                                                                        \
+  template void attention(Cuda, const AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>, \
+                          MatrixView<const T>, MatrixView<T>, View<float, 2>);
 HEDDLE_ATTENTION(float)
 HEDDLE_ATTENTION(bf16)
 #undef HEDDLE_ATTENTION

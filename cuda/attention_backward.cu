@@ -27,7 +27,7 @@ constexpr int delta_threads = 256;
 
 // With `vectors`, accesses of 16 bytes are aligned.
 template <class T>
-__global__ __launch_bounds__(delta_threads) void make_delta(Columns<const T> y, Columns<const T> dy, Index heads,
+__global__ __launch_bounds__(delta_threads) void make_delta(MatrixView<const T> y, MatrixView<const T> dy, Index heads,
                                                             bool vectors, View<float, 2> delta) {
   constexpr int each = cuda::per_access<T>;
   const Index item = (Index{blockIdx.x} * delta_threads + threadIdx.x) / delta_lanes;
@@ -52,8 +52,8 @@ __global__ __launch_bounds__(delta_threads) void make_delta(Columns<const T> y, 
 }
 
 template <class T>
-void launch_delta(Columns<const T> y, Columns<const T> dy, Index heads, View<float, 2> delta) {
-  const auto in_vectors = [&](Columns<const T> x) {
+void launch_delta(MatrixView<const T> y, MatrixView<const T> dy, Index heads, View<float, 2> delta) {
+  const auto in_vectors = [&](MatrixView<const T> x) {
     const Index bytes = (x.stride | x.width / heads) * static_cast<Index>(sizeof(T));
     return cuda::aligned<cuda::per_access<T>>(x.data) && bytes % cuda::access_bytes == 0;
   };
@@ -113,7 +113,7 @@ struct BackwardArrays {
 
 template <class T>
 struct Operands {
-  Columns<const T> q, k, v, dy;
+  MatrixView<const T> q, k, v, dy;
   View<const float, 2> lse, delta;
 };
 
@@ -127,7 +127,7 @@ __device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
 template <class T, class Math, int width>
 __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                              BackwardTile<T, width>::blocks) void gradient_of_queries(AttentionTask<T> task,
-                                                                                      Operands<T> x, Columns<T> dq,
+                                                                                      Operands<T> x, MatrixView<T> dq,
                                                                                       int stages) {
   using Products = cuda::Products<Math>;
   constexpr int tile_rows = BackwardTile<T, width>::others;
@@ -187,8 +187,10 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
 template <class T, class Math, int width>
 __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                              BackwardTile<T, width>::blocks_of_keys) void gradient_of_keys(AttentionTask<T> task,
-                                                                                           Operands<T> x, Columns<T> dk,
-                                                                                           Columns<T> dv, int stages) {
+                                                                                           Operands<T> x,
+                                                                                           MatrixView<T> dk,
+                                                                                           MatrixView<T> dv,
+                                                                                           int stages) {
   using Products = cuda::Products<Math>;
   constexpr int tile_rows = BackwardTile<T, width>::others;
   const BackwardArrays<T, width> at_hand({}, stages);  // a is k, b v, c q, d dy
@@ -260,9 +262,10 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
 }  // namespace
 
 template <OnGpu T>
-void attention_backward(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
-                        Columns<const T> y, View<const float, 2> lse, Columns<const T> dy, View<float, 2> delta,
-                        Columns<T> dq, Columns<T> dk, Columns<T> dv, PerScore<float> dbias) {
+void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                        MatrixView<const T> v, MatrixView<const T> y, View<const float, 2> lse, MatrixView<const T> dy,
+                        View<float, 2> delta, MatrixView<T> dq, MatrixView<T> dk, MatrixView<T> dv,
+                        PerScore<float> dbias) {
   launch_delta(y, dy, plan.heads, delta);
   const View<const float, 2> made{delta.data, {delta.extent[0], delta.extent[1]}};
   if (dbias.data) cuda::add_up_bias_gradient(plan, q, k, v, lse, dy, made, dbias);
@@ -285,10 +288,11 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, 
   });
 }
 
-#define HEDDLE_ATTENTION(T)                                                                                    \
-  template void attention_backward(Cuda, const AttentionPlan<T>&, Columns<const T>, Columns<const T>,          \
-                                   Columns<const T>, Columns<const T>, View<const float, 2>, Columns<const T>, \
-                                   View<float, 2>, Columns<T>, Columns<T>, Columns<T>, PerScore<float>);
+#define HEDDLE_ATTENTION(T)                                                                                          \
+  template void attention_backward(Cuda, const AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>,          \
+                                   MatrixView<const T>, MatrixView<const T>, View<const float, 2>,                   \
+                                   MatrixView<const T>, View<float, 2>, MatrixView<T>, MatrixView<T>, MatrixView<T>, \
+                                   PerScore<float>);
 HEDDLE_ATTENTION(float)
 HEDDLE_ATTENTION(bf16)
 #undef HEDDLE_ATTENTION

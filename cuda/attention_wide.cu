@@ -82,8 +82,8 @@ __device__ int keys_seen(const AttentionTask<T>& task, const SequenceHead<T>& he
 }
 
 template <class T, class Math>
-__global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(AttentionTask<T> task, Columns<const T> q,
-                                                                           Columns<const T> k, ScoreMatrices<T> y,
+__global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(AttentionTask<T> task, MatrixView<const T> q,
+                                                                           MatrixView<const T> k, ScoreMatrices<T> y,
                                                                            View<float, 2> lse) {
   const ChunkedProducts<T, Math> products{SharedArrays()};
   for (Index pair = y.first_head + blockIdx.y; pair < y.first_head + y.heads; pair += gridDim.y) {
@@ -122,7 +122,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
 // What a gradient of scores is made of.
 template <class T>
 struct GradientRows {
-  Columns<const T> q, k, v, dy;
+  MatrixView<const T> q, k, v, dy;
   View<const float, 2> lse, delta;
 };
 
@@ -167,8 +167,8 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void score_gradients(Att
 // y = scale w x for queries' rows, or scale w^T x for those of keys.
 template <class T, class Math, bool own_keys>
 __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(AttentionTask<T> task, ScoreMatrices<const T> w,
-                                                                        Columns<const T> x, float scale, Columns<T> y,
-                                                                        int stages) {
+                                                                        MatrixView<const T> x, float scale,
+                                                                        MatrixView<T> y, int stages) {
   SharedArrays arrays;
   T* const room = arrays.take<T>(tile_size<T>);
   T* const tiles = arrays.take<T>(stages * tile_size<T>);
@@ -286,8 +286,8 @@ void for_some_heads(const AttentionPlan<T>& plan, F f) {
 }
 
 template <class Math, bool own_keys, class T>
-void launch_weigh(const AttentionTask<T>& task, const ScoreMatrices<T>& w, Columns<const T> x, float scale,
-                  Columns<T> y) {
+void launch_weigh(const AttentionTask<T>& task, const ScoreMatrices<T>& w, MatrixView<const T> x, float scale,
+                  MatrixView<T> y) {
   const Index longest = own_keys ? task.plan.longest_k : task.plan.longest_q;
   const unsigned chunks = blocks_for(y.width / task.plan.heads, chunk);
   const ScoreMatrices<const T> read{w.data, w.first_head, w.heads, w.queries, w.keys};
@@ -299,8 +299,8 @@ void launch_weigh(const AttentionTask<T>& task, const ScoreMatrices<T>& w, Colum
 }  // namespace
 
 template <kernel::OnGpu T>
-void attend_wide(const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v, Columns<T> y,
-                 View<float, 2> lse) {
+void attend_wide(const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,
+                 MatrixView<T> y, View<float, 2> lse) {
   const AttentionTask<T> task{plan};
   for_some_heads(plan, [&]<class Math>(Index first, Index heads) {
     const Workspace<T> memory(heads * plan.longest_q * plan.longest_k);
@@ -312,9 +312,9 @@ void attend_wide(const AttentionPlan<T>& plan, Columns<const T> q, Columns<const
 }
 
 template <kernel::OnGpu T>
-void attend_wide_backward(const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
-                          View<const float, 2> lse, Columns<const T> dy, View<const float, 2> delta, Columns<T> dq,
-                          Columns<T> dk, Columns<T> dv) {
+void attend_wide_backward(const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                          MatrixView<const T> v, View<const float, 2> lse, MatrixView<const T> dy,
+                          View<const float, 2> delta, MatrixView<T> dq, MatrixView<T> dk, MatrixView<T> dv) {
   const AttentionTask<T> task{plan};
   const GradientRows<T> x{q, k, v, dy, lse, delta};
   for_some_heads(plan, [&]<class Math>(Index first, Index heads) {
@@ -332,9 +332,9 @@ void attend_wide_backward(const AttentionPlan<T>& plan, Columns<const T> q, Colu
 }
 
 template <kernel::OnGpu T>
-void add_up_bias_gradient(const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
-                          View<const float, 2> lse, Columns<const T> dy, View<const float, 2> delta,
-                          PerScore<float> dbias) {
+void add_up_bias_gradient(const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                          MatrixView<const T> v, View<const float, 2> lse, MatrixView<const T> dy,
+                          View<const float, 2> delta, PerScore<float> dbias) {
   const Index own_b = dbias.sequence_stride == 0 ? 1 : plan.count(), own_h = dbias.head_stride == 0 ? 1 : plan.heads;
   const unsigned query_tiles = dbias.query_stride == 0 ? 1 : blocks_for(plan.longest_q, wide_rows);
   with_math(plan, [&]<class Math>() {
@@ -349,7 +349,7 @@ void add_up_bias_gradient(const AttentionPlan<T>& plan, Columns<const T> q, Colu
 namespace heddle {
 
 template <kernel::OnGpu T>
-void kernel::attention_weights(Cuda, const AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k,
+void kernel::attention_weights(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
                                View<T, 4> y) {
   const cuda::ScoreMatrices<T> all{y.data, 0, y.extent[0] * y.extent[1], y.extent[2], y.extent[3]};
   cuda::with_math(plan, [&]<class Math>() {
@@ -359,16 +359,16 @@ void kernel::attention_weights(Cuda, const AttentionPlan<T>& plan, Columns<const
   });
 }
 
-#define HEDDLE_ATTENTION(T)                                                                                          \
-  template void kernel::attention_weights(Cuda, const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>, \
-                                          View<T, 4>);                                                               \
-  template void cuda::attend_wide(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,               \
-                                  Columns<const T>, Columns<T>, View<float, 2>);                                     \
-  template void cuda::attend_wide_backward(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,      \
-                                           Columns<const T>, View<const float, 2>, Columns<const T>,                 \
-                                           View<const float, 2>, Columns<T>, Columns<T>, Columns<T>);                \
-  template void cuda::add_up_bias_gradient(const kernel::AttentionPlan<T>&, Columns<const T>, Columns<const T>,      \
-                                           Columns<const T>, View<const float, 2>, Columns<const T>,                 \
+#define HEDDLE_ATTENTION(T)                                                                                           \
+  template void kernel::attention_weights(Cuda, const kernel::AttentionPlan<T>&, MatrixView<const T>,                 \
+                                          MatrixView<const T>, View<T, 4>);                                           \
+  template void cuda::attend_wide(const kernel::AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>,          \
+                                  MatrixView<const T>, MatrixView<T>, View<float, 2>);                                \
+  template void cuda::attend_wide_backward(const kernel::AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>, \
+                                           MatrixView<const T>, View<const float, 2>, MatrixView<const T>,            \
+                                           View<const float, 2>, MatrixView<T>, MatrixView<T>, MatrixView<T>);        \
+  template void cuda::add_up_bias_gradient(const kernel::AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>, \
+                                           MatrixView<const T>, View<const float, 2>, MatrixView<const T>,            \
                                            View<const float, 2>, kernel::PerScore<float>);
 HEDDLE_ATTENTION(float)
 HEDDLE_ATTENTION(bf16)

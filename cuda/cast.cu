@@ -1,7 +1,7 @@
 // cast: each element as another type. Definitions: include/heddle/ops/cast.hpp and number_types.hpp.
 //
 // A thread owns vectors of 16 bytes of the wider type (device/elementwise.cuh). x is read once, y written once.
-#include <heddle/ops/number_types.hpp>
+#include <heddle/base/number_types.hpp>
 
 #include "device/elementwise.cuh"
 
@@ -10,7 +10,7 @@ namespace {
 
 template <class T, class U>
 struct Cast {
-  __device__ U operator()(T x) const { return converted<U>(x); }
+  __device__ U operator()(T x) const { return convert<U>(x); }
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 constexpr int drop_threads = 256;
 
 template <bool vectors, class T>
-__device__ void drop_eight(View<const T, 1> x, const Dropped& drop, Index e, View<T, 1> y) {
+__device__ void drop_eight(View<const T, 1> x, const ElementDropout& drop, Index e, View<T, 1> y) {
   const Index valid = x.extent[0] - e;
   const cuda::Eight<T> before = cuda::load_eight<vectors>(x.data + e, valid);
   float values[cuda::eight];
@@ -21,7 +21,7 @@ __device__ void drop_eight(View<const T, 1> x, const Dropped& drop, Index e, Vie
 }
 
 template <class T>
-__global__ __launch_bounds__(drop_threads) void drop_elements(View<const T, 1> x, Dropped drop, bool aligned,
+__global__ __launch_bounds__(drop_threads) void drop_elements(View<const T, 1> x, ElementDropout drop, bool aligned,
                                                               View<T, 1> y) {
   const Index e = (Index{blockIdx.x} * drop_threads + threadIdx.x) * cuda::eight;
   if (e >= x.extent[0]) return;
@@ -32,13 +32,13 @@ __global__ __launch_bounds__(drop_threads) void drop_elements(View<const T, 1> x
 }  // namespace
 
 template <OnGpu T>
-void dropout(Cuda, View<const T, 1> x, DropoutRule rule, Draws draws, View<T, 1> y) {
+void dropout(Cuda, View<const T, 1> x, ElementDropout drop, View<T, 1> y) {
   const unsigned blocks = cuda::blocks_for(x.extent[0], drop_threads * cuda::eight);
-  cuda::launch<drop_elements<T>>(blocks, drop_threads, 0, cuda::current_stream(), x, Dropped{rule, draws},
+  cuda::launch<drop_elements<T>>(blocks, drop_threads, 0, cuda::current_stream(), x, drop,
                                  cuda::aligned<cuda::eight>(x.data, y.data), y);
 }
 
-#define HEDDLE_DROPOUT(T) template void dropout(Cuda, View<const T, 1>, DropoutRule, Draws, View<T, 1>);
+#define HEDDLE_DROPOUT(T) template void dropout(Cuda, View<const T, 1>, ElementDropout, View<T, 1>);
 HEDDLE_DROPOUT(float)
 HEDDLE_DROPOUT(bf16)
 #undef HEDDLE_DROPOUT

@@ -50,7 +50,7 @@ __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index f
     Index wrong = last;
     for (int i = each - 1; i >= 0; --i) {
       const Index n = first + i * threads + threadIdx.x;
-      if (n < last && check.refuses(ids(n))) wrong = n;
+      if (n < last && check.is_invalid(ids(n))) wrong = n;
     }
     if (__syncthreads_or(wrong < last)) return block_min(wrong);
   }

@@ -148,7 +148,7 @@ class Plan {
   void run(const Product<T>& p) {
     set_bias(p);
     const bool bias_apart = apart_ && p.bias;
-    if (bias_apart) repeat(Cuda{}, broadcast(Shape{p.c.rows, p.c.width}, Shape{p.c.width}), p.bias, 1.f, p.c.data);
+    if (bias_apart) repeat(Cuda{}, broadcast_plan(Shape{p.c.rows, p.c.width}, Shape{p.c.width}), p.bias, 1.f, p.c.data);
     const float alpha = 1, beta = bias_apart || p.into == Into::add ? 1 : 0;
     const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
     lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,

@@ -9,7 +9,7 @@
 //                     shared memory: x is read once along its last axis, y written once along its own.
 //   take_rows         One thread owns one word of y, of 16 bytes where rows allow it. Rows of x are read as often as
 //                     they are taken, y is written once, ids are read once and then from cache.
-//   copy_stretches    A few blocks own a stretch, and move its words by turns: each once, of 16 bytes where rows allow
+//   copy_row_ranges    A few blocks own a stretch, and move its words by turns: each once, of 16 bytes where rows allow
 //                     it.
 #include "device/elementwise.cuh"
 #include "device/shared.cuh"
@@ -152,9 +152,9 @@ struct StretchBlocks {
 // Block p of each `parts` moves the words p, p + parts, ... of its stretch, counted in as many as the block has
 // threads.
 template <class W>
-__global__ __launch_bounds__(move_threads) void copy_stretches_kernel(View<const int, 1> from, View<const int, 1> to,
-                                                                      View<const int, 1> count, int parts,
-                                                                      Index columns, const W* x, W* y) {
+__global__ __launch_bounds__(move_threads) void copy_row_ranges_kernel(View<const int, 1> from, View<const int, 1> to,
+                                                                       View<const int, 1> count, int parts,
+                                                                       Index columns, const W* x, W* y) {
   const Index b = blockIdx.x / static_cast<unsigned>(parts), words = count(b) * columns;
   const Index part = blockIdx.x % static_cast<unsigned>(parts);
   x += from(b) * columns;
@@ -195,7 +195,7 @@ void permute_words(const Permutation& p, const W* x, View<W, 1> y) {
 }
 
 template <class W>
-void where_words(const Broadcast<3>& plan, const bool* condition, const W* a, const W* b, W* y) {
+void where_words(const BroadcastPlan<3>& plan, const bool* condition, const W* a, const W* b, W* y) {
   cuda::for_broadcast_elements(Choose{}, plan, y, condition, a, b);
 }
 
@@ -210,27 +210,27 @@ void take_rows_words(View<const I, 1> ids, View<const W, 2> x, View<W, 2> y) {
 }
 
 template <class W>
-void copy_stretches_words(View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const W, 2> x,
-                          View<W, 2> y) {
+void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const W, 2> x,
+                           View<W, 2> y) {
   const Index B = from.extent[0], rows = std::min(x.extent[0], y.extent[0]);
   if (B == 0 || rows == 0 || x.extent[1] == 0) return;
   in_widest_words(x.extent[1], x.data, y.data, [&](Index columns, auto* x_words, auto* y_words) {
     using Word = std::remove_pointer_t<decltype(y_words)>;
     const Index fair = rows * columns / (B * StretchBlocks::words) + 1;
     const int parts = static_cast<int>(std::min(fair, StretchBlocks::most));
-    cuda::launch<copy_stretches_kernel<Word>>(cuda::blocks_for(B * parts, 1), move_threads, 0, cuda::current_stream(),
-                                              from, to, count, parts, columns, x_words, y_words);
+    cuda::launch<copy_row_ranges_kernel<Word>>(cuda::blocks_for(B * parts, 1), move_threads, 0, cuda::current_stream(),
+                                               from, to, count, parts, columns, x_words, y_words);
   });
 }
 
-#define HEDDLE_MOVE(W)                                                                                             \
-  template void fill_words(W*, Index, W);                                                                          \
-  template void permute_words(const Permutation&, const W*, View<W, 1>);                                           \
-  template void where_words(const Broadcast<3>&, const bool*, const W*, const W*, W*);                             \
-  template void take_rows_words(View<const std::int32_t, 1>, View<const W, 2>, View<W, 2>);                        \
-  template void take_rows_words(View<const std::int64_t, 1>, View<const W, 2>, View<W, 2>);                        \
-  template void copy_stretches_words(View<const int, 1>, View<const int, 1>, View<const int, 1>, View<const W, 2>, \
-                                     View<W, 2>);
+#define HEDDLE_MOVE(W)                                                                                              \
+  template void fill_words(W*, Index, W);                                                                           \
+  template void permute_words(const Permutation&, const W*, View<W, 1>);                                            \
+  template void where_words(const BroadcastPlan<3>&, const bool*, const W*, const W*, W*);                          \
+  template void take_rows_words(View<const std::int32_t, 1>, View<const W, 2>, View<W, 2>);                         \
+  template void take_rows_words(View<const std::int64_t, 1>, View<const W, 2>, View<W, 2>);                         \
+  template void copy_row_ranges_words(View<const int, 1>, View<const int, 1>, View<const int, 1>, View<const W, 2>, \
+                                      View<W, 2>);
 HEDDLE_MOVE(std::uint8_t)
 HEDDLE_MOVE(std::uint16_t)
 HEDDLE_MOVE(std::uint32_t)

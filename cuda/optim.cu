@@ -1,15 +1,18 @@
-// Steps of optimizers, and what is asked of all gradients before one. Formulas: include/heddle/optim/rules.hpp and
-// clip.hpp.
+// Steps of optimizers, and the functions of all gradients that come before one. Formulas: the rules of
+// include/heddle/optim, and clip.hpp.
 //
-// All parameters are one launch: each is cut in pieces of 4096 elements, and a block owns a piece, which it finds in
+// All parameters are one launch: each is cut into pieces of 4096 elements, and a block owns a piece, which it finds in
 // the table of parameters that is copied to the GPU first.
 //
-//   update_piece     16 bytes a thread at a time. Value and moments are read and written once, the gradient read
+//   update_piece     16 bytes a thread at a time. Value and moments are read and written once, the gradient is read
 //                    once.
 //   find_not_finite  Gradients are read once.
 //   scale_piece      Gradients are read once, and their multiples written.
-//   sum_squares      Gradients are read once; one double a piece is written. The block that is done last adds those: each
+//   sum_squares      Gradients are read once; one double a piece is written. The last block to finish adds those: each
 //                    thread every 256th, then all threads, in order.
+#include <heddle/optim/adam_rule.hpp>
+#include <heddle/optim/sgd_rule.hpp>
+
 #include "device/shared.cuh"
 #include "device/vector.cuh"
 #include "device/workspace.cuh"
@@ -26,138 +29,133 @@ constexpr int width = cuda::vector_width<float>;
 constexpr int vectors = 4;                                 // of a thread: to be worth the search in the table
 constexpr Index piece = Index{threads} * width * vectors;  // elements
 
+// The arrays of one parameter. `T` is UpdateArgs of a rule, or ScaleArgs.
+struct ScaleArgs {
+  const float* gradient;
+  Index size;
+  float* result;  // null if the gradient is only read
+};
+inline Index size_of(const ScaleArgs& args) { return args.size; }
+inline bool can_move_vectors(const ScaleArgs& args) { return cuda::aligned<width>(args.gradient, args.result); }
+template <class Rule>
+Index size_of(const UpdateArgs<Rule>& args) {
+  return args.value.extent[0];
+}
+template <class Rule>
+bool can_move_vectors(const UpdateArgs<Rule>& args) {
+  bool aligned = cuda::aligned<width>(args.value.data, args.gradient);
+  for (const float* moment : args.moments) aligned = aligned && cuda::aligned<width>(moment);
+  return aligned;
+}
+
+template <class Args>
 struct Entry {
-  Updated parameter;
-  Index first_piece;
-  bool wide;  // all that there is of it begins where a vector may
+  Args args;
+  Index size, first_piece;
+  bool moves_vectors;  // all its arrays are aligned to 16 bytes
 };
 
-// The table, on the device until the call is over.
+// The table of all parameters, in device memory until the call returns.
+template <class Args>
 class Table {
  public:
-  explicit Table(const std::vector<Updated>& parameters)
-      : count_(static_cast<Index>(parameters.size())), memory_(count_) {
-    std::vector<Entry> entries;
-    for (const Updated& u : parameters) {
-      entries.push_back({u, pieces_, cuda::aligned<width>(u.value, u.first, u.second, u.gradient)});
-      pieces_ += (u.size + piece - 1) / piece;
+  explicit Table(const std::vector<Args>& parameters) : count_(static_cast<Index>(parameters.size())), memory_(count_) {
+    std::vector<Entry<Args>> entries;
+    for (const Args& args : parameters) {
+      entries.push_back({args, size_of(args), pieces_, can_move_vectors(args)});
+      pieces_ += (size_of(args) + piece - 1) / piece;
     }
-    cuda::to_device(memory_.data(), entries.data(), entries.size() * sizeof(Entry));
+    cuda::to_device(memory_.data(), entries.data(), entries.size() * sizeof(Entry<Args>));
   }
-  View<const Entry, 1> entries() const { return {memory_.data(), {count_}}; }
+  View<const Entry<Args>, 1> entries() const { return {memory_.data(), {count_}}; }
   Index pieces() const { return pieces_; }
-  unsigned blocks() const { return cuda::blocks_for(pieces_, 1); }
+  unsigned blocks() const { return cuda::blocks_for(pieces(), 1); }
 
  private:
   Index count_, pieces_ = 0;
-  cuda::Workspace<Entry> memory_;
+  cuda::Workspace<Entry<Args>> memory_;
 };
 
-// What a block owns of a parameter: elements [first, last).
+// Elements [first, last) of a parameter, which a block owns.
 struct Piece {
-  Updated parameter;
-  bool wide;
+  bool moves_vectors;
   Index number, first, last;
 
-  // The last parameter that does not begin behind the block: one without elements begins where the next does.
-  __device__ explicit Piece(View<const Entry, 1> entries) : number(0) {
-    for (Index behind = entries.extent[0]; behind - number > 1;) {
-      const Index middle = (number + behind) / 2;
-      (entries(middle).first_piece <= blockIdx.x ? number : behind) = middle;
+  // Finds the last parameter that does not begin after the block's piece. An empty parameter begins where the next one does.
+  template <class Args>
+  __device__ explicit Piece(View<const Entry<Args>, 1> entries) : number(0) {
+    for (Index after = entries.extent[0]; after - number > 1;) {
+      const Index middle = (number + after) / 2;
+      (entries(middle).first_piece <= blockIdx.x ? number : after) = middle;
     }
-    parameter = entries(number).parameter;
-    wide = entries(number).wide;
-    first = (blockIdx.x - entries(number).first_piece) * piece;
-    last = first + piece < parameter.size ? first + piece : parameter.size;
+    const Entry<Args>& entry = entries(number);
+    moves_vectors = entry.moves_vectors;
+    first = (blockIdx.x - entry.first_piece) * piece;
+    last = first + piece < entry.size ? first + piece : entry.size;
   }
 };
 
-// Calls f(count, e) for the elements [e, e + count) of the piece that are the thread's: vectors where there may be
-// some, and single ones for the rest. The count is a type.
+// Calls f(count, e) for the thread's elements [e, e + count) of the piece: vectors if they are aligned, and single elements
+// for the rest. The count is a type.
 template <class F>
 __device__ void each_vector(const Piece& own, F&& f) {
-  const Index rest = own.wide ? own.last - (own.last - own.first) % width : own.first;
+  const Index rest = own.moves_vectors ? own.last - (own.last - own.first) % width : own.first;
   const int thread = static_cast<int>(threadIdx.x);
   for (Index e = own.first + thread * width; e < rest; e += threads * width) f(std::integral_constant<int, width>(), e);
   for (Index e = rest + thread; e < own.last; e += threads) f(std::integral_constant<int, 1>(), e);
 }
 
-// --- rules: what becomes of one element p with gradient g; m and v are what is remembered of it ---
-
-struct Adam {
-  static constexpr int moments = 2;
-  AdamRule rule;
-  __device__ static bool reads_moments(const Updated&) { return true; }
-  __device__ void operator()(const Updated& u, float& p, float gradient, float& m, float& v) const {
-    const float g = gradient + u.coupled * p;
-    v = rule.beta2 * v + rule.rest2 * (g * g);
-    m += rule.rest1 * (g - m);
-    p = u.shrink * p - u.rate * m / (sqrtf(v) * u.root + rule.eps);
-  }
-};
-
-struct Momentum {
-  static constexpr int moments = 1;
-  SgdRule rule;
-  __device__ static bool reads_moments(const Updated& u) { return !u.begins; }
-  __device__ void operator()(const Updated& u, float& p, float gradient, float& b, float&) const {
-    const float g = gradient + u.coupled * p;
-    b = rule.momentum * b + g;  // of b = 0 at first, when it is not read
-    p -= u.rate * b;
-  }
-};
-
-struct Plain {
-  static constexpr int moments = 0;
-  __device__ static bool reads_moments(const Updated&) { return false; }
-  __device__ void operator()(const Updated& u, float& p, float gradient, float&, float&) const {
-    p -= u.rate * (gradient + u.coupled * p);
-  }
-};
-
 template <class Rule>
-__global__ __launch_bounds__(threads) void update_piece(Rule rule, View<const Entry, 1> entries) {
+__global__ __launch_bounds__(threads) void update_piece(View<const Entry<UpdateArgs<Rule>>, 1> entries) {
+  constexpr int moment_count = UpdateArgs<Rule>::moment_count;
   const Piece own(entries);
-  const Updated& u = own.parameter;
-  const bool reads = rule.reads_moments(u);
+  const UpdateArgs<Rule>& args = entries(own.number).args;
+  const Rule rule = args.rule;
   each_vector(own, [&]<int count>(std::integral_constant<int, count>, Index e) {
-    float p[count], g[count], m[count] = {}, v[count] = {};
-    cuda::load_floats(u.value + e, p);
-    cuda::load_floats(u.gradient + e, g);
-    if (Rule::moments > 0 && reads) cuda::load_floats(u.first + e, m);
-    if (Rule::moments > 1 && reads) cuda::load_floats(u.second + e, v);
-    for (int i = 0; i < count; ++i) rule(u, p[i], g[i], m[i], v[i]);
-    cuda::store_floats(u.value + e, p);
-    if (Rule::moments > 0) cuda::store_floats(u.first + e, m);
-    if (Rule::moments > 1) cuda::store_floats(u.second + e, v);
+    float p[count], g[count], moments[moment_count][count] = {};
+    cuda::load_floats(args.value.data + e, p);
+    cuda::load_floats(args.gradient + e, g);
+    for (int k = 0; k < moment_count; ++k)
+      if (args.moments[k]) cuda::load_floats(args.moments[k] + e, moments[k]);
+    for (int i = 0; i < count; ++i) {
+      float of_element[moment_count];
+      for (int k = 0; k < moment_count; ++k) of_element[k] = moments[k][i];
+      rule(p[i], g[i], of_element);
+      for (int k = 0; k < moment_count; ++k) moments[k][i] = of_element[k];
+    }
+    cuda::store_floats(args.value.data + e, p);
+    for (int k = 0; k < moment_count; ++k)
+      if (args.moments[k]) cuda::store_floats(args.moments[k] + e, moments[k]);
   });
 }
 
-template <class Rule>
-void update_all(Rule rule, const std::vector<Updated>& parameters) {
-  const Table table(parameters);
-  cuda::launch<update_piece<Rule>>(table.blocks(), threads, 0, cuda::current_stream(), rule, table.entries());
-}
-
-// Gradients times a factor, in `value`.
-__global__ __launch_bounds__(threads) void scale_piece(float factor, View<const Entry, 1> entries) {
+// result = factor * gradient.
+__global__ __launch_bounds__(threads) void scale_piece(float factor, View<const Entry<ScaleArgs>, 1> entries) {
   const Piece own(entries);
-  const Updated& u = own.parameter;
+  const ScaleArgs& args = entries(own.number).args;
   each_vector(own, [&]<int count>(std::integral_constant<int, count>, Index e) {
     float values[count];
-    cuda::load_floats(u.gradient + e, values);
+    cuda::load_floats(args.gradient + e, values);
     for (float& v : values) v *= factor;
-    cuda::store_floats(u.value + e, values);
+    cuda::store_floats(args.result + e, values);
   });
+}
+
+// Returns the gradients as arguments of the kernels that only read them.
+inline std::vector<ScaleArgs> to_read(const std::vector<View<const float, 1>>& gradients) {
+  std::vector<ScaleArgs> args;
+  for (const auto& gradient : gradients) args.push_back({gradient.data, gradient.extent[0], nullptr});
+  return args;
 }
 
 // --- sums ---
 
-// `from_last` becomes how many parameters there are from the first that is not finite on; 0 stays where there is none.
-// A maximum of integers knows no order.
-__global__ __launch_bounds__(threads) void find_not_finite(View<const Entry, 1> entries, unsigned* from_last) {
+// Sets `from_last` to the number of parameters from the first one that is not finite to the end; it stays 0 if all are
+// finite. A maximum of integers does not depend on the order.
+__global__ __launch_bounds__(threads) void find_not_finite(View<const Entry<ScaleArgs>, 1> entries,
+                                                           unsigned* from_last) {
   const Piece own(entries);
-  const float* const g = own.parameter.gradient;
+  const float* const g = entries(own.number).args.gradient;
   float zero = 0;
   each_vector(own, [&]<int count>(std::integral_constant<int, count>, Index e) {
     float values[count];
@@ -181,10 +179,10 @@ __device__ double block_sum(double value) {
 }
 
 // `done` counts blocks, from 0 on.
-__global__ __launch_bounds__(threads) void sum_squares(View<const Entry, 1> entries, View<double, 1> sums,
+__global__ __launch_bounds__(threads) void sum_squares(View<const Entry<ScaleArgs>, 1> entries, View<double, 1> sums,
                                                        unsigned* done, double* total) {
   const Piece own(entries);
-  const float* const g = own.parameter.gradient;
+  const float* const g = entries(own.number).args.gradient;
   double sum = 0;
   each_vector(own, [&]<int count>(std::integral_constant<int, count>, Index e) {
     float values[count];
@@ -208,8 +206,8 @@ __global__ __launch_bounds__(threads) void sum_squares(View<const Entry, 1> entr
 }  // namespace steps
 }  // namespace
 
-Index first_not_finite(Cuda, const std::vector<Updated>& parameters) {
-  const steps::Table table(parameters);
+Index first_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients) {
+  const steps::Table table(steps::to_read(gradients));
   if (table.pieces() == 0) return -1;
   const cuda::Workspace<unsigned> found(1);
   cuda::clear(found.data(), sizeof(unsigned));
@@ -217,25 +215,28 @@ Index first_not_finite(Cuda, const std::vector<Updated>& parameters) {
                                        found.data());
   unsigned from_last = 0;
   cuda::to_host(&from_last, found.data(), sizeof(unsigned));
-  return from_last > 0 ? static_cast<Index>(parameters.size()) - from_last : -1;
+  return from_last > 0 ? static_cast<Index>(gradients.size()) - from_last : -1;
 }
 
-void update(Cuda, AdamRule rule, const std::vector<Updated>& parameters) {
-  steps::update_all(steps::Adam{rule}, parameters);
-}
-
-void update(Cuda, SgdRule rule, const std::vector<Updated>& parameters) {
-  if (rule.momentum == 0) return steps::update_all(steps::Plain{}, parameters);
-  steps::update_all(steps::Momentum{rule}, parameters);
-}
-
-void scale_gradients(Cuda, float factor, const std::vector<Updated>& parameters) {
+template <class Rule>
+void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters) {
   const steps::Table table(parameters);
+  cuda::launch<steps::update_piece<Rule>>(table.blocks(), steps::threads, 0, cuda::current_stream(), table.entries());
+}
+// A rule of an optimizer needs one line here.
+template void update(Cuda, const std::vector<UpdateArgs<optim::AdamRule<float>>>&);
+template void update(Cuda, const std::vector<UpdateArgs<optim::SgdRule<float>>>&);
+
+void scale(Cuda, float factor, const std::vector<View<const float, 1>>& gradients,
+           const std::vector<View<float, 1>>& results) {
+  std::vector<steps::ScaleArgs> args = steps::to_read(gradients);
+  for (std::size_t i = 0; i < args.size(); ++i) args[i].result = results[i].data;
+  const steps::Table table(args);
   cuda::launch<steps::scale_piece>(table.blocks(), steps::threads, 0, cuda::current_stream(), factor, table.entries());
 }
 
-double sum_of_squares(Cuda, const std::vector<Updated>& parameters) {
-  const steps::Table table(parameters);
+double sum_of_squares(Cuda, const std::vector<View<const float, 1>>& gradients) {
+  const steps::Table table(steps::to_read(gradients));
   if (table.pieces() == 0) return 0;
   const cuda::Workspace<double> memory(table.pieces() + 1);
   const cuda::Workspace<unsigned> done(1);

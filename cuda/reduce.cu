@@ -101,7 +101,7 @@ struct SequenceRows {
 template <class T, class Y>
 struct AddUp {
   using Element = T;
-  using State = SumIn<T>;
+  using State = SumAcc<T>;
   Y* y;
   State divisor;
   const int* rows = nullptr;  // of each result, where there is no divisor
@@ -325,14 +325,14 @@ Deal deal_sequences(View<const int, 1> begin, View<T, 2> rows) {
 }  // namespace
 
 template <class T, class Y>
-void sum(Cuda, View<const T, 3> x, SumIn<T> divisor, View<Y, 2> y) {
+void sum(Cuda, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
   const auto [outer, n, inner] = x.extent;
   const Deal deal = Deal::of(x.data, outer, n, inner, inner == 1);
   add_up(x.data, EvenRows{n}, deal, AddUp<T, Y>{y.data, divisor});
 }
 
 template <OnGpu T>
-void repeat(Cuda, const Broadcast<1>& plan, const T* dy, float divisor, T* dx) {
+void repeat(Cuda, const BroadcastPlan<1>& plan, const T* dy, float divisor, T* dx) {
   cuda::for_broadcast_elements(Over<T>{divisor}, plan, dx, dy);
 }
 
@@ -366,7 +366,7 @@ void mean_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> lengt
                                 SequenceRows{begin.data, length.data}, deal, dx);
 }
 
-#define HEDDLE_SUM(T, Y) template void sum(Cuda, View<const T, 3>, SumIn<T>, View<Y, 2>);
+#define HEDDLE_SUM(T, Y) template void sum(Cuda, View<const T, 3>, SumAcc<T>, View<Y, 2>);
 HEDDLE_SUM(float, float)
 HEDDLE_SUM(float, bf16)
 HEDDLE_SUM(bf16, float)
@@ -385,7 +385,7 @@ HEDDLE_MAX(bool)
 #undef HEDDLE_MAX
 
 #define HEDDLE_REDUCE(T)                                                                               \
-  template void repeat(Cuda, const Broadcast<1>&, const T*, float, T*);                                \
+  template void repeat(Cuda, const BroadcastPlan<1>&, const T*, float, T*);                            \
   template void max_backward(Cuda, View<const T, 2>, View<const Index, 2>, View<T, 3>);                \
   template void mean_rows(Cuda, View<const int, 1>, View<const int, 1>, View<const T, 2>, View<T, 2>); \
   template void mean_rows_backward(Cuda, View<const int, 1>, View<const int, 1>, View<const T, 2>, View<T, 2>);

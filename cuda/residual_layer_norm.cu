@@ -15,7 +15,7 @@ namespace {
 // The rows of x + dropout(branch), which are kept in `sum`.
 template <class T>
 struct SummedRows {
-  Dropped drop;
+  ElementDropout drop;
   View<const T, 2> x, branch;
   View<T, 2> sum;
 
@@ -51,7 +51,7 @@ struct SummedRows {
 // dbranch, made of dx as it is stored.
 template <class T>
 struct DroppedBranch {
-  Dropped drop;
+  ElementDropout drop;
   View<T, 2> dbranch;
 
   bool aligned() const { return cuda::aligned<cuda::eight>(dbranch.data); }
@@ -67,14 +67,14 @@ struct DroppedBranch {
 }  // namespace
 
 template <OnGpu T>
-void residual_layer_norm(Cuda, Dropped drop, View<const T, 2> x, View<const T, 2> branch, View<const T, 1> gamma,
+void residual_layer_norm(Cuda, ElementDropout drop, View<const T, 2> x, View<const T, 2> branch, View<const T, 1> gamma,
                          View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y, View<float, 1> mean,
                          View<float, 1> rstd) {
   cuda::launch_norm(SummedRows<T>{drop, x, branch, sum}, gamma, beta, eps, y, mean, rstd);
 }
 
 template <OnGpu T>
-void residual_layer_norm_backward(Cuda device, Dropped drop, View<const T, 2> dy, View<const T, 2> sum,
+void residual_layer_norm_backward(Cuda device, ElementDropout drop, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
                                   View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta) {
   if (!dbranch.data) return layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, dgamma, dbeta);
@@ -83,11 +83,11 @@ void residual_layer_norm_backward(Cuda device, Dropped drop, View<const T, 2> dy
 }
 
 #define HEDDLE_RESIDUAL_LAYER_NORM(T)                                                                                  \
-  template void residual_layer_norm(Cuda, Dropped, View<const T, 2>, View<const T, 2>, View<const T, 1>,               \
+  template void residual_layer_norm(Cuda, ElementDropout, View<const T, 2>, View<const T, 2>, View<const T, 1>,        \
                                     View<const T, 1>, double, View<T, 2>, View<T, 2>, View<float, 1>, View<float, 1>); \
-  template void residual_layer_norm_backward(Cuda, Dropped, View<const T, 2>, View<const T, 2>, View<const T, 1>,      \
-                                             View<const float, 1>, View<const float, 1>, View<T, 2>, View<T, 2>,       \
-                                             View<T, 1>, View<T, 1>);
+  template void residual_layer_norm_backward(Cuda, ElementDropout, View<const T, 2>, View<const T, 2>,                 \
+                                             View<const T, 1>, View<const float, 1>, View<const float, 1>, View<T, 2>, \
+                                             View<T, 2>, View<T, 1>, View<T, 1>);
 HEDDLE_RESIDUAL_LAYER_NORM(float)
 HEDDLE_RESIDUAL_LAYER_NORM(bf16)
 #undef HEDDLE_RESIDUAL_LAYER_NORM

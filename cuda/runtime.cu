@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 #include "device/launch.cuh"
 #include "device/report.cuh"
 
@@ -37,9 +37,9 @@ constexpr int least_capability = 8;       // asynchronous copies, and bf16 in th
 
 // What a block for so many bytes has; where nothing is cached, no more.
 std::size_t rounded(std::size_t bytes) {
-  if (!memory_is_cached) return std::max<std::size_t>(bytes, 1);
+  if (!detail::memory_is_cached) return std::max<std::size_t>(bytes, 1);
   require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory on the GPU: ", bytes, " bytes requested");
-  return size_class(std::max(bytes, least_block)).bytes;
+  return detail::size_class(std::max(bytes, least_block)).bytes;
 }
 
 class Pool {
@@ -67,7 +67,7 @@ class Pool {
     const cudaStream_t stream = found->second;
     owner_.erase(found);
     stats_.in_use -= size;
-    if (!memory_is_cached) return give_back(memory);
+    if (!detail::memory_is_cached) return give_back(memory);
     if (used_on && used_on != stream) order(used_on, stream);
     cached_[{stream, size}].push_back(memory);
     stats_.cached += size;
@@ -180,7 +180,7 @@ void throw_report() {
   const Report r = report;
   report.raised = 0;
   __atomic_store_n(&report.claimed, 0, __ATOMIC_RELEASE);
-  IdCheck{r.op, r.what, r.where, r.limit}.fail(r.id, r.position);
+  kernel::IdCheck{r.op, r.what, r.where, r.limit}.fail(r.id, r.position);
 }
 
 std::string unavailable() {

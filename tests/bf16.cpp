@@ -1,4 +1,4 @@
-#include <heddle/bf16.hpp>
+#include <heddle/base/bf16.hpp>
 
 #include <cmath>
 #include <limits>

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include <heddle/error.hpp>
+#include <heddle/base/error.hpp>
 
 namespace heddle::testing {
 

@@ -3,8 +3,8 @@
 #pragma once
 #include <functional>
 
-#include <heddle/autograd.hpp>
-#include <heddle/random.hpp>
+#include <heddle/autograd/backward.hpp>
+#include <heddle/base/random.hpp>
 
 #include "catch.hpp"
 

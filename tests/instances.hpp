@@ -1,7 +1,7 @@
 // What costs a compiler most, Eigen's matrix products, is compiled once, in instances.cpp, and not in each test.
 #pragma once
-#include <heddle/ops/attention_backward.hpp>
-#include <heddle/ops/attention_kernel.hpp>
+#include <heddle/ops/attention/backward.hpp>
+#include <heddle/ops/attention/forward.hpp>
 
 #ifndef HEDDLE_INSTANCES
 #define HEDDLE_INSTANCES extern
@@ -9,17 +9,18 @@
 
 namespace heddle::kernel {
 
-#define HEDDLE_INSTANCES_OF(T)                                                                                  \
-  HEDDLE_INSTANCES template void gemm_nn<T>(Cpu, Columns<const T>, Columns<const T>, Columns<T>, Into);         \
-  HEDDLE_INSTANCES template void gemm_nt<T>(Cpu, Columns<const T>, Columns<const T>, Columns<T>, Into);         \
-  HEDDLE_INSTANCES template void gemm_tn<T>(Cpu, Columns<const T>, Columns<const T>, Columns<T>, Into);         \
-  HEDDLE_INSTANCES template void attention<T>(Cpu, const AttentionPlan<T>&, Columns<const T>, Columns<const T>, \
-                                              Columns<const T>, Columns<T>, View<Acc<T>, 2>);                   \
-  HEDDLE_INSTANCES template void attention_weights<T>(Cpu, const AttentionPlan<T>&, Columns<const T>,           \
-                                                      Columns<const T>, View<T, 4>);                            \
-  HEDDLE_INSTANCES template void attention_backward<T>(                                                         \
-      Cpu, const AttentionPlan<T>&, Columns<const T>, Columns<const T>, Columns<const T>, Columns<const T>,     \
-      View<const Acc<T>, 2>, Columns<const T>, View<Acc<T>, 2>, Columns<T>, Columns<T>, Columns<T>, PerScore<Acc<T>>);
+#define HEDDLE_INSTANCES_OF(T)                                                                                        \
+  HEDDLE_INSTANCES template void gemm_nn<T>(Cpu, MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Into);      \
+  HEDDLE_INSTANCES template void gemm_nt<T>(Cpu, MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Into);      \
+  HEDDLE_INSTANCES template void gemm_tn<T>(Cpu, MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Into);      \
+  HEDDLE_INSTANCES template void attention<T>(Cpu, const AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>, \
+                                              MatrixView<const T>, MatrixView<T>, View<Acc<T>, 2>);                   \
+  HEDDLE_INSTANCES template void attention_weights<T>(Cpu, const AttentionPlan<T>&, MatrixView<const T>,              \
+                                                      MatrixView<const T>, View<T, 4>);                               \
+  HEDDLE_INSTANCES template void attention_backward<T>(Cpu, const AttentionPlan<T>&, MatrixView<const T>,             \
+                                                       MatrixView<const T>, MatrixView<const T>, MatrixView<const T>, \
+                                                       View<const Acc<T>, 2>, MatrixView<const T>, View<Acc<T>, 2>,   \
+                                                       MatrixView<T>, MatrixView<T>, MatrixView<T>, PerScore<Acc<T>>);
 
 HEDDLE_INSTANCES_OF(float)
 HEDDLE_INSTANCES_OF(double)

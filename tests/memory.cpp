@@ -1,4 +1,4 @@
-#include <heddle/print.hpp>
+#include <heddle/core/print.hpp>
 #include <thread>
 
 #include "catch.hpp"

@@ -1,4 +1,5 @@
-#include <heddle/random.hpp>
+#include <heddle/base/dropout_rule.hpp>
+#include <heddle/core/create.hpp>
 
 #include "catch.hpp"
 
@@ -6,8 +7,8 @@ using namespace heddle;
 
 // The vectors for Philox 4x32-10 that Random123 publishes in its kat_vectors.
 TEST_CASE("philox: gives Random123's published values") {
-  const auto check = [](Words counter, std::uint32_t k0, std::uint32_t k1, Words expected) {
-    const Words actual = philox(counter, k0, k1);
+  const auto check = [](kernel::PhiloxWords counter, std::uint32_t k0, std::uint32_t k1, kernel::PhiloxWords expected) {
+    const kernel::PhiloxWords actual = kernel::philox(counter, k0, k1);
     for (int i = 0; i < 4; ++i) CHECK(actual.w[i] == expected.w[i]);
   };
   check({{0, 0, 0, 0}}, 0, 0, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}});
@@ -51,11 +52,12 @@ TEST_CASE("random: uniform and normal have their moments") {
 }
 
 TEST_CASE("random: a dropout probability is a multiple of 1/65536 with its exact scale") {
-  const DropoutRule rule = dropout_rule("dropout", 0.1);
+  const kernel::DropoutRule rule("dropout", 0.1);
   CHECK(rule.threshold == 6554);
   CHECK(rule.scale == static_cast<float>(65536.0 / (65536 - 6554)));
   CHECK_FALSE(rule.keeps(6553));
   CHECK(rule.keeps(6554));
-  CHECK(dropout_rule("dropout", 0).keeps(0));
-  for (const double p : {-0.1, 1.0, 2.0, std::nan(""), 0.999999}) CHECK_THROWS_AS(dropout_rule("dropout", p), Error);
+  CHECK(kernel::DropoutRule("dropout", 0).keeps(0));
+  for (const double p : {-0.1, 1.0, 2.0, std::nan(""), 0.999999})
+    CHECK_THROWS_AS(kernel::DropoutRule("dropout", p), Error);
 }

@@ -1,4 +1,4 @@
-#include <heddle/sequences.hpp>
+#include <heddle/core/sequences.hpp>
 
 #include "catch.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <heddle/gemm.hpp>
-#include <heddle/signals_held.hpp>
+#include <heddle/cpu/block_signals.hpp>
+#include <heddle/cpu/gemm.hpp>
 
 #include "catch.hpp"
 
@@ -53,10 +53,10 @@ void products_for(std::chrono::milliseconds time) {
     for (const Index depth : {16, 64, 84, 85, 96, 200, 400, 900}) {
       std::vector<T> a(static_cast<std::size_t>(300 * depth), T(1.f)), b(static_cast<std::size_t>(64 * depth), T(1.f)),
           c(300 * 64);
-      const Columns<const T> rows{a.data(), 300, depth, depth}, columns{b.data(), 64, depth, depth};
-      kernel::product<false, true>(rows, columns, Columns<T>{c.data(), 300, 64, 64}, kernel::Into::set);
-      const Columns<const T> down{a.data(), depth, 300, 300}, across{b.data(), depth, 64, 64};
-      kernel::product<true, false>(down, across, Columns<T>{c.data(), 300, 64, 64}, kernel::Into::add);
+      const MatrixView<const T> rows{a.data(), 300, depth, depth}, columns{b.data(), 64, depth, depth};
+      kernel::product<false, true>(rows, columns, MatrixView<T>{c.data(), 300, 64, 64}, kernel::Into::set);
+      const MatrixView<const T> down{a.data(), depth, 300, 300}, across{b.data(), depth, 64, 64};
+      kernel::product<true, false>(down, across, MatrixView<T>{c.data(), 300, 64, 64}, kernel::Into::add);
       REQUIRE(std::all_of(c.begin(), c.end(), [&](float value) {
         return value == static_cast<float>(T(2.f * static_cast<float>(depth)));
       }));
@@ -88,7 +88,7 @@ TEST_CASE("signals: held ones come afterwards") {
   action.sa_handler = handler;
   sigaction(SIGUSR1, &action, &before);
   {
-    const SignalsHeld held;
+    const detail::BlockSignals blocked;
     raise(SIGUSR1);
     CHECK(signals == 0);
   }

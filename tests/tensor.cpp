@@ -1,6 +1,6 @@
-#include <heddle/create.hpp>
-#include <heddle/eigen.hpp>
-#include <heddle/print.hpp>
+#include <heddle/core/create.hpp>
+#include <heddle/core/print.hpp>
+#include <heddle/cpu/eigen.hpp>
 
 #include "catch.hpp"
 

@@ -1,7 +1,7 @@
 // Neighbouring elements that a thread moves in one access, of 16 bytes where their addresses allow it.
 #pragma once
 #include <algorithm>
-#include <heddle/bf16.hpp>
+#include <heddle/base/bf16.hpp>
 
 #include "unrolled.cuh"
 

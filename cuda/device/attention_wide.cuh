@@ -8,17 +8,17 @@ namespace heddle::cuda {
 // As kernel::attention and kernel::attention_backward, where a head is too wide for their tiles; delta is there already, and
 // dbias is left to the next.
 template <kernel::OnGpu T>
-void attend_wide(const kernel::AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k, Columns<const T> v,
-                 Columns<T> y, View<float, 2> lse);
+void attend_wide(const kernel::AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                 MatrixView<const T> v, MatrixView<T> y, View<float, 2> lse);
 template <kernel::OnGpu T>
-void attend_wide_backward(const kernel::AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k,
-                          Columns<const T> v, View<const float, 2> lse, Columns<const T> dy, View<const float, 2> delta,
-                          Columns<T> dq, Columns<T> dk, Columns<T> dv);
+void attend_wide_backward(const kernel::AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                          MatrixView<const T> v, View<const float, 2> lse, MatrixView<const T> dy,
+                          View<const float, 2> delta, MatrixView<T> dq, MatrixView<T> dk, MatrixView<T> dv);
 
 // Of heads of any width.
 template <kernel::OnGpu T>
-void add_up_bias_gradient(const kernel::AttentionPlan<T>& plan, Columns<const T> q, Columns<const T> k,
-                          Columns<const T> v, View<const float, 2> lse, Columns<const T> dy, View<const float, 2> delta,
-                          kernel::PerScore<float> dbias);
+void add_up_bias_gradient(const kernel::AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                          MatrixView<const T> v, View<const float, 2> lse, MatrixView<const T> dy,
+                          View<const float, 2> delta, kernel::PerScore<float> dbias);
 
 }  // namespace heddle::cuda

@@ -1,13 +1,13 @@
 // A thread's share of work by elements: eight neighbours, as many as one call of a dropout's draws decides. They move
 // in one access of 16 bytes in bf16 and in two in float where they begin at a multiple of their size, else one by one.
 #pragma once
-#include <heddle/philox.hpp>
+#include <heddle/base/dropout_rule.hpp>
 
 #include "access.cuh"
 
 namespace heddle::cuda {
 
-inline constexpr int eight = static_cast<int>(draws_per_call);
+inline constexpr int eight = static_cast<int>(kernel::draws_per_call);
 
 // Eight elements as they are stored, in words, so that a compiler does not keep each bf16 in a register of its own.
 template <class T>
@@ -65,12 +65,12 @@ __device__ void store_eight(T* to, I valid, const Eight<T>& values) {
 // What a dropout multiplies elements e to e + 7 by: 0 or the rule's scale. With `whole_calls` e is a multiple of eight;
 // else two calls are drawn, and the first of their draws are passed over.
 template <bool whole_calls>
-__device__ void dropout_factors(const Dropped& drop, Index e, float (&factors)[eight]) {
+__device__ void dropout_factors(const kernel::ElementDropout& drop, Index e, float (&factors)[eight]) {
   constexpr int words = 4;  // of a call
   const auto first = static_cast<std::uint64_t>(e);
   std::uint32_t w[whole_calls ? words : 2 * words];
   for (int call = 0; call < (whole_calls ? 1 : 2); ++call) {
-    const Words drawn = drop.draws(first / eight + static_cast<unsigned>(call));
+    const kernel::PhiloxWords drawn = drop.draws(first / eight + static_cast<unsigned>(call));
     for (int i = 0; i < words; ++i) w[call * words + i] = drawn.w[i];
   }
   if constexpr (!whole_calls) {  // in three steps, so that each index is known to the compiler

@@ -87,7 +87,7 @@ void for_each_element(F f, Index count, Y* y, const X*... x) {
 }
 
 template <int width, class T, int N, int vectors>
-__device__ Loaded<T, width, vectors> load_operand(const T* x, const Broadcast<N>& plan, int operand,
+__device__ Loaded<T, width, vectors> load_operand(const T* x, const kernel::BroadcastPlan<N>& plan, int operand,
                                                   const Stretch (&of_y)[vectors]) {
   Loaded<T, width, vectors> loaded;
   for (int v = 0; v < vectors; ++v) {
@@ -106,8 +106,9 @@ __device__ Loaded<T, width, vectors> load_operand(const T* x, const Broadcast<N>
 
 // No vector crosses the end of a row, but where there is but one row.
 template <int width, class F, class Y, class... X>
-__global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f, Broadcast<sizeof...(X)> plan, Y* y,
-                                                                           const X*... x) {
+__global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f,
+                                                                           kernel::BroadcastPlan<sizeof...(X)> plan,
+                                                                           Y* y, const X*... x) {
   constexpr int vectors = width > 1 ? ElementTile::vectors : ElementTile::singles, threads = ElementTile::threads;
   Stretch stretch[vectors];
   for (int v = 0; v < vectors; ++v) {
@@ -122,7 +123,7 @@ __global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f, 
 
 // y = f(x...) for each element of the result, each operand's being where the plan says.
 template <class F, class Y, class... X>
-void for_broadcast_elements(F f, const Broadcast<sizeof...(X)>& plan, Y* y, const X*... x) {
+void for_broadcast_elements(F f, const kernel::BroadcastPlan<sizeof...(X)>& plan, Y* y, const X*... x) {
   constexpr int width = vector_width<Y, X...>, threads = ElementTile::threads;
   const cudaStream_t stream = current_stream();
   if (aligned<width>(y, x...) && (plan.rank == 1 || plan.extent[0] % width == 0))

@@ -1,6 +1,6 @@
 // Products without multiplications: what is left of them for either library.
 #pragma once
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 
 namespace heddle::cuda {
 

@@ -1,7 +1,7 @@
 // The rows that one head of one sequence has in q, k, v and the like, and their way through shared memory. Rows come there from
 // all threads of a block, and are zeros where the sequence has ended; the block's `own` rows, 16 for each warp, leave it again.
 #pragma once
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 
 #include "access.cuh"
 #include "copy_async.cuh"
@@ -42,7 +42,7 @@ struct SequenceHead {
         keys(plan.k_length(b)) {}
 
   template <class E>
-  __device__ HeadRows<E> rows(Columns<E> x, int begin, int count) const {
+  __device__ HeadRows<E> rows(MatrixView<E> x, int begin, int count) const {
     const Index width = x.width / heads;
     E* const data = x.data + begin * x.stride + h * width;
     const auto bytes =
@@ -50,11 +50,11 @@ struct SequenceHead {
     return {data, static_cast<int>(x.stride), count, static_cast<int>(width), bytes % access_bytes == 0};
   }
   template <class E>
-  __device__ HeadRows<E> query_rows(Columns<E> x) const {
+  __device__ HeadRows<E> query_rows(MatrixView<E> x) const {
     return rows(x, q_begin, queries);
   }
   template <class E>
-  __device__ HeadRows<E> key_rows(Columns<E> x) const {
+  __device__ HeadRows<E> key_rows(MatrixView<E> x) const {
     return rows(x, k_begin, keys);
   }
 };

@@ -4,7 +4,8 @@
 #include <cuda_runtime.h>
 
 #include <cstdlib>
-#include <heddle/error.hpp>
+#include <heddle/base/build.hpp>
+#include <heddle/base/error.hpp>
 #include <string_view>
 
 namespace heddle::cuda {

@@ -148,22 +148,24 @@ struct ScoreTile {
     return left <= 0 ? 0u : left > 8 * 7 ? ~0u : (1u << (left + 7) / 8 * 4) - 1;
   }
 
-  __device__ Words draw(int i, int call) const {
+  __device__ kernel::PhiloxWords draw(int i, int call) const {
     const Index row = head.pair * task.plan.longest_q + i;
     return task.plan.draws(static_cast<std::uint64_t>(row * task.calls + call));
   }
-  __device__ bool keeps(const Words& words, int e) const { return task.plan.dropout.keeps(draw16(words, e)); }
+  __device__ bool keeps(const kernel::PhiloxWords& words, int e) const {
+    return task.plan.dropout.keeps(draw16(words, e));
+  }
 
   // Four neighbouring n are of one call.
   __device__ unsigned kept_of_queries(int reach) const {
-    constexpr int together = static_cast<int>(kernel::drawn_together);
+    constexpr int together = static_cast<int>(kernel::keys_per_draw_group);
     unsigned bits = 0;
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif
     for (int m = 0; m * 8 < reach; m += quad)
       for (int half = 0; half < 2; ++half) {
-        const Words words = draw(own_row(2 * half), (other + m * 8) / together * quad + lane() % quad);
+        const kernel::PhiloxWords words = draw(own_row(2 * half), (other + m * 8) / together * quad + lane() % quad);
         for (int e = 0; e < 8; ++e)
           bits |= static_cast<unsigned>(keeps(words, e)) << ((m + e / 2) * 4 + half * 2 + e % 2);
       }
@@ -173,7 +175,7 @@ struct ScoreTile {
   // A call decides eight keys of one query: two for each of the four lanes that have the same t and g % 4 / 2. Each of
   // these draws for one of their four queries out of 16, eight bits, and gets the other ones from the others.
   __device__ unsigned kept_of_keys(int reach) const {
-    constexpr int together = static_cast<int>(kernel::drawn_together);
+    constexpr int together = static_cast<int>(kernel::keys_per_draw_group);
     constexpr int g_odd = quad, g_upper = 4 * quad;  // distances of lanes
     const int g = lane() / quad, turn = g / 4 * 2 + g % 2;
     const int call = own / together * quad + warp() / 2 * quad + warp() % 2 * 2 + g % 4 / 2;
@@ -182,7 +184,7 @@ struct ScoreTile {
 #pragma unroll 1
 #endif
     for (int m = 0; m * 8 < reach; m += 2) {
-      const Words words = draw(other_row(m + turn / 2, turn % 2), call);
+      const kernel::PhiloxWords words = draw(other_row(m + turn / 2, turn % 2), call);
       unsigned all = 0;
       for (int e = 0; e < 8; ++e) all |= static_cast<unsigned>(keeps(words, e)) << (turn * 8 + e);
       all |= __shfl_xor_sync(all_lanes, all, g_odd);

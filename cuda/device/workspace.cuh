@@ -1,6 +1,6 @@
 // Device memory for the length of a call: it goes back to the cache at once, because work that comes later runs later.
 #pragma once
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 
 #include "launch.cuh"
 

@@ -1,7 +1,7 @@
 // Stands for cuda/gemm.cu: plain products in float, on the stream as a kernel would be.
 #include <cuda_runtime.h>
 
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 #include <numeric>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace {
 
 // One matrix, widened, by rows.
 template <class T>
-std::vector<float> by_rows(Columns<const T> x, bool transposed) {
+std::vector<float> by_rows(MatrixView<const T> x, bool transposed) {
   const Index rows = transposed ? x.width : x.rows, width = transposed ? x.rows : x.width;
   std::vector<float> y(static_cast<std::size_t>(rows * width));
   for (Index n = 0; n < rows; ++n)

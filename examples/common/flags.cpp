@@ -10,11 +10,11 @@
 #include <cmath>
 #include <cstdio>
 #ifdef HEDDLE_CUDA
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 #endif
-#include <heddle/error.hpp>
-#include <heddle/io/printable.hpp>
-#include <heddle/parallel.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/base/printable.hpp>
+#include <heddle/base/threads.hpp>
 #include <heddle/version.hpp>
 #include <numeric>
 #include <sstream>

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <heddle/error.hpp>
+#include <heddle/base/device.hpp>
+#include <heddle/base/shape.hpp>
 
 namespace CLI {
 class App;

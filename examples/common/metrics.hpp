@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <heddle/base/shape.hpp>
 #include <heddle/io/crc64.hpp>
-#include <heddle/shape.hpp>
 
 namespace heddle::examples {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <heddle/io/file.hpp>
+#include <heddle/base/file.hpp>
 
 #include "flags.hpp"
 

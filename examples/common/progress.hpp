@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include <heddle/shape.hpp>
+#include <heddle/base/shape.hpp>
 
 namespace heddle::examples {
 

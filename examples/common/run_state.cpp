@@ -1,8 +1,8 @@
 #include "run_state.hpp"
 
 #include <filesystem>
+#include <heddle/base/printable.hpp>
 #include <heddle/io/checkpoint_manifest.hpp>
-#include <heddle/io/printable.hpp>
 #include <nlohmann/json.hpp>
 
 #include "metrics.hpp"

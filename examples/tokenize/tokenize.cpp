@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include <heddle/base/threads.hpp>
 #include <heddle/io/json_string.hpp>
-#include <heddle/parallel.hpp>
 #include <heddle/text/wordpiece.hpp>
 
 #include "../common/flags.hpp"

@@ -1,7 +1,11 @@
-// Core, operations, nn and optim in one include. io, text and data are included by name.
+// Tensors, operations, nn and optim in one include. io, text and data are included by name.
 #pragma once
-#include <heddle/autograd.hpp>
-#include <heddle/create.hpp>
+#include <heddle/autograd/backward.hpp>
+#include <heddle/base/random.hpp>
+#include <heddle/core/create.hpp>
+#include <heddle/core/print.hpp>
+#include <heddle/core/sequences.hpp>
+#include <heddle/core/tensor.hpp>
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/clone.hpp>
 #include <heddle/nn/embedding.hpp>
@@ -13,7 +17,7 @@
 #include <heddle/nn/positions.hpp>
 #include <heddle/nn/summary.hpp>
 #include <heddle/ops/arithmetic.hpp>
-#include <heddle/ops/attention.hpp>
+#include <heddle/ops/attention/attention.hpp>
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/concat.hpp>
 #include <heddle/ops/cross_entropy.hpp>
@@ -37,8 +41,4 @@
 #include <heddle/optim/clip.hpp>
 #include <heddle/optim/schedule.hpp>
 #include <heddle/optim/sgd.hpp>
-#include <heddle/print.hpp>
-#include <heddle/random.hpp>
-#include <heddle/sequences.hpp>
-#include <heddle/tensor.hpp>
 #include <heddle/version.hpp>

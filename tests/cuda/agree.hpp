@@ -1,7 +1,7 @@
 // Runs one function of tensors on the CPU, in double and in float, and on the GPU, and compares values and gradients.
 #pragma once
-#include <heddle/autograd.hpp>
-#include <heddle/random.hpp>
+#include <heddle/autograd/backward.hpp>
+#include <heddle/base/random.hpp>
 
 #include "../catch.hpp"
 #include "compare.hpp"

@@ -93,8 +93,8 @@ void check_mixed() {
     CAPTURE(a_shape, b_shape);
     const auto a = converted<A>(factors<A>(a_shape, 4));
     const auto b = converted<B>(factors<B>(b_shape, 5));
-    const auto expected = combine<F, Y>("combine", a, b);
-    const auto got = combine<F, Y>("combine", a.to(Device::cuda), b.to(Device::cuda));
+    const auto expected = detail::combine<F, Y>("combine", a, b);
+    const auto got = detail::combine<F, Y>("combine", a.to(Device::cuda), b.to(Device::cuda));
     REQUIRE((joined(got.host()) == joined(expected.host())));
   }
 }

@@ -1,6 +1,6 @@
 // The CUDA kernels of attention against the CPU's: values and all gradients, for each width of tiles and beyond, and what
 // attention promises about masks, NaN, dropout and sequences.
-#include <heddle/ops/attention.hpp>
+#include <heddle/ops/attention/attention.hpp>
 #include <heddle/ops/slice.hpp>
 
 #include "../ops/plain_attention.hpp"
@@ -38,7 +38,7 @@ struct Plainly {
 };
 
 template <class A>
-Tensor<A> call(const Form& form, const ColumnBlock<A>& q, const ColumnBlock<A>& k, const ColumnBlock<A>& v,
+Tensor<A> call(const Form& form, const ColumnSlice<A>& q, const ColumnSlice<A>& k, const ColumnSlice<A>& v,
                const Tensor<A>& bias = {}) {
   const Device device = q.device();
   const Sequences queries = form.of_queries().to(device), keys = form.of_keys().to(device);
@@ -51,7 +51,7 @@ Tensor<A> call(const Form& form, const ColumnBlock<A>& q, const ColumnBlock<A>& 
                                     .mask = form.mask ? form.mask.to(device) : form.mask,
                                     .bias = bias,
                                     .keys = &keys};
-  const auto alone = [](const ColumnBlock<A>& x) { return slice(x.x, 1, x.first, x.first + x.width); };
+  const auto alone = [](const ColumnSlice<A>& x) { return slice(x.x, 1, x.first, x.first + x.width); };
   if constexpr (std::is_same_v<A, float>)
     if (Plainly::now) return plain_attention(alone(q), alone(k), alone(v), queries, options);
   return attention(q, k, v, queries, options);
@@ -118,7 +118,7 @@ Tensor<bool> random_mask(const Shape& shape, std::uint64_t seed, double share = 
 }
 
 // Small shapes where a sanitizer makes everything slow.
-bool watched() { return emulator::races_are_watched() || !memory_is_cached; }
+bool watched() { return emulator::races_are_watched() || !detail::memory_is_cached; }
 // ThreadSanitizer knows no more than some 8,000 threads at a time.
 Lengths ragged() { return watched() ? Lengths{1, 0, 33} : Lengths{1, 0, 33, 70}; }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <heddle/bf16.hpp>
+#include <heddle/base/bf16.hpp>
 #include <vector>
 
 #include "device_array.hpp"

@@ -2,7 +2,7 @@
 #include "../../cuda/device/mma.cuh"
 #include "../../cuda/device/warp.cuh"
 
-#include <heddle/bf16.hpp>
+#include <heddle/base/bf16.hpp>
 
 #include "../catch.hpp"
 #include "device_array.hpp"

@@ -1,5 +1,5 @@
 // The CUDA kernel of dropout: the same bits as on the CPU.
-#include <heddle/create.hpp>
+#include <heddle/core/create.hpp>
 #include <heddle/ops/dropout.hpp>
 #include <heddle/ops/slice.hpp>
 

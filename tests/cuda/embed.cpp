@@ -1,5 +1,5 @@
 // The CUDA kernels of ids and of the gradient of rows that were taken.
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 #include <heddle/ops/check_ids.hpp>
 #include <heddle/ops/embed.hpp>
 
@@ -16,7 +16,7 @@ std::size_t size_of(Index count) { return static_cast<std::size_t>(count); }
 
 // What the next call that waits throws, or nothing.
 template <class I>
-std::string said_of(const std::vector<I>& ids, const IdCheck& check) {
+std::string said_of(const std::vector<I>& ids, const kernel::IdCheck& check) {
   const DeviceArray<I> on_device(ids);
   cudaDeviceSynchronize();  // the copy is on another stream
   kernel::check_ids(Cuda{}, check, View<const I, 1>{on_device.data(), {static_cast<Index>(ids.size())}});
@@ -140,7 +140,7 @@ TEST_CASE("cuda check_ids: more ids than 256 blocks take at once") {
 }
 
 TEST_CASE("cuda check_ids: an id that is allowed, and ids that int does not hold") {
-  const IdCheck check{"cross_entropy", "label", "none of # classes", 5, -100};
+  const kernel::IdCheck check{"cross_entropy", "label", "none of # classes", 5, -100};
   CHECK(said_of<std::int64_t>({4, -100, 0}, check).empty());
   CHECK(said_of<std::int64_t>({4, -100, 5, -99}, check) == "cross_entropy: label 5 at position 2 is none of 5 classes");
   CHECK(said_of<std::int64_t>({4, (Index{1} << 32) + 1}, check) ==

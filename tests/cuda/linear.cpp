@@ -13,7 +13,7 @@ void check_sum_rows(Index N, Index D) {
   CAPTURE(N, D);
   const auto sums = [&]<class A>(const Tensor<A>& dy) {
     Tensor<A> dbias({D}, dy.device());
-    on(dy, [&](auto device) { kernel::sum_rows(device, view<2>(dy), view<1>(dbias)); });
+    dispatch(dy, [&](auto device) { kernel::sum_rows(device, view<2>(dy), view<1>(dbias)); });
     return joined(dbias.host());
   };
   const auto dy = numbers<T>({N, D}, 1);

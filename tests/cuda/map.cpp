@@ -26,8 +26,8 @@ Tensor<double> inputs_for(Index size, bool positive) {
 // y, and the gradient of given x, y and dy.
 template <class F, class T>
 std::vector<double> run_kernels(const Tensor<T>& x, const Tensor<T>& y_given, const Tensor<T>& dy) {
-  Tensor<T> y = like(x), dx = like(x);
-  on(x, [&](auto device) {
+  Tensor<T> y = empty_like(x), dx = empty_like(x);
+  dispatch(x, [&](auto device) {
     kernel::map(device, F{}, view<1>(x), view<1>(y));
     kernel::map_backward(device, F{}, view<1>(dy), view<1>(x), view<1>(y_given), view<1>(dx));
   });
@@ -40,9 +40,10 @@ template <class F>
 void check(bool positive = false) {
   for (const Index size : sizes()) {
     CAPTURE(size);
-    expect_agrees<float>([](const auto& in) { return map<F>("map", in[0]); }, {inputs_for<float>(size, positive)});
+    expect_agrees<float>([](const auto& in) { return detail::map<F>("map", in[0]); },
+                         {inputs_for<float>(size, positive)});
     const auto x = converted<bf16>(inputs_for<bf16>(size, positive)), dy = converted<bf16>(numbers<bf16>({size}, 6));
-    const auto y = map<F>("map", x);
+    const auto y = detail::map<F>("map", x);
     const auto on_cpu = run_kernels<F>(x, y, dy);
     expect_close<bf16>(run_kernels<F>(x.to(Device::cuda), y.to(Device::cuda), dy.to(Device::cuda)), on_cpu, on_cpu, 2);
   }
@@ -55,7 +56,7 @@ void check_unaligned() {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = T(0.25f * static_cast<float>(i % 64) - 7.f);
   const DeviceArray<T> x(values), y(std::vector<T>(values.size(), T(77.f)));
   cudaDeviceSynchronize();
-  kernel::map(Cuda{}, Relu{}, View<const T, 1>{x.data() + 1, {size}}, View<T, 1>{y.data() + 1, {size}});
+  kernel::map(Cuda{}, kernel::Relu{}, View<const T, 1>{x.data() + 1, {size}}, View<T, 1>{y.data() + 1, {size}});
   cuda::synchronize();
   const std::vector<T> got = y.host();
   CHECK(static_cast<float>(got[0]) == 77.f);
@@ -83,20 +84,20 @@ void check_special(F&& f, const std::vector<float>& values, const std::vector<fl
 }  // namespace
 
 TEST_CASE("cuda map: exp, log and sqrt") {
-  check<Exp>();
-  check<Log>(true);
-  check<Sqrt>(true);
+  check<kernel::Exp>();
+  check<kernel::Log>(true);
+  check<kernel::Sqrt>(true);
 }
 
 TEST_CASE("cuda map: tanh, sigmoid and relu") {
-  check<Tanh>();
-  check<Sigmoid>();
-  check<Relu>();
+  check<kernel::Tanh>();
+  check<kernel::Sigmoid>();
+  check<kernel::Relu>();
 }
 
 TEST_CASE("cuda map: both forms of gelu") {
-  check<Gelu>();
-  check<GeluTanh>();
+  check<kernel::Gelu>();
+  check<kernel::GeluTanh>();
 }
 
 TEST_CASE("cuda map: addresses that are not aligned") {

@@ -1,5 +1,5 @@
 // The CUDA kernels that move elements against those of the CPU: the same bits, for words of each size.
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/permute.hpp>
 #include <heddle/ops/rows.hpp>
@@ -61,7 +61,7 @@ std::vector<W> on_cpu(Index count, F&& f) {
 template <class W>
 void check_permute(const Shape& shape, const std::vector<int>& axes) {
   CAPTURE(shape, axes, sizeof(W));
-  const Permutation p(shape, axes);
+  const kernel::Permutation p(shape, axes);
   const Index size = shape.size();
   const std::vector<W> x = numbered<W>(size);
   const DeviceArray<W> on_device(x);
@@ -81,10 +81,10 @@ void check_where(const Shape& c_shape, const Shape& a_shape, const Shape& b_shap
   const Shape shape = [&] {
     const Tensor<bool> c(c_shape);
     const Tensor<int> a(a_shape), b(b_shape);
-    return broadcast_shape("where", {{"condition", c, 0}, {"a", a, 0}, {"b", b, 0}});
+    return detail::broadcast_shape("where", {{"condition", c, 0}, {"a", a, 0}, {"b", b, 0}});
   }();
   CAPTURE(c_shape, a_shape, b_shape, sizeof(W));
-  const auto plan = broadcast(shape, c_shape, a_shape, b_shape);
+  const auto plan = detail::broadcast_plan(shape, c_shape, a_shape, b_shape);
   const std::vector<std::uint8_t> c = coins(c_shape.size());
   const std::vector<W> a = numbered<W>(a_shape.size()), b = numbered<W>(b_shape.size(), 1 << 20);
   const DeviceArray<std::uint8_t> c_there(c);
@@ -124,7 +124,7 @@ void check_take_rows(Index rows, Index columns, const std::vector<I>& ids) {
                  shift) == expected));
 }
 
-// Stretches that stand in x with a row between them, and in y the other way round without any.
+// RowRanges that stand in x with a row between them, and in y the other way round without any.
 template <class W>
 void check_stretches(const std::vector<int>& count, Index columns) {
   CAPTURE(count, columns, sizeof(W));
@@ -136,8 +136,8 @@ void check_stretches(const std::vector<int>& count, Index columns) {
   const std::vector<W> x = numbered<W>(x_rows * columns);
   const auto copy = [&](auto device, const W* source, const int* f, const int* t, const int* c, W* y) {
     using Numbers = View<const int, 1>;
-    kernel::copy_stretches(device, Numbers{f, {B}}, Numbers{t, {B}}, Numbers{c, {B}},
-                           View<const W, 2>{source, {x_rows, columns}}, View<W, 2>{y, {y_rows, columns}});
+    kernel::copy_row_ranges(device, Numbers{f, {B}}, Numbers{t, {B}}, Numbers{c, {B}},
+                            View<const W, 2>{source, {x_rows, columns}}, View<W, 2>{y, {y_rows, columns}});
   };
   const auto expected =
       on_cpu<W>(y_rows * columns, [&](W* y) { copy(Cpu{}, x.data(), from.data(), to.data(), count.data(), y); });
@@ -227,7 +227,7 @@ TEST_CASE("cuda take_rows: what is no row gives zeros") {
   });
 }
 
-TEST_CASE("cuda copy_stretches: each row to its place") {
+TEST_CASE("cuda copy_row_ranges: each row to its place") {
   for_words([]<class W> {
     for (const Index columns : {0, 1, 16, 33}) {
       check_stretches<W>({}, columns);
@@ -242,7 +242,7 @@ TEST_CASE("cuda copy_stretches: each row to its place") {
 TEST_CASE("cuda move: schedules change nothing") {
   const std::vector<std::uint16_t> x = numbered<std::uint16_t>(70 * 40);
   const DeviceArray<std::uint16_t> there(x);
-  const Permutation p({70, 40}, {1, 0});
+  const kernel::Permutation p({70, 40}, {1, 0});
   expect_same_always([&] {
     return on_gpu<std::uint16_t>(70 * 40, [&](std::uint16_t* y) {
       kernel::permute(Cuda{}, p, there.data(), View<std::uint16_t, 1>{y, {70 * 40}});

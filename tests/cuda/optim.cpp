@@ -1,6 +1,6 @@
 // The optimizers' CUDA kernels against their formulas in double, and optimizers of models on the GPU against those on
 // the CPU.
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 #include <heddle/optim/adam.hpp>
 #include <heddle/optim/clip.hpp>
 #include <heddle/optim/sgd.hpp>
@@ -9,19 +9,18 @@
 
 using namespace heddle;
 using namespace heddle::testing;
-using kernel::AdamRule;
-using kernel::SgdRule;
-using kernel::Updated;
 
 namespace {
 
-// The arrays of some parameters, in A: what a step reads and writes.
+using Adam = optim::AdamRule<float>;
+using Sgd = optim::SgdRule<float>;
+
+// The arrays of a parameter, in A.
 template <class A>
 struct State {
   std::vector<A> value, gradient, first, second;
 };
 struct Parameters {
-  std::vector<Updated> constants;  // without data
   std::vector<State<float>> state;
   std::size_t shift = 0;  // elements from an aligned address to each array
 
@@ -33,76 +32,105 @@ struct Parameters {
       };
       state.push_back({drawn(1), drawn(2), drawn(3), drawn(4)});
       for (float& v : state.back().second) v *= v;
-      const float some = 1 + static_cast<float>(i % 5);
-      constants.push_back({nullptr, nullptr, nullptr, nullptr, sizes[i], 0.1f * some, 0.01f * some, 1 - 0.02f * some,
-                           1.5f * some, i % 2 == 1});
     }
   }
 };
 
-// Calls f with the parameters in device memory.
-template <class F>
-void with_device(const Parameters& in, F&& f) {
-  std::vector<std::unique_ptr<DeviceArray<float>>> arrays;
-  const auto put = [&](const std::vector<float>& values) {
-    std::vector<float> shifted(in.shift, 77.f);
-    shifted.insert(shifted.end(), values.begin(), values.end());
-    arrays.push_back(std::make_unique<DeviceArray<float>>(shifted));
-    return arrays.back()->data() + in.shift;
-  };
-  std::vector<Updated> updated = in.constants;
-  for (std::size_t i = 0; i < updated.size(); ++i) {
-    updated[i].value = put(in.state[i].value);
-    updated[i].gradient = put(in.state[i].gradient);
-    updated[i].first = put(in.state[i].first);
-    updated[i].second = put(in.state[i].second);
+// Parameters in device memory.
+class OnDevice {
+ public:
+  explicit OnDevice(const Parameters& in) {
+    for (const auto& s : in.state) {
+      state.push_back({put(s.value, in.shift), put(s.gradient, in.shift), put(s.first, in.shift),
+                       put(s.second, in.shift), static_cast<Index>(s.value.size())});
+      gradients.push_back({state.back().gradient, {state.back().size}});
+    }
+    cudaDeviceSynchronize();  // the copies are on another stream
   }
-  cudaDeviceSynchronize();  // the copies are on another stream
-  f(updated);
+  struct Pointers {
+    float *value, *gradient, *first, *second;
+    Index size;
+  };
+  std::vector<Pointers> state;
+  std::vector<View<const float, 1>> gradients;
+
+ private:
+  float* put(const std::vector<float>& values, std::size_t shift) {
+    std::vector<float> shifted(shift, 77.f);
+    shifted.insert(shifted.end(), values.begin(), values.end());
+    arrays_.push_back(std::make_unique<DeviceArray<float>>(shifted));
+    return arrays_.back()->data() + shift;
+  }
+  std::vector<std::unique_ptr<DeviceArray<float>>> arrays_;
+};
+
+// The rule of parameter i, with other settings than those of its neighbours.
+Adam rule_of(const optim::AdamOptions& options, std::size_t i) {
+  const double some = 1 + static_cast<double>(i % 5);
+  return Adam(options, {0.1 * some, 0.01 * some, static_cast<std::int64_t>(i % 3) + 1});
+}
+Adam rule_of(const optim::AdamWOptions& options, std::size_t i) {
+  const double some = 1 + static_cast<double>(i % 5);
+  return Adam(options, {0.1 * some, 0.01 * some, static_cast<std::int64_t>(i % 3) + 1});
+}
+Sgd rule_of(const optim::SgdOptions& options, std::size_t i) {
+  const double some = 1 + static_cast<double>(i % 5);
+  return Sgd(options, {0.1 * some, 0.01 * some, static_cast<std::int64_t>(i % 2) + 1});
+}
+
+template <class Rule>
+kernel::UpdateArgs<Rule> arguments(const Rule& rule, const OnDevice::Pointers& p) {
+  kernel::UpdateArgs<Rule> args{rule, {p.value, {p.size}}, p.gradient, {}};
+  args.moments[0] = rule.needs_moments() ? p.first : nullptr;
+  if constexpr (kernel::UpdateArgs<Rule>::moment_count > 1) args.moments[1] = p.second;
+  return args;
 }
 
 // Values and moments after a step, one parameter after another.
-template <class Rule>
-std::vector<double> on_gpu(Rule rule, const Parameters& in) {
+template <class Options>
+std::vector<double> on_gpu(const Options& options, const Parameters& in) {
+  const OnDevice device(in);
+  std::vector<kernel::UpdateArgs<decltype(rule_of(options, 0))>> updates;
+  for (std::size_t i = 0; i < device.state.size(); ++i)
+    updates.push_back(arguments(rule_of(options, i), device.state[i]));
+  kernel::update(Cuda{}, updates);
+  cuda::synchronize();
   std::vector<double> all;
-  with_device(in, [&](const std::vector<Updated>& updated) {
-    kernel::update(Cuda{}, rule, updated);
-    cuda::synchronize();
-    for (const Updated& u : updated)
-      for (const float* array : {u.value, u.first, u.second}) {
-        std::vector<float> values(static_cast<std::size_t>(u.size) + in.shift);
-        cuda::to_host(values.data(), array - in.shift, values.size() * sizeof(float));
-        for (std::size_t e = 0; e < in.shift; ++e) REQUIRE(values[e] == 77);
-        all.insert(all.end(), values.begin() + static_cast<std::ptrdiff_t>(in.shift), values.end());
-      }
-  });
+  for (const auto& p : device.state)
+    for (const float* array : {p.value, p.first, p.second}) {
+      std::vector<float> values(static_cast<std::size_t>(p.size) + in.shift);
+      cuda::to_host(values.data(), array - in.shift, values.size() * sizeof(float));
+      for (std::size_t e = 0; e < in.shift; ++e) REQUIRE(values[e] == 77);
+      all.insert(all.end(), values.begin() + static_cast<std::ptrdiff_t>(in.shift), values.end());
+    }
   return all;
 }
 
+// The formulas, in A, with the constants of a rule.
 template <class A>
-void step_of(const AdamRule& rule, const Updated& u, State<A>& s, std::size_t e) {
-  const A g = s.gradient[e] + static_cast<A>(u.coupled) * s.value[e];
-  s.second[e] = static_cast<A>(rule.beta2) * s.second[e] + static_cast<A>(rule.rest2) * g * g;
-  s.first[e] += static_cast<A>(rule.rest1) * (g - s.first[e]);
-  s.value[e] = static_cast<A>(u.shrink) * s.value[e] -
-               static_cast<A>(u.rate) * s.first[e] /
-                   (std::sqrt(s.second[e]) * static_cast<A>(u.root) + static_cast<A>(rule.eps));
+void step_of(const Adam& rule, State<A>& s, std::size_t e) {
+  const A g = s.gradient[e] + static_cast<A>(rule.l2) * s.value[e];
+  s.second[e] = static_cast<A>(rule.beta2) * s.second[e] + static_cast<A>(rule.one_minus_beta2) * g * g;
+  s.first[e] += static_cast<A>(rule.one_minus_beta1) * (g - s.first[e]);
+  s.value[e] = static_cast<A>(rule.decay_factor) * s.value[e] -
+               static_cast<A>(rule.rate) * s.first[e] /
+                   (std::sqrt(s.second[e]) * static_cast<A>(rule.inv_sqrt_bias_correction2) + static_cast<A>(rule.eps));
 }
 template <class A>
-void step_of(const SgdRule& rule, const Updated& u, State<A>& s, std::size_t e) {
-  const A g = s.gradient[e] + static_cast<A>(u.coupled) * s.value[e];
-  const A b = u.begins || rule.momentum == 0 ? g : static_cast<A>(rule.momentum) * s.first[e] + g;
+void step_of(const Sgd& rule, State<A>& s, std::size_t e) {
+  const A g = s.gradient[e] + static_cast<A>(rule.weight_decay) * s.value[e];
+  const A b = rule.is_first_step || rule.momentum == 0 ? g : static_cast<A>(rule.momentum) * s.first[e] + g;
   if (rule.momentum != 0) s.first[e] = b;
-  s.value[e] -= static_cast<A>(u.rate) * b;
+  s.value[e] -= static_cast<A>(rule.lr) * b;
 }
-template <class A, class Rule>
-std::vector<double> on_cpu(const Rule& rule, const Parameters& in) {
+template <class A, class Options>
+std::vector<double> on_cpu(const Options& options, const Parameters& in) {
   std::vector<double> all;
   for (std::size_t i = 0; i < in.state.size(); ++i) {
     const auto in_a = [](const std::vector<float>& values) { return std::vector<A>(values.begin(), values.end()); };
     const auto& from = in.state[i];
     State<A> s{in_a(from.value), in_a(from.gradient), in_a(from.first), in_a(from.second)};
-    for (std::size_t e = 0; e < s.value.size(); ++e) step_of(rule, in.constants[i], s, e);
+    for (std::size_t e = 0; e < s.value.size(); ++e) step_of(rule_of(options, i), s, e);
     const auto part = joined(s.value, s.first, s.second);
     all.insert(all.end(), part.begin(), part.end());
   }
@@ -124,43 +152,35 @@ std::vector<std::vector<Index>> sizes_to_test() {
           std::vector<Index>(70, 5)};
 }
 
-template <class Rule>
-void check_rule(Rule rule) {
+template <class Options>
+void check_rule(const Options& options) {
   for (const auto& sizes : sizes_to_test())
     for (const std::size_t shift : {0u, 1u}) {
       CAPTURE(sizes, shift);
       Parameters in(sizes);
       in.shift = shift;
-      expect_close<float>(on_gpu(rule, in), on_cpu<double>(rule, in), on_cpu<float>(rule, in));
+      expect_close<float>(on_gpu(options, in), on_cpu<double>(options, in), on_cpu<float>(options, in));
     }
 }
 
-constexpr AdamRule adam{0.999f, 0.1f, 0.001f, 1e-8f};
 constexpr float infinity = std::numeric_limits<float>::infinity(), nan_value = std::numeric_limits<float>::quiet_NaN();
 
-Index not_finite_in(const Parameters& in) {
-  Index found = -2;
-  with_device(in, [&](const auto& updated) { found = kernel::first_not_finite(Cuda{}, updated); });
-  return found;
-}
-double squares_in(const Parameters& in) {
-  double sum = -1;
-  with_device(in, [&](const auto& updated) { sum = kernel::sum_of_squares(Cuda{}, updated); });
-  return sum;
-}
+Index not_finite_in(const Parameters& in) { return kernel::first_not_finite(Cuda{}, OnDevice(in).gradients); }
+double squares_in(const Parameters& in) { return kernel::sum_of_squares(Cuda{}, OnDevice(in).gradients); }
 
-// `value` after all gradients were scaled, one parameter after another; nothing else has changed.
+// The scaled gradients, one parameter after another. They are written over the values.
 std::vector<float> scaled(float factor, const Parameters& in) {
+  const OnDevice device(in);
+  std::vector<View<float, 1>> results;
+  for (const auto& p : device.state) results.push_back({p.value, {p.size}});
+  kernel::scale(Cuda{}, factor, device.gradients, results);
+  cuda::synchronize();
   std::vector<float> all;
-  with_device(in, [&](const std::vector<Updated>& updated) {
-    kernel::scale_gradients(Cuda{}, factor, updated);
-    cuda::synchronize();
-    for (const Updated& u : updated) {
-      std::vector<float> values(static_cast<std::size_t>(u.size));
-      cuda::to_host(values.data(), u.value, values.size() * sizeof(float));
-      all.insert(all.end(), values.begin(), values.end());
-    }
-  });
+  for (const auto& p : device.state) {
+    std::vector<float> values(static_cast<std::size_t>(p.size));
+    cuda::to_host(values.data(), p.value, values.size() * sizeof(float));
+    all.insert(all.end(), values.begin(), values.end());
+  }
   return all;
 }
 
@@ -199,44 +219,38 @@ void check_trained(Make make) {
 
 }  // namespace
 
-TEST_CASE("cuda update: Adam's rule, all parameters at once") { check_rule(adam); }
-
-TEST_CASE("cuda update: Sgd's rule with momentum, at first and later") { check_rule(SgdRule{0.9f}); }
-
-TEST_CASE("cuda update: Sgd without momentum remembers nothing") {
-  check_rule(SgdRule{0});
-  const Parameters in({33});
-  with_device(in, [&](std::vector<Updated> updated) {
-    updated[0].first = updated[0].second = nullptr;
-    CHECK_NOTHROW(kernel::update(Cuda{}, SgdRule{0}, updated));
-    cuda::synchronize();
-  });
+TEST_CASE("cuda update: Adam's and AdamW's rule, all parameters at once") {
+  check_rule(optim::AdamOptions());
+  check_rule(optim::AdamWOptions());
 }
 
-TEST_CASE("cuda update: the first step with momentum does not read what memory held") {
-  Parameters in({4097, 5});
-  for (const std::size_t i : {0u, 1u}) {
-    in.constants[i].begins = true;
+TEST_CASE("cuda update: Sgd's rule with momentum, at first and later") {
+  check_rule(optim::SgdOptions{.momentum = 0.9});
+}
+
+TEST_CASE("cuda update: Sgd without momentum needs no moments") { check_rule(optim::SgdOptions()); }
+
+TEST_CASE("cuda update: the first step with momentum does not depend on the moments' memory") {
+  Parameters in({4097, 5, 3});
+  for (const std::size_t i : {0u, 2u})  // their first step: rule_of
     std::fill(in.state[i].first.begin(), in.state[i].first.end(), nan_value);
-  }
-  const SgdRule rule{0.9f};
-  expect_close<float>(on_gpu(rule, in), on_cpu<double>(rule, in), on_cpu<float>(rule, in));
+  const optim::SgdOptions options{.momentum = 0.9};
+  expect_close<float>(on_gpu(options, in), on_cpu<double>(options, in), on_cpu<float>(options, in));
 }
 
 TEST_CASE("cuda update: only parameters whose arrays are all aligned move in vectors") {
   const Parameters in({257});
   for (const int which : {0, 1, 2, 3}) {
     CAPTURE(which);
-    with_device(in, [&](std::vector<Updated> updated) {
-      Updated& u = updated[0];
-      --u.size;
-      if (which == 0) ++u.value;
-      if (which == 1) ++u.gradient;
-      if (which == 2) ++u.first;
-      if (which == 3) ++u.second;
-      kernel::update(Cuda{}, adam, updated);
-      cuda::synchronize();
-    });
+    const OnDevice device(in);
+    OnDevice::Pointers p = device.state[0];
+    --p.size;
+    if (which == 0) ++p.value;
+    if (which == 1) ++p.gradient;
+    if (which == 2) ++p.first;
+    if (which == 3) ++p.second;
+    kernel::update(Cuda{}, std::vector{arguments(rule_of(optim::AdamOptions(), 0), p)});
+    cuda::synchronize();
   }
 }
 
@@ -282,7 +296,7 @@ TEST_CASE("cuda sum_of_squares: a sum in double") {
   CHECK(std::isnan(squares_in(in)));
 }
 
-TEST_CASE("cuda scale_gradients: each is multiplied once") {
+TEST_CASE("cuda scale: each gradient is multiplied once") {
   for (const auto& sizes : sizes_to_test())
     for (const std::size_t shift : {0u, 1u}) {
       CAPTURE(sizes, shift);
@@ -307,8 +321,8 @@ TEST_CASE("cuda sum_of_squares: more pieces than threads add them") {
 
 TEST_CASE("cuda optimizers: schedules and what memory held before change nothing") {
   const Parameters in({33, 4100, 0, 7});
-  expect_same_always([&] { return on_gpu(adam, in); });
-  expect_same_always([&] { return on_gpu(SgdRule{0.5f}, in); });
+  expect_same_always([&] { return on_gpu(optim::AdamOptions(), in); });
+  expect_same_always([&] { return on_gpu(optim::SgdOptions{.momentum = 0.5}, in); });
   expect_same_always([&] { return squares_in(in); });
   expect_same_always([&] { return scaled(0.3f, in); });
   expect_same_always([&] { return not_finite_in(in); });

@@ -1,5 +1,5 @@
 // The CUDA kernels of residual_layer_norm against double, and against layer_norm of the sum that they store.
-#include <heddle/create.hpp>
+#include <heddle/core/create.hpp>
 #include <heddle/ops/residual_layer_norm.hpp>
 
 #include "norms.hpp"
@@ -43,7 +43,7 @@ struct Written {
   Tensor<T> sum, y;
   Tensor<Acc<T>> mean, rstd;
 
-  Written(D tag, Device device, Dropped drop, const std::vector<Tensor<double>>& in)
+  Written(D tag, Device device, kernel::ElementDropout drop, const std::vector<Tensor<double>>& in)
       : sum(in[0].shape(), device),
         y(in[0].shape(), device),
         mean({in[0].dim(0)}, device),
@@ -85,7 +85,7 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: the sum is rounded once, and norme
     CAPTURE(D);
     const std::vector<Tensor<double>> in = {numbers<TestType>({3, D}, 1), numbers<TestType>({3, D}, 2),
                                             numbers<TestType>({D}, 3), numbers<TestType>({D}, 4)};
-    const Dropped drop{DropoutRule(0.3), {5, 2, 3}};
+    const kernel::ElementDropout drop{kernel::DropoutRule("dropout", 0.3), {5, 2, 3}};
     const Written<double, Cpu> exact(Cpu(), Device::cpu, drop, in);
     const Written<float, Cpu> plain(Cpu(), Device::cpu, drop, in);
     const Written<TestType, Cuda> got(Cuda(), Device::cuda, drop, in);

@@ -1,6 +1,6 @@
 // Streams and memory of the CUDA backend.
-#include <heddle/cuda.hpp>
-#include <heddle/error.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/gpu/kernels.hpp>
 #include <thread>
 
 #include "../catch.hpp"

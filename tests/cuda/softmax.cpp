@@ -15,15 +15,18 @@ constexpr float inf = std::numeric_limits<float>::infinity();
 // rounding.
 template <class F, class T>
 Tensor<T> forward(const Tensor<T>& x, int axis) {
-  Tensor<T> y = like(x);
-  on(x, [&](auto device) { kernel::softmax(device, F{}, view_around(x, axis), false, view_around(y, axis)); });
+  Tensor<T> y = empty_like(x);
+  dispatch(x, [&](auto device) {
+    kernel::softmax(device, F{}, detail::view_around(x, axis), false, detail::view_around(y, axis));
+  });
   return y;
 }
 template <class F, class T>
 Tensor<T> backward(const Tensor<T>& dy, const Tensor<T>& y, int axis) {
-  Tensor<T> dx = like(y);
-  on(y, [&](auto device) {
-    kernel::softmax_backward(device, F{}, view_around(dy, axis), view_around(y, axis), view_around(dx, axis));
+  Tensor<T> dx = empty_like(y);
+  dispatch(y, [&](auto device) {
+    kernel::softmax_backward(device, F{}, detail::view_around(dy, axis), detail::view_around(y, axis),
+                             detail::view_around(dx, axis));
   });
   return dx;
 }

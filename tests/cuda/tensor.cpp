@@ -34,7 +34,7 @@ TEST_CASE("cuda tensor: values go there and back, and are copies") {
   CHECK(there.to(Device::cuda).device_data() == there.device_data());
   CHECK(there.to(Device::cpu).data()[3] == 4);
   CHECK(there.leading(1, 2).host() == std::vector<float>{3, 4});
-  CHECK(copy(there).host() == there.host());
+  CHECK(detail::deep_copy(there).host() == there.host());
   CHECK(on_gpu({}, {5}).item() == 5);
   CHECK(on_gpu({0, 3}, {}).host().empty());
   CHECK(Tensor<bool>({2}, {true, false}).to(Device::cuda).host() == std::vector<bool>{true, false});

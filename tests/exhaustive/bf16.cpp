@@ -1,6 +1,6 @@
 // Rounds all 2^32 floats to bf16 and compares with the nearest of the two neighbours, found by exact arithmetic. A program of its own:
 // it takes some seconds.
-#include <heddle/bf16.hpp>
+#include <heddle/base/bf16.hpp>
 
 #include <bit>
 #include <cmath>

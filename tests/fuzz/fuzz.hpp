@@ -13,8 +13,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include <heddle/error.hpp>
-#include <heddle/io/printable.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/base/printable.hpp>
 
 namespace heddle::fuzz {
 

@@ -1,7 +1,7 @@
 // Compares an op and its backward with a golden case, in any floating type.
 #pragma once
 #include <functional>
-#include <heddle/autograd.hpp>
+#include <heddle/autograd/backward.hpp>
 
 #include "catch.hpp"
 #include "devices.hpp"
@@ -28,7 +28,7 @@ void expect_close(const Tensor<T>& actual, const GoldenTensor& expected, double 
 // case does not have is an empty tensor.
 template <class T, class F>
 void expect_case_on(Device device, const Case& c, const std::vector<std::string>& roles, F f, double tolerance) {
-  INFO("on " << name(device));
+  INFO("on " << to_string(device));
   std::vector<Tensor<T>> at;
   for (const std::string& role : roles)
     at.push_back(c.has(role) ? variable(Tensor<T>(c[role].shape, c[role].template as<T>()).to(device)) : Tensor<T>());

@@ -3,7 +3,7 @@
 #pragma once
 #include <charconv>
 #include <fstream>
-#include <heddle/shape.hpp>
+#include <heddle/base/shape.hpp>
 #include <map>
 #include <sstream>
 #include <string>

@@ -1,4 +1,4 @@
-#include <heddle/io/file.hpp>
+#include <heddle/base/file.hpp>
 #include <thread>
 
 #include "catch.hpp"

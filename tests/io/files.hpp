@@ -6,7 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <heddle/error.hpp>
+#include <heddle/base/error.hpp>
 #include <iostream>
 #include <iterator>
 #include <set>

@@ -1,4 +1,4 @@
-#include <heddle/ops/attention.hpp>
+#include <heddle/ops/attention/attention.hpp>
 
 #include "golden/expect.hpp"
 #include "gradcheck.hpp"

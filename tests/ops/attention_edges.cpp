@@ -1,6 +1,7 @@
 // What attention promises beyond its formula: masks hide NaN, padding and threads change nothing, memory is linear,
 // dropout is exact.
-#include <heddle/ops/attention.hpp>
+#include <heddle/autograd/backward.hpp>
+#include <heddle/ops/attention/attention.hpp>
 
 #include "catch.hpp"
 
@@ -226,7 +227,7 @@ TEST_CASE("attention: dropout is the documented function of the draws") {
   const auto y = attention(q, k, v, s, {.heads = H, .dropout = 0.3, .random = &random});
   CHECK(random.position() == 17 + 3 * 2 * 131 * 4 * 5);
   const auto p = attention_weights(q, k, s, {.heads = H});
-  const DropoutRule rule(0.3);
+  const kernel::DropoutRule rule("attention", 0.3);
   Index kept = 0, all = 0;
   for (Index b = 0; b < 3; ++b)
     for (Index h = 0; h < H; ++h)
@@ -234,7 +235,7 @@ TEST_CASE("attention: dropout is the documented function of the draws") {
         for (Index j = 0; j < lengths[static_cast<std::size_t>(b)]; ++j) {
           const Index t = j % 8 / 2, e = j % 32 / 8 * 2 + j % 2;
           const auto call = static_cast<std::uint64_t>((((b * H + h) * longest + i) * groups + j / 32) * 4 + t);
-          const Words words = Draws{11, 3, 17}(call);
+          const kernel::PhiloxWords words = kernel::Draws{11, 3, 17}(call);
           const bool keep = draw16(words, static_cast<int>(e)) >= rule.threshold;
           const double weight = p.data()[((b * H + h) * longest + i) * longest + j];
           const double actual = y.data()[(s.begin().data()[b] + i) * y.dim(1) + h * longest + j];
@@ -299,5 +300,5 @@ TEST_CASE("attention: a backward after q was overwritten is an error") {
   auto q = variable(normal({2, 2}, 1));
   const auto y = attention(q, q, q, s);
   q.data()[0] = 1;
-  CHECK_THROWS_AS(backward(y, like(y)), Error);
+  CHECK_THROWS_AS(backward(y, empty_like(y)), Error);
 }

@@ -1,5 +1,5 @@
+#include <heddle/core/tensor.hpp>
 #include <heddle/ops/broadcast.hpp>
-#include <heddle/tensor.hpp>
 
 #include "catch.hpp"
 
@@ -7,7 +7,7 @@ using namespace heddle;
 
 namespace {
 Shape common(const Shape& a, const Shape& b, int apart = 0) {
-  return broadcast_shape("op", {{"a", Tensor<bool>(a), 0}, {"b", Tensor<bool>(b), 0}}, apart);
+  return detail::broadcast_shape("op", {{"a", Tensor<bool>(a), 0}, {"b", Tensor<bool>(b), 0}}, apart);
 }
 }  // namespace
 
@@ -26,7 +26,7 @@ TEST_CASE("broadcast: shapes are aligned at their last axes") {
 
 TEST_CASE("broadcast: the third operand may be the one that disagrees") {
   const Tensor<bool> a({1, 3}), b({4, 3}), c({5, 1});
-  CHECK_THROWS_WITH(broadcast_shape("where", {{"condition", a, 0}, {"a", b, 0}, {"b", c, 0}}),
+  CHECK_THROWS_WITH(detail::broadcast_shape("where", {{"condition", a, 0}, {"a", b, 0}, {"b", c, 0}}),
                     "where: 'axis -2' disagrees between a and b\n"
                     "  a  [4, 3]    axis 0 is 4\n"
                     "  b  [5, 1]    axis 0 is 5\n"
@@ -34,14 +34,14 @@ TEST_CASE("broadcast: the third operand may be the one that disagrees") {
 }
 
 TEST_CASE("broadcast: axes that all operands treat alike are one") {
-  CHECK(broadcast(Shape{4, 5, 6}, Shape{4, 5, 6}, Shape{4, 5, 6}).rank == 1);
-  CHECK(broadcast(Shape{4, 5, 6}, Shape{4, 5, 6}, Shape{}).rank == 1);
-  CHECK(broadcast(Shape{4, 1, 6}, Shape{4, 1, 6}, Shape{6}).rank == 2);
-  CHECK(broadcast(Shape{2, 3, 4}, Shape{2, 1, 4}, Shape{1, 3, 1}).rank == 3);
-  const auto scalar = broadcast(Shape{1, 1}, Shape{1}, Shape{1, 1});
+  CHECK(detail::broadcast_plan(Shape{4, 5, 6}, Shape{4, 5, 6}, Shape{4, 5, 6}).rank == 1);
+  CHECK(detail::broadcast_plan(Shape{4, 5, 6}, Shape{4, 5, 6}, Shape{}).rank == 1);
+  CHECK(detail::broadcast_plan(Shape{4, 1, 6}, Shape{4, 1, 6}, Shape{6}).rank == 2);
+  CHECK(detail::broadcast_plan(Shape{2, 3, 4}, Shape{2, 1, 4}, Shape{1, 3, 1}).rank == 3);
+  const auto scalar = detail::broadcast_plan(Shape{1, 1}, Shape{1}, Shape{1, 1});
   CHECK((scalar.rank == 1 && scalar.size == 1 && scalar.extent[0] == 1));
 
-  const auto plan = broadcast(Shape{2, 3, 4}, Shape{2, 1, 4}, Shape{3, 1});
+  const auto plan = detail::broadcast_plan(Shape{2, 3, 4}, Shape{2, 1, 4}, Shape{3, 1});
   CHECK((plan.stride[0][0] == 1 && plan.stride[1][0] == 0));
   for (Index n = 0; n < 6; ++n) {
     CHECK(plan.offset(0, n) == n / 3 * 4);

@@ -13,10 +13,10 @@ TEST_CASE("dropout: element e is decided by draw e % 8 of call e / 8") {
     const auto x = heddle::testing::random({size}, 1);
     const auto y = dropout(x, 0.3, random);
     CHECK(random.position() == 3 + static_cast<std::uint64_t>((size + 7) / 8));
-    const DropoutRule rule(0.3);
+    const kernel::DropoutRule rule("dropout", 0.3);
     for (Index e = 0; e < size; ++e) {
       const bool kept =
-          draw16(Draws{5, 2, 3}(static_cast<std::uint64_t>(e / 8)), static_cast<int>(e % 8)) >= rule.threshold;
+          draw16(kernel::Draws{5, 2, 3}(static_cast<std::uint64_t>(e / 8)), static_cast<int>(e % 8)) >= rule.threshold;
       REQUIRE(y.data()[e] == (kept ? x.data()[e] * static_cast<double>(rule.scale) : 0));
     }
   }
@@ -65,6 +65,6 @@ TEST_CASE("dropout: bf16 rounds once") {
   Random random(1);
   for (const bf16 element : dropout(x, 0.3, random).host()) {
     const float value = element;
-    CHECK((value == 0 || value == static_cast<float>(bf16(DropoutRule(0.3).scale))));
+    CHECK((value == 0 || value == static_cast<float>(bf16(kernel::DropoutRule("dropout", 0.3).scale))));
   }
 }

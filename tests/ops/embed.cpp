@@ -1,5 +1,7 @@
-#include <heddle/create.hpp>
+#include <heddle/core/create.hpp>
+#include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/embed.hpp>
+#include <heddle/ops/reduce.hpp>
 
 #include "golden/expect.hpp"
 #include "gradcheck.hpp"
@@ -75,7 +77,7 @@ TEST_CASE("embed: gradients by rows add up, with each other and with dense ones"
   const Tensor<int> ids({3}, {3, 1, 3});
   const auto loss = [&] { return sum(embed(ids, table)); };
   backward(loss());
-  const RowGradient<double> once = sparse_grad(table);
+  const RowGradient<double> once = detail::sparse_grad(table);
   CHECK(once.rows.host() == std::vector<Index>{1, 3});
   CHECK(once.values.host() == std::vector<double>{1, 1, 2, 2});
   backward(loss());

@@ -1,5 +1,7 @@
+#include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/linear.hpp>
+#include <heddle/ops/reduce.hpp>
 
 #include "golden/expect.hpp"
 #include "gradcheck.hpp"

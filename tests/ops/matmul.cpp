@@ -1,4 +1,4 @@
-#include <heddle/create.hpp>
+#include <heddle/core/create.hpp>
 #include <heddle/ops/matmul.hpp>
 
 #include "golden/expect.hpp"

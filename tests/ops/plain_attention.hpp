@@ -1,7 +1,7 @@
 // Softmax attention as its formula says, with plain loops that add one product after the other in T: an oracle in
 // double, and in float the error that a kernel's is measured by.
 #pragma once
-#include <heddle/ops/attention.hpp>
+#include <heddle/ops/attention/attention.hpp>
 
 namespace heddle::testing {
 
@@ -100,7 +100,7 @@ class PlainAttention {
     Query at{b, h, i, n * q_.dim(1) + h * width_, n * v_.dim(1) + h * value_width_, keys_.begin().data()[b], {}, {}};
     at.row.assign(static_cast<std::size_t>(2 * count), T(1));
     if (drawn_.dropout.threshold > 0)
-      kernel::draw_dropout(drawn_.plan(), {b, h, i, 0}, {at.row.data() + count, 1, count, count});
+      kernel::draw_tile_factors(drawn_.plan(), {b, h, i, 0}, {at.row.data() + count, 1, count, count});
     T greatest = -std::numeric_limits<T>::infinity(), sum = 0;
     for (Index j = 0; j < count; ++j) {
       T s = 0;
@@ -124,7 +124,7 @@ class PlainAttention {
   const AttentionOptions<T> options_;
   const Index width_, value_width_;
   const T scale_;
-  AttentionCall<T> drawn_;
+  detail::AttentionCall<T> drawn_;
 };
 
 template <class T>

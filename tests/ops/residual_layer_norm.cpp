@@ -1,4 +1,4 @@
-#include <heddle/create.hpp>
+#include <heddle/core/create.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/residual_layer_norm.hpp>

@@ -172,7 +172,7 @@ template <class Optimizer, class Options>
 void rows_are_as_dense(const Options& options) {
   Random random(3);
   const Tensor<float> initial = randn<float>({40, 5}, random);
-  Table sparse(copy(initial)), dense(copy(initial));
+  Table sparse(detail::deep_copy(initial)), dense(detail::deep_copy(initial));
   Optimizer by_rows(sparse, options), by_all(dense, options);
   const TemporaryFolder folder;
   for (int step = 0; step < 12; ++step) {
@@ -180,9 +180,9 @@ void rows_are_as_dense(const Options& options) {
     for (Index i = 0; i < 6; ++i) ids.data()[i] = static_cast<int>(random.next() % 25) + step;
     const Tensor<float> dy = randn<float>({6, 5}, random);
     for (Table* table : {&sparse, &dense}) backward(embed(ids, table->weight.value()), dy);
-    CHECK(sparse_grad(sparse.weight.value()).rows);
+    CHECK(detail::sparse_grad(sparse.weight.value()).rows);
     CHECK(dense.weight.grad().shape() == Shape{40, 5});
-    CHECK_FALSE(sparse_grad(dense.weight.value()).rows);
+    CHECK_FALSE(detail::sparse_grad(dense.weight.value()).rows);
     if (step % 5 == 3)
       CHECK(sparse.weight.grad().host() == dense.weight.grad().host());  // one dense step among the rest
     by_rows.step();
@@ -214,7 +214,7 @@ TEST_CASE("clip_grad_norm: scales a gradient by rows without making it dense") {
   Table table(zeros<float>({1000, 2}));
   backward(embed(Tensor<int>({3}, {7, 2, 7}), table.weight.value()), Tensor<float>({3, 2}, {3, 0, 0, 4, 0, 0}));
   CHECK(optim::clip_grad_norm(table, 0.5) == Approx(5));
-  const RowGradient<float> clipped = sparse_grad(table.weight.value());
+  const RowGradient<float> clipped = detail::sparse_grad(table.weight.value());
   CHECK(clipped.rows.host() == std::vector<Index>{2, 7});
   CHECK(clipped.values.host()[1] == Approx(0.4f));
   CHECK(clipped.values.host()[2] == Approx(0.3f));

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <heddle/error.hpp>
+#include <heddle/base/error.hpp>
 
 namespace heddle::testing {
 

@@ -1,4 +1,4 @@
-#include <heddle/text/utf8.hpp>
+#include <heddle/base/utf8.hpp>
 
 #include "catch.hpp"
 #include "golden_text.hpp"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <span>
 
-#include <heddle/random.hpp>
-#include <heddle/sequences.hpp>
+#include <heddle/base/random.hpp>
+#include <heddle/core/sequences.hpp>
 
 namespace heddle::data {
 

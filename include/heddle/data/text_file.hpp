@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include <heddle/error.hpp>
-#include <heddle/io/file.hpp>
-#include <heddle/text/utf8.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/base/file.hpp>
+#include <heddle/base/utf8.hpp>
 
 namespace heddle::data {
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include <heddle/base/file.hpp>
 #include <heddle/io/crc64.hpp>
-#include <heddle/io/file.hpp>
 #include <heddle/io/json_string.hpp>
 
 namespace heddle::io {

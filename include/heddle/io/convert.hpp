@@ -9,8 +9,8 @@
 #include <span>
 #include <string>
 
-#include <heddle/error.hpp>
-#include <heddle/io/printable.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/base/printable.hpp>
 #include <heddle/io/tensor_info.hpp>
 
 namespace heddle::io {

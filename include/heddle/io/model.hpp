@@ -67,7 +67,7 @@ LoadReport load(M& model, const std::string& path) {
       const TensorInfo* tensor = file.find(one);
       const Block key{x.identity().get(), block};
       if (!tensor) {
-        if (!module::is_buffer<X>) absent.emplace_back(one, key);
+        if (!heddle::detail::is_buffer<X>) absent.emplace_back(one, key);
         continue;
       }
       if (!(tensor->shape == part)) {

@@ -1,5 +1,5 @@
-// What an optimizer remembers, to and from a safetensors file: for each parameter NAME `first.NAME`, `second.NAME` (moments; the first
-// is SGD's momentum) and `steps.NAME`. Files of PyTorch's optimizers are pickles and are not read.
+// An optimizer's state to and from a safetensors file: for each parameter NAME its moments, `first.NAME` and `second.NAME`, and
+// `steps.NAME`. Files of PyTorch's optimizers are pickles and are not read.
 #pragma once
 #include <any>
 #include <cmath>
@@ -9,44 +9,51 @@
 
 namespace heddle::io {
 
-// Replaces the file atomically. Throws WriteError.
-template <class Calls = SystemCalls>
-void save_optimizer(const optim::Slots& slots, const std::string& path) {
-  std::vector<TensorBytes> tensors;
-  std::vector<std::any> kept;  // copies of what is on the GPU
-  slots.each([&](const auto& slot) {
-    using T = typename std::remove_cvref_t<decltype(slot)>::Element;
-    tensors.push_back({"steps." + slot.name, DType::i64, {}, std::as_bytes(std::span(&slot.steps, 1))});
-    for (const auto& [kind, values] : {std::pair{"first.", &slot.first}, std::pair{"second.", &slot.second}})
-      if (*values && values->size() > 0 && slot.steps > 0) {  // an update that memory ran out for may have made room
-        const Tensor<T> here = values->to(Device::cpu);
-        kept.push_back(here);
-        tensors.push_back({kind + slot.name, dtype_of<T>(), here.shape(),
-                           std::as_bytes(std::span(here.device_data(), static_cast<std::size_t>(here.size())))});
-      }
-  });
-  write_safetensors<Calls>(path, std::move(tensors), {{"optimizer", slots.optimizer()}});
-}
-
 namespace detail {
 
-// What no update leaves behind would spoil the weights at the next one. A mean of squares may be infinite: the weight rests then.
+inline std::string moment_name(const optim::Moment& moment, const std::string& parameter) {
+  return std::string(moment.name) + '.' + parameter;
+}
+
+// Refuses values that no update leaves behind: they would spoil the weights at the next one. A mean of squares may be infinite: the
+// weight stays as it is then.
 template <class T>
-void check_moments(const std::string& file, const std::string& name, const std::vector<T>& values, bool squares) {
+void check_moment(const std::string& file, const std::string& name, const std::vector<T>& values, bool nonnegative) {
   for (const T value : values)
-    require<FileError>(squares ? value >= 0 : std::isfinite(value), file, ": ", quoted_name(name), " holds ", value,
-                       squares ? ", it must be at least 0" : ", it must be finite");
+    require<FileError>(nonnegative ? value >= 0 : std::isfinite(value), file, ": ", quoted_name(name), " holds ", value,
+                       nonnegative ? ", it must be at least 0" : ", it must be finite");
 }
 
 }  // namespace detail
 
-// Into an optimizer of the same kind over the same parameters; settings such as the rate are not in the file. Throws FileError, and
-// then the optimizer is as it was: for a file that save_optimizer did not write, and for values that no update leaves behind.
+/// Replaces the file atomically. @throws WriteError.
+template <class Calls = SystemCalls>
+void save_optimizer(const optim::Slots& slots, const std::string& path) {
+  std::vector<TensorBytes> tensors;
+  std::vector<std::any> host_copies;  // alive until they are written
+  slots.each([&](const auto& slot) {
+    using T = typename std::remove_cvref_t<decltype(slot)>::Element;
+    tensors.push_back({"steps." + slot.name, DType::i64, {}, std::as_bytes(std::span(&slot.steps, 1))});
+    if (slot.steps == 0) return;  // a step that ran out of memory may have allocated moments
+    for (std::size_t k = 0; k < slots.moments().size(); ++k) {
+      if (!slot.moments[k] || slot.moments[k].size() == 0) continue;
+      const Tensor<T> values = slot.moments[k].to(Device::cpu);
+      host_copies.push_back(values);
+      tensors.push_back({detail::moment_name(slots.moments()[k], slot.name), dtype_of<T>(), values.shape(),
+                         std::as_bytes(std::span(values.device_data(), static_cast<std::size_t>(values.size())))});
+    }
+  });
+  write_safetensors<Calls>(path, std::move(tensors), {{"optimizer", slots.optimizer()}});
+}
+
+/// Reads the state into an optimizer of the same kind over the same parameters. Options such as the rate are not in the file.
+/// @throws FileError for a file that save_optimizer did not write, and for values that no update leaves behind; the optimizer is
+/// unchanged then.
 inline void load_optimizer(optim::Slots& slots, const std::string& path) {
   const Safetensors file = read_safetensors(path);
   const std::string shown = printable(path), kind = slots.optimizer();
-  const auto kind_there = file.metadata().find("optimizer");
-  require<FileError>(kind_there != file.metadata().end() && kind_there->second == kind, shown,
+  const auto kind_in_file = file.metadata().find("optimizer");
+  require<FileError>(kind_in_file != file.metadata().end() && kind_in_file->second == kind, shown,
                      ": is not the state of an optimizer ", kind);
   constexpr std::int64_t most_steps = 1'000'000'000'000;
   std::size_t known = 0;
@@ -66,21 +73,20 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
       const std::int64_t steps = read("steps." + slot.name, Shape(), std::vector<std::int64_t>())[0];
       require<FileError>(steps >= 0 && steps <= most_steps, shown, ": ", quoted_name("steps." + slot.name), " is ",
                          steps, ", it must be from 0 to ", most_steps);
-      if (write) slot.steps = steps, slot.awake.clear();
-      for (auto& [prefix, values] : {std::pair{"first.", &slot.first}, std::pair{"second.", &slot.second}}) {
-        const std::string name = prefix + slot.name;
-        const bool there = file.find(name), second = values == &slot.second;
-        // Adam has both from its first update on, Sgd the first where it has momentum.
-        const bool empty = slot.parameter->value().size() == 0;
-        const bool needed = steps > 0 && kind != "Sgd" && !empty, allowed = steps > 0 && !(second && kind == "Sgd");
-        require<FileError>(there || !needed, shown, ": has no tensor ", quoted_name(name), " after ", steps,
+      if (write) slot.steps = steps, slot.row_flags.clear();
+      for (std::size_t k = 0; k < slots.moments().size(); ++k) {
+        const optim::Moment& moment = slots.moments()[k];
+        const std::string name = detail::moment_name(moment, slot.name);
+        const bool exists = file.find(name);
+        const bool needed = steps > 0 && !moment.is_optional && slot.parameter->value().size() > 0;
+        require<FileError>(exists || !needed, shown, ": has no tensor ", quoted_name(name), " after ", steps,
                            " updates");
-        require<FileError>(!there || allowed, shown, ": ", quoted_name(name), " is not what ", kind, " keeps after ",
+        require<FileError>(!exists || steps > 0, shown, ": ", quoted_name(name), " is not what ", kind, " keeps after ",
                            steps, " updates");
-        std::vector<T> moments;
-        if (there) moments = read(name, slot.parameter->value().shape(), std::vector<T>());
-        detail::check_moments(shown, name, moments, second);
-        if (write) *values = there ? Tensor<T>(slot.parameter->shape(), moments) : Tensor<T>();
+        std::vector<T> values;
+        if (exists) values = read(name, slot.parameter->value().shape(), std::vector<T>());
+        detail::check_moment(shown, name, values, moment.is_nonnegative);
+        if (write) slot.moments[k] = exists ? Tensor<T>(slot.parameter->shape(), values) : Tensor<T>();
       }
     });
     require<FileError>(known == file.tensors().size(), shown, ": holds the state of ", file.tensors().size() - known,

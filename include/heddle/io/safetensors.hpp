@@ -5,8 +5,8 @@
 #include <memory>
 #include <unordered_map>
 
+#include <heddle/base/file.hpp>
 #include <heddle/io/convert.hpp>
-#include <heddle/io/file.hpp>
 #include <heddle/io/safetensors_header.hpp>
 #include <heddle/io/safetensors_write.hpp>
 

@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <heddle/error.hpp>
-#include <heddle/io/printable.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/base/printable.hpp>
 #include <heddle/io/tensor_info.hpp>
 
 namespace heddle::io {

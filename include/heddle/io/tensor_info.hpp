@@ -8,8 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include <heddle/bf16.hpp>
-#include <heddle/shape.hpp>
+#include <heddle/base/bf16.hpp>
+#include <heddle/base/shape.hpp>
 
 namespace heddle::io {
 

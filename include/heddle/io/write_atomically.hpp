@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include <heddle/io/file.hpp>
+#include <heddle/base/file.hpp>
 
 namespace heddle {
 

@@ -1,6 +1,6 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
-#include <heddle/ops/attention.hpp>
+#include <heddle/ops/attention/attention.hpp>
 
 namespace heddle::nn {
 

@@ -1,4 +1,4 @@
-// clone(model): a copy with weights of its own.
+// clone(model): a copy with its own weights.
 #pragma once
 #include <map>
 
@@ -6,8 +6,8 @@
 
 namespace heddle {
 
-// Copies a model, handed down through each module's constructor M(const M&, Cloning&), which copies every member with it, as
-// in `weight(c(other.weight)), heads(other.heads)`. What is shared in the original is shared in the copy.
+/// The state of a clone. Each module's constructor M(const M& other, Cloning& c) copies its members with it, as in
+/// `weight(c(other.weight)), heads(other.heads)`. Weights that are shared in the original are shared in the copy.
 class Cloning {
  public:
   template <class T>
@@ -31,7 +31,7 @@ class Cloning {
     if (!x) return std::nullopt;
     return (*this)(*x);
   }
-  template <module::Module M>
+  template <detail::Module M>
   M operator()(const M& m) {
     static_assert(
         std::is_constructible_v<M, const M&, Cloning&>,
@@ -43,14 +43,14 @@ class Cloning {
   template <class X>
   typename X::Identity copied(const X& x) {
     auto& made = copies_[x.identity().get()];
-    if (!made) made = std::make_shared<MasterTensor<typename X::Element>>(copy(x.value()));
-    return std::static_pointer_cast<MasterTensor<typename X::Element>>(made);
+    if (!made) made = std::make_shared<detail::MasterTensor<typename X::Element>>(detail::deep_copy(x.value()));
+    return std::static_pointer_cast<detail::MasterTensor<typename X::Element>>(made);
   }
 
   std::map<const void*, std::shared_ptr<void>> copies_;
 };
 
-// A copy whose weights follow nobody; what was frozen is. M needs a constructor M(const M&, Cloning&).
+/// Returns a copy of a model with its own weights. Frozen weights stay frozen. M needs a constructor M(const M&, Cloning&).
 template <class M>
 M clone(const M& model) {
   Cloning copy;

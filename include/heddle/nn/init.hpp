@@ -1,7 +1,7 @@
 // Initial values: the distributions that PyTorch's modules draw from by default, drawn from heddle's generator.
 #pragma once
+#include <heddle/base/random.hpp>
 #include <heddle/nn/parameter.hpp>
-#include <heddle/random.hpp>
 
 namespace heddle::nn {
 

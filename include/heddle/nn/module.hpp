@@ -1,7 +1,7 @@
 // A module is any struct with
 //   static void visit(auto& self, auto&& f) { f("weight", self.weight); f("layers", self.layers); … }
-// naming its parameters, buffers, submodules, and vectors or optionals of these, by the names that PyTorch gives them. Everything that
-// walks a model is a loop over it.
+// that names its parameters, buffers, submodules, and vectors or optionals of these, by the names that PyTorch gives them. Saving,
+// loading, optimizers and summaries are loops over it.
 #pragma once
 #include <optional>
 #include <set>
@@ -10,22 +10,22 @@
 
 namespace heddle {
 
-// The names of one parameter. One that packs several (q, k and v in one matrix) has a name for each of its equal blocks
-// of rows: several tensors in a file, one for an optimizer.
+/// The names of one parameter. A packed parameter (q, k and v in one matrix) has one name per equal block of rows: it is
+/// several tensors in a file and one for an optimizer.
 struct Name {
   std::vector<std::string> blocks;
 
-  // One name, or one for each block of rows.
   Name(const char* name) : blocks{name} {}
   Name(std::string name) : blocks{std::move(name)} {}
   Name(std::vector<std::string> names) : blocks(std::move(names)) {}
 
+  /// Returns the blocks' names joined by "|".
   std::string str() const {
     std::string joined;
     for (const std::string& block : blocks) joined += (joined.empty() ? "" : "|") + block;
     return joined;
   }
-  // PREFIX.NAME, each of the blocks; of an empty prefix the name itself.
+  /// Returns PREFIX.NAME for each block, or the name itself if the prefix is empty.
   Name under(const std::string& prefix) const {
     Name name = *this;
     for (std::string& block : name.blocks) block = prefix.empty() ? block : prefix + '.' + block;
@@ -33,7 +33,7 @@ struct Name {
   }
 };
 
-namespace module {
+namespace detail {
 
 template <class X>
 struct Kind {
@@ -60,16 +60,16 @@ inline constexpr bool is_buffer = false;
 template <class T>
 inline constexpr bool is_buffer<Buffer<T>> = true;
 
-// Calls enter(name, x) for x if it is a leaf, else for each of its members.
+// Calls f(name, x) for x if it is a parameter or buffer, else for each of its members.
 template <class X, class F>
-void each(const Name& name, X& x, F&& f) {
+void visit_leaves(const Name& name, X& x, F&& f) {
   using Plain = std::remove_const_t<X>;
   if constexpr (Kind<Plain>::leaf) {
     f(name, x);
   } else if constexpr (Kind<Plain>::optional) {
-    if (x) each(name, *x, f);
+    if (x) visit_leaves(name, *x, f);
   } else if constexpr (Module<X>) {
-    Plain::visit(x, [&](const Name& member, auto& child) { each(member.under(name.str()), child, f); });
+    Plain::visit(x, [&](const Name& member, auto& child) { visit_leaves(member.under(name.str()), child, f); });
   } else {
     static_assert(
         requires {
@@ -79,19 +79,19 @@ void each(const Name& name, X& x, F&& f) {
         "heddle: a module names parameters, buffers, modules (structs with a static visit) and vectors or optionals of "
         "these");
     std::size_t i = 0;
-    for (auto& child : x) each(Name(std::to_string(i++)).under(name.str()), child, f);
+    for (auto& child : x) visit_leaves(Name(std::to_string(i++)).under(name.str()), child, f);
   }
 }
 
-}  // namespace module
+}  // namespace detail
 
-// Calls f(name, x) for every parameter and buffer of a model, in the order of the visits; a shared one each time it is met.
+/// Calls f(name, x) for every parameter and buffer of a model, in the order of the visits; a shared one under each name.
 template <class M, class F>
 void walk(M& model, F&& f) {
-  module::each(Name(""), model, [&](const Name& name, auto& x) { f(name, x); });
+  detail::visit_leaves(Name(""), model, [&](const Name& name, auto& x) { f(name, x); });
 }
 
-// The same, but a shared one only once, under its first name.
+/// The same, but a shared one only once, under its first name.
 template <class M, class F>
 void walk_once(M& model, F&& f) {
   std::set<const void*> seen;
@@ -99,15 +99,15 @@ void walk_once(M& model, F&& f) {
     if (seen.insert(x.identity().get()).second) f(name, x);
   });
 }
-// Only the parameters, each once.
+/// Calls f(name, p) for every parameter once.
 template <class M, class F>
 void each_parameter(M& model, F&& f) {
   walk_once(model, [&](const Name& name, auto& x) {
-    if constexpr (!module::is_buffer<std::remove_cvref_t<decltype(x)>>) f(name, x);
+    if constexpr (!detail::is_buffer<std::remove_cvref_t<decltype(x)>>) f(name, x);
   });
 }
 
-// How many numbers are trained, a shared or packed weight counted once.
+/// Returns the number of trained elements. A shared weight counts once.
 template <class M>
 Index parameter_count(const M& model) {
   Index count = 0;
@@ -115,7 +115,7 @@ Index parameter_count(const M& model) {
   return count;
 }
 
-// Drops the gradients of all parameters. After an optimizer's step there are none.
+/// Clears the gradients of all parameters. An optimizer's step does that too.
 template <class M>
 void zero_grad(const M& model) {
   each_parameter(model, [](const Name&, const auto& p) {
@@ -123,7 +123,7 @@ void zero_grad(const M& model) {
   });
 }
 
-// Where a model's weights are: its first one. The CPU for a model without any.
+/// Returns the device of a model's first weight; the CPU for a model without weights.
 template <class M>
 Device device_of(const M& model) {
   std::optional<Device> first;
@@ -131,7 +131,7 @@ Device device_of(const M& model) {
   return first.value_or(Device::cpu);
 }
 
-// Moves all weights in place: optimizers made before go on with them.
+/// Moves all weights to a device, in place: existing optimizers keep training them.
 template <class M>
 void to(M& model, Device device) {
   walk_once(model, [&](const Name&, auto& x) { x.identity()->move(device); });

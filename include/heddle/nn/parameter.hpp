@@ -1,16 +1,19 @@
-// Parameter and Buffer: what a module holds. A parameter is an identity, not a value: it can be moved but not copied, so a
-// model that is kept aside does not follow the training, and no two layers share a weight unless someone said share().
+// Parameter and Buffer: the tensors of a module. A parameter is an identity, not a value: it can be moved but not copied, so that a
+// model that is kept aside does not follow the training, and two layers share a weight only through share().
 #pragma once
 #include <any>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 
+#include <heddle/autograd/backward.hpp>
 #include <heddle/ops/cast.hpp>
 
 namespace heddle {
 
-// A model's tensor in its master type, and the casts of it that activations of other types use.
+namespace detail {
+
+// A tensor of a model in its master type, and its casts to the types of activations.
 template <class T>
 class MasterTensor {
  public:
@@ -19,21 +22,21 @@ class MasterTensor {
   const Tensor<T>& value() const { return value_; }
   const Shape& shape() const { return value_.shape(); }
 
-  // For writing in place; a graph that saved the values notices. As of Tensor, data() is of the host only.
+  // Returns the pointer for writing in place; a backward that saved the values then throws. data() is for tensors on the host.
   T* data() { return value_.data(); }
   T* device_data() { return value_.device_data(); }
-  // Copies values of the same shape in. Throws ShapeError.
+  // Copies in values of the same shape. Throws ShapeError.
   void assign(const Tensor<T>& from) {
     require_same_shape(from.shape());
     put(0, from);
   }
-  // Copies in the values of whole rows that begin at element `first`.
+  // Copies in values of whole rows, from element `first` on. Throws ShapeError.
   void assign_rows(Index first, const Tensor<T>& from) {
     require<ShapeError>(first >= 0 && first + from.size() <= value_.size(), "a weight of shape ", value_.shape(),
                         " has no elements ", first, " to ", first + from.size());
     put(first, from);
   }
-  // Its gradient goes with it.
+  // Moves the values and the gradient to a device.
   void move(Device device) {
     cast_.reset();
     value_ = value_.to(device).with_node(value_.node());
@@ -42,7 +45,7 @@ class MasterTensor {
   }
   void set_node(NodeRef node) { value_ = value_.with_node(std::move(node)); }
 
-  // The value in another type, computed anew only after the value was written; the gradient comes back in T.
+  // Returns the value in another type. The cast is cached until the value is written; the gradient arrives in T.
   template <class U>
   Tensor<U> as() const {
     const std::lock_guard lock(mutex_);
@@ -59,7 +62,7 @@ class MasterTensor {
   void put(Index first, const Tensor<T>& from) {
     const Tensor<T> here = from.to(value_.device());
     const View<T, 1> place{value_.device_data() + first, {here.size()}};
-    on(here, [&](auto device) { kernel::copy(device, view<1>(here), place); });
+    dispatch(here, [&](auto device) { kernel::copy(device, view<1>(here), place); });
   }
   void require_same_shape(const Shape& shape) const {
     require<ShapeError>(shape == value_.shape(), "a weight of shape ", value_.shape(), " cannot take values of shape ",
@@ -72,16 +75,18 @@ class MasterTensor {
   mutable std::uint64_t cast_version_ = 0;
 };
 
-// A weight in its master type T; share() gives another handle on the same one.
+}  // namespace detail
+
+/// A weight in its master type T: an identity that is moved, not copied. share() returns another handle on it.
 template <class T>
 class Parameter {
  public:
   using Element = T;
-  using Identity = std::shared_ptr<MasterTensor<T>>;
+  using Identity = std::shared_ptr<detail::MasterTensor<T>>;
 
-  // On the tensor's own block; not a copy.
-  explicit Parameter(const Tensor<T>& initial) : identity_(std::make_shared<MasterTensor<T>>(initial)) {
-    identity_->set_node(NodeRef(new Leaf<T>(shape())));
+  /// Shares the tensor's memory.
+  explicit Parameter(const Tensor<T>& initial) : identity_(std::make_shared<detail::MasterTensor<T>>(initial)) {
+    identity_->set_node(detail::NodeRef(new detail::Leaf<T>(shape())));
   }
   Parameter(Parameter&&) noexcept = default;
   Parameter& operator=(Parameter&&) noexcept = default;
@@ -89,16 +94,16 @@ class Parameter {
   const Tensor<T>& value() const { return identity_->value(); }
   operator const Tensor<T>&() const { return value(); }
   const Shape& shape() const { return value().shape(); }
-  // Empty before the first backward, and for a frozen parameter.
+  /// Returns the gradient: empty before the first backward, and for a frozen parameter.
   Tensor<T> grad() const { return frozen() ? Tensor<T>() : value().grad(); }
 
-  // A frozen parameter is a constant: it gets no gradient, and optimizers pass it by.
+  /// Whether it is a constant, which gets no gradient and is skipped by optimizers.
   bool frozen() const { return !value().requires_grad(); }
   void freeze(bool yes = true) {
-    if (yes != frozen()) identity_->set_node(yes ? NodeRef() : NodeRef(new Leaf<T>(shape())));
+    if (yes != frozen()) identity_->set_node(yes ? detail::NodeRef() : detail::NodeRef(new detail::Leaf<T>(shape())));
   }
 
-  // The value in the type of the activations, cast once per update and differentiable.
+  /// Returns the value in the type of the activations: a differentiable cast, computed once per update.
   template <class U>
   Tensor<U> as() const {
     if constexpr (std::is_same_v<U, T>)
@@ -108,7 +113,7 @@ class Parameter {
   }
 
   const Identity& identity() const { return identity_; }
-  // Another handle on the same weight: it is trained, counted and saved once.
+  /// Returns another handle on the same weight. It is trained, counted and saved once.
   friend Parameter share(const Parameter& p) { return Parameter(p.identity_); }
 
  private:
@@ -117,15 +122,15 @@ class Parameter {
   Identity identity_;
 };
 
-// A tensor that belongs to a model and its file but is not trained, such as a table of positions.
+/// A tensor that belongs to a model and its file but is not trained, such as a table of positions.
 template <class T>
 class Buffer {
  public:
   using Element = T;
-  using Identity = std::shared_ptr<MasterTensor<T>>;
+  using Identity = std::shared_ptr<detail::MasterTensor<T>>;
 
-  // On the tensor's own block; not a copy.
-  explicit Buffer(const Tensor<T>& value) : identity_(std::make_shared<MasterTensor<T>>(detach(value))) {}
+  /// Shares the tensor's memory.
+  explicit Buffer(const Tensor<T>& value) : identity_(std::make_shared<detail::MasterTensor<T>>(detach(value))) {}
   Buffer(Buffer&&) noexcept = default;
   Buffer& operator=(Buffer&&) noexcept = default;
 

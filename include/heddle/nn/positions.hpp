@@ -1,10 +1,10 @@
 // Where a token stands in its sequence, added to its embedding: by a fixed table of sines, or by a learned one.
 #pragma once
+#include <heddle/core/sequences.hpp>
 #include <heddle/nn/clone.hpp>
 #include <heddle/nn/init.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/embed.hpp>
-#include <heddle/sequences.hpp>
 
 namespace heddle::nn {
 

@@ -1,4 +1,4 @@
-// summary(model): what a model is made of, for people.
+// summary(model): a model's structure as text.
 #pragma once
 #include <iomanip>
 #include <map>
@@ -7,14 +7,14 @@
 
 namespace heddle {
 
-namespace module {
+namespace detail {
 
-// Where a weight stands in the tree. One that packs several stands in the module above them, under all their names.
-struct Place {
+// The path of a weight in the tree of modules. A packed weight belongs to the module above its blocks, under all their names.
+struct ModulePath {
   std::vector<std::string> path;
   std::string name;
 
-  explicit Place(const Name& full) {
+  explicit ModulePath(const Name& full) {
     std::size_t above = full.blocks[0].rfind('.') + 1;  // 0 where there is no dot
     while (above > 0 && !std::all_of(full.blocks.begin(), full.blocks.end(), [&](const std::string& block) {
              return block.compare(0, above, full.blocks[0], 0, above) == 0;
@@ -24,7 +24,7 @@ struct Place {
     for (std::string part; std::getline(parts, part, '.');) path.push_back(part);
     for (const std::string& block : full.blocks) name += (name.empty() ? "" : " | ") + block.substr(above);
   }
-  // The module of the path's first `depth` names.
+  // Returns the module named by the path's first `depth` names.
   std::string above(std::size_t depth) const {
     std::string joined;
     for (std::size_t d = 0; d < depth; ++d) joined += (d ? "." : "") + path[d];
@@ -32,16 +32,16 @@ struct Place {
   }
 };
 
-}  // namespace module
+}  // namespace detail
 
-// The tree of a model's modules with the number of parameters in each, and the shape of each tensor. A shared weight counts where it
-// is met first.
+/// Returns the tree of a model's modules with the number of parameters in each and the shape of each tensor. A shared weight counts
+/// once, under its first name.
 template <class M>
 std::string summary(const M& model) {
   std::map<std::string, Index> totals;
   walk_once(model, [&](const Name& name, const auto& x) {
-    if (module::is_buffer<std::remove_cvref_t<decltype(x)>>) return;
-    const module::Place place(name);
+    if (detail::is_buffer<std::remove_cvref_t<decltype(x)>>) return;
+    const detail::ModulePath place(name);
     for (std::size_t depth = 0; depth <= place.path.size(); ++depth) totals[place.above(depth)] += x.shape().size();
   });
   std::ostringstream text;
@@ -52,13 +52,13 @@ std::string summary(const M& model) {
   };
   line(0, "model", std::to_string(totals[""]));
   walk(model, [&](const Name& name, const auto& x) {
-    const module::Place place(name);
+    const detail::ModulePath place(name);
     std::size_t same = 0;
     while (same < std::min(open.size(), place.path.size()) && open[same] == place.path[same]) ++same;
     for (std::size_t d = same; d < place.path.size(); ++d)
       line(d + 1, place.path[d], std::to_string(totals[place.above(d + 1)]));
     open = place.path;
-    const bool buffer = module::is_buffer<std::remove_cvref_t<decltype(x)>>;
+    const bool buffer = detail::is_buffer<std::remove_cvref_t<decltype(x)>>;
     line(place.path.size() + 1, place.name,
          x.shape().str() + (buffer                      ? " buffer"
                             : x.value().requires_grad() ? ""

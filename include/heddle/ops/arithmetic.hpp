@@ -1,8 +1,8 @@
 // + - * / on each element, with broadcasting; a number may stand on either side. Integers wrap around on overflow, and
 // divide as in C++, towards zero.
 #pragma once
-#include <heddle/create.hpp>
-#include <heddle/ops/arithmetic_forms.hpp>
+#include <heddle/base/arithmetic_functions.hpp>
+#include <heddle/core/create.hpp>
 #include <heddle/ops/reduce.hpp>
 
 namespace heddle {
@@ -10,7 +10,7 @@ namespace heddle {
 namespace kernel {
 
 template <class F, class A, class B, class Y>
-void combine(Cpu, F, const Broadcast<2>& plan, const A* a, const B* b, Y* y) {
+void combine(Cpu, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y) {
   const Index step_a = plan.stride[0][0], step_b = plan.stride[1][0];
   for_rows(plan, [&](Index i, Index n, const std::array<Index, 2>& at) {
     const A* const ai = a + at[0];
@@ -18,14 +18,14 @@ void combine(Cpu, F, const Broadcast<2>& plan, const A* a, const B* b, Y* y) {
     if constexpr (std::is_integral_v<Y>) {
       for (Index k = 0; k < n; ++k) y[i + k] = static_cast<Y>(F::f(ai[k * step_a], bi[k * step_b]));
     } else {
-      in_stretches<A>(0, n, [&](Index k, Index m) {
+      in_short_parts<A, B>(0, n, [&](Index k, Index m) {
         auto yi = array(y + i + k, m);
         if (step_b == 0)
-          store(yi, F::f(load(array(ai + k, m)), static_cast<Acc<B>>(*bi)));
+          store(yi, F::f(load(part(ai + k, m)), static_cast<Acc<B>>(*bi)));
         else if (step_a == 0)
-          store(yi, F::f(static_cast<Acc<A>>(*ai), load(array(bi + k, m))));
+          store(yi, F::f(static_cast<Acc<A>>(*ai), load(part(bi + k, m))));
         else
-          store(yi, F::f(load(array(ai + k, m)), load(array(bi + k, m))));
+          store(yi, F::f(load(part(ai + k, m)), load(part(bi + k, m))));
       });
     }
   });
@@ -38,130 +38,141 @@ void combine(Cpu, F, View<const T, 1> x, Acc<T> number, View<T, 1> y) {
     if constexpr (std::is_integral_v<T>)
       for (Index i = first; i < last; ++i) y(i) = static_cast<T>(F::f(x(i), number));
     else
-      in_stretches<T>(first, last,
-                      [&](Index i, Index n) { store(array(y.data + i, n), F::f(load(array(x.data + i, n)), number)); });
+      in_short_parts<T>(
+          first, last, [&](Index i, Index n) { store(array(y.data + i, n), F::f(load(part(x.data + i, n)), number)); });
   });
 }
 
 }  // namespace kernel
 
-// F of two tensors with broadcasting, rounded to Y; not recorded.
+namespace detail {
+
+// Returns F of two tensors with broadcasting, rounded to Y. Not recorded.
 template <class F, class Y, class A, class B>
 Tensor<Y> combine(const char* op, const Tensor<A>& a, const Tensor<B>& b) {
   static_assert(!std::is_same_v<A, bool>, "heddle: bool has no arithmetic; cast it to a number first");
   Tensor<Y> y(broadcast_shape(op, {{"a", a, 0}, {"b", b, 0}}), a.device());
-  on_if_floating(a, op, [&](auto device) {
-    kernel::combine(device, F{}, broadcast(y.shape(), a.shape(), b.shape()), a.device_data(), b.device_data(),
+  detail::dispatch_if_floating(a, op, [&](auto device) {
+    kernel::combine(device, F{}, broadcast_plan(y.shape(), a.shape(), b.shape()), a.device_data(), b.device_data(),
                     y.device_data());
   });
   return y;
 }
-// F of each element and a number; not recorded.
+// Returns F of each element and a number. Not recorded.
 template <class F, class T, NumberFor<T> S>
 Tensor<T> combine(const char* op, const Tensor<T>& x, S number) {
   static_assert(!std::is_same_v<T, bool>, "heddle: bool has no arithmetic; cast it to a number first");
-  Tensor<T> y = like(x);
-  on_if_floating(
+  Tensor<T> y = empty_like(x);
+  detail::dispatch_if_floating(
       x, op, [&](auto device) { kernel::combine(device, F{}, view<1>(x), static_cast<Acc<T>>(number), view<1>(y)); });
   return y;
 }
 
-// Throws ShapeError for shapes that do not broadcast, as all of these do.
+}  // namespace detail
+
+/// Returns a + b of each element. @throws ShapeError for shapes that do not broadcast, as the next three do.
 template <class T>
 Tensor<T> operator+(const Tensor<T>& a, const Tensor<T>& b) {
-  const Tensor<T> y = combine<kernel::Add, T>("add", a, b);
-  return record("add", y, inputs(a, b), [to_a = Wanted(a), to_b = Wanted(b)](const Tensor<T>& dy) {
-    return std::tuple(sum_to<T>(dy, to_a), sum_to<T>(dy, to_b));
-  });
+  const Tensor<T> y = detail::combine<kernel::Add, T>("add", a, b);
+  return record("add", y, inputs(a, b),
+                [to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
+                  return std::tuple(detail::sum_to<T>(dy, to_a), detail::sum_to<T>(dy, to_b));
+                });
 }
 
-// a - b of each element.
+/// Returns a - b of each element.
 template <class T>
 Tensor<T> operator-(const Tensor<T>& a, const Tensor<T>& b) {
-  const Tensor<T> y = combine<kernel::Sub, T>("sub", a, b);
-  return record("sub", y, inputs(a, b), [to_a = Wanted(a), to_b = Wanted(b)](const Tensor<T>& dy) {
-    return std::tuple(sum_to<T>(dy, to_a), to_b.gradient ? -sum_to<T>(dy, to_b) : Tensor<T>{});
-  });
+  const Tensor<T> y = detail::combine<kernel::Sub, T>("sub", a, b);
+  return record("sub", y, inputs(a, b),
+                [to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
+                  return std::tuple(detail::sum_to<T>(dy, to_a),
+                                    to_b.gradient ? -detail::sum_to<T>(dy, to_b) : Tensor<T>{});
+                });
 }
 
-// a b of each element; the product of matrices is matmul.
+/// Returns a * b of each element; matmul is the product of matrices.
 template <class T>
 Tensor<T> operator*(const Tensor<T>& a, const Tensor<T>& b) {
-  const Tensor<T> y = combine<kernel::Mul, T>("mul", a, b);
+  const Tensor<T> y = detail::combine<kernel::Mul, T>("mul", a, b);
   return record("mul", y, inputs(a, b),
-                [to_a = Wanted(a), to_b = Wanted(b), a_kept = kept_if(b.requires_grad(), a),
-                 b_kept = kept_if(a.requires_grad(), b)](const Tensor<T>& dy) {
-                  const auto gradient = [&](const Tensor<T>& factor, const Wanted& to) -> Tensor<T> {
+                [to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b),
+                 a_kept = detail::save_if(b.requires_grad(), a),
+                 b_kept = detail::save_if(a.requires_grad(), b)](const Tensor<T>& dy) {
+                  const auto gradient = [&](const Tensor<T>& factor, const detail::GradientTarget& to) -> Tensor<T> {
                     if (!to.gradient) return {};
-                    if (to.shape == dy.shape()) return combine<kernel::Mul, T>("mul", dy, factor);
-                    return sum_to<T>(combine<kernel::Mul, Acc<T>>("mul", dy, factor), to);
+                    if (to.shape == dy.shape()) return detail::combine<kernel::Mul, T>("mul", dy, factor);
+                    return detail::sum_to<T>(detail::combine<kernel::Mul, Acc<T>>("mul", dy, factor), to);
                   };
                   return std::tuple(gradient(b_kept, to_a), gradient(a_kept, to_b));
                 });
 }
 
-// a / b of each element. Throws Error where an integer is divided by 0.
+/// Returns a / b of each element. @throws Error if an integer is divided by 0.
 template <class T>
 Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
-  const Tensor<T> y = combine<kernel::Div, T>("div", a, b);
+  const Tensor<T> y = detail::combine<kernel::Div, T>("div", a, b);
   return record("div", y, inputs(a, b),
-                [b, to_a = Wanted(a), to_b = Wanted(b), y_kept = kept_if(b.requires_grad(), y)](const Tensor<T>& dy) {
-                  const Tensor<Acc<T>> da = combine<kernel::Div, Acc<T>>("div", dy, b);
+                [b, to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b),
+                 y_kept = detail::save_if(b.requires_grad(), y)](const Tensor<T>& dy) {
+                  const Tensor<Acc<T>> da = detail::combine<kernel::Div, Acc<T>>("div", dy, b);
                   Tensor<T> db;
-                  if (to_b.gradient) db = -sum_to<T>(combine<kernel::Mul, Acc<T>>("div", da, y_kept), to_b);
-                  return std::tuple(sum_to<T>(da, to_a), db);
+                  if (to_b.gradient)
+                    db = -detail::sum_to<T>(detail::combine<kernel::Mul, Acc<T>>("div", da, y_kept), to_b);
+                  return std::tuple(detail::sum_to<T>(da, to_a), db);
                 });
 }
 
-// Each element and a number; beside integers only an integer.
+/// Returns each element plus a number. Integers take integers only.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(const Tensor<T>& x, S number) {
-  return record("add", combine<kernel::Add>("add", x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
+  return record("add", detail::combine<kernel::Add>("add", x, number), inputs(x),
+                [](const Tensor<T>& dy) { return dy; });
 }
-// The same.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(S number, const Tensor<T>& x) {
   return x + number;
 }
-// Each element less a number.
+/// Returns each element minus a number.
 template <class T, NumberFor<T> S>
 Tensor<T> operator-(const Tensor<T>& x, S number) {
-  return record("sub", combine<kernel::Sub>("sub", x, number), inputs(x), [](const Tensor<T>& dy) { return dy; });
+  return record("sub", detail::combine<kernel::Sub>("sub", x, number), inputs(x),
+                [](const Tensor<T>& dy) { return dy; });
 }
-// A number less each element.
+/// Returns a number minus each element.
 template <class T, NumberFor<T> S>
 Tensor<T> operator-(S number, const Tensor<T>& x) {
-  const Tensor<T> y = combine<kernel::Swapped<kernel::Sub>>("sub", x, number);
+  const Tensor<T> y = detail::combine<kernel::Swapped<kernel::Sub>>("sub", x, number);
   return record("sub", y, inputs(x), [](const Tensor<T>& dy) { return -dy; });
 }
-// Each element times a number.
+/// Returns each element times a number.
 template <class T, NumberFor<T> S>
 Tensor<T> operator*(const Tensor<T>& x, S number) {
-  return record("mul", combine<kernel::Mul>("mul", x, number), inputs(x),
+  return record("mul", detail::combine<kernel::Mul>("mul", x, number), inputs(x),
                 [number](const Tensor<T>& dy) { return dy * number; });
 }
 template <class T, NumberFor<T> S>
 Tensor<T> operator*(S number, const Tensor<T>& x) {
   return x * number;
 }
-// Each element over a number. Throws Error where an integer is divided by 0.
+/// Returns each element divided by a number. @throws Error if an integer is divided by 0.
 template <class T, NumberFor<T> S>
 Tensor<T> operator/(const Tensor<T>& x, S number) {
-  return record("div", combine<kernel::Div>("div", x, number), inputs(x),
+  return record("div", detail::combine<kernel::Div>("div", x, number), inputs(x),
                 [number](const Tensor<T>& dy) { return dy / number; });
 }
-// A number over each element. Throws Error where an integer is divided by 0.
+/// Returns a number divided by each element. @throws Error if an integer is divided by 0.
 template <class T, NumberFor<T> S>
 Tensor<T> operator/(S number, const Tensor<T>& x) {
-  const Tensor<T> y = combine<kernel::Swapped<kernel::Div>>("div", x, number);
+  const Tensor<T> y = detail::combine<kernel::Swapped<kernel::Div>>("div", x, number);
   return record("div", y, inputs(x), [=](const Tensor<T>& dy) {
-    return -combine<kernel::Mul, T>("div", combine<kernel::Div, Acc<T>>("div", dy, x), y);
+    return -detail::combine<kernel::Mul, T>("div", detail::combine<kernel::Div, Acc<T>>("div", dy, x), y);
   });
 }
-// -x of each element.
+/// Returns -x of each element.
 template <class T>
 Tensor<T> operator-(const Tensor<T>& x) {
-  return record("neg", combine<kernel::Mul>("neg", x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });
+  return record("neg", detail::combine<kernel::Mul>("neg", x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });
 }
 
 }  // namespace heddle

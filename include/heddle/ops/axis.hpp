@@ -1,10 +1,10 @@
-// A tensor seen around one of its axes, for the ops that work along any of them.
+// A tensor around one of its axes, for the operations that work along any axis.
 #pragma once
-#include <heddle/tensor.hpp>
+#include <heddle/core/tensor.hpp>
 
-namespace heddle {
+namespace heddle::detail {
 
-// [all axes before, the axis, all axes after]: a kernel's three loops. Throws ShapeError when there is no such axis.
+// Returns x as [all axes before, the axis, all axes after]: a kernel's three loops. Throws ShapeError if the axis does not exist.
 template <class TensorT>
 auto view_around(TensorT& x, int axis) {
   const Shape& s = x.shape();
@@ -13,14 +13,14 @@ auto view_around(TensorT& x, int axis) {
                                                                    {s.product(0, a), s[a], s.product(a + 1, s.rank())}};
 }
 
-// An axis of x, counted from 0; -1 is the last. Throws ShapeError that names the op.
+// Returns an axis of x counted from 0; -1 is the last. Throws ShapeError that names the operation.
 template <class T>
 int require_axis(const char* op, const Tensor<T>& x, int axis) {
   require<ShapeError>(-x.rank() <= axis && axis < x.rank(), op, ": there is no axis ", axis, " in ", x.shape());
   return x.shape().axis(axis);
 }
 
-// A shape without the axis that was reduced, or with extent 1 there.
+// Returns a shape without the reduced axis, or with extent 1 there.
 inline Shape reduced(const Shape& s, int axis, bool keepdim) { return keepdim ? s.with(axis, 1) : s.without(axis); }
 
-}  // namespace heddle
+}  // namespace heddle::detail

@@ -1,23 +1,26 @@
 // Broadcasting as in PyTorch: shapes are aligned at their last axes; along an axis of extent 1, or one that it lacks,
-// an operand is repeated. Kernels walk the result in order and find each operand's elements through Broadcast.
+// an operand is repeated. Kernels visit the result in order and find the operands' elements through a BroadcastPlan.
 #pragma once
-#include <heddle/error.hpp>
-#include <heddle/parallel.hpp>
+#include <array>
 
-namespace heddle {
+#include <heddle/base/checks.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/gpu/broadcast_plan.hpp>
 
-// The operands' common shape, their last `apart` axes left out. Throws ShapeError that names the two axes that
-// disagree, and Error for operands on different devices.
-inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operands, int apart = 0) {
+namespace heddle::detail {
+
+// Returns the shape that the operands broadcast to, without their last `excluded` axes. Throws ShapeError that names the two
+// axes that disagree, and Error for operands on different devices.
+inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operands, int excluded = 0) {
   std::array<Index, Shape::max_rank> extent;
   extent.fill(1);
   int rank = 0;
   for (const Axis& x : operands) {
     require_same_device(op, *operands.begin(), x);
-    rank = std::max(rank, x.shape.rank() - apart);
+    rank = std::max(rank, x.shape.rank() - excluded);
   }
   for (int a = 0; a < rank; ++a) {
-    const int axis = a - rank - apart;
+    const int axis = a - rank - excluded;
     const Axis* decides = nullptr;
     for (const Axis& x : operands) {
       if (x.shape.rank() < -axis || x.shape[axis] == 1) continue;
@@ -32,31 +35,11 @@ inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operand
   return Shape(std::span<const Index>(extent.data(), static_cast<std::size_t>(rank)));
 }
 
-// Where N operands' elements stand for each element of the result. Axes are counted from the last; neighbours that
-// every operand treats alike are one, so that equal shapes are one axis, a matrix and a row two. There is at least one.
-template <int N>
-struct Broadcast {
-  int rank = 0;
-  Index size = 1;
-  Index extent[Shape::max_rank] = {1};
-  Index stride[N][Shape::max_rank] = {};  // 0 where the operand is repeated; else 1 on axis 0
-
-  // Where row n of the result, of extent[0] elements, begins in an operand.
-  HEDDLE_HD Index offset(int operand, Index n) const {
-    Index at = 0;
-    for (int a = 1; a < rank - 1; ++a) {
-      at += n % extent[a] * stride[operand][a];
-      n /= extent[a];
-    }
-    return rank > 1 ? at + n * stride[operand][rank - 1] : at;
-  }
-};
-
-// How operands of these shapes are walked; `result` is what broadcast_shape made of them.
+// Returns the plan for operands of these shapes; `result` is what broadcast_shape returned for them.
 template <class... Shapes>
-Broadcast<sizeof...(Shapes)> broadcast(const Shape& result, const Shapes&... operands) {
+kernel::BroadcastPlan<sizeof...(Shapes)> broadcast_plan(const Shape& result, const Shapes&... operands) {
   constexpr int N = sizeof...(Shapes);
-  Broadcast<N> plan;
+  kernel::BroadcastPlan<N> plan;
   plan.size = result.size();
   Index passed[N];  // elements of each operand within the axes so far
   std::fill_n(passed, N, 1);
@@ -82,12 +65,14 @@ Broadcast<sizeof...(Shapes)> broadcast(const Shape& result, const Shapes&... ope
   return plan;
 }
 
-namespace kernel {
+}  // namespace heddle::detail
+
+namespace heddle::kernel {
 
 // Runs f(i, n, at) for stretches of the result, on several threads: elements [i, i + n) of one of its rows, which begin
 // at position at[k] of operand k and go on in steps of plan.stride[k][0].
 template <int N, class F>
-void for_rows(const Broadcast<N>& plan, F&& f) {
+void for_rows(const BroadcastPlan<N>& plan, F&& f) {
   constexpr Index grain = 16384;  // a few microseconds
   parallel(plan.size, grain, [&](Index first, Index last) {
     Index row = first / plan.extent[0], begin = first % plan.extent[0];
@@ -100,6 +85,4 @@ void for_rows(const Broadcast<N>& plan, F&& f) {
   });
 }
 
-}  // namespace kernel
-
-}  // namespace heddle
+}  // namespace heddle::kernel

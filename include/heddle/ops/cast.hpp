@@ -1,10 +1,10 @@
 // cast<U>(x): each element as a U. Between floating types it is differentiable: graphs of different element types
 // connect.
 #pragma once
-#include <heddle/autograd.hpp>
-#include <heddle/eigen.hpp>
-#include <heddle/ops/number_types.hpp>
-#include <heddle/parallel.hpp>
+#include <heddle/autograd/record.hpp>
+#include <heddle/base/number_types.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/cpu/eigen.hpp>
 
 namespace heddle {
 
@@ -16,18 +16,18 @@ void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
   parallel(x.extent[0], grain, [&](Index first, Index last) {
     if constexpr (!std::is_integral_v<T> && !std::is_integral_v<U>) {
       using Narrow = std::conditional_t<std::is_same_v<U, bf16>, U, T>;
-      in_stretches<Narrow>(first, last,
-                           [&](Index i, Index n) { store(array(y.data + i, n), load(array(x.data + i, n))); });
+      in_short_parts<Narrow>(first, last,
+                             [&](Index i, Index n) { store(array(y.data + i, n), load(part(x.data + i, n))); });
       return;
     }
-    for (Index i = first; i < last; ++i) y(i) = converted<U>(x(i));
+    for (Index i = first; i < last; ++i) y(i) = convert<U>(x(i));
   });
 }
 
 }  // namespace kernel
 
-// To floating types rounded to nearest; to integers cut off towards zero, what lies outside their range to the nearest
-// of it and NaN to 0; between integers modulo 2^n; to bool whether it is not 0. The same type gives x itself.
+/// Returns each element converted to U: rounded to nearest for floating types; truncated for integers, clamped to their range,
+/// NaN to 0; modulo 2^n between integers; whether it is not 0 for bool. Returns x itself if U is T.
 template <class U, class T>
 Tensor<U> cast(const Tensor<T>& x) {
   if constexpr (std::is_same_v<T, U>) {
@@ -38,7 +38,7 @@ Tensor<U> cast(const Tensor<T>& x) {
     if constexpr (std::is_same_v<U, double>)
       on_cpu(x, "cast", convert);
     else
-      on(x, convert);
+      dispatch(x, convert);
     if constexpr (std::is_integral_v<T> || std::is_integral_v<U>)
       return y;
     else

@@ -1,9 +1,9 @@
-// Whether ids are those of a table: an error at once on the CPU, on the GPU at the next call that waits for it.
+// check_ids: an error for ids outside a table, at once on the CPU, at the next synchronizing call on the GPU.
 #pragma once
 #include <algorithm>
 
-#include <heddle/dispatch.hpp>
-#include <heddle/ops/id_check.hpp>
+#include <heddle/core/dispatch.hpp>
+#include <heddle/gpu/id_check.hpp>
 
 namespace heddle {
 
@@ -11,21 +11,24 @@ namespace kernel {
 template <class I>
 void check_ids(Cpu, const IdCheck& check, View<const I, 1> ids) {
   const I* const end = ids.data + ids.extent[0];
-  const I* const wrong = std::find_if(ids.data, end, [&](I id) { return check.refuses(id); });
+  const I* const wrong = std::find_if(ids.data, end, [&](I id) { return check.is_invalid(id); });
   if (wrong != end) check.fail(*wrong, wrong - ids.data);
 }
 }  // namespace kernel
 
-// Throws IndexError.
+namespace detail {
+
+// Checks ids on their device. Throws IndexError.
 template <class I>
-void check_ids(const Tensor<I>& ids, const IdCheck& check) {
-  on(ids, [&](auto device) { kernel::check_ids(device, check, view<1>(ids)); });
+void check_ids(const Tensor<I>& ids, const kernel::IdCheck& check) {
+  dispatch(ids, [&](auto device) { kernel::check_ids(device, check, view<1>(ids)); });
 }
 
-// Whether ids are the host's, for an operand that is not: they are checked at once, and then copied to where it is.
+// Whether ids are on the host and the operand is not. Such ids are checked at once and then copied to its device.
 template <class I>
 bool are_on_host_for(Device device, const Tensor<I>& ids) {
   return ids.device() == Device::cpu && device != Device::cpu;
 }
 
+}  // namespace detail
 }  // namespace heddle

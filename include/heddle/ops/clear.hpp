@@ -1,7 +1,7 @@
-// clear: zeros for a result that a kernel writes only in part.
+// clear: writes zeros into a result that a kernel fills only in part.
 #pragma once
-#include <heddle/parallel.hpp>
-#include <heddle/tensor.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/core/tensor.hpp>
 
 namespace heddle::kernel {
 

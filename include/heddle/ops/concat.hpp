@@ -1,15 +1,15 @@
-// concat({a, b, ...}, axis): tensors one after the other along an axis.
+// concat({a, b, ...}, axis): tensors joined along an axis.
 #pragma once
 #include <heddle/ops/slice.hpp>
 
 namespace heddle {
 
-// All other axes agree. Throws ShapeError, and Error for no tensors at all.
+/// Returns the tensors joined along an axis; all other axes must agree. @throws ShapeError, and Error for no tensors.
 template <class T>
 Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
   require(!xs.empty(), "concat: no tensors given");
   const Tensor<T>& x0 = xs[0];
-  const int along = require_axis("concat", x0, axis);
+  const int along = detail::require_axis("concat", x0, axis);
   std::vector<Index> begin = {0};  // of each tensor within the result's axis, then of what follows the last
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const std::string name = "x[" + std::to_string(i) + ']';
@@ -22,9 +22,9 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
 
   Tensor<T> y(x0.shape().with(along, begin.back()), x0.device());
   for (std::size_t i = 0; i < xs.size(); ++i)
-    on(y, [&](auto device) {
-      kernel::copy(device, columns_of_axis(xs[i], along, 0, xs[i].dim(along)),
-                   columns_of_axis(y, along, begin[i], begin[i + 1]));
+    dispatch(y, [&](auto device) {
+      kernel::copy(device, detail::columns_of_axis(xs[i], along, 0, xs[i].dim(along)),
+                   detail::columns_of_axis(y, along, begin[i], begin[i + 1]));
     });
 
   std::vector<bool> wanted;
@@ -36,7 +36,7 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
     return dxs;
   });
 }
-// The same, for concat({a, b}, axis).
+/// The same for concat({a, b}, axis).
 template <class T>
 Tensor<T> concat(std::initializer_list<Tensor<T>> xs, int axis = 0) {
   return concat(std::vector<Tensor<T>>(xs), axis);

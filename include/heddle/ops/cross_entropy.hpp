@@ -3,14 +3,14 @@
 // y is not ignored:
 //   loss = sum_n [(1 - e) w_y (-log p_y) + e / C sum_c w_c (-log p_c)] / sum_n w_y
 #pragma once
-#include <heddle/autograd.hpp>
-#include <heddle/eigen.hpp>
+#include <heddle/autograd/record.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/check_ids.hpp>
-#include <heddle/parallel.hpp>
 
 namespace heddle {
 
-// As torch.nn.functional.cross_entropy has them.
+/// The options of torch.nn.functional.cross_entropy.
 template <class T>
 struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;  // rows with this label take no part
@@ -39,9 +39,10 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
   const A share = static_cast<A>(1 - smoothing), smooth = static_cast<A>(smoothing / static_cast<double>(C));
   A sums[Pieces::most] = {}, weights[Pieces::most] = {};
   parallel(Pieces(logits.extent[0], rows_per_piece(C)), [&](Index piece, Index first, Index last) {
+    RowReader<T> logits_row(C);
     for (Index n = first; n < last; ++n) {
       if (labels(n) == ignored) continue;
-      const auto z = load(row(logits, n));
+      const auto z = logits_row(logits, n);
       const Index label = static_cast<Index>(labels(n));
       const A top = z.maxCoeff();
       log_sum(n) = std::log((z - top).exp().sum());
@@ -67,12 +68,13 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
   const A scale = static_cast<A>(dy(0)) / divisor(0);
   parallel(logits.extent[0], rows_per_piece(C), [&](Index first, Index last) {
     RowArray<A> dz(C);
+    RowReader<T> logits_row(C);
     for (Index n = first; n < last; ++n) {
       if (labels(n) == ignored) {
         dz.setZero();
       } else {
         const Index label = static_cast<Index>(labels(n));
-        const auto z = load(row(logits, n));
+        const auto z = logits_row(logits, n);
         dz = (z - z.maxCoeff() - log_sum(n)).exp() * (share * w(label) + all_smooth) - smooth;
         dz(label) -= share * w(label);
         dz *= scale;
@@ -84,8 +86,8 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 
 }  // namespace kernel
 
-// A scalar []: NaN when every label is ignored, as in PyTorch, with zeros for its gradient. The class weights are
-// constants. Throws ShapeError, IndexError for a label that is no class, and Error for a smoothing outside [0, 1].
+/// Returns the loss, a scalar []. If every label is ignored it is NaN, as in PyTorch, and its gradient zero. The class weights
+/// get no gradient. @throws ShapeError, IndexError for a label that is not a class, and Error for a smoothing outside [0, 1].
 template <class T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
                         const Tensor<L>& labels,  // [N] int or int64
@@ -96,9 +98,9 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
   const std::int64_t ignored = options.ignore_index;
   require_rank("cross_entropy", {"logits", logits, 0}, 2);
   require_rank("cross_entropy", {"labels", labels, 0}, 1);
-  const IdCheck check{"cross_entropy", "label", "none of the # classes", logits.dim(1), ignored};
-  if (are_on_host_for(logits.device(), labels)) {
-    check_ids(labels, check);
+  const kernel::IdCheck check{"cross_entropy", "label", "none of the # classes", logits.dim(1), ignored};
+  if (detail::are_on_host_for(logits.device(), labels)) {
+    detail::check_ids(labels, check);
     return cross_entropy(logits, labels.to(logits.device()), options);
   }
   require_same("cross_entropy", "N", {"logits", logits, 0}, {"labels", labels, 0});
@@ -107,21 +109,21 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
     require_same("cross_entropy", "C", {"logits", logits, 1}, {"class_weights", class_weights, 0});
   }
   require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing is in [0, 1], got ", smoothing);
-  check_ids(labels, check);
+  detail::check_ids(labels, check);
   const auto weights = [class_weights] {
     return class_weights ? view<1>(class_weights) : View<const T, 1>{nullptr, {0}};
   };
 
   Tensor<T> loss(Shape{}, logits.device());
   Tensor<Acc<T>> divisor(Shape{}, logits.device()), log_sum(labels.shape(), logits.device());
-  on(logits, [&](auto device) {
+  dispatch(logits, [&](auto device) {
     kernel::cross_entropy(device, view<2>(logits), view<1>(labels), ignored, weights(), smoothing, view<1>(loss),
                           view<1>(divisor), view<1>(log_sum));
   });
 
   return record("cross_entropy", loss, inputs(logits), [=](const Tensor<T>& dy) {
-    Tensor<T> dlogits = like(logits);
-    on(logits, [&](auto device) {
+    Tensor<T> dlogits = empty_like(logits);
+    dispatch(logits, [&](auto device) {
       kernel::cross_entropy_backward(device, view<1>(dy), view<2>(logits), view<1>(labels), ignored, weights(),
                                      smoothing, view<1>(divisor), view<1>(log_sum), view<2>(dlogits));
     });

@@ -1,13 +1,13 @@
-// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is one by rows,
-// so that a step costs what its rows do, not what the table does; a row taken more than once is summed in the order of
-// its places, whatever the number of threads.
+// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is sparse by rows,
+// so that a step costs time in proportion to its rows, not to the table. The contributions to one row are added in the order
+// of their positions, whatever the number of threads.
 #pragma once
 #include <numeric>
 
-#include <heddle/autograd.hpp>
-#include <heddle/eigen.hpp>
+#include <heddle/autograd/record.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/check_ids.hpp>
-#include <heddle/parallel.hpp>
 
 namespace heddle {
 
@@ -20,12 +20,12 @@ void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
   });
 }
 
-// Where each row that was taken stands in dy: the places of one row together, in order, and where those of each begin.
-struct Taken {
+// The positions in dy of each row that was taken, grouped by row in ascending order, and the first of each group.
+struct RowGroups {
   std::vector<Index> place, begin;
 
   template <class I>
-  explicit Taken(View<const I, 1> ids) : place(static_cast<std::size_t>(ids.extent[0])) {
+  explicit RowGroups(View<const I, 1> ids) : place(static_cast<std::size_t>(ids.extent[0])) {
     std::iota(place.begin(), place.end(), Index{0});
     std::stable_sort(place.begin(), place.end(), [&](Index a, Index b) { return ids(a) < ids(b); });
     for (std::size_t n = 0; n < place.size(); ++n)
@@ -35,28 +35,29 @@ struct Taken {
   Index rows() const { return static_cast<Index>(begin.size()) - 1; }
 };
 
-// Each row of dx is the sum of those rows of dy that were taken from it.
+// Row i of dx is the sum of the rows n of dy with ids(n) = i.
 template <class I, class T>
 RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy, const Shape&) {
-  const Taken taken(ids);
+  const RowGroups groups(ids);
   const Index D = dy.extent[1];
-  Tensor<Index> rows({taken.rows()});
-  Tensor<T> dx({taken.rows(), D});
+  Tensor<Index> rows({groups.rows()});
+  Tensor<T> dx({groups.rows(), D});
   const View<Index, 1> number = view<1>(rows);
   const View<T, 2> sums = view<2>(dx);
-  parallel(taken.rows(), rows_per_piece(D), [&](Index first, Index last) {
+  parallel(groups.rows(), rows_per_piece(D), [&](Index first, Index last) {
     RowArray<Acc<T>> sum(D);
+    RowReader<T> dy_row(D);
     for (Index m = first; m < last; ++m) {
-      const Index* const begin = &taken.begin[static_cast<std::size_t>(m)];
+      const Index* const begin = &groups.begin[static_cast<std::size_t>(m)];
       sum.setZero();
-      for (Index n = begin[0]; n < begin[1]; ++n) sum += load(row(dy, taken.place[static_cast<std::size_t>(n)]));
+      for (Index n = begin[0]; n < begin[1]; ++n) sum += dy_row(dy, groups.place[static_cast<std::size_t>(n)]);
       store(row(sums, m), sum);
-      number(m) = static_cast<Index>(ids(taken.place[static_cast<std::size_t>(begin[0])]));
+      number(m) = static_cast<Index>(ids(groups.place[static_cast<std::size_t>(begin[0])]));
     }
   });
   return {rows, dx};
 }
-// The whole gradient, of x's shape: how many rows were taken is known on the GPU alone.
+// Returns the dense gradient, of x's shape: the host does not know how many distinct rows were taken.
 template <class I, class T>
 RowGradient<T> take_rows_backward(Cuda device, View<const I, 1> ids, View<const T, 2> dy, const Shape& shape) {
   Tensor<T> dx(shape, Device::cuda);
@@ -66,58 +67,64 @@ RowGradient<T> take_rows_backward(Cuda device, View<const I, 1> ids, View<const 
 
 }  // namespace kernel
 
-// Rows of x [V, ...] as y, whose shape the caller knows.
+namespace detail {
+// Returns the rows of x [V, ...] with these numbers, in a tensor of the given shape.
 template <class I, class T>
-Tensor<T> rows_by_number(const char* op, const Tensor<I>& ids, const Tensor<T>& x, const Shape& shape) {
+Tensor<T> gather_rows(const char* op, const Tensor<I>& ids, const Tensor<T>& x, const Shape& shape) {
   static_assert(std::is_integral_v<I> && !std::is_same_v<I, bool>, "heddle: rows are numbered by int or int64");
   const Shape matrix{x.dim(0), x.shape().product(1, x.rank())};
   const auto rows_of = [matrix](auto& t, Index rows) {
     return View<std::remove_pointer_t<decltype(t.device_data())>, 2>{t.device_data(), {rows, matrix[1]}};
   };
   Tensor<T> y(shape, x.device());
-  on(x, [&](auto device) { kernel::take_rows(device, view<1>(ids), rows_of(x, matrix[0]), rows_of(y, ids.size())); });
+  dispatch(
+      x, [&](auto device) { kernel::take_rows(device, view<1>(ids), rows_of(x, matrix[0]), rows_of(y, ids.size())); });
   if constexpr (std::is_integral_v<T>) {
     return y;
   } else {
     return record(op, y, inputs(x), [=, x_shape = x.shape()](const Tensor<T>& dy) {
-      return on(dy, [&](auto device) {
+      return dispatch(dy, [&](auto device) {
         return kernel::take_rows_backward(device, view<1>(ids), rows_of(dy, ids.size()), x_shape);
       });
     });
   }
 }
 
-// Ids of the host may number rows on a GPU. Throws ShapeError, and IndexError for an id that is no row of the table.
+}  // namespace detail
+
+/// Returns the row of the table for each id. Ids on the host may be used with a table on a GPU.
+/// @throws ShapeError, and IndexError for an id outside the table.
 template <class I, class T>
 Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
                 const Tensor<T>& table) {  // [V, D]
   require_rank("embed", {"table", table, 0}, 2);
-  const IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
-  if (are_on_host_for(table.device(), ids)) {
-    check_ids(ids, check);
+  const kernel::IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
+  if (detail::are_on_host_for(table.device(), ids)) {
+    detail::check_ids(ids, check);
     return embed(ids.to(table.device()), table);
   }
   require_same_device("embed", {"ids", ids, 0}, {"table", table, 0});
-  check_ids(ids, check);
+  detail::check_ids(ids, check);
   std::vector<Index> extents(ids.shape().begin(), ids.shape().end());
   extents.push_back(table.dim(1));
-  return rows_by_number("embed", ids, table, Shape(extents));  // [..., D]
+  return detail::gather_rows("embed", ids, table, Shape(extents));  // [..., D]
 }
 
-// Numbers of the host may be of rows on a GPU. Throws ShapeError, and IndexError for a number that is no row of x.
+/// Returns the rows of x with the given numbers, which may be on the host for an x on a GPU.
+/// @throws ShapeError, and IndexError for a number outside x.
 template <class T, class I>
 Tensor<T> take_rows(const Tensor<T>& x,       // [N, ...]
                     const Tensor<I>& rows) {  // [M] int or int64
   require<ShapeError>(x.rank() > 0, "take_rows: x ", x.shape(), " has no rows");
   require_rank("take_rows", {"rows", rows, 0}, 1);
-  const IdCheck check{"take_rows", "row", "outside the # rows of x", x.dim(0)};
-  if (are_on_host_for(x.device(), rows)) {
-    check_ids(rows, check);
+  const kernel::IdCheck check{"take_rows", "row", "outside the # rows of x", x.dim(0)};
+  if (detail::are_on_host_for(x.device(), rows)) {
+    detail::check_ids(rows, check);
     return take_rows(x, rows.to(x.device()));
   }
   require_same_device("take_rows", {"x", x, 0}, {"rows", rows, 0});
-  check_ids(rows, check);
-  return rows_by_number("take_rows", rows, x, x.shape().with(0, rows.dim(0)));  // [M, ...]
+  detail::check_ids(rows, check);
+  return detail::gather_rows("take_rows", rows, x, x.shape().with(0, rows.dim(0)));  // [M, ...]
 }
 
 }  // namespace heddle

@@ -1,38 +1,37 @@
-// layer_norm(x, gamma, beta): each row of x to zero mean and unit variance, then scaled and shifted (Ba et al. 2016).
-// Saves the mean and the reciprocal standard deviation of each row.
+// layer_norm(x, gamma, beta). Saves the mean and the reciprocal standard deviation (rstd) of each row.
 #pragma once
-#include <heddle/autograd.hpp>
-#include <heddle/eigen.hpp>
-#include <heddle/parallel.hpp>
+#include <heddle/autograd/record.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/cpu/eigen.hpp>
 
 namespace heddle {
 
 namespace kernel {
 
-struct NoRows {
-  void operator()(Index, Index) const {}
-};
-
-// before(first, last) makes rows [first, last) of x, so that they are in the cache; `unit` rows are never parted.
-template <class T, class Before = NoRows>
-void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
-                View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd, Index unit = 1, Before&& before = {}) {
-  const Index N = x.extent[0], D = x.extent[1];
-  if (D == 0) return;  // no mean of nothing
-  parallel((N + unit - 1) / unit, (rows_per_piece(D) + unit - 1) / unit, [&](Index first, Index last) {
-    const Index end = std::min(N, last * unit);
-    before(first * unit, end);
-    const auto scale = load(array(gamma)), shift = load(array(beta));
-    for (Index n = first * unit; n < end; ++n) {
-      const auto xn = load(row(x, n));
-      mean(n) = xn.mean();
-      rstd(n) = 1 / std::sqrt((xn - mean(n)).square().mean() + static_cast<Acc<T>>(eps));
-      store(row(y, n), (xn - mean(n)) * rstd(n) * scale + shift);
-    }
-  });
+// Normalizes rows [first, last).
+template <class T>
+void layer_norm_rows(View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
+                     View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd, Index first, Index last) {
+  const auto scale = load(array(gamma)), shift = load(array(beta));
+  RowReader<T> x_row(x.extent[1]);
+  for (Index n = first; n < last; ++n) {
+    const auto xn = x_row(x, n);
+    mean(n) = xn.mean();
+    rstd(n) = 1 / std::sqrt((xn - mean(n)).square().mean() + static_cast<Acc<T>>(eps));
+    store(row(y, n), (xn - mean(n)) * rstd(n) * scale + shift);
+  }
 }
 
-// The means of dh and dh * h of one row, as below; adds to dgamma and dbeta.
+template <class T>
+void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
+                View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd) {
+  const Index N = x.extent[0], D = x.extent[1];
+  if (D == 0) return;  // an empty row has no mean
+  parallel(N, rows_per_piece(D),
+           [&](Index first, Index last) { layer_norm_rows(x, gamma, beta, eps, y, mean, rstd, first, last); });
+}
+
+// Returns the means of dh and dh * h of one row (see below), and adds the row's part of dgamma and dbeta.
 template <class A>
 std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean, A rstd, Index D, A* dgamma,
                                  A* dbeta) {
@@ -57,40 +56,64 @@ std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean
   return {sum / static_cast<A>(D), sum_h / static_cast<A>(D)};
 }
 
-// With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)). after(first, last)
-// follows once rows [first, last) of dx are made.
-template <class T, class After = NoRows>
+// Each piece's part of dgamma and dbeta, and their sum in the order of the pieces.
+template <class T>
+class NormGradientSums {
+ public:
+  NormGradientSums(Index pieces, Index D) : sums_(RowMatrix<Acc<T>>::Zero(2 * pieces, D)) {}
+  Acc<T>* dgamma(Index piece) { return &sums_(2 * piece, 0); }
+  Acc<T>* dbeta(Index piece) { return &sums_(2 * piece + 1, 0); }
+
+  void store_to(View<T, 1> dgamma, View<T, 1> dbeta) const {
+    RowArray<Acc<T>> dg = RowArray<Acc<T>>::Zero(sums_.cols()), db = dg;
+    for (Index n = 0; n < sums_.rows(); n += 2) {
+      dg += sums_.row(n).array();
+      db += sums_.row(n + 1).array();
+    }
+    store(array(dgamma), dg);
+    store(array(dbeta), db);
+  }
+
+ private:
+  RowMatrix<Acc<T>> sums_;
+};
+
+// Computes rows [first, last) of dx, and adds their part of dgamma and dbeta to the sums of a piece.
+// With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)).
+template <class T>
+void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
+                              View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx,
+                              NormGradientSums<T>& sums, Index piece, Index first, Index last) {
+  const Index D = x.extent[1];
+  const auto scale = load(array(gamma));
+  RowReader<T> dy_row(D), x_row(D);
+  for (Index n = first; n < last; ++n) {
+    const auto dyn = dy_row(dy, n);
+    const auto xn = x_row(x, n);
+    const auto [mean_dh, mean_dh_h] = layer_norm_means(dyn.data(), xn.data(), scale.data(), mean(n), rstd(n), D,
+                                                       sums.dgamma(piece), sums.dbeta(piece));
+    store(row(dx, n), rstd(n) * (dyn * scale - mean_dh - (xn - mean(n)) * (rstd(n) * mean_dh_h)));
+  }
+}
+
+template <class T>
 void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
                          View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
-                         View<T, 1> dbeta, Index unit = 1, After&& after = {}) {
+                         View<T, 1> dbeta) {
   const Index N = x.extent[0], D = x.extent[1];
   if (D == 0) return;
-  const Pieces pieces((N + unit - 1) / unit, (rows_per_piece(D) + unit - 1) / unit);
-  RowMatrix<Acc<T>> sums = RowMatrix<Acc<T>>::Zero(2 * pieces.count, D);  // dgamma and dbeta of each piece
+  const Pieces pieces(N, rows_per_piece(D));
+  NormGradientSums<T> sums(pieces.count, D);
   parallel(pieces, [&](Index piece, Index first, Index last) {
-    const Index end = std::min(N, last * unit);
-    const auto scale = load(array(gamma));
-    for (Index n = first * unit; n < end; ++n) {
-      const auto dyn = load(row(dy, n));
-      const auto xn = load(row(x, n));
-      const auto [mean_dh, mean_dh_h] = layer_norm_means(dyn.data(), xn.data(), scale.data(), mean(n), rstd(n), D,
-                                                         &sums(2 * piece, 0), &sums(2 * piece + 1, 0));
-      store(row(dx, n), rstd(n) * (dyn * scale - mean_dh - (xn - mean(n)) * (rstd(n) * mean_dh_h)));
-    }
-    after(first * unit, end);
+    layer_norm_rows_backward(dy, x, gamma, mean, rstd, dx, sums, piece, first, last);
   });
-  RowArray<Acc<T>> dg = RowArray<Acc<T>>::Zero(D), db = dg;
-  for (Index piece = 0; piece < pieces.count; ++piece) {
-    dg += sums.row(2 * piece).array();
-    db += sums.row(2 * piece + 1).array();
-  }
-  store(array(dgamma), dg);
-  store(array(dbeta), db);
+  sums.store_to(dgamma, dbeta);
 }
 
 }  // namespace kernel
 
-// The operands of a norm of x over its last axis. Throws ShapeError.
+namespace detail {
+// Checks the operands of a norm of x over its last axis. Throws ShapeError.
 template <class T>
 void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta) {
   require_rank(op, {"gamma", gamma, 0}, 1);
@@ -99,23 +122,26 @@ void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, co
   require_same(op, "D", {"x", x, -1}, {"beta", beta, 0});
 }
 
-// Throws ShapeError.
+}  // namespace detail
+
+/// Returns each row of x normalized to zero mean and unit variance, then scaled and shifted (Ba et al. 2016).
+/// @throws ShapeError.
 template <class T>
 Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
                      const Tensor<T>& gamma,  // [D]
                      const Tensor<T>& beta,   // [D]
                      double eps = 1e-5) {
-  require_norm("layer_norm", x, gamma, beta);
-  Tensor<T> y = like(x);
-  Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = like(mean);
-  on(x, [&](auto device) {
+  detail::require_norm("layer_norm", x, gamma, beta);
+  Tensor<T> y = empty_like(x);
+  Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = empty_like(mean);
+  dispatch(x, [&](auto device) {
     kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean),
                        view<1>(rstd));
   });
 
   return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
-    Tensor<T> dx = like(x), dgamma = like(gamma), dbeta = like(beta);
-    on(x, [&](auto device) {
+    Tensor<T> dx = empty_like(x), dgamma = empty_like(gamma), dbeta = empty_like(beta);
+    dispatch(x, [&](auto device) {
       kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
                                   view<2>(dx), view<1>(dgamma), view<1>(dbeta));
     });

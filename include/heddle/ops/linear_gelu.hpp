@@ -11,29 +11,34 @@ namespace kernel {
 template <class T>
 void linear_gelu(Cpu device, View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias, View<T, 2> z,
                  View<T, 2> y) {
-  gemm_nt_bias(device, columns(x), columns(weight), bias, columns(z), [&](Columns<T> block, Index first, Index column) {
-    const Columns<T> to{&y(first, column), block.rows, block.width, block.stride};
-    for (Index n = 0; n < block.rows; ++n) store(row(to, n), Gelu::f(load(row(block, n))));
-  });
+  gemm_nt_bias(device, matrix_view(x), matrix_view(weight), bias, matrix_view(z),
+               [&](MatrixView<T> block, Index first, Index column) {
+                 const MatrixView<T> to{&y(first, column), block.rows, block.width, block.stride};
+                 RowReader<T> z_row(block.width);
+                 for (Index n = 0; n < block.rows; ++n) store(row(to, n), Gelu::f(z_row(block, n)));
+               });
 }
 
 }  // namespace kernel
 
-// Leading axes of x are kept. Without a bias, give an empty tensor. Throws ShapeError.
+/// Returns gelu(x weight^T + bias) over the last axis of x. An empty bias stands for none. @throws ShapeError.
 template <class T>
 Tensor<T> linear_gelu(const Tensor<T>& x,            // [..., in]
                       const Tensor<T>& weight,       // [out, in]
                       const Tensor<T>& bias = {}) {  // [out]
-  require_linear("linear_gelu", x, weight, bias);
-  Tensor<T> z(x.shape().with(-1, weight.dim(0)), x.device()), y = like(z);  // [..., out]
-  on(x, [&](auto device) {
-    kernel::linear_gelu(device, view<2>(x), view<2>(weight), bias_view(bias, weight.dim(0)), view<2>(z), view<2>(y));
+  detail::require_linear("linear_gelu", x, weight, bias);
+  Tensor<T> z(x.shape().with(-1, weight.dim(0)), x.device()), y = empty_like(z);  // [..., out]
+  dispatch(x, [&](auto device) {
+    kernel::linear_gelu(device, view<2>(x), view<2>(weight), detail::bias_view(bias, weight.dim(0)), view<2>(z),
+                        view<2>(y));
   });
 
   return record("linear_gelu", y, inputs(x, weight, bias), [=](const Tensor<T>& dy) {
-    Tensor<T> dz = like(z);
-    on(z, [&](auto device) { kernel::map_backward(device, Gelu{}, view<1>(dy), view<1>(z), view<1>(z), view<1>(dz)); });
-    return linear_backward(dz, x, weight, bias);
+    Tensor<T> dz = empty_like(z);
+    dispatch(z, [&](auto device) {
+      kernel::map_backward(device, kernel::Gelu{}, view<1>(dy), view<1>(z), view<1>(z), view<1>(dz));
+    });
+    return detail::linear_backward(dz, x, weight, bias);
   });
 }
 

@@ -1,7 +1,7 @@
 // matmul(a, b): matrix products over the last two axes, the leading ones broadcasting, as in PyTorch. A vector is a row
 // on the left and a column on the right.
 #pragma once
-#include <heddle/gemm.hpp>
+#include <heddle/cpu/gemm.hpp>
 #include <heddle/ops/reduce.hpp>
 
 namespace heddle {
@@ -10,19 +10,19 @@ namespace kernel {
 
 // c [M, N] = a^T b^T, a [K, M], b [N, K]
 template <class T>
-void gemm_tt(Cpu device, Columns<const T> a, Columns<const T> b, Columns<T> c) {
+void gemm_tt(Cpu device, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   RowMatrix<T> ba(c.width, c.rows);
-  gemm_nn(device, b, a, Columns<T>{reinterpret_cast<T*>(ba.data()), c.width, c.rows, c.rows});
+  gemm_nn(device, b, a, MatrixView<T>{reinterpret_cast<T*>(ba.data()), c.width, c.rows, c.rows});
   matrix(c) = ba.transpose();
 }
 
 // Each matrix of c [batch, M, N] is the product of those that broadcasting puts in its place.
 template <class T>
-void matmul(Cpu device, const Broadcast<2>& batch, View<const T, 3> a, bool transpose_a, View<const T, 3> b,
+void matmul(Cpu device, const BroadcastPlan<2>& batch, View<const T, 3> a, bool transpose_a, View<const T, 3> b,
             bool transpose_b, View<T, 3> c) {
   const auto matrix_at = [](auto v, Index n) {
-    return Columns<std::remove_pointer_t<decltype(v.data)>>{v.data + n * v.extent[1] * v.extent[2], v.extent[1],
-                                                            v.extent[2], v.extent[2]};
+    return MatrixView<std::remove_pointer_t<decltype(v.data)>>{v.data + n * v.extent[1] * v.extent[2], v.extent[1],
+                                                               v.extent[2], v.extent[2]};
   };
   const auto product = [&](Index n) {
     const Index row = n / batch.extent[0], at = n % batch.extent[0];
@@ -52,7 +52,8 @@ void matmul(Cpu device, const Broadcast<2>& batch, View<const T, 3> a, bool tran
 
 }  // namespace kernel
 
-// The product of two tensors of at least two axes; not recorded.
+namespace detail {
+// Returns the product of two tensors of at least two axes. Not recorded.
 template <class T>
 Tensor<T> matrix_product(const Tensor<T>& a, bool transpose_a,    // [..., M, K], or [..., K, M] with transpose_a
                          const Tensor<T>& b, bool transpose_b) {  // [..., K, N], or [..., N, K] with transpose_b
@@ -68,19 +69,21 @@ Tensor<T> matrix_product(const Tensor<T>& a, bool transpose_a,    // [..., M, K]
   extents.push_back(a.dim(transpose_a ? -1 : -2));
   extents.push_back(b.dim(transpose_b ? -2 : -1));
   Tensor<T> c(Shape(std::span<const Index>(extents)), a.device());  // [..., M, N]
-  on(a, [&](auto device) {
-    kernel::matmul(device, broadcast(batch, leading(a), leading(b)), stacked(std::as_const(a)), transpose_a,
+  dispatch(a, [&](auto device) {
+    kernel::matmul(device, broadcast_plan(batch, leading(a), leading(b)), stacked(std::as_const(a)), transpose_a,
                    stacked(std::as_const(b)), transpose_b, stacked(c));
   });
   return c;
 }
 
-// Of matmul.
+}  // namespace detail
+
+/// The options of matmul.
 struct MatmulOptions {
   bool transpose_a = false, transpose_b = false;  // exchange the last two axes first
 };
 
-// matmul(a, b, {.transpose_b = true}) is a b^T. Throws ShapeError.
+/// Returns the product of a and b, as torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError.
 template <class T>
 Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
                  const Tensor<T>& b,  // [..., K, N] or [K]
@@ -89,7 +92,7 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
   require<ShapeError>(a.rank() > (ta ? 1 : 0) && b.rank() > (tb ? 1 : 0), "matmul: a ", a.shape(), " and b ", b.shape(),
                       ": a scalar has no product, a vector no transpose");
   require_same("matmul", "K", {"a", a, ta ? -2 : -1}, {"b", b, b.rank() == 1 || tb ? -1 : -2});
-  const Shape batch = broadcast_shape("matmul", {{"a", a, 0}, {"b", b, 0}}, 2);
+  const Shape batch = detail::broadcast_shape("matmul", {{"a", a, 0}, {"b", b, 0}}, 2);
   std::vector<Index> extents(batch.begin(), batch.end());
   if (a.rank() > 1) extents.push_back(a.dim(ta ? -1 : -2));
   if (b.rank() > 1) extents.push_back(b.dim(tb ? -2 : -1));
@@ -98,22 +101,26 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
   const bool fold = !ta && (a.rank() == 1 || b.rank() <= 2);
   const Tensor<T> as = fold ? a.with_shape({a.shape().product(0, a.rank() - 1), a.dim(-1)}) : a;
   const Tensor<T> bs = b.rank() == 1 ? b.with_shape({b.dim(0), 1}) : b;
-  const Tensor<T> y = matrix_product(as, ta, bs, tb);
+  const Tensor<T> y = detail::matrix_product(as, ta, bs, tb);
 
-  Wanted to_a(a), to_b(b);
+  detail::GradientTarget to_a(a), to_b(b);
   to_a.shape = as.shape();
   to_b.shape = bs.shape();
   return record(
       "matmul", y.with_shape(Shape(std::span<const Index>(extents))), inputs(a, b),
-      [=, shape = y.shape(), shape_a = a.shape(), shape_b = b.shape(), a_kept = kept_if(b.requires_grad(), as),
-       b_kept = kept_if(a.requires_grad(), bs)](const Tensor<T>& dy_given) {
+      [=, shape = y.shape(), shape_a = a.shape(), shape_b = b.shape(), a_kept = detail::save_if(b.requires_grad(), as),
+       b_kept = detail::save_if(a.requires_grad(), bs)](const Tensor<T>& dy_given) {
         const Tensor<T> dy = dy_given.with_shape(shape);
         Tensor<T> da, db;
         if (to_a.gradient)
-          da = sum_to<T>(ta ? matrix_product(b_kept, tb, dy, true) : matrix_product(dy, false, b_kept, !tb), to_a)
+          da = detail::sum_to<T>(
+                   ta ? detail::matrix_product(b_kept, tb, dy, true) : detail::matrix_product(dy, false, b_kept, !tb),
+                   to_a)
                    .with_shape(shape_a);
         if (to_b.gradient)
-          db = sum_to<T>(tb ? matrix_product(dy, true, a_kept, ta) : matrix_product(a_kept, !ta, dy, false), to_b)
+          db = detail::sum_to<T>(
+                   tb ? detail::matrix_product(dy, true, a_kept, ta) : detail::matrix_product(a_kept, !ta, dy, false),
+                   to_b)
                    .with_shape(shape_b);
         return std::tuple(da, db);
       });

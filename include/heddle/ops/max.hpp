@@ -2,10 +2,10 @@
 #pragma once
 #include <cmath>
 
-#include <heddle/create.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/core/create.hpp>
 #include <heddle/ops/axis.hpp>
 #include <heddle/ops/reshape.hpp>
-#include <heddle/parallel.hpp>
 
 namespace heddle {
 
@@ -52,51 +52,55 @@ void max_backward(Cpu, View<const T, 2> dy, View<const Index, 2> position, View<
 
 }  // namespace kernel
 
-// What max and argmax give, both at once.
+namespace detail {
+
+// The largest values and their positions.
 template <class T>
-struct Largest {
+struct MaxResult {
   Tensor<T> value;
   Tensor<Index> position;
 };
-// Of one axis; not recorded. Throws ShapeError for an axis that is empty or is not there.
+// Computes both along an axis. Not recorded. Throws ShapeError if the axis is empty or does not exist.
 template <class T>
-Largest<T> largest(const char* op, const Tensor<T>& x, int axis, bool keepdim) {
+MaxResult<T> max_along(const char* op, const Tensor<T>& x, int axis, bool keepdim) {
   require<ShapeError>(x.dim(require_axis(op, x, axis)) > 0, op, ": axis ", axis, " of ", x.shape(), " is empty");
   const Shape shape = reduced(x.shape(), axis, keepdim);
-  Largest<T> y{Tensor<T>(shape, x.device()), Tensor<Index>(shape, x.device())};
+  MaxResult<T> y{Tensor<T>(shape, x.device()), Tensor<Index>(shape, x.device())};
   const auto around = view_around(x, axis);
-  on(x, [&](auto device) {
+  dispatch(x, [&](auto device) {
     kernel::max(device, around, View<T, 2>{y.value.device_data(), {around.extent[0], around.extent[2]}},
                 View<Index, 2>{y.position.device_data(), {around.extent[0], around.extent[2]}});
   });
   return y;
 }
 
-// The largest values; where there is a NaN, NaN. The gradient goes to the first of equals. Throws ShapeError for an
-// empty axis.
+}  // namespace detail
+
+/// Returns the largest values along an axis, NaN where there is one. The gradient goes to the first of equals.
+/// @throws ShapeError for an empty axis.
 template <class T>
 Tensor<T> max(const Tensor<T>& x, int axis, bool keepdim = false) {
-  const Largest<T> y = largest("max", x, axis, keepdim);
+  const detail::MaxResult<T> y = detail::max_along("max", x, axis, keepdim);
   return record("max", y.value, inputs(x), [shape = x.shape(), axis, at = y.position](const Tensor<T>& dy) {
     Tensor<T> dx = zeros<T>(shape, dy.device());
-    const auto around = view_around(dx, axis);
-    on_if_floating(dy, "max", [&](auto device) {
+    const auto around = detail::view_around(dx, axis);
+    detail::dispatch_if_floating(dy, "max", [&](auto device) {
       kernel::max_backward(device, View<const T, 2>{dy.device_data(), {around.extent[0], around.extent[2]}},
                            View<const Index, 2>{at.device_data(), {around.extent[0], around.extent[2]}}, around);
     });
     return dx;
   });
 }
-// Of all elements: a scalar []. Throws ShapeError where there are none.
+/// Returns the largest of all elements, a scalar []. @throws ShapeError if there are none.
 template <class T>
 Tensor<T> max(const Tensor<T>& x) {
   return max(reshape(x, {x.size()}), 0);
 }
 
-// Positions of the first of the largest (of the first NaN, where there is one). Throws ShapeError for an empty axis.
+/// Returns the positions of the first largest elements (of the first NaN if there is one). @throws ShapeError for an empty axis.
 template <class T>
 Tensor<Index> argmax(const Tensor<T>& x, int axis, bool keepdim = false) {
-  return largest("argmax", x, axis, keepdim).position;
+  return detail::max_along("argmax", x, axis, keepdim).position;
 }
 
 }  // namespace heddle

@@ -2,10 +2,10 @@
 #pragma once
 #include <numeric>
 
-#include <heddle/autograd.hpp>
+#include <heddle/autograd/record.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/gpu/permutation.hpp>
 #include <heddle/ops/axis.hpp>
-#include <heddle/ops/permutation.hpp>
-#include <heddle/parallel.hpp>
 
 namespace heddle {
 
@@ -50,13 +50,13 @@ void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
 
 }  // namespace kernel
 
-// Axis a of the result is axis axes[a] of x. Throws ShapeError unless each axis is named once.
+/// Returns a copy whose axis a is axis axes[a] of x. @throws ShapeError unless each axis is named once.
 template <class T>
 Tensor<T> permute(const Tensor<T>& x, std::vector<int> axes) {
   std::vector<Index> extents;
   std::vector<int> inverse(axes.size(), -1);
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    axes[a] = require_axis("permute", x, axes[a]);
+    axes[a] = detail::require_axis("permute", x, axes[a]);
     extents.push_back(x.dim(axes[a]));
     if (axes.size() == static_cast<std::size_t>(x.rank()))
       inverse[static_cast<std::size_t>(axes[a])] = static_cast<int>(a);
@@ -66,21 +66,23 @@ Tensor<T> permute(const Tensor<T>& x, std::vector<int> axes) {
       "permute: each axis of ", x.shape(), " must be named once");
 
   Tensor<T> y(Shape(std::span<const Index>(extents)), x.device());
-  on(x, [&](auto device) { kernel::permute(device, Permutation(x.shape(), axes), x.device_data(), view<1>(y)); });
+  dispatch(x, [&](auto device) {
+    kernel::permute(device, kernel::Permutation(x.shape(), axes), x.device_data(), view<1>(y));
+  });
   return record("permute", y, inputs(x), [inverse](const Tensor<T>& dy) { return permute(dy, inverse); });
 }
 
-// With axes a and b exchanged. Throws ShapeError when there is no such axis.
+/// Returns a copy with axes a and b exchanged. @throws ShapeError if an axis does not exist.
 template <class T>
 Tensor<T> transpose(const Tensor<T>& x, int a, int b) {
   std::vector<int> axes(static_cast<std::size_t>(x.rank()));
   std::iota(axes.begin(), axes.end(), 0);
-  a = require_axis("transpose", x, a);
-  b = require_axis("transpose", x, b);
+  a = detail::require_axis("transpose", x, a);
+  b = detail::require_axis("transpose", x, b);
   std::swap(axes[static_cast<std::size_t>(a)], axes[static_cast<std::size_t>(b)]);
   return permute(x, axes);
 }
-// Of a matrix. Throws ShapeError for another number of axes.
+/// Returns the transpose of a matrix. @throws ShapeError for another number of axes.
 template <class T>
 Tensor<T> transpose(const Tensor<T>& x) {  // [M, N] -> [N, M]
   require_rank("transpose", {"x", x, 0}, 2);

@@ -1,10 +1,10 @@
 // sum and mean along one axis or over all elements. A sum is made in fixed pieces of fixed blocks: it does not
 // depend on the number of threads, and the rounding errors of a float sum hardly grow with its length.
 #pragma once
-#include <heddle/eigen.hpp>
+#include <heddle/base/number_types.hpp>
+#include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/axis.hpp>
 #include <heddle/ops/broadcast.hpp>
-#include <heddle/ops/number_types.hpp>
 #include <heddle/ops/reshape.hpp>
 
 namespace heddle {
@@ -14,37 +14,37 @@ namespace kernel {
 constexpr Index elements_per_sum = 16384;  // what is worth a thread: a few microseconds
 
 template <class T>
-SumIn<T> sum_row(const T* x, Index n) {
+SumAcc<T> sum_row(const T* x, Index n) {
   constexpr Index block = 1024;
-  if (n <= block) return array(x, n).template cast<SumIn<T>>().sum();
+  if (n <= block) return array(x, n).template cast<SumAcc<T>>().sum();
   const Index half = (n / block + 1) / 2 * block;
   return sum_row(x, half) + sum_row(x + half, n - half);
 }
 
 // sum [width] of x [n, width]; part is for scratch.
 template <class T>
-void sum_rows(const T* x, Index n, Index width, SumIn<T>* sum, RowArray<SumIn<T>>& part) {
+void sum_rows(const T* x, Index n, Index width, SumAcc<T>* sum, RowArray<SumAcc<T>>& part) {
   constexpr Index block = 64;
   auto total = array(sum, width);
   total.setZero();
   for (Index first = 0; first < n; first += block) {
     part.setZero(width);
     for (Index i = first; i < std::min(n, first + block); ++i)
-      part += array(x + i * width, width).template cast<SumIn<T>>();
+      part += array(x + i * width, width).template cast<SumAcc<T>>();
     total += part;
   }
 }
 
 // y = the sum of x over its middle axis, over divisor
 template <class T, class Y>
-void sum(Cpu, View<const T, 3> x, SumIn<T> divisor, View<Y, 2> y) {
+void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
   const Index outer = x.extent[0], n = x.extent[1], inner = x.extent[2];
   const Pieces pieces(n, elements_per_sum / std::max<Index>(inner, 1) + 1);  // of each of the outer sums
   const Index count = std::max<Index>(pieces.count, 1);
   const Index grain = elements_per_sum / std::max<Index>(std::min(n, pieces.size) * inner, 1) + 1;
-  RowMatrix<SumIn<T>> parts(outer * count, inner);
+  RowMatrix<SumAcc<T>> parts(outer * count, inner);
   parallel(outer * count, grain, [&](Index begin, Index end) {
-    RowArray<SumIn<T>> scratch;
+    RowArray<SumAcc<T>> scratch;
     for (Index p = begin; p < end; ++p) {
       const Index o = p / count, first = (p - o * count) * pieces.size, rows = std::min(n - first, pieces.size);
       const T* const piece = x.data + (o * n + first) * inner;
@@ -64,37 +64,38 @@ void sum(Cpu, View<const T, 3> x, SumIn<T> divisor, View<Y, 2> y) {
 
 // dx = dy, repeated as in broadcasting, over divisor
 template <class T, class Y>
-void repeat(Cpu, const Broadcast<1>& plan, const Y* dy, Acc<Y> divisor, T* dx) {
+void repeat(Cpu, const BroadcastPlan<1>& plan, const Y* dy, Acc<Y> divisor, T* dx) {
   for_rows(plan, [&](Index i, Index n, const std::array<Index, 1>& at) {
     if (plan.stride[0][0] == 0)
       array(dx + i, n).setConstant(static_cast<EigenScalar<T>>(static_cast<Acc<Y>>(dy[at[0]]) / divisor));
     else
-      store(array(dx + i, n), load(array(dy + at[0], n)) / divisor);
+      in_short_parts<Y>(
+          0, n, [&](Index k, Index m) { store(array(dx + i + k, m), load(part(dy + at[0] + k, m)) / divisor); });
   });
 }
 
 }  // namespace kernel
 
-// What a backward must know of an input whose values it does not read.
-struct Wanted {
-  Shape shape;
-  bool gradient;
+namespace detail {
 
-  // Keeps neither values nor graph.
+// What a backward needs of an input whose values it does not read.
+struct GradientTarget {
+  Shape shape;
+  bool gradient;  // whether one is required
+
   template <class T>
-  explicit Wanted(const Tensor<T>& x) : shape(x.shape()), gradient(x.requires_grad()) {}
+  explicit GradientTarget(const Tensor<T>& x) : shape(x.shape()), gradient(x.requires_grad()) {}
 };
 
-// The values of x if a backward reads them; what it does not read is not kept alive.
+// Returns x if a backward reads its values, else an empty tensor, so that they are not kept alive.
 template <class T>
-Tensor<T> kept_if(bool needed, const Tensor<T>& x) {
+Tensor<T> save_if(bool needed, const Tensor<T>& x) {
   return needed ? x : Tensor<T>{};
 }
 
-// The gradient of an input that broadcasting made as large as dy: the sum over what was repeated. Empty when none is
-// wanted.
+// Returns the gradient of an input that was broadcast to dy's shape: the sum over the repeated axes. Empty if it is not required.
 template <class T, class Y>
-Tensor<T> sum_to(const Tensor<Y>& dy, const Wanted& input) {
+Tensor<T> sum_to(const Tensor<Y>& dy, const GradientTarget& input) {
   if (!input.gradient) return {};
   const Shape& s = dy.shape();
   const int rank = s.rank(), missing = rank - input.shape.rank();
@@ -110,7 +111,7 @@ Tensor<T> sum_to(const Tensor<Y>& dy, const Wanted& input) {
   const View<const Y, 3> around{dy.device_data(), {s.product(0, first), s.product(first, last), s.product(last, rank)}};
   const auto add_up = [&](auto x) {
     View<typename decltype(x)::Element, 2> sums{x.device_data(), {around.extent[0], around.extent[2]}};
-    on_if_floating(dy, "backward", [&](auto device) { kernel::sum(device, around, 1, sums); });
+    dispatch_if_floating(dy, "backward", [&](auto device) { kernel::sum(device, around, 1, sums); });
     return x;
   };
   for (int axis = last; axis < rank; ++axis)
@@ -118,15 +119,15 @@ Tensor<T> sum_to(const Tensor<Y>& dy, const Wanted& input) {
   return add_up(Tensor<T>(input.shape, dy.device()));
 }
 
-// The sum along an axis, over divisor.
+// Returns the sum along an axis, divided by `divisor`.
 template <class T>
 Tensor<Sum<T>> scaled_sum(const char* op, const Tensor<T>& x, int axis, bool keepdim, Index divisor) {
   using Y = Sum<T>;
   require_axis(op, x, axis);
   const auto around = view_around(x, axis);
   Tensor<Y> y(reduced(x.shape(), axis, keepdim), x.device());
-  on(x, [&](auto device) {
-    kernel::sum(device, around, static_cast<kernel::SumIn<T>>(divisor),
+  dispatch(x, [&](auto device) {
+    kernel::sum(device, around, static_cast<kernel::SumAcc<T>>(divisor),
                 View<Y, 2>{y.device_data(), {around.extent[0], around.extent[2]}});
   });
 
@@ -135,32 +136,35 @@ Tensor<Sum<T>> scaled_sum(const char* op, const Tensor<T>& x, int axis, bool kee
   } else {
     return record(op, y, inputs(x), [shape = x.shape(), axis, divisor](const Tensor<T>& dy) {
       Tensor<T> dx(shape, dy.device());
-      on(dy, [&](auto device) {
-        kernel::repeat(device, broadcast(shape, shape.with(axis, 1)), dy.device_data(), static_cast<Acc<T>>(divisor),
-                       dx.device_data());
+      dispatch(dy, [&](auto device) {
+        kernel::repeat(device, broadcast_plan(shape, shape.with(axis, 1)), dy.device_data(),
+                       static_cast<Acc<T>>(divisor), dx.device_data());
       });
       return dx;
     });
   }
 }
 
-// An empty sum is 0. Throws ShapeError when there is no such axis.
+}  // namespace detail
+
+/// Returns the sum along an axis; an empty sum is 0. @throws ShapeError if the axis does not exist.
 template <class T>
 Tensor<Sum<T>> sum(const Tensor<T>& x, int axis, bool keepdim = false) {
-  return scaled_sum("sum", x, axis, keepdim, 1);
+  return detail::scaled_sum("sum", x, axis, keepdim, 1);
 }
-// Of all elements: a scalar [].
+/// Returns the sum of all elements, a scalar [].
 template <class T>
 Tensor<Sum<T>> sum(const Tensor<T>& x) {
   return sum(reshape(x, {x.size()}), 0);
 }
 
-// An empty mean is NaN. Throws ShapeError when there is no such axis.
+/// Returns the mean along an axis; an empty mean is NaN. @throws ShapeError if the axis does not exist.
 template <class T>
 Tensor<T> mean(const Tensor<T>& x, int axis, bool keepdim = false) {
   static_assert(!std::is_integral_v<T>, "heddle::mean: cast integers to a floating type first");
-  return scaled_sum("mean", x, axis, keepdim, x.dim(require_axis("mean", x, axis)));
+  return detail::scaled_sum("mean", x, axis, keepdim, x.dim(detail::require_axis("mean", x, axis)));
 }
+/// Returns the mean of all elements, a scalar [].
 template <class T>
 Tensor<T> mean(const Tensor<T>& x) {
   return mean(reshape(x, {x.size()}), 0);

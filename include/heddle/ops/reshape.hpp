@@ -1,18 +1,18 @@
 // reshape(x, shape): the same elements in another shape, as a handle on the same block.
 #pragma once
-#include <heddle/autograd.hpp>
+#include <heddle/autograd/record.hpp>
 
 namespace heddle {
 
-// Throws ShapeError unless shape has as many elements as x.
+/// Returns the same elements in another shape. Shares memory with x. @throws ShapeError unless the sizes are equal.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
   return record("reshape", x.with_shape(shape), inputs(x),
                 [before = x.shape()](const Tensor<T>& dy) { return dy.with_shape(before); });
 }
 
-// The same where one extent may be -1: what remains for it. Throws ShapeError when nothing whole remains, or anything
-// would do.
+/// The same with one extent that may be -1 and is computed from the others. @throws ShapeError if no extent, or more than one,
+/// is possible.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> known(extents);

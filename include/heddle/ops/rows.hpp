@@ -2,46 +2,50 @@
 #pragma once
 #include <numeric>
 
-#include <heddle/autograd.hpp>
-#include <heddle/eigen.hpp>
+#include <heddle/autograd/record.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/core/sequences.hpp>
+#include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/clear.hpp>
-#include <heddle/parallel.hpp>
-#include <heddle/sequences.hpp>
 
 namespace heddle {
 
-// Stretches of rows to copy: count[b] rows from row from[b] on to row to[b] on. No row is in two of them.
-struct Stretches {
+namespace detail {
+
+// Ranges of rows to copy: count[b] rows from row from[b] to row to[b]. They do not overlap.
+struct RowRanges {
   Tensor<int> from, to, count;  // [B]
   Index rows;                   // in all
 
-  // One stretch for each of the counts; all three are [B].
-  Stretches(const Tensor<int>& from_rows, const Tensor<int>& to_rows, const std::vector<int>& counts)
+  // One range per count; all three arguments are [B].
+  RowRanges(const Tensor<int>& from_rows, const Tensor<int>& to_rows, const std::vector<int>& counts)
       : from(from_rows),
         to(to_rows),
         count(from.shape(), counts),
         rows(std::accumulate(counts.begin(), counts.end(), Index{0})) {}
 
-  // The way back; and the same way where the kernels of a device find it.
-  Stretches back() const {
-    Stretches s = *this;
+  // Returns the inverse copy.
+  RowRanges back() const {
+    RowRanges s = *this;
     std::swap(s.from, s.to);
     return s;
   }
-  Stretches to_device(Device device) const {
-    Stretches s = *this;
+  // Returns the ranges on another device.
+  RowRanges to_device(Device device) const {
+    RowRanges s = *this;
     s.from = from.to(device);
     s.to = to.to(device);
     s.count = count.to(device);
     return s;
   }
 };
+}  // namespace detail
 
 namespace kernel {
 
 template <class T>
-void copy_stretches(Cpu, View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const T, 2> x,
-                    View<T, 2> y) {
+void copy_row_ranges(Cpu, View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const T, 2> x,
+                     View<T, 2> y) {
   parallel(from.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
     for (Index b = first; b < last; ++b)
       std::copy_n(x.data + from(b) * x.extent[1], count(b) * x.extent[1], y.data + to(b) * x.extent[1]);
@@ -53,9 +57,10 @@ template <class T>
 void mean_rows(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y) {
   parallel(y.extent[0], 1, [&](Index first, Index last) {
     RowArray<Acc<T>> sum(x.extent[1]);
+    RowReader<T> x_row(x.extent[1]);
     for (Index b = first; b < last; ++b) {
       sum.setZero();
-      for (Index n = begin(b); n < begin(b) + length(b); ++n) sum += load(row(x, n));
+      for (Index n = begin(b); n < begin(b) + length(b); ++n) sum += x_row(x, n);
       store(row(y, b), sum / static_cast<Acc<T>>(std::max(length(b), 1)));
     }
   });
@@ -63,27 +68,30 @@ void mean_rows(Cpu, View<const int, 1> begin, View<const int, 1> length, View<co
 template <class T>
 void mean_rows_backward(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy, View<T, 2> dx) {
   parallel(dy.extent[0], 1, [&](Index first, Index last) {
+    RowReader<T> dy_row(dy.extent[1]);
     for (Index b = first; b < last; ++b)
       for (Index n = begin(b); n < begin(b) + length(b); ++n)
-        store(row(dx, n), load(row(dy, b)) / static_cast<Acc<T>>(length(b)));
+        store(row(dx, n), dy_row(dy, b) / static_cast<Acc<T>>(length(b)));
   });
 }
 
 }  // namespace kernel
 
-// x's stretches at their places in a tensor of `shape`, whose rows are as wide; zeros elsewhere. The gradient goes back
-// the same way.
+namespace detail {
+
+// Copies ranges of x's rows into a tensor of the given shape, whose rows have the same width; zeros elsewhere. The gradient is the
+// inverse copy.
 template <class T>
-Tensor<T> moved(const char* op, const Tensor<T>& x, const Shape& shape, Index x_rows, Index y_rows,
-                const Stretches& s) {
+Tensor<T> move_rows(const char* op, const Tensor<T>& x, const Shape& shape, Index x_rows, Index y_rows,
+                    const RowRanges& s) {
   const Index width = (x.size() + shape.size()) / std::max<Index>(x_rows + y_rows, 1);
-  const auto move = [width](const Tensor<T>& from, Index from_rows, Index to_rows, const Stretches& way) {
+  const auto move = [width](const Tensor<T>& from, Index from_rows, Index to_rows, const RowRanges& way) {
     Tensor<T> to({to_rows, width}, from.device());
     const Tensor<T> rows = from.with_shape({from_rows, width});
-    on(from, [&](auto device) {
+    dispatch(from, [&](auto device) {
       if (way.rows < to_rows) kernel::clear(device, view<1>(to));
-      kernel::copy_stretches(device, view<1>(way.from), view<1>(way.to), view<1>(way.count), view<2>(rows),
-                             view<2>(to));
+      kernel::copy_row_ranges(device, view<1>(way.from), view<1>(way.to), view<1>(way.count), view<2>(rows),
+                              view<2>(to));
     });
     return to;
   };
@@ -93,7 +101,7 @@ Tensor<T> moved(const char* op, const Tensor<T>& x, const Shape& shape, Index x_
                 });
 }
 
-// A shape with two axes in the place of the first, or one in the place of the first two.
+// Returns the shape [B, T, ...] for [N, ...], and the reverse.
 inline Shape split_rows(const Shape& s, Index B, Index T) {
   std::vector<Index> extents(s.begin(), s.end());
   extents[0] = T;
@@ -102,9 +110,11 @@ inline Shape split_rows(const Shape& s, Index B, Index T) {
 }
 inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N); }
 
-// The rows of a padded batch that belong to a sequence, one after another: those of
-// Sequences::packed(sequences.lengths()). Where `sequences` is padded itself, it says where in its T places each
-// sequence lies; else all begin at the first. Throws ShapeError.
+}  // namespace detail
+
+/// Returns the rows of a padded batch that belong to a sequence, one after another: those of
+/// Sequences::packed(sequences.lengths()). If `sequences` is padded, it also says where in its T positions each sequence begins;
+/// else all begin at the first. @throws ShapeError.
 template <class T>
 Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                const Sequences& sequences) {  // B of at most T rows each
@@ -116,49 +126,51 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                       " places on axis 1");
   const Sequences to = Sequences::packed(sequences.lengths());
   const Sequences from = padded_to ? sequences : Sequences::padded(sequences.lengths(), x.dim(1));
-  return moved("pack", x, join_rows(x.shape(), to.rows()), x.dim(0) * x.dim(1), to.rows(),  // [N, ...]
-               Stretches(from.begin(), to.begin(), sequences.lengths()).to_device(x.device()));
+  return detail::move_rows("pack", x, detail::join_rows(x.shape(), to.rows()), x.dim(0) * x.dim(1),
+                           to.rows(),  // [N, ...]
+                           detail::RowRanges(from.begin(), to.begin(), sequences.lengths()).to_device(x.device()));
 }
 
-// A padded batch of rows: sequence b from the first place of [b] on, then zeros, up to what `sequences` is padded to,
-// or to its longest. Throws ShapeError.
+/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0], zeros follow. T is what `sequences` is padded to,
+/// or its longest. @throws ShapeError.
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows
-  require_rows("unpack", {"rows", rows, 0}, sequences);
+  detail::require_rows("unpack", {"rows", rows, 0}, sequences);
   const Index B = sequences.count(), longest = sequences.padded_to() ? sequences.padded_to() : sequences.longest();
   const Sequences to = Sequences::padded(sequences.lengths(), longest);
-  return moved("unpack", rows, split_rows(rows.shape(), B, longest), rows.dim(0), B * longest,  // [B, T, ...]
-               Stretches(sequences.begin(), to.begin(), sequences.lengths()).to_device(rows.device()));
+  return detail::move_rows(
+      "unpack", rows, detail::split_rows(rows.shape(), B, longest), rows.dim(0), B * longest,  // [B, T, ...]
+      detail::RowRanges(sequences.begin(), to.begin(), sequences.lengths()).to_device(rows.device()));
 }
 
-// The first row of each sequence; zeros for one without any. Throws ShapeError.
+/// Returns the first row of each sequence, zeros for an empty one. @throws ShapeError.
 template <class T>
 Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...]
                      const Sequences& sequences) {  // of the N rows
-  require_rows("first_rows", {"x", x, 0}, sequences);
+  detail::require_rows("first_rows", {"x", x, 0}, sequences);
   std::vector<int> ones = sequences.lengths(), place(ones.size());
   for (int& length : ones) length = std::min(length, 1);
   std::iota(place.begin(), place.end(), 0);
   const Index B = sequences.count();
-  return moved("first_rows", x, x.shape().with(0, B), x.dim(0), B,  // [B, ...]
-               Stretches(sequences.begin(), Tensor<int>({B}, place), ones).to_device(x.device()));
+  return detail::move_rows("first_rows", x, x.shape().with(0, B), x.dim(0), B,  // [B, ...]
+                           detail::RowRanges(sequences.begin(), Tensor<int>({B}, place), ones).to_device(x.device()));
 }
 
-// The mean of each sequence's rows; zeros for one without any. Throws ShapeError.
+/// Returns the mean of each sequence's rows, zeros for an empty one. @throws ShapeError.
 template <class T>
 Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D]
                     const Sequences& sequences) {  // of the N rows
   require_rank("mean_rows", {"x", x, 0}, 2);
-  require_rows("mean_rows", {"x", x, 0}, sequences);
+  detail::require_rows("mean_rows", {"x", x, 0}, sequences);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
-  on(x, [&](auto device) {
+  dispatch(x, [&](auto device) {
     kernel::mean_rows(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(x), view<2>(y));
   });
 
   return record("mean_rows", y, inputs(x), [sequences, shape = x.shape()](const Tensor<T>& dy) {
     Tensor<T> dx(shape, dy.device());
-    on(dy, [&](auto device) {
+    dispatch(dy, [&](auto device) {
       kernel::clear(device, view<1>(dx));
       kernel::mean_rows_backward(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(dy),
                                  view<2>(dx));

@@ -1,17 +1,17 @@
 // slice(x, axis, first, last): positions [first, last) of one axis. Along axis 0 it is a handle into x's block, along
 // another a copy.
 #pragma once
-#include <heddle/autograd.hpp>
-#include <heddle/create.hpp>
+#include <heddle/autograd/record.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/core/create.hpp>
 #include <heddle/ops/axis.hpp>
-#include <heddle/parallel.hpp>
 
 namespace heddle {
 
 namespace kernel {
 
 template <class T>
-void copy(Cpu, Columns<const T> x, Columns<T> y) {
+void copy(Cpu, MatrixView<const T> x, MatrixView<T> y) {
   constexpr Index grain = 16384;  // a few microseconds
   parallel(x.rows, grain / std::max<Index>(x.width, 1) + 1, [&](Index first, Index last) {
     for (Index n = first; n < last; ++n) std::copy_n(x.data + n * x.stride, x.width, y.data + n * y.stride);
@@ -20,19 +20,22 @@ void copy(Cpu, Columns<const T> x, Columns<T> y) {
 
 }  // namespace kernel
 
-// Positions [first, last) of an axis as a block of columns of the matrix [axes before, the axis and those after].
+namespace detail {
+// Returns positions [first, last) of an axis as columns of the matrix [axes before, the axis and those after].
 template <class TensorT>
 auto columns_of_axis(TensorT& x, int axis, Index first, Index last) {
   const auto v = view_around(x, axis);
-  return Columns<std::remove_pointer_t<decltype(v.data)>>{v.data + first * v.extent[2], v.extent[0],
-                                                          (last - first) * v.extent[2], v.extent[1] * v.extent[2]};
+  return MatrixView<std::remove_pointer_t<decltype(v.data)>>{v.data + first * v.extent[2], v.extent[0],
+                                                             (last - first) * v.extent[2], v.extent[1] * v.extent[2]};
 }
 
-// A negative first or last counts from the end. Throws ShapeError when there is no such axis, IndexError unless
-// 0 <= first <= last <= its extent then.
+}  // namespace detail
+
+/// Returns positions [first, last) of an axis. A negative first or last counts from the end.
+/// @throws ShapeError if the axis does not exist, IndexError unless 0 <= first <= last <= its extent.
 template <class T>
 Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
-  const int along = require_axis("slice", x, axis);
+  const int along = detail::require_axis("slice", x, axis);
   const Index n = x.dim(along), from = first < 0 ? first + n : first, to = last < 0 ? last + n : last;
   require<IndexError>(0 <= from && from <= to && to <= n, "slice: [", first, ", ", last, ") is not within axis ", axis,
                       " of ", x.shape());
@@ -41,15 +44,17 @@ Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
     y = x.leading(from, to);
   } else {
     y = Tensor<T>(x.shape().with(along, to - from), x.device());
-    on(x, [&](auto device) {
-      kernel::copy(device, columns_of_axis(x, along, from, to), columns_of_axis(y, along, 0, to - from));
+    dispatch(x, [&](auto device) {
+      kernel::copy(device, detail::columns_of_axis(x, along, from, to),
+                   detail::columns_of_axis(y, along, 0, to - from));
     });
   }
 
   return record("slice", y, inputs(x), [shape = x.shape(), along, from, to](const Tensor<T>& dy) {
     Tensor<T> dx = zeros<T>(shape, dy.device());
-    on(dy, [&](auto device) {
-      kernel::copy(device, columns_of_axis(dy, along, 0, to - from), columns_of_axis(dx, along, from, to));
+    dispatch(dy, [&](auto device) {
+      kernel::copy(device, detail::columns_of_axis(dy, along, 0, to - from),
+                   detail::columns_of_axis(dx, along, from, to));
     });
     return dx;
   });

@@ -1,58 +1,74 @@
 #pragma once
-#include <heddle/eigen.hpp>
+#include <cmath>
+
+#include <heddle/autograd/backward.hpp>
 #include <heddle/nn/module.hpp>
-#include <heddle/ops/arithmetic.hpp>
-#include <heddle/optim/gpu_gradients.hpp>
-#include <heddle/parallel.hpp>
+#include <heddle/optim/update.hpp>
+
+namespace heddle::detail {
+
+// The gradients of a model's parameters of type T on one device.
+template <class T>
+struct GradientsOn {
+  std::vector<const Tensor<T>*> parameters;
+  std::vector<RowGradient<T>> gradients;
+  std::vector<View<const T, 1>> views;
+};
+
+// Calls f(gradients, device) for each type and device that has any.
+template <class M, class F>
+void for_each_device_with_gradients(const M& model, F&& f) {
+  const auto collect = [&]<class T>(Device device) {
+    GradientsOn<T> found;
+    each_parameter(model, [&](const Name&, const auto& p) {
+      if constexpr (std::is_same_v<typename std::remove_cvref_t<decltype(p)>::Element, T>) {
+        const RowGradient<T> gradient = sparse_grad(p.value());
+        if (!gradient || gradient.values.device() != device) return;
+        found.parameters.push_back(&p.value());
+        found.gradients.push_back(gradient);
+        found.views.push_back(view<1>(gradient.values));
+      }
+    });
+    if (!found.views.empty()) f(found, device);
+  };
+  for (const Device device : {Device::cpu, Device::cuda}) {
+    collect.template operator()<float>(device);
+    collect.template operator()<double>(device);
+  }
+}
+
+}  // namespace heddle::detail
 
 namespace heddle::optim {
 
-// The norm of all gradients of a model taken as one vector.
+/// Returns the norm of all gradients of a model, taken as one vector.
 template <class M>
 double grad_norm(const M& model) {
   double sum = 0;
-  GpuGradients on_gpu;
-  each_parameter(model, [&](const Name&, const auto& p) {
-    using T = typename std::remove_cvref_t<decltype(p)>::Element;
-    const Tensor<T> g = sparse_grad(p.value()).values;
-    if (!g || on_gpu.take(g)) return;
-    const kernel::Pieces pieces(g.size(), 16384);
-    std::vector<double> squares(static_cast<std::size_t>(pieces.count));
-    kernel::parallel(pieces, [&](Index piece, Index first, Index last) {
-      squares[static_cast<std::size_t>(piece)] =
-          kernel::array(g.device_data() + first, last - first).template cast<double>().square().sum();
-    });
-    for (const double s : squares) sum += s;
+  detail::for_each_device_with_gradients(model, [&]<class T>(const detail::GradientsOn<T>& found, Device device) {
+    sum += dispatch<T>(device, [&](auto where) { return kernel::sum_of_squares(where, found.views); });
   });
-#ifdef HEDDLE_CUDA
-  if (!on_gpu.kept.empty()) sum += kernel::sum_of_squares(Cuda{}, on_gpu.parameters);
-#endif
   return std::sqrt(sum);
 }
 
-// Scales all gradients by norm / (their norm + 1e-6) where that is below 1 (torch.nn.utils.clip_grad_norm_), and returns
-// the norm before. The scaled gradients are new tensors: a gradient may share its block with another one.
+/// Multiplies all gradients by norm / (their norm + 1e-6) if that is below 1 (torch.nn.utils.clip_grad_norm_). Returns their
+/// norm before. The scaled gradients are new tensors: a gradient may share its memory with another. @throws Error unless
+/// the norm is positive.
 template <class M>
 double clip_grad_norm(const M& model, double norm) {
   require(norm > 0, "clip_grad_norm: the norm must be positive, got ", norm);
   const double total = grad_norm(model), factor = norm / (total + 1e-6);
   if (!(factor < 1)) return total;
-  GpuGradients on_gpu;
-  each_parameter(model, [&](const Name&, const auto& p) {
-    using T = typename std::remove_cvref_t<decltype(p)>::Element;
-    RowGradient<T> g = sparse_grad(p.value());
-    if (!g) return;
-    const Tensor<T> whole = std::exchange(g.values, like(g.values));
-    if constexpr (std::is_same_v<T, float>) {
-      if (on_gpu.take(whole)) on_gpu.parameters.back().value = g.values.device_data();
+  detail::for_each_device_with_gradients(model, [&]<class T>(detail::GradientsOn<T>& found, Device device) {
+    std::vector<View<T, 1>> results;
+    std::vector<RowGradient<T>> scaled = found.gradients;
+    for (RowGradient<T>& gradient : scaled) {
+      gradient.values = empty_like(gradient.values);
+      results.push_back(view<1>(gradient.values));
     }
-    if (whole.device() == Device::cpu)
-      kernel::combine(Cpu{}, kernel::Mul{}, view<1>(whole), static_cast<T>(factor), view<1>(g.values));
-    set_sparse_grad(p.value(), g);
+    dispatch<T>(device, [&](auto where) { kernel::scale(where, static_cast<T>(factor), found.views, results); });
+    for (std::size_t i = 0; i < scaled.size(); ++i) detail::set_sparse_grad(*found.parameters[i], scaled[i]);
   });
-#ifdef HEDDLE_CUDA
-  if (!on_gpu.kept.empty()) kernel::scale_gradients(Cuda{}, static_cast<float>(factor), on_gpu.parameters);
-#endif
   return total;
 }
 

@@ -1,54 +1,44 @@
-// What every optimizer keeps: for each parameter its identity, its group and its state. Holding identities, an optimizer made
-// before the model was moved or loaded goes on training it.
+// Slots: what every optimizer keeps of each parameter: its identity, its group and its state. An optimizer holds identities,
+// so one that was made before the model was moved or loaded goes on training it.
 #pragma once
 #include <functional>
+#include <span>
 
 #include <heddle/nn/module.hpp>
+#include <heddle/optim/rule.hpp>
 
 namespace heddle::optim {
 
-// Parameters that are treated differently from the rest.
+/// Parameters with settings of their own. The first group that selects a parameter applies.
 struct Group {
   std::function<bool(const std::string& name)> select;
   std::optional<double> lr = {}, weight_decay = {};
   bool frozen = false;
 };
 
-// One parameter of an optimizer.
+/// One parameter of an optimizer.
 template <class T>
 struct Slot {
   using Element = T;
+  static constexpr std::size_t max_moments = 2;
+
   std::string name;
   typename Parameter<T>::Identity parameter;
-  std::optional<double> lr, weight_decay;  // of its group
+  std::optional<double> lr, weight_decay;  ///< its group's
   bool frozen = false;
-  std::int64_t steps = 0;   // how often it was updated
-  Tensor<T> first, second;  // what the optimizer remembers of each element; empty where it needs nothing
-  // Of each row, whether what is remembered of it may be other than zero; empty where that was not looked at.
-  std::vector<char> awake;
-
-  // Of the step that runs.
-  struct Step {
-    RowGradient<T> gradient;
-    T *value = nullptr, *first = nullptr, *second = nullptr;
-    bool rests = false;
-    std::vector<T> zeros;  // the gradient of a row that has none
-  } step = {};
-
-  // Zeros where nothing is remembered yet, beside the parameter.
-  void make_room(Tensor<T>& moment) const {
-    const Tensor<T>& value = parameter->value();
-    moment = moment ? moment.to(value.device()) : zeros<T>(value.shape(), value.device());
-  }
+  std::int64_t steps = 0;                      ///< how often it was updated
+  std::array<Tensor<T>, max_moments> moments;  ///< empty before they are first needed
+  std::vector<char> row_flags;  ///< one per row: whether its moments may be nonzero; empty if they are not tracked
 };
 
-// All parameters of an optimizer, those of floats before those of doubles.
+/// All parameters of an optimizer.
 class Slots {
  public:
-  // The first group that selects a parameter's name has it. Throws Error for a group that selects nothing.
+  /// @throws Error if a group matches no parameter.
   template <class M>
-  Slots(const char* optimizer, M& model, const std::vector<Group>& groups) : optimizer_(optimizer) {
-    std::vector<int> selected(groups.size(), 0);
+  Slots(const char* optimizer, std::span<const Moment> moments, M& model, const std::vector<Group>& groups)
+      : optimizer_(optimizer), moments_(moments) {
+    std::vector<int> matches(groups.size(), 0);
     each_parameter(model, [&](const Name& name, auto& p) {
       using T = typename std::remove_cvref_t<decltype(p)>::Element;
       Slot<T> slot;
@@ -56,22 +46,30 @@ class Slots {
       slot.parameter = p.identity();
       for (std::size_t g = 0; g < groups.size(); ++g) {
         if (!groups[g].select(slot.name)) continue;
-        ++selected[g];
+        ++matches[g];
         slot.lr = groups[g].lr;
         slot.weight_decay = groups[g].weight_decay;
         slot.frozen = groups[g].frozen;
         break;
       }
-      std::get<std::vector<Slot<T>>>(slots_).push_back(std::move(slot));
+      of<T>().push_back(std::move(slot));
     });
     for (std::size_t g = 0; g < groups.size(); ++g)
-      require(selected[g] > 0, optimizer, ": parameter group ", g, " selects no parameter");
+      require(matches[g] > 0, optimizer, ": parameter group ", g, " selects no parameter");
   }
 
-  // Sgd, Adam or AdamW: what begins its messages.
+  /// Returns the optimizer's name, which begins its messages.
   const char* optimizer() const { return optimizer_; }
+  /// Returns what the optimizer keeps for each element.
+  std::span<const Moment> moments() const { return moments_; }
 
-  // Calls f(slot) for each parameter, in the order of the visits: those of float first, then those of double.
+  /// Returns the slots of the parameters of type T (float or double), in the order of the visits.
+  template <class T>
+  std::vector<Slot<T>>& of() {
+    return std::get<std::vector<Slot<T>>>(slots_);
+  }
+
+  /// Calls f(slot) for each parameter: those of float first, then those of double.
   template <class F>
   void each(F&& f) {
     for (auto& slot : std::get<0>(slots_)) f(slot);
@@ -85,6 +83,7 @@ class Slots {
 
  private:
   const char* optimizer_;
+  std::span<const Moment> moments_;
   std::tuple<std::vector<Slot<float>>, std::vector<Slot<double>>> slots_;
 };
 

@@ -1,195 +1,165 @@
-// The loop over all parameters that a step of every optimizer is, in pieces for the threads.
+// The CPU's kernels for optimizers. Each takes all parameters in one parallel loop.
 #pragma once
 #include <atomic>
+#include <vector>
 
-#include <heddle/eigen.hpp>
-#include <heddle/optim/gpu_gradients.hpp>
-#include <heddle/optim/slots.hpp>
-#include <heddle/parallel.hpp>
+#include <heddle/base/threads.hpp>
+#include <heddle/cpu/eigen.hpp>
+#include <heddle/gpu/update_args.hpp>
 
-namespace heddle::optim {
+namespace heddle::kernel {
 
-// One step; made anew for each.
-class Update {
- public:
-  explicit Update(Slots& slots) : slots_(slots) {}
-  Update(const Update&) = delete;
-  ~Update() {
-    slots_.each([](auto& slot) { slot.step.gradient = {}; });
-  }
-
-  // Updates every parameter that has a gradient, in pieces, all parameters in one parallel loop; then drops the
-  // gradients. prepare(slot) makes room for what it remembers; rule(slot) gives the function that updates elements
-  // [first, first + count): f(value, gradient, first, count), `gradient` that of element `first`. Of a gradient by rows
-  // the other rows are zero; where rests(slot) says so, zeros change no row that nothing is remembered of, and such rows
-  // are passed over. Nothing is updated when a gradient is not finite: Error names the parameter. Of parameters on
-  // the GPU, constants(slot, updated) fills in what differs between them and gives the kernel's rule.
-  template <class Prepare, class Rests, class Rule, class Constants>
-  void run(Prepare&& prepare, Rests&& rests, Rule&& rule, [[maybe_unused]] Constants&& constants) {
-    slots_.each([&](auto& slot) {
-      if (!slot.frozen) slot.step.gradient = sparse_grad(slot.parameter->value());
-    });
-    gather();
-    require_finite();
-    each_updated([&](auto& slot) {
-      prepare(slot);
-      if (!slot.step.gradient.rows) return;
-      wake(slot);
-      slot.step.zeros.resize(static_cast<std::size_t>(slot.step.gradient.values.dim(1)));
-    });
-    each_updated([&](auto& slot) {
-      ++slot.steps;
-      slot.step.value = slot.parameter->device_data();
-      slot.step.first = slot.first ? slot.first.device_data() : nullptr;
-      slot.step.second = slot.second ? slot.second.device_data() : nullptr;
-      slot.step.rests = rests(slot);
-      if (!slot.step.gradient.rows) slot.awake.clear();
-    });
-    each_piece([&](auto& slot, const Piece& piece) { update_piece(slot, piece, rule(slot)); });
-#ifdef HEDDLE_CUDA
-    using GpuRule = std::invoke_result_t<Constants, const Slot<float>&, kernel::Updated&>;
-    GpuRule gpu_rule{};
-    for (std::size_t i = 0; i < slots_on_gpu_.size(); ++i) {
-      const Slot<float>& slot = *slots_on_gpu_[i];
-      kernel::Updated& u = on_gpu_.parameters[i];
-      u.value = slot.step.value, u.first = slot.step.first, u.second = slot.step.second;
-      gpu_rule = constants(slot, u);
-    }
-    if (!slots_on_gpu_.empty()) kernel::update(Cuda{}, gpu_rule, on_gpu_.parameters);
-#endif
-    slots_.each([](auto& slot) {
-      if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
-    });
-  }
-
- private:
-  static constexpr Index piece_size = 32768;       // elements: a few microseconds of memory traffic
-  static constexpr Index cache_line = 64;          // bytes
-  static constexpr Index rows_ahead = 6;           // the processor does not foresee which row comes next
-  static constexpr char remembers = 1, given = 2;  // in Slot::awake; `given` during a step, for a row with a gradient
-
-  // Elements of one parameter, or rows where its gradient is one by rows.
+// Calls f(i, first, last) for pieces of arrays 0, 1, ... of these sizes, on several threads. Pieces are at most `piece_size`.
+template <class F>
+void for_each_piece(const std::vector<Index>& sizes, Index piece_size, F&& f) {
   struct Piece {
-    Slot<float>* floats = nullptr;
-    Slot<double>* doubles = nullptr;  // one of the two is there
+    std::size_t array;
     Index first, last;
-
-    Piece(Slot<float>& slot, Index from, Index to) : floats(&slot), first(from), last(to) {}
-    Piece(Slot<double>& slot, Index from, Index to) : doubles(&slot), first(from), last(to) {}
   };
-
-  template <class F>
-  void each_updated(F&& f) {
-    slots_.each([&](auto& slot) {
-      if (slot.step.gradient) f(slot);
-    });
-  }
-
-  // Cuts what is to be updated on the CPU into pieces, and lists what is on the GPU.
-  void gather() {
-    each_updated([&]<class T>(Slot<T>& slot) {
-      const auto& g = slot.step.gradient;
-      if constexpr (std::is_same_v<T, float>)
-        if (on_gpu_.take(g.values)) return slots_on_gpu_.push_back(&slot);
-      const Index width = g.rows ? g.values.dim(1) : 1, total = g.rows ? slot.parameter->shape()[0] : g.values.size();
-      const Index size = piece_size / std::max<Index>(width, 1) + 1;
-      for (Index first = 0; first < total; first += size)
-        pieces_.push_back({slot, first, std::min(total, first + size)});
-    });
-  }
-
-  template <class F>
-  void each_piece(F&& f) {
-    kernel::parallel(static_cast<Index>(pieces_.size()), 1, [&](Index first, Index last) {
-      for (Index i = first; i < last; ++i) {
-        const Piece& piece = pieces_[static_cast<std::size_t>(i)];
-        if (piece.floats)
-          f(*piece.floats, piece);
-        else
-          f(*piece.doubles, piece);
-      }
-    });
-  }
-
-  // Where the rows of a piece begin among those that the gradient has.
-  static Index first_row(const Tensor<Index>& rows, Index row) {
-    const Index* const begin = rows.device_data();
-    return std::lower_bound(begin, begin + rows.size(), row) - begin;
-  }
-
-  template <class T>
-  static void prefetch(const T* x, Index count) {
-    for (Index d = 0; d < count; d += cache_line / static_cast<Index>(sizeof(T))) __builtin_prefetch(x + d, 1);
-  }
-
-  template <class T, class Apply>
-  static void update_piece(Slot<T>& slot, const Piece& piece, Apply&& apply) {
-    const RowGradient<T>& g = slot.step.gradient;
-    const T* const values = g.values.device_data();
-    T* const value = slot.step.value;
-    if (!g.rows) return apply(value, values + piece.first, piece.first, piece.last - piece.first);
-    const bool all = !slot.step.rests;
-    char* const awake = slot.awake.data();
-    const Index D = g.values.dim(1), begin = first_row(g.rows, piece.first), end = first_row(g.rows, piece.last);
-    const Index* const rows = g.rows.device_data();
-    for (Index m = begin; m < end; ++m) awake[rows[m]] |= given;
-    Index ahead = piece.first, waiting = 0;
-    for (Index r = piece.first, m = begin; r < piece.last; ++r) {
-      for (; waiting < rows_ahead && ahead < piece.last; ++ahead) {
-        if (!awake[ahead] && !all) continue;
-        prefetch(value + ahead * D, D);
-        if (slot.first) prefetch(slot.step.first + ahead * D, D);
-        if (slot.second) prefetch(slot.step.second + ahead * D, D);
-        ++waiting;
-      }
-      if (!awake[r] && !all) continue;
-      --waiting;
-      apply(value, awake[r] & given ? values + m++ * D : slot.step.zeros.data(), r * D, D);
-      awake[r] = slot.first ? remembers : 0;
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    for (Index first = 0; first < sizes[i]; first += piece_size)
+      pieces.push_back({i, first, std::min(sizes[i], first + piece_size)});
+  parallel(static_cast<Index>(pieces.size()), 1, [&](Index begin, Index end) {
+    for (Index p = begin; p < end; ++p) {
+      const Piece& piece = pieces[static_cast<std::size_t>(p)];
+      f(piece.array, piece.first, piece.last);
     }
-  }
+  });
+}
+inline constexpr Index update_piece = 32768;  // elements: a few microseconds of memory traffic
 
-  template <class T>
-  static void wake(Slot<T>& slot) {
-    if (!slot.awake.empty()) return;
-    const Shape& shape = slot.parameter->shape();
-    const Index width = shape.product(1, shape.rank());
-    slot.awake.resize(static_cast<std::size_t>(shape[0]));
-    for (const Tensor<T>& moments : {slot.first, slot.second})
-      for (Index e = 0; e < moments.size(); ++e)
-        if (moments.device_data()[e] != 0) slot.awake[static_cast<std::size_t>(e / width)] = remembers;
-  }
+template <class T>
+std::vector<Index> sizes_of(const std::vector<View<const T, 1>>& arrays) {
+  std::vector<Index> sizes;
+  for (const auto& array : arrays) sizes.push_back(array.extent[0]);
+  return sizes;
+}
 
-  void require_finite() {
+// Returns the first array that holds NaN or infinity, or -1.
+template <class T>
+Index first_not_finite(Cpu, const std::vector<View<const T, 1>>& arrays) {
+  std::atomic<Index> found = static_cast<Index>(arrays.size());
+  for_each_piece(sizes_of(arrays), update_piece, [&](std::size_t i, Index first, Index last) {
     // x * 0 is 0 for a finite x and NaN otherwise.
-    const auto finite = [](const auto* x, Index count) { return (kernel::array(x, count) * 0).sum() == 0; };
-    std::atomic<bool> all_finite = true;
-    each_piece([&](auto& slot, const Piece& piece) {
-      const auto& g = slot.step.gradient;
-      const Index D = g.rows ? g.values.dim(1) : 1;
-      const Index first = g.rows ? first_row(g.rows, piece.first) : piece.first;
-      const Index last = g.rows ? first_row(g.rows, piece.last) : piece.last;
-      if (!finite(g.values.device_data() + first * D, (last - first) * D)) all_finite = false;
+    if ((array(arrays[i].data + first, last - first) * 0).sum() == 0) return;
+    Index before = found;
+    while (static_cast<Index>(i) < before && !found.compare_exchange_weak(before, static_cast<Index>(i))) {
+    }
+  });
+  return found < static_cast<Index>(arrays.size()) ? found.load() : -1;
+}
+
+// Returns the sum of the squares of all elements.
+template <class T>
+double sum_of_squares(Cpu, const std::vector<View<const T, 1>>& arrays) {
+  constexpr Index grain = 16384;
+  double total = 0;
+  for (const View<const T, 1> x : arrays) {
+    const Pieces pieces(x.extent[0], grain);
+    std::vector<double> sums(static_cast<std::size_t>(pieces.count));
+    parallel(pieces, [&](Index piece, Index first, Index last) {
+      sums[static_cast<std::size_t>(piece)] =
+          array(x.data + first, last - first).template cast<double>().square().sum();
     });
-    const auto refuse = [&](const auto& slot) {
-      fail(slots_.optimizer(), ": the gradient of '", slot.name, "' is not finite; nothing was updated");
-    };
-#ifdef HEDDLE_CUDA
-    if (!slots_on_gpu_.empty())
-      if (const Index wrong = kernel::first_not_finite(Cuda{}, on_gpu_.parameters); wrong >= 0)
-        refuse(*slots_on_gpu_[static_cast<std::size_t>(wrong)]);
-#endif
-    if (all_finite) return;
-    each_updated([&](auto& slot) {
-      const auto& values = slot.step.gradient.values;
-      if (values.device() == Device::cpu && !finite(values.device_data(), values.size())) refuse(slot);
-    });
+    for (const double sum : sums) total += sum;
   }
+  return total;
+}
 
-  Slots& slots_;
-  std::vector<Piece> pieces_;
-  GpuGradients on_gpu_;
-  std::vector<Slot<float>*> slots_on_gpu_;  // of those
+// Multiplies each array by `factor` into the result of the same index.
+template <class T>
+void scale(Cpu, T factor, const std::vector<View<const T, 1>>& arrays, const std::vector<View<T, 1>>& results) {
+  for_each_piece(sizes_of(arrays), update_piece, [&](std::size_t i, Index first, Index last) {
+    array(results[i].data + first, last - first) = array(arrays[i].data + first, last - first) * factor;
+  });
+}
+
+// Updates elements [first, first + count) of a parameter; `gradient` is that of element `first`.
+template <class Rule>
+void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element* gradient, Index first, Index count) {
+  using T = typename Rule::Element;
+  constexpr int moment_count = UpdateArgs<Rule>::moment_count;
+  const Rule rule = args.rule;
+  T* const value = args.value.data + first;
+  T* moments[moment_count];
+  for (int k = 0; k < moment_count; ++k) moments[k] = args.moments[k] ? args.moments[k] + first : nullptr;
+  const auto step = [&]<class V>(Index i, auto at) {
+    V p = at(value + i), m[moment_count];
+    for (int k = 0; k < moment_count; ++k)
+      if (moments[k]) m[k] = at(moments[k] + i);
+    rule(p, V(at(gradient + i)), m);
+    at(value + i) = p;
+    for (int k = 0; k < moment_count; ++k)
+      if (moments[k]) at(moments[k] + i) = m[k];
+  };
+  constexpr Index width = Lanes<T>::SizeAtCompileTime;
+  Index i = 0;
+  for (; i + width <= count; i += width) step.template operator()<Lanes<T>>(i, [](auto* x) { return lanes(x); });
+  for (; i < count; ++i)
+    step.template operator()<T>(
+        i, [](auto* x) -> auto& { return *x; });
+}
+
+// Updates parameters with dense gradients.
+template <class Rule>
+void update(Cpu, const std::vector<UpdateArgs<Rule>>& parameters) {
+  std::vector<Index> sizes;
+  for (const auto& args : parameters) sizes.push_back(args.value.extent[0]);
+  for_each_piece(sizes, update_piece, [&](std::size_t i, Index first, Index last) {
+    update_elements(parameters[i], parameters[i].gradient + first, first, last - first);
+  });
+}
+
+// A parameter whose gradient is sparse by rows.
+template <class Rule>
+struct RowUpdateArgs {
+  UpdateArgs<Rule> args;  // its gradient has the rows below, one after another
+  View<const Index, 1> rows;
+  Index row_count, width;  // of the parameter
+  char* row_flags;         // one per row of the parameter
 };
+// The bits of a row flag: its moments may be nonzero; during a step, it has a gradient.
+inline constexpr char has_state = 1, has_gradient = 2;
 
-}  // namespace heddle::optim
+// Updates rows [first, last) of a parameter. Rows without gradient and state are skipped if the rule keeps them as they are.
+template <class Rule>
+void update_rows(const RowUpdateArgs<Rule>& x, Index first, Index last) {
+  using T = typename Rule::Element;
+  constexpr Index cache_line = 64;  // bytes
+  constexpr Index rows_ahead = 6;   // prefetched: the processor does not predict which row comes next
+  const auto row_at_or_after = [&](Index row) {
+    return std::lower_bound(x.rows.data, x.rows.data + x.rows.extent[0], row);
+  };
+  const Index *const begin = row_at_or_after(first), *const end = row_at_or_after(last);
+  for (const Index* row = begin; row != end; ++row) x.row_flags[*row] |= has_gradient;
+  const auto prefetch = [&](const T* data, Index row) {
+    if (!data) return;
+    for (Index d = 0; d < x.width; d += cache_line / static_cast<Index>(sizeof(T)))
+      __builtin_prefetch(data + row * x.width + d, 1);
+  };
+  const bool skips = x.args.rule.keeps_stateless_rows(), keeps_state = x.args.rule.needs_moments();
+  const std::vector<T> zeros(static_cast<std::size_t>(x.width), T(0));
+  Index next_prefetch = first, prefetched = 0, m = begin - x.rows.data;
+  for (Index r = first; r < last; ++r) {
+    for (; prefetched < rows_ahead && next_prefetch < last; ++next_prefetch) {
+      if (!x.row_flags[next_prefetch] && skips) continue;
+      prefetch(x.args.value.data, next_prefetch);
+      for (const T* moment : x.args.moments) prefetch(moment, next_prefetch);
+      ++prefetched;
+    }
+    if (!x.row_flags[r] && skips) continue;
+    --prefetched;
+    const bool given = x.row_flags[r] & has_gradient;
+    update_elements(x.args, given ? x.args.gradient + m++ * x.width : zeros.data(), r * x.width, x.width);
+    x.row_flags[r] = keeps_state ? has_state : 0;
+  }
+}
+template <class Rule>
+void update_rows(Cpu, const std::vector<RowUpdateArgs<Rule>>& parameters) {
+  for (const auto& x : parameters)
+    for_each_piece({x.row_count}, update_piece / std::max<Index>(x.width, 1) + 1,
+                   [&](std::size_t, Index first, Index last) { update_rows(x, first, last); });
+}
+
+}  // namespace heddle::kernel

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include <heddle/base/utf8.hpp>
 #include <heddle/text/characters.hpp>
-#include <heddle/text/utf8.hpp>
 
 namespace heddle::text {
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include <heddle/error.hpp>
-#include <heddle/io/file.hpp>
-#include <heddle/io/printable.hpp>
-#include <heddle/text/utf8.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/base/file.hpp>
+#include <heddle/base/printable.hpp>
+#include <heddle/base/utf8.hpp>
 
 namespace heddle::text {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <heddle/parallel.hpp>
+#include <heddle/base/threads.hpp>
 #include <heddle/text/basic_tokenizer.hpp>
 #include <heddle/text/vocabulary.hpp>
 

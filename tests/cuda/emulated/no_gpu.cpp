@@ -1,5 +1,5 @@
 // What only a GPU that is not there, or is another one, can show.
-#include <heddle/cuda.hpp>
+#include <heddle/gpu/kernels.hpp>
 
 #include "../../catch.hpp"
 #include "schedules.hpp"

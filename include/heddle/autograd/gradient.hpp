@@ -1,0 +1,124 @@
+// The gradient of a node, dense or sparse by rows, and how contributions to it are accumulated.
+#pragma once
+#include <algorithm>
+#include <mutex>
+
+#include <heddle/core/dispatch.hpp>
+
+namespace heddle {
+
+namespace kernel {
+template <class T>
+void add(Cpu, View<const T, 1> a, View<const T, 1> b, View<T, 1> y) {
+  for (Index i = 0; i < y.extent[0]; ++i) y(i) = static_cast<T>(static_cast<Acc<T>>(a(i)) + static_cast<Acc<T>>(b(i)));
+}
+template <class T>
+void copy(Cpu, View<const T, 1> from, View<T, 1> to) {
+  std::copy_n(from.data, from.extent[0], to.data);
+}
+// Writes the given rows of y, and zeros into all others.
+template <class T>
+void put_rows(Cpu, View<const Index, 1> rows, View<const T, 2> values, View<T, 2> y) {
+  std::fill_n(y.data, y.extent[0] * y.extent[1], static_cast<T>(0.f));
+  for (Index m = 0; m < rows.extent[0]; ++m) std::copy_n(&values(m, 0), y.extent[1], &y(rows(m), 0));
+}
+}  // namespace kernel
+
+namespace detail {
+// Returns a tensor with the same values in its own block.
+template <class T>
+Tensor<T> deep_copy(const Tensor<T>& x) {
+  Tensor<T> y = empty_like(x);
+  dispatch(x, [&](auto device) { kernel::copy(device, view<1>(x), view<1>(y)); });
+  return y;
+}
+}  // namespace detail
+
+/// A gradient that is zero in most rows, as that of an embedding: `rows` are the others, ascending and distinct. If `rows`
+/// is empty, `values` is the whole gradient.
+template <class T>
+struct RowGradient {
+  Tensor<Index> rows;  // [M]
+  Tensor<T> values;    // [M, the other axes taken as one]
+
+  explicit operator bool() const { return static_cast<bool>(values); }
+
+  /// Returns the whole gradient, of the given shape.
+  Tensor<T> dense(const Shape& shape) const {
+    if (!rows) return values;
+    Tensor<T> y(shape, values.device());
+    const View<T, 2> matrix{y.device_data(), {shape[0], values.dim(1)}};
+    on_cpu(y, "RowGradient", [&](Cpu cpu) { kernel::put_rows(cpu, view<1>(rows), view<2>(values), matrix); });
+    return y;
+  }
+};
+
+namespace detail {
+
+// The node of a Tensor<T>.
+template <class T>
+struct NodeOf : Node {
+  const Shape shape;
+  Tensor<T> grad;
+
+  // `s` is the shape of the result and of its gradient.
+  NodeOf(const char* name, Shape s) : Node(name), shape(s) {}
+  void clear() override { grad = {}; }
+  void copy_grad(Node& to) override { static_cast<NodeOf&>(to).add(*this, grad); }
+
+  // Adds a contribution; `from` is the operation that computed it.
+  void add(const Node& from, const Tensor<T>& dx) {
+    require<ShapeError>(dx.shape() == shape, "backward of '", from.op, "': a gradient of shape ", dx.shape(),
+                        " for an input of ", shape);
+    // A leaf's gradient outlives the pass, so it must not share memory with the caller or another leaf.
+    if (!grad) {
+      grad = is_leaf() && dx.is_shared() ? deep_copy(dx) : dx.without_node();
+      return;
+    }
+    const Tensor<T> before =
+        is_leaf() ? grad.as_of_now() : grad;  // a leaf's may have been scaled by the user meanwhile
+    Tensor<T> sum(shape, dx.device());
+    dispatch_if_floating(dx, "backward",
+                         [&](auto device) { kernel::add(device, view<1>(before), view<1>(dx), view<1>(sum)); });
+    grad = sum;
+  }
+};
+
+// The node of a variable or parameter. Its gradient outlives the backward passes, which add to it.
+template <class T>
+struct Leaf final : NodeOf<T> {
+  std::mutex mutex;        // backward passes of several threads may meet here
+  RowGradient<T> by_rows;  // replaces `grad` while it is the only contribution
+
+  // `s` is the shape of the variable.
+  explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}
+  bool is_leaf() const override { return true; }
+  void run(BackwardPass&) override {}
+  void clear() override {
+    NodeOf<T>::clear();
+    by_rows = {};
+  }
+
+  // Replaces a sparse gradient by a dense one.
+  void densify() {
+    if (by_rows) this->grad = std::exchange(by_rows, {}).dense(this->shape);
+  }
+  void take(const Node& from, const Tensor<T>& dx) {
+    const std::lock_guard lock(mutex);
+    densify();
+    this->add(from, dx);
+  }
+  void take(const Node& from, const RowGradient<T>& dx) {
+    if (!dx.rows) return take(from, dx.values);
+    const std::lock_guard lock(mutex);
+    if (!this->grad && !by_rows) {
+      by_rows = dx;
+    } else {
+      densify();
+      this->add(from, dx.dense(this->shape));
+    }
+  }
+};
+
+}  // namespace detail
+}  // namespace heddle

@@ -1,0 +1,145 @@
+// The nodes of the graph and the pass that goes through them backwards. The graph is the tensors: an operation's result holds a node,
+// the node holds the operation's inputs and its backward, and all of it dies with the last handle.
+#pragma once
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include <heddle/autograd/gradient.hpp>
+
+namespace heddle::detail {
+
+// One backward pass: pops the newest node that has a gradient. A node's consumers are all younger, so its gradient is
+// complete by then.
+class BackwardPass {
+ public:
+  // Where gradients of leaves go: into the leaves, or, with targets, only to their stand-ins.
+  struct Target {
+    Node* node;
+    Node* stand_in;
+  };
+  explicit BackwardPass(std::vector<Target> targets = {}, bool leaves = true)
+      : targets_(std::move(targets)), leaves_(leaves) {}
+  BackwardPass(const BackwardPass&) = delete;
+  ~BackwardPass() {
+    grad_mode = previous_;
+    for (const NodeRef& node : pending_) node->clear();
+  }
+
+  // Adds dx to the gradient of `input`, which then waits for its turn. Absent inputs and gradients are passed over.
+  // Throws ShapeError for a gradient of another shape than the input's.
+  template <class T>
+  void deliver(const Node& from, const NodeRef& input, const Tensor<T>& dx) {
+    if (!input || !dx) return;
+    auto* node = static_cast<NodeOf<T>*>(input.get());
+    if (node->is_leaf() && !leaves_) {
+      node = static_cast<NodeOf<T>*>(stand_in(node));
+      if (!node) return;
+    }
+    if (node->is_leaf()) return static_cast<Leaf<T>*>(node)->take(from, dx);
+    const bool first = !node->grad;
+    node->add(from, dx);
+    if (!first) return;
+    pending_.push_back(input);
+    std::push_heap(pending_.begin(), pending_.end(), older);
+  }
+
+  // The same of a gradient by rows, which stays one where a leaf takes it.
+  template <class T>
+  void deliver(const Node& from, const NodeRef& input, const RowGradient<T>& dx) {
+    if (!input || !dx) return;
+    if (input->is_leaf() && leaves_) return static_cast<Leaf<T>*>(input.get())->take(from, dx);
+    deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
+  }
+
+  // Until no node has a gradient that was not handed on. Passes on what a backward throws.
+  void run() {
+    while (!pending_.empty()) {
+      std::pop_heap(pending_.begin(), pending_.end(), older);
+      const NodeRef node = std::move(pending_.back());
+      pending_.pop_back();
+      if (Node* const target = stand_in(node.get())) node->copy_grad(*target);
+      const Clear clear{*node};
+      node->run(*this);
+    }
+  }
+
+ private:
+  struct Clear {
+    Node& node;
+    ~Clear() { node.clear(); }
+  };
+  static bool older(const NodeRef& a, const NodeRef& b) { return a->id < b->id; }
+  Node* stand_in(const Node* node) const {
+    for (const Target& t : targets_)
+      if (t.node == node) return t.stand_in;
+    return nullptr;
+  }
+
+  std::vector<NodeRef> pending_;  // a heap
+  std::vector<Target> targets_;
+  bool leaves_;
+  GradMode previous_ = std::exchange(grad_mode, GradMode::backward);
+};
+
+// Throws Error for a node whose backward ran before.
+inline void require_alive(bool alive, const char* op) {
+  require(alive, "backward: the graph through '", op,
+          "' was already used and freed by an earlier backward; compute the loss again to differentiate it again");
+}
+
+// An operation with a fixed number of inputs, of any types; record() makes it.
+template <class T, class Backward, class... In>
+struct Recorded final : NodeOf<T> {
+  std::tuple<std::conditional_t<true, NodeRef, In>...> inputs;
+  std::optional<Backward> backward;  // empty once it ran: what it saved is released
+
+  // Keeps the nodes of x, not their values: those are what f saved.
+  Recorded(const char* name, Shape s, Backward f, const Tensor<In>&... x)
+      : NodeOf<T>(name, s), inputs(x.node()...), backward(std::move(f)) {}
+  bool is_leaf() const override { return false; }
+
+  void run(BackwardPass& pass) override {
+    require_alive(backward.has_value(), this->op);
+    const auto grads = (*backward)(std::as_const(this->grad));
+    backward.reset();
+    hand_on(pass, grads, std::index_sequence_for<In...>{});
+  }
+
+ private:
+  template <std::size_t... I>
+  void hand_on(BackwardPass& pass, const std::tuple<Tensor<In>...>& grads, std::index_sequence<I...>) {
+    (pass.deliver<In>(*this, std::exchange(std::get<I>(inputs), {}), std::get<I>(grads)), ...);
+  }
+  template <class U>
+  void hand_on(BackwardPass& pass, const Tensor<U>& dx, std::index_sequence<0>) {
+    pass.deliver<U>(*this, std::exchange(std::get<0>(inputs), {}), dx);
+  }
+  template <class U>
+  void hand_on(BackwardPass& pass, const RowGradient<U>& dx, std::index_sequence<0>) {
+    pass.deliver<U>(*this, std::exchange(std::get<0>(inputs), {}), dx);
+  }
+};
+
+// An operation with any number of inputs of one type.
+template <class T, class Backward>
+struct RecordedList final : NodeOf<T> {
+  std::vector<NodeRef> inputs;
+  std::optional<Backward> backward;
+
+  // The same.
+  RecordedList(const char* name, Shape s, Backward f, const std::vector<Tensor<T>>& xs)
+      : NodeOf<T>(name, s), backward(std::move(f)) {
+    for (const Tensor<T>& x : xs) inputs.push_back(x.node());
+  }
+  bool is_leaf() const override { return false; }
+
+  void run(BackwardPass& pass) override {
+    require_alive(backward.has_value(), this->op);
+    const std::vector<Tensor<T>> grads = (*backward)(std::as_const(this->grad));
+    backward.reset();
+    for (std::size_t i = 0; i < inputs.size(); ++i) pass.deliver<T>(*this, std::exchange(inputs[i], {}), grads.at(i));
+  }
+};
+
+}  // namespace heddle::detail

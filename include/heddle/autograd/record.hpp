@@ -1,0 +1,50 @@
+// record(): makes an operation differentiable.
+#pragma once
+#include <heddle/autograd/graph.hpp>
+
+namespace heddle {
+
+/// Disables recording: operations on this thread are not recorded while the object lives.
+class NoGrad {
+ public:
+  NoGrad() {
+    if (previous_ == detail::GradMode::recording) detail::grad_mode = detail::GradMode::disabled;
+  }
+  NoGrad(const NoGrad&) = delete;
+  ~NoGrad() { detail::grad_mode = previous_; }
+
+ private:
+  detail::GradMode previous_ = detail::grad_mode;
+};
+
+/// Names the inputs of an operation for record().
+template <class... In>
+std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
+  return {x...};
+}
+
+/// Returns y, the result of `op`, with `backward` attached: record("linear", y, inputs(x, weight, bias), backward).
+/// `backward` maps dy (of y's shape) to a std::tuple with one gradient per input, in their order and of their shapes; an
+/// empty tensor stands for no gradient. With a single input it may return the tensor alone, or a RowGradient.
+template <class T, class... In, class Backward>
+Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
+                 Backward backward) {
+  return std::apply(
+      [&](const auto&... x) {
+        if (detail::grad_mode != detail::GradMode::recording || !(x.requires_grad() || ...)) return y.without_node();
+        using Recorded = detail::Recorded<T, Backward, In...>;
+        return y.with_node(detail::NodeRef(new Recorded(op, y.shape(), std::move(backward), x...)));
+      },
+      operands);
+}
+/// The same for any number of inputs of one type: `backward` returns a vector.
+template <class T, class Backward>
+Tensor<T> record(const char* op, const Tensor<T>& y, const std::vector<Tensor<T>>& operands, Backward backward) {
+  const bool wanted =
+      std::any_of(operands.begin(), operands.end(), [](const Tensor<T>& x) { return x.requires_grad(); });
+  if (detail::grad_mode != detail::GradMode::recording || !wanted) return y.without_node();
+  using Recorded = detail::RecordedList<T, Backward>;
+  return y.with_node(detail::NodeRef(new Recorded(op, y.shape(), std::move(backward), operands)));
+}
+
+}  // namespace heddle

@@ -1,0 +1,64 @@
+// What a build is: the compiler's settings that heddle needs or refuses, and the names that carry them. Objects that were
+// compiled with different settings have different symbols, so that mixing them fails when the program is linked.
+#pragma once
+#include <cstdint>
+
+#if __cplusplus < 202002L
+#error "heddle needs C++20: compile with -std=c++20 or newer"
+#endif
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "heddle cannot be compiled with -ffast-math or -ffinite-math-only: masks and NaN checks need real infinities"
+#endif
+
+// Marks functions that kernels call on the host and on the GPU.
+#ifdef __CUDACC__
+#define HEDDLE_HD __host__ __device__
+#else
+#define HEDDLE_HD
+#endif
+
+namespace heddle {
+
+/// A number of elements or rows, an extent, or a position. Signed, as in Eigen and PyTorch.
+using Index = std::int64_t;
+
+// The version, the backends and the instruction set, in this order. Inline bodies differ between backends, and Eigen's
+// memory layout between instruction sets.
+inline namespace v0_1 {
+#ifdef HEDDLE_ONEDNN
+inline namespace onednn {
+#endif
+#ifdef HEDDLE_CUDA
+inline namespace with_cuda {
+#endif
+#if defined(__AVX512F__)
+inline namespace avx512 {
+#elif defined(__AVX2__) && defined(__FMA__)
+inline namespace avx2 {
+#elif defined(__AVX__)
+inline namespace avx {
+#else
+inline namespace baseline {
+#endif
+
+/// A handle to a contiguous, row-major array on one device: core/tensor.hpp.
+template <class T>
+class Tensor;
+
+/// Selects the CPU's overload of a kernel.
+struct Cpu {};
+
+}  // namespace avx512, avx2, avx or baseline
+#ifdef HEDDLE_CUDA
+}  // namespace with_cuda
+#endif
+#ifdef HEDDLE_ONEDNN
+}  // namespace onednn
+#endif
+}  // namespace v0_1
+
+/// Selects the GPU's overload of a kernel. The CUDA library is compiled apart from its users, so this name carries no
+/// settings.
+struct Cuda {};
+
+}  // namespace heddle

@@ -1,0 +1,58 @@
+// The checks that operations make of their operands, and the one place where a shape error is worded.
+#pragma once
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+#include <string>
+
+#include <heddle/base/device.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/base/shape.hpp>
+
+namespace heddle {
+
+/// One axis of an operand, as an error message shows it: {"x", x, -1}.
+struct Axis {
+  const char* operand;
+  Shape shape;
+  Device device;
+  int axis;
+
+  /// `which` may be negative: -1 is the last axis.
+  template <class TensorT>
+  Axis(const char* name, const TensorT& x, int which)
+      : operand(name), shape(x.shape()), device(x.device()), axis(which) {}
+};
+
+/// Checks that two operands are on the same device. @throws Error that names both.
+inline void require_same_device(const char* op, const Axis& a, const Axis& b) {
+  require(a.device == b.device, op, ": ", a.operand, ' ', a.shape, " is on ", a.device, ", ", b.operand, ' ', b.shape,
+          " is on ", b.device, "; move one of them with .to(Device)");
+}
+
+/// Checks that two axes have the same extent and their operands the same device, as in
+/// require_same("linear", "in", {"x", x, -1}, {"weight", weight, 1}). @throws ShapeError with both shapes.
+inline void require_same(const char* op, const char* axis_name, const Axis& a, const Axis& b, const char* remedy = "") {
+  require_same_device(op, a, b);
+  for (const Axis* o : {&a, &b})
+    require<ShapeError>(o->axis < o->shape.rank() && -o->axis <= o->shape.rank(), op, ": ", o->operand, ' ', o->shape,
+                        " has no axis ", o->axis, " for '", axis_name, '\'');
+  if (a.shape[a.axis] == b.shape[b.axis]) return;
+  std::ostringstream text;
+  text << op << ": '" << axis_name << "' disagrees between " << a.operand << " and " << b.operand;
+  const auto width = static_cast<int>(std::max({std::string(a.operand).size(), std::string(b.operand).size()}) + 2);
+  const auto shape_width = static_cast<int>(std::max(a.shape.str().size(), b.shape.str().size()) + 4);
+  for (const Axis* o : {&a, &b})
+    text << "\n  " << std::left << std::setw(width) << o->operand << std::setw(shape_width) << o->shape.str() << "axis "
+         << o->shape.axis(o->axis) << " is " << o->shape[o->axis];
+  if (*remedy) text << "\n  " << remedy;
+  throw ShapeError(text.str());
+}
+
+/// Checks that an operand has `rank` axes. @throws ShapeError.
+inline void require_rank(const char* op, const Axis& x, int rank) {
+  require<ShapeError>(x.shape.rank() == rank, op, ": ", x.operand, ' ', x.shape, " must have ", rank,
+                      rank == 1 ? " axis" : " axes");
+}
+
+}  // namespace heddle

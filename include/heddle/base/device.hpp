@@ -1,0 +1,15 @@
+// Where tensors live.
+#pragma once
+#include <ostream>
+
+namespace heddle {
+
+/// Where a tensor lives. A build without HEDDLE_CUDA has the CPU only.
+enum class Device { cpu, cuda };
+
+/// Returns "cpu" or "cuda".
+inline const char* to_string(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
+/// Prints "cpu" or "cuda".
+inline std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
+
+}  // namespace heddle

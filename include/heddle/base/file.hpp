@@ -1,0 +1,135 @@
+// Files read from beginning to end, and what reading and writing share: names checked, calls repeated when a signal
+// interrupts them, errors that name the file and the cause. POSIX only.
+#pragma once
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <heddle/base/error.hpp>
+#include <heddle/base/printable.hpp>
+
+namespace heddle::io {
+namespace detail {
+
+template <class E>
+[[noreturn]] void fail_file(const std::string& path, const char* what, int cause) {
+  fail<E>(printable(path), ": ", what, ": ", std::generic_category().message(cause));
+}
+
+// Reading would wait for one that nobody writes to.
+inline void require_no_pipe(const std::string& path) {
+  struct stat status {};
+  require<FileError>(::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(path),
+                     ": is no regular file");
+}
+
+template <class E>
+void check_path(const std::string& path) {
+  require<E>(!path.empty(), "the name of a file is empty");
+  require<E>(path.find('\0') == std::string::npos, printable(path), ": a NUL byte in the name of a file");
+}
+
+template <class Call>
+auto retry(Call call) {
+  for (;;)
+    if (const auto result = call(); result != -1 || errno != EINTR) return result;
+}
+
+// Calls f; where memory runs out, the error names the file, and what was done with it: "read" or "written".
+template <class F>
+auto with_memory_for(const std::string& path, const char* done, F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    fail<OutOfMemory>(printable(path), ": memory ran out while it was ", done);
+  }
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& from) noexcept : number_(std::exchange(from.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& from) noexcept {
+    std::swap(number_, from.number_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int number() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+}  // namespace detail
+
+// A file being read, from its beginning to its end. Throws FileError that names the file and the cause.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& path) : path_(path), file_(open(path)) {
+    struct stat status {};
+    if (::fstat(file_.number(), &status) != 0) detail::fail_file<FileError>(path, "cannot be read", errno);
+    require<FileError>(!S_ISDIR(status.st_mode), printable(path), ": is a folder, not a file");
+    regular_ = S_ISREG(status.st_mode);
+    size_ = regular_ ? static_cast<std::size_t>(status.st_size) : 0;
+  }
+
+  bool regular() const { return regular_; }   // not a pipe or a device
+  std::size_t size() const { return size_; }  // bytes when it was opened; 0 for a pipe and in /proc
+
+  // Fewer than `count` bytes at the end of the file only.
+  std::size_t read(void* to, std::size_t count) {
+    std::size_t done = 0;
+    while (done < count) {
+      const ssize_t n =
+          detail::retry([&] { return ::read(file_.number(), static_cast<char*>(to) + done, count - done); });
+      if (n < 0) detail::fail_file<FileError>(path_, "cannot be read", errno);
+      if (n == 0) break;
+      done += static_cast<std::size_t>(n);
+    }
+    return done;
+  }
+
+ private:
+  static int open(const std::string& path) {
+    detail::check_path<FileError>(path);
+    const int number = detail::retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+    if (number < 0) detail::fail_file<FileError>(path, "cannot be opened", errno);
+    return number;
+  }
+
+  std::string path_;
+  detail::Descriptor file_;
+  bool regular_ = false;
+  std::size_t size_ = 0;
+};
+
+// All bytes of a file. Its size is only where reading starts from: a file may grow meanwhile, and a pipe has none. Throws FileError, and
+// OutOfMemory that names the file.
+inline std::string read_file(const std::string& path) {
+  constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
+  constexpr std::size_t first_step = 1 << 16;
+  return detail::with_memory_for(path, "read", [&] {
+    InputFile file(path);
+    std::string bytes;
+    for (std::size_t step = file.size() + 1;; step = std::max(bytes.size(), first_step)) {
+      const std::size_t before = bytes.size();
+      bytes.resize(before + step);
+      bytes.resize(before + file.read(bytes.data() + before, step));
+      if (bytes.size() < before + step) return bytes;
+      require<FileError>(file.regular() || bytes.size() <= pipe_limit, printable(path),
+                         ": no regular file, and it gave more than ", pipe_limit, " bytes");
+    }
+  });
+}
+
+}  // namespace heddle::io

@@ -1,0 +1,83 @@
+// Philox 4x32-10, a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 128
+// random bits are a pure function of a 128-bit counter and a 64-bit key, so that the host and the GPU draw the same
+// numbers in any order. Written here because cuRAND's Philox exists on GPUs only and orders its draws by thread.
+#pragma once
+#include <heddle/base/build.hpp>
+
+namespace heddle::kernel {
+
+// The four random words of one call.
+struct PhiloxWords {
+  std::uint32_t w[4];
+};
+
+// The words of n calls, transposed: w[j][i] is word j of call i, so that loops over i vectorize.
+template <int n>
+struct PhiloxLanes {
+  std::uint32_t w[4][n];
+};
+
+// Replaces n counters by their random words, in ten rounds. The keys are the two halves of a 64-bit key.
+template <int n>
+HEDDLE_HD void philox(PhiloxLanes<n>& counters, std::uint32_t key0, std::uint32_t key1) {
+  auto& w = counters.w;
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < n; ++i) {
+      const std::uint64_t a = std::uint64_t{0xd2511f53u} * w[0][i];
+      const std::uint64_t b = std::uint64_t{0xcd9e8d57u} * w[2][i];
+      w[0][i] = static_cast<std::uint32_t>(b >> 32) ^ w[1][i] ^ key0;
+      w[1][i] = static_cast<std::uint32_t>(b);
+      w[2][i] = static_cast<std::uint32_t>(a >> 32) ^ w[3][i] ^ key1;
+      w[3][i] = static_cast<std::uint32_t>(a);
+    }
+    key0 += 0x9e3779b9u;
+    key1 += 0xbb67ae85u;
+  }
+}
+
+// Returns the random words of one counter.
+HEDDLE_HD inline PhiloxWords philox(PhiloxWords counter, std::uint32_t key0, std::uint32_t key1) {
+  PhiloxLanes<1> one{{{counter.w[0]}, {counter.w[1]}, {counter.w[2]}, {counter.w[3]}}};
+  philox(one, key0, key1);
+  return {{one.w[0][0], one.w[1][0], one.w[2][0], one.w[3][0]}};
+}
+
+// The calls that one operation took from a generator. Call i is a function of (seed, stream, first + i).
+struct Draws {
+  std::uint64_t seed, stream, first;
+
+  // Returns the words of call i. Any thread may ask for any call.
+  HEDDLE_HD PhiloxWords operator()(std::uint64_t i) const {
+    PhiloxLanes<1> one;
+    many<1>([i](int) { return i; }, one);
+    return {{one.w[0][0], one.w[1][0], one.w[2][0], one.w[3][0]}};
+  }
+
+  // Computes the words of calls number(0) to number(n - 1).
+  template <int n, class Number>
+  HEDDLE_HD void many(Number number, PhiloxLanes<n>& words) const {
+    for (int i = 0; i < n; ++i) {
+      const std::uint64_t at = first + number(i);
+      words.w[0][i] = static_cast<std::uint32_t>(at);
+      words.w[1][i] = static_cast<std::uint32_t>(at >> 32);
+      words.w[2][i] = static_cast<std::uint32_t>(stream);
+      words.w[3][i] = static_cast<std::uint32_t>(stream >> 32);
+    }
+    philox(words, static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+  }
+};
+
+// How many 16-bit draws one call gives.
+inline constexpr Index draws_per_call = 8;
+
+// Returns 16-bit draw e (0 to 7) of one call.
+HEDDLE_HD inline std::uint32_t draw16(const PhiloxWords& words, int e) {
+  return words.w[e / 2] >> (e % 2 * 16) & 0xffffu;
+}
+// Returns 16-bit draw e of call i.
+template <int n>
+HEDDLE_HD std::uint32_t draw16(const PhiloxLanes<n>& words, int i, int e) {
+  return words.w[e / 2][i] >> (e % 2 * 16) & 0xffffu;
+}
+
+}  // namespace heddle::kernel

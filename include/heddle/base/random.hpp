@@ -1,0 +1,34 @@
+// Random: a source of random numbers. There is no global generator; functions that draw take one as an argument.
+#pragma once
+#include <heddle/base/philox.hpp>
+
+namespace heddle {
+
+/// A position in the sequence of 128-bit draws that a seed and a stream name. Two streams of one seed never overlap.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed, std::uint64_t stream = 0) : draws_{seed, stream, 0} {}
+
+  std::uint64_t seed() const { return draws_.seed; }
+  std::uint64_t stream() const { return draws_.stream; }
+  std::uint64_t position() const { return draws_.first; }
+  /// Restores a position returned by position().
+  void seek(std::uint64_t position) { draws_.first = position; }
+
+  /// Takes the next `calls` draws out of the sequence.
+  kernel::Draws take(std::uint64_t calls) {
+    const kernel::Draws taken = draws_;
+    draws_.first += calls;
+    return taken;
+  }
+  /// Returns 64 random bits.
+  std::uint64_t next() {
+    const kernel::PhiloxWords words = take(1)(0);
+    return std::uint64_t{words.w[1]} << 32 | words.w[0];
+  }
+
+ private:
+  kernel::Draws draws_;
+};
+
+}  // namespace heddle

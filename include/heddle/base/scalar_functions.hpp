@@ -1,0 +1,152 @@
+// Scalar functions with their derivatives, written once: V is a scalar, or an Eigen array for the CPU's vector units.
+#pragma once
+#include <cmath>
+#include <type_traits>
+
+#include <heddle/base/build.hpp>
+
+namespace heddle::kernel {
+
+// The element type of V: V itself if it is a number, else that of an Eigen array.
+template <class V>
+struct ScalarOf {
+  using type = typename V::Scalar;
+};
+template <>
+struct ScalarOf<float> {
+  using type = float;
+};
+template <>
+struct ScalarOf<double> {
+  using type = double;
+};
+template <class V>
+using Scalar = typename ScalarOf<V>::type;
+
+// A function F has F::f(x), its value, and F::df(x, y), its derivative at x where y = f(x).
+
+struct Exp {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::exp;
+    return exp(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V&, const V& y) {
+    return y;
+  }
+};
+
+// NaN below 0, -infinity at 0.
+struct Log {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::log;
+    return log(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    return Scalar<V>(1) / x;
+  }
+};
+
+// NaN below 0; the derivative at 0 is infinite.
+struct Sqrt {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::sqrt;
+    return sqrt(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V&, const V& y) {
+    return Scalar<V>(0.5) / y;
+  }
+};
+
+// The derivative is computed from the value: 1 - y^2.
+struct Tanh {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::tanh;
+    return tanh(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V&, const V& y) {
+    return Scalar<V>(1) - y * y;
+  }
+};
+
+// NaN stays NaN. The derivative at 0 is 0.
+struct Relu {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    if constexpr (std::is_arithmetic_v<V>)
+      return x <= V(0) ? V(0) : x;
+    else
+      return (x <= Scalar<V>(0)).select(Scalar<V>(0), x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    if constexpr (std::is_arithmetic_v<V>)
+      return V(x <= V(0) ? 0 : 1);
+    else
+      return (x <= Scalar<V>(0)).select(Scalar<V>(0), x * Scalar<V>(0) + Scalar<V>(1));
+  }
+};
+
+// By the hyperbolic tangent, so that no exponential overflows.
+struct Sigmoid {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::tanh;
+    using S = Scalar<V>;
+    return (tanh(x * S(0.5)) + S(1)) * S(0.5);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V&, const V& y) {
+    return y * (Scalar<V>(1) - y);
+  }
+};
+
+// x * Phi(x), with Phi the standard normal distribution function: the exact form.
+struct Gelu {
+  template <class V>
+  HEDDLE_HD static auto phi(const V& x) {
+    using std::erf;
+    using S = Scalar<V>;
+    return (erf(x * S(0.7071067811865476)) + S(1)) * S(0.5);
+  }
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    return x * phi(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    using std::exp;
+    using S = Scalar<V>;
+    return phi(x) + x * exp(x * x * S(-0.5)) * S(0.3989422804014327);
+  }
+};
+
+// Hendrycks and Gimpel's approximation, x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+struct GeluTanh {
+  template <class V>
+  HEDDLE_HD static auto inner(const V& x) {
+    using std::tanh;
+    using S = Scalar<V>;
+    return tanh(x * (x * x * S(0.035677408136300125) + S(0.7978845608028654)));
+  }
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using S = Scalar<V>;
+    return x * (inner(x) + S(1)) * S(0.5);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    using S = Scalar<V>;
+    const auto t = inner(x);
+    return (t + S(1)) * S(0.5) + x * (S(1) - t * t) * (x * x * S(0.10703222440890037) + S(0.7978845608028654)) * S(0.5);
+  }
+};
+
+}  // namespace heddle::kernel

@@ -1,0 +1,94 @@
+// Shape: the extents of a tensor, checked when it is made.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <limits>
+#include <ostream>
+#include <span>
+#include <string>
+
+#include <heddle/base/build.hpp>
+#include <heddle/base/error.hpp>
+
+namespace heddle {
+
+/// The extents of a tensor: up to eight axes, as in {B, T, D}; a scalar has none. A negative axis counts from the end.
+/// @throws ShapeError for a negative extent, more than eight axes, or a size that does not fit in 63 bits.
+class Shape {
+ public:
+  static constexpr int max_rank = 8;
+
+  Shape() = default;
+  Shape(std::initializer_list<Index> extents) : Shape(std::span<const Index>(extents.begin(), extents.size())) {}
+  explicit Shape(std::span<const Index> extents) {
+    if (extents.size() > max_rank)
+      throw ShapeError("Shape: " + std::to_string(extents.size()) + " axes given, at most 8 are supported");
+    rank_ = static_cast<int>(extents.size());
+    std::copy(extents.begin(), extents.end(), extent_.begin());
+    check();
+  }
+
+  int rank() const { return rank_; }
+  Index size() const { return size_; }
+  /// Returns the extent of an axis; -1 is the last. @throws ShapeError if the axis does not exist.
+  Index operator[](int axis) const { return extent_[static_cast<std::size_t>(this->axis(axis))]; }
+  const Index* begin() const { return extent_.data(); }
+  const Index* end() const { return extent_.data() + rank_; }
+
+  /// Returns an axis counted from 0; -1 is the last. @throws ShapeError if the axis does not exist.
+  int axis(int a) const {
+    const int counted = a < 0 ? a + rank_ : a;
+    if (counted < 0 || counted >= rank_)
+      throw ShapeError("axis " + std::to_string(a) + " does not exist in shape " + str());
+    return counted;
+  }
+
+  /// Returns the shape with another extent: {B, T, D}.with(-1, E) is {B, T, E}.
+  Shape with(int axis, Index extent) const {
+    Shape s = *this;
+    s.extent_[static_cast<std::size_t>(this->axis(axis))] = extent;
+    s.check();
+    return s;
+  }
+  /// Returns the shape without an axis: {B, T, D}.without(1) is {B, D}.
+  Shape without(int axis) const {
+    Shape s = *this;
+    std::copy(begin() + this->axis(axis) + 1, end(), s.extent_.begin() + this->axis(axis));
+    s.extent_[static_cast<std::size_t>(--s.rank_)] = 0;
+    s.check();
+    return s;
+  }
+  /// Returns the product of the extents of axes [first, last).
+  Index product(int first, int last) const {
+    Index n = 1;
+    for (int a = first; a < last; ++a) n *= extent_[static_cast<std::size_t>(a)];
+    return n;
+  }
+
+  /// Returns the shape as text: "[2, 3]".
+  std::string str() const {
+    std::string s = "[";
+    for (const Index e : *this) s += (s.size() > 1 ? ", " : "") + std::to_string(e);
+    return s + ']';
+  }
+  friend bool operator==(const Shape&, const Shape&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << s.str(); }
+
+ private:
+  void check() {
+    size_ = 1;
+    for (const Index e : *this) {
+      if (e < 0) throw ShapeError("Shape: an extent is negative in " + str());
+      if (e > 0 && size_ > std::numeric_limits<Index>::max() / e)
+        throw ShapeError("Shape: the number of elements of " + str() + " does not fit in 63 bits");
+      size_ *= e;
+    }
+  }
+
+  std::array<Index, max_rank> extent_{};
+  int rank_ = 0;
+  Index size_ = 1;
+};
+
+}  // namespace heddle

@@ -1,0 +1,74 @@
+// The threads of the CPU kernels: OpenMP's where the program is built with it, else one.
+#pragma once
+#include <algorithm>
+#include <exception>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include <heddle/base/view.hpp>
+
+namespace heddle {
+
+// How many threads kernels started from this thread may use.
+inline int threads() {
+#ifdef _OPENMP
+  return omp_get_max_threads();
+#else
+  return 1;
+#endif
+}
+inline void set_threads([[maybe_unused]] int count) {
+#ifdef _OPENMP
+  omp_set_num_threads(count);
+#endif
+}
+
+namespace kernel {
+
+// How many rows of a matrix are worth a thread, when a row costs a few nanoseconds an element.
+constexpr Index rows_per_piece(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
+
+// Fixed pieces of a range: they, and so every sum within one, do not depend on how many threads there are.
+struct Pieces {
+  static constexpr Index most = 64;  // enough to balance, few enough to keep a result for each
+
+  Index total, size, count;
+
+  // Pieces of [0, total), each at least `grain` long: what a thread should have to be worth starting.
+  Pieces(Index all, Index grain)
+      : total(all), size(std::max({Index{1}, grain, (all + most - 1) / most})), count((all + size - 1) / size) {}
+};
+
+// Runs f(piece, first, last) for each piece, on several threads. An exception in a piece is thrown again here.
+template <class F>
+void parallel(Pieces pieces, F&& f) {
+  if (pieces.count <= 1) {
+    if (pieces.count == 1) f(Index{0}, Index{0}, pieces.total);
+    return;
+  }
+  std::exception_ptr error;
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) if (!omp_in_parallel())
+#endif
+  for (Index p = 0; p < pieces.count; ++p) {
+    try {
+      f(p, p * pieces.size, std::min(pieces.total, (p + 1) * pieces.size));
+    } catch (...) {
+#ifdef _OPENMP
+#pragma omp critical(heddle_parallel)
+#endif
+      error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+// The same over [0, total): f(first, last).
+template <class F>
+void parallel(Index total, Index grain, F&& f) {
+  parallel(Pieces(total, grain), [&](Index, Index first, Index last) { f(first, last); });
+}
+
+}  // namespace kernel
+}  // namespace heddle

@@ -1,0 +1,48 @@
+// View and MatrixView: borrowed memory as kernels see it, on the host and on the GPU.
+#pragma once
+#include <heddle/base/build.hpp>
+
+namespace heddle {
+
+/// A contiguous, row-major array that is owned elsewhere: x(i, j, k), with k fastest. The number of axes is static, the
+/// extents are not.
+template <class T, int Rank>
+struct View {
+  T* data;
+  Index extent[Rank];
+
+  /// Returns one element: one index per axis, without a bounds check.
+  template <class... I>
+  HEDDLE_HD T& operator()(I... i) const {
+    static_assert(sizeof...(I) == Rank, "heddle::View: one index per axis");
+    Index offset = 0;
+    int axis = 0;
+    ((offset = offset * extent[axis++] + static_cast<Index>(i)), ...);
+    return data[offset];
+  }
+};
+
+/// `width` adjacent columns of a row-major matrix whose rows are `stride` elements apart. Attention sees q, k and v this
+/// way when they are columns of one packed product. `data` points at the first column of row 0.
+template <class T>
+struct MatrixView {
+  T* data;
+  Index rows, width, stride;
+
+  /// Returns the element in row n and column d, without a bounds check.
+  HEDDLE_HD T& operator()(Index n, Index d) const { return data[n * stride + d]; }
+};
+
+namespace kernel {
+
+// Returns a matrix as a MatrixView of all its columns.
+template <class T>
+MatrixView<T> matrix_view(View<T, 2> v) {
+  return {v.data, v.extent[0], v.extent[1], v.extent[1]};
+}
+
+// Whether a product replaces its result or is added to it.
+enum class Into { set, add };
+
+}  // namespace kernel
+}  // namespace heddle

@@ -1,0 +1,96 @@
+// Tensors made by a rule: one value everywhere, evenly spaced values, or random ones.
+#pragma once
+#include <cmath>
+
+#include <heddle/base/random.hpp>
+#include <heddle/core/dispatch.hpp>
+
+namespace heddle {
+
+/// A number that may be combined with elements of type T. Integers take integers only: a fraction would be truncated
+/// silently.
+template <class S, class T>
+concept NumberFor = std::is_convertible_v<S, double> &&(std::is_integral_v<S> || !std::is_integral_v<T>);
+
+namespace kernel {
+template <class T>
+void fill(Cpu, View<T, 1> y, T value) {
+  std::fill_n(y.data, y.extent[0], value);
+}
+}  // namespace kernel
+
+/// Returns a tensor with one value everywhere. @throws OutOfMemory, and Error for a device that this build does not support.
+template <class T, NumberFor<T> S>
+Tensor<T> full(Shape shape, S value, Device device = Device::cpu) {
+  Tensor<T> y(shape, device);
+  dispatch(y, [&](auto where) { kernel::fill(where, view<1>(y), static_cast<T>(static_cast<Acc<T>>(value))); });
+  return y;
+}
+/// Returns a tensor of zeros. @throws as full.
+template <class T>
+Tensor<T> zeros(Shape shape, Device device = Device::cpu) {
+  return full<T>(shape, 0, device);
+}
+/// Returns a tensor of ones. @throws as full.
+template <class T>
+Tensor<T> ones(Shape shape, Device device = Device::cpu) {
+  return full<T>(shape, 1, device);
+}
+
+/// Returns first, first + step, ... up to but excluding last: [ceil((last - first) / step)]. Values of float and bf16 are
+/// computed in double and rounded once. @throws Error if no number of steps leads from first to last.
+template <class T, class Number = std::conditional_t<std::is_integral_v<T>, T, double>>
+Tensor<T> arange(std::type_identity_t<Number> first, std::type_identity_t<Number> last,
+                 std::type_identity_t<Number> step = 1, Device device = Device::cpu) {
+  const double steps = std::ceil((static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(step));
+  require(step != 0 && steps >= 0 && steps < 0x1p62, "arange: no number of steps of ", step, " leads from ", first,
+          " to ", last);
+  Tensor<T> y({static_cast<Index>(steps)});
+  T* const out = y.data();
+  for (Index i = 0; i < y.size(); ++i) out[i] = static_cast<T>(first + static_cast<Number>(i) * step);
+  return y.to(device);
+}
+/// Returns 0, 1, ... up to but excluding last.
+template <class T, class Number = std::conditional_t<std::is_integral_v<T>, T, double>>
+Tensor<T> arange(std::type_identity_t<Number> last, Device device = Device::cpu) {
+  return arange<T>(0, last, 1, device);
+}
+
+namespace detail {
+// Returns 53 random bits as a number in (0, 1], whose logarithm is finite.
+inline double unit_interval(std::uint32_t high, std::uint32_t low) {
+  return (static_cast<double>(high >> 5) * 67108864 + static_cast<double>(low >> 6) + 1) / 9007199254740992.0;
+}
+}  // namespace detail
+
+/// Returns uniform values in [lo, hi). Element i takes half a draw, so every T gets the same numbers, rounded.
+template <class T>
+Tensor<T> uniform(Shape shape, double lo, double hi, Random& random) {
+  Tensor<T> y(shape);
+  const kernel::Draws draws = random.take(static_cast<std::uint64_t>((y.size() + 1) / 2));
+  T* const out = y.data();
+  for (Index i = 0; i < y.size(); ++i) {
+    const kernel::PhiloxWords words = draws(static_cast<std::uint64_t>(i / 2));
+    const double u = 1 - detail::unit_interval(words.w[i % 2 * 2], words.w[i % 2 * 2 + 1]);
+    out[i] = static_cast<T>(lo + (hi - lo) * u);
+  }
+  return y;
+}
+
+/// Returns standard normal values (Box and Muller 1958). One draw gives two elements.
+template <class T>
+Tensor<T> randn(Shape shape, Random& random) {
+  Tensor<T> y(shape);
+  const kernel::Draws draws = random.take(static_cast<std::uint64_t>((y.size() + 1) / 2));
+  T* const out = y.data();
+  for (Index i = 0; i < y.size(); i += 2) {
+    const kernel::PhiloxWords words = draws(static_cast<std::uint64_t>(i / 2));
+    const double radius = std::sqrt(-2 * std::log(detail::unit_interval(words.w[0], words.w[1])));
+    const double angle = 6.283185307179586 * detail::unit_interval(words.w[2], words.w[3]);
+    out[i] = static_cast<T>(radius * std::cos(angle));
+    if (i + 1 < y.size()) out[i + 1] = static_cast<T>(radius * std::sin(angle));
+  }
+  return y;
+}
+
+}  // namespace heddle

@@ -1,0 +1,90 @@
+// Host memory: 64-byte aligned blocks from a cache that all threads share. A training step requests the same sizes again
+// and again; malloc would return large blocks to the system each time, and each new request would fault their pages in.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+#include <heddle/base/error.hpp>
+#include <heddle/base/memory_cache.hpp>
+
+namespace heddle {
+
+/// The cache of host memory. Its functions may be called from several threads at once.
+class HostPool {
+ public:
+  static constexpr std::size_t alignment = 64;  ///< a cache line, and the widest vector register
+
+  /// Returns the process's pool. It is never destroyed: a tensor in static storage may be released after everything else.
+  static HostPool& instance() {
+    static HostPool* const pool = new HostPool;
+    return *pool;
+  }
+
+  /// Returns at least `bytes`, uninitialized. @throws OutOfMemory.
+  void* allocate(std::size_t bytes) {
+    const detail::SizeClass size = class_of(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      if (void* block = std::exchange(free_[size.index], next(free_[size.index]))) {
+        stats_.cached -= size.bytes;
+        count(size.bytes);
+        return block;
+      }
+    }
+    void* block = std::aligned_alloc(alignment, size.bytes);
+    if (!block) {
+      trim();
+      block = std::aligned_alloc(alignment, size.bytes);
+    }
+    const std::lock_guard lock(mutex_);
+    if (!block) fail<OutOfMemory>("out of memory: ", size.bytes, " bytes requested, ", stats_.in_use, " bytes in use");
+    count(size.bytes);
+    return block;
+  }
+
+  /// Takes back a block of allocate(bytes) and keeps it for the next request.
+  void release(void* block, std::size_t bytes) noexcept {
+    const detail::SizeClass size = class_of(bytes);
+    const std::lock_guard lock(mutex_);
+    stats_.in_use -= size.bytes;
+    if constexpr (detail::memory_is_cached) {
+      *static_cast<void**>(block) = std::exchange(free_[size.index], block);
+      stats_.cached += size.bytes;
+    } else {
+      std::free(block);
+    }
+  }
+
+  /// Returns all cached blocks to the system.
+  void trim() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (void*& list : free_)
+      while (list) std::free(std::exchange(list, next(list)));
+    stats_.cached = 0;
+  }
+
+  MemoryStats stats() const {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  static detail::SizeClass class_of(std::size_t bytes) {
+    require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory: ", bytes, " bytes requested");
+    return detail::size_class(std::max(alignment, (bytes + alignment - 1) / alignment * alignment));
+  }
+  static void* next(void* block) { return block ? *static_cast<void**>(block) : nullptr; }
+  void count(std::size_t bytes) {
+    stats_.in_use += bytes;
+    stats_.peak = std::max(stats_.peak, stats_.in_use);
+  }
+
+  mutable std::mutex mutex_;
+  std::array<void*, 64 * 4 + 4> free_{};  // one list per size class; a block's first word points at the next block
+  MemoryStats stats_;
+};
+
+}  // namespace heddle

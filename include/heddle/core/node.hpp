@@ -1,0 +1,77 @@
+// Node: one recorded operation, as tensors refer to it. autograd/graph.hpp runs it in a backward pass.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace heddle::detail {
+
+inline std::atomic<std::uint64_t> next_node_id = 0;  // over all threads
+
+// Operations are recorded by default, not under a NoGrad, and not inside a backward pass.
+enum class GradMode { recording, disabled, backward };
+inline thread_local GradMode grad_mode = GradMode::recording;
+
+class BackwardPass;
+
+// Node ids ascend in execution order, so descending ids are an order in which gradients are complete.
+struct Node {
+  const std::uint64_t id = next_node_id.fetch_add(1, std::memory_order_relaxed);
+  const char* const op;  // "leaf" for a variable or parameter
+
+  // `name` is not copied: it must outlive the node, as a literal does.
+  explicit Node(const char* name) : op(name) {}
+  Node(const Node&) = delete;
+  virtual ~Node() = default;
+
+  virtual bool is_leaf() const = 0;
+  virtual void run(BackwardPass&) = 0;   // passes this node's gradient on to its inputs
+  virtual void clear() = 0;              // drops its gradient
+  virtual void copy_grad(Node& to) = 0;  // `to` has the same element type
+
+ private:
+  friend class NodeRef;
+  std::atomic<std::uint32_t> references_ = 0;
+  Node* next_released_ = nullptr;
+};
+
+// A counted reference. The last one deletes the node, and the nodes that it alone refers to, in a loop: a graph may have a
+// million operations, and a recursive destructor would overflow the stack.
+class NodeRef {
+ public:
+  NodeRef() = default;
+  explicit NodeRef(Node* node) : node_(node) { acquire(); }
+  NodeRef(const NodeRef& other) : node_(other.node_) { acquire(); }
+  NodeRef(NodeRef&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  NodeRef& operator=(NodeRef other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~NodeRef() {
+    if (node_ && node_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) release(node_);
+  }
+
+  Node* get() const { return node_; }
+  Node* operator->() const { return node_; }
+  Node& operator*() const { return *node_; }
+  explicit operator bool() const { return node_ != nullptr; }
+  friend bool operator==(const NodeRef&, const NodeRef&) = default;
+
+ private:
+  void acquire() const {
+    if (node_) node_->references_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  static void release(Node* node) {
+    static thread_local Node* pending = nullptr;
+    static thread_local bool is_releasing = false;
+    node->next_released_ = std::exchange(pending, node);
+    if (std::exchange(is_releasing, true)) return;
+    while (pending) delete std::exchange(pending, pending->next_released_);
+    is_releasing = false;
+  }
+
+  Node* node_ = nullptr;
+};
+
+}  // namespace heddle::detail

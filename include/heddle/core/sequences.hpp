@@ -1,0 +1,113 @@
+// Sequences: which rows of a [N, D] tensor belong to which sequence of a batch. A ragged batch is the rows of its real tokens one
+// after another; a padded [B, T, D] batch is the same thing with begin = b * T. Row-wise operations never look at it.
+#pragma once
+#include <heddle/core/tensor.hpp>
+
+namespace heddle {
+
+/// B sequences with N rows in total. The index tensors are on one device; the lengths are on the host too.
+class Sequences {
+ public:
+  /// Sequence b is the next lengths[b] rows. @throws ShapeError for a negative length.
+  static Sequences packed(const std::vector<int>& lengths) {
+    std::vector<int> begin;
+    Index rows = 0;
+    for (const int length : lengths) {
+      begin.push_back(static_cast<int>(rows));
+      rows += length;
+      require<ShapeError>(rows <= std::numeric_limits<int>::max(), "packed: ", rows, " rows are more than 2^31 - 1");
+    }
+    return Sequences(begin, lengths, rows, 0);
+  }
+
+  /// Sequence b is the first lengths[b] of rows b * T to (b + 1) * T. @throws ShapeError for a length outside 0 to T.
+  static Sequences padded(const std::vector<int>& lengths, Index T) {
+    std::vector<int> begin;
+    const Index rows = static_cast<Index>(lengths.size()) * T;
+    require<ShapeError>(T >= 0 && rows <= std::numeric_limits<int>::max(), "padded: ", lengths.size(), " sequences of ",
+                        T, " rows are not 0 to 2^31 - 1 rows");
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      require<ShapeError>(lengths[b] <= T, "padded: length ", lengths[b], " of sequence ", b, " exceeds T = ", T);
+      begin.push_back(static_cast<int>(static_cast<Index>(b) * T));
+    }
+    return Sequences(begin, lengths, rows, T);
+  }
+
+  /// Builds Sequences from a mask that is 1 at real tokens; padding may stand on either side.
+  /// @throws ShapeError for another value, and for a mask with holes, which lengths cannot express.
+  static Sequences from_mask(const Tensor<int>& mask) {  // [B, T]
+    require_rank("from_mask", {"mask", mask, 0}, 2);
+    const Index B = mask.dim(0), T = mask.dim(1);
+    const std::vector<int> m = mask.host();
+    std::vector<int> begin, lengths;
+    for (Index b = 0; b < B; ++b) {
+      Index first = 0, last = 0, ones = 0;
+      for (Index t = 0; t < T; ++t) {
+        const int value = m[static_cast<std::size_t>(b * T + t)];
+        require<ShapeError>(value == 0 || value == 1, "from_mask: ", value, " at [", b, ", ", t,
+                            "]; a mask holds 0 and 1");
+        if (!value) continue;
+        if (!ones++) first = t;
+        last = t + 1;
+      }
+      require<ShapeError>(ones == last - first, "from_mask: row ", b, " has a hole between positions ", first, " and ",
+                          last - 1, "; give such a mask to attention as a key mask, {.mask = …}");
+      begin.push_back(static_cast<int>(b * T + first));
+      lengths.push_back(static_cast<int>(ones));
+    }
+    return Sequences(begin, lengths, B * T, T);
+  }
+
+  Index count() const { return begin_.size(); }    ///< B
+  Index rows() const { return position_.size(); }  ///< N, padding included
+  Index longest() const { return longest_; }       ///< the greatest length
+  Index padded_to() const { return padded_to_; }   ///< T, or 0 when packed
+  Device device() const { return begin_.device(); }
+  const Tensor<int>& begin() const { return begin_; }        ///< [B] first row of each
+  const Tensor<int>& length() const { return length_; }      ///< [B]
+  const Tensor<int>& position() const { return position_; }  ///< [N] position in its sequence; 0 for padding
+  const std::vector<int>& lengths() const { return lengths_; }
+
+  /// Returns a copy on another device. @throws Error for a device that this build does not support.
+  Sequences to(Device device) const {
+    Sequences s = *this;
+    s.begin_ = begin_.to(device);
+    s.length_ = length_.to(device);
+    s.position_ = position_.to(device);
+    return s;
+  }
+
+ private:
+  Sequences(const std::vector<int>& begin, const std::vector<int>& lengths, Index rows, Index T)
+      : lengths_(lengths), padded_to_(T) {
+    for (std::size_t b = 0; b < lengths.size(); ++b)
+      require<ShapeError>(lengths[b] >= 0, "Sequences: length ", lengths[b], " of sequence ", b, " is negative");
+    const Index B = static_cast<Index>(lengths.size());
+    std::vector<int> position(static_cast<std::size_t>(rows), 0);
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      longest_ = std::max<Index>(longest_, lengths[b]);
+      for (int t = 0; t < lengths[b]; ++t) position[static_cast<std::size_t>(begin[b] + t)] = t;
+    }
+    begin_ = Tensor<int>({B}, begin);
+    length_ = Tensor<int>({B}, lengths);
+    position_ = Tensor<int>({rows}, position);
+  }
+
+  std::vector<int> lengths_;
+  Tensor<int> begin_, length_, position_;
+  Index longest_ = 0, padded_to_ = 0;
+};
+
+namespace detail {
+// Checks that x has one row per row of its sequences, on the same device. Throws ShapeError, and Error.
+inline void require_rows(const char* op, const Axis& x, const Sequences& sequences) {
+  require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.operand, ' ', x.shape,
+                      " must have one row for each of the ", sequences.rows(), " rows of its ", sequences.count(),
+                      " sequences");
+  require(x.device == sequences.device(), op, ": ", x.operand, " is on ", x.device, ", its sequences are on ",
+          sequences.device());
+}
+
+}  // namespace detail
+
+}  // namespace heddle

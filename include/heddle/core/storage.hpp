@@ -1,0 +1,40 @@
+// Storage: the block of memory that the handles of a tensor share, and its version, the number of writes so far.
+#pragma once
+#include <cstdint>
+
+#include <heddle/base/device.hpp>
+#include <heddle/core/memory.hpp>
+#include <heddle/gpu/runtime.hpp>
+
+namespace heddle::detail {
+
+// A memory block that is owned by heddle or borrowed from the caller.
+struct Storage {
+  void* const memory;
+  const std::size_t bytes;
+  const Device device;
+  const bool owned;
+  std::uint64_t version = 0;
+
+  // Allocates `size` bytes on `where`, or wraps memory owned by the caller if `wrapped` is not null. Throws OutOfMemory.
+  Storage(void* wrapped, std::size_t size, Device where)
+      : memory(wrapped ? wrapped : allocate(where, size)), bytes(size), device(where), owned(!wrapped) {}
+  Storage(const Storage&) = delete;
+  ~Storage() {
+    if (owned) release();
+  }
+
+ private:
+  static void* allocate(Device device, std::size_t bytes) {
+    if constexpr (has_cuda)
+      if (device == Device::cuda) return cuda::allocate(bytes);
+    return HostPool::instance().allocate(bytes);
+  }
+  void release() const noexcept {
+    if constexpr (has_cuda)
+      if (device == Device::cuda) return cuda::release(memory, bytes);
+    HostPool::instance().release(memory, bytes);
+  }
+};
+
+}  // namespace heddle::detail

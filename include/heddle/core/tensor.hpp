@@ -1,0 +1,186 @@
+// Tensor<T>: a handle to a contiguous, row-major block on one device. The element type is part of the type; where the
+// data lives is a run-time value.
+#pragma once
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include <heddle/base/checks.hpp>
+#include <heddle/base/number_types.hpp>
+#include <heddle/base/view.hpp>
+#include <heddle/core/node.hpp>
+#include <heddle/core/storage.hpp>
+
+// Outside the namespace, because the class was declared in the inline namespace of the build (base/build.hpp).
+/// A handle: copies share one block of memory, and a const handle is read-only. T is float, double, bf16, std::int32_t,
+/// std::int64_t or bool.
+template <class T>
+class heddle::Tensor {
+ public:
+  static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
+  using Element = T;
+
+  /// Makes an empty handle without data, which converts to false.
+  Tensor() = default;
+  Tensor(const Tensor& other)
+      : shape_(other.shape_),
+        device_(other.device_),
+        data_(other.data_),
+        storage_(other.storage_),
+        version_(detail::grad_mode == detail::GradMode::backward ? other.version_ : other.version()),
+        node_(other.node_) {}
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
+  Tensor& operator=(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+
+  /// Allocates uninitialized memory. @throws OutOfMemory, and Error for a device that this build does not support.
+  explicit Tensor(Shape shape, Device device = Device::cpu) : Tensor(shape, device, nullptr) {}
+
+  /// Makes a tensor on the CPU. @throws ShapeError unless there is one value per element.
+  Tensor(Shape shape, const std::vector<T>& values) : Tensor(shape) {
+    require<ShapeError>(static_cast<Index>(values.size()) == shape.size(), "Tensor: ", values.size(),
+                        " values given for shape ", shape, " of ", shape.size());
+    std::copy(values.begin(), values.end(), data_);
+  }
+
+  /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every handle.
+  static Tensor wrap(T* memory, Shape shape, Device device = Device::cpu) {
+    require(memory || shape.size() == 0, "Tensor::wrap: a null pointer for shape ", shape);
+    return Tensor(shape, device, memory);
+  }
+
+  const Shape& shape() const { return shape_; }
+  /// Returns the extent of an axis; -1 is the last. @throws ShapeError if the axis does not exist.
+  Index dim(int axis) const { return shape_[axis]; }
+  int rank() const { return shape_.rank(); }
+  Index size() const { return shape_.size(); }
+  Device device() const { return device_; }
+  explicit operator bool() const { return storage_ != nullptr; }
+
+  /// Returns the host pointer. The non-const form counts as a write: a backward that needs the old values then throws.
+  /// @throws Error for a tensor on the GPU.
+  T* data() {
+    require_host();
+    return device_data();
+  }
+  const T* data() const {
+    require_host();
+    return device_data();
+  }
+
+  /// Returns the pointer on the tensor's device.
+  T* device_data() {
+    if (storage_) version_ = ++storage_->version;
+    return data_;
+  }
+  const T* device_data() const {
+    if (detail::grad_mode == detail::GradMode::backward && storage_ && storage_->version != version_) [[unlikely]]
+      fail("backward: a tensor of shape ", shape_,
+           " that the forward saved was written in place since (or handed out for writing by a non-const data())");
+    return data_;
+  }
+
+  /// Returns a copy on `device`, or this handle if it is there already. Not recorded by autograd. A copy to the host
+  /// synchronizes.
+  Tensor to(Device device) const {
+    if (device == device_) return *this;
+    Tensor y(shape_, device);
+    if constexpr (detail::has_cuda) {
+      const auto copy = device == Device::cuda ? cuda::to_device : cuda::to_host;
+      copy(y.data_, device_data(), static_cast<std::size_t>(size()) * sizeof(T));
+    }
+    return y;
+  }
+  /// Returns all elements in row-major order.
+  std::vector<T> host() const {
+    const Tensor here = to(Device::cpu);
+    return std::vector<T>(here.device_data(), here.device_data() + size());
+  }
+  /// Returns the only element. @throws ShapeError unless there is exactly one.
+  T item() const {
+    require<ShapeError>(size() == 1, "item: one element expected, the shape is ", shape_);
+    const Tensor here = to(Device::cpu);
+    return *here.device_data();
+  }
+
+  /// Returns a handle on the same block with another shape of the same size, without its graph. @throws ShapeError.
+  Tensor with_shape(Shape shape) const {
+    require<ShapeError>(shape.size() == size(), "reshape: ", shape_, " has ", size(), " elements, ", shape, " has ",
+                        shape.size());
+    Tensor t = without_node();
+    t.shape_ = shape;
+    return t;
+  }
+  /// Returns positions [first, last) of axis 0 as a handle into the same block, without its graph. @throws ShapeError.
+  Tensor leading(Index first, Index last) const {
+    require<ShapeError>(rank() > 0 && 0 <= first && first <= last && last <= dim(0), "slice: [", first, ", ", last,
+                        ") is not within axis 0 of ", shape_);
+    Tensor t = without_node();
+    t.shape_ = shape_.with(0, last - first);
+    if (t.data_) t.data_ += first * shape_.product(1, rank());
+    return t;
+  }
+
+  /// Returns this handle with its version updated: a backward accepts the writes made so far.
+  Tensor as_of_now() const {
+    Tensor t = *this;
+    t.version_ = version();
+    return t;
+  }
+  /// Whether other handles share the block.
+  bool is_shared() const { return storage_.use_count() > 1; }
+  /// Returns the number of writes to the block, which all its handles share.
+  std::uint64_t version() const { return storage_ ? storage_->version : 0; }
+
+  // --- autograd (autograd/record.hpp); a tensor without a node is a constant ---
+  bool requires_grad() const { return static_cast<bool>(node_); }
+  const detail::NodeRef& node() const { return node_; }
+  Tensor with_node(detail::NodeRef node) const {
+    Tensor t = *this;
+    t.node_ = std::move(node);
+    return t;
+  }
+  Tensor without_node() const { return with_node({}); }
+  /// Returns the gradient that backward accumulated. Empty before the first backward, and for an intermediate result.
+  /// @throws Error for a tensor that does not require a gradient.
+  Tensor grad() const;
+  /// Replaces the gradient; an empty tensor clears it. @throws as grad(), and ShapeError for another shape.
+  void set_grad(const Tensor& dx) const;
+
+ private:
+  Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
+    require(detail::has_cuda || device == Device::cpu, "Tensor: this build has no CUDA backend");
+    require(device == Device::cpu || !std::is_same_v<T, double>, "Tensor: double is for the CPU, to check with");
+    require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
+                         "out of memory: shape ", shape, " requested");
+    const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
+    storage_ = std::make_shared<detail::Storage>(wrapped, bytes, device);
+    data_ = static_cast<T*>(storage_->memory);
+  }
+
+  void require_host() const {
+    require(device_ == Device::cpu, "data: a tensor of shape ", shape_, " is on ", device_,
+            "; use host() or to(Device::cpu)");
+  }
+
+  Shape shape_{0};
+  Device device_ = Device::cpu;
+  T* data_ = nullptr;
+  std::shared_ptr<detail::Storage> storage_;
+  // The storage's version when this handle was made or last wrote. Inside a backward, a copy keeps its source's version.
+  std::uint64_t version_ = 0;
+  detail::NodeRef node_;
+};
+
+namespace heddle {
+
+/// Returns an uninitialized tensor with x's shape and device.
+template <class T>
+Tensor<T> empty_like(const Tensor<T>& x) {
+  return Tensor<T>(x.shape(), x.device());
+}
+
+}  // namespace heddle

@@ -1,0 +1,26 @@
+// BlockSignals: keeps signal handlers from interrupting this thread.
+#pragma once
+#include <csignal>
+#include <initializer_list>
+
+namespace heddle::detail {
+
+// Blocks signals on this thread while it lives; they are delivered afterwards. Faults that the thread raises itself are not
+// blocked.
+class BlockSignals {
+ public:
+  BlockSignals() {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, fault);
+    pthread_sigmask(SIG_SETMASK, &blocked, &previous_);
+  }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
+  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+
+ private:
+  sigset_t previous_;
+};
+
+}  // namespace heddle::detail

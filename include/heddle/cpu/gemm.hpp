@@ -1,0 +1,131 @@
+// gemm: the library's one matrix product, and the only caller of Eigen's and oneDNN's. Suffixes as in BLAS, one letter an
+// operand: n as stored, t transposed. The result is cut into fixed blocks for the threads; inside one the library runs alone, because
+// threads of its own would wait for each other by spinning, which on a busy machine costs more than they gain.
+#pragma once
+#include <heddle/base/threads.hpp>
+#include <heddle/cpu/onednn.hpp>
+#include <heddle/cpu/skinny_lhs.hpp>
+
+namespace heddle::kernel {
+
+template <class M>
+MatrixView<typename M::Scalar> matrix_view(Eigen::PlainObjectBase<M>& m) {
+  return {m.data(), m.rows(), m.cols(), m.cols()};
+}
+
+// To read only.
+template <class T>
+MatrixView<const T> read(MatrixView<T> x) {
+  return {x.data, x.rows, x.width, x.stride};
+}
+
+// Rows [first, last) of x, or of its transpose.
+template <bool transposed, class T>
+MatrixView<T> some_rows(MatrixView<T> x, Index first, Index last) {
+  if constexpr (transposed) return {x.data + first, x.rows, last - first, x.stride};
+  return {x.data + first * x.stride, last - first, x.width, x.stride};
+}
+
+// c = a b, or c += a b, on this thread alone: called as Eigen's own BLAS calls it, below its expressions, which would instantiate
+// products of vectors and of small blocks for each pair of operands, seconds of compilation for whoever includes this.
+template <bool transpose_a, bool transpose_b, class T>
+void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into) {
+#ifdef HEDDLE_ONEDNN
+  constexpr Index worth_packing =
+      16384;  // multiplications; below, what oneDNN does around a product costs more than it
+  constexpr bool is_float = std::is_same_v<T, float>;
+  if constexpr (is_float || std::is_same_v<T, bf16>)
+    if (const Index depth = transpose_a ? a.rows : a.width; c.rows * c.width * depth >= worth_packing)
+      if (is_float || onednn::has_bf16()) return onednn::product(transpose_a, transpose_b, a, b, c, into == Into::add);
+#endif
+  if constexpr (std::is_same_v<T, Acc<T>>) {
+    using Eigen::ColMajor, Eigen::Dynamic, Eigen::RowMajor;
+    constexpr int order_a = transpose_a ? ColMajor : RowMajor, order_b = transpose_b ? ColMajor : RowMajor;
+    const Index depth = transpose_a ? a.rows : a.width;
+    if (into == Into::set) matrix(c).setZero();
+    if (c.rows == 0 || c.width == 0 || depth == 0) return;
+    Eigen::internal::gemm_blocking_space<RowMajor, T, T, Dynamic, Dynamic, Dynamic> blocking(c.rows, c.width, depth, 1,
+                                                                                             true);
+    Eigen::internal::general_matrix_matrix_product<Index, T, order_a, false, T, order_b, false, RowMajor, 1>::run(
+        c.rows, c.width, depth, a.data, a.stride, b.data, b.stride, c.data, 1, c.stride, T(1), blocking, nullptr);
+  } else {
+    RowMatrix<Acc<T>> a_wide = load(matrix(a)), b_wide = load(matrix(b)), sum(c.rows, c.width);
+    if (into == Into::add) sum = load(matrix(c));
+    product<transpose_a, transpose_b>(read(matrix_view(a_wide)), read(matrix_view(b_wide)), matrix_view(sum), into);
+    store(matrix(c), sum);
+  }
+}
+
+// How many rows or columns of a result of `longer` of them a thread takes.
+inline Index product_grain(Index longer, Index work) {
+  constexpr Index worth_a_thread = 500000;  // multiplications: some ten microseconds
+  constexpr Index packing = 256;            // each block packs the other operand whole: this many make up for it
+  constexpr Index kernel_rows = 16;         // of the libraries' innermost loops: blocks of whole ones
+  if (work < 2 * worth_a_thread) return longer;
+  const Index pieces = std::clamp<Index>(std::min(work / worth_a_thread, longer / packing), 2, Pieces::most);
+  return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;
+}
+
+// c = a b, or what prologue(block, row, column) put there plus a b, and then epilogue(block, row, column), while the block is in
+// the cache; it begins at that row and column. c is cut by rows or by columns, whichever there are more of.
+template <bool transpose_a, bool transpose_b, class T, class Prologue, class Epilogue>
+void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into, Prologue&& prologue,
+                      Epilogue&& epilogue) {
+  const Index longer = std::max(c.rows, c.width), depth = transpose_a ? a.rows : a.width,
+              work = c.rows * c.width * depth;
+  if constexpr (!transpose_a && transpose_b && std::is_same_v<T, float>)
+    if (SkinnyLhs::pays(c.rows, c.width, depth)) {
+      constexpr Index grain = 64;  // columns: with 16 rows and more some ten microseconds
+      const SkinnyLhs left(a);
+      return parallel(c.width, grain, [&](Index first, Index last) {
+        const MatrixView<T> block = some_rows<true>(c, first, last);
+        prologue(block, 0, first);
+        left.times_transposed(some_rows<false>(b, first, last), block, into);
+        epilogue(block, 0, first);
+      });
+    }
+  parallel(longer, product_grain(longer, work), [&](Index first, Index last) {
+    const bool by_rows = c.rows == longer;
+    const MatrixView<T> block = by_rows ? some_rows<false>(c, first, last) : some_rows<true>(c, first, last);
+    const Index at[] = {by_rows ? first : 0, by_rows ? 0 : first};
+    prologue(block, at[0], at[1]);
+    product<transpose_a, transpose_b>(by_rows ? some_rows<transpose_a>(a, first, last) : a,
+                                      by_rows ? b : some_rows<!transpose_b>(b, first, last), block, into);
+    epilogue(block, at[0], at[1]);
+  });
+}
+
+struct Nothing {
+  void operator()(const auto&, Index, Index) const {}
+};
+template <bool transpose_a, bool transpose_b, class T>
+void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into) {
+  parallel_product<transpose_a, transpose_b>(a, b, c, into, Nothing{}, Nothing{});
+}
+
+// c [M, N] = a [M, K] b [K, N]
+template <class T>
+void gemm_nn(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
+  parallel_product<false, false>(a, b, c, into);
+}
+// c [M, N] = a [M, K] b^T, b [N, K]
+template <class T>
+void gemm_nt(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
+  parallel_product<false, true>(a, b, c, into);
+}
+// c [M, N] = a b^T + bias [N], a bias without data being none; then epilogue(block, row, column) of each block of c.
+template <class T, class Epilogue = Nothing>
+void gemm_nt_bias(Cpu, MatrixView<const T> a, MatrixView<const T> b, View<const T, 1> bias, MatrixView<T> c,
+                  Epilogue&& epilogue = {}) {
+  const auto put_bias = [&](const MatrixView<T>& block, Index, Index column) {
+    for (Index n = 0; bias.data && n < block.rows; ++n) std::copy_n(bias.data + column, block.width, &block(n, 0));
+  };
+  parallel_product<false, true>(a, b, c, bias.data ? Into::add : Into::set, put_bias, epilogue);
+}
+// c [M, N] = a^T b [K, N], a [K, M]
+template <class T>
+void gemm_tn(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
+  parallel_product<true, false>(a, b, c, into);
+}
+
+}  // namespace heddle::kernel

@@ -1,0 +1,185 @@
+// oneDNN's matrix products, where the build has HEDDLE_ONEDNN: BLAS's sgemm, which has no cost of setting up, and for bf16
+// kernels that are compiled once a thread and take their sizes when they run. Each call stays on the thread that makes it: how
+// work is split is heddle's own choice, so that results do not depend on the number of threads. In C, because oneDNN's C++
+// headers take a second to compile.
+#pragma once
+#ifdef HEDDLE_ONEDNN
+#include <dnnl.h>
+#include <array>
+#include <memory>
+#include <optional>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#include <heddle/base/bf16.hpp>
+#include <heddle/base/error.hpp>
+#include <heddle/base/view.hpp>
+#include <heddle/cpu/block_signals.hpp>
+
+namespace heddle::kernel::onednn {
+
+// Limits oneDNN to a single thread while it lives.
+class SingleThread {
+ public:
+#ifdef _OPENMP
+  SingleThread() { omp_set_num_threads(1); }
+  SingleThread(const SingleThread&) = delete;
+  ~SingleThread() { omp_set_num_threads(before_); }
+
+ private:
+  int before_ = omp_get_max_threads();
+#else
+  SingleThread() {}
+#endif
+};
+
+// Throws OutOfMemory, and Error for what should not happen.
+inline void require_success(dnnl_status_t status) {
+  require<OutOfMemory>(status != dnnl_out_of_memory, "out of memory: oneDNN's matrix product");
+  require(status == dnnl_success, "oneDNN's matrix product failed with status ", static_cast<int>(status));
+}
+
+// c [M, N] = a b, or c += a b; a transposed operand is stored as [K, M], or [N, K]. Throws OutOfMemory.
+inline void product(bool transpose_a, bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
+                    MatrixView<float> c, bool add) {
+  // Above this depth its AVX-512 kernels point the stack pointer into the heap, where a signal handler would overwrite other
+  // blocks.
+  constexpr Index safe_depth = 84;
+  const Index depth = transpose_a ? a.rows : a.width;
+  const SingleThread alone;
+  std::optional<detail::BlockSignals> blocked;
+  if (depth > safe_depth) blocked.emplace();
+  require_success(dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', c.rows, c.width, depth, 1.f, a.data,
+                             a.stride, b.data, b.stride, add ? 1.f : 0.f, c.data, c.stride));
+}
+
+// Whether this processor multiplies bf16 itself; without that floats are faster.
+inline bool has_bf16() {
+  static const bool has =
+      (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
+  return has;
+}
+
+// An object of oneDNN's, as `make(&object)` gives it.
+template <class T, class Destroy>
+struct Handle {
+  T object = nullptr;
+  Destroy destroy;
+
+  template <class Make>
+  Handle(Destroy d, Make make) : destroy(d) {
+    require_success(make(&object));
+  }
+  Handle(const Handle&) = delete;
+  ~Handle() { destroy(object); }
+  operator T() const { return object; }
+};
+// Of the type that its destruction takes.
+template <class T, class Make>
+auto handle(dnnl_status_t (*destroy)(T), Make make) {
+  return Handle<T, dnnl_status_t (*)(T)>(destroy, make);
+}
+
+// A bf16 matrix as oneDNN sees it; sizes and stride may be left for later.
+class MatrixLayout {
+ public:
+  static constexpr Index later = DNNL_RUNTIME_DIM_VAL;
+
+  MatrixLayout(Index rows, Index columns, bool transposed, Index stride) {
+    const dnnl_dims_t sizes = {rows, columns}, strides = {transposed ? 1 : stride, transposed ? stride : 1};
+#if DNNL_VERSION_MAJOR >= 3
+    require_success(dnnl_memory_desc_create_with_strides(&layout_, 2, sizes, dnnl_bf16, strides));
+  }
+  ~MatrixLayout() { dnnl_memory_desc_destroy(layout_); }
+  dnnl_memory_desc_t get() const { return layout_; }
+
+ private:
+  dnnl_memory_desc_t layout_ = nullptr;
+#else
+    require_success(dnnl_memory_desc_init_by_strides(&layout_, 2, sizes, dnnl_bf16, strides));
+  }
+  const dnnl_memory_desc_t* get() const { return &layout_; }
+
+ private:
+  dnnl_memory_desc_t layout_;
+#endif
+
+ public:
+  MatrixLayout(const MatrixLayout&) = delete;
+};
+
+// One thread's kernels: oneDNN lends their scratch memory to the thread that made them.
+class Bf16Products {
+ public:
+  static Bf16Products& of_this_thread() {
+    static thread_local Bf16Products products;
+    return products;
+  }
+
+  void operator()(bool transpose_a, bool transpose_b, MatrixView<const bf16> a, MatrixView<const bf16> b,
+                  MatrixView<bf16> c, bool add) {
+    auto& kernel = kernels_[static_cast<std::size_t>(transpose_a * 4 + transpose_b * 2 + add)];
+    if (!kernel)
+      kernel = std::make_unique<Kernel>(dnnl_primitive_destroy,
+                                        [&](dnnl_primitive_t* to) { return make(transpose_a, transpose_b, add, to); });
+    const auto operand = [&](Index rows, Index columns, bool transposed, Index stride, const bf16* data) {
+      const MatrixLayout layout(rows, columns, transposed, stride);
+      return handle(dnnl_memory_destroy, [&](dnnl_memory_t* memory) {
+        return dnnl_memory_create(memory, layout.get(), engine_, const_cast<bf16*>(data));
+      });
+    };
+    const Index depth = transpose_a ? a.rows : a.width;
+    const auto a_memory = operand(c.rows, depth, transpose_a, a.stride, a.data);
+    const auto b_memory = operand(depth, c.width, transpose_b, b.stride, b.data);
+    const auto c_memory = operand(c.rows, c.width, false, c.stride, c.data);
+    const dnnl_exec_arg_t arguments[] = {
+        {DNNL_ARG_SRC, a_memory}, {DNNL_ARG_WEIGHTS, b_memory}, {DNNL_ARG_DST, c_memory}};
+    require_success(dnnl_primitive_execute(*kernel, stream_, 3, arguments));
+    require_success(dnnl_stream_wait(stream_));
+  }
+
+ private:
+  using Kernel = Handle<dnnl_primitive_t, dnnl_status_t (*)(dnnl_primitive_t)>;
+
+  dnnl_status_t make(bool transpose_a, bool transpose_b, bool add, dnnl_primitive_t* to) const {
+    constexpr Index later = MatrixLayout::later;
+    const MatrixLayout a(later, later, transpose_a, later), b(later, later, transpose_b, later),
+        c(later, later, false, later);
+    const auto sum = handle(dnnl_post_ops_destroy, dnnl_post_ops_create);
+    const auto attributes = handle(dnnl_primitive_attr_destroy, dnnl_primitive_attr_create);
+#if DNNL_VERSION_MAJOR >= 3
+    if (add) require_success(dnnl_post_ops_append_sum(sum, 1.f, 0, dnnl_data_type_undef));
+    require_success(dnnl_primitive_attr_set_post_ops(attributes, sum));
+    const auto described = handle(dnnl_primitive_desc_destroy, [&](dnnl_primitive_desc_t* desc) {
+      return dnnl_matmul_primitive_desc_create(desc, engine_, a.get(), b.get(), nullptr, c.get(), attributes);
+    });
+#else
+    if (add) require_success(dnnl_post_ops_append_sum(sum, 1.f));
+    require_success(dnnl_primitive_attr_set_post_ops(attributes, sum));
+    dnnl_matmul_desc_t matmul;
+    require_success(dnnl_matmul_desc_init(&matmul, a.get(), b.get(), nullptr, c.get()));
+    const auto described = handle(dnnl_primitive_desc_destroy, [&](dnnl_primitive_desc_t* desc) {
+      return dnnl_primitive_desc_create(desc, &matmul, attributes, engine_, nullptr);
+    });
+#endif
+    return dnnl_primitive_create(to, described);
+  }
+
+  Handle<dnnl_engine_t, dnnl_status_t (*)(dnnl_engine_t)> engine_ =
+      handle(dnnl_engine_destroy, [](dnnl_engine_t* engine) { return dnnl_engine_create(engine, dnnl_cpu, 0); });
+  Handle<dnnl_stream_t, dnnl_status_t (*)(dnnl_stream_t)> stream_ =
+      handle(dnnl_stream_destroy,
+             [this](dnnl_stream_t* stream) { return dnnl_stream_create(stream, engine_, dnnl_stream_default_flags); });
+  std::array<std::unique_ptr<Kernel>, 8> kernels_;
+};
+
+// The same in bf16, summed in float and rounded once. Throws OutOfMemory.
+inline void product(bool transpose_a, bool transpose_b, MatrixView<const bf16> a, MatrixView<const bf16> b,
+                    MatrixView<bf16> c, bool add) {
+  const SingleThread alone;
+  Bf16Products::of_this_thread()(transpose_a, transpose_b, a, b, c, add);
+}
+
+}  // namespace heddle::kernel::onednn
+#endif

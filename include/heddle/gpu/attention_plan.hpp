@@ -1,0 +1,59 @@
+// AttentionPlan: a checked call of attention as kernels receive it.
+#pragma once
+#include <limits>
+
+#include <heddle/base/dropout_rule.hpp>
+#include <heddle/base/number_types.hpp>
+#include <heddle/base/view.hpp>
+
+namespace heddle::kernel {
+
+// A tensor with one element per score, [B|1, H|1, Tq|1, Tk]. An axis of extent 1 is broadcast.
+template <class T>
+struct PerScore {
+  T* data = nullptr;  // null: absent
+  Index sequence_stride = 0, head_stride = 0, query_stride = 0;
+
+  // Returns the elements of one query's scores, or null if the tensor is absent.
+  HEDDLE_HD T* row(Index b, Index h, Index i) const {
+    return data ? data + b * sequence_stride + h * head_stride + i * query_stride : nullptr;
+  }
+};
+
+// The value of a masked score. At namespace scope because nvcc rejects host-only functions in __host__ __device__ code.
+template <class A>
+inline constexpr A masked_score = -std::numeric_limits<A>::infinity();
+
+template <class T>
+struct AttentionPlan {
+  View<const int, 1> q_begin, q_length, k_begin, k_length;  // [B] first row and number of rows of each sequence
+  Index longest_q, longest_k, heads;
+  Acc<T> scale;
+  bool causal;
+  PerScore<const bool> mask;
+  PerScore<const T> bias;
+  DropoutRule dropout;
+  Draws draws;
+  bool tf32;  // on the GPU, for floats: products round their operands to 11 significant bits
+
+  Index count() const { return q_begin.extent[0]; }
+
+  // Whether query i of sequence b and head h must not see key j.
+  HEDDLE_HD bool masked(Index b, Index h, Index i, Index j) const {
+    const bool* const visible = mask.row(b, h, i);
+    const T* const added = bias.row(b, h, i);
+    return (causal && j > i) || (visible && !visible[j]) ||
+           (added && static_cast<Acc<T>>(added[j]) == masked_score<Acc<T>>);
+  }
+};
+
+// Four calls of the generator serve 32 keys of one query. Call t (0 to 3) serves keys 8m + 2t and 8m + 2t + 1, m = 0 to 3:
+// the keys that one lane of a tensor-core accumulator holds.
+inline constexpr Index keys_per_draw_group = 32;
+inline constexpr Index calls_per_draw_group = 4;
+// Returns how many calls one query's scores take.
+constexpr Index calls_per_score_row(Index keys) {
+  return (keys + keys_per_draw_group - 1) / keys_per_draw_group * calls_per_draw_group;
+}
+
+}  // namespace heddle::kernel

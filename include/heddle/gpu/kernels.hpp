@@ -1,0 +1,167 @@
+// Every CUDA kernel on one page, as operations call it. Defined in cuda/*.cu; plain C++ for whoever includes it. Shapes and
+// formulas are those of the Cpu overload, in the header of the operation. A kernel that only moves elements takes any type, as
+// words of its size; one that computes takes float and bf16, and accumulates in float.
+#pragma once
+#include <vector>
+
+#include <heddle/base/arithmetic_functions.hpp>
+#include <heddle/base/scalar_functions.hpp>
+#include <heddle/base/softmax_functions.hpp>
+#include <heddle/gpu/attention_plan.hpp>
+#include <heddle/gpu/broadcast_plan.hpp>
+#include <heddle/gpu/id_check.hpp>
+#include <heddle/gpu/permutation.hpp>
+#include <heddle/gpu/runtime.hpp>
+#include <heddle/gpu/update_args.hpp>
+
+namespace heddle::kernel {
+
+// The element types that kernels compute with.
+template <class T>
+concept OnGpu = std::is_same_v<T, float> || std::is_same_v<T, bf16>;
+// The types of ids and labels.
+template <class T>
+concept Label = std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
+
+// --- moving elements (cuda/move.cu) ---
+
+template <std::size_t bytes>
+using Word = std::conditional_t<
+    bytes == 1, std::uint8_t,
+    std::conditional_t<bytes == 2, std::uint16_t, std::conditional_t<bytes == 4, std::uint32_t, std::uint64_t>>>;
+// W is std::uint8_t, uint16_t, uint32_t or uint64_t.
+template <class W>
+void fill_words(W* y, Index count, W value);
+template <class W>
+void permute_words(const Permutation& p, const W* x, View<W, 1> y);
+template <class W>
+void where_words(const BroadcastPlan<3>& plan, const bool* condition, const W* a, const W* b, W* y);
+// An id outside x gives a row of zeros.
+template <class W, Label I>
+void take_rows_words(View<const I, 1> ids, View<const W, 2> x, View<W, 2> y);
+template <class W>
+void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const W, 2> x,
+                           View<W, 2> y);
+
+// --- each element (cuda/map.cu, arithmetic.cu, dropout.cu, cast.cu) ---
+
+// F is a function of base/scalar_functions.hpp.
+template <class F, OnGpu T>
+void map(Cuda, F, View<const T, 1> x, View<T, 1> y);
+template <class F, OnGpu T>
+void map_backward(Cuda, F, View<const T, 1> dy, View<const T, 1> x, View<const T, 1> y, View<T, 1> dx);
+
+// F is a function of base/arithmetic_functions.hpp, or Swapped<F> beside a number.
+template <class F, OnGpu A, OnGpu B, OnGpu Y>
+void combine(Cuda, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y);
+template <class F, OnGpu T>
+void combine(Cuda, F, View<const T, 1> x, float number, View<T, 1> y);
+template <OnGpu T>
+void add(Cuda, View<const T, 1> a, View<const T, 1> b, View<T, 1> y);
+
+template <OnGpu T>
+void dropout(Cuda, View<const T, 1> x, ElementDropout dropout, View<T, 1> y);
+// Between float, bf16, int, int64 and bool.
+template <class T, class U>
+void cast(Cuda, View<const T, 1> x, View<U, 1> y);
+
+// --- sums and maxima (cuda/reduce.cu) ---
+
+// Y is T, or float where T is bf16 and bf16 where it is float; int64 for int, int64 and bool.
+template <class T, class Y>
+void sum(Cuda, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y);
+template <OnGpu T>
+void repeat(Cuda, const BroadcastPlan<1>& plan, const T* dy, float divisor, T* dx);
+// T is float, bf16, int, int64 or bool.
+template <class T>
+void max(Cuda, View<const T, 3> x, View<T, 2> y, View<Index, 2> position);
+template <class T>
+void max_backward(Cuda, View<const T, 2> dy, View<const Index, 2> position, View<T, 3> dx);
+template <OnGpu T>
+void mean_rows(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y);
+template <OnGpu T>
+void mean_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy, View<T, 2> dx);
+
+// --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, cross_entropy.cu, embed.cu) ---
+
+// F is Softmax or LogSoftmax.
+template <class F, OnGpu T>
+void softmax(Cuda, F, View<const T, 3> x, bool empty_gives_zeros, View<T, 3> y);
+template <class F, OnGpu T>
+void softmax_backward(Cuda, F, View<const T, 3> dy, View<const T, 3> y, View<T, 3> dx);
+
+template <OnGpu T>
+void layer_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
+                View<float, 1> mean, View<float, 1> rstd);
+template <OnGpu T>
+void layer_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
+                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
+                         View<T, 1> dbeta);
+template <OnGpu T>
+void residual_layer_norm(Cuda, ElementDropout dropout, View<const T, 2> x, View<const T, 2> branch,
+                         View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y,
+                         View<float, 1> mean, View<float, 1> rstd);
+template <OnGpu T>
+void residual_layer_norm_backward(Cuda, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
+                                  View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
+                                  View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta);
+
+// A row whose label is not a class is ignored.
+template <OnGpu T, Label L>
+void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
+                   View<const T, 1> class_weights, double smoothing, View<T, 1> loss, View<float, 1> divisor,
+                   View<float, 1> log_sum);
+template <OnGpu T, Label L>
+void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels,
+                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing,
+                            View<const float, 1> divisor, View<const float, 1> log_sum, View<T, 2> dlogits);
+
+// An invalid id is reported by the next synchronizing call, which throws the check's IndexError for the first one.
+template <Label I>
+void check_ids(Cuda, const IdCheck& check, View<const I, 1> ids);
+// Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are skipped.
+template <OnGpu T, Label I>
+void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx);
+
+// --- products (cuda/gemm.cu) ---
+
+// c [M, N] = a b + bias [N], or c += a b, for each matrix of a batch. a and b are stored by rows, or transposed.
+template <OnGpu T>
+struct Product {
+  MatrixView<const T> a, b;
+  bool transpose_a, transpose_b;
+  MatrixView<T> c;
+  Into into = Into::set;
+  const T* bias = nullptr;                              // [N], or null
+  Index count = 1, next_a = 0, next_b = 0, next_c = 0;  // matrices in the batch, and elements from one to the next
+  T* row_sums = nullptr;  // [M] receives the sums of a's rows, for a single product of a transposed a; or null
+};
+template <OnGpu T>
+void multiply(const Product<T>& product);
+
+// --- attention (cuda/attention.cu) ---
+
+template <OnGpu T>
+void attention(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,
+               MatrixView<T> y, View<float, 2> lse);
+template <OnGpu T>
+void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                        MatrixView<const T> v, MatrixView<const T> y, View<const float, 2> lse, MatrixView<const T> dy,
+                        View<float, 2> delta, MatrixView<T> dq, MatrixView<T> dk, MatrixView<T> dv,
+                        PerScore<float> dbias);
+template <OnGpu T>
+void attention_weights(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, View<T, 4> y);
+
+// --- optimizers (cuda/optim.cu): all parameters in one launch ---
+
+template <class Rule>
+void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters);
+// Returns the first gradient that holds NaN or infinity, or -1. Synchronizes.
+Index first_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients);
+// Returns the sum of the squares of all elements. Synchronizes.
+double sum_of_squares(Cuda, const std::vector<View<const float, 1>>& gradients);
+// Multiplies each gradient by `factor` into the result of the same index.
+void scale(Cuda, float factor, const std::vector<View<const float, 1>>& gradients,
+           const std::vector<View<float, 1>>& results);
+
+}  // namespace heddle::kernel

@@ -1,0 +1,67 @@
+// What a tensor needs of the GPU: availability, streams, memory and copies. Defined in cuda/runtime.cu. Every function is
+// called on the host and throws CudaError for an error that CUDA reports. Work is enqueued on the calling thread's stream,
+// and functions return before it is complete, except those that say "synchronizes".
+#pragma once
+#include <cstddef>
+#include <string>
+
+#include <heddle/base/memory_cache.hpp>
+
+namespace heddle {
+
+namespace detail {
+// Whether this build has the CUDA backend. Calls of the functions below stand in `if constexpr (detail::has_cuda)`, which
+// keeps them out of programs that are not linked with it.
+#ifdef HEDDLE_CUDA
+inline constexpr bool has_cuda = true;
+#else
+inline constexpr bool has_cuda = false;
+#endif
+}  // namespace detail
+
+namespace cuda {
+
+/// Returns an empty string if there is a GPU that this build can use, else the reason why not, as a sentence.
+std::string unavailable();
+/// Returns an empty string if the library for matrix products can be used, else the reason why not.
+std::string products_unavailable();
+
+/// Returns the calling thread's stream as a cudaStream_t. All threads share one unless set_stream chose another.
+void* stream();
+/// Sets the calling thread's stream; null restores the shared stream. Does not synchronize: order work across streams with
+/// events or synchronize(). A stream must outlive the memory that was allocated while it was set; call trim() before
+/// destroying it.
+void set_stream(void* stream);
+/// Synchronizes the calling thread's stream.
+void synchronize();
+
+/// Returns at least `bytes` of uninitialized device memory, aligned to 256 bytes, for work on the calling thread's stream.
+/// @throws OutOfMemory.
+void* allocate(std::size_t bytes);
+/// Returns memory to the cache, for the next request on the stream that it was allocated for. Work that the calling thread
+/// has enqueued on another stream may still use it.
+void release(void* memory, std::size_t bytes) noexcept;
+/// Frees all cached blocks. Synchronizes.
+void trim();
+/// Returns the GPU's memory statistics, over all threads.
+MemoryStats memory_stats();
+
+/// Allows fp32 matrix products and attention to round their operands to 11 significant bits (TF32), for the tensor cores.
+/// Applies to all threads from the next call on. Off by default.
+void allow_tf32(bool allow);
+bool tf32_is_allowed();
+
+/// Copies from host to device. The source may be reused at once.
+void to_device(void* to, const void* from, std::size_t bytes);
+/// Copies from device to host. Synchronizes.
+void to_host(void* to, const void* from, std::size_t bytes);
+/// Copies from device to device.
+void on_device(void* to, const void* from, std::size_t bytes);
+/// Sets all bytes to 0.
+void clear(void* memory, std::size_t bytes);
+/// Copies rows of `width` bytes between device arrays whose rows are `to_stride` and `from_stride` bytes apart.
+void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t width,
+               std::size_t rows);
+
+}  // namespace cuda
+}  // namespace heddle

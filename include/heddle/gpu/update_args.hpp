@@ -1,0 +1,19 @@
+// UpdateArgs: one parameter in a step of an optimizer, as kernels receive it.
+#pragma once
+#include <heddle/base/view.hpp>
+
+namespace heddle::kernel {
+
+// `Rule` is the optimizer's formula with this parameter's constants, such as AdamRule<float>.
+template <class Rule>
+struct UpdateArgs {
+  using T = typename Rule::Element;
+  static constexpr int moment_count = static_cast<int>(Rule::moments.size());
+
+  Rule rule;
+  View<T, 1> value;
+  const T* gradient;
+  T* moments[moment_count];  // the optimizer's state of each element; null if the rule does not need it now
+};
+
+}  // namespace heddle::kernel

@@ -1,0 +1,128 @@
+// attention(q, k, v, sequences): softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017). Never holds
+// the [T, T] probabilities: memory is linear in T, and the backward recomputes them from one number per query and head.
+#pragma once
+#include <array>
+
+#include <heddle/autograd/record.hpp>
+#include <heddle/ops/attention/backward.hpp>
+#include <heddle/ops/attention/forward.hpp>
+#include <heddle/ops/attention/options.hpp>
+#include <heddle/ops/cast.hpp>
+#include <heddle/ops/clear.hpp>
+
+namespace heddle {
+
+namespace detail {
+
+// Which gradient q, k and v each write to. Disjoint columns of one tensor share a gradient, so that a packed product gets a
+// single gradient of its own shape. Overlapping columns (q = k = v) have their own gradients, which the engine adds.
+template <class T>
+struct GradientLayout {
+  std::array<ColumnSlice<T>, 3> blocks;  // q, k, v
+  std::array<Index, 3> rows;             // of each block, those that belong to a sequence
+  std::array<std::size_t, 3> of{};       // the gradient of each block
+  std::vector<Tensor<T>> tensors;
+
+  GradientLayout(const AttentionCall<T>& call, const ColumnSlice<T>& v)
+      : blocks{call.q, call.k, v}, rows{real_rows(call.queries), real_rows(call.keys), real_rows(call.keys)} {
+    for (std::size_t i = 0; i < 3; ++i) {
+      while (of[i] < tensors.size() && !joins(i, of[i])) ++of[i];
+      if (of[i] == tensors.size()) tensors.push_back(blocks[i].x);
+    }
+  }
+
+  // Returns block i's part of its gradient, which is allocated on first use: zeroed, unless its parts fill it.
+  template <class DeviceTag>
+  MatrixView<T> part(DeviceTag device, std::size_t i, std::vector<Tensor<T>>& gradients) const {
+    Tensor<T>& dx = gradients[of[i]];
+    if (!dx && blocks[i].x.requires_grad()) {
+      dx = empty_like(blocks[i].x);
+      Index filled = 0;
+      for (std::size_t j = 0; j < 3; ++j) filled += of[j] == of[i] ? rows[j] * blocks[j].width : 0;
+      if (filled < dx.size()) kernel::clear(device, view<1>(dx));
+    }
+    return kernel::matrix_view(dx, blocks[i].first, blocks[i].width);
+  }
+
+ private:
+  bool joins(std::size_t i, std::size_t owner) const {
+    const ColumnSlice<T>& a = blocks[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      const ColumnSlice<T>& b = blocks[j];
+      const bool disjoint = a.first + a.width <= b.first || b.first + b.width <= a.first;
+      const bool same =
+          a.x.device_data() == b.x.device_data() && a.x.shape() == b.x.shape() && a.x.node() == b.x.node();
+      if (of[j] == owner && !(same && disjoint)) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace detail
+
+/// Returns attention's result [Nq, H * Kv]. Rows outside all sequences give zeros, as do queries that see no key;
+/// their gradients are zero. A masked key or value changes nothing, even if it is NaN or infinite. The result depends neither
+/// on the number of threads nor on padding. @throws ShapeError, and Error for a dropout outside [0, 1).
+template <class Q>
+auto attention(const Q& q_rows,                            // [Nq, H * K] a tensor or columns of one, as k and v
+               const ColumnSlice<typename Q::Element>& k,  // [Nk, H * K]
+               const ColumnSlice<typename Q::Element>& v,  // [Nk, H * Kv]
+               const Sequences& sequences,                 // of the Nq rows, and of the Nk rows without options.keys
+               const AttentionOptions<typename Q::Element>& options = {}) {
+  using T = typename Q::Element;
+  detail::AttentionCall<T> call("attention", q_rows, k, sequences, options);
+  call.require_heads("attention", {"v", v, 1});
+  require_same_device("attention", {"q", call.q, 0}, {"v", v, 0});
+  detail::require_rows("attention", {"v", v, 0}, call.keys);
+  call.draw("attention", options.dropout, options.random);
+
+  Tensor<T> y({call.q.x.dim(0), v.width}, v.device());                    // [Nq, H * Kv]
+  Tensor<Acc<T>> log_sum_exp({call.heads, call.q.x.dim(0)}, v.device());  // [H, Nq]
+  dispatch(v.x, [&](auto device) {
+    using namespace kernel;
+    if (detail::real_rows(call.queries) < y.dim(0)) clear(device, view<1>(y));
+    kernel::attention(device, call.plan(), matrix_view(call.q), matrix_view(k), matrix_view(v),
+                      matrix_view(y, 0, v.width), view<2>(log_sum_exp));
+  });
+
+  const detail::GradientLayout<T> layout(call, v);
+  std::vector<Tensor<T>> operands = layout.tensors;
+  operands.push_back(call.bias);
+  return record("attention", y, operands, [=](const Tensor<T>& dy) {
+    using namespace kernel;
+    std::vector<Tensor<T>> gradients(layout.tensors.size());
+    Tensor<Acc<T>> dbias, delta = empty_like(log_sum_exp);
+    dispatch(v.x, [&](auto device) {
+      const MatrixView<T> dq = layout.part(device, 0, gradients), dk = layout.part(device, 1, gradients),
+                          dv = layout.part(device, 2, gradients);
+      if (call.bias.requires_grad()) {
+        dbias = Tensor<Acc<T>>(call.bias.shape(), call.bias.device());
+        clear(device, view<1>(dbias));
+      }
+      attention_backward(device, call.plan(), matrix_view(call.q), matrix_view(k), matrix_view(v),
+                         matrix_view(y, 0, v.width), view<2>(log_sum_exp), matrix_view(dy, 0, v.width), view<2>(delta),
+                         dq, dk, dv, per_score(dbias));
+    });
+    gradients.push_back(dbias ? cast<T>(dbias) : Tensor<T>());
+    return gradients;
+  });
+}
+
+/// Returns the probabilities [B, H, Tq, Tk], for pictures; zeros where a sequence has no query or key. Tq and Tk are what the
+/// sequences are padded to, or their longest. Without dropout and without a gradient. @throws ShapeError.
+template <class Q>
+auto attention_weights(const Q& q_rows,                            // [Nq, H * K] a tensor or columns of one, as k
+                       const ColumnSlice<typename Q::Element>& k,  // [Nk, H * K]
+                       const Sequences& sequences, const AttentionOptions<typename Q::Element>& options = {}) {
+  using T = typename Q::Element;
+  const detail::AttentionCall<T> call("attention_weights", q_rows, k, sequences, options);
+  const auto extent = [](const Sequences& s) { return s.padded_to() ? s.padded_to() : s.longest(); };
+  Tensor<T> weights({sequences.count(), call.heads, extent(call.queries), extent(call.keys)}, k.device());
+  dispatch(k.x, [&](auto device) {
+    kernel::attention_weights(device, call.plan(), kernel::matrix_view(call.q), kernel::matrix_view(k),
+                              view<4>(weights));
+  });
+  return weights;
+}
+
+}  // namespace heddle

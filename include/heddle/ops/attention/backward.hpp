@@ -1,0 +1,130 @@
+// Attention's backward on the CPU. With p the probabilities, d the dropout factors, dp = dy v^T and delta the row sums of
+// dy y:  dv = (p d)^T dy    ds = p (dp d - delta)    dbias = ds    dq = scale ds k    dk = scale ds^T q
+#pragma once
+#include <heddle/ops/attention/forward.hpp>
+
+namespace heddle::kernel {
+
+// The operands of one head of one sequence, or of one tile of it. A gradient that is not required has no data.
+template <class T, class Gradient>
+struct AttentionOperands {
+  MatrixView<const T> q, k, v, dy;
+  const Acc<T>*lse, *delta;  // [queries]
+  MatrixView<Gradient> dq, dk, dv;
+};
+
+template <class T>
+struct BackwardTiles {
+  using A = Acc<T>;
+  TileBuffer<A> q, k, v, dy, p, ds, factors, dq, dk, dv;
+
+  BackwardTiles(const AttentionPlan<T>& plan, Index K, Index V)
+      : q(tile_queries(plan), K),
+        k(tile_keys(plan), K),
+        v(tile_keys(plan), V),
+        dy(tile_queries(plan), V),
+        p(tile_queries(plan), tile_keys(plan)),
+        ds(tile_queries(plan), tile_keys(plan)),
+        factors(tile_queries(plan), tile_keys(plan)),
+        dq(tile_queries(plan), K),
+        dk(plan.longest_k, K),
+        dv(plan.longest_k, V) {}
+};
+
+// Adds one tile's contribution to dq and dk (without the scale), dv and dbias.
+template <class T>
+void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionOperands<Acc<T>, Acc<T>>& x,
+                   PerScore<Acc<T>> dbias, BackwardTiles<T>& tiles) {
+  const auto p = tiles.p(x.q.rows, x.k.rows);    // [queries, keys] scores, then probabilities
+  const auto ds = tiles.ds(x.q.rows, x.k.rows);  // [queries, keys] dp, then ds
+  const bool dropped = plan.dropout.is_active();
+  const auto pd = dropped ? tiles.factors(x.q.rows, x.k.rows) : p;  // [queries, keys] d, then p d
+  compute_scores(plan, at, x.q, x.k, p);
+  product<false, true>(x.dy, x.v, ds, Into::set);
+  if (dropped) draw_tile_factors(plan, at, pd);
+  for (Index r = 0; r < p.rows; ++r) {
+    padded_row(p, r) = exp_or_zero(padded_row(p, r) - x.lse[r]);
+    if (dropped) {
+      row(ds, r) *= row(pd, r);
+      row(pd, r) *= row(p, r);
+    }
+    row(ds, r) = row(p, r) * (row(ds, r) - x.delta[r]);
+  }
+
+  // delta is not finite if the forward's result is not.
+  const bool separate =
+      may_be_masked(plan, at, p) && !(all_finite(x.q) && all_finite(x.k) && all_finite(x.v) && all_finite(x.dy) &&
+                                      all_finite<Acc<T>>({x.delta, 1, p.rows, p.rows}));
+  if (separate) for_each_masked(plan, at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
+  for (Index r = 0; dbias.data && r < ds.rows; ++r)
+    array(dbias.row(at.b, at.h, at.i + r) + at.j, ds.width) += row(ds, r);
+  if (x.dq.data) add_to_queries(plan, at, separate, ds, x.k, x.dq);
+  if (x.dk.data) add_to_keys(plan, at, separate, ds, x.q, x.dk);
+  if (x.dv.data) add_to_keys(plan, at, separate, pd, x.dy, x.dv);
+}
+
+// Returns zeroed memory for a gradient; without data if it is not required.
+template <class A, class T>
+MatrixView<A> accumulator(TileBuffer<A>& buffer, MatrixView<T> required) {
+  if (!required.data) return {nullptr, required.rows, required.width, 0};
+  const auto sum = buffer(required.rows, required.width);
+  matrix(sum).setZero();
+  return sum;
+}
+template <class T>
+void store_scaled(MatrixView<T> to, MatrixView<Acc<T>> sum, Acc<T> scale) {
+  for (Index n = 0; to.data && n < to.rows; ++n) store(row(to, n), row(sum, n) * scale);
+}
+
+template <class T>
+void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const AttentionOperands<T, T>& x,
+                     PerScore<Acc<T>> dbias, BackwardTiles<T>& tiles) {
+  const auto dk = accumulator(tiles.dk, x.dk);  // [keys, K]
+  const auto dv = accumulator(tiles.dv, x.dv);  // [keys, V]
+  for (Index i = 0; i < x.q.rows; i += tile_queries(plan)) {
+    const Index end = std::min(x.q.rows, i + tile_queries(plan));
+    const auto dq_rows = rows_of(x.dq, i, end);
+    const auto dq = accumulator(tiles.dq, dq_rows);  // [queries, K]
+    const auto q = widen(rows_of(x.q, i, end), tiles.q);
+    const auto dy = widen(rows_of(x.dy, i, end), tiles.dy);
+    const Index keys = visible_keys(plan, x.k.rows, end);
+    for (Index j = 0; j < keys; j += tile_keys(plan)) {
+      const Index last = std::min(keys, j + tile_keys(plan));
+      const auto k = widen(rows_of(x.k, j, last), tiles.k);
+      const auto v = widen(rows_of(x.v, j, last), tiles.v);
+      add_gradients<T>(plan, {b, h, i, j},
+                       {q, k, v, dy, x.lse + i, x.delta + i, dq, rows_of(dk, j, last), rows_of(dv, j, last)}, dbias,
+                       tiles);
+    }
+    store_scaled(dq_rows, dq, plan.scale);
+  }
+  store_scaled(x.dk, dk, plan.scale);
+  store_scaled(x.dv, dv, Acc<T>(1));
+}
+
+// Writes delta [H, Nq]; dbias holds zeros before. Heads that share a gradient of the bias are summed by one piece, in order.
+template <class T>
+void attention_backward(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                        MatrixView<const T> v, MatrixView<const T> y, View<const Acc<T>, 2> lse, MatrixView<const T> dy,
+                        View<Acc<T>, 2> delta, MatrixView<T> dq, MatrixView<T> dk, MatrixView<T> dv,
+                        PerScore<Acc<T>> dbias) {
+  const Index B = plan.count(), H = plan.heads;
+  const Index own_b = dbias.data && !dbias.sequence_stride ? 1 : B, own_h = dbias.data && !dbias.head_stride ? 1 : H;
+  parallel(own_b * own_h, heads_per_piece(plan, (q.width + v.width) / H), [&](Index first, Index last) {
+    BackwardTiles<T> tiles(plan, q.width / H, v.width / H);
+    RowReader<T> dy_row(v.width / H), y_row(v.width / H);
+    for (Index own = first; own < last; ++own)
+      for (Index b = own / own_h; b < B; b += own_b)
+        for (Index h = own % own_h; h < H; h += own_h) {
+          const auto queries = [&](auto x) { return head_of(x, plan.q_begin(b), plan.q_length(b), h, H); };
+          const auto keys = [&](auto x) { return head_of(x, plan.k_begin(b), plan.k_length(b), h, H); };
+          const Index at = h * lse.extent[1] + plan.q_begin(b);
+          const AttentionOperands<T, T> x{queries(q),      keys(k),     keys(v),  queries(dy), lse.data + at,
+                                          delta.data + at, queries(dq), keys(dk), keys(dv)};
+          for (Index r = 0; r < x.q.rows; ++r) delta.data[at + r] = (dy_row(x.dy, r) * y_row(queries(y), r)).sum();
+          attend_backward(plan, b, h, x, dbias, tiles);
+        }
+  });
+}
+
+}  // namespace heddle::kernel

@@ -1,0 +1,41 @@
+// Attention's dropout on the CPU. gpu/attention_plan.hpp says which call of the generator decides which key.
+#pragma once
+#include <heddle/ops/attention/tile.hpp>
+
+namespace heddle::kernel {
+
+inline constexpr Index queries_per_draw = 4;  // at once, so that the loops over calls vectorize
+
+// Computes the dropout factors (0 or the rule's scale) of 32 keys and four queries. `call` is the first query's first call;
+// the next query's is `next` further. Word j of a query's four calls, half by half, decides keys 8j to 8j + 7 in order.
+template <class A>
+void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64_t next,
+                  A (*factors)[keys_per_draw_group]) {
+  PhiloxLanes<queries_per_draw * calls_per_draw_group> words;
+  draws.many<queries_per_draw * calls_per_draw_group>(
+      [=](int i) { return call + static_cast<unsigned>(i) / 4 * next + static_cast<unsigned>(i) % 4; }, words);
+  const A scale = static_cast<A>(rule.scale);
+  for (int r = 0; r < queries_per_draw; ++r)
+    for (int j = 0; j < 4; ++j)
+      for (int k = 0; k < 8; ++k)
+        factors[r][j * 8 + k] = rule.keeps(draw16(words, 4 * r + k / 2, 2 * j + k % 2)) ? scale : A(0);
+}
+
+// Computes the dropout factors of a tile and of the padding of its rows. Calls are numbered by the longest sequence, so that
+// padding a batch does not change them.
+template <class T>
+void draw_tile_factors(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> factors) {
+  const Index next = calls_per_score_row(plan.longest_k);
+  for (Index r = 0; r < factors.rows; r += queries_per_draw)
+    for (Index c = 0; c < factors.width; c += keys_per_draw_group) {
+      const Index score_row = (at.b * plan.heads + at.h) * plan.longest_q + at.i + r;
+      const Index call = score_row * next + (at.j + c) / keys_per_draw_group * calls_per_draw_group;
+      Acc<T> group[queries_per_draw][keys_per_draw_group];
+      draw_factors(plan.dropout, plan.draws, static_cast<std::uint64_t>(call), static_cast<std::uint64_t>(next), group);
+      const Index count = std::min(keys_per_draw_group, factors.stride - c);
+      for (Index i = r; i < std::min(r + queries_per_draw, factors.rows); ++i)
+        std::copy_n(group[i - r], count, &factors(i, c));
+    }
+}
+
+}  // namespace heddle::kernel

@@ -1,0 +1,118 @@
+// Attention's forward on the CPU. Scores are computed tile by tile and never stored: each query keeps a running maximum and sum
+// (Milakov and Gimelshein 2018; Dao et al. 2022). It saves the log-sum-exp of each query's scores for the backward.
+#pragma once
+#include <heddle/ops/attention/dropout.hpp>
+
+namespace heddle::kernel {
+
+// Returns how many heads of the longest sequence to give to a thread. Each score costs `width` multiplications.
+template <class T>
+Index heads_per_piece(const AttentionPlan<T>& plan, Index width) {
+  constexpr Index multiplications = 1000000;  // a few tens of microseconds
+  return multiplications / (plan.longest_q * plan.longest_k * width + 1) + 1;
+}
+
+template <class T>
+struct ForwardTiles {
+  using A = Acc<T>;
+  TileBuffer<A> q, k, v, s, factors, o;
+  Tensor<A> top, sum;
+
+  ForwardTiles(const AttentionPlan<T>& p, Index K, Index V)
+      : q(tile_queries(p), K),
+        k(tile_keys(p), K),
+        v(tile_keys(p), V),
+        s(tile_queries(p), tile_keys(p)),
+        factors(tile_queries(p), tile_keys(p)),
+        o(tile_queries(p), V),
+        top({tile_queries(p)}),
+        sum({tile_queries(p)}) {}
+};
+
+// Computes queries [at.i, at.i + y.rows) of one head: their rows of y, and the log-sum-exp of their scores.
+template <class T>
+void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, MatrixView<const T> k,
+            MatrixView<const T> v, MatrixView<T> y, Acc<T>* lse, ForwardTiles<T>& tiles) {
+  using A = Acc<T>;
+  const auto q_tile = widen(q, tiles.q);    // [rows, K]
+  const auto o = tiles.o(y.rows, y.width);  // [rows, V]
+  A* const top = tiles.top.data();          // [rows]
+  A* const sum = tiles.sum.data();          // [rows]
+  matrix(o).setZero();
+  std::fill_n(top, y.rows, std::numeric_limits<A>::lowest());
+  std::fill_n(sum, y.rows, A(0));
+
+  const Index keys = visible_keys(plan, k.rows, at.i + y.rows);
+  for (at.j = 0; at.j < keys; at.j += tile_keys(plan)) {
+    const Index last = std::min(keys, at.j + tile_keys(plan));
+    const auto k_tile = widen(rows_of(k, at.j, last), tiles.k);  // [keys, K]
+    const auto v_tile = widen(rows_of(v, at.j, last), tiles.v);  // [keys, V]
+    const auto s = tiles.s(y.rows, last - at.j);  // [rows, keys] scores, then probabilities times the sum
+    compute_scores(plan, at, q_tile, k_tile, s);
+    for (Index r = 0; r < s.rows; ++r) {
+      const A shrink = online_softmax_step(s, r, top[r], sum[r]);
+      if (at.j > 0 && shrink != 1) row(o, r) *= shrink;
+    }
+    if (plan.dropout.is_active()) {
+      const auto factors = tiles.factors(s.rows, s.width);
+      draw_tile_factors(plan, at, factors);
+      for (Index r = 0; r < s.rows; ++r) row(s, r) *= row(factors, r);
+    }
+    add_to_queries(plan, at, may_be_masked(plan, at, s) && !all_finite(v_tile), s, v_tile, o);
+  }
+  for (Index r = 0; r < y.rows; ++r) {
+    store(row(y, r), row(o, r) * (sum[r] == 0 ? A(0) : 1 / sum[r]));
+    lse[r] = sum[r] == 0 ? std::numeric_limits<A>::infinity() : top[r] + std::log(sum[r]);
+  }
+}
+
+// lse [H, Nq] is infinite for a query that sees no key, so that its probabilities exp(score - lse) are zeros.
+template <class T>
+void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,
+               MatrixView<T> y, View<Acc<T>, 2> lse) {
+  const Index H = plan.heads;
+  parallel(plan.count() * H, heads_per_piece(plan, q.width / H + v.width / H), [&](Index first, Index last) {
+    ForwardTiles<T> tiles(plan, q.width / H, v.width / H);
+    for (Index pair = first; pair < last; ++pair) {
+      const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
+      const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);
+      const auto k_head = head_of(k, plan.k_begin(b), plan.k_length(b), h, H);
+      const auto v_head = head_of(v, plan.k_begin(b), plan.k_length(b), h, H);
+      const auto y_head = head_of(y, plan.q_begin(b), queries, h, H);
+      for (Index i = 0; i < queries; i += tile_queries(plan)) {
+        const Index end = std::min(queries, i + tile_queries(plan));
+        attend<T>(plan, {b, h, i, 0}, rows_of(q_head, i, end), k_head, v_head, rows_of(y_head, i, end),
+                  &lse(h, plan.q_begin(b) + i), tiles);
+      }
+    }
+  });
+}
+
+// Computes the probabilities [B, H, Tq, Tk]; zeros where a sequence has no query or key.
+template <class T>
+void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, View<T, 4> y) {
+  using A = Acc<T>;
+  const Index H = plan.heads;
+  parallel(plan.count() * H, heads_per_piece(plan, q.width / H), [&](Index first, Index last) {
+    TileBuffer<A> q_buffer(tile_queries(plan), q.width / H), k_buffer(plan.longest_k, q.width / H),
+        s_buffer(tile_queries(plan), plan.longest_k);
+    for (Index pair = first; pair < last; ++pair) {
+      const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
+      const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);
+      const auto k_head = widen(head_of(k, plan.k_begin(b), plan.k_length(b), h, H), k_buffer);
+      std::fill_n(y.data + pair * y.extent[2] * y.extent[3], y.extent[2] * y.extent[3], static_cast<T>(0.f));
+      for (Index i = 0; i < queries && k_head.rows > 0; i += tile_queries(plan)) {
+        const auto q_tile = widen(rows_of(q_head, i, std::min(queries, i + tile_queries(plan))), q_buffer);
+        const auto s = s_buffer(q_tile.rows, k_head.rows);
+        compute_scores(plan, {b, h, i, 0}, q_tile, k_head, s);
+        for (Index r = 0; r < s.rows; ++r) {
+          A top = std::numeric_limits<A>::lowest(), sum = 0;
+          online_softmax_step(s, r, top, sum);
+          store(array(&y(b, h, i + r, 0), s.width), row(s, r) * (sum == 0 ? A(0) : 1 / sum));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace heddle::kernel

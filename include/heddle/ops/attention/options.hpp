@@ -1,0 +1,166 @@
+// How attention is called: columns of a packed product, options, and the checked call that the backward keeps.
+#pragma once
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include <heddle/base/random.hpp>
+#include <heddle/core/dispatch.hpp>
+#include <heddle/core/sequences.hpp>
+#include <heddle/gpu/attention_plan.hpp>
+#include <heddle/gpu/runtime.hpp>
+#include <heddle/ops/attention/dropout.hpp>
+
+namespace heddle {
+
+/// Columns [first, first + width) of a matrix. A tensor converts to all its columns.
+template <class T>
+struct ColumnSlice {
+  using Element = T;
+  Tensor<T> x;  // [N, D]
+  Index first, width;
+
+  ColumnSlice(const Tensor<T>& rows) : x(rows), first(0), width(rows.rank() > 0 ? rows.dim(-1) : 0) {}
+  ColumnSlice(const Tensor<T>& rows, Index from, Index columns) : x(rows), first(from), width(columns) {}
+
+  Shape shape() const { return x.rank() > 0 ? x.shape().with(-1, width) : x.shape(); }
+  Device device() const { return x.device(); }
+  bool requires_grad() const { return x.requires_grad(); }
+};
+
+/// Returns some columns of a matrix, such as one result of a packed product: columns(qkv, 0, D) of qkv [N, 3 * D].
+/// @throws ShapeError.
+template <class T>
+ColumnSlice<T> columns(const Tensor<T>& x, Index first, Index width) {
+  require_rank("columns", {"x", x, 0}, 2);
+  require<ShapeError>(first >= 0 && width >= 0 && first <= x.dim(1) - width, "columns: [", first, ", ", first + width,
+                      ") is not within axis 1 of ", x.shape());
+  return {x, first, width};
+}
+
+/// The options of attention and attention_weights.
+template <class T>
+struct AttentionOptions {
+  Index heads = 1;
+  std::optional<double> scale = {};  ///< 1 / sqrt(K) if not given
+  bool causal = false;               ///< query i sees keys 0 to i
+  double dropout = 0;                ///< the probability to drop; active if and only if `random` is given
+  Random* random = nullptr;
+  Tensor<bool> mask = {};           ///< [B or 1, H or 1, Tq or 1, Tk] true where a query may see a key
+  Tensor<T> bias = {};              ///< the same axes; added to the scaled scores; -infinity masks
+  const Sequences* keys = nullptr;  ///< the sequences of k and v, if they differ from those of q
+};
+
+namespace kernel {
+
+// Returns columns of a tensor as a MatrixView, without data for an empty tensor.
+template <class TensorT>
+auto matrix_view(TensorT& x, Index first, Index width) {
+  using E = std::remove_pointer_t<decltype(x.device_data())>;
+  return x ? MatrixView<E>{x.device_data() + first, x.dim(0), width, x.dim(1)} : MatrixView<E>{nullptr, 0, width, 0};
+}
+template <class T>
+MatrixView<const T> matrix_view(const ColumnSlice<T>& block) {
+  return matrix_view(block.x, block.first, block.width);
+}
+
+template <class TensorT>
+auto per_score(TensorT& x) {
+  using E = std::remove_pointer_t<decltype(x.device_data())>;
+  const auto stride = [&](int axis) { return x.dim(axis) == 1 ? Index{0} : x.shape().product(axis + 1, 4); };
+  return x ? PerScore<E>{x.device_data(), stride(0), stride(1), stride(2)} : PerScore<E>{};
+}
+
+}  // namespace kernel
+
+namespace detail {
+
+// Returns how many rows belong to a sequence.
+inline Index real_rows(const Sequences& sequences) {
+  return std::accumulate(sequences.lengths().begin(), sequences.lengths().end(), Index{0});
+}
+
+// A checked call of attention.
+template <class T>
+struct AttentionCall {
+  ColumnSlice<T> q, k;
+  Sequences queries, keys;
+  Index heads;
+  double scale;
+  bool causal;
+  Tensor<bool> mask;
+  Tensor<T> bias;
+  kernel::DropoutRule dropout = {};
+  kernel::Draws draws = {};
+  bool tf32 = false;
+
+  // Throws ShapeError and Error.
+  AttentionCall(const char* op, const ColumnSlice<T>& q_block, const ColumnSlice<T>& k_block,
+                const Sequences& sequences, const AttentionOptions<T>& options)
+      : q(q_block),
+        k(k_block),
+        queries(sequences),
+        keys(options.keys ? *options.keys : sequences),
+        heads(options.heads),
+        scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.width) / static_cast<double>(heads)))),
+        causal(options.causal),
+        mask(options.mask),
+        bias(options.bias) {
+    require_heads(op, {"q", q, 1});
+    require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
+    require_rows(op, {"q", q, 0}, queries);
+    require_rows(op, {"k", k, 0}, keys);
+    require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(),
+                        " sequences of queries and ", keys.count(), " of keys");
+    if (mask) require_per_score(op, {"mask", mask, 0});
+    if (bias) require_per_score(op, {"bias", bias, 0});
+    if constexpr (has_cuda) tf32 = cuda::tf32_is_allowed();
+  }
+
+  // Activates dropout. The draws depend on the longest sequences, not on padding.
+  void draw(const char* op, double p, Random* random) {
+    const kernel::DropoutRule rule(op, p);
+    if (!random || !rule.is_active()) return;
+    dropout = rule;
+    draws = random->take(static_cast<std::uint64_t>(queries.count() * heads * queries.longest() *
+                                                    kernel::calls_per_score_row(keys.longest())));
+  }
+
+  // Checks that x is a whole number of heads wide. Throws ShapeError.
+  void require_heads(const char* op, const Axis& x) const {
+    require_rank(op, x, 2);
+    require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.operand, ' ', x.shape,
+                        " is not ", heads, " heads wide: its axis 1 must be a multiple of that");
+  }
+  // Checks the shape and device of a mask or bias. Throws ShapeError, and Error.
+  void require_per_score(const char* op, const Axis& x) const {
+    require_rank(op, x, 4);
+    require_same_device(op, {"q", q, 0}, x);
+    const auto one_or = [&](int axis, Index extent) { return x.shape[axis] == 1 || x.shape[axis] == extent; };
+    require<ShapeError>(one_or(0, queries.count()) && one_or(1, heads) &&
+                            (x.shape[2] == 1 || x.shape[2] >= queries.longest()) && x.shape[3] >= keys.longest(),
+                        op, ": ", x.operand, ' ', x.shape, " must be [1 or ", queries.count(), ", 1 or ", heads,
+                        ", 1 or at least ", queries.longest(), ", at least ", keys.longest(),
+                        "] for these sequences, heads, queries and keys");
+  }
+
+  kernel::AttentionPlan<T> plan() const {
+    return {view<1>(queries.begin()),
+            view<1>(queries.length()),
+            view<1>(keys.begin()),
+            view<1>(keys.length()),
+            queries.longest(),
+            keys.longest(),
+            heads,
+            static_cast<Acc<T>>(scale),
+            causal,
+            kernel::per_score(mask),
+            kernel::per_score(bias),
+            dropout,
+            draws,
+            tf32};
+  }
+};
+
+}  // namespace detail
+}  // namespace heddle

@@ -1,0 +1,163 @@
+// One tile of attention's scores on the CPU: its size, its mask, its scores, its softmax, and its products with k, v and q.
+#pragma once
+#include <heddle/base/threads.hpp>
+#include <heddle/cpu/gemm.hpp>
+#include <heddle/gpu/attention_plan.hpp>
+#include <heddle/ops/softmax.hpp>
+
+namespace heddle::kernel {
+
+// Queries and keys of a tile. Up to 64 x 128 scores: half of a core's first-level cache in float.
+template <class T>
+Index tile_queries(const AttentionPlan<T>& plan) {
+  return std::min<Index>(plan.longest_q, 64);
+}
+template <class T>
+Index tile_keys(const AttentionPlan<T>& plan) {
+  return std::min<Index>(plan.longest_k, 128);
+}
+
+// The first score of a tile: sequence, head, query and key.
+struct TileOrigin {
+  Index b, h, i, j;
+};
+
+// Returns how many of a sequence's keys the queries before `end` see at most.
+template <class T>
+Index visible_keys(const AttentionPlan<T>& plan, Index keys, Index end) {
+  return plan.causal ? std::min(keys, end) : keys;
+}
+
+// Whether a tile with the scores s can have masked ones.
+template <class T>
+bool may_be_masked(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s) {
+  return plan.mask.data || plan.bias.data || (plan.causal && at.j + s.width > at.i + 1);
+}
+// Calls f(r, c) for the masked scores of a tile.
+template <class T, class F>
+void for_each_masked(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s, F f) {
+  for (Index r = 0; r < s.rows; ++r)
+    for (Index c = 0; c < s.width; ++c)
+      if (plan.masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
+}
+// Calls f(r, c) for the other scores.
+template <class T, class F>
+void for_each_visible(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s, F f) {
+  for (Index r = 0; r < s.rows; ++r)
+    for (Index c = 0; c < s.width; ++c)
+      if (!plan.masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
+}
+
+// Memory for one matrix of a tile, reused by every tile of a piece. Rows are padded to whole vectors.
+template <class A>
+class TileBuffer {
+ public:
+  TileBuffer(Index rows, Index width) : memory_({rows, padded(width)}) {}
+  // Returns the first rows as a matrix of this width.
+  MatrixView<A> operator()(Index rows, Index width) { return {memory_.data(), rows, width, padded(width)}; }
+
+ private:
+  static constexpr Index vector = 16;  // floats in the widest register
+  static constexpr Index padded(Index width) { return (width + vector - 1) / vector * vector; }
+  Tensor<A> memory_;
+};
+
+// Returns row r with its padding.
+template <class A>
+auto padded_row(MatrixView<A> x, Index r) {
+  return array(x.data + r * x.stride, x.stride);
+}
+
+// Returns the rows and columns of x that one head of one sequence has. An absent x (no gradient is required) stays absent.
+template <class T>
+MatrixView<T> head_of(MatrixView<T> x, Index begin, Index length, Index h, Index heads) {
+  const Index width = x.width / heads;
+  return {x.data ? x.data + begin * x.stride + h * width : nullptr, length, width, x.stride};
+}
+// Returns rows [first, last) of x.
+template <class T>
+MatrixView<T> rows_of(MatrixView<T> x, Index first, Index last) {
+  return {x.data ? x.data + first * x.stride : nullptr, last - first, x.width, x.stride};
+}
+
+// Returns x in the type that T accumulates in: x itself, or a copy in `buffer`.
+template <class T>
+MatrixView<const Acc<T>> widen(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer) {
+  if constexpr (std::is_same_v<T, Acc<T>>) {
+    return x;
+  } else {
+    const auto wide = buffer(x.rows, x.width);
+    for (Index n = 0; n < x.rows; ++n) store(row(wide, n), row(x, n));
+    return read(wide);
+  }
+}
+
+// Whether all elements are finite. NaN and infinity times zero are NaN, and so is a sum with them.
+template <class A>
+bool all_finite(MatrixView<const A> x) {
+  A sum = 0;
+  for (Index n = 0; n < x.rows; ++n) sum += (row(x, n) * A(0)).sum();
+  return sum == 0;
+}
+
+// Returns x with zeros in place of NaN and infinity.
+template <class A>
+Tensor<A> finite_part(MatrixView<const A> x) {
+  Tensor<A> part({x.rows, x.width});
+  const auto values = view<2>(part);
+  for (Index n = 0; n < x.rows; ++n)
+    for (Index d = 0; d < x.width; ++d) values(n, d) = std::isfinite(x(n, d)) ? x(n, d) : A(0);
+  return part;
+}
+
+// to += w x for w [queries, keys] and x [keys, D]. If `separate`, NaN and infinity in x reach only the queries that see their
+// key: a masked pair has w = 0, but 0 * NaN is NaN.
+template <class T, class A = Acc<T>>
+void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool separate, MatrixView<A> w, MatrixView<const A> x,
+                    MatrixView<A> to) {
+  if (!separate) return product<false, false>(read(w), x, to, Into::add);
+  const Tensor<A> finite = finite_part(x);
+  const auto x_finite = matrix_view(view<2>(finite));
+  product<false, false>(read(w), x_finite, to, Into::add);
+  for_each_visible(plan, at, w, [&](Index r, Index c) { row(to, r) += w(r, c) * (row(x, c) - row(x_finite, c)); });
+}
+// to += w^T x for x [queries, D].
+template <class T, class A = Acc<T>>
+void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool separate, MatrixView<A> w, MatrixView<const A> x,
+                 MatrixView<A> to) {
+  if (!separate) return product<true, false>(read(w), x, to, Into::add);
+  const Tensor<A> finite = finite_part(x);
+  const auto x_finite = matrix_view(view<2>(finite));
+  product<true, false>(read(w), x_finite, to, Into::add);
+  for_each_visible(plan, at, w, [&](Index r, Index c) { row(to, c) += w(r, c) * (row(x, r) - row(x_finite, r)); });
+}
+
+// s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, whatever q and k hold there.
+template <class T>
+void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q, MatrixView<const Acc<T>> k,
+                    MatrixView<Acc<T>> s) {
+  product<false, true>(q, k, s, Into::set);
+  RowReader<T> bias_row(s.width);
+  for (Index r = 0; r < s.rows; ++r) {
+    row(s, r) *= plan.scale;
+    if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r))
+      row(s, r) += bias_row(View<const T, 2>{bias + at.j, {1, s.width}}, 0);
+    padded_row(s, r).tail(s.stride - s.width) = masked_score<Acc<T>>;
+  }
+  if (may_be_masked(plan, at, s))
+    for_each_masked(plan, at, s, [&](Index r, Index c) { s(r, c) = masked_score<Acc<T>>; });
+}
+
+// Adds one more tile of row r's scores to its softmax: replaces each score by exp(score - top), and updates `top`, the
+// greatest score so far, and `sum`. Returns the factor by which earlier sums shrink.
+template <class A>
+A online_softmax_step(MatrixView<A> s, Index r, A& top, A& sum) {
+  auto scores = padded_row(s, r);
+  const A before = std::exchange(top, std::max(top, scores.maxCoeff()));
+  const A shrink = before == std::numeric_limits<A>::lowest() ? A(0) : std::exp(before - top);  // underflow is slow
+  scores = exp_or_zero(scores - top);
+  sum = sum * shrink + scores.sum();
+  return shrink;
+}
+
+}  // namespace heddle::kernel

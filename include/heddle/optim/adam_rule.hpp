@@ -1,0 +1,68 @@
+// The update of one element by Adam (Kingma and Ba 2015) as torch.optim.Adam, and by AdamW (Loshchilov and Hutter 2019) as
+// torch.optim.AdamW. With the step count t of each parameter:
+//   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+//   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+// Adam adds weight_decay p to g; AdamW first multiplies p by 1 - lr weight_decay.
+#pragma once
+#include <array>
+#include <cmath>
+
+#include <heddle/optim/rule.hpp>
+
+namespace heddle::optim {
+
+/// The options of torch.optim.Adam.
+struct AdamOptions {
+  static constexpr const char* optimizer = "Adam";
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+};
+/// The options of torch.optim.AdamW.
+struct AdamWOptions {
+  static constexpr const char* optimizer = "AdamW";
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+};
+
+template <class T>
+struct AdamRule {
+  using Element = T;
+  static constexpr std::array moments{Moment{.name = "first"}, Moment{.name = "second", .is_nonnegative = true}};
+
+  T one_minus_beta1, beta2, one_minus_beta2, eps;
+  T rate;                       // lr / (1 - beta1^t)
+  T inv_sqrt_bias_correction2;  // 1 / sqrt(1 - beta2^t)
+  T l2 = 0, decay_factor = 1;   // of Adam, of AdamW
+
+  AdamRule(const AdamOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
+    l2 = static_cast<T>(settings.weight_decay);
+  }
+  AdamRule(const AdamWOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
+    decay_factor = static_cast<T>(1 - settings.lr * settings.weight_decay);
+  }
+
+  HEDDLE_HD bool needs_moments() const { return true; }
+  bool keeps_stateless_rows() const { return l2 == 0 && decay_factor == 1 && eps > 0; }
+
+  template <class V>
+  HEDDLE_HD void operator()(V& p, V g, V* m_and_v) const {
+    using std::sqrt;
+    V &m = m_and_v[0], &v = m_and_v[1];
+    g = g + l2 * p;
+    v = beta2 * v + one_minus_beta2 * (g * g);
+    m = m + one_minus_beta1 * (g - m);
+    p = decay_factor * p - rate * m / (sqrt(v) * inv_sqrt_bias_correction2 + eps);
+  }
+
+ private:
+  struct Common {};
+  template <class Options>
+  AdamRule(Common, const Options& options, const UpdateSettings& settings)
+      : one_minus_beta1(static_cast<T>(1 - options.beta1)),
+        beta2(static_cast<T>(options.beta2)),
+        one_minus_beta2(static_cast<T>(1 - options.beta2)),
+        eps(static_cast<T>(options.eps)),
+        rate(static_cast<T>(settings.lr / (1 - std::pow(options.beta1, static_cast<double>(settings.step))))),
+        inv_sqrt_bias_correction2(
+            static_cast<T>(1 / std::sqrt(1 - std::pow(options.beta2, static_cast<double>(settings.step))))) {}
+};
+
+}  // namespace heddle::optim

@@ -1,0 +1,136 @@
+// Optimizer: one step for all parameters of a model, by a rule. An optimizer is its rule and its options: see sgd.hpp.
+#pragma once
+#include <heddle/autograd/backward.hpp>
+#include <heddle/optim/slots.hpp>
+#include <heddle/optim/update.hpp>
+
+namespace heddle::optim {
+
+/// Updates the parameters of a model. Parameters may be on either device.
+template <class Options, template <class> class Rule>
+class Optimizer {
+ public:
+  Options options;
+
+  /// Creates the optimizer for every parameter of `model`. @throws Error if a group matches no parameter.
+  template <class M>
+  explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
+      : options(settings), slots_(Options::optimizer, Rule<float>::moments, model, groups) {}
+
+  /// Updates every parameter that has a gradient, then clears all gradients. The learning rate is multiplied by `factor`,
+  /// which a schedule gives. @throws Error if a gradient is not finite; nothing is updated then.
+  void step(double factor = 1) {
+    const auto floats = pending<float>();
+    const auto doubles = pending<double>();
+    require_finite(floats);
+    require_finite(doubles);
+    update(floats, factor);
+    update(doubles, factor);
+    slots_.each([](auto& slot) {
+      if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
+    });
+  }
+
+  /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
+  Slots& slots() { return slots_; }
+  const Slots& slots() const { return slots_; }
+
+ private:
+  // A parameter with a gradient.
+  template <class T>
+  struct Pending {
+    Slot<T>* slot;
+    RowGradient<T> gradient;
+  };
+  static constexpr Device devices[] = {Device::cpu, Device::cuda};
+
+  template <class T>
+  std::vector<Pending<T>> pending() {
+    std::vector<Pending<T>> found;
+    for (Slot<T>& slot : slots_.of<T>())
+      if (!slot.frozen)
+        if (const auto gradient = detail::sparse_grad(slot.parameter->value())) found.push_back({&slot, gradient});
+    return found;
+  }
+
+  template <class T>
+  void require_finite(const std::vector<Pending<T>>& parameters) const {
+    for (const Device device : devices) {
+      std::vector<View<const T, 1>> gradients;
+      std::vector<const Slot<T>*> slots;
+      for (const auto& [slot, gradient] : parameters)
+        if (gradient.values.device() == device) gradients.push_back(view<1>(gradient.values)), slots.push_back(slot);
+      if (gradients.empty()) continue;
+      const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, gradients); });
+      require(first < 0, slots_.optimizer(), ": the gradient of '",
+              first < 0 ? "" : slots[static_cast<std::size_t>(first)]->name, "' is not finite; nothing was updated");
+    }
+  }
+
+  template <class T>
+  void update(const std::vector<Pending<T>>& parameters, double factor) {
+    for (const auto& [slot, gradient] : parameters)
+      prepare(*slot, gradient);  // may run out of memory: before any update
+    std::vector<kernel::RowUpdateArgs<Rule<T>>> sparse;
+    for (const Device device : devices) {
+      std::vector<kernel::UpdateArgs<Rule<T>>> dense;
+      for (const auto& [slot, gradient] : parameters) {
+        if (gradient.values.device() != device) continue;
+        ++slot->steps;
+        const kernel::UpdateArgs<Rule<T>> args = arguments(*slot, gradient, factor);
+        const Shape& shape = slot->parameter->shape();
+        if (gradient.rows)
+          sparse.push_back({args, view<1>(gradient.rows), shape[0], gradient.values.dim(1), slot->row_flags.data()});
+        else
+          dense.push_back(args);
+      }
+      if (!dense.empty()) dispatch<T>(device, [&](auto where) { kernel::update(where, dense); });
+    }
+    kernel::update_rows(Cpu{}, sparse);
+  }
+
+  template <class T>
+  Rule<T> rule_of(const Slot<T>& slot, double factor, std::int64_t step) const {
+    return Rule<T>(options, {.lr = factor * slot.lr.value_or(options.lr),
+                             .weight_decay = slot.weight_decay.value_or(options.weight_decay),
+                             .step = step});
+  }
+
+  // Allocates the moments that the step needs, beside the parameter, and the row flags.
+  template <class T>
+  void prepare(Slot<T>& slot, const RowGradient<T>& gradient) const {
+    const Tensor<T>& value = slot.parameter->value();
+    if (rule_of(slot, 1, slot.steps + 1).needs_moments())
+      for (std::size_t k = 0; k < Rule<T>::moments.size(); ++k) {
+        Tensor<T>& moment = slot.moments[k];
+        moment = moment ? moment.to(value.device()) : zeros<T>(value.shape(), value.device());
+      }
+    if (!gradient.rows)
+      slot.row_flags.clear();
+    else if (slot.row_flags.empty())
+      slot.row_flags = find_rows_with_state(slot);
+  }
+  template <class T>
+  static std::vector<char> find_rows_with_state(const Slot<T>& slot) {
+    const Shape& shape = slot.parameter->shape();
+    const Index width = shape.product(1, shape.rank());
+    std::vector<char> flags(static_cast<std::size_t>(shape[0]), 0);
+    for (const Tensor<T>& moment : slot.moments)
+      for (Index e = 0; e < moment.size(); ++e)
+        if (moment.device_data()[e] != 0) flags[static_cast<std::size_t>(e / width)] = kernel::has_state;
+    return flags;
+  }
+
+  template <class T>
+  kernel::UpdateArgs<Rule<T>> arguments(Slot<T>& slot, const RowGradient<T>& gradient, double factor) const {
+    kernel::UpdateArgs<Rule<T>> args{rule_of(slot, factor, slot.steps), {}, gradient.values.device_data(), {}};
+    args.value = {slot.parameter->device_data(), {slot.parameter->shape().size()}};
+    if (args.rule.needs_moments())
+      for (std::size_t k = 0; k < Rule<T>::moments.size(); ++k) args.moments[k] = slot.moments[k].device_data();
+    return args;
+  }
+
+  Slots slots_;
+};
+
+}  // namespace heddle::optim

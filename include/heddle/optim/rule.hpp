@@ -1,0 +1,27 @@
+// What every optimizer's rule has in common. A rule is the formula of one element's update with one parameter's constants,
+// written once for the CPU and the GPU; sgd_rule.hpp is the shortest. It has
+//   Element                                   the type of the parameter
+//   moments                                   the state that it keeps for each element
+//   Rule(options, settings)                   its constants for one parameter and step
+//   needs_moments()                           whether this step uses the moments
+//   keeps_stateless_rows()                    whether a row with gradient 0 and moments 0 stays as it is
+//   operator()(V& p, V g, V* moments) const   the update; V is a number, or an Eigen array for the CPU's vector units
+#pragma once
+#include <heddle/base/build.hpp>
+
+namespace heddle::optim {
+
+/// One number that an optimizer keeps for each element of a parameter.
+struct Moment {
+  const char* name;             ///< its prefix in files
+  bool is_optional = false;     ///< some settings do without it
+  bool is_nonnegative = false;  ///< as a mean of squares
+};
+
+/// The settings of one parameter in one step.
+struct UpdateSettings {
+  double lr, weight_decay;
+  std::int64_t step;  ///< 1 in the first step
+};
+
+}  // namespace heddle::optim
