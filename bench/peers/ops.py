@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """What bench/ops times, in PyTorch: one JSON object, from the benchmark's name to the median of its calls in seconds.
 
-    bench/peers/ops.py [--filter TEXT] [--threads N] [--seconds S]
+    bench/peers/ops.py [--filter TEXT] [--threads N] [--seconds S] [--calls N] [--serve]
+
+With --serve it first prints {"torch": version, "names": [...]}. Then it reads one name a line from standard input and
+answers each with a line {"seconds": median}.
 
 Attention takes padded batches and a mask of keys through scaled_dot_product_attention, which computes padding; the
 encoder is torch.nn.TransformerEncoder, in inference with its own fused path.
@@ -10,6 +13,7 @@ encoder is torch.nn.TransformerEncoder, in inference with its own fused path.
 import argparse
 import json
 import statistics
+import sys
 import time
 
 import torch
@@ -19,10 +23,10 @@ from torch import nn
 LAYERS, WIDTH, HEADS = 12, 768, 12
 
 
-def median(call, seconds):
+def median(call, seconds, calls):
     call()
     times = []
-    while len(times) < 7 or sum(times) < seconds:
+    while len(times) < calls or sum(times) < seconds:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
@@ -128,15 +132,33 @@ def cases():
         yield f"encoder/{name}/8x128/step", lambda: encoder_step(dtype, 8, 128)
 
 
+def serve(options):
+    print(json.dumps({"torch": torch.__version__, "names": [name for name, _ in cases()]}), flush=True)
+    for line in sys.stdin:
+        # make() reads the loop variables of cases(), so that it is called before the next case.
+        for name, make in cases():
+            if name == line.strip():
+                print(json.dumps({"seconds": median(make(), options.seconds, options.calls)}), flush=True)
+                break
+        else:
+            sys.exit(f"no benchmark is named {line.strip()!r}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--filter", default="", help="only benchmarks whose name holds this")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.5, help="to time each for, at least")
+    parser.add_argument("--calls", type=int, default=7, help="to time of each, at least")
+    parser.add_argument("--serve", action="store_true", help="time what standard input names")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    print(json.dumps({name: median(make(), options.seconds) for name, make in cases() if options.filter in name}))
+    if options.serve:
+        serve(options)
+        return
+    times = {name: median(make(), options.seconds, options.calls) for name, make in cases() if options.filter in name}
+    print(json.dumps(times))
 
 
 if __name__ == "__main__":
