@@ -2,9 +2,10 @@
 
 # The comment at the top is the file's, not that of what comes first in it.
 s~^#pragma once$~/// \\file~
-# Tensor is heddle::Tensor to those who read about it. What was said of the namespace goes with it.
-s~^inline namespace v[0-9_]+ \{$~namespace detail {}~
-s~^\}  // namespace v[0-9_]+$~~
+# The build's inline namespaces are not part of the names that users write.
+s~^inline namespace [a-z0-9_]+ \{$~~
+s~^\}  // (inline )?namespace (v[0-9_]+|onednn|with_cuda|avx.*)$~~
+s~^class heddle::Tensor \{$~class Tensor {~
 # Neither backslashes nor angle brackets are commands here.
 /^ *\/\/ |;  +\/\/ / s~\\~\\\\~g
 # Comments between functions and classes. One in the body of a function explains its code and stays what it is.

@@ -20,6 +20,7 @@ class Shape {
   static constexpr int max_rank = 8;
 
   Shape() = default;
+  /// Takes the extents of the axes, in order.
   Shape(std::initializer_list<Index> extents) : Shape(std::span<const Index>(extents.begin(), extents.size())) {}
   explicit Shape(std::span<const Index> extents) {
     if (extents.size() > max_rank)

@@ -98,8 +98,7 @@ class Sequences {
   Index longest_ = 0, padded_to_ = 0;
 };
 
-namespace detail {
-// Checks that x has one row per row of its sequences, on the same device. Throws ShapeError, and Error.
+/// Checks that x has one row per row of its sequences, on the same device. @throws ShapeError, and Error.
 inline void require_rows(const char* op, const Axis& x, const Sequences& sequences) {
   require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.operand, ' ', x.shape,
                       " must have one row for each of the ", sequences.rows(), " rows of its ", sequences.count(),
@@ -107,7 +106,5 @@ inline void require_rows(const char* op, const Axis& x, const Sequences& sequenc
   require(x.device == sequences.device(), op, ": ", x.operand, " is on ", x.device, ", its sequences are on ",
           sequences.device());
 }
-
-}  // namespace detail
 
 }  // namespace heddle

@@ -15,6 +15,7 @@ namespace heddle {
 struct Name {
   std::vector<std::string> blocks;
 
+  /// Takes one name, or one per block of rows.
   Name(const char* name) : blocks{name} {}
   Name(std::string name) : blocks{std::move(name)} {}
   Name(std::vector<std::string> names) : blocks(std::move(names)) {}

@@ -136,7 +136,7 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows
-  detail::require_rows("unpack", {"rows", rows, 0}, sequences);
+  require_rows("unpack", {"rows", rows, 0}, sequences);
   const Index B = sequences.count(), longest = sequences.padded_to() ? sequences.padded_to() : sequences.longest();
   const Sequences to = Sequences::padded(sequences.lengths(), longest);
   return detail::move_rows(
@@ -148,7 +148,7 @@ Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
 template <class T>
 Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...]
                      const Sequences& sequences) {  // of the N rows
-  detail::require_rows("first_rows", {"x", x, 0}, sequences);
+  require_rows("first_rows", {"x", x, 0}, sequences);
   std::vector<int> ones = sequences.lengths(), place(ones.size());
   for (int& length : ones) length = std::min(length, 1);
   std::iota(place.begin(), place.end(), 0);
@@ -162,7 +162,7 @@ template <class T>
 Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D]
                     const Sequences& sequences) {  // of the N rows
   require_rank("mean_rows", {"x", x, 0}, 2);
-  detail::require_rows("mean_rows", {"x", x, 0}, sequences);
+  require_rows("mean_rows", {"x", x, 0}, sequences);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
   dispatch(x, [&](auto device) {
     kernel::mean_rows(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(x), view<2>(y));

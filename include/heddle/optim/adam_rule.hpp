@@ -22,6 +22,7 @@ struct AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
 };
 
+/// The rule of Adam and AdamW.
 template <class T>
 struct AdamRule {
   using Element = T;
@@ -32,9 +33,11 @@ struct AdamRule {
   T inv_sqrt_bias_correction2;  // 1 / sqrt(1 - beta2^t)
   T l2 = 0, decay_factor = 1;   // of Adam, of AdamW
 
+  /// Computes the constants of one parameter and step.
   AdamRule(const AdamOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
     l2 = static_cast<T>(settings.weight_decay);
   }
+  /// The same for AdamW.
   AdamRule(const AdamWOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
     decay_factor = static_cast<T>(1 - settings.lr * settings.weight_decay);
   }
@@ -42,6 +45,7 @@ struct AdamRule {
   HEDDLE_HD bool needs_moments() const { return true; }
   bool keeps_stateless_rows() const { return l2 == 0 && decay_factor == 1 && eps > 0; }
 
+  /// Updates one element and its moments.
   template <class V>
   HEDDLE_HD void operator()(V& p, V g, V* m_and_v) const {
     using std::sqrt;

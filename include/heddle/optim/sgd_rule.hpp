@@ -13,6 +13,7 @@ struct SgdOptions {
   double lr = 1e-3, momentum = 0, weight_decay = 0;
 };
 
+/// The rule of Sgd.
 template <class T>
 struct SgdRule {
   using Element = T;
@@ -21,6 +22,7 @@ struct SgdRule {
   T lr, momentum, weight_decay;
   bool is_first_step;
 
+  /// Computes the constants of one parameter and step.
   SgdRule(const SgdOptions& options, const UpdateSettings& settings)
       : lr(static_cast<T>(settings.lr)),
         momentum(static_cast<T>(options.momentum)),
@@ -30,6 +32,7 @@ struct SgdRule {
   HEDDLE_HD bool needs_moments() const { return momentum != 0; }
   bool keeps_stateless_rows() const { return weight_decay == 0; }
 
+  /// Updates one element and its moment.
   template <class V>
   HEDDLE_HD void operator()(V& p, V g, V* b) const {
     g = g + weight_decay * p;

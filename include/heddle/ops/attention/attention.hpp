@@ -73,7 +73,7 @@ auto attention(const Q& q_rows,                            // [Nq, H * K] a tens
   detail::AttentionCall<T> call("attention", q_rows, k, sequences, options);
   call.require_heads("attention", {"v", v, 1});
   require_same_device("attention", {"q", call.q, 0}, {"v", v, 0});
-  detail::require_rows("attention", {"v", v, 0}, call.keys);
+  require_rows("attention", {"v", v, 0}, call.keys);
   call.draw("attention", options.dropout, options.random);
 
   Tensor<T> y({call.q.x.dim(0), v.width}, v.device());                    // [Nq, H * Kv]

@@ -20,6 +20,7 @@ struct ColumnSlice {
   Tensor<T> x;  // [N, D]
   Index first, width;
 
+  /// Takes all columns, or some; columns() checks them.
   ColumnSlice(const Tensor<T>& rows) : x(rows), first(0), width(rows.rank() > 0 ? rows.dim(-1) : 0) {}
   ColumnSlice(const Tensor<T>& rows, Index from, Index columns) : x(rows), first(from), width(columns) {}
 
