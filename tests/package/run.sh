@@ -61,6 +61,18 @@ else
 fi
 check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids.cpp"
 check 'embed takes no floats for ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
+# mixed CALLER_FLAG CALLEE_FLAG: links two halves of a program.
+mixed() {
+  compile "$1" -c "$here/sources/mixed.cpp" -o "$work/caller.o" &&
+    compile "$2" -DCALLEE -c "$here/sources/mixed.cpp" -o "$work/callee.o" && g++ "$work/caller.o" "$work/callee.o" -o "$work/mixed"
+}
+does_not_link() { ! mixed "$@" 2>"$work/refusal" && grep -m 1 'undefined reference' "$work/refusal"; }
+check 'a program may have names that heddle uses inside' compile -fsyntax-only -Wall -Wextra -Wshadow -Werror "$here/sources/own_names.cpp"
+if [ "$(uname -m)" = x86_64 ]; then
+  check 'objects of one instruction set link' mixed -mavx -mavx
+  check 'objects of different instruction sets do not link' does_not_link -mavx -mavx512f
+fi
+check 'objects with and without oneDNN do not link' does_not_link -DHEDDLE_ONEDNN -O0
 check '-ffinite-math-only is refused' refused 'cannot be compiled with' -ffinite-math-only "$here/sources/empty.cpp"
 check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
 # How long a user waits for the compiler is printed; a limit would depend on the machine.
