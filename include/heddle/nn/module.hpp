@@ -89,7 +89,7 @@ void visit_leaves(const Name& name, X& x, F&& f) {
 /// Calls f(name, x) for every parameter and buffer of a model, in the order of the visits; a shared one under each name.
 template <class M, class F>
 void walk(M& model, F&& f) {
-  detail::visit_leaves(Name(""), model, [&](const Name& name, auto& x) { f(name, x); });
+  detail::visit_leaves(Name(""), model, f);
 }
 
 /// The same, but a shared one only once, under its first name.

@@ -15,21 +15,17 @@ class Optimizer {
   /// Creates the optimizer for every parameter of `model`. @throws Error if a group matches no parameter.
   template <class M>
   explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
-      : options(settings), slots_(Options::optimizer, Rule<float>::moments, model, groups) {}
+      : options(settings), slots_(Options::optimizer, Rule<float>::moments, model, groups) {
+    each_parameter(model, [this](const Name&, auto& p) {
+      using T = typename std::remove_cvref_t<decltype(p)>::Element;
+      std::get<TypeSteps<T>>(steps_) = TypeSteps<T>{&Optimizer::template require_finite<T>,
+                                                    &Optimizer::template prepare<T>, &Optimizer::template update<T>};
+    });
+  }
 
   /// Updates every parameter that has a gradient, then clears all gradients. The learning rate is multiplied by `factor`,
   /// which a schedule gives. @throws Error if a gradient is not finite; nothing is updated then.
-  void step(double factor = 1) {
-    const auto floats = pending<float>();
-    const auto doubles = pending<double>();
-    require_finite(floats);
-    require_finite(doubles);
-    update(floats, factor);
-    update(doubles, factor);
-    slots_.each([](auto& slot) {
-      if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
-    });
-  }
+  void step(double factor = 1);
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
   Slots& slots() { return slots_; }
@@ -44,6 +40,15 @@ class Optimizer {
   };
   static constexpr Device devices[] = {Device::cpu, Device::cuda};
 
+  // The parts of a step for parameters of type T; null if the model has none. Taken as pointers where the model is known, so
+  // that a model of floats does not compile the code for doubles.
+  template <class T>
+  struct TypeSteps {
+    void (Optimizer::*require_finite)() = nullptr;
+    void (Optimizer::*prepare)() = nullptr;
+    void (Optimizer::*update)(double factor) = nullptr;
+  };
+
   template <class T>
   std::vector<Pending<T>> pending() {
     std::vector<Pending<T>> found;
@@ -53,8 +58,10 @@ class Optimizer {
     return found;
   }
 
+  // Throws Error if a gradient of type T is not finite.
   template <class T>
-  void require_finite(const std::vector<Pending<T>>& parameters) const {
+  void require_finite() {
+    const auto parameters = pending<T>();
     for (const Device device : devices) {
       std::vector<View<const T, 1>> gradients;
       std::vector<const Slot<T>*> slots;
@@ -67,10 +74,10 @@ class Optimizer {
     }
   }
 
+  // Updates the parameters of type T.
   template <class T>
-  void update(const std::vector<Pending<T>>& parameters, double factor) {
-    for (const auto& [slot, gradient] : parameters)
-      prepare(*slot, gradient);  // may run out of memory: before any update
+  void update(double factor) {
+    const auto parameters = pending<T>();
     std::vector<kernel::RowUpdateArgs<Rule<T>>> sparse;
     for (const Device device : devices) {
       std::vector<kernel::UpdateArgs<Rule<T>>> dense;
@@ -96,9 +103,14 @@ class Optimizer {
                              .step = step});
   }
 
-  // Allocates the moments that the step needs, beside the parameter, and the row flags.
+  // Allocates what the step of the parameters of type T needs.
   template <class T>
-  void prepare(Slot<T>& slot, const RowGradient<T>& gradient) const {
+  void prepare() {
+    for (const auto& [slot, gradient] : pending<T>()) allocate(*slot, gradient);
+  }
+  // Allocates the moments, beside the parameter, and the row flags.
+  template <class T>
+  void allocate(Slot<T>& slot, const RowGradient<T>& gradient) const {
     const Tensor<T>& value = slot.parameter->value();
     if (rule_of(slot, 1, slot.steps + 1).needs_moments())
       for (std::size_t k = 0; k < Rule<T>::moments.size(); ++k) {
@@ -131,6 +143,24 @@ class Optimizer {
   }
 
   Slots slots_;
+  std::tuple<TypeSteps<float>, TypeSteps<double>> steps_;
 };
+
+template <class Options, template <class> class Rule>
+void Optimizer<Options, Rule>::step(double factor) {
+  const auto for_each_type = [this](auto&& f) { std::apply([&](const auto&... steps) { (f(steps), ...); }, steps_); };
+  for_each_type([this](const auto& steps) {
+    if (steps.require_finite) (this->*steps.require_finite)();
+  });
+  for_each_type([this](const auto& steps) {  // before any update: memory may run out
+    if (steps.prepare) (this->*steps.prepare)();
+  });
+  for_each_type([&](const auto& steps) {
+    if (steps.update) (this->*steps.update)(factor);
+  });
+  slots_.each([](auto& slot) {
+    if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
+  });
+}
 
 }  // namespace heddle::optim

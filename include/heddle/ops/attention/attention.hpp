@@ -64,11 +64,12 @@ struct GradientLayout {
 /// their gradients are zero. A masked key or value changes nothing, even if it is NaN or infinite. The result depends neither
 /// on the number of threads nor on padding. @throws ShapeError, and Error for a dropout outside [0, 1).
 template <class Q>
-auto attention(const Q& q_rows,                            // [Nq, H * K] a tensor or columns of one, as k and v
-               const ColumnSlice<typename Q::Element>& k,  // [Nk, H * K]
-               const ColumnSlice<typename Q::Element>& v,  // [Nk, H * Kv]
-               const Sequences& sequences,                 // of the Nq rows, and of the Nk rows without options.keys
-               const AttentionOptions<typename Q::Element>& options = {}) {
+Tensor<typename Q::Element> attention(
+    const Q& q_rows,                            // [Nq, H * K] a tensor or columns of one, as k and v
+    const ColumnSlice<typename Q::Element>& k,  // [Nk, H * K]
+    const ColumnSlice<typename Q::Element>& v,  // [Nk, H * Kv]
+    const Sequences& sequences,                 // of the Nq rows, and of the Nk rows without options.keys
+    const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
   detail::AttentionCall<T> call("attention", q_rows, k, sequences, options);
   call.require_heads("attention", {"v", v, 1});
@@ -111,9 +112,10 @@ auto attention(const Q& q_rows,                            // [Nq, H * K] a tens
 /// Returns the probabilities [B, H, Tq, Tk], for pictures; zeros where a sequence has no query or key. Tq and Tk are what the
 /// sequences are padded to, or their longest. Without dropout and without a gradient. @throws ShapeError.
 template <class Q>
-auto attention_weights(const Q& q_rows,                            // [Nq, H * K] a tensor or columns of one, as k
-                       const ColumnSlice<typename Q::Element>& k,  // [Nk, H * K]
-                       const Sequences& sequences, const AttentionOptions<typename Q::Element>& options = {}) {
+Tensor<typename Q::Element> attention_weights(const Q& q_rows,  // [Nq, H * K] a tensor or columns of one, as k
+                                              const ColumnSlice<typename Q::Element>& k,  // [Nk, H * K]
+                                              const Sequences& sequences,
+                                              const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
   const detail::AttentionCall<T> call("attention_weights", q_rows, k, sequences, options);
   const auto extent = [](const Sequences& s) { return s.padded_to() ? s.padded_to() : s.longest(); };
