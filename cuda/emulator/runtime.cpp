@@ -15,15 +15,43 @@
 
 namespace heddle::emulator {
 
-// A number of times that it was recorded, and how many of these the streams have reached.
+// One call of cudaEventRecord: whether its stream has reached it. Work that waits for it is ordered after what it released.
+struct Record {
+  bool reached = false;
+  std::uint64_t order = 0;
+  unsigned owners = 0;
+};
+
+// Shared ownership of a record, by its event and by queued work. Not a std::shared_ptr, whose atomic count would order the
+// streams for ThreadSanitizer.
+class RecordOwner {
+ public:
+  RecordOwner() = default;
+  explicit RecordOwner(Record* record) : record_(record) {
+    if (record_) ++record_->owners;
+  }
+  RecordOwner(const RecordOwner& other) : RecordOwner(other.record_) {}
+  RecordOwner& operator=(RecordOwner other) {
+    std::swap(record_, other.record_);
+    return *this;
+  }
+  ~RecordOwner() {
+    if (record_ && --record_->owners == 0) delete record_;
+  }
+  explicit operator bool() const { return record_ != nullptr; }
+  Record* operator->() const { return record_; }
+
+ private:
+  Record* record_ = nullptr;
+};
+
 struct Event {
-  std::uint64_t recorded = 0, reached = 0, order = 0;
+  RecordOwner last;  // null if it was never recorded
 };
 
 struct Work {
   std::function<void()> run;
-  Event* event = nullptr;  // nothing to run: wait until it was reached `times` times
-  std::uint64_t times = 0;
+  RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this is reached
 };
 
 // To ThreadSanitizer a thread of its own, ordered with the host by what is queued and waited for.
@@ -89,8 +117,7 @@ class Working {
 };
 
 bool can_work(const Stream& stream) {
-  return !stream.queue.empty() &&
-         (!stream.queue.front().event || stream.queue.front().event->reached >= stream.queue.front().times);
+  return !stream.queue.empty() && (!stream.queue.front().awaited || stream.queue.front().awaited->reached);
 }
 
 void work(Stream& stream) {
@@ -98,7 +125,7 @@ void work(Stream& stream) {
   stream.queue.pop_front();
   const Working working(stream);
   const Work next = std::move(front);  // what it holds is released by the stream that read it
-  if (next.event) return acquire(&next.event->order);
+  if (next.awaited) return acquire(&next.awaited->order);
   next.run();
 }
 
@@ -323,7 +350,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(runtime().mutex);
-  put(named(stream), {{}, event, event->recorded});
+  if (event->last) put(named(stream), {{}, event->last});
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
@@ -339,28 +366,32 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new Event;
   return cudaSuccess;
 }
+// Returns at once: queued work owns the records that it refers to.
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  const cudaError_t error = cudaDeviceSynchronize();
+  const std::lock_guard lock(runtime().mutex);
   delete event;
-  return error;
+  return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
-  const std::uint64_t times = ++event->recorded;
-  put(named(stream), {[event, times] {
-        release(&event->order);
-        event->reached = std::max(event->reached, times);
+  event->last = RecordOwner(new Record);
+  put(named(stream), {[record = event->last] {
+        release(&record->order);
+        record->reached = true;
       }});
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::lock_guard lock(runtime().mutex);
-  work_until([&] { return event->reached >= event->recorded; });
-  acquire(&event->order);
+  const RecordOwner last = event->last;
+  if (!last) return cudaSuccess;
+  work_until([&] { return last->reached; });
+  acquire(&last->order);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+  const std::lock_guard lock(runtime().mutex);
+  return !event->last || event->last->reached ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {

@@ -301,22 +301,35 @@ Values few() {
   return y.host();
 }
 
-// The second stream reads what the first one writes.
-Values streams(bool wrong) {
+struct TwoStreams {
   cudaStream_t first, second;
+  TwoStreams() {
+    cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking);
+  }
+  TwoStreams(const TwoStreams&) = delete;
+  TwoStreams& operator=(const TwoStreams&) = delete;
+  ~TwoStreams() {
+    cudaStreamDestroy(first);
+    cudaStreamDestroy(second);
+  }
+};
+
+// The second stream reads what the first one writes. What the host does before the streams work does not order them.
+enum class Host { idle, destroys_event };
+template <Host host>
+Values streams(bool wrong) {
+  const TwoStreams two;
   cudaEvent_t written;
-  cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
-  cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking);
   cudaEventCreateWithFlags(&written, cudaEventDisableTiming);
-  const Floats x(Values(blocks * threads, 1.0f), first), y(blocks * threads), z(blocks * threads);
-  launch<twice>(blocks, threads, 0, first, x.data(), y.data());
-  cudaEventRecord(written, first);
-  if (!wrong) cudaStreamWaitEvent(second, written);
-  launch<twice>(blocks, threads, 0, second, y.data(), z.data());
-  const Values values = z.host(second);
-  cudaStreamDestroy(first);
-  cudaStreamDestroy(second);
-  cudaEventDestroy(written);
+  const Floats x(Values(blocks * threads, 1.0f), two.first), y(blocks * threads), z(blocks * threads);
+  launch<twice>(blocks, threads, 0, two.first, x.data(), y.data());
+  cudaEventRecord(written, two.first);
+  if (!wrong) cudaStreamWaitEvent(two.second, written);
+  if (host == Host::destroys_event) cudaEventDestroy(written);
+  launch<twice>(blocks, threads, 0, two.second, y.data(), z.data());
+  const Values values = z.host(two.second);
+  if (host != Host::destroys_event) cudaEventDestroy(written);
   return values;
 }
 
@@ -347,6 +360,14 @@ template <auto kernel>
 Values plain() {
   return run<kernel>();
 }
+template <auto work>
+Values right() {
+  return work(false);
+}
+template <auto work>
+Values wrong() {
+  return work(true);
+}
 template <auto kernel>
 Values with_dynamic() {
   return run<kernel>(2 * threads * sizeof(float));
@@ -363,16 +384,17 @@ const Case cases[] = {
     {"blocks", "thread", plain<between_blocks<false>>, plain<between_blocks<true>>},
     {"last-block", "thread", few<false>, few<true>},
     {"counter", "thread", plain<counter<false>>, plain<counter<true>>},
-    {"streams", "thread", [] { return streams(false); }, [] { return streams(true); }},
+    {"streams", "thread", right<streams<Host::idle>>, wrong<streams<Host::idle>>},
+    {"event-destroyed", "thread", right<streams<Host::destroys_event>>, wrong<streams<Host::destroys_event>>},
     {"copied-by-others", "thread", run_on_input<others_copy<false>>, run_on_input<others_copy<true>>},
     {"shared-bounds", "address", plain<shared_bounds<false>>, plain<shared_bounds<true>>},
     {"dynamic-bounds", "address", with_dynamic<dynamic_bounds<false>>, with_dynamic<dynamic_bounds<true>>},
     {"global-bounds", "address", plain<global_bounds<false>>, plain<global_bounds<true>>},
-    {"host-pointer", "address", [] { return host_pointer(false); }, [] { return host_pointer(true); }},
+    {"host-pointer", "address", right<host_pointer>, wrong<host_pointer>},
     {"unwritten", "values", plain<unwritten<false>>, plain<unwritten<true>>},
     {"copy-early", "values", run_on_input<early<false>>, run_on_input<early<true>>},
     {"copy-group-early", "values", run_on_input<early_group<false>>, run_on_input<early_group<true>>},
-    {"not-waited", "values", [] { return not_waited(false); }, [] { return not_waited(true); }},
+    {"not-waited", "values", right<not_waited>, wrong<not_waited>},
     {"shuffle-mask", "emulator", plain<shuffle_mask<false>>, plain<shuffle_mask<true>>},
     {"shuffle-outside", "emulator", plain<shuffle_outside<false>>, plain<shuffle_outside<true>>},
     {"shuffle-returned", "emulator", plain<shuffle_returned<false>>, plain<shuffle_returned<true>>},
