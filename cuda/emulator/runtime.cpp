@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "sanitizers.hpp"
+#include "stack.hpp"
 
 namespace heddle::emulator {
 
@@ -52,14 +54,18 @@ struct Event {
 struct Work {
   std::function<void()> run;
   RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this is reached
+  // What the host did before it queued the work. Each has its own: what the host does later is not ordered before it.
+  std::uint64_t queued = 0;
 };
 
-// To ThreadSanitizer a thread of its own, ordered with the host by what is queued and waited for.
+// To ThreadSanitizer a thread of its own, ordered with the host by what is queued and waited for. So it has a stack of its
+// own, too, and what is queued is in memory that the host leaves alone.
 struct Stream {
-  std::deque<Work> queue;
+  std::deque<std::unique_ptr<Work>> queue;
   Order grids{};
-  std::uint64_t queued = 0, done = 0;
-  void* watched = races_are_watched() ? __tsan_create_fiber(0) : nullptr;
+  std::uint64_t done = 0;
+  Stacks stack{1};
+  Context context{.watched = races_are_watched() ? __tsan_create_fiber(0) : nullptr};
 };
 
 namespace {
@@ -67,7 +73,7 @@ namespace {
 struct Runtime {
   std::recursive_mutex mutex;
   Stream standard;
-  std::set<Stream*> streams{&standard};
+  std::vector<Stream*> streams{&standard};  // in the order of their creation
   std::map<void*, std::size_t> memory;
   std::set<const void*> pinned;
   std::map<const void*, int> most_shared;  // bytes, of kernels that asked for more than usual
@@ -89,44 +95,55 @@ cudaError_t keep(cudaError_t error) {
 Stream& named(cudaStream_t stream) { return stream ? *stream : runtime().standard; }
 
 void put(Stream& stream, Work work) {
-  release(&stream.queued);
-  stream.queue.push_back(std::move(work));
+  stream.queue.push_back(std::make_unique<Work>(std::move(work)));
+  release(&stream.queue.back()->queued);
+}
+
+bool can_work(const Stream& stream) {
+  return !stream.queue.empty() && (!stream.queue.front()->awaited || stream.queue.front()->awaited->reached);
+}
+
+// The next work of a stream, which runs on the stream's stack.
+struct Step {
+  Stream& stream;
+  std::unique_ptr<Work> work;
+  Context host{};
+  std::exception_ptr failure{};
+};
+Step* next_step;
+
+void begin_step() {
+  arrived();
+  Step& step = *next_step;
+  acquire(&step.work->queued);
+  try {
+    if (step.work->awaited)
+      acquire(&step.work->awaited->order);
+    else
+      step.work->run();
+  } catch (...) {
+    step.failure = std::current_exception();
+  }
+  step.work.reset();  // by the stream, which has read it
+  release(&step.stream.done);
+  switch_context(step.stream.context, step.host, Leave::for_good);
 }
 
 // While a stream works, its memory may be touched; the host may not touch it at any time.
-class Working {
- public:
-  explicit Working(Stream& stream) : stream_(stream) {
-    for (const auto& [memory, bytes] : runtime().memory) unpoison(memory, bytes);
-    if (!races_are_watched()) return;
-    host_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(stream.watched, tsan_no_ordering);
-    acquire(&stream.queued);
-  }
-  Working(const Working&) = delete;
-  Working& operator=(const Working&) = delete;
-  ~Working() {
-    release(&stream_.done);
-    if (races_are_watched()) __tsan_switch_to_fiber(host_, tsan_no_ordering);
-    for (const auto& [memory, bytes] : runtime().memory) poison(memory, bytes);
-  }
-
- private:
-  Stream& stream_;
-  void* host_ = nullptr;
-};
-
-bool can_work(const Stream& stream) {
-  return !stream.queue.empty() && (!stream.queue.front().awaited || stream.queue.front().awaited->reached);
-}
-
 void work(Stream& stream) {
-  Work front = std::move(stream.queue.front());
+  Step step{stream, std::move(stream.queue.front())};
   stream.queue.pop_front();
-  const Working working(stream);
-  const Work next = std::move(front);  // what it holds is released by the stream that read it
-  if (next.awaited) return acquire(&next.awaited->order);
-  next.run();
+  if (races_are_watched()) step.host.watched = __tsan_get_current_fiber();
+  stream.context.bottom = stream.stack.bottom(0);
+  stream.context.size = Stacks::size;
+  begin_at(stream.context, begin_step);
+  for (const auto& [memory, bytes] : runtime().memory) unpoison(memory, bytes);
+  next_step = &step;
+  switch_context(step.host, stream.context);
+  for (const auto& [memory, bytes] : runtime().memory) poison(memory, bytes);
+  if (!step.failure) return;
+  acquire(&stream.done);
+  std::rethrow_exception(step.failure);
 }
 
 void abandon() {
@@ -330,14 +347,14 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const std::lock_guard lock(runtime().mutex);
-  runtime().streams.insert(*stream = new Stream);
+  runtime().streams.push_back(*stream = new Stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const cudaError_t error = cudaStreamSynchronize(stream);
   const std::lock_guard lock(runtime().mutex);
-  runtime().streams.erase(stream);
-  if (stream->watched) __tsan_destroy_fiber(stream->watched);
+  std::erase(runtime().streams, stream);
+  if (stream->context.watched) __tsan_destroy_fiber(stream->context.watched);
   delete stream;
   return error;
 }

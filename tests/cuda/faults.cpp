@@ -316,7 +316,7 @@ struct TwoStreams {
 };
 
 // The second stream reads what the first one writes. What the host does before the streams work does not order them.
-enum class Host { idle, destroys_event };
+enum class Host { idle, destroys_event, waits };
 template <Host host>
 Values streams(bool wrong) {
   const TwoStreams two;
@@ -328,8 +328,29 @@ Values streams(bool wrong) {
   if (!wrong) cudaStreamWaitEvent(two.second, written);
   if (host == Host::destroys_event) cudaEventDestroy(written);
   launch<twice>(blocks, threads, 0, two.second, y.data(), z.data());
+  if (host == Host::waits) cudaStreamSynchronize(two.first);
   const Values values = z.host(two.second);
   if (host != Host::destroys_event) cudaEventDestroy(written);
+  return values;
+}
+
+// The second stream waits for the event's first record, which is before the first stream's second kernel. It reads what
+// that one writes, or what the kernel before it wrote.
+Values recorded_again(bool wrong) {
+  const TwoStreams two;
+  cudaEvent_t written;
+  cudaEventCreateWithFlags(&written, cudaEventDisableTiming);
+  const Floats x(Values(blocks * threads, 1.0f), two.first), y(blocks * threads), z(blocks * threads),
+      result(blocks * threads);
+  launch<twice>(blocks, threads, 0, two.first, x.data(), y.data());
+  cudaEventRecord(written, two.first);
+  cudaStreamWaitEvent(two.second, written);
+  launch<twice>(blocks, threads, 0, two.first, y.data(), z.data());
+  cudaEventRecord(written, two.first);
+  launch<twice>(blocks, threads, 0, two.second, wrong ? z.data() : y.data(), result.data());
+  cudaStreamSynchronize(two.first);
+  const Values values = result.host(two.second);
+  cudaEventDestroy(written);
   return values;
 }
 
@@ -386,6 +407,8 @@ const Case cases[] = {
     {"counter", "thread", plain<counter<false>>, plain<counter<true>>},
     {"streams", "thread", right<streams<Host::idle>>, wrong<streams<Host::idle>>},
     {"event-destroyed", "thread", right<streams<Host::destroys_event>>, wrong<streams<Host::destroys_event>>},
+    {"host-waits", "thread", right<streams<Host::waits>>, wrong<streams<Host::waits>>},
+    {"event-recorded-again", "thread", right<recorded_again>, wrong<recorded_again>},
     {"copied-by-others", "thread", run_on_input<others_copy<false>>, run_on_input<others_copy<true>>},
     {"shared-bounds", "address", plain<shared_bounds<false>>, plain<shared_bounds<true>>},
     {"dynamic-bounds", "address", with_dynamic<dynamic_bounds<false>>, with_dynamic<dynamic_bounds<true>>},
