@@ -192,6 +192,7 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
   const std::uint64_t threads = std::uint64_t{b.x} * b.y * b.z;
   const bool grid_fits = g.x > 0 && g.x < 1u << 31 && g.y > 0 && g.y < 65536 && g.z > 0 && g.z < 65536;
   if (!grid_fits || threads == 0 || threads > 1024 || b.z > 64) return keep(cudaErrorInvalidConfiguration);
+  if (races_are_watched() && threads > most_watched_threads) return keep(emulatorErrorUnwatchedBlock);
   const auto asked = runtime().most_shared.find(kernel);
   const std::size_t allowed =
       asked == runtime().most_shared.end() ? usual_shared : static_cast<std::size_t>(asked->second);
@@ -225,6 +226,8 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorSystemDriverMismatch: return "system has unsupported display driver / cuda driver combination";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case emulatorErrorUnwatchedBlock:
+      return "ThreadSanitizer watches blocks of 128 threads at most: use block_threads of cuda/device/launch.cuh";
   }
   return "unknown error";
 }

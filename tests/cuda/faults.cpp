@@ -1,8 +1,8 @@
 // Kernels with one fault each, and their correct twins: what the emulator and the sanitizers must report, and what not.
-//   faults                    lists the cases, each with who reports it: emulator, address, thread, or values
+//   faults                    lists the cases, each with who reports it: emulator, launch, address, thread, or values
 //   faults CASE wrong|right   runs one of the two, the correct one with several schedules
-// Exit code 0: nothing was seen; 3: the emulator reported it, or the values differ with what memory held before; any other is
-// a sanitizer's.
+// Exit code 0: nothing was seen; 3: the emulator reported it, refused a launch, or the values differ with what memory held
+// before; any other is a sanitizer's.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -83,6 +83,23 @@ template <bool wrong>
 __global__ void warps(float* y) {
   const unsigned warp = threadIdx.x / warp_size;
   if (threadIdx.x % warp_size == 0) y[blockIdx.x * 4 + (wrong ? 0 : warp)] = static_cast<float>(warp);
+}
+
+// A block of 256 threads. Its first thread adds up what the warps found in each round, while they are in the next one.
+constexpr int large_block = block_threads(256);
+template <bool wrong>
+__global__ void large_block_sum(float* y) {
+  constexpr int found_by = large_block / warp_size;
+  auto& of_warp = shared<float[found_by]>();
+  const int i = static_cast<int>(threadIdx.x);
+  float sum = 0;
+  for (int round = 0; round < 3; ++round) {
+    if (i % warp_size == 0) of_warp[i / warp_size] = static_cast<float>(round);
+    __syncthreads();
+    for (int w = 0; i == 0 && w < found_by; ++w) sum += of_warp[w];
+    if (!wrong) __syncthreads();
+  }
+  if (i == 0) y[blockIdx.x] = sum;
 }
 
 template <bool wrong>
@@ -279,6 +296,13 @@ Values run_on_input() {
   return y.host();
 }
 
+template <bool wrong, int count = large_block>
+Values large() {
+  const Floats y(blocks);
+  launch<large_block_sum<wrong>>(blocks, count, 0, nullptr, y.data());
+  return y.host();
+}
+
 // The block that is done last reads what the others wrote.
 constexpr int few_threads = warp_size;
 template <bool wrong>
@@ -402,6 +426,8 @@ const Case cases[] = {
     {"lanes", "thread", plain<lanes_of_a_warp<false>>, plain<lanes_of_a_warp<true>>},
     {"part-of-warp", "thread", plain<part_of_a_warp<false>>, plain<part_of_a_warp<true>>},
     {"warps", "thread", plain<warps<false>>, plain<warps<true>>},
+    {"large-block", "thread", large<false>, large<true>},
+    {"too-large-block", "launch", large<false>, large<false, 256>},
     {"blocks", "thread", plain<between_blocks<false>>, plain<between_blocks<true>>},
     {"last-block", "thread", few<false>, few<true>},
     {"counter", "thread", plain<counter<false>>, plain<counter<true>>},
@@ -458,6 +484,8 @@ int main(int argc, char** argv) {
       std::printf("values: they depend on what memory held before, or on the schedule\n");
     } catch (const heddle::emulator::Fault& fault) {
       std::printf("emulator: %s\n", fault.what());
+    } catch (const heddle::CudaError& error) {
+      std::printf("launch: %s\n", error.what());
     }
     return 3;
   }
