@@ -21,8 +21,9 @@ struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
   static constexpr int others = row_bytes <= 128 ? 64 : 32;  // keys of a tile
   static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
-  static constexpr int warps = tensor_cores && width <= 64 ? 8 : 4;  // at most; exact products take more registers
-  static constexpr int threads = warps * cuda::warp_size;
+  // At most; exact products take more registers.
+  static constexpr int threads = cuda::block_threads(tensor_cores && width <= 64 ? 256 : 128);
+  static constexpr int warps = threads / cuda::warp_size;
   static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice
 
   static AttentionLaunch launch(Index longest_q, Index longest_k) {

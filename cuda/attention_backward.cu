@@ -23,7 +23,7 @@ using cuda::row_stride;
 // --- delta --------------------------------------------------------------------------------------------------------------
 
 constexpr int delta_lanes = 8;  // for each row of a head
-constexpr int delta_threads = 256;
+constexpr int delta_threads = cuda::block_threads(256);
 
 // With `vectors`, accesses of 16 bytes are aligned.
 template <class T>

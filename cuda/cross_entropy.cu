@@ -19,8 +19,8 @@ namespace {
 using cuda::infinity;
 
 constexpr Index most_loss_blocks = 1024;  // of `rows`: several for each multiprocessor
-constexpr int finish_threads = 256;
-constexpr int logits_threads = 512;  // of a block that owns a row, at most
+constexpr int finish_threads = cuda::block_threads(256);
+constexpr int logits_threads = cuda::block_threads(512);  // of a block that owns a row, at most
 
 // What a row's label asks for. The target t of class c is `share` w_y where c is the label y, and `smooth` w_c in all.
 template <class T, class L>

@@ -8,7 +8,7 @@
 namespace heddle::kernel {
 namespace {
 
-constexpr int drop_threads = 256;
+constexpr int drop_threads = cuda::block_threads(256);
 
 template <bool vectors, class T>
 __device__ void drop_eight(View<const T, 1> x, const ElementDropout& drop, Index e, View<T, 1> y) {

@@ -23,8 +23,8 @@ using cuda::warp_size;
 
 namespace wrong {
 
-constexpr int warps = 8;
-constexpr int threads = warps * warp_size;
+constexpr int threads = cuda::block_threads(256);
+constexpr int warps = threads / warp_size;
 constexpr int each = 4;  // ids that a thread has on their way at once
 constexpr int tile = threads * each;
 constexpr Index most_blocks = 256;  // bounds what is looked at again where ids are wrong

@@ -17,7 +17,7 @@
 namespace heddle::kernel {
 namespace {
 
-constexpr int move_threads = 256;
+constexpr int move_threads = cuda::block_threads(256);
 
 using Wide = cuda::Vector<std::uint64_t, 2>;  // a word of 16 bytes
 

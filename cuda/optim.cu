@@ -23,8 +23,8 @@ namespace steps {
 
 using cuda::warp_size;
 
-constexpr int warps = 8;
-constexpr int threads = warps * warp_size;
+constexpr int threads = cuda::block_threads(256);
+constexpr int warps = threads / warp_size;
 constexpr int width = cuda::vector_width<float>;
 constexpr int vectors = 4;                                 // of a thread: to be worth the search in the table
 constexpr Index piece = Index{threads} * width * vectors;  // elements

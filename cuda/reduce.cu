@@ -12,6 +12,8 @@
 //
 // No atomics, and pieces that follow from the shape alone: results depend neither on the schedule nor on how many
 // multiprocessors there are, nor on how memory is aligned.
+#include <bit>
+
 #include "device/elementwise.cuh"
 #include "device/shared.cuh"
 #include "device/workspace.cuh"
@@ -19,8 +21,9 @@
 namespace heddle::kernel {
 namespace {
 
-constexpr int thread_bits = 8, warp_bits = 5;  // as powers of two: columns, walkers and results share a block's threads
-constexpr int threads = 1 << thread_bits;
+constexpr int threads = cuda::block_threads(256);
+// As powers of two: columns, walkers and results share a block's threads.
+constexpr int thread_bits = std::countr_zero(static_cast<unsigned>(threads)), warp_bits = 5;
 constexpr Index most_blocks = 1024;  // that come of pieces: several for each multiprocessor
 constexpr Index short_axis = 8;      // vectors that are read side by side, so that accesses of a warp are whole
 constexpr Index walker_steps = 4;    // vectors of a walker along a longer one

@@ -10,6 +10,8 @@
 //
 // Accesses are of 16 bytes where the pointers and the length of rows allow it. Where they do not, lanes hold up to 256
 // elements and blocks up to 8,192 (backward: 4,096). The order of sums depends on the shape and on that alone.
+#include <bit>
+
 #include "device/online_softmax.cuh"
 #include "device/workspace.cuh"
 
@@ -39,9 +41,9 @@ struct Divisor {
 
 // --- rows ---
 
-constexpr int held_threads = 1024;          // of a block that holds x: 32 elements in 64 registers
-constexpr int held_backward_threads = 512;  // of one that holds dy and y
-using StreamedTeam = cuda::BlockTeam<512>;
+constexpr int held_threads = cuda::block_threads(1024);          // of a block that holds x: 32 elements in 64 registers
+constexpr int held_backward_threads = cuda::block_threads(512);  // of one that holds dy and y
+using StreamedTeam = cuda::BlockTeam<cuda::block_threads(512)>;
 
 template <class F, int each, int width, class Team, class T>
 __global__ __launch_bounds__(Team::most_threads) void softmax_held(Team team, View<const T, 2> x,
@@ -149,7 +151,8 @@ __global__ __launch_bounds__(StreamedTeam::most_threads) void softmax_streamed_b
 
 // The threads of a block: 2^bits lanes, each with `width` neighbouring columns, times walkers, which share the axis.
 struct SoftmaxColumns {
-  static constexpr int most_bits = 8, threads = 1 << most_bits;
+  static constexpr int threads = cuda::block_threads(256);
+  static constexpr int most_bits = std::countr_zero(static_cast<unsigned>(threads));
   [[maybe_unused]] static constexpr int blocks = 2;  // of a multiprocessor, at least
   static constexpr int batch = 4;                    // elements of a column that a walker has under way at once
   int bits;

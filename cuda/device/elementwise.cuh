@@ -16,7 +16,7 @@
 namespace heddle::cuda {
 
 struct ElementTile {
-  static constexpr int threads = 256;
+  static constexpr int threads = block_threads(256);
   static constexpr int vectors = 2;  // of a thread: its loads are under way together
   static constexpr int singles = 4;  // the same where a vector is one element
 };

@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <heddle/base/build.hpp>
 #include <heddle/base/error.hpp>
@@ -12,6 +13,20 @@ namespace heddle::cuda {
 
 inline constexpr int warp_size = 32;
 inline constexpr unsigned all_lanes = ~0u;
+
+// Returns the number of threads of a block that has `threads` on a GPU, a power of two. Blocks are smaller in a build for
+// ThreadSanitizer, which cannot tell all threads of a large one apart (docs/emulator.md).
+constexpr int block_threads(int threads) {
+#if defined(__CUDACC__)
+  return threads;
+#elif defined(__SANITIZE_THREAD__)
+  return std::min(threads, emulator::most_watched_threads);
+#elif defined(__has_feature)
+  return __has_feature(thread_sanitizer) ? std::min(threads, emulator::most_watched_threads) : threads;
+#else
+  return threads;
+#endif
+}
 
 // Throws CudaError; CUDA's last error is cleared.
 inline void check(cudaError_t error, const char* what) {

@@ -11,10 +11,10 @@
 namespace heddle::cuda {
 
 struct NormTile {
-  static constexpr int lane_values = 4096;   // columns in the registers of a block whose lanes own rows, at most
-  static constexpr int lane_threads = 256;   // of such a block, at most
-  static constexpr int row_threads = 512;    // of a block that owns a row, at most
-  static constexpr int walkers = 16;         // warps that share the rows of 32 columns
+  static constexpr int lane_values = 4096;  // columns in the registers of a block whose lanes own rows, at most
+  static constexpr int lane_threads = block_threads(256);         // of such a block, at most
+  static constexpr int row_threads = block_threads(512);          // of a block that owns a row, at most
+  static constexpr int walkers = block_threads(512) / warp_size;  // warps that share the rows of 32 columns
   static constexpr Index most_blocks = 256;  // of norm_backward: two or nearly so for each multiprocessor
 };
 

@@ -34,11 +34,11 @@ struct Pairs {
 
 namespace radix {
 
-constexpr int warps = 8;
-constexpr int threads = warps * warp_size;
+constexpr int threads = block_threads(256);
+constexpr int warps = threads / warp_size;
 constexpr int each = 8;  // places of a thread
 constexpr int tile = threads * each;
-constexpr int digit_bits = 8;
+constexpr int digit_bits = std::countr_zero(static_cast<unsigned>(threads));
 constexpr int most_digits = 1 << digit_bits;
 static_assert(most_digits == threads, "a thread for each digit");
 

@@ -41,6 +41,10 @@ struct Options {
 };
 Options& options();
 
+// The most threads of a block that ThreadSanitizer watches. It tells 255 threads apart, and the host and the streams are some
+// of them.
+constexpr int most_watched_threads = 128;
+
 struct LaunchShape {
   dim3 grid, block;
   std::size_t shared_bytes = 0;  // for the arrays that a kernel takes with next_shared

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,26 +13,59 @@
 #include <vector>
 
 #include "sanitizers.hpp"
+#include "stack.hpp"
 
 namespace heddle::emulator {
 
-// A number of times that it was recorded, and how many of these the streams have reached.
+// One call of cudaEventRecord: whether its stream has reached it. Work that waits for it is ordered after what it released.
+struct Record {
+  bool reached = false;
+  std::uint64_t order = 0;
+  unsigned owners = 0;
+};
+
+// Shared ownership of a record, by its event and by queued work. Not a std::shared_ptr, whose atomic count would order the
+// streams for ThreadSanitizer.
+class RecordOwner {
+ public:
+  RecordOwner() = default;
+  explicit RecordOwner(Record* record) : record_(record) {
+    if (record_) ++record_->owners;
+  }
+  RecordOwner(const RecordOwner& other) : RecordOwner(other.record_) {}
+  RecordOwner& operator=(RecordOwner other) {
+    std::swap(record_, other.record_);
+    return *this;
+  }
+  ~RecordOwner() {
+    if (record_ && --record_->owners == 0) delete record_;
+  }
+  explicit operator bool() const { return record_ != nullptr; }
+  Record* operator->() const { return record_; }
+
+ private:
+  Record* record_ = nullptr;
+};
+
 struct Event {
-  std::uint64_t recorded = 0, reached = 0, order = 0;
+  RecordOwner last;  // null if it was never recorded
 };
 
 struct Work {
   std::function<void()> run;
-  Event* event = nullptr;  // nothing to run: wait until it was reached `times` times
-  std::uint64_t times = 0;
+  RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this is reached
+  // What the host did before it queued the work. Each has its own: what the host does later is not ordered before it.
+  std::uint64_t queued = 0;
 };
 
-// To ThreadSanitizer a thread of its own, ordered with the host by what is queued and waited for.
+// To ThreadSanitizer a thread of its own, ordered with the host by what is queued and waited for. So it has a stack of its
+// own, too, and what is queued is in memory that the host leaves alone.
 struct Stream {
-  std::deque<Work> queue;
+  std::deque<std::unique_ptr<Work>> queue;
   Order grids{};
-  std::uint64_t queued = 0, done = 0;
-  void* watched = races_are_watched() ? __tsan_create_fiber(0) : nullptr;
+  std::uint64_t done = 0;
+  Stacks stack{1};
+  Context context{.watched = races_are_watched() ? __tsan_create_fiber(0) : nullptr};
 };
 
 namespace {
@@ -39,7 +73,7 @@ namespace {
 struct Runtime {
   std::recursive_mutex mutex;
   Stream standard;
-  std::set<Stream*> streams{&standard};
+  std::vector<Stream*> streams{&standard};  // in the order of their creation
   std::map<void*, std::size_t> memory;
   std::set<const void*> pinned;
   std::map<const void*, int> most_shared;  // bytes, of kernels that asked for more than usual
@@ -61,45 +95,55 @@ cudaError_t keep(cudaError_t error) {
 Stream& named(cudaStream_t stream) { return stream ? *stream : runtime().standard; }
 
 void put(Stream& stream, Work work) {
-  release(&stream.queued);
-  stream.queue.push_back(std::move(work));
+  stream.queue.push_back(std::make_unique<Work>(std::move(work)));
+  release(&stream.queue.back()->queued);
+}
+
+bool can_work(const Stream& stream) {
+  return !stream.queue.empty() && (!stream.queue.front()->awaited || stream.queue.front()->awaited->reached);
+}
+
+// The next work of a stream, which runs on the stream's stack.
+struct Step {
+  Stream& stream;
+  std::unique_ptr<Work> work;
+  Context host{};
+  std::exception_ptr failure{};
+};
+Step* next_step;
+
+void begin_step() {
+  arrived();
+  Step& step = *next_step;
+  acquire(&step.work->queued);
+  try {
+    if (step.work->awaited)
+      acquire(&step.work->awaited->order);
+    else
+      step.work->run();
+  } catch (...) {
+    step.failure = std::current_exception();
+  }
+  step.work.reset();  // by the stream, which has read it
+  release(&step.stream.done);
+  switch_context(step.stream.context, step.host, Leave::for_good);
 }
 
 // While a stream works, its memory may be touched; the host may not touch it at any time.
-class Working {
- public:
-  explicit Working(Stream& stream) : stream_(stream) {
-    for (const auto& [memory, bytes] : runtime().memory) unpoison(memory, bytes);
-    if (!races_are_watched()) return;
-    host_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(stream.watched, tsan_no_ordering);
-    acquire(&stream.queued);
-  }
-  Working(const Working&) = delete;
-  Working& operator=(const Working&) = delete;
-  ~Working() {
-    release(&stream_.done);
-    if (races_are_watched()) __tsan_switch_to_fiber(host_, tsan_no_ordering);
-    for (const auto& [memory, bytes] : runtime().memory) poison(memory, bytes);
-  }
-
- private:
-  Stream& stream_;
-  void* host_ = nullptr;
-};
-
-bool can_work(const Stream& stream) {
-  return !stream.queue.empty() &&
-         (!stream.queue.front().event || stream.queue.front().event->reached >= stream.queue.front().times);
-}
-
 void work(Stream& stream) {
-  Work front = std::move(stream.queue.front());
+  Step step{stream, std::move(stream.queue.front())};
   stream.queue.pop_front();
-  const Working working(stream);
-  const Work next = std::move(front);  // what it holds is released by the stream that read it
-  if (next.event) return acquire(&next.event->order);
-  next.run();
+  if (races_are_watched()) step.host.watched = __tsan_get_current_fiber();
+  stream.context.bottom = stream.stack.bottom(0);
+  stream.context.size = Stacks::size;
+  begin_at(stream.context, begin_step);
+  for (const auto& [memory, bytes] : runtime().memory) unpoison(memory, bytes);
+  next_step = &step;
+  switch_context(step.host, stream.context);
+  for (const auto& [memory, bytes] : runtime().memory) poison(memory, bytes);
+  if (!step.failure) return;
+  acquire(&stream.done);
+  std::rethrow_exception(step.failure);
 }
 
 void abandon() {
@@ -148,6 +192,7 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
   const std::uint64_t threads = std::uint64_t{b.x} * b.y * b.z;
   const bool grid_fits = g.x > 0 && g.x < 1u << 31 && g.y > 0 && g.y < 65536 && g.z > 0 && g.z < 65536;
   if (!grid_fits || threads == 0 || threads > 1024 || b.z > 64) return keep(cudaErrorInvalidConfiguration);
+  if (races_are_watched() && threads > most_watched_threads) return keep(emulatorErrorUnwatchedBlock);
   const auto asked = runtime().most_shared.find(kernel);
   const std::size_t allowed =
       asked == runtime().most_shared.end() ? usual_shared : static_cast<std::size_t>(asked->second);
@@ -181,6 +226,8 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorSystemDriverMismatch: return "system has unsupported display driver / cuda driver combination";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case emulatorErrorUnwatchedBlock:
+      return "ThreadSanitizer watches blocks of 128 threads at most: use block_threads of cuda/device/launch.cuh";
   }
   return "unknown error";
 }
@@ -303,14 +350,14 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const std::lock_guard lock(runtime().mutex);
-  runtime().streams.insert(*stream = new Stream);
+  runtime().streams.push_back(*stream = new Stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const cudaError_t error = cudaStreamSynchronize(stream);
   const std::lock_guard lock(runtime().mutex);
-  runtime().streams.erase(stream);
-  if (stream->watched) __tsan_destroy_fiber(stream->watched);
+  std::erase(runtime().streams, stream);
+  if (stream->context.watched) __tsan_destroy_fiber(stream->context.watched);
   delete stream;
   return error;
 }
@@ -323,7 +370,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(runtime().mutex);
-  put(named(stream), {{}, event, event->recorded});
+  if (event->last) put(named(stream), {{}, event->last});
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
@@ -339,28 +386,32 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new Event;
   return cudaSuccess;
 }
+// Returns at once: queued work owns the records that it refers to.
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  const cudaError_t error = cudaDeviceSynchronize();
+  const std::lock_guard lock(runtime().mutex);
   delete event;
-  return error;
+  return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
-  const std::uint64_t times = ++event->recorded;
-  put(named(stream), {[event, times] {
-        release(&event->order);
-        event->reached = std::max(event->reached, times);
+  event->last = RecordOwner(new Record);
+  put(named(stream), {[record = event->last] {
+        release(&record->order);
+        record->reached = true;
       }});
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::lock_guard lock(runtime().mutex);
-  work_until([&] { return event->reached >= event->recorded; });
-  acquire(&event->order);
+  const RecordOwner last = event->last;
+  if (!last) return cudaSuccess;
+  work_until([&] { return last->reached; });
+  acquire(&last->order);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+  const std::lock_guard lock(runtime().mutex);
+  return !event->last || event->last->reached ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {

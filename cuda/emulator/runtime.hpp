@@ -20,6 +20,7 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorSystemDriverMismatch = 803,
   cudaErrorLaunchFailure = 719,
+  emulatorErrorUnwatchedBlock = 20000,  // not CUDA's: a block of more than most_watched_threads, with ThreadSanitizer
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,

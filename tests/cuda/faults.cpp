@@ -1,8 +1,8 @@
 // Kernels with one fault each, and their correct twins: what the emulator and the sanitizers must report, and what not.
-//   faults                    lists the cases, each with who reports it: emulator, address, thread, or values
+//   faults                    lists the cases, each with who reports it: emulator, launch, address, thread, or values
 //   faults CASE wrong|right   runs one of the two, the correct one with several schedules
-// Exit code 0: nothing was seen; 3: the emulator reported it, or the values differ with what memory held before; any other is
-// a sanitizer's.
+// Exit code 0: nothing was seen; 3: the emulator reported it, refused a launch, or the values differ with what memory held
+// before; any other is a sanitizer's.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -83,6 +83,23 @@ template <bool wrong>
 __global__ void warps(float* y) {
   const unsigned warp = threadIdx.x / warp_size;
   if (threadIdx.x % warp_size == 0) y[blockIdx.x * 4 + (wrong ? 0 : warp)] = static_cast<float>(warp);
+}
+
+// A block of 256 threads. Its first thread adds up what the warps found in each round, while they are in the next one.
+constexpr int large_block = block_threads(256);
+template <bool wrong>
+__global__ void large_block_sum(float* y) {
+  constexpr int found_by = large_block / warp_size;
+  auto& of_warp = shared<float[found_by]>();
+  const int i = static_cast<int>(threadIdx.x);
+  float sum = 0;
+  for (int round = 0; round < 3; ++round) {
+    if (i % warp_size == 0) of_warp[i / warp_size] = static_cast<float>(round);
+    __syncthreads();
+    for (int w = 0; i == 0 && w < found_by; ++w) sum += of_warp[w];
+    if (!wrong) __syncthreads();
+  }
+  if (i == 0) y[blockIdx.x] = sum;
 }
 
 template <bool wrong>
@@ -279,6 +296,13 @@ Values run_on_input() {
   return y.host();
 }
 
+template <bool wrong, int count = large_block>
+Values large() {
+  const Floats y(blocks);
+  launch<large_block_sum<wrong>>(blocks, count, 0, nullptr, y.data());
+  return y.host();
+}
+
 // The block that is done last reads what the others wrote.
 constexpr int few_threads = warp_size;
 template <bool wrong>
@@ -301,21 +325,55 @@ Values few() {
   return y.host();
 }
 
-// The second stream reads what the first one writes.
-Values streams(bool wrong) {
+struct TwoStreams {
   cudaStream_t first, second;
+  TwoStreams() {
+    cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking);
+  }
+  TwoStreams(const TwoStreams&) = delete;
+  TwoStreams& operator=(const TwoStreams&) = delete;
+  ~TwoStreams() {
+    cudaStreamDestroy(first);
+    cudaStreamDestroy(second);
+  }
+};
+
+// The second stream reads what the first one writes. What the host does before the streams work does not order them.
+enum class Host { idle, destroys_event, waits };
+template <Host host>
+Values streams(bool wrong) {
+  const TwoStreams two;
   cudaEvent_t written;
-  cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
-  cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking);
   cudaEventCreateWithFlags(&written, cudaEventDisableTiming);
-  const Floats x(Values(blocks * threads, 1.0f), first), y(blocks * threads), z(blocks * threads);
-  launch<twice>(blocks, threads, 0, first, x.data(), y.data());
-  cudaEventRecord(written, first);
-  if (!wrong) cudaStreamWaitEvent(second, written);
-  launch<twice>(blocks, threads, 0, second, y.data(), z.data());
-  const Values values = z.host(second);
-  cudaStreamDestroy(first);
-  cudaStreamDestroy(second);
+  const Floats x(Values(blocks * threads, 1.0f), two.first), y(blocks * threads), z(blocks * threads);
+  launch<twice>(blocks, threads, 0, two.first, x.data(), y.data());
+  cudaEventRecord(written, two.first);
+  if (!wrong) cudaStreamWaitEvent(two.second, written);
+  if (host == Host::destroys_event) cudaEventDestroy(written);
+  launch<twice>(blocks, threads, 0, two.second, y.data(), z.data());
+  if (host == Host::waits) cudaStreamSynchronize(two.first);
+  const Values values = z.host(two.second);
+  if (host != Host::destroys_event) cudaEventDestroy(written);
+  return values;
+}
+
+// The second stream waits for the event's first record, which is before the first stream's second kernel. It reads what
+// that one writes, or what the kernel before it wrote.
+Values recorded_again(bool wrong) {
+  const TwoStreams two;
+  cudaEvent_t written;
+  cudaEventCreateWithFlags(&written, cudaEventDisableTiming);
+  const Floats x(Values(blocks * threads, 1.0f), two.first), y(blocks * threads), z(blocks * threads),
+      result(blocks * threads);
+  launch<twice>(blocks, threads, 0, two.first, x.data(), y.data());
+  cudaEventRecord(written, two.first);
+  cudaStreamWaitEvent(two.second, written);
+  launch<twice>(blocks, threads, 0, two.first, y.data(), z.data());
+  cudaEventRecord(written, two.first);
+  launch<twice>(blocks, threads, 0, two.second, wrong ? z.data() : y.data(), result.data());
+  cudaStreamSynchronize(two.first);
+  const Values values = result.host(two.second);
   cudaEventDestroy(written);
   return values;
 }
@@ -347,6 +405,14 @@ template <auto kernel>
 Values plain() {
   return run<kernel>();
 }
+template <auto work>
+Values right() {
+  return work(false);
+}
+template <auto work>
+Values wrong() {
+  return work(true);
+}
 template <auto kernel>
 Values with_dynamic() {
   return run<kernel>(2 * threads * sizeof(float));
@@ -360,19 +426,24 @@ const Case cases[] = {
     {"lanes", "thread", plain<lanes_of_a_warp<false>>, plain<lanes_of_a_warp<true>>},
     {"part-of-warp", "thread", plain<part_of_a_warp<false>>, plain<part_of_a_warp<true>>},
     {"warps", "thread", plain<warps<false>>, plain<warps<true>>},
+    {"large-block", "thread", large<false>, large<true>},
+    {"too-large-block", "launch", large<false>, large<false, 256>},
     {"blocks", "thread", plain<between_blocks<false>>, plain<between_blocks<true>>},
     {"last-block", "thread", few<false>, few<true>},
     {"counter", "thread", plain<counter<false>>, plain<counter<true>>},
-    {"streams", "thread", [] { return streams(false); }, [] { return streams(true); }},
+    {"streams", "thread", right<streams<Host::idle>>, wrong<streams<Host::idle>>},
+    {"event-destroyed", "thread", right<streams<Host::destroys_event>>, wrong<streams<Host::destroys_event>>},
+    {"host-waits", "thread", right<streams<Host::waits>>, wrong<streams<Host::waits>>},
+    {"event-recorded-again", "thread", right<recorded_again>, wrong<recorded_again>},
     {"copied-by-others", "thread", run_on_input<others_copy<false>>, run_on_input<others_copy<true>>},
     {"shared-bounds", "address", plain<shared_bounds<false>>, plain<shared_bounds<true>>},
     {"dynamic-bounds", "address", with_dynamic<dynamic_bounds<false>>, with_dynamic<dynamic_bounds<true>>},
     {"global-bounds", "address", plain<global_bounds<false>>, plain<global_bounds<true>>},
-    {"host-pointer", "address", [] { return host_pointer(false); }, [] { return host_pointer(true); }},
+    {"host-pointer", "address", right<host_pointer>, wrong<host_pointer>},
     {"unwritten", "values", plain<unwritten<false>>, plain<unwritten<true>>},
     {"copy-early", "values", run_on_input<early<false>>, run_on_input<early<true>>},
     {"copy-group-early", "values", run_on_input<early_group<false>>, run_on_input<early_group<true>>},
-    {"not-waited", "values", [] { return not_waited(false); }, [] { return not_waited(true); }},
+    {"not-waited", "values", right<not_waited>, wrong<not_waited>},
     {"shuffle-mask", "emulator", plain<shuffle_mask<false>>, plain<shuffle_mask<true>>},
     {"shuffle-outside", "emulator", plain<shuffle_outside<false>>, plain<shuffle_outside<true>>},
     {"shuffle-returned", "emulator", plain<shuffle_returned<false>>, plain<shuffle_returned<true>>},
@@ -413,6 +484,8 @@ int main(int argc, char** argv) {
       std::printf("values: they depend on what memory held before, or on the schedule\n");
     } catch (const heddle::emulator::Fault& fault) {
       std::printf("emulator: %s\n", fault.what());
+    } catch (const heddle::CudaError& error) {
+      std::printf("launch: %s\n", error.what());
     }
     return 3;
   }

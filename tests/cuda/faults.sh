@@ -9,7 +9,7 @@ cd "$work" || exit
 code=0
 seen=(emulator values)
 if grep -q __asan_init "$program"; then seen+=(address); fi
-if grep -q __tsan_init "$program"; then seen+=(thread); fi
+if grep -q __tsan_init "$program"; then seen+=(thread launch); fi
 report() { if [ "$2" = 0 ]; then echo "ok: $1"; else head -n 40 said; echo "FAILED: $1"; code=1; fi; }
 run() { "$unit" "$program" "$@" >said 2>&1; exited=$?; }
 
@@ -24,6 +24,7 @@ reported() {
   case $1 in
     emulator) [ "$exited" != 0 ] && grep -Eq '^emulator: .*(faults\.cpp|shared\.cuh|copy_async\.cuh):[0-9]+: block' said ;;
     values) [ "$exited" != 0 ] && grep -q '^values: ' said ;;
+    launch) [ "$exited" != 0 ] && grep -q '^launch: .*ThreadSanitizer' said ;;
     address) [ "$exited" != 0 ] && grep -q 'ERROR: AddressSanitizer' said ;;
     thread) [ "$exited" = 66 ] && lines_of_race ;;
   esac
