@@ -56,11 +56,10 @@ struct Run {
     backward(cross_entropy(net(x), Tensor<int>({4}, {0, 1, 0, 1})));
     adam.step();
   }
-  template <class Calls = io::SystemCalls>
   void save() {
-    all.save<Calls>(steps, "{\"steps\":" + std::to_string(steps) + "}", [&](const std::string& to) {
-      io::save<Calls>(net, to + "/model.safetensors");
-      io::save_optimizer<Calls>(adam.slots(), to + "/optimizer.safetensors");
+    all.save(steps, "{\"steps\":" + std::to_string(steps) + "}", [&](const std::string& to) {
+      io::save(net, to + "/model.safetensors");
+      io::save_optimizer(adam.slots(), to + "/optimizer.safetensors");
     });
   }
   // The state's number of steps, 0 where there is no whole checkpoint; and what was said of damaged ones.
@@ -160,16 +159,17 @@ TEST_CASE("Checkpoints: whichever call of a save fails, the old checkpoint loads
       run.save();
       const auto saved = run.weights();
       run.step();
-      Watched::reset(call, error);
-      Watched::most = 1000;  // short writes too
-      const std::string message = error_of<WriteError>([&] { run.save<Watched>(); });
+      constexpr std::size_t longest_write = 1000;  // so that writes are short, too
+      const std::string message = error_of<WriteError>([&] {
+        const WatchedCalls watched({.failing = call, .error = error, .longest_write = longest_write});
+        run.save();
+      });
       if (calls == 0) {
-        Watched::reset(-1, 0);
-        Watched::most = 1000;
         Run another;
         another.step();
-        another.save<Watched>();
-        calls = Watched::count;
+        const WatchedCalls watched({.longest_write = longest_write});
+        another.save();
+        calls = watched.count();
         REQUIRE(calls > 20);
       }
       CHECK(message.starts_with(run.folder / "all"));
@@ -191,9 +191,8 @@ TEST_CASE("Checkpoints: without an exchange of names, one that is saved again is
   const TemporaryFolder folder;
   const std::string all = folder / "all";
   const auto save = [&](int value) {
-    io::Checkpoints(all).save<Watched>(1, std::to_string(value), [&](const std::string& to) {
-      io::write_atomically<Watched>(to + "/x", std::to_string(value));
-    });
+    io::Checkpoints(all).save(1, std::to_string(value),
+                              [&](const std::string& to) { io::write_atomically(to + "/x", std::to_string(value)); });
   };
   const auto saved = [&] {
     const auto found = io::Checkpoints(all).newest([](const std::string& why) { FAIL_CHECK(why); });
@@ -201,32 +200,32 @@ TEST_CASE("Checkpoints: without an exchange of names, one that is saved again is
     CHECK(get(found->file("x")) == std::to_string(found->manifest.state.get<int>()));
     return found->manifest.state.get<int>();
   };
-  const auto watch = [](int call, int error) {
-    Watched::reset(call, error);
-    Watched::plain_renames = true;
+  constexpr int none = -1, killed = 0;  // no call fails; the error of a call that ends the process
+  // Saves on a file system with plain renames only, and returns the names of the calls.
+  const auto save_with = [&](int value, int failing_call, int error) {
+    const WatchedCalls watched({.failing = failing_call, .error = error, .plain_renames = true});
+    save(value);
+    return watched.names();
   };
-  watch(-1, 0);
-  save(1);
-  watch(-1, 0);
-  save(2);
+  save_with(1, none, 0);
+  const std::string names = save_with(2, none, 0);
   CHECK(saved() == 2);
-  const int calls = Watched::count;
-  REQUIRE(Watched::calls.ends_with("rename rename rename open fsync "));
-  constexpr int nothing = 0, killed = 0;  // the error of a call that ends the process
+  const auto calls = static_cast<int>(std::count(names.begin(), names.end(), ' '));
+  REQUIRE(names.ends_with("rename rename rename open fsync "));
   for (const int error : {EIO, killed})
     for (int call = 0; call < calls; ++call) {
       CAPTURE(call, error);
       std::filesystem::remove_all(all);
-      watch(-1, nothing);
-      save(1);
-      watch(call, error);
+      save_with(1, none, 0);
       if (error == killed) {
         const pid_t child = ::fork();
-        if (child == 0) save(2), ::_exit(1);
+        if (child == 0) save_with(2, call, error), ::_exit(1);
         int status = 1;
         REQUIRE((::waitpid(child, &status, 0) == child && status == 0));
       } else {
-        CHECK(error_of<WriteError>([&] { save(2); }).ends_with(": " + std::generic_category().message(error)));
+        CHECK(error_of<WriteError>([&] {
+                save_with(2, call, error);
+              }).ends_with(": " + std::generic_category().message(error)));
       }
       CHECK(saved() == (call < calls - 2 ? 1 : 2));
       io::Checkpoints(all).clean();

@@ -17,7 +17,7 @@ using io::write_atomically;
 namespace {
 
 void write_two(const std::string& path) {
-  write_atomically<Watched>(path, [](auto& out) {
+  write_atomically(path, [](auto& out) {
     out.write("new ");
     out.write("content");
   });
@@ -37,9 +37,9 @@ TEST_CASE("write_atomically: creates and replaces, and leaves nothing else behin
 
 TEST_CASE("write_atomically: the file is on the disk before its name is, and its name before the call returns") {
   const TemporaryFolder folder;
-  Watched::reset(-1, 0);
+  const WatchedCalls calls;
   write_two(folder / "file");
-  CHECK(Watched::calls == "open open write write fsync close rename fsync ");
+  CHECK(calls.names() == "open open write write fsync close rename fsync ");
   CHECK(get(folder / "file") == "new content");
 }
 
@@ -50,8 +50,10 @@ TEST_CASE("write_atomically: whichever call fails, the old file stays and the er
     for (int call = 0; call < 8; ++call) {
       CAPTURE(call, error);
       put(path, "old");
-      Watched::reset(call, error);
-      const std::string message = error_of<WriteError>([&] { write_two(path); });
+      const std::string message = error_of<WriteError>([&] {
+        const WatchedCalls calls({.failing = call, .error = error});
+        write_two(path);
+      });
       CHECK(message.starts_with(path + ": "));
       CHECK(message.ends_with(": " + std::generic_category().message(error)));
       const bool only_folder_sync_failed = call == 7;
@@ -61,14 +63,15 @@ TEST_CASE("write_atomically: whichever call fails, the old file stays and the er
   }
 }
 
-TEST_CASE("write_atomically: goes on after interruptions and short writes") {
+TEST_CASE("write_atomically: continues after interruptions and short writes") {
   const TemporaryFolder folder;
   for (int call = 0; call < 8; ++call) {
     CAPTURE(call);
     if (call == 6) continue;  // rename is not interrupted
-    Watched::reset(call, EINTR);
-    Watched::most = 3;
-    write_two(folder / "file");
+    {
+      const WatchedCalls calls({.failing = call, .error = EINTR, .longest_write = 3});
+      write_two(folder / "file");
+    }
     CHECK(get(folder / "file") == "new content");
     std::filesystem::remove(folder / "file");
   }

@@ -50,9 +50,9 @@ class Checkpoints {
   // the caller's state, one JSON value, in the place of one of that number. Removes all but the one saved or read before.
   // Throws WriteError, OutOfMemory, FileError for what could not be read back or is no regular file, or what `fill` throws; the
   // checkpoints that there were are whole then.
-  template <class Calls = SystemCalls, class Fill>
+  template <class Fill>
   void save(std::int64_t number, const std::string& state, Fill&& fill) {
-    detail::with_memory_for(folder_, "written", [&] { save_named<Calls>(digits(number), number, state, fill); });
+    detail::with_memory_for(folder_, "written", [&] { save_named(digits(number), number, state, fill); });
   }
 
   // Removes what a save that was killed left behind.
@@ -92,14 +92,14 @@ class Checkpoints {
     }
   }
 
-  template <class Calls, class Fill>
+  template <class Fill>
   void save_named(const std::string& name, std::int64_t number, const std::string& state, Fill&& fill) {
     const std::string draft = folder_ + '/' + name + draft_suffix;
-    make_folder<Calls>(folder_);
+    make_folder(folder_);
     restore();
     remove(name + draft_suffix);
     try {
-      make_folder<Calls>(draft);
+      make_folder(draft);
       fill(draft);
       std::map<std::string, FileSum> files;
       for (const std::string& file : Checkpoints(draft).entries([](const std::string&) { return true; })) {
@@ -111,13 +111,13 @@ class Checkpoints {
       }
       // The last file: its own sync of the folder covers the names of those before it.
       const std::string manifest = draft + '/' + manifest_name;
-      write_atomically<Calls>(manifest, write_manifest(number, files, state, printable(manifest)));
-      put_in_place<Calls>(draft, folder_ + '/' + name);
+      write_atomically(manifest, write_manifest(number, files, state, printable(manifest)));
+      put_in_place(draft, folder_ + '/' + name);
     } catch (...) {
       remove(name + draft_suffix);
       throw;
     }
-    detail::sync_folder<Calls>(detail::open_folder<Calls>(folder_, folder_), folder_);
+    detail::sync_folder(detail::open_folder(folder_, folder_), folder_);
     if (name != kept_.first) kept_ = {name, kept_.first};
     for (const std::string& other : entries(is_number))
       if (other != kept_.first && other != kept_.second) remove(other);
@@ -126,10 +126,9 @@ class Checkpoints {
 
   // One of the same number is exchanged for the new one in one step where the system can do that; a file system that knows plain
   // renames only sets it aside first.
-  template <class Calls>
   void put_in_place(const std::string& draft, const std::string& place) const {
     const auto rename = [](const std::string& from, const std::string& to, unsigned flags) {
-      return detail::retry([&] { return Calls::rename(AT_FDCWD, from.c_str(), to.c_str(), flags); });
+      return detail::retry([&] { return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags); });
     };
     if (rename(draft, place, RENAME_NOREPLACE) == 0) return;
     if (errno == EEXIST && rename(draft, place, RENAME_EXCHANGE) == 0) return;

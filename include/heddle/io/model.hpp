@@ -10,7 +10,7 @@ namespace heddle::io {
 
 // Writes every parameter and buffer, a shared one once under its first name, in their master type. The file is replaced atomically.
 // Throws FileError.
-template <class Calls = SystemCalls, class M>
+template <class M>
 void save(const M& model, const std::string& path, std::map<std::string, std::string> metadata = {}) {
   std::vector<TensorBytes> tensors;
   std::vector<std::any> kept;  // what came from a GPU lives until it is written
@@ -26,7 +26,7 @@ void save(const M& model, const std::string& path, std::map<std::string, std::st
       kept.emplace_back(part);
     }
   });
-  write_safetensors<Calls>(path, std::move(tensors), std::move(metadata));
+  write_safetensors(path, std::move(tensors), std::move(metadata));
 }
 
 // What load passed over.

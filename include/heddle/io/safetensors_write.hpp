@@ -64,9 +64,8 @@ inline void check_tensors(const std::string& file, const std::vector<TensorBytes
 // that each is aligned. "format": "pt" joins the metadata, because Hugging Face loaders ask for it. Throws WriteError
 // for a name given twice or not UTF-8, bytes that are not shape × dtype, a header above 100,000,000 bytes, and where
 // the file cannot be written.
-template <class Calls = SystemCalls>
-void write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
-                       std::map<std::string, std::string> metadata = {}) {
+inline void write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
+                              std::map<std::string, std::string> metadata = {}) {
   constexpr std::size_t alignment = 8;
   const std::string file = printable(path);
   detail::check_tensors(file, tensors);
@@ -82,7 +81,7 @@ void write_safetensors(const std::string& path, std::vector<TensorBytes> tensors
   require<WriteError>(header.size() <= safetensors_header_limit, file, ": the header takes ", header.size(),
                       " bytes, the limit is ", safetensors_header_limit);
   const std::uint64_t length = header.size();
-  write_atomically<Calls>(path, [&](OutputFile<Calls>& out) {
+  write_atomically(path, [&](OutputFile& out) {
     out.write(std::as_bytes(std::span(&length, 1)));
     out.write(header);
     for (const TensorBytes& tensor : tensors) out.write(tensor.bytes);
