@@ -58,8 +58,8 @@ struct Run {
   }
   void save() {
     all.save(steps, "{\"steps\":" + std::to_string(steps) + "}", [&](const std::string& to) {
-      io::save(net, to + "/model.safetensors");
-      io::save_optimizer(adam.slots(), to + "/optimizer.safetensors");
+      return io::FileSums{{"model.safetensors", io::save(net, to + "/model.safetensors")},
+                          {"optimizer.safetensors", io::save_optimizer(adam.slots(), to + "/optimizer.safetensors")}};
     });
   }
   // The state's number of steps, 0 where there is no whole checkpoint; and what was said of damaged ones.
@@ -115,6 +115,31 @@ TEST_CASE("Checkpoints: the newest and the one before it are kept") {
   CHECK(names == std::set<std::string>{"000000000003", "000000000004"});
   run.save();  // once more in its own place
   CHECK(run.load().first == 4);
+}
+
+TEST_CASE("Checkpoints: the manifest holds the sums that writing returned, and they are those of the files") {
+  Run run;
+  run.step();
+  run.save();
+  const auto found = io::Checkpoints(run.folder / "all").newest([](const std::string& why) { FAIL_CHECK(why); });
+  REQUIRE(found);
+  REQUIRE(found->manifest.files.size() == 2);
+  for (const auto& [name, sum] : found->manifest.files) {
+    const std::string content = get(found->file(name));
+    CHECK(sum == io::FileSum{content.size(), io::crc64(content)});
+    CHECK(sum == io::sum_of_file(found->file(name)));
+  }
+}
+
+TEST_CASE("Checkpoints: a save reads none of its files") {
+  Run run;
+  run.step();
+  const std::string folder = run.all.save(7, "{}", [&](const std::string& to) {
+    put(to + "/x", "content");
+    return io::FileSums{{"x", {7, 0}}};  // not the checksum of the content
+  });
+  CHECK(folder == run.folder / "all/000000000007");
+  CHECK(get(folder + "/manifest.json").find(R"("x":{"bytes":7,"crc64":"0000000000000000"})") != std::string::npos);
 }
 
 TEST_CASE("Checkpoints: no folder, no checkpoint; leftovers are removed") {
@@ -191,8 +216,9 @@ TEST_CASE("Checkpoints: without an exchange of names, one that is saved again is
   const TemporaryFolder folder;
   const std::string all = folder / "all";
   const auto save = [&](int value) {
-    io::Checkpoints(all).save(1, std::to_string(value),
-                              [&](const std::string& to) { io::write_atomically(to + "/x", std::to_string(value)); });
+    io::Checkpoints(all).save(1, std::to_string(value), [&](const std::string& to) {
+      return io::FileSums{{"x", io::write_atomically(to + "/x", std::to_string(value))}};
+    });
   };
   const auto saved = [&] {
     const auto found = io::Checkpoints(all).newest([](const std::string& why) { FAIL_CHECK(why); });
@@ -306,7 +332,9 @@ TEST_CASE("Checkpoints: what could not be read back is not saved") {
   run.save();
   const auto error = [&](const std::string& state, const std::string& name) {
     return error_of<FileError>([&] {
-      io::Checkpoints(run.folder / "all").save(2, state, [&](const std::string& to) { put(to + '/' + name, "x"); });
+      io::Checkpoints(run.folder / "all").save(2, state, [&](const std::string& to) {
+        return io::FileSums{{name, io::write_atomically(to + '/' + name, "x")}};
+      });
     });
   };
   for (const std::string& state :
@@ -325,11 +353,25 @@ TEST_CASE("Checkpoints: what could not be read back is not saved") {
   CHECK(filled([](const std::string& to) {
           std::filesystem::create_directories(to + "/a/b");
           put(to + "/a/b/c", "x");
+          return io::FileSums();
         }) == run.folder / ("all/000000000002.tmp/a" + refused));
-  CHECK(filled([](const std::string& to) { ::mkfifo((to + "/pipe").c_str(), 0600); }).ends_with("/pipe" + refused));
+  CHECK(filled([](const std::string& to) {
+          ::mkfifo((to + "/pipe").c_str(), 0600);
+          return io::FileSums();
+        }).ends_with("/pipe" + refused));
   CHECK(filled([](const std::string& to) {
           ::symlink("/dev/zero", (to + "/link").c_str());
+          return io::FileSums();
         }).ends_with("/link" + refused));
+  const auto filled_with = [&](const io::FileSums& sums) {
+    return filled([&](const std::string& to) {
+      put(to + "/x", "content");
+      return sums;
+    });
+  };
+  CHECK(filled_with({}).ends_with("2.tmp/x: has no checksum among those of the checkpoint's files"));
+  CHECK(filled_with({{"x", {6, 0}}}).ends_with("2.tmp/x: has 7 bytes instead of 6"));
+  CHECK(filled_with({{"x", {7, 0}}, {"y", {}}}).ends_with("2.tmp/y: has a checksum, but was not written"));
   CHECK(run.load() == std::pair(1, std::string()));
 }
 

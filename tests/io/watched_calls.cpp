@@ -54,6 +54,7 @@ int __real_openat(int folder, const char* name, int flags, ...);
 ssize_t __real_write(int file, const void* from, std::size_t size);
 int __real_fsync(int file);
 int __real_close(int file);
+int __real_linkat(int from_folder, const char* from, int to_folder, const char* to, int flags);
 int __real_renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags);
 int __real_mkdir(const char* path, mode_t mode);
 
@@ -77,6 +78,9 @@ int __wrap_close(int file) {
   const int result = __real_close(file);
   if (failed) errno = watch.rules.error;
   return failed ? -1 : result;
+}
+int __wrap_linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  return fails("link") ? -1 : __real_linkat(from_folder, from, to_folder, to, flags);
 }
 int __wrap_renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
   if (fails("rename")) return -1;

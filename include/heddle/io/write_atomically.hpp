@@ -4,11 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
-#include <heddle/base/file.hpp>
+#include <heddle/io/file_sum.hpp>
 
 namespace heddle {
 
@@ -30,14 +31,19 @@ class OutputFile {
     while (!bytes.empty()) {
       const ssize_t n = detail::retry([&] { return ::write(file_, bytes.data(), bytes.size()); });
       if (n < 0) detail::fail_file<WriteError>(path_, "cannot be written", errno);
+      sum_.add(bytes.first(static_cast<std::size_t>(n)));
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
   }
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
+  /// Returns the size and checksum of what was written so far.
+  FileSum sum() const { return sum_.value(); }
+
  private:
   const std::string& path_;
   int file_;
+  detail::RunningFileSum sum_;
 };
 
 template <class Fill>
@@ -86,26 +92,34 @@ inline void sync_folder(const Descriptor& folder, const std::string& named) {
     fail_file<WriteError>(named, "its folder cannot be written to the disk", errno);
 }
 
+// Calls create(name) with names NAME.PID-N.tmp beside the target until it does not fail with EEXIST, and returns the last name.
+template <class Create>
+std::string temporary_name(const Target& target, Create&& create) {
+  for (int n = 0;; ++n) {
+    std::string name = target.name + '.' + std::to_string(::getpid()) + '-' + std::to_string(n) + ".tmp";
+    if (create(name.c_str()) != -1 || errno != EEXIST) return name;
+  }
+}
+
 struct Temporary {
   Descriptor file;
   std::string name;
 };
 
-// Creates a file beside the target under the first free name NAME.PID-N.tmp.
+// Creates a temporary file beside the target.
 inline Temporary create_temporary(const std::string& path, int folder, const Target& target) {
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   constexpr mode_t everybody = 0666;  // less the umask
   const mode_t mode = target.mode != 0 ? target.mode : everybody;
-  for (int n = 0;; ++n) {
-    std::string name = target.name + '.' + std::to_string(::getpid()) + '-' + std::to_string(n) + ".tmp";
-    const int file = retry([&] { return ::openat(folder, name.c_str(), flags, mode); });
-    if (file >= 0) return {Descriptor(file), std::move(name)};
-    if (errno != EEXIST) fail_file<WriteError>(path, "no file can be created beside it", errno);
-  }
+  int file = -1;
+  std::string name = temporary_name(
+      target, [&](const char* free) { return file = retry([&] { return ::openat(folder, free, flags, mode); }); });
+  if (file < 0) fail_file<WriteError>(path, "no file can be created beside it", errno);
+  return {Descriptor(file), std::move(name)};
 }
 
 template <class Fill>
-void replace_file(const std::string& path, Fill&& fill) {
+FileSum replace_file(const std::string& path, Fill&& fill) {
   const Target target = find_target(path);
   const Descriptor folder = open_folder(target.folder, path);
   Temporary temporary = create_temporary(path, folder.number(), target);
@@ -113,8 +127,8 @@ void replace_file(const std::string& path, Fill&& fill) {
   const auto check = [&](int result, const char* what) {
     if (result != 0) fail_file<WriteError>(path, what, errno);
   };
+  OutputFile out(path, file);
   try {
-    OutputFile out(path, file);
     fill(out);
     // Undoes the umask. A file system without permissions refuses, where nothing is lost by it.
     if (target.mode != 0) (void)::fchmod(file, target.mode);
@@ -128,6 +142,26 @@ void replace_file(const std::string& path, Fill&& fill) {
     throw;
   }
   sync_folder(folder, path);
+  return out.sum();
+}
+
+// Gives the file `from` the name `to`; false if no link can be made, or if it would change the permissions of `to`.
+inline bool replace_by_link(const std::string& from, const std::string& to) {
+  const Target target = find_target(to);
+  struct stat source {};
+  if (::stat(from.c_str(), &source) != 0 || (target.mode != 0 && target.mode != (source.st_mode & 07777))) return false;
+  const Descriptor folder = open_folder(target.folder, to);
+  int linked = -1;
+  const std::string temporary = temporary_name(target, [&](const char* free) {
+    return linked = ::linkat(AT_FDCWD, from.c_str(), folder.number(), free, AT_SYMLINK_FOLLOW);
+  });
+  if (linked != 0) return false;
+  const int renamed = ::renameat2(folder.number(), temporary.c_str(), folder.number(), target.name.c_str(), 0);
+  const int cause = errno;
+  ::unlinkat(folder.number(), temporary.c_str(), 0);  // a rename between two names of one file leaves both
+  if (renamed != 0) fail_file<WriteError>(to, "cannot be replaced", cause);
+  sync_folder(folder, to);
+  return true;
 }
 
 }  // namespace detail
@@ -149,16 +183,30 @@ inline void make_folder(const std::string& path) {
     detail::fail_file<WriteError>(path, "the folder cannot be made", errno);
 }
 
-/// Replaces the file by what fill(OutputFile&) writes. If anything fails, the temporary file is removed.
-/// @throws WriteError with the file and the cause, OutOfMemory with the file, and what else `fill` throws.
+/// Replaces the file by what fill(OutputFile&) writes, and returns its size and checksum. If anything fails, the temporary file is
+/// removed. @throws WriteError with the file and the cause, OutOfMemory with the file, and what else `fill` throws.
 template <Fills Fill>
-void write_atomically(const std::string& path, Fill&& fill) {
-  detail::with_memory_for(path, "written", [&] { detail::replace_file(path, fill); });
+FileSum write_atomically(const std::string& path, Fill&& fill) {
+  return detail::with_memory_for(path, "written", [&] { return detail::replace_file(path, fill); });
 }
 
 /// Replaces the file by these bytes.
-inline void write_atomically(const std::string& path, std::string_view bytes) {
-  write_atomically(path, [&](OutputFile& out) { out.write(bytes); });
+inline FileSum write_atomically(const std::string& path, std::string_view bytes) {
+  return write_atomically(path, [&](OutputFile& out) { out.write(bytes); });
+}
+
+/// Replaces the file `to` by a copy of `from`. @throws FileError if `from` cannot be read, else as write_atomically().
+inline FileSum copy_file(const std::string& from, const std::string& to) {
+  return write_atomically(to, [&](OutputFile& out) {
+    detail::for_each_part(from, [&](std::span<const std::byte> bytes) { out.write(bytes); });
+  });
+}
+
+/// Replaces the file `to` by a hard link to `from`, a file that write_atomically() wrote. Returns false and changes nothing if that is
+/// not possible: the file system has no links, `from` does not exist, or the files differ in their permissions.
+/// @throws as write_atomically().
+[[nodiscard]] inline bool link_file(const std::string& from, const std::string& to) {
+  return detail::with_memory_for(to, "written", [&] { return detail::replace_by_link(from, to); });
 }
 
 }  // namespace io
