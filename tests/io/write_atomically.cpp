@@ -186,7 +186,7 @@ TEST_CASE("write_atomically: returns the size and checksum of what was written, 
 
 TEST_CASE("copy_file: copies every byte and returns the sum") {
   const TemporaryFolder folder;
-  for (const std::size_t size : {0, 1, 1 << 18, (1 << 18) + 1, 600'000}) {
+  for (const std::size_t size : std::vector<std::size_t>{0, 1, 1 << 18, (1 << 18) + 1, 600'000}) {
     const std::string content(size, 'x');
     put(folder / "from", content);
     CHECK((io::copy_file(folder / "from", folder / "to") == io::FileSum{size, io::crc64(content)}));
