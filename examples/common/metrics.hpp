@@ -53,7 +53,8 @@ struct Written {
 // A slip of the keyboard must not spoil a file of the user's: throws FileError for one that holds anything but metrics.
 void require_metrics(const std::string& path);
 
-// One JSON object a line, flushed, after what the file holds already. Without a path it writes nothing. Throws WriteError.
+// A file to which one JSON object a line is appended and flushed. Without a path nothing is written. Lines are put together by hand
+// because the destructor of nlohmann::json allocates, which ends the program if memory runs out. Throws WriteError.
 class MetricsFile {
  public:
   // Throws FileError where another run is writing to it.

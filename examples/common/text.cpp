@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <heddle/data/lines.hpp>
 
@@ -32,7 +31,7 @@ EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::str
 
 namespace {
 
-// From where it stands: a shell may have read the lines before.
+// Reads the rest of standard input: a shell may have read lines of it before.
 std::string read_standard_input() {
   std::string text;
   char part[65536];
@@ -43,25 +42,16 @@ std::string read_standard_input() {
 
 }  // namespace
 
-std::vector<std::string> read_lines(const std::string& path) {
-  const bool piped = path == "-";
+std::vector<std::string> read_texts(const std::string& path) {
+  const bool is_piped = path == "-";
   data::Lines read =
-      data::parse_lines(piped ? data::parse_text(read_standard_input(), "standard input") : data::read_text(path));
-  if (piped) read.notes.no_final_newline = false;  // as echo -n and a terminal's user leave it
+      is_piped ? data::parse_lines(data::parse_text(read_standard_input(), "standard input")) : data::read_lines(path);
+  if (is_piped) read.notes.no_final_newline = false;  // usual for echo -n and for typed text
   for (const std::string& sentence : read.notes.sentences()) note(read.file + ": " + sentence);
   return std::move(read.lines);
 }
 
-std::vector<double> softmax_of(const std::vector<double>& scores) {
-  const double top = *std::max_element(scores.begin(), scores.end());
-  std::vector<double> p;
-  double sum = 0;
-  for (const double s : scores) sum += p.emplace_back(std::exp(s - top));
-  for (double& x : p) x /= sum;
-  return p;
-}
-
-void print_prediction(const std::vector<double>& values) {
+void print_prediction(std::span<const double> values) {
   std::string line = std::to_string(std::max_element(values.begin(), values.end()) - values.begin());
   for (const double v : values) {
     char digits[32];

@@ -1,5 +1,6 @@
 // Texts into token sequences, and the lines of --predict into classes.
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,10 @@ struct EncodedTexts {
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
                     const std::vector<int>& labels);
 
-// The lines of a file, or of standard input for "-", as text; notes what was changed for that. Throws FileError.
-std::vector<std::string> read_lines(const std::string& path);
+// Returns the lines of a file, or of standard input for "-". Prints a note for each kind of change to the text. Throws FileError.
+std::vector<std::string> read_texts(const std::string& path);
 
-// One line a text: the class, then what each class was given, with nine significant digits and tabs between.
-void print_prediction(const std::vector<double>& values);
-
-// Scores as probabilities.
-std::vector<double> softmax_of(const std::vector<double>& scores);
+// Prints the line of one text: the class with the highest value, then all values with nine significant digits, separated by tabs.
+void print_prediction(std::span<const double> values);
 
 }  // namespace heddle::examples

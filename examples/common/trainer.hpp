@@ -142,11 +142,7 @@ class Training {
                 static_cast<long long>(state_.epoch), train_loss(), valid.loss(), valid.accuracy(), seconds);
     std::fflush(stdout);
     metrics_->epoch(state_.epoch, train_loss(), valid, seconds);
-    if (out_) {
-      require_finite(model_, "step " + std::to_string(state_.step) + ", nothing was saved after it");
-      if (!(valid.loss() >= state_.best)) io::save(model_, out_->file("model.safetensors"));
-      io::save(model_, out_->file("last.safetensors"));
-    }
+    if (checkpoints_) checkpoints_->publish(state_.step, !(valid.loss() >= state_.best));
     if (state_.batch < batches_.per_epoch()) {
       partial_reported_ = true;
       return;

@@ -9,7 +9,8 @@ struct Sst2Sizes {
   double dropout = 0.1;
 };
 
-// Post-norm; dropout follows the feed-forward network and the block, and there is none inside the attention.
+// A post-norm layer. nn::EncoderLayer cannot express it: here dropout follows the feed-forward network and the whole block, there it
+// follows both sublayers.
 struct Sst2Block {
   nn::MultiHeadAttention<> attention;
   nn::LayerNorm<> norm1, norm2;
@@ -31,8 +32,8 @@ struct Sst2Block {
 
   template <class A>
   Tensor<A> operator()(Tensor<A> x, const Sequences& sequences, Random* random) const {  // [N, D]
-    x = norm1(x + attention(x, sequences));
-    x = norm2(x + heddle::dropout(ff(x), dropout, random));
+    x = norm1(x, attention(x, sequences), 0, nullptr);
+    x = norm2(x, ff(x), dropout, random);
     return heddle::dropout(x, dropout, random);
   }
 
@@ -68,7 +69,7 @@ struct Sst2Model {
         out(c(other.out)),
         dropout(other.dropout) {}
 
-  // The scores of each class; with a generator dropout is on.
+  // Returns the scores of each class. Dropout is active if and only if `random` is given.
   template <class A>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     Random* random = nullptr) const {  // [N] to [B, C]

@@ -105,7 +105,7 @@ void predict(const TrainerFlags& flags) {
   Sst2Model model = make_model(setup.sizes, tokenizer.vocabulary().size(), flags);
   load_trained(model, flags);
   to(model, flags.place());
-  const std::vector<std::string> lines = read_lines(flags.predict);
+  const std::vector<std::string> lines = read_texts(flags.predict);
   const EncodedTexts encoded = encode(tokenizer, lines, std::vector<int>(lines.size(), 0));
   if (encoded.truncated)
     note(std::to_string(encoded.truncated) + " texts were truncated to " + std::to_string(setup.sizes.max_length) +
@@ -113,13 +113,13 @@ void predict(const TrainerFlags& flags) {
   const NoGrad quiet;
   data::Batches batches(encoded.rows.count(), rows_at_once, data::Order::sequential);
   for (Index number = 0; number < batches.per_epoch(); ++number) {
-    const Tensor<float> z = logits<A>(model, encoded.rows.batch(batches(0, number)).to(flags.place())).to(Device::cpu);
+    const data::Batch batch = encoded.rows.batch(batches(0, number)).to(flags.place());
+    const Tensor<double> z = cast<double>(logits<A>(model, batch).to(Device::cpu)), p = softmax(z, -1);
     for (Index b = 0; b < z.dim(0); ++b) {
-      const std::vector<double> scores(z.data() + b * classes, z.data() + (b + 1) * classes);
-      if (!std::isfinite(scores[0] + scores[1]))
+      if (!std::isfinite(z.data()[b * classes] + z.data()[b * classes + 1]))
         throw RunFailed("line " + std::to_string(number * static_cast<Index>(rows_at_once) + b + 1) +
                         ": the model's scores are not finite");
-      print_prediction(flags.logits ? scores : softmax_of(scores));
+      print_prediction({(flags.logits ? z : p).data() + b * classes, classes});
     }
   }
 }

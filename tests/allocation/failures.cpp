@@ -154,8 +154,11 @@ TEST_CASE("allocation: whichever of a save fails, the old checkpoint loads and t
   const std::string state = "{}";
   const auto save = [&](int number) {
     checkpoints.save(number, state, [&](const std::string& to) {
-      io::save(t.net, to + "/model.safetensors");
-      io::save_optimizer(t.adam.slots(), to + "/optimizer.safetensors");
+      io::FileSums files{{"model.safetensors", io::save(t.net, to + "/model.safetensors")},
+                         {"optimizer.safetensors", io::save_optimizer(t.adam.slots(), to + "/optimizer.safetensors")}};
+      if (io::link_file(to + "/model.safetensors", to + "/best.safetensors"))
+        files["best.safetensors"] = files["model.safetensors"];
+      return files;
     });
   };
   t.step();

@@ -56,11 +56,10 @@ struct Run {
     backward(cross_entropy(net(x), Tensor<int>({4}, {0, 1, 0, 1})));
     adam.step();
   }
-  template <class Calls = io::SystemCalls>
   void save() {
-    all.save<Calls>(steps, "{\"steps\":" + std::to_string(steps) + "}", [&](const std::string& to) {
-      io::save<Calls>(net, to + "/model.safetensors");
-      io::save_optimizer<Calls>(adam.slots(), to + "/optimizer.safetensors");
+    all.save(steps, "{\"steps\":" + std::to_string(steps) + "}", [&](const std::string& to) {
+      return io::FileSums{{"model.safetensors", io::save(net, to + "/model.safetensors")},
+                          {"optimizer.safetensors", io::save_optimizer(adam.slots(), to + "/optimizer.safetensors")}};
     });
   }
   // The state's number of steps, 0 where there is no whole checkpoint; and what was said of damaged ones.
@@ -118,6 +117,31 @@ TEST_CASE("Checkpoints: the newest and the one before it are kept") {
   CHECK(run.load().first == 4);
 }
 
+TEST_CASE("Checkpoints: the manifest holds the sums that writing returned, and they are those of the files") {
+  Run run;
+  run.step();
+  run.save();
+  const auto found = io::Checkpoints(run.folder / "all").newest([](const std::string& why) { FAIL_CHECK(why); });
+  REQUIRE(found);
+  REQUIRE(found->manifest.files.size() == 2);
+  for (const auto& [name, sum] : found->manifest.files) {
+    const std::string content = get(found->file(name));
+    CHECK(sum == io::FileSum{content.size(), io::crc64(content)});
+    CHECK(sum == io::sum_of_file(found->file(name)));
+  }
+}
+
+TEST_CASE("Checkpoints: a save reads none of its files") {
+  Run run;
+  run.step();
+  const std::string folder = run.all.save(7, "{}", [&](const std::string& to) {
+    put(to + "/x", "content");
+    return io::FileSums{{"x", {7, 0}}};  // not the checksum of the content
+  });
+  CHECK(folder == run.folder / "all/000000000007");
+  CHECK(get(folder + "/manifest.json").find(R"("x":{"bytes":7,"crc64":"0000000000000000"})") != std::string::npos);
+}
+
 TEST_CASE("Checkpoints: no folder, no checkpoint; leftovers are removed") {
   Run run;
   CHECK(run.load() == std::pair(0, std::string()));
@@ -160,16 +184,17 @@ TEST_CASE("Checkpoints: whichever call of a save fails, the old checkpoint loads
       run.save();
       const auto saved = run.weights();
       run.step();
-      Watched::reset(call, error);
-      Watched::most = 1000;  // short writes too
-      const std::string message = error_of<WriteError>([&] { run.save<Watched>(); });
+      constexpr std::size_t longest_write = 1000;  // so that writes are short, too
+      const std::string message = error_of<WriteError>([&] {
+        const WatchedCalls watched({.failing = call, .error = error, .longest_write = longest_write});
+        run.save();
+      });
       if (calls == 0) {
-        Watched::reset(-1, 0);
-        Watched::most = 1000;
         Run another;
         another.step();
-        another.save<Watched>();
-        calls = Watched::count;
+        const WatchedCalls watched({.longest_write = longest_write});
+        another.save();
+        calls = watched.count();
         REQUIRE(calls > 20);
       }
       CHECK(message.starts_with(run.folder / "all"));
@@ -191,8 +216,8 @@ TEST_CASE("Checkpoints: without an exchange of names, one that is saved again is
   const TemporaryFolder folder;
   const std::string all = folder / "all";
   const auto save = [&](int value) {
-    io::Checkpoints(all).save<Watched>(1, std::to_string(value), [&](const std::string& to) {
-      io::write_atomically<Watched>(to + "/x", std::to_string(value));
+    io::Checkpoints(all).save(1, std::to_string(value), [&](const std::string& to) {
+      return io::FileSums{{"x", io::write_atomically(to + "/x", std::to_string(value))}};
     });
   };
   const auto saved = [&] {
@@ -201,32 +226,32 @@ TEST_CASE("Checkpoints: without an exchange of names, one that is saved again is
     CHECK(get(found->file("x")) == std::to_string(found->manifest.state.get<int>()));
     return found->manifest.state.get<int>();
   };
-  const auto watch = [](int call, int error) {
-    Watched::reset(call, error);
-    Watched::plain_renames = true;
+  constexpr int none = -1, killed = 0;  // no call fails; the error of a call that ends the process
+  // Saves on a file system with plain renames only, and returns the names of the calls.
+  const auto save_with = [&](int value, int failing_call, int error) {
+    const WatchedCalls watched({.failing = failing_call, .error = error, .plain_renames = true});
+    save(value);
+    return watched.names();
   };
-  watch(-1, 0);
-  save(1);
-  watch(-1, 0);
-  save(2);
+  save_with(1, none, 0);
+  const std::string names = save_with(2, none, 0);
   CHECK(saved() == 2);
-  const int calls = Watched::count;
-  REQUIRE(Watched::calls.ends_with("rename rename rename open fsync "));
-  constexpr int nothing = 0, killed = 0;  // the error of a call that ends the process
+  const auto calls = static_cast<int>(std::count(names.begin(), names.end(), ' '));
+  REQUIRE(names.ends_with("rename rename rename open fsync "));
   for (const int error : {EIO, killed})
     for (int call = 0; call < calls; ++call) {
       CAPTURE(call, error);
       std::filesystem::remove_all(all);
-      watch(-1, nothing);
-      save(1);
-      watch(call, error);
+      save_with(1, none, 0);
       if (error == killed) {
         const pid_t child = ::fork();
-        if (child == 0) save(2), ::_exit(1);
+        if (child == 0) save_with(2, call, error), ::_exit(1);
         int status = 1;
         REQUIRE((::waitpid(child, &status, 0) == child && status == 0));
       } else {
-        CHECK(error_of<WriteError>([&] { save(2); }).ends_with(": " + std::generic_category().message(error)));
+        CHECK(error_of<WriteError>([&] {
+                save_with(2, call, error);
+              }).ends_with(": " + std::generic_category().message(error)));
       }
       CHECK(saved() == (call < calls - 2 ? 1 : 2));
       io::Checkpoints(all).clean();
@@ -307,7 +332,9 @@ TEST_CASE("Checkpoints: what could not be read back is not saved") {
   run.save();
   const auto error = [&](const std::string& state, const std::string& name) {
     return error_of<FileError>([&] {
-      io::Checkpoints(run.folder / "all").save(2, state, [&](const std::string& to) { put(to + '/' + name, "x"); });
+      io::Checkpoints(run.folder / "all").save(2, state, [&](const std::string& to) {
+        return io::FileSums{{name, io::write_atomically(to + '/' + name, "x")}};
+      });
     });
   };
   for (const std::string& state :
@@ -326,11 +353,25 @@ TEST_CASE("Checkpoints: what could not be read back is not saved") {
   CHECK(filled([](const std::string& to) {
           std::filesystem::create_directories(to + "/a/b");
           put(to + "/a/b/c", "x");
+          return io::FileSums();
         }) == run.folder / ("all/000000000002.tmp/a" + refused));
-  CHECK(filled([](const std::string& to) { ::mkfifo((to + "/pipe").c_str(), 0600); }).ends_with("/pipe" + refused));
+  CHECK(filled([](const std::string& to) {
+          ::mkfifo((to + "/pipe").c_str(), 0600);
+          return io::FileSums();
+        }).ends_with("/pipe" + refused));
   CHECK(filled([](const std::string& to) {
           ::symlink("/dev/zero", (to + "/link").c_str());
+          return io::FileSums();
         }).ends_with("/link" + refused));
+  const auto filled_with = [&](const io::FileSums& sums) {
+    return filled([&](const std::string& to) {
+      put(to + "/x", "content");
+      return sums;
+    });
+  };
+  CHECK(filled_with({}).ends_with("2.tmp/x: has no checksum among those of the checkpoint's files"));
+  CHECK(filled_with({{"x", {6, 0}}}).ends_with("2.tmp/x: has 7 bytes instead of 6"));
+  CHECK(filled_with({{"x", {7, 0}}, {"y", {}}}).ends_with("2.tmp/y: has a checksum, but was not written"));
   CHECK(run.load() == std::pair(1, std::string()));
 }
 
@@ -418,7 +459,7 @@ TEST_CASE("load_optimizer: refuses steps and moments that no update leaves behin
   CHECK(error(adam, 0, none, none) == "no error");
   CHECK(error(adam, 3, bad(-1), bad(infinite)) == "no error");
   optim::Sgd sgd(run.net, {.momentum = 0.9});
-  CHECK(error(sgd, 3, fine, fine) == "'second.hidden.weight' is not what Sgd keeps after 3 updates");
+  CHECK(error(sgd, 3, fine, fine) == "holds the state of 1 more tensors than this optimizer has");
   CHECK(error(sgd, 0, fine, none) == "'first.hidden.weight' is not what Sgd keeps after 0 updates");
   CHECK(error(sgd, 3, none, none) == "no error");
   CHECK(error(sgd, 3, fine, none) == "no error");

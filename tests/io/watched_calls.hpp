@@ -1,53 +1,28 @@
-// System calls that fail on purpose: the Calls of write_atomically and of all that saves by it.
+// POSIX calls that fail on purpose. The test program is linked with --wrap for each of them (tests/CMakeLists.txt).
 #pragma once
-#include <heddle/io/write_atomically.hpp>
+#include <cstddef>
 #include <string>
 
 namespace heddle::testing {
 
-// The system's calls, written down; number `failing` fails with `error`, or ends the process where that is 0, and no write takes more
-// than `most` bytes. On request the file system knows plain renames only.
-struct Watched {
-  inline static std::string calls;
-  inline static int count, failing, error;
-  inline static std::size_t most;
-  inline static bool plain_renames;
+// The behavior of the calls while a WatchedCalls lives.
+struct CallRules {
+  int failing = -1;                     // the number of the call that fails, from 0; none fails by default
+  int error = 0;                        // its errno; with 0 the process ends instead
+  std::size_t longest_write = 1 << 20;  // bytes; longer writes are short
+  bool plain_renames = false;           // the file system knows no renameat2 with flags
+};
 
-  static void reset(int failing_call, int with) {
-    calls.clear();
-    count = 0;
-    failing = failing_call;
-    error = with;
-    most = 1 << 20;
-    plain_renames = false;
-  }
-  static bool fails(const char* call) {
-    calls += call;
-    if (count++ != failing) return false;
-    if (error == 0) ::_exit(0);
-    errno = error;
-    return true;
-  }
+// Counts the calls by which files are written, and applies the rules to them. Only one may live at a time. A close counts only for
+// a file opened for writing, because no other close may fail.
+class WatchedCalls {
+ public:
+  explicit WatchedCalls(const CallRules& rules = {});
+  WatchedCalls(const WatchedCalls&) = delete;
+  ~WatchedCalls();
 
-  using Real = io::SystemCalls;
-  static int open(int folder, const char* name, int flags, mode_t mode) {
-    return fails("open ") ? -1 : Real::open(folder, name, flags, mode);
-  }
-  static ssize_t write(int file, const void* from, std::size_t size) {
-    return fails("write ") ? -1 : Real::write(file, from, std::min(size, most));
-  }
-  static int fsync(int file) { return fails("fsync ") ? -1 : Real::fsync(file); }
-  static int close(int file) {
-    const bool failed = fails("close ");
-    return Real::close(file) != 0 || failed ? -1 : 0;
-  }
-  static int rename(int folder, const char* from, const char* to, unsigned flags = 0) {
-    if (fails("rename ")) return -1;
-    if (!plain_renames || flags == 0) return Real::rename(folder, from, to, flags);
-    errno = EINVAL;
-    return -1;
-  }
-  static int mkdir(const char* path, mode_t mode) { return fails("mkdir ") ? -1 : Real::mkdir(path, mode); }
+  int count() const;
+  const std::string& names() const;  // each followed by a blank
 };
 
 }  // namespace heddle::testing

@@ -17,7 +17,7 @@ using io::write_atomically;
 namespace {
 
 void write_two(const std::string& path) {
-  write_atomically<Watched>(path, [](auto& out) {
+  write_atomically(path, [](auto& out) {
     out.write("new ");
     out.write("content");
   });
@@ -37,9 +37,9 @@ TEST_CASE("write_atomically: creates and replaces, and leaves nothing else behin
 
 TEST_CASE("write_atomically: the file is on the disk before its name is, and its name before the call returns") {
   const TemporaryFolder folder;
-  Watched::reset(-1, 0);
+  const WatchedCalls calls;
   write_two(folder / "file");
-  CHECK(Watched::calls == "open open write write fsync close rename fsync ");
+  CHECK(calls.names() == "open open write write fsync close rename fsync ");
   CHECK(get(folder / "file") == "new content");
 }
 
@@ -50,8 +50,10 @@ TEST_CASE("write_atomically: whichever call fails, the old file stays and the er
     for (int call = 0; call < 8; ++call) {
       CAPTURE(call, error);
       put(path, "old");
-      Watched::reset(call, error);
-      const std::string message = error_of<WriteError>([&] { write_two(path); });
+      const std::string message = error_of<WriteError>([&] {
+        const WatchedCalls calls({.failing = call, .error = error});
+        write_two(path);
+      });
       CHECK(message.starts_with(path + ": "));
       CHECK(message.ends_with(": " + std::generic_category().message(error)));
       const bool only_folder_sync_failed = call == 7;
@@ -61,14 +63,15 @@ TEST_CASE("write_atomically: whichever call fails, the old file stays and the er
   }
 }
 
-TEST_CASE("write_atomically: goes on after interruptions and short writes") {
+TEST_CASE("write_atomically: continues after interruptions and short writes") {
   const TemporaryFolder folder;
   for (int call = 0; call < 8; ++call) {
     CAPTURE(call);
     if (call == 6) continue;  // rename is not interrupted
-    Watched::reset(call, EINTR);
-    Watched::most = 3;
-    write_two(folder / "file");
+    {
+      const WatchedCalls calls({.failing = call, .error = EINTR, .longest_write = 3});
+      write_two(folder / "file");
+    }
     CHECK(get(folder / "file") == "new content");
     std::filesystem::remove(folder / "file");
   }
@@ -169,6 +172,96 @@ TEST_CASE("write_atomically: threads that write one file leave one of their cont
   const std::string content = get(folder / "file");
   CHECK(content == std::string(10'000, content[0]));
   CHECK(folder.names() == std::set<std::string>{"file"});
+}
+
+TEST_CASE("write_atomically: returns the size and checksum of what was written, in parts too") {
+  const TemporaryFolder folder;
+  const std::string content(100'000, 'x');
+  const WatchedCalls calls({.longest_write = 999});
+  const io::FileSum sum = write_atomically(folder / "file", content);
+  CHECK(sum == io::FileSum{content.size(), io::crc64(content)});
+  CHECK(io::sum_of_file(folder / "file") == sum);
+  CHECK(write_atomically(folder / "file", "") == io::FileSum{0, io::crc64("")});
+}
+
+TEST_CASE("copy_file: copies every byte and returns the sum") {
+  const TemporaryFolder folder;
+  for (const std::size_t size : std::vector<std::size_t>{0, 1, 1 << 18, (1 << 18) + 1, 600'000}) {
+    const std::string content(size, 'x');
+    put(folder / "from", content);
+    CHECK((io::copy_file(folder / "from", folder / "to") == io::FileSum{size, io::crc64(content)}));
+    CHECK((get(folder / "to") == content));
+  }
+  CHECK(error_of([&] { io::copy_file(folder / "none", folder / "to"); }) ==
+        folder / "none: cannot be opened: No such file or directory");
+  CHECK(folder.names() == std::set<std::string>{"from", "to"});
+}
+
+TEST_CASE("link_file: gives the file a second name, which a later write does not change") {
+  const TemporaryFolder folder;
+  put(folder / "from", "weights");
+  CHECK(io::link_file(folder / "from", folder / "new"));
+  put(folder / "to", "old");
+  CHECK(io::link_file(folder / "from", folder / "to"));
+  CHECK(io::link_file(folder / "from", folder / "to"));  // a rename between two names of one file
+  CHECK(std::filesystem::equivalent(folder / "from", folder / "to"));
+  CHECK(std::filesystem::hard_link_count(folder / "from") == 3);
+  write_atomically(folder / "from", "newer");
+  CHECK(get(folder / "to") == "weights");
+  std::filesystem::create_symlink("from", folder / "symbolic");
+  CHECK(io::link_file(folder / "symbolic", folder / "to"));
+  CHECK_FALSE(std::filesystem::is_symlink(folder / "to"));
+  CHECK(get(folder / "to") == "newer");
+  CHECK(folder.names() == std::set<std::string>{"from", "new", "symbolic", "to"});
+}
+
+TEST_CASE("link_file: changes nothing where no link can be made") {
+  const TemporaryFolder folder;
+  put(folder / "from", "weights");
+  put(folder / "to", "old");
+  CHECK_FALSE(io::link_file(folder / "none", folder / "to"));
+  for (const int error : {EPERM, EMLINK, EXDEV, EOPNOTSUPP}) {
+    const WatchedCalls calls({.failing = 1, .error = error});
+    CHECK_FALSE(io::link_file(folder / "from", folder / "to"));
+    CHECK(calls.names() == "open link ");
+  }
+  using std::filesystem::perms;
+  std::filesystem::permissions(folder / "to", perms::owner_read | perms::owner_write);
+  CHECK_FALSE(io::link_file(folder / "from", folder / "to"));
+  CHECK(get(folder / "to") == "old");
+  CHECK(folder.names() == std::set<std::string>{"from", "to"});
+}
+
+TEST_CASE("link_file: whichever call fails or ends the process, the old or the new file is there") {
+  constexpr int killed = 0;
+  for (const int error : {EIO, killed})
+    for (int call = 0; call < 4; ++call) {
+      CAPTURE(call, error);
+      const TemporaryFolder folder;
+      put(folder / "from", "weights");
+      put(folder / "to", "old");
+      const auto link = [&] {
+        const WatchedCalls calls({.failing = call, .error = error});
+        const bool linked = io::link_file(folder / "from", folder / "to");
+        CHECK(calls.names() == (call == 1 ? "open link " : "open link rename fsync "));
+        return linked;
+      };
+      const bool is_in_place = call == 3;  // only the folder's sync fails
+      if (error == killed) {
+        const pid_t child = ::fork();
+        if (child == 0) link(), ::_exit(1);
+        int status = 1;
+        REQUIRE((::waitpid(child, &status, 0) == child && status == 0));
+      } else if (call == 1) {
+        CHECK_FALSE(link());
+      } else {
+        CHECK(error_of<WriteError>([&] { link(); }).ends_with(": " + std::generic_category().message(error)));
+      }
+      CHECK(get(folder / "to") == (is_in_place ? "weights" : "old"));
+      CHECK(get(folder / "from") == "weights");
+      for (const std::string& name : folder.names())
+        CHECK((name == "from" || name == "to" || (error == killed && io::is_leftover(name))));
+    }
 }
 
 TEST_CASE("write_atomically: killed at any time, the file is whole") {

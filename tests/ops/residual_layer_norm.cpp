@@ -34,6 +34,36 @@ TEST_CASE("residual_layer_norm: gradient matches finite differences") {
           {random({5, D}, 1), random({5, D}, 2), random({D}, 3), random({D}, 4)}, 1e-5);
 }
 
+TEST_CASE("residual_layer_norm_with_sum: is the sum and residual_layer_norm, bit for bit") {
+  for (const double p : {0.0, 0.3}) {
+    const auto x = random({31, 33}, 1), branch = random({31, 33}, 2), gamma = random({33}, 3), beta = random({33}, 4);
+    Random first(5), second(5), third(5);
+    const auto both = residual_layer_norm_with_sum(x, branch, gamma, beta, 1e-5, p, &first);
+    CHECK((both.norm.host() == residual_layer_norm(x, branch, gamma, beta, 1e-5, p, &second).host()));
+    CHECK(first.position() == second.position());
+    const auto sum = both.sum.host(), expected = (x + dropout(branch, p, third)).host();
+    for (std::size_t i = 0; i < sum.size(); ++i) REQUIRE(sum[i] == Approx(expected[i]).epsilon(1e-12).margin(1e-12));
+  }
+}
+
+TEST_CASE("residual_layer_norm_with_sum: gradients of the sum and of the norm match finite differences") {
+  for (const double p : {0.0, 0.4}) {
+    const auto run = [p](const auto& in) {
+      Random random(3);
+      return residual_layer_norm_with_sum(in[0], in[1], in[2], in[3], 1e-5, p, &random);
+    };
+    const Inputs at{random({5, 33}, 1), random({5, 33}, 2), random({33}, 3), random({33}, 4)};
+    expect_gradients([&](const auto& in) { return run(in).norm; }, at, 1e-5);
+    expect_gradients([&](const auto& in) { return run(in).sum; }, at, 1e-5);
+    expect_gradients(
+        [&](const auto& in) {
+          const auto both = run(in);
+          return both.sum * both.norm;
+        },
+        at, 1e-5);
+  }
+}
+
 TEST_CASE("residual_layer_norm: bf16 rounds the sum once") {
   const auto x = cast<bf16>(random({3, 64}, 1)), branch = cast<bf16>(random({3, 64}, 2));
   const auto gamma = ones<bf16>({64}), beta = zeros<bf16>({64});

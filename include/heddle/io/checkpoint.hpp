@@ -1,5 +1,5 @@
-// A folder of checkpoints. Each is a folder of files that appears at once, by a rename after everything in it was synced, and is
-// checked to the last bit before it is used. The one before the newest stays, for the case that the newest is damaged.
+// A folder of checkpoints. Each is a folder of files that is renamed into place after everything in it was synced, and is
+// checked to the last bit before it is used. The one before the newest is kept in case the newest is damaged.
 #pragma once
 #include <dirent.h>
 
@@ -12,23 +12,23 @@
 
 namespace heddle::io {
 
-// A checkpoint whose files were found whole.
+/// A checkpoint whose files are intact.
 struct Checkpoint {
   std::string folder;
   CheckpointManifest manifest;
 
-  // Of a file by its name in the checkpoint: whether it is there, and its path.
+  /// Returns whether the checkpoint holds a file of this name, and the path of that file.
   bool has(const std::string& name) const { return manifest.files.count(name) > 0; }
   std::string file(const std::string& name) const { return folder + '/' + name; }
 };
 
-// For one process at a time: the caller holds a lock.
+/// A folder of checkpoints. Only one process at a time may use it: the caller holds a lock.
 class Checkpoints {
  public:
   explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
 
-  // The whole checkpoint of the highest number; damaged(sentence) hears of each that is passed over. Throws FileError where there are
-  // checkpoints and none can be used: to start anew is then the user's choice.
+  /// Returns the intact checkpoint of the highest number. Calls damaged(sentence) for each that is passed over.
+  /// @throws FileError if there are checkpoints and none can be used: starting anew is the user's decision.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
     restore();
     std::vector<std::string> names = entries(is_number);
@@ -46,16 +46,18 @@ class Checkpoints {
     return std::nullopt;
   }
 
-  // Calls fill(folder), which writes files into a folder that nobody sees yet, then lets it appear as checkpoint `number` with
-  // the caller's state, one JSON value, in the place of one of that number. Removes all but the one saved or read before.
-  // Throws WriteError, OutOfMemory, FileError for what could not be read back or is no regular file, or what `fill` throws; the
-  // checkpoints that there were are whole then.
-  template <class Calls = SystemCalls, class Fill>
-  void save(std::int64_t number, const std::string& state, Fill&& fill) {
-    detail::with_memory_for(folder_, "written", [&] { save_named<Calls>(digits(number), number, state, fill); });
+  /// Saves checkpoint `number` with the caller's state, one JSON value; replaces a checkpoint of the same number. fill(folder) writes
+  /// the files into a hidden folder and returns their FileSums, as the functions that write a file return them. The folder is renamed
+  /// into place once everything is on the disk. Removes all checkpoints but this one and the one saved or read before.
+  /// Returns the checkpoint's folder.
+  /// @throws WriteError, OutOfMemory, FileError for files that do not match their sums or could not be read back, and what `fill`
+  /// throws; the older checkpoints are intact then.
+  template <class Fill>
+  std::string save(std::int64_t number, const std::string& state, Fill&& fill) {
+    return detail::with_memory_for(folder_, "written", [&] { return save_named(digits(number), number, state, fill); });
   }
 
-  // Removes what a save that was killed left behind.
+  /// Removes what a killed save left behind.
   void clean() {
     restore();
     for (const std::string& name :
@@ -92,44 +94,38 @@ class Checkpoints {
     }
   }
 
-  template <class Calls, class Fill>
-  void save_named(const std::string& name, std::int64_t number, const std::string& state, Fill&& fill) {
-    const std::string draft = folder_ + '/' + name + draft_suffix;
-    make_folder<Calls>(folder_);
+  template <class Fill>
+  std::string save_named(const std::string& name, std::int64_t number, const std::string& state, Fill&& fill) {
+    std::string folder = folder_ + '/' + name;
+    const std::string draft = folder + draft_suffix;
+    make_folder(folder_);
     restore();
     remove(name + draft_suffix);
     try {
-      make_folder<Calls>(draft);
-      fill(draft);
-      std::map<std::string, FileSum> files;
-      for (const std::string& file : Checkpoints(draft).entries([](const std::string&) { return true; })) {
-        struct stat status {};
-        const std::string path = draft + '/' + file;
-        require<FileError>(::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode), printable(path),
-                           ": is no regular file, and a checkpoint holds nothing else");
-        files[file] = sum_of_file(path);
-      }
+      make_folder(draft);
+      const FileSums files = fill(draft);
+      require_files(draft, files);
       // The last file: its own sync of the folder covers the names of those before it.
       const std::string manifest = draft + '/' + manifest_name;
-      write_atomically<Calls>(manifest, write_manifest(number, files, state, printable(manifest)));
-      put_in_place<Calls>(draft, folder_ + '/' + name);
+      write_atomically(manifest, write_manifest(number, files, state, printable(manifest)));
+      put_in_place(draft, folder);
     } catch (...) {
       remove(name + draft_suffix);
       throw;
     }
-    detail::sync_folder<Calls>(detail::open_folder<Calls>(folder_, folder_), folder_);
+    detail::sync_folder(detail::open_folder(folder_, folder_), folder_);
     if (name != kept_.first) kept_ = {name, kept_.first};
     for (const std::string& other : entries(is_number))
       if (other != kept_.first && other != kept_.second) remove(other);
-    for (const char* suffix : {draft_suffix, aside_suffix}) remove(name + suffix);  // what stood in its place
+    for (const char* suffix : {draft_suffix, aside_suffix}) remove(name + suffix);  // the replaced one
+    return folder;
   }
 
   // One of the same number is exchanged for the new one in one step where the system can do that; a file system that knows plain
   // renames only sets it aside first.
-  template <class Calls>
   void put_in_place(const std::string& draft, const std::string& place) const {
     const auto rename = [](const std::string& from, const std::string& to, unsigned flags) {
-      return detail::retry([&] { return Calls::rename(AT_FDCWD, from.c_str(), to.c_str(), flags); });
+      return detail::retry([&] { return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags); });
     };
     if (rename(draft, place, RENAME_NOREPLACE) == 0) return;
     if (errno == EEXIST && rename(draft, place, RENAME_EXCHANGE) == 0) return;
@@ -142,6 +138,29 @@ class Checkpoints {
       errno = cause;
     }
     detail::fail_file<WriteError>(place, "cannot be put in place", errno);
+  }
+
+  // Checks that the folder holds these files and nothing else, without reading them.
+  static void require_files(const std::string& folder, const FileSums& files) {
+    const auto all = [](const std::string&) { return true; };
+    const std::vector<std::string> names = Checkpoints(folder).entries(all);
+    for (const std::string& name : names) {
+      struct stat status {};
+      const std::string path = folder + '/' + name;
+      require<FileError>(::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode), printable(path),
+                         ": is no regular file, and a checkpoint holds nothing else");
+      const auto sum = files.find(name);
+      require<FileError>(sum != files.end(), printable(path),
+                         ": has no checksum among those of the checkpoint's files");
+      require_size(path, static_cast<std::uint64_t>(status.st_size), sum->second);
+    }
+    for (const auto& [name, sum] : files)
+      require<FileError>(std::find(names.begin(), names.end(), name) != names.end(), printable(folder + '/' + name),
+                         ": has a checksum, but was not written");
+  }
+
+  static void require_size(const std::string& path, std::uint64_t bytes, const FileSum& sum) {
+    require<FileError>(bytes == sum.bytes, printable(path), ": has ", bytes, " bytes instead of ", sum.bytes);
   }
 
   // One that this user may not read is not damaged: passed over, it would be removed by the next saves.
@@ -159,8 +178,7 @@ class Checkpoints {
     for (const auto& [name, sum] : found.manifest.files) {
       detail::require_no_pipe(found.file(name));
       const FileSum there = sum_of_file(found.file(name));
-      require<FileError>(there.bytes == sum.bytes, printable(found.file(name)), ": has ", there.bytes,
-                         " bytes instead of ", sum.bytes);
+      require_size(found.file(name), there.bytes, sum);
       require<FileError>(there.crc64 == sum.crc64, printable(found.file(name)), ": is damaged, its checksum is wrong");
     }
     return found;

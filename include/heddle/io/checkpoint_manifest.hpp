@@ -4,22 +4,18 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include <heddle/base/file.hpp>
-#include <heddle/io/crc64.hpp>
+#include <heddle/io/file_sum.hpp>
 #include <heddle/io/json_string.hpp>
 
 namespace heddle::io {
 
-// A file's size in bytes and its checksum (crc64.hpp).
-struct FileSum {
-  std::uint64_t bytes, crc64;
-  friend bool operator==(const FileSum&, const FileSum&) = default;
-};
+/// The files of a checkpoint by their names, which have no folder.
+using FileSums = std::map<std::string, FileSum>;
 
-// What a manifest says.
+/// The content of a manifest.
 struct CheckpointManifest {
   std::int64_t number = 0;
-  std::map<std::string, FileSum> files;  // names without a folder
+  FileSums files;
   nlohmann::json state;
 };
 
@@ -56,10 +52,11 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 
 }  // namespace detail
 
-// The text of a manifest, sealed; `state` is one JSON value, `file` stands for the manifest in messages. Throws FileError for what
-// read_manifest would refuse. Written by hand, because nlohmann::json ends the program where memory runs out.
-inline std::string write_manifest(std::int64_t number, const std::map<std::string, FileSum>& files,
-                                  const std::string& state, const std::string& file) {
+/// Returns the text of a manifest. `state` is one JSON value; messages name the manifest `file`. The text is put together by hand
+/// because the destructor of nlohmann::json allocates, which ends the program if memory runs out.
+/// @throws FileError for what read_manifest() would refuse.
+inline std::string write_manifest(std::int64_t number, const FileSums& files, const std::string& state,
+                                  const std::string& file) {
   for (const auto& [name, sum] : files)
     require<FileError>(detail::is_file_name(name), file, ": ", quoted_name(name), " is no name of a checkpoint's file");
   require<FileError>(nlohmann::json::accept(state), file, ": the state is not one JSON value");
@@ -76,8 +73,8 @@ inline std::string write_manifest(std::int64_t number, const std::map<std::strin
   return body;
 }
 
-// `file` stands for the manifest in messages. Throws FileError for a text that write_manifest did not write, or of which a bit
-// changed.
+/// Parses the text of a manifest. Messages name the manifest `file`.
+/// @throws FileError for a text that write_manifest() did not return, or with a changed bit.
 inline CheckpointManifest read_manifest(std::string_view text, const std::string& file) {
   require<FileError>(text.size() <= detail::manifest_limit, file, ": has ", text.size(),
                      " bytes, a manifest has at most ", detail::manifest_limit);
@@ -104,20 +101,6 @@ inline CheckpointManifest read_manifest(std::string_view text, const std::string
   }
   manifest.state = std::move(*state);
   return manifest;
-}
-
-// Reads a file to its end. Throws FileError.
-inline FileSum sum_of_file(const std::string& path) {
-  constexpr std::size_t step = 1 << 18;
-  InputFile file(path);
-  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(step);
-  Crc64 crc;
-  for (std::uint64_t bytes = 0;;) {
-    const std::size_t count = file.read(buffer.get(), step);
-    crc.add(std::span(buffer.get(), count));
-    bytes += count;
-    if (count < step) return {bytes, crc.value()};
-  }
 }
 
 }  // namespace heddle::io

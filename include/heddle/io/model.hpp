@@ -8,12 +8,12 @@
 
 namespace heddle::io {
 
-// Writes every parameter and buffer, a shared one once under its first name, in their master type. The file is replaced atomically.
-// Throws FileError.
-template <class Calls = SystemCalls, class M>
-void save(const M& model, const std::string& path, std::map<std::string, std::string> metadata = {}) {
+/// Writes every parameter and buffer in its master type, a shared one once under its first name. Replaces the file atomically, and
+/// returns its size and checksum. @throws FileError.
+template <class M>
+FileSum save(const M& model, const std::string& path, std::map<std::string, std::string> metadata = {}) {
   std::vector<TensorBytes> tensors;
-  std::vector<std::any> kept;  // what came from a GPU lives until it is written
+  std::vector<std::any> kept;  // copies of tensors on a GPU, alive until they are written
   walk_once(model, [&](const Name& name, const auto& x) {
     using T = typename std::remove_cvref_t<decltype(x)>::Element;
     const Tensor<T> values = detach(x.value()).to(Device::cpu);
@@ -26,7 +26,7 @@ void save(const M& model, const std::string& path, std::map<std::string, std::st
       kept.emplace_back(part);
     }
   });
-  write_safetensors<Calls>(path, std::move(tensors), std::move(metadata));
+  return write_safetensors(path, std::move(tensors), std::move(metadata));
 }
 
 // What load passed over.

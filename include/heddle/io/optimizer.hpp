@@ -26,9 +26,8 @@ void check_moment(const std::string& file, const std::string& name, const std::v
 
 }  // namespace detail
 
-/// Replaces the file atomically. @throws WriteError.
-template <class Calls = SystemCalls>
-void save_optimizer(const optim::Slots& slots, const std::string& path) {
+/// Replaces the file atomically, and returns its size and checksum. @throws WriteError.
+inline FileSum save_optimizer(const optim::Slots& slots, const std::string& path) {
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written
   slots.each([&](const auto& slot) {
@@ -43,7 +42,7 @@ void save_optimizer(const optim::Slots& slots, const std::string& path) {
                          std::as_bytes(std::span(values.device_data(), static_cast<std::size_t>(values.size())))});
     }
   });
-  write_safetensors<Calls>(path, std::move(tensors), {{"optimizer", slots.optimizer()}});
+  return write_safetensors(path, std::move(tensors), {{"optimizer", slots.optimizer()}});
 }
 
 /// Reads the state into an optimizer of the same kind over the same parameters. Options such as the rate are not in the file.

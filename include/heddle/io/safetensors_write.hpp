@@ -60,13 +60,12 @@ inline void check_tensors(const std::string& file, const std::vector<TensorBytes
 
 }  // namespace detail
 
-// Replaces the file atomically. Tensors are stored by falling element size, then by name, as the reference does, so
-// that each is aligned. "format": "pt" joins the metadata, because Hugging Face loaders ask for it. Throws WriteError
-// for a name given twice or not UTF-8, bytes that are not shape × dtype, a header above 100,000,000 bytes, and where
-// the file cannot be written.
-template <class Calls = SystemCalls>
-void write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
-                       std::map<std::string, std::string> metadata = {}) {
+/// Replaces the file atomically, and returns its size and checksum. Tensors are stored by falling element size, then by name, as in
+/// the reference, so that each is aligned. "format": "pt" is added to the metadata because Hugging Face loaders require it.
+/// @throws WriteError for a name given twice or not UTF-8, for bytes that do not fit shape and dtype, for a header above 100,000,000
+/// bytes, and if the file cannot be written.
+inline FileSum write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
+                                 std::map<std::string, std::string> metadata = {}) {
   constexpr std::size_t alignment = 8;
   const std::string file = printable(path);
   detail::check_tensors(file, tensors);
@@ -82,7 +81,7 @@ void write_safetensors(const std::string& path, std::vector<TensorBytes> tensors
   require<WriteError>(header.size() <= safetensors_header_limit, file, ": the header takes ", header.size(),
                       " bytes, the limit is ", safetensors_header_limit);
   const std::uint64_t length = header.size();
-  write_atomically<Calls>(path, [&](OutputFile<Calls>& out) {
+  return write_atomically(path, [&](OutputFile& out) {
     out.write(std::as_bytes(std::span(&length, 1)));
     out.write(header);
     for (const TensorBytes& tensor : tensors) out.write(tensor.bytes);

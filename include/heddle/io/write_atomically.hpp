@@ -1,75 +1,66 @@
-// A file is replaced, never overwritten: a temporary file beside it is written, synced and renamed over it, so that a
-// crash, a full disk or a reader meanwhile meets the old file or the new one, whole.
+// Files are replaced, never overwritten: a temporary file beside the old one is written, synced and renamed over it. After a
+// crash or on a full disk, and for a reader meanwhile, there is the whole old file or the whole new one.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
-#include <heddle/base/file.hpp>
+#include <heddle/io/file_sum.hpp>
 
 namespace heddle {
 
-// A file could not be written. What stood at its place stands there still (or the new file does, when only the last
-// step failed: making the folder's entry durable).
+/// A file could not be written. The old file is intact, or the new one is in place if only the last step failed, which
+/// makes the folder's entry durable.
 struct WriteError : FileError {
   using FileError::FileError;
 };
 
 namespace io {
 
-// The calls that may fail while a file is written. Tests pass calls of their own that fail on purpose.
-struct SystemCalls {
-  static int open(int folder, const char* name, int flags, mode_t mode) { return ::openat(folder, name, flags, mode); }
-  static ssize_t write(int file, const void* from, std::size_t count) { return ::write(file, from, count); }
-  static int fsync(int file) { return ::fsync(file); }
-  static int close(int file) { return ::close(file); }
-  static int rename(int folder, const char* from, const char* to, unsigned flags = 0) {
-    return ::renameat2(folder, from, folder, to, flags);
-  }
-  static int mkdir(const char* path, mode_t mode) { return ::mkdir(path, mode); }
-};
-
-// What write_atomically hands out to be filled, in order.
-template <class Calls = SystemCalls>
+/// The file that write_atomically() passes to its caller, written from beginning to end.
 class OutputFile {
  public:
   OutputFile(const std::string& path, int file) : path_(path), file_(file) {}
 
-  // All bytes, in as many calls as it takes. Throws WriteError.
+  /// Appends the bytes. @throws WriteError.
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = detail::retry([&] { return Calls::write(file_, bytes.data(), bytes.size()); });
+      const ssize_t n = detail::retry([&] { return ::write(file_, bytes.data(), bytes.size()); });
       if (n < 0) detail::fail_file<WriteError>(path_, "cannot be written", errno);
+      sum_.add(bytes.first(static_cast<std::size_t>(n)));
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
   }
-  // The same.
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+  /// Returns the size and checksum of what was written so far.
+  FileSum sum() const { return sum_.value(); }
 
  private:
   const std::string& path_;
   int file_;
+  detail::RunningFileSum sum_;
 };
 
-template <class Fill, class Calls>
-concept Fills = requires(Fill fill, OutputFile<Calls>& out) {
+template <class Fill>
+concept Fills = requires(Fill fill, OutputFile& out) {
   fill(out);
 };
 
 namespace detail {
 
-// Where a file is to be written: its folder, its name there, and the permissions of the file to be replaced.
+// The place of a file to be written: its folder, its name there, and the permissions of the file to be replaced.
 struct Target {
   std::string folder, name;
-  mode_t mode = 0;  // 0: there is no file yet
+  mode_t mode = 0;  // 0 if no file is replaced
 };
 
-// Follows symbolic links, so that the file they lead to is replaced and not the link; one that leads nowhere is replaced
-// itself. Refuses to replace what is no
-// regular file (a rename would put a file in the place of /dev/null) and what is write-protected.
+// Returns the place of `path`. Follows symbolic links, so that their target is replaced; a dangling link is replaced itself.
+// Throws WriteError for a write-protected file and for anything but a regular file: a rename would replace /dev/null.
 inline Target find_target(const std::string& path) {
   check_path<WriteError>(path);
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
@@ -89,18 +80,25 @@ inline Target find_target(const std::string& path) {
   return target;
 }
 
-template <class Calls>
-Descriptor open_folder(const std::string& path, const std::string& named) {
-  Descriptor folder(retry([&] { return Calls::open(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); }));
+inline Descriptor open_folder(const std::string& path, const std::string& named) {
+  Descriptor folder(retry([&] { return ::openat(AT_FDCWD, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (folder.number() < 0) fail_file<WriteError>(named, "its folder cannot be opened", errno);
   return folder;
 }
 
-// Makes the names in an open folder durable. Some network file systems cannot sync a folder and say EINVAL.
-template <class Calls>
-void sync_folder(const Descriptor& folder, const std::string& named) {
-  if (retry([&] { return Calls::fsync(folder.number()); }) != 0 && errno != EINVAL)
+// Makes the names in an open folder durable. Some network file systems cannot sync a folder and return EINVAL.
+inline void sync_folder(const Descriptor& folder, const std::string& named) {
+  if (retry([&] { return ::fsync(folder.number()); }) != 0 && errno != EINVAL)
     fail_file<WriteError>(named, "its folder cannot be written to the disk", errno);
+}
+
+// Calls create(name) with names NAME.PID-N.tmp beside the target until it does not fail with EEXIST, and returns the last name.
+template <class Create>
+std::string temporary_name(const Target& target, Create&& create) {
+  for (int n = 0;; ++n) {
+    std::string name = target.name + '.' + std::to_string(::getpid()) + '-' + std::to_string(n) + ".tmp";
+    if (create(name.c_str()) != -1 || errno != EEXIST) return name;
+  }
 }
 
 struct Temporary {
@@ -108,48 +106,67 @@ struct Temporary {
   std::string name;
 };
 
-// Creates a file beside the target under a name that nothing has yet: NAME.PID-N.tmp.
-template <class Calls>
-Temporary create_temporary(const std::string& path, int folder, const Target& target) {
+// Creates a temporary file beside the target.
+inline Temporary create_temporary(const std::string& path, int folder, const Target& target) {
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   constexpr mode_t everybody = 0666;  // less the umask
   const mode_t mode = target.mode != 0 ? target.mode : everybody;
-  for (int n = 0;; ++n) {
-    std::string name = target.name + '.' + std::to_string(::getpid()) + '-' + std::to_string(n) + ".tmp";
-    const int file = retry([&] { return Calls::open(folder, name.c_str(), flags, mode); });
-    if (file >= 0) return {Descriptor(file), std::move(name)};
-    if (errno != EEXIST) fail_file<WriteError>(path, "no file can be created beside it", errno);
-  }
+  int file = -1;
+  std::string name = temporary_name(
+      target, [&](const char* free) { return file = retry([&] { return ::openat(folder, free, flags, mode); }); });
+  if (file < 0) fail_file<WriteError>(path, "no file can be created beside it", errno);
+  return {Descriptor(file), std::move(name)};
 }
 
-template <class Calls, class Fill>
-void replace_file(const std::string& path, Fill&& fill) {
+template <class Fill>
+FileSum replace_file(const std::string& path, Fill&& fill) {
   const Target target = find_target(path);
-  const Descriptor folder = open_folder<Calls>(target.folder, path);
-  Temporary temporary = create_temporary<Calls>(path, folder.number(), target);
+  const Descriptor folder = open_folder(target.folder, path);
+  Temporary temporary = create_temporary(path, folder.number(), target);
   const int file = temporary.file.number();
   const auto check = [&](int result, const char* what) {
     if (result != 0) fail_file<WriteError>(path, what, errno);
   };
+  OutputFile out(path, file);
   try {
-    OutputFile<Calls> out(path, file);
     fill(out);
     // Undoes the umask. A file system without permissions refuses, where nothing is lost by it.
     if (target.mode != 0) (void)::fchmod(file, target.mode);
-    check(retry([&] { return Calls::fsync(file); }), "cannot be written to the disk");
+    check(retry([&] { return ::fsync(file); }), "cannot be written to the disk");
     // Closed also when it fails, and on Linux when a signal interrupts it: never to be repeated.
-    check(Calls::close(temporary.file.release()) != 0 && errno != EINTR ? -1 : 0, "cannot be closed");
-    check(Calls::rename(folder.number(), temporary.name.c_str(), target.name.c_str()), "cannot be replaced");
+    check(::close(temporary.file.release()) != 0 && errno != EINTR ? -1 : 0, "cannot be closed");
+    check(::renameat2(folder.number(), temporary.name.c_str(), folder.number(), target.name.c_str(), 0),
+          "cannot be replaced");
   } catch (...) {
     ::unlinkat(folder.number(), temporary.name.c_str(), 0);
     throw;
   }
-  sync_folder<Calls>(folder, path);
+  sync_folder(folder, path);
+  return out.sum();
+}
+
+// Gives the file `from` the name `to`; false if no link can be made, or if it would change the permissions of `to`.
+inline bool replace_by_link(const std::string& from, const std::string& to) {
+  const Target target = find_target(to);
+  struct stat source {};
+  if (::stat(from.c_str(), &source) != 0 || (target.mode != 0 && target.mode != (source.st_mode & 07777))) return false;
+  const Descriptor folder = open_folder(target.folder, to);
+  int linked = -1;
+  const std::string temporary = temporary_name(target, [&](const char* free) {
+    return linked = ::linkat(AT_FDCWD, from.c_str(), folder.number(), free, AT_SYMLINK_FOLLOW);
+  });
+  if (linked != 0) return false;
+  const int renamed = ::renameat2(folder.number(), temporary.c_str(), folder.number(), target.name.c_str(), 0);
+  const int cause = errno;
+  ::unlinkat(folder.number(), temporary.c_str(), 0);  // a rename between two names of one file leaves both
+  if (renamed != 0) fail_file<WriteError>(to, "cannot be replaced", cause);
+  sync_folder(folder, to);
+  return true;
 }
 
 }  // namespace detail
 
-// Whether a file of this name is one that a killed program was writing, and nobody's now.
+/// Returns true for the name of a temporary file, which a killed program may have left behind.
 inline bool is_leftover(std::string_view name) {
   constexpr std::string_view end = ".tmp", part = "0123456789-";
   if (!name.ends_with(end)) return false;
@@ -159,25 +176,37 @@ inline bool is_leftover(std::string_view name) {
          name.find_first_not_of(part, dot + 1) == std::string_view::npos;
 }
 
-// Creates a folder, unless it is there. Throws WriteError.
-template <class Calls = SystemCalls>
-void make_folder(const std::string& path) {
+/// Creates a folder unless it exists. @throws WriteError.
+inline void make_folder(const std::string& path) {
   constexpr mode_t everybody = 0777;  // less the umask
-  if (detail::retry([&] { return Calls::mkdir(path.c_str(), everybody); }) != 0 && errno != EEXIST)
+  if (detail::retry([&] { return ::mkdir(path.c_str(), everybody); }) != 0 && errno != EEXIST)
     detail::fail_file<WriteError>(path, "the folder cannot be made", errno);
 }
 
-// Replaces the file by what fill(OutputFile&) writes. Throws WriteError (a FileError) that names the file and the
-// cause, OutOfMemory that names the file, and passes on what else `fill` throws; the temporary file is removed then.
-template <class Calls = SystemCalls, Fills<Calls> Fill>
-void write_atomically(const std::string& path, Fill&& fill) {
-  detail::with_memory_for(path, "written", [&] { detail::replace_file<Calls>(path, fill); });
+/// Replaces the file by what fill(OutputFile&) writes, and returns its size and checksum. If anything fails, the temporary file is
+/// removed. @throws WriteError with the file and the cause, OutOfMemory with the file, and what else `fill` throws.
+template <Fills Fill>
+FileSum write_atomically(const std::string& path, Fill&& fill) {
+  return detail::with_memory_for(path, "written", [&] { return detail::replace_file(path, fill); });
 }
 
-// By these bytes.
-template <class Calls = SystemCalls>
-void write_atomically(const std::string& path, std::string_view bytes) {
-  write_atomically<Calls>(path, [&](OutputFile<Calls>& out) { out.write(bytes); });
+/// Replaces the file by these bytes.
+inline FileSum write_atomically(const std::string& path, std::string_view bytes) {
+  return write_atomically(path, [&](OutputFile& out) { out.write(bytes); });
+}
+
+/// Replaces the file `to` by a copy of `from`. @throws FileError if `from` cannot be read, else as write_atomically().
+inline FileSum copy_file(const std::string& from, const std::string& to) {
+  return write_atomically(to, [&](OutputFile& out) {
+    detail::for_each_part(from, [&](std::span<const std::byte> bytes) { out.write(bytes); });
+  });
+}
+
+/// Replaces the file `to` by a hard link to `from`, a file that write_atomically() wrote. Returns false and changes nothing if that is
+/// not possible: the file system has no links, `from` does not exist, or the files differ in their permissions.
+/// @throws as write_atomically().
+[[nodiscard]] inline bool link_file(const std::string& from, const std::string& to) {
+  return detail::with_memory_for(to, "written", [&] { return detail::replace_by_link(from, to); });
 }
 
 }  // namespace io

@@ -48,7 +48,7 @@ struct EncoderLayer {
         attention_dropout(other.attention_dropout),
         norm_first(other.norm_first) {}
 
-  // With a generator dropout is on.
+  /// Dropout is active if and only if `random` is given.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D]
                        const Sequences& sequences, Random* random = nullptr) const {
@@ -56,8 +56,8 @@ struct EncoderLayer {
     options.dropout = attention_dropout;
     options.random = random;
     if (norm_first) {
-      const Tensor<A> y = x + heddle::dropout(attention(norm1(x), sequences, options), dropout, random);  // [N, D]
-      return y + heddle::dropout(ff(norm2(y)), dropout, random);
+      const auto [y, normed] = norm2.with_sum(x, attention(norm1(x), sequences, options), dropout, random);  // [N, D]
+      return y + heddle::dropout(ff(normed), dropout, random);
     }
     const Tensor<A> y = norm1(x, attention(x, sequences, options), dropout, random);  // [N, D]
     return norm2(y, ff(y), dropout, random);

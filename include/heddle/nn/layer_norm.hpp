@@ -5,13 +5,13 @@
 
 namespace heddle::nn {
 
-// Normalises the last axis, as torch.nn.LayerNorm; its file calls gamma `weight` and beta `bias`.
+/// A norm of the last axis, as torch.nn.LayerNorm. Files name gamma `weight` and beta `bias`.
 template <class T = float>
 struct LayerNorm {
   Parameter<T> gamma, beta;  // [D]
   double eps;
 
-  // Ones and zeros. Throws ShapeError for a D below 1.
+  /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1.
   explicit LayerNorm(Index D, double epsilon = 1e-5)
       : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {}
   LayerNorm(const LayerNorm& other, Cloning& c) : gamma(c(other.gamma)), beta(c(other.beta)), eps(other.eps) {}
@@ -21,10 +21,16 @@ struct LayerNorm {
     return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps);
   }
 
-  // Of x + dropout(branch, p, random), in one pass.
+  /// Returns the norm of x + dropout(branch, p, random), in one pass.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
+  }
+
+  /// Returns that sum and its norm, in one pass forward.
+  template <class A>
+  SumAndNorm<A> with_sum(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
+    return residual_layer_norm_with_sum(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
   }
 
   static void visit(auto& self, auto&& f) {

@@ -56,6 +56,14 @@ namespace detail {
 inline kernel::Draws take_draws(Index size, Random& random) {
   return random.take(static_cast<std::uint64_t>((size + kernel::draws_per_call - 1) / kernel::draws_per_call));
 }
+
+// Returns x with the elements of a dropout dropped.
+template <class T>
+Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
+  Tensor<T> y = empty_like(x);
+  dispatch(x, [&](auto device) { kernel::dropout(device, view<1>(x), dropout, view<1>(y)); });
+  return y;
+}
 }  // namespace detail
 
 /// Returns x with elements dropped. Without a generator, or with p = 0, returns x and draws nothing. p is rounded to a multiple
@@ -65,11 +73,7 @@ Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   kernel::ElementDropout dropout{kernel::DropoutRule("dropout", p), {}};
   if (!random || !dropout.rule.is_active()) return x;
   dropout.draws = detail::take_draws(x.size(), *random);
-  const auto apply = [dropout](const Tensor<T>& from) {
-    Tensor<T> y = empty_like(from);
-    dispatch(from, [&](auto device) { kernel::dropout(device, view<1>(from), dropout, view<1>(y)); });
-    return y;
-  };
+  const auto apply = [dropout](const Tensor<T>& from) { return detail::apply(dropout, from); };
   return record("dropout", apply(x), inputs(x), apply);  // it is its own gradient
 }
 /// The same.

@@ -122,6 +122,20 @@ void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, co
   require_same(op, "D", {"x", x, -1}, {"beta", beta, 0});
 }
 
+// Records y = layer_norm(x, gamma, beta), whose kernel gave y, mean and rstd.
+template <class T>
+Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, const Tensor<T>& y,
+                            const Tensor<Acc<T>>& mean, const Tensor<Acc<T>>& rstd) {
+  return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
+    Tensor<T> dx = empty_like(x), dgamma = empty_like(gamma), dbeta = empty_like(beta);
+    dispatch(x, [&](auto device) {
+      kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
+                                  view<2>(dx), view<1>(dgamma), view<1>(dbeta));
+    });
+    return std::tuple(dx, dgamma, dbeta);
+  });
+}
+
 }  // namespace detail
 
 /// Returns each row of x normalized to zero mean and unit variance, then scaled and shifted (Ba et al. 2016).
@@ -138,15 +152,7 @@ Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
     kernel::layer_norm(device, view<2>(x), view<1>(gamma), view<1>(beta), eps, view<2>(y), view<1>(mean),
                        view<1>(rstd));
   });
-
-  return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
-    Tensor<T> dx = empty_like(x), dgamma = empty_like(gamma), dbeta = empty_like(beta);
-    dispatch(x, [&](auto device) {
-      kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
-                                  view<2>(dx), view<1>(dgamma), view<1>(dbeta));
-    });
-    return std::tuple(dx, dgamma, dbeta);
-  });
+  return detail::record_layer_norm(x, gamma, beta, y, mean, rstd);
 }
 
 }  // namespace heddle

@@ -1,5 +1,6 @@
 // residual_layer_norm: the residual connection, dropout and LayerNorm that follow each sublayer of a post-norm encoder, in one
-// pass forward and one backward. Saves the sum; the backward draws the dropout again.
+// pass forward and one backward. Saves the sum; the backward draws the dropout again. residual_layer_norm_with_sum is the same
+// for a pre-norm encoder.
 #pragma once
 #include <numeric>
 
@@ -66,22 +67,26 @@ void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> 
 
 }  // namespace kernel
 
-/// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is rounded to a
-/// multiple of 1/65,536. @throws ShapeError, and Error for a p outside [0, 1).
+namespace detail {
+
+// The result of one forward pass of residual_layer_norm.
 template <class T>
-Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
-                              const Tensor<T>& branch,  // as x
-                              const Tensor<T>& gamma,   // [D]
-                              const Tensor<T>& beta,    // [D]
-                              double eps = 1e-5, double p = 0, Random* random = nullptr) {
-  constexpr const char* op = "residual_layer_norm";
-  detail::require_norm(op, x, gamma, beta);
+struct ResidualNorm {
+  kernel::ElementDropout dropout;
+  Tensor<T> sum, y;
+  Tensor<Acc<T>> mean, rstd;
+};
+
+template <class T>
+ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T>& branch, const Tensor<T>& gamma,
+                              const Tensor<T>& beta, double eps, double p, Random* random) {
+  require_norm(op, x, gamma, beta);
   require_same_device(op, {"x", x, 0}, {"branch", branch, 0});
   require<ShapeError>(x.shape() == branch.shape(), op, ": x ", x.shape(), " and branch ", branch.shape(),
                       " must have the same shape");
   kernel::ElementDropout dropout{kernel::DropoutRule(op, p), {}};
   if (random && dropout.rule.is_active())
-    dropout.draws = detail::take_draws(x.size(), *random);
+    dropout.draws = take_draws(x.size(), *random);
   else
     dropout.rule = {};
 
@@ -91,18 +96,56 @@ Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
     kernel::residual_layer_norm(device, dropout, view<2>(x), view<2>(branch), view<1>(gamma), view<1>(beta), eps,
                                 view<2>(sum), view<2>(y), view<1>(mean), view<1>(rstd));
   });
+  return {dropout, sum, y, mean, rstd};
+}
 
-  return record(op, y, inputs(x, branch, gamma, beta), [=](const Tensor<T>& dy) {
-    Tensor<T> dx = empty_like(sum), dbranch, dgamma = empty_like(gamma), dbeta = empty_like(beta);
-    if (dropout.rule.is_active()) dbranch = empty_like(sum);
-    const View<T, 2> none{nullptr, {0, 0}};
-    dispatch(sum, [&](auto device) {
-      kernel::residual_layer_norm_backward(device, dropout, view<2>(dy), view<2>(sum), view<1>(gamma), view<1>(mean),
-                                           view<1>(rstd), view<2>(dx), dbranch ? view<2>(dbranch) : none,
-                                           view<1>(dgamma), view<1>(dbeta));
-    });
-    return std::tuple(dx, dbranch ? dbranch : dx, dgamma, dbeta);
+}  // namespace detail
+
+/// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is rounded to a
+/// multiple of 1/65,536. @throws ShapeError, and Error for a p outside [0, 1).
+template <class T>
+Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
+                              const Tensor<T>& branch,  // as x
+                              const Tensor<T>& gamma,   // [D]
+                              const Tensor<T>& beta,    // [D]
+                              double eps = 1e-5, double p = 0, Random* random = nullptr) {
+  constexpr const char* op = "residual_layer_norm";
+  const detail::ResidualNorm<T> r = detail::residual_norm(op, x, branch, gamma, beta, eps, p, random);
+  return record(op, r.y, inputs(x, branch, gamma, beta),
+                [gamma, beta, dropout = r.dropout, sum = r.sum, mean = r.mean, rstd = r.rstd](const Tensor<T>& dy) {
+                  Tensor<T> dx = empty_like(sum), dbranch, dgamma = empty_like(gamma), dbeta = empty_like(beta);
+                  if (dropout.rule.is_active()) dbranch = empty_like(sum);
+                  const View<T, 2> none{nullptr, {0, 0}};
+                  dispatch(sum, [&](auto device) {
+                    kernel::residual_layer_norm_backward(
+                        device, dropout, view<2>(dy), view<2>(sum), view<1>(gamma), view<1>(mean), view<1>(rstd),
+                        view<2>(dx), dbranch ? view<2>(dbranch) : none, view<1>(dgamma), view<1>(dbeta));
+                  });
+                  return std::tuple(dx, dbranch ? dbranch : dx, dgamma, dbeta);
+                });
+}
+
+/// The results of residual_layer_norm_with_sum().
+template <class T>
+struct SumAndNorm {
+  Tensor<T> sum;   ///< x + dropout(branch, p, random)
+  Tensor<T> norm;  ///< layer_norm(sum)
+};
+
+/// Returns the sum as well as its norm, as a pre-norm encoder needs them. The forward is one pass; the backward is that of the sum
+/// and of layer_norm, because the sum has a gradient of its own. @throws as residual_layer_norm().
+template <class T>
+SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
+                                           const Tensor<T>& branch,  // as x
+                                           const Tensor<T>& gamma,   // [D]
+                                           const Tensor<T>& beta,    // [D]
+                                           double eps = 1e-5, double p = 0, Random* random = nullptr) {
+  constexpr const char* op = "residual_layer_norm_with_sum";
+  const detail::ResidualNorm<T> r = detail::residual_norm(op, x, branch, gamma, beta, eps, p, random);
+  const Tensor<T> sum = record(op, r.sum, inputs(x, branch), [dropout = r.dropout](const Tensor<T>& dsum) {
+    return std::tuple(dsum, dropout.rule.is_active() ? detail::apply(dropout, dsum) : dsum);
   });
+  return {sum, detail::record_layer_norm(sum, gamma, beta, r.y, r.mean, r.rstd)};
 }
 
 }  // namespace heddle
