@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt: the only file that names it, and the only one that the emulator does not run (emulator/gemm.cpp
-// stands in). The library is opened when the first product asks for it, so that a program starts where there is none.
+// Matrix products by cuBLASLt: the only file that names it, and one that the emulator does not run (emulator/gemm.cpp stands
+// in). The library is opened when the first product asks for it, so that a program starts where there is none.
 //
 // cuBLASLt counts by columns: our row-major c = a b is its c^T = b^T a^T on the same memory. What it chose for a shape is
 // kept. All accumulates in fp32; fp32 products are exact unless TF32 is allowed. The workspace is ours, so that the choice,

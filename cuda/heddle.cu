@@ -18,3 +18,4 @@
 #include "residual_layer_norm.cu"
 #include "runtime.cu"
 #include "softmax.cu"
+#include "sort.cu"
