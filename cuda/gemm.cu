@@ -116,6 +116,13 @@ Key key_of(const Product<T>& p) {
           alignment_of(p.a.data) << 40 | alignment_of(p.b.data) << 20 | alignment_of(p.c.data)};
 }
 
+// Returns the plan that repeats one row of `width` elements in each of `rows` rows.
+BroadcastPlan<1> repeated_row(Index rows, Index width) {
+  BroadcastPlan<1> plan{2, rows * width, {width, rows}, {}};
+  plan.stride[0][0] = 1;
+  return plan;
+}
+
 // What cuBLASLt needs for each call of a shape; kept for the life of the process.
 class Plan {
  public:
@@ -148,7 +155,7 @@ class Plan {
   void run(const Product<T>& p) {
     set_bias(p);
     const bool bias_apart = apart_ && p.bias;
-    if (bias_apart) repeat(Cuda{}, broadcast_plan(Shape{p.c.rows, p.c.width}, Shape{p.c.width}), p.bias, 1.f, p.c.data);
+    if (bias_apart) repeat(Cuda{}, repeated_row(p.c.rows, p.c.width), p.bias, 1.f, p.c.data);
     const float alpha = 1, beta = bias_apart || p.into == Into::add ? 1 : 0;
     const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
     lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
