@@ -1,18 +1,25 @@
-// Ids and the gradient of embed on the GPU. Formulas: include/heddle/ops/embed.hpp.
+// Ids and the gradient of embed on the GPU. Formulas: ops/check_ids.hpp and ops/embed.hpp.
 //
-//   find_wrong_id    One block owns a stretch of ids, read once. Only where one is wrong, a block looks at those before
-//                    its own stretch too: what is reported is the first.
-//   mark_runs        One thread owns a place in the order of the ids (device/radix_sort.cuh) and says where runs of one
-//                    id begin and end. 4 bytes a place are read, 8 a row are written.
-//   sum_pieces       Where a row was taken 128 times and more: one thread owns 16 bytes of each of 128 rows of dy, and
-//                    their sum.
-//   sum_runs         One thread owns 16 bytes of dx and adds its run's pieces and then the rows of dy that are left, in
-//                    order. dy is read once and dx written once; pieces are 1/128 of dy's elements or less, in float.
+//   find_wrong_id    One block owns a stretch of ids, read once. A block that finds an invalid id also looks at the ids before
+//                    its stretch, because the first one is reported.
+//   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes. Sorted
+//                    by row (device/sort.cuh), the positions of a row are neighbours, in ascending order: a run.
+//   mark_runs        One thread owns a sorted pair. It writes where runs begin and end: 4 bytes read per pair, 8 written per
+//                    row.
+//   sum_pieces       For rows taken 128 times and more. One thread owns 16 bytes of each of 128 rows of dy, and writes their
+//                    sum.
+//   sum_runs         One thread owns 16 bytes of dx. It adds its run's pieces, then the remaining rows of dy, in order. dy is
+//                    read once and dx written once; pieces are at most 1/128 of dy's elements, in float.
 //
-// Pieces are counted from where a run begins, so that the sum of a row does not depend on what else was taken.
-#include "device/radix_sort.cuh"
+// Pieces are counted from the start of a run, so the sum of a row does not depend on which other rows were taken.
+#include <bit>
+#include <limits>
+
 #include "device/report.cuh"
+#include "device/shared.cuh"
+#include "device/sort.cuh"
 #include "device/vector.cuh"
+#include "device/workspace.cuh"
 
 namespace heddle::kernel {
 namespace {
@@ -94,18 +101,17 @@ constexpr int threads = 4 * warp_size;
 constexpr int piece = 128;  // rows of dy that are added apart where one row was taken often
 constexpr int ahead = 4;    // rows whose loads are on their way at once
 
-// An id sorts by its row; one that is no row, behind all.
+// The key of a position is its row, or V for an id that is no row, which sorts last. The value is the position.
 template <class I>
-struct RowOf {
-  View<const I, 1> ids;
-  Index V;
-  __device__ unsigned operator()(Index n) const {
-    const Index id = ids(n);
-    return static_cast<unsigned>(id < 0 || id > V ? V : id);
-  }
-};
+__global__ __launch_bounds__(threads) void write_pairs(View<const I, 1> ids, Index V, cuda::Pairs pairs) {
+  const Index n = Index{blockIdx.x} * threads + threadIdx.x;
+  if (n >= ids.extent[0]) return;
+  const Index id = ids(n);
+  pairs.keys[n] = static_cast<unsigned>(id < 0 || id > V ? V : id);
+  pairs.values[n] = static_cast<unsigned>(n);
+}
 
-// Where a row's places stand in the order; nowhere for a row that nobody took.
+// The sorted pairs [begin, end) of a row; empty for a row that was not taken.
 struct Run {
   unsigned begin, end;
 };
@@ -113,10 +119,10 @@ struct Run {
 __global__ __launch_bounds__(threads) void mark_runs(cuda::Pairs sorted, Index N, View<Run, 1> runs) {
   const Index n = Index{blockIdx.x} * threads + threadIdx.x;
   if (n >= N) return;
-  const unsigned v = sorted.key(n);
+  const unsigned v = sorted.keys[n];
   if (v >= runs.extent[0]) return;
-  if (n == 0 || sorted.key(n - 1) != v) runs(v).begin = static_cast<unsigned>(n);
-  if (n == N - 1 || sorted.key(n + 1) != v) runs(v).end = static_cast<unsigned>(n + 1);
+  if (n == 0 || sorted.keys[n - 1] != v) runs(v).begin = static_cast<unsigned>(n);
+  if (n == N - 1 || sorted.keys[n + 1] != v) runs(v).end = static_cast<unsigned>(n + 1);
 }
 
 // sum += at(k) [each] for each k in [first, last), in order.
@@ -140,8 +146,8 @@ __device__ void each_column(Index D, F&& f) {
 }
 __device__ Index row_of_thread() { return Index{blockIdx.x} * blockDim.y + threadIdx.y; }
 
-// Piece j of a run that begins at b stands in pieces(b / 128 + j): pieces that are whole begin 128 apart or more, so
-// that no two have the same place there.
+// Piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole pieces begin at least 128 apart, so no two
+// share a row.
 template <int each, class T>
 __global__ __launch_bounds__(threads) void sum_pieces(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy,
                                                       View<float, 2> pieces) {
@@ -149,13 +155,13 @@ __global__ __launch_bounds__(threads) void sum_pieces(cuda::Pairs sorted, View<c
   if (number >= pieces.extent[0]) return;
   // A whole piece that begins in [128 number, 128 number + 128) contains the last of these.
   const Index inside = number * piece + piece - 1;
-  const unsigned v = sorted.key(inside);
+  const unsigned v = sorted.keys[inside];
   if (v >= runs.extent[0]) return;
   const Index begin = inside - (inside - runs(v).begin) % piece;
   if (begin + piece > runs(v).end) return;
   each_column<each>(dy.extent[1], [&](Index d) {
     float sum[each] = {};
-    add(sum, begin, begin + piece, [&](Index n) { return &dy(sorted.place(n), d); });
+    add(sum, begin, begin + piece, [&](Index n) { return &dy(sorted.values[n], d); });
     cuda::store_floats(&pieces(number, d), sum);
   });
 }
@@ -170,7 +176,7 @@ __global__ __launch_bounds__(threads) void sum_runs(cuda::Pairs sorted, View<con
   each_column<each>(dx.extent[1], [&](Index d) {
     float sum[each] = {};
     add(sum, number, number + whole, [&](Index k) { return &pieces(k, d); });
-    add(sum, run.begin + whole * piece, run.end, [&](Index n) { return &dy(sorted.place(n), d); });
+    add(sum, run.begin + whole * piece, run.end, [&](Index n) { return &dy(sorted.values[n], d); });
     cuda::store_floats(&dx(v, d), sum);
   });
 }
@@ -192,35 +198,38 @@ struct Threads {
 };
 
 template <int each, class T>
-void sum(const cuda::SortedPlaces& places, View<const Run, 1> runs, View<const T, 2> dy, View<T, 2> dx,
-         cudaStream_t stream) {
+void sum(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy, View<T, 2> dx, cudaStream_t stream) {
   const auto [N, D] = dy.extent;
   const Index count = N / piece;
   const cuda::Workspace<float> memory(count * D);
   const Threads of_pieces(count, D, each), of_rows(dx.extent[0], D, each);
-  cuda::launch<sum_pieces<each, T>>(of_pieces.grid, of_pieces.block, 0, stream, places.pairs(), runs, dy,
+  cuda::launch<sum_pieces<each, T>>(of_pieces.grid, of_pieces.block, 0, stream, sorted, runs, dy,
                                     View<float, 2>{memory.data(), {count, D}});
-  cuda::launch<sum_runs<each, T>>(of_rows.grid, of_rows.block, 0, stream, places.pairs(), runs, dy,
+  cuda::launch<sum_runs<each, T>>(of_rows.grid, of_rows.block, 0, stream, sorted, runs, dy,
                                   View<const float, 2>{memory.data(), {count, D}}, dx);
 }
 
 template <class T, class I>
 void sum_rows(View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
   const Index N = ids.extent[0], V = dx.extent[0], D = dx.extent[1];
-  constexpr Index most = cuda::SortedPlaces::most;
+  constexpr Index most = std::numeric_limits<unsigned>::max();
   require(N <= most && V <= most, "the gradient of ", V, " rows, taken ", N, " times: on the GPU there may be ", most);
   const cudaStream_t stream = cuda::current_stream();
-  const cuda::SortedPlaces places(RowOf<I>{ids, V}, N, static_cast<unsigned>(V), stream);
-  const cuda::Workspace<Run> memory(V);
-  const View<Run, 1> runs{memory.data(), {V}};
+  const cuda::Workspace<unsigned> pair_memory(4 * N);
+  unsigned* const words = pair_memory.data();
+  const cuda::Pairs pairs{words, words + N}, sorted{words + 2 * N, words + 3 * N};
+  cuda::launch<write_pairs<I>>(cuda::blocks_for(N, threads), threads, 0, stream, ids, V, pairs);
+  cuda::sort_pairs(pairs, sorted, N, static_cast<int>(std::bit_width(static_cast<unsigned>(V))));
+  const cuda::Workspace<Run> run_memory(V);
+  const View<Run, 1> runs{run_memory.data(), {V}};
   cuda::clear(runs.data, static_cast<std::size_t>(V) * sizeof(Run));
-  cuda::launch<mark_runs>(cuda::blocks_for(N, threads), threads, 0, stream, places.pairs(), N, runs);
-  const View<const Run, 1> marked{memory.data(), {V}};
+  cuda::launch<mark_runs>(cuda::blocks_for(N, threads), threads, 0, stream, sorted, N, runs);
+  const View<const Run, 1> marked{run_memory.data(), {V}};
   constexpr int each = cuda::vector_width<T>;
   if (D % each == 0 && cuda::aligned<each>(dy.data, dx.data))
-    sum<each>(places, marked, dy, dx, stream);
+    sum<each>(sorted, marked, dy, dx, stream);
   else
-    sum<1>(places, marked, dy, dx, stream);
+    sum<1>(sorted, marked, dy, dx, stream);
 }
 
 }  // namespace taken

@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt: the only file that names it, and the only one that the emulator does not run (emulator/gemm.cpp
-// stands in). The library is opened when the first product asks for it, so that a program starts where there is none.
+// Matrix products by cuBLASLt: the only file that names it, and one that the emulator does not run (emulator/gemm.cpp stands
+// in). The library is opened when the first product asks for it, so that a program starts where there is none.
 //
 // cuBLASLt counts by columns: our row-major c = a b is its c^T = b^T a^T on the same memory. What it chose for a shape is
 // kept. All accumulates in fp32; fp32 products are exact unless TF32 is allowed. The workspace is ours, so that the choice,
@@ -116,6 +116,13 @@ Key key_of(const Product<T>& p) {
           alignment_of(p.a.data) << 40 | alignment_of(p.b.data) << 20 | alignment_of(p.c.data)};
 }
 
+// Returns the plan that repeats one row of `width` elements in each of `rows` rows.
+BroadcastPlan<1> repeated_row(Index rows, Index width) {
+  BroadcastPlan<1> plan{2, rows * width, {width, rows}, {}};
+  plan.stride[0][0] = 1;
+  return plan;
+}
+
 // What cuBLASLt needs for each call of a shape; kept for the life of the process.
 class Plan {
  public:
@@ -148,7 +155,7 @@ class Plan {
   void run(const Product<T>& p) {
     set_bias(p);
     const bool bias_apart = apart_ && p.bias;
-    if (bias_apart) repeat(Cuda{}, broadcast_plan(Shape{p.c.rows, p.c.width}, Shape{p.c.width}), p.bias, 1.f, p.c.data);
+    if (bias_apart) repeat(Cuda{}, repeated_row(p.c.rows, p.c.width), p.bias, 1.f, p.c.data);
     const float alpha = 1, beta = bias_apart || p.into == Into::add ? 1 : 0;
     const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
     lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,

@@ -2,9 +2,9 @@
 //   nvcc -std=c++20 -Iinclude -arch=sm_90a -c cuda/heddle.cu
 // What is linked with it is compiled with -DHEDDLE_CUDA.
 #include "arithmetic.cu"
-#include "attention.cu"
-#include "attention_backward.cu"
-#include "attention_wide.cu"
+#include "attention/backward.cu"
+#include "attention/forward.cu"
+#include "attention/wide.cu"
 #include "cast.cu"
 #include "cross_entropy.cu"
 #include "dropout.cu"
@@ -18,3 +18,4 @@
 #include "residual_layer_norm.cu"
 #include "runtime.cu"
 #include "softmax.cu"
+#include "sort.cu"

@@ -1,17 +1,16 @@
-// Sums and maxima along an axis, and their gradients, on the GPU. Formulas: include/heddle/ops/reduce.hpp, max.hpp,
-// rows.hpp.
+// Sums and maxima along an axis, and their gradients, on the GPU. Formulas: ops/reduce.hpp, max.hpp and rows.hpp.
 //
-//   reduce          Threads of a block are [results, walkers, columns]: a column is a vector of neighbours, and walkers
-//                   of a result share what is added up or compared, each taking every walkers-th vector. Where the
-//                   reduced axis is the last one, vectors lie along it. x is read once; walkers meet in shared memory.
-//                   Where this gives few blocks, several share a result, and each leaves a part of it; the parts are
-//                   then reduced in the same way. They are at most an eighth of x, of float or bf16 a thirtieth.
-//   repeat          As device/elementwise.cuh does it: dx is written once, dy comes from cache.
+//   reduce          A block's threads are [results, walkers, columns]. A column is a vector of neighbouring elements. The walkers
+//                   of a result share its axis: each takes every walkers-th vector, and they combine their partial results in
+//                   shared memory. If the reduced axis is the last one, vectors lie along it. x is read once.
+//                   If this gives few blocks, several share a result and write one part of it each; a second launch reduces
+//                   the parts in the same way. Parts are at most an eighth of x, for float and bf16 a thirtieth.
+//   repeat          As in device/elementwise.cuh: dx is written once, dy comes from cache.
 //   scatter         A thread owns an element of dy and writes one of dx.
-//   spread_means    Dealt out as in `reduce`: a thread reads its vector of dy once, and writes every walkers-th row.
+//   spread_means    Partitioned as `reduce`: a thread reads its vector of dy once, and writes every walkers-th row.
 //
-// No atomics, and pieces that follow from the shape alone: results depend neither on the schedule nor on how many
-// multiprocessors there are, nor on how memory is aligned.
+// No atomics, and pieces that follow from the shape alone: results do not depend on the schedule, on the number of
+// multiprocessors, or on how memory is aligned.
 #include <bit>
 
 #include "device/elementwise.cuh"
@@ -42,32 +41,32 @@ int bits_for(Index count, int most) {
   return bits;
 }
 
-// What a thread works at: columns from d on of result o, as one of its walkers.
-struct Place {
+// A thread's share of the work: columns from d on of result o, as one of its walkers.
+struct WorkItem {
   Index o, d;
-  int walker, number;  // in the block, and of all pieces
+  int walker, number;  // the walker's index in the block, and among the walkers of all pieces
 };
 
-// How an axis of n elements or vectors is dealt out to threads, for each of outer * inner results.
-struct Deal {
+// How an axis of n elements or vectors is partitioned among threads, for each of outer * inner results.
+struct Partition {
   Index outer, inner;
   int column_bits, walker_bits;
-  Index tiles, pieces;  // of a row of results, in columns; of the axis
+  Index tiles, pieces;  // blocks per row of results; pieces of the axis
   bool along;           // vectors lie along the axis, and inner is 1
   bool wide;            // vectors are aligned
 
   template <class T>
-  static Deal of(const T* x, Index outer, Index n, Index inner, bool along) {
+  static Partition of(const T* x, Index outer, Index n, Index inner, bool along) {
     const bool rows_aligned = along ? n % width<T> == 0 || outer == 1 : inner % width<T> == 0;
-    Deal deal{outer, inner, 0, 0, 1, 1, along, rows_aligned && cuda::aligned<width<T>>(x)};
+    Partition partition{outer, inner, 0, 0, 1, 1, along, rows_aligned && cuda::aligned<width<T>>(x)};
     const Index steps = along ? n / width<T> : n, vectors = along ? 1 : (inner + width<T> - 1) / width<T>;
-    deal.column_bits = bits_for(vectors, warp_bits);
-    deal.walker_bits =
-        bits_for(std::max(std::min(steps, short_axis), steps / walker_steps), thread_bits - deal.column_bits);
-    deal.tiles = (vectors + deal.columns() - 1) >> deal.column_bits;
-    const Index room = most_blocks / std::max<Index>(outer * deal.tiles, 1);
-    deal.pieces = std::max<Index>(std::min(steps / (piece_steps * deal.walkers()), room), 1);
-    return deal;
+    partition.column_bits = bits_for(vectors, warp_bits);
+    partition.walker_bits =
+        bits_for(std::max(std::min(steps, short_axis), steps / walker_steps), thread_bits - partition.column_bits);
+    partition.tiles = (vectors + partition.columns() - 1) >> partition.column_bits;
+    const Index most_pieces = most_blocks / std::max<Index>(outer * partition.tiles, 1);
+    partition.pieces = std::max<Index>(std::min(steps / (piece_steps * partition.walkers()), most_pieces), 1);
+    return partition;
   }
   HEDDLE_HD int columns() const { return 1 << column_bits; }
   HEDDLE_HD int walkers() const { return 1 << walker_bits; }
@@ -76,7 +75,7 @@ struct Deal {
     return {cuda::blocks_for(outer, results()) * static_cast<unsigned>(tiles), static_cast<unsigned>(pieces)};
   }
   template <class T>
-  __device__ Place place() const {
+  __device__ WorkItem item() const {
     const int t = static_cast<int>(threadIdx.x), column = t & (columns() - 1);
     const Index block = blockIdx.x / static_cast<unsigned>(tiles), tile = blockIdx.x - block * tiles;
     const int walker = t >> column_bits & (walkers() - 1);
@@ -167,9 +166,9 @@ struct FindLargest {
   }
 };
 
-// Vectors of a thread: every hop-th of `steps` from the first on, which begin `step` elements apart; of each the first
-// `valid` elements.
-struct Walk {
+// The vectors of a thread: every hop-th of `steps` from `first` on. Vectors begin `step` elements apart; the first `valid`
+// elements of each count.
+struct StridedRange {
   Index first, hop, steps, step;
   int valid;
   bool along;
@@ -178,57 +177,57 @@ struct Walk {
 };
 
 template <bool wide, class Op, class E = typename Op::Element>
-__device__ void take_all(const E* x, const Walk& walk, typename Op::State (&mine)[width<E>]) {
+__device__ void take_all(const E* x, const StridedRange& range, typename Op::State (&mine)[width<E>]) {
   constexpr int loads = wide ? loads_ahead : 1;
-  for (Index k = walk.first; k < walk.steps;) {
+  for (Index k = range.first; k < range.steps;) {
     typename Op::State part[width<E>];
     for (auto& state : part) state = Op::start();
-    for (int step = 0; step < block_steps && k < walk.steps; step += loads, k += loads * walk.hop) {
+    for (int step = 0; step < block_steps && k < range.steps; step += loads, k += loads * range.hop) {
       cuda::Vector<E, width<E>> values[loads];
       for (int l = 0; l < loads; ++l) {
-        const E* const from = x + (k + l * walk.hop) * walk.step;
-        if (k + l * walk.hop >= walk.steps) continue;
+        const E* const from = x + (k + l * range.hop) * range.step;
+        if (k + l * range.hop >= range.steps) continue;
         if constexpr (wide) values[l] = cuda::load_vector<width<E>>(from);
         for (int i = 0; !wide && i < width<E>; ++i)
-          if (i < walk.valid) values[l].at[i] = from[i];
+          if (i < range.valid) values[l].at[i] = from[i];
       }
       for (int l = 0; l < loads; ++l)
         for (int i = 0; i < width<E>; ++i)
-          if (k + l * walk.hop < walk.steps && (wide || i < walk.valid))
-            Op::take(part[i], values[l].at[i], walk.position(k + l * walk.hop, i));
+          if (k + l * range.hop < range.steps && (wide || i < range.valid))
+            Op::take(part[i], values[l].at[i], range.position(k + l * range.hop, i));
     }
     for (int i = 0; i < width<E>; ++i) Op::join(mine[i], part[i]);
   }
 }
 
-// What this thread finds on its way down the axis.
+// Reduces this thread's vectors of the axis into its state.
 template <class Op, class Rows, class E = typename Op::Element>
-__device__ void walk_down(const E* x, const Rows& rows, const Deal& deal, const Place& at,
-                          typename Op::State (&mine)[width<E>]) {
+__device__ void reduce_range(const E* x, const Rows& rows, const Partition& partition, const WorkItem& at,
+                             typename Op::State (&mine)[width<E>]) {
   const Index n = rows.count(at.o);
   if (n == 0) return;  // x may have no memory
-  const Index steps = deal.along ? n / width<E> : n;
-  const Index beside = deal.along ? width<E> : deal.inner - at.d;
-  const E* const from = x + rows.first(at.o) * deal.inner + at.d;
+  const Index steps = partition.along ? n / width<E> : n;
+  const Index beside = partition.along ? width<E> : partition.inner - at.d;
+  const E* const from = x + rows.first(at.o) * partition.inner + at.d;
   const int valid = static_cast<int>(beside < width<E> ? beside : width<E>);
-  const Index step = deal.along ? width<E> : deal.inner;
-  const Walk walk{at.number, deal.walkers() * deal.pieces, steps, step, valid, deal.along};
-  deal.wide ? take_all<true, Op>(from, walk, mine) : take_all<false, Op>(from, walk, mine);
-  if (!deal.along || at.number > 0) return;
+  const Index step = partition.along ? width<E> : partition.inner;
+  const StridedRange range{at.number, partition.walkers() * partition.pieces, steps, step, valid, partition.along};
+  partition.wide ? take_all<true, Op>(from, range, mine) : take_all<false, Op>(from, range, mine);
+  if (!partition.along || at.number > 0) return;
   for (int i = 0; i < width<E>; ++i)  // what no vector holds
     if (const Index k = steps * width<E> + i; k < n) Op::take(mine[i], from[k], k);
 }
 
-// The walkers' states become one, that of walker 0, pair by pair. All threads come.
+// Reduces the walkers' states into that of walker 0, pair by pair. All threads of the block call this.
 template <class Op, int each, class State>
-__device__ void meet(const Deal& deal, int walker, State (&mine)[each]) {
+__device__ void reduce_partials(const Partition& partition, int walker, State (&mine)[each]) {
   auto& states = cuda::shared<State[each][threads]>();
   const int t = static_cast<int>(threadIdx.x);
   for (int half = each / 2; half > 0; half /= 2)
-    for (int i = 0; deal.along && i < half; ++i) Op::join(mine[i], mine[i + half]);
-  const int used = deal.along ? 1 : each;
-  for (int half = deal.walkers() / 2; half > 0; half /= 2) {
-    const int distance = half << deal.column_bits;  // in threads
+    for (int i = 0; partition.along && i < half; ++i) Op::join(mine[i], mine[i + half]);
+  const int used = partition.along ? 1 : each;
+  for (int half = partition.walkers() / 2; half > 0; half /= 2) {
+    const int distance = half << partition.column_bits;  // in threads
     for (int i = 0; i < each; ++i)
       if (i < used && walker >= half && walker < 2 * half) states[i][t] = mine[i];
     2 * distance > cuda::warp_size ? __syncthreads() : __syncwarp();
@@ -238,45 +237,47 @@ __device__ void meet(const Deal& deal, int walker, State (&mine)[each]) {
 }
 
 template <class Op, class Rows>
-__global__ __launch_bounds__(threads) void reduce(const typename Op::Element* x, Rows rows, Deal deal, Op op) {
+__global__ __launch_bounds__(threads) void reduce(const typename Op::Element* x, Rows rows, Partition partition,
+                                                  Op op) {
   using E = typename Op::Element;
-  const Place at = deal.place<E>();
-  const bool inside = at.o < deal.outer && at.d < deal.inner;
+  const WorkItem at = partition.item<E>();
+  const bool inside = at.o < partition.outer && at.d < partition.inner;
   typename Op::State mine[width<E>];
   for (auto& state : mine) state = Op::start();
-  if (inside) walk_down<Op>(x, rows, deal, at, mine);
-  meet<Op>(deal, at.walker, mine);
+  if (inside) reduce_range<Op>(x, rows, partition, at, mine);
+  reduce_partials<Op>(partition, at.walker, mine);
   if (!inside || at.walker > 0) return;
   const Op result = op.of(at.o);
-  const Index row = (at.o * deal.pieces + blockIdx.y) * deal.inner;
+  const Index row = (at.o * partition.pieces + blockIdx.y) * partition.inner;
   for (int i = 0; i < width<E>; ++i)
-    if (at.d + i < deal.inner) result.write(row + at.d + i, mine[i]);
+    if (at.d + i < partition.inner) result.write(row + at.d + i, mine[i]);
 }
 
 // In one launch, or in two: `to_parts` makes an Op that leaves states, and `from_parts` reduces them.
 template <class Part, class Op, class Rows, class ToParts, class FromParts>
-void run(const typename Op::Element* x, const Rows& rows, const Deal& deal, const Op& op, ToParts to_parts,
+void run(const typename Op::Element* x, const Rows& rows, const Partition& partition, const Op& op, ToParts to_parts,
          const FromParts& from_parts) {
-  if (deal.outer * deal.inner == 0) return;
+  if (partition.outer * partition.inner == 0) return;
   const cudaStream_t stream = cuda::current_stream();
-  if (deal.pieces == 1) return cuda::launch<reduce<Op, Rows>>(deal.grid(), threads, 0, stream, x, rows, deal, op);
-  const cuda::Workspace<Part> parts(deal.outer * deal.pieces * deal.inner);
+  if (partition.pieces == 1)
+    return cuda::launch<reduce<Op, Rows>>(partition.grid(), threads, 0, stream, x, rows, partition, op);
+  const cuda::Workspace<Part> parts(partition.outer * partition.pieces * partition.inner);
   const auto first = to_parts(parts.data());
-  cuda::launch<reduce<std::remove_const_t<decltype(first)>, Rows>>(deal.grid(), threads, 0, stream, x, rows, deal,
-                                                                   first);
-  const bool along = deal.inner == 1 && width<Part> > 1;
-  Deal rest = Deal::of(parts.data(), deal.outer, deal.pieces, deal.inner, along);
+  cuda::launch<reduce<std::remove_const_t<decltype(first)>, Rows>>(partition.grid(), threads, 0, stream, x, rows,
+                                                                   partition, first);
+  const bool along = partition.inner == 1 && width<Part> > 1;
+  Partition rest = Partition::of(parts.data(), partition.outer, partition.pieces, partition.inner, along);
   rest.pieces = 1;
-  cuda::launch<reduce<FromParts, EvenRows>>(rest.grid(), threads, 0, stream, parts.data(), EvenRows{deal.pieces}, rest,
-                                            from_parts);
+  cuda::launch<reduce<FromParts, EvenRows>>(rest.grid(), threads, 0, stream, parts.data(), EvenRows{partition.pieces},
+                                            rest, from_parts);
 }
 
 // Parts are kept as what their sum is made of: float, or int64.
 template <class T, class Y, class Rows>
-void add_up(const T* x, const Rows& rows, const Deal& deal, const AddUp<T, Y>& op) {
+void add_up(const T* x, const Rows& rows, const Partition& partition, const AddUp<T, Y>& op) {
   using Part = std::conditional_t<std::is_integral_v<T>, std::int64_t, float>;
   run<Part>(
-      x, rows, deal, op,
+      x, rows, partition, op,
       [](Part* parts) {
         return AddUp<T, Part>{parts, 1};
       },
@@ -298,18 +299,18 @@ __global__ __launch_bounds__(threads) void scatter(View<const T, 2> dy, View<con
 }
 
 template <class T>
-__global__ __launch_bounds__(threads) void spread_means(View<const T, 2> dy, SequenceRows rows, Deal deal,
+__global__ __launch_bounds__(threads) void spread_means(View<const T, 2> dy, SequenceRows rows, Partition partition,
                                                         View<T, 2> dx) {
-  const Place at = deal.place<T>();
-  if (at.o >= deal.outer || at.d >= deal.inner) return;
-  const Index count = rows.count(at.o), valid = deal.inner - at.d;
+  const WorkItem at = partition.item<T>();
+  if (at.o >= partition.outer || at.d >= partition.inner) return;
+  const Index count = rows.count(at.o), valid = partition.inner - at.d;
   cuda::Vector<T, width<T>> mean;
   for (int i = 0; i < width<T>; ++i)
     if (i < valid) mean.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / static_cast<float>(count));
-  const Index hop = deal.walkers() * deal.pieces;
+  const Index hop = partition.walkers() * partition.pieces;
   T* to = &dx(rows.first(at.o) + at.number, at.d);  // steps: nvcc splits a vector whose address is computed anew
-  for (Index n = at.number; n < count; n += hop, to += hop * deal.inner) {
-    if (deal.wide) {
+  for (Index n = at.number; n < count; n += hop, to += hop * partition.inner) {
+    if (partition.wide) {
       cuda::store_vector(to, mean);
       continue;
     }
@@ -318,11 +319,11 @@ __global__ __launch_bounds__(threads) void spread_means(View<const T, 2> dy, Seq
   }
 }
 
-// Sequences as results, each of as many rows as they have on average: what their lengths are, only the device knows.
+// Partitions sequences by their average number of rows: only the device knows their lengths.
 template <class T>
-Deal deal_sequences(View<const int, 1> begin, View<T, 2> rows) {
+Partition partition_sequences(View<const int, 1> begin, View<T, 2> rows) {
   const Index B = begin.extent[0];
-  return Deal::of(rows.data, B, rows.extent[0] / std::max<Index>(B, 1), rows.extent[1], false);
+  return Partition::of(rows.data, B, rows.extent[0] / std::max<Index>(B, 1), rows.extent[1], false);
 }
 
 }  // namespace
@@ -330,8 +331,8 @@ Deal deal_sequences(View<const int, 1> begin, View<T, 2> rows) {
 template <class T, class Y>
 void sum(Cuda, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
   const auto [outer, n, inner] = x.extent;
-  const Deal deal = Deal::of(x.data, outer, n, inner, inner == 1);
-  add_up(x.data, EvenRows{n}, deal, AddUp<T, Y>{y.data, divisor});
+  const Partition partition = Partition::of(x.data, outer, n, inner, inner == 1);
+  add_up(x.data, EvenRows{n}, partition, AddUp<T, Y>{y.data, divisor});
 }
 
 template <OnGpu T>
@@ -344,7 +345,7 @@ void max(Cuda, View<const T, 3> x, View<T, 2> y, View<Index, 2> position) {
   using Part = Found<Acc<T>>;
   const auto [outer, n, inner] = x.extent;
   run<Part>(
-      x.data, EvenRows{n}, Deal::of(x.data, outer, n, inner, inner == 1), FindLargest<T, T>{y.data, position.data},
+      x.data, EvenRows{n}, Partition::of(x.data, outer, n, inner, inner == 1), FindLargest<T, T>{y.data, position.data},
       [](Part* parts) {
         return FindLargest<T, T>{nullptr, nullptr, parts};
       },
@@ -359,14 +360,15 @@ void max_backward(Cuda, View<const T, 2> dy, View<const Index, 2> position, View
 
 template <OnGpu T>
 void mean_rows(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y) {
-  add_up(x.data, SequenceRows{begin.data, length.data}, deal_sequences(begin, x), AddUp<T, T>{y.data, 0, length.data});
+  add_up(x.data, SequenceRows{begin.data, length.data}, partition_sequences(begin, x),
+         AddUp<T, T>{y.data, 0, length.data});
 }
 template <OnGpu T>
 void mean_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy, View<T, 2> dx) {
-  const Deal deal = deal_sequences(begin, dx);
-  if (deal.inner == 0) return;
-  cuda::launch<spread_means<T>>(deal.grid(), threads, 0, cuda::current_stream(), dy,
-                                SequenceRows{begin.data, length.data}, deal, dx);
+  const Partition partition = partition_sequences(begin, dx);
+  if (partition.inner == 0) return;
+  cuda::launch<spread_means<T>>(partition.grid(), threads, 0, cuda::current_stream(), dy,
+                                SequenceRows{begin.data, length.data}, partition, dx);
 }
 
 #define HEDDLE_SUM(T, Y) template void sum(Cuda, View<const T, 3>, SumAcc<T>, View<Y, 2>);

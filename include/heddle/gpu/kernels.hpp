@@ -1,4 +1,4 @@
-// Every CUDA kernel on one page, as operations call it. Defined in cuda/*.cu; plain C++ for whoever includes it. Shapes and
+// Every CUDA kernel on one page, as operations call it. Defined in cuda/; plain C++ for whoever includes it. Shapes and
 // formulas are those of the Cpu overload, in the header of the operation. A kernel that only moves elements takes any type, as
 // words of its size; one that computes takes float and bf16, and accumulates in float.
 #pragma once
@@ -139,7 +139,7 @@ struct Product {
 template <OnGpu T>
 void multiply(const Product<T>& product);
 
-// --- attention (cuda/attention.cu) ---
+// --- attention (cuda/attention/) ---
 
 template <OnGpu T>
 void attention(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,

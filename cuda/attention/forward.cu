@@ -1,25 +1,26 @@
-// attention on the GPU. Formulas: include/heddle/ops/attention_kernel.hpp. Heads wider than 128: attention_wide.cu.
+// attention's forward on the GPU, for heads up to 128 wide; wide.cu has wider ones. Formulas: ops/attention/forward.hpp.
 //
-// A block owns some queries of one head of one sequence, 16 for each warp, up to 128. Its keys and values come through shared memory,
-// all of up to 128 at once where there is room, others tile by tile, the next one while this one is worked on. Each warp keeps a running
-// maximum and sum of its queries' scores (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read
-// once for each block of queries: once in all up to 128 queries on tensor cores with heads up to 64 wide, up to 64
-// otherwise.
-#include "device/attention_wide.cuh"
+//   attend    A block owns up to 128 queries of one head of one sequence, 16 for each warp, and iterates over tiles of the keys
+//             that they see. Each warp keeps a running maximum and sum of its queries' scores (Dao, "FlashAttention-2", 2023).
+//             q is read and y written once; k and v are read once for each block of queries.
+//
+// docs/attention-kernels.md lists rows, traffic and shared arrays of every attention kernel.
+#include "dropout.cuh"
+#include "wide.cuh"
 
 namespace heddle::kernel {
 namespace {
 
 using cuda::AttentionLaunch;
 using cuda::AttentionTask;
-using cuda::own_rows;
 using cuda::row_stride;
+using cuda::rows_per_warp;
 
 // Math is T, or Tf32.
 template <class T, class Math, int width>
 struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
-  static constexpr int others = row_bytes <= 128 ? 64 : 32;  // keys of a tile
+  static constexpr int other_rows = row_bytes <= 128 ? 64 : 32;  // keys of a tile
   static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
   // At most; exact products take more registers.
   static constexpr int threads = cuda::block_threads(tensor_cores && width <= 64 ? 256 : 128);
@@ -27,8 +28,8 @@ struct ForwardTile {
   static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice
 
   static AttentionLaunch launch(Index longest_q, Index longest_k) {
-    return cuda::fitting_launch<ForwardTile>(longest_q, longest_k, blocks, [](int of_queries, int stages) {
-      const int rows = of_queries * own_rows + 2 * stages * others;
+    return cuda::choose_launch<ForwardTile>(longest_q, longest_k, blocks, [](int of_queries, int stages) {
+      const int rows = of_queries * rows_per_warp + 2 * stages * other_rows;
       return static_cast<std::size_t>(rows * row_stride<T, width>) * sizeof(T) + cuda::shared_head_bytes;
     });
   }
@@ -39,17 +40,17 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
     AttentionTask<T> task, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> y,
     View<float, 2> lse, int stages) {
   using Products = cuda::Products<Math>;
-  constexpr int tile_rows = ForwardTile<T, Math, width>::others, tile_size = tile_rows * row_stride<T, width>;
-  const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * own_rows;
+  constexpr int tile_rows = ForwardTile<T, Math, width>::other_rows, tile_size = tile_rows * row_stride<T, width>;
+  const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * rows_per_warp;
   cuda::SharedArrays arrays;
-  auto* const room = arrays.take<cuda::SequenceHead<T>>(1);
+  auto* const shared_head = arrays.take<cuda::SequenceHead<T>>(1);
   T* const queries = arrays.take<T>(rows * row_stride<T, width>);  // [rows, width]
   T* const tiles = arrays.take<T>(stages * 2 * tile_size);         // [stages, keys and values, tile_rows, width]
   const auto keys = [&](int stage) { return tiles + stage * 2 * tile_size; };
   const auto values = [&](int stage) { return tiles + (stage * 2 + 1) * tile_size; };
-  T* const own = queries + cuda::ScoreTile<T, false>::warp() * own_rows * row_stride<T, width>;
+  T* const own = queries + cuda::ScoreTile<T, false>::warp() * rows_per_warp * row_stride<T, width>;
 
-  cuda::for_each_head(room, task.plan, [&](const cuda::SequenceHead<T>& head) {
+  cuda::for_each_head(shared_head, task.plan, [&](const cuda::SequenceHead<T>& head) {
     if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
@@ -57,10 +58,10 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
 
     float sum[width / 8][4];  // [16, width] of the warp
     cuda::SoftmaxRows<T> softmax;
-    // Once more, and carefully, where NaN came out and masked values may be to blame.
-    for (bool careful = false;; careful = true) {
+    // Repeats with NaN and infinity apart if the sums hold NaN, which may come from masked values.
+    for (bool separate = false;; separate = true) {
       softmax = {};
-      for (auto& part : sum) part[0] = part[1] = part[2] = part[3] = 0;
+      cuda::set_zero(sum);
       const auto load = [&](int tile, int stage) {
         const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
         cuda::load_rows<width>(keys(stage), head.key_rows(k), at, count);
@@ -69,35 +70,35 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
       const auto use = [&](int tile, int stage) {
         const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
         const int reach = at.reach(tile_rows);
-        const unsigned seen = at.template seen<tile_rows / 8>(reach), kept = at.kept(reach);
+        const unsigned visible = at.template visible<tile_rows / 8>(reach), kept = cuda::kept_scores(at, reach);
         float p[tile_rows / 8][4] = {};  // [16, tile_rows]
         if (reach > 0) {
-          Products::template rows<width>(own, keys(stage), reach, p);
-          softmax.add(at, seen, reach, p);
+          Products::template add_scores<width>(own, keys(stage), reach, p);
+          softmax.online_softmax_step(at, visible, reach, p);
           softmax.shrink_sums(sum);
           cuda::drop(at, kept, p);
         }
         T* const tile_values = values(stage);
-        if (careful) {
+        if (separate) {
           cuda::clear_not_finite<width>(tile_values, cuda::rows_in_tile(end - at.other, tile_rows));
           __syncthreads();
         }
         if (reach == 0) return;
-        Products::template weighted<width>(p, tile_values, reach, sum);
-        if (careful) cuda::add_not_finite(p, seen, reach, head.key_rows(v), at.other, sum);
+        Products::template add_weighted_rows<width>(p, tile_values, reach, sum);
+        if (separate) cuda::add_not_finite(p, visible, reach, head.key_rows(v), at.other, sum);
       };
-      cuda::walk(0, cuda::tiles_for(end, tile_rows), stages, load, use);
-      if (careful || !task.masks() || !__syncthreads_or(cuda::holds_nan(sum))) break;
+      cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), stages, load, use);
+      if (separate || !task.may_mask() || !__syncthreads_or(cuda::holds_nan(sum))) break;
     }
 
     softmax.finish();
     const cuda::ScoreTile<T, false> at{task, head, first, 0};
     const float scale = task.plan.dropout.scale;
-    cuda::store_rows<width, false>(sum, scale * softmax.inverse(0), scale * softmax.inverse(1), own, head.query_rows(y),
-                                   first);
+    cuda::store_rows<width, false>(sum, scale * softmax.inverse_sum(0), scale * softmax.inverse_sum(1), own,
+                                   head.query_rows(y), first);
     for (int half = 0; half < 2; ++half) {
       const int i = at.own_row(2 * half);
-      if (i < head.queries && at.lane() % cuda::quad == 0) lse(head.h, head.q_begin + i) = softmax.log_sum(half);
+      if (i < head.queries && at.lane() % cuda::quad == 0) lse(head.h, head.q_begin + i) = softmax.log_sum_exp(half);
     }
   });
 }

@@ -1,0 +1,291 @@
+// attention's backward on the GPU, for heads up to 128 wide; wide.cu has wider ones, and the gradient of the bias. Formulas:
+// ops/attention/backward.hpp.
+//
+//   compute_delta        Eight lanes own a row of a head. y and dy are read once.
+//   query_gradient       A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over tiles of
+//                        the keys that they see. q and dy are read and dq is written once; k and v are read once for each block.
+//   key_value_gradients  A block owns up to 64 keys likewise and iterates over tiles of queries. k and v are read and dk and dv
+//                        written once; q and dy are read once for each block.
+//
+// Both recompute the scores, so that one warp computes every sum in one order: no atomics, and no partial sums in memory.
+// docs/attention-kernels.md lists rows, traffic and shared arrays of every attention kernel.
+#include "../device/vector.cuh"
+#include "dropout.cuh"
+#include "wide.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+using cuda::AttentionLaunch;
+using cuda::AttentionTask;
+using cuda::row_stride;
+using cuda::rows_per_warp;
+
+// --- delta --------------------------------------------------------------------------------------------------------------
+
+constexpr int delta_lanes = 8;  // that share a row of a head
+constexpr int delta_threads = cuda::block_threads(256);
+
+// delta [H, Nq] = the sum of y dy over a head. `vectors`: accesses of 16 bytes are aligned.
+template <class T>
+__global__ __launch_bounds__(delta_threads) void compute_delta(MatrixView<const T> y, MatrixView<const T> dy,
+                                                               Index heads, bool vectors, View<float, 2> delta) {
+  constexpr int each = cuda::per_access<T>;
+  const Index item = (Index{blockIdx.x} * delta_threads + threadIdx.x) / delta_lanes;
+  const Index n = item / heads, h = item % heads, width = y.width / heads;
+  const int lane = static_cast<int>(threadIdx.x) % delta_lanes;
+  const Index end = n < delta.extent[1] ? width : 0;
+  float sum = 0;
+  if (vectors) {
+    for (Index d = lane * each; d < end; d += delta_lanes * each) {
+      float a[each], b[each];
+      cuda::load_floats(&y(n, h * width + d), a);
+      cuda::load_floats(&dy(n, h * width + d), b);
+      for (int e = 0; e < each; ++e) sum += a[e] * b[e];
+    }
+  } else {
+    for (Index d = lane; d < end; d += delta_lanes)
+      sum += static_cast<float>(y(n, h * width + d)) * static_cast<float>(dy(n, h * width + d));
+  }
+  for (int distance = delta_lanes / 2; distance > 0; distance /= 2)
+    sum += __shfl_xor_sync(cuda::all_lanes, sum, distance);
+  if (lane == 0 && n < delta.extent[1]) delta(h, n) = sum;
+}
+
+template <class T>
+void launch_delta(MatrixView<const T> y, MatrixView<const T> dy, Index heads, View<float, 2> delta) {
+  const auto in_vectors = [&](MatrixView<const T> x) {
+    const Index bytes = (x.stride | x.width / heads) * static_cast<Index>(sizeof(T));
+    return cuda::aligned<cuda::per_access<T>>(x.data) && bytes % cuda::access_bytes == 0;
+  };
+  cuda::launch<compute_delta<T>>(cuda::blocks_for(delta.extent[0] * delta.extent[1] * delta_lanes, delta_threads),
+                                 delta_threads, 0, cuda::current_stream(), y, dy, heads,
+                                 in_vectors(y) && in_vectors(dy), delta);
+}
+
+// --- tiles ----------------------------------------------------------------------------------------------------------------
+
+template <class T, int width>
+struct BackwardTile {
+  static constexpr int other_rows = 32;  // rows of a tile
+  static constexpr int size = other_rows * row_stride<T, width>;
+  static constexpr int warps = 4;  // at most
+  static constexpr int threads = warps * cuda::warp_size;
+  static constexpr int query_blocks = width <= 64 ? 3 : 2;  // of query_gradient, for which registers suffice
+  static constexpr int key_blocks = width <= 32 ? 3 : 2;    // likewise of key_value_gradients
+};
+
+// The shared memory of a block. It owns rows of two matrices, a and b, and iterates over tiles of two others, c and d:
+//   query_gradient       a is q, b is dy, c is k, d is v; log_sums and deltas are unused
+//   key_value_gradients  a is k, b is v, c is q, d is dy
+template <class T, int width>
+struct BackwardArrays {
+  using Tile = BackwardTile<T, width>;
+  static constexpr int stages = 4;  // at most
+  cuda::SequenceHead<T>* head;
+  float *log_sums, *deltas;  // [stages, other_rows] of the queries in c and d
+  T *a, *b;                  // [rows, width]
+  T* tiles;                  // [stages, c and d, other_rows, width]
+  int rows;
+
+  __device__ BackwardArrays(cuda::SharedArrays arrays, int used_stages)
+      : head(arrays.take<cuda::SequenceHead<T>>(1)),
+        log_sums(arrays.take<float>(stages * Tile::other_rows)),
+        deltas(arrays.take<float>(stages * Tile::other_rows)),
+        rows(static_cast<int>(blockDim.x) / cuda::warp_size * rows_per_warp) {
+    a = arrays.take<T>(rows * row_stride<T, width>);
+    b = arrays.take<T>(rows * row_stride<T, width>);
+    tiles = arrays.take<T>(used_stages * 2 * Tile::size);
+  }
+  __device__ T* c(int stage) const { return tiles + stage * 2 * Tile::size; }
+  __device__ T* d(int stage) const { return tiles + (stage * 2 + 1) * Tile::size; }
+  // Returns the warp's rows of a or b.
+  __device__ T* own(T* of_block) const {
+    return of_block + static_cast<int>(threadIdx.x) / cuda::warp_size * rows_per_warp * row_stride<T, width>;
+  }
+
+  static AttentionLaunch launch(Index longest_own, Index longest_other, int blocks) {
+    return cuda::choose_launch<Tile>(longest_own, longest_other, blocks, [](int warps, int used_stages) {
+      constexpr std::size_t numbers = 2 * stages * Tile::other_rows * sizeof(float);
+      const int of_rows = 2 * (warps * rows_per_warp + used_stages * Tile::other_rows);
+      return cuda::shared_head_bytes + numbers + static_cast<std::size_t>(of_rows * row_stride<T, width>) * sizeof(T);
+    });
+  }
+};
+
+// --- dq -----------------------------------------------------------------------------------------------------------------
+
+template <class T, class Math, int width>
+__global__ __launch_bounds__(BackwardTile<T, width>::threads,
+                             BackwardTile<T, width>::query_blocks) void query_gradient(AttentionTask<T> task,
+                                                                                       cuda::BackwardInputs<T> x,
+                                                                                       MatrixView<T> dq, int stages) {
+  using Products = cuda::Products<Math>;
+  constexpr int tile_rows = BackwardTile<T, width>::other_rows;
+  const BackwardArrays<T, width> arrays({}, stages);
+  const int rows = arrays.rows;
+  cuda::for_each_head(arrays.head, task.plan, [&](const cuda::SequenceHead<T>& head) {
+    if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
+    const int first = static_cast<int>(blockIdx.x) * rows;
+    const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
+    if (end > 0) {
+      cuda::load_rows<width>(arrays.a, head.query_rows(x.q), first, rows);
+      cuda::load_rows<width>(arrays.b, head.query_rows(x.dy), first, rows);
+    }
+    const cuda::QueryStatistics statistics(cuda::ScoreTile<T, false>{task, head, first, 0}, x.lse, x.delta);
+
+    float sum[width / 8][4];  // [16, width] of the warp
+    // Repeats with NaN and infinity apart if the sums hold NaN, which may come from masked keys.
+    for (bool separate = false;; separate = true) {
+      cuda::set_zero(sum);
+      const auto load = [&](int tile, int stage) {
+        const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
+        cuda::load_rows<width>(arrays.c(stage), head.key_rows(x.k), at, count);
+        cuda::load_rows<width>(arrays.d(stage), head.key_rows(x.v), at, count);
+      };
+      const auto use = [&](int tile, int stage) {
+        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
+        const int reach = at.reach(tile_rows);
+        T* const keys = arrays.c(stage);
+        const unsigned visible = at.template visible<tile_rows / 8>(reach), kept = cuda::kept_scores(at, reach);
+        float p[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
+        if (reach > 0) {
+          Products::template add_scores<width>(arrays.own(arrays.a), keys, reach, p);
+          Products::template add_scores<width>(arrays.own(arrays.b), arrays.d(stage), reach, ds);
+          cuda::compute_score_gradients(
+              at, visible, kept, reach, [&](int, int e) { return statistics.lse[e / 2]; },
+              [&](int, int e) { return statistics.delta[e / 2]; }, p, ds);
+        }
+        if (separate) {
+          __syncthreads();  // until every warp has multiplied the keys
+          cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
+          __syncthreads();
+        }
+        if (reach == 0) return;
+        if (separate) cuda::add_not_finite(ds, visible, reach, head.key_rows(x.k), at.other, sum);
+        Products::template add_weighted_rows<width>(ds, keys, reach, sum);
+      };
+      cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), stages, load, use);
+      if (separate || !task.may_mask() || !__syncthreads_or(cuda::holds_nan(sum))) break;
+    }
+    cuda::store_rows<width, false>(sum, task.plan.scale, task.plan.scale, arrays.own(arrays.a), head.query_rows(dq),
+                                   first);
+  });
+}
+
+// --- dk and dv ------------------------------------------------------------------------------------------------------------
+
+template <class T, class Math, int width>
+__global__ __launch_bounds__(BackwardTile<T, width>::threads,
+                             BackwardTile<T, width>::key_blocks) void key_value_gradients(AttentionTask<T> task,
+                                                                                          cuda::BackwardInputs<T> x,
+                                                                                          MatrixView<T> dk,
+                                                                                          MatrixView<T> dv,
+                                                                                          int stages) {
+  using Products = cuda::Products<Math>;
+  constexpr int tile_rows = BackwardTile<T, width>::other_rows;
+  const BackwardArrays<T, width> arrays({}, stages);
+  const int rows = arrays.rows;
+  cuda::for_each_head(arrays.head, task.plan, [&](const cuda::SequenceHead<T>& head) {
+    if (Index{blockIdx.x} * rows >= head.keys) return;  // the whole block
+    const int first = static_cast<int>(blockIdx.x) * rows;
+    const int begin = task.plan.causal ? first / tile_rows : 0, end = cuda::tiles_for(head.queries, tile_rows);
+    if (begin < end) {
+      cuda::load_rows<width, true>(arrays.a, head.key_rows(x.k), first, rows);
+      cuda::load_rows<width, true>(arrays.b, head.key_rows(x.v), first, rows);
+    }
+
+    float sum_k[width / 8][4], sum_v[width / 8][4];  // [16, width] of the warp
+    for (bool separate = false;; separate = true) {
+      cuda::set_zero(sum_k);
+      cuda::set_zero(sum_v);
+      const auto load = [&](int tile, int stage) {
+        const int at = tile * tile_rows, count = cuda::rows_in_tile(head.queries - at, tile_rows);
+        cuda::load_rows<width>(arrays.c(stage), head.query_rows(x.q), at, count);
+        cuda::load_rows<width>(arrays.d(stage), head.query_rows(x.dy), at, count);
+        for (int row = static_cast<int>(threadIdx.x); row < tile_rows; row += static_cast<int>(blockDim.x)) {
+          const bool inside = at + row < head.queries;
+          arrays.log_sums[stage * tile_rows + row] = inside ? x.lse(head.h, head.q_begin + at + row) : cuda::infinity;
+          arrays.deltas[stage * tile_rows + row] = inside ? x.delta(head.h, head.q_begin + at + row) : 0.f;
+        }
+      };
+      const auto use = [&](int tile, int stage) {
+        const cuda::ScoreTile<T, true> at{task, head, first, tile * tile_rows};
+        const int reach = at.reach(tile_rows);
+        T* const queries = arrays.c(stage);
+        T* const gradients = arrays.d(stage);
+        const unsigned visible = at.template visible<tile_rows / 8>(reach), kept = cuda::kept_scores(at, reach);
+        float pd[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
+        if (reach > 0) {
+          Products::template add_scores<width>(arrays.own(arrays.a), queries, reach, pd);
+          Products::template add_scores<width>(arrays.own(arrays.b), gradients, reach, ds);
+          const auto number = [&](const float* of, int m, int e) { return of[at.other_row(m, e) - at.other]; };
+          cuda::compute_score_gradients(
+              at, visible, kept, reach, [&](int m, int e) { return number(arrays.log_sums + stage * tile_rows, m, e); },
+              [&](int m, int e) { return number(arrays.deltas + stage * tile_rows, m, e); }, pd, ds);
+        }
+        if (separate) {
+          const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
+          __syncthreads();  // until every warp has multiplied queries and gradients
+          cuda::clear_not_finite<width>(queries, count);
+          cuda::clear_not_finite<width>(gradients, count);
+          __syncthreads();
+        }
+        if (reach == 0) return;
+        if (separate) {
+          cuda::add_not_finite(pd, visible, reach, head.query_rows(x.dy), at.other, sum_v);
+          cuda::add_not_finite(ds, visible, reach, head.query_rows(x.q), at.other, sum_k);
+        }
+        Products::template add_weighted_rows<width>(pd, gradients, reach, sum_v);
+        Products::template add_weighted_rows<width>(ds, queries, reach, sum_k);
+      };
+      cuda::for_each_tile(begin, end, stages, load, use);
+      const bool failed = cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v);
+      if (separate || !task.may_mask() || !__syncthreads_or(failed)) break;
+    }
+    const float scale = task.plan.scale, keep_scale = task.plan.dropout.scale;
+    if (dk.data) cuda::store_rows<width, true>(sum_k, scale, scale, arrays.own(arrays.a), head.key_rows(dk), first);
+    if (dv.data)
+      cuda::store_rows<width, true>(sum_v, keep_scale, keep_scale, arrays.own(arrays.b), head.key_rows(dv), first);
+  });
+}
+
+}  // namespace
+
+template <OnGpu T>
+void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
+                        MatrixView<const T> v, MatrixView<const T> y, View<const float, 2> lse, MatrixView<const T> dy,
+                        View<float, 2> delta, MatrixView<T> dq, MatrixView<T> dk, MatrixView<T> dv,
+                        PerScore<float> dbias) {
+  launch_delta(y, dy, plan.heads, delta);
+  const cuda::BackwardInputs<T> x{q, k, v, dy, lse, {delta.data, {delta.extent[0], delta.extent[1]}}};
+  if (dbias.data) cuda::sum_bias_gradient(plan, x, dbias);
+  const Index widest = std::max(q.width, v.width) / plan.heads;
+  if (widest > cuda::widest_head) return cuda::attend_wide_backward(plan, x, dq, dk, dv);
+  const AttentionTask<T> task{plan};
+  cuda::with_tile(plan, widest, [&]<class Math, int width>() {
+    using Tile = BackwardTile<T, width>;
+    const auto launch = [&]<auto kernel>(Index longest_own, Index longest_other, int blocks, auto... gradients) {
+      const AttentionLaunch to = BackwardArrays<T, width>::launch(longest_own, longest_other, blocks);
+      cuda::launch<kernel>(to.grid(plan, longest_own), static_cast<unsigned>(to.warps * cuda::warp_size),
+                           to.shared_bytes, cuda::current_stream(), task, x, gradients..., to.stages);
+    };
+    if (dq.data)
+      launch.template operator()<query_gradient<T, Math, width>>(plan.longest_q, plan.longest_k, Tile::query_blocks,
+                                                                 dq);
+    if (dk.data || dv.data)
+      launch.template operator()<key_value_gradients<T, Math, width>>(plan.longest_k, plan.longest_q, Tile::key_blocks,
+                                                                      dk, dv);
+  });
+}
+
+#define HEDDLE_ATTENTION(T)                                                                                          \
+  template void attention_backward(Cuda, const AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>,          \
+                                   MatrixView<const T>, MatrixView<const T>, View<const float, 2>,                   \
+                                   MatrixView<const T>, View<float, 2>, MatrixView<T>, MatrixView<T>, MatrixView<T>, \
+                                   PerScore<float>);
+HEDDLE_ATTENTION(float)
+HEDDLE_ATTENTION(bf16)
+#undef HEDDLE_ATTENTION
+
+}  // namespace heddle::kernel

@@ -1,0 +1,80 @@
+// Dropout of a tile of scores. gpu/attention_plan.hpp says which call of the generator decides which keys; every kernel draws
+// the same bits again, and no mask is stored.
+#pragma once
+#include "tile.cuh"
+
+namespace heddle::cuda {
+
+// Returns the generator's call number `call` for the scores of query i.
+template <class T>
+__device__ kernel::PhiloxWords draw(const AttentionTask<T>& task, const SequenceHead<T>& head, int i, int call) {
+  const Index row = head.pair * task.plan.longest_q + i;
+  return task.plan.draws(static_cast<std::uint64_t>(row * task.calls_per_row + call));
+}
+
+// Own queries: one call decides four neighbouring n of one own row of the lane.
+template <class T>
+__device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int reach) {
+  constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
+  unsigned bits = 0;
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+  for (int m = 0; m * 8 < reach; m += quad)
+    for (int half = 0; half < 2; ++half) {
+      const kernel::PhiloxWords words =
+          draw(tile.task, tile.head, tile.own_row(2 * half), (tile.other + m * 8) / group * quad + tile.lane() % quad);
+      for (int e = 0; e < 8; ++e)
+        bits |= static_cast<unsigned>(tile.task.plan.dropout.keeps(draw16(words, e)))
+                << ((m + e / 2) * 4 + half * 2 + e % 2);
+    }
+  return bits;
+}
+
+// Own keys: one call decides eight keys of one query, two for each of the four lanes with the same t and the same g % 4 / 2.
+// Each of these lanes draws for one of four queries, and they exchange the bits: 4 x 8 in a word.
+template <class T>
+__device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reach) {
+  constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
+  constexpr int g_odd = quad, g_upper = 4 * quad;  // distances of lanes
+  const int g = tile.lane() / quad, turn = g / 4 * 2 + g % 2;
+  const int call = tile.own / group * quad + tile.warp() / 2 * quad + tile.warp() % 2 * 2 + g % 4 / 2;
+  unsigned bits = 0;
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+  for (int m = 0; m * 8 < reach; m += 2) {
+    const kernel::PhiloxWords words = draw(tile.task, tile.head, tile.other_row(m + turn / 2, turn % 2), call);
+    unsigned all = 0;
+    for (int e = 0; e < 8; ++e)
+      all |= static_cast<unsigned>(tile.task.plan.dropout.keeps(draw16(words, e))) << (turn * 8 + e);
+    all |= __shfl_xor_sync(all_lanes, all, g_odd);
+    all |= __shfl_xor_sync(all_lanes, all, g_upper);
+    for (int of = 0; of < 4; ++of)
+      for (int half = 0; half < 2; ++half) {
+        const int drawn = of * 8 + (half * 2 + g / 4) * 2 + g % 2;
+        bits |= (all >> drawn & 1) << ((m + of / 2) * 4 + half * 2 + of % 2);
+      }
+  }
+  return bits;
+}
+
+// Returns which pairs the dropout keeps, as bits of the tile. `other` is a multiple of 32; so is `own` if keys are own rows.
+template <class T, bool own_keys>
+__device__ unsigned kept_scores(const ScoreTile<T, own_keys>& tile, int reach) {
+  if (!tile.task.has_dropout()) return ~0u;
+  if constexpr (own_keys)
+    return kept_scores_of_keys(tile, reach);
+  else
+    return kept_scores_of_queries(tile, reach);
+}
+
+// Replaces the dropped scores by zeros. The caller multiplies the rest by the rule's scale.
+template <class T, bool own_keys, int n>
+__device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, unsigned kept, float (&scores)[n][4]) {
+  if (!tile.task.has_dropout()) return;
+  for (int m = 0; m < n; ++m)
+    for (int e = 0; e < 4; ++e) scores[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;  // a NaN stays
+}
+
+}  // namespace heddle::cuda

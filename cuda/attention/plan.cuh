@@ -1,0 +1,201 @@
+// A block's task in attention's kernels: which head of which sequence it works on, how it walks over tiles of rows, and with
+// how many warps, tiles and bytes of shared memory the host launches it. docs/attention-kernels.md has the whole picture.
+#pragma once
+#include <heddle/gpu/kernels.hpp>
+
+#include "../device/launch.cuh"
+#include "../device/workspace.cuh"
+#include "rows.cuh"
+
+namespace heddle::cuda {
+
+// --- the task -----------------------------------------------------------------------------------------------------------
+
+// A plan, and the number of generator calls that the dropout of one query's scores takes.
+template <class T>
+struct AttentionTask {
+  kernel::AttentionPlan<T> plan;
+  Index calls_per_row = kernel::calls_per_score_row(plan.longest_k);
+
+  HEDDLE_HD bool has_dropout() const { return plan.dropout.threshold > 0; }
+  // Whether pairs of a query and a key of the same sequence may be masked.
+  HEDDLE_HD bool may_mask() const { return plan.causal || plan.mask.data || plan.bias.data; }
+};
+
+// The operands of a backward.
+template <class T>
+struct BackwardInputs {
+  MatrixView<const T> q, k, v, dy;
+  View<const float, 2> lse, delta;  // [H, Nq]
+};
+
+// One head of one sequence.
+template <class T>
+struct SequenceHead {
+  Index pair;  // b * heads + h
+  int b, h, heads;
+  int q_begin, queries, k_begin, keys;
+
+  __device__ SequenceHead(const kernel::AttentionPlan<T>& plan, Index number)
+      : pair(number),
+        b(static_cast<int>(number / plan.heads)),
+        h(static_cast<int>(number % plan.heads)),
+        heads(static_cast<int>(plan.heads)),
+        q_begin(plan.q_begin(b)),
+        queries(plan.q_length(b)),
+        k_begin(plan.k_begin(b)),
+        keys(plan.k_length(b)) {}
+
+  template <class E>
+  __device__ HeadRows<E> rows(MatrixView<E> x, int begin, int count) const {
+    const Index width = x.width / heads;
+    E* const data = x.data + begin * x.stride + h * width;
+    const auto bytes =
+        reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(x.stride | width) * sizeof(E);
+    return {data, static_cast<int>(x.stride), count, static_cast<int>(width), bytes % access_bytes == 0};
+  }
+  template <class E>
+  __device__ HeadRows<E> query_rows(MatrixView<E> x) const {
+    return rows(x, q_begin, queries);
+  }
+  template <class E>
+  __device__ HeadRows<E> key_rows(MatrixView<E> x) const {
+    return rows(x, k_begin, keys);
+  }
+};
+
+// The heads of all sequences.
+template <class T>
+HEDDLE_HD Index head_count(const kernel::AttentionPlan<T>& plan) {
+  return plan.q_begin.extent[0] * plan.heads;
+}
+
+// Calls f for each head that the block works on: every gridDim.y-th from blockIdx.y on. The head stands in shared memory,
+// because registers are scarce. All threads of the block call this.
+template <class T, class F>
+__device__ __forceinline__ void for_each_head(SequenceHead<T>* head, const kernel::AttentionPlan<T>& plan, F f) {
+  for (Index pair = blockIdx.y; pair < head_count(plan); pair = head->pair + gridDim.y) {
+    __syncthreads();  // until no thread reads the previous head
+    if (threadIdx.x == 0) *head = SequenceHead<T>(plan, pair);
+    __syncthreads();
+    f(*head);
+  }
+}
+constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(SequenceHead<float>));
+
+// --- tiles --------------------------------------------------------------------------------------------------------------
+
+constexpr int other_step = 16;  // other rows are processed in steps of 16: the depth of a tensor core's product
+
+HEDDLE_HD inline int tiles_for(Index count, int each) { return static_cast<int>((count + each - 1) / each); }
+// Returns how many of the `left` rows a tile has, rounded up to whole steps.
+__device__ inline int rows_in_tile(int left, int tile_rows) {
+  if (left <= 0) return 0;
+  return left < tile_rows ? (left + other_step - 1) / other_step * other_step : tile_rows;
+}
+
+// Processes tiles [first, last): load(tile, stage) starts a tile's copies, and use(tile, stage) runs when they are complete.
+// With s stages (1, 2 or 4) the copies of the next s - 1 tiles are under way meanwhile. All threads of the block call this.
+template <class Load, class Use>
+__device__ __forceinline__ void for_each_tile(int first, int last, int stages, Load load, Use use) {
+  for (int tile = first - stages; tile < last; ++tile) {
+    const int stage = (tile - first) & (stages - 1);
+    if (tile >= first) {
+      if (stages == 1)
+        wait_copies<0>();
+      else if (stages == 2)
+        wait_copies<1>();
+      else
+        wait_copies<3>();
+      __syncthreads();
+      use(tile, stage);
+      __syncthreads();
+    }
+    if (tile + stages < last) load(tile + stages, stage);
+    commit_copies();
+  }
+}
+
+// --- the launch ---------------------------------------------------------------------------------------------------------
+
+constexpr Index widest_head = 128;  // the widest head whose tiles fit into shared memory
+
+inline int device_attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+// Returns the grid's y for `heads` heads of all sequences. Where it is less than `heads`, blocks process several.
+inline unsigned grid_height(Index heads) {
+  return static_cast<unsigned>(std::min<Index>(heads, device_attribute(cudaDevAttrMaxGridDimY)));
+}
+
+// The threads and shared memory of a kernel whose warps own rows. Its results depend on none of them.
+struct AttentionLaunch {
+  int warps, stages;
+  std::size_t shared_bytes;
+
+  int rows() const { return warps * rows_per_warp; }
+  template <class T>
+  dim3 grid(const kernel::AttentionPlan<T>& plan, Index longest_own) const {
+    return {blocks_for(longest_own, rows()), grid_height(head_count(plan))};
+  }
+};
+
+// Chooses as many warps as the longest sequence's own rows fill, up to Tile::warps, and one tile of other rows for each
+// stage. One stage if all other rows fit into a tile, else two. All of up to 128 other rows are held at once if a
+// multiprocessor's shared memory then still serves `blocks` blocks, as many as its registers do. A block that would exceed
+// its limit of shared memory gets fewer warps, then one stage. bytes(warps, stages) returns what a block needs.
+template <class Tile, class Bytes>
+AttentionLaunch choose_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
+  constexpr int least = 2;                // warps; own keys are shared by pairs
+  constexpr Index held_at_once = 128;     // other rows
+  constexpr std::size_t reserved = 1024;  // bytes of each block that are CUDA's
+  const Index wanted = (longest_own + least * rows_per_warp - 1) / (least * rows_per_warp) * least;
+  AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, Tile::warps)),
+                         longest_other > Tile::other_rows ? 2 : 1, 0};
+  const auto fit = [&](int count, std::size_t limit) {
+    launch.shared_bytes = bytes(launch.warps, launch.stages);
+    return static_cast<std::size_t>(count) * (launch.shared_bytes + reserved) <= limit;
+  };
+  if (longest_other > 2 * Tile::other_rows && longest_other <= held_at_once) {
+    launch.stages = held_at_once / Tile::other_rows;
+    if (!fit(blocks, static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor))))
+      launch.stages = 2;
+  }
+  const std::size_t of_block =
+      static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) + reserved;
+  while (!fit(1, of_block) && launch.warps > least) launch.warps = std::max(least, launch.warps / (2 * least) * least);
+  if (!fit(1, of_block)) launch.stages = 1;
+  fit(1, of_block);
+  return launch;
+}
+
+// Fp32 rows whose products run on tensor cores, which take 11 significant bits of each operand.
+struct Tf32 {};
+
+// Calls f with the tile width for heads that are `widest` wide, as a type: the next of 16, 32, 64 and 128.
+template <class F>
+void with_tile_width(Index widest, F&& f) {
+  if (widest <= 16) return f(std::integral_constant<int, 16>());
+  if (widest <= 32) return f(std::integral_constant<int, 32>());
+  if (widest <= 64) return f(std::integral_constant<int, 64>());
+  f(std::integral_constant<int, static_cast<int>(widest_head)>());
+}
+// Calls f with the arithmetic of a plan's products, as a type: T or Tf32 (products.cuh).
+template <class T, class F>
+void with_math(const kernel::AttentionPlan<T>& plan, F&& f) {
+  if constexpr (std::is_same_v<T, float>)
+    if (plan.tf32) return f.template operator()<Tf32>();
+  f.template operator()<T>();
+}
+// Calls f with the arithmetic and the tile width.
+template <class T, class F>
+void with_tile(const kernel::AttentionPlan<T>& plan, Index widest, F&& f) {
+  with_math(plan,
+            [&]<class Math>() { with_tile_width(widest, [&](auto width) { f.template operator()<Math, width>(); }); });
+}
+
+}  // namespace heddle::cuda

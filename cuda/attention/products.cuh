@@ -1,0 +1,267 @@
+// Products of a warp's 16 own rows with other rows: in exact fp32 on CUDA cores, in bf16 or TF32 on tensor cores. All three
+// keep scores and sums in the layout of a tensor core's accumulator (device/mma.cuh):
+//
+//   scores[n][e] of lane l = 4 g + t is the score of own row g (e = 0, 1) or g + 8 (e = 2, 3) and of other row
+//   8 n + 2 t + e % 2. sum[n][e] is the same with columns in place of other rows.
+#pragma once
+#include "../device/mma.cuh"
+#include "plan.cuh"
+
+namespace heddle::cuda {
+
+// The type names the arithmetic: float, bf16, or Tf32 for rows of float.
+//   add_scores         scores [16, 8 n] += own other^T, for rows of shared memory that are `width` wide
+//   add_weighted_rows  sum [16, width] += scores other
+// Other rows from `reach` on, a multiple of 16, are left out. All lanes of the warp call these.
+template <class T>
+struct Products;
+
+template <int columns>
+__device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
+  for (auto& part : sum) part[0] = part[1] = part[2] = part[3] = 0;
+}
+
+// --- exact fp32 on CUDA cores -------------------------------------------------------------------------------------------
+
+template <>
+struct Products<float> {
+  template <int width, int n>
+  __device__ __forceinline__ static void add_scores(const float* own, const float* other, int reach,
+                                                    float (&scores)[n][4]) {
+    if (reach == 8 * n)
+      add_some_scores<width, true>(own, other, reach, scores);
+    else
+      add_some_scores<width, false>(own, other, reach, scores);
+  }
+  template <int width, bool all, int n>
+  __device__ __forceinline__ static void add_some_scores(const float* own, const float* other, int reach,
+                                                         float (&scores)[n][4]) {
+    constexpr int stride = row_stride<float, width>;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    own += lane / quad * stride;
+    other += lane % quad * 2 * stride;
+    for (int d = 0; d < width; d += per_access<float>) {
+      const auto a0 = load_vector<per_access<float>>(own + d),
+                 a8 = load_vector<per_access<float>>(own + 8 * stride + d);
+      for (int m = 0; m < n; ++m) {
+        if (!all && m * 8 >= reach) continue;
+        const auto b0 = load_vector<per_access<float>>(other + m * 8 * stride + d);
+        const auto b1 = load_vector<per_access<float>>(other + (m * 8 + 1) * stride + d);
+        for (int i = 0; i < per_access<float>; ++i) {
+          scores[m][0] += a0.at[i] * b0.at[i];
+          scores[m][1] += a0.at[i] * b1.at[i];
+          scores[m][2] += a8.at[i] * b0.at[i];
+          scores[m][3] += a8.at[i] * b1.at[i];
+        }
+      }
+    }
+  }
+
+  // Each score is passed to the other lanes of its quad, which hold the other columns.
+  template <int width, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, int reach,
+                                                           float (&sum)[width / 8][4]) {
+    constexpr int stride = row_stride<float, width>;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    other += lane % quad * 2;
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+    for (int m = 0; m < n; ++m) {
+      if (m * 8 >= reach) continue;
+      for (int t = 0; t < quad; ++t) {
+        const float* const row = other + (m * 8 + t * 2) * stride;
+        add_row<width>(__shfl_sync(all_lanes, scores[m][0], t, quad), __shfl_sync(all_lanes, scores[m][2], t, quad),
+                       row, sum);
+        add_row<width>(__shfl_sync(all_lanes, scores[m][1], t, quad), __shfl_sync(all_lanes, scores[m][3], t, quad),
+                       row + stride, sum);
+      }
+    }
+  }
+  template <int width>
+  __device__ __forceinline__ static void add_row(float w, float w8, const float* row, float (&sum)[width / 8][4]) {
+    for (int d = 0; d < width / 8; ++d) {
+      const auto x = load_vector<2>(row + d * 8);
+      sum[d][0] += w * x.at[0];
+      sum[d][1] += w * x.at[1];
+      sum[d][2] += w8 * x.at[0];
+      sum[d][3] += w8 * x.at[1];
+    }
+  }
+};
+
+// --- bf16 on tensor cores -----------------------------------------------------------------------------------------------
+
+// Scores that weigh rows are rounded to bf16.
+template <>
+struct Products<bf16> {
+  __device__ __forceinline__ static void multiply(float (&left)[4], float (&right)[4], const std::uint32_t (&a)[4],
+                                                  const std::uint32_t (&b)[4]) {
+    mma_bf16(left, a, {b[0], b[1]});
+    mma_bf16(right, a, {b[2], b[3]});
+  }
+
+  template <int width, int n>
+  __device__ __forceinline__ static void add_scores(const bf16* own, const bf16* other, int reach,
+                                                    float (&scores)[n][4]) {
+    if (reach == 8 * n)
+      add_some_scores<width, true>(own, other, reach, scores);
+    else
+      add_some_scores<width, false>(own, other, reach, scores);
+  }
+  template <int width, bool all, int n>
+  __device__ __forceinline__ static void add_some_scores(const bf16* own, const bf16* other, int reach,
+                                                         float (&scores)[n][4]) {
+    constexpr int stride = row_stride<bf16, width>;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    own += lane % 16 * stride + lane / 16 * 8;
+    other += (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
+    for (int d = 0; d < width; d += 16) {
+      std::uint32_t a[4];
+      load_matrices(a, own + d);
+      for (int m = 0; m < n; m += 2) {
+        if (!all && m * 8 >= reach) continue;
+        std::uint32_t b[4];
+        load_matrices(b, other + m * 8 * stride + d);
+        multiply(scores[m], scores[m + 1], a, b);
+      }
+    }
+  }
+
+  template <int width, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const bf16* other, int reach,
+                                                           float (&sum)[width / 8][4]) {
+    constexpr int stride = row_stride<bf16, width>;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    other += lane % 16 * stride + lane / 16 * 8;
+    for (int m = 0; m < n; m += 2) {
+      if (m * 8 >= reach) continue;
+      const float(&left)[4] = scores[m], (&right)[4] = scores[m + 1];
+      const std::uint32_t a[4] = {round_pair(left[0], left[1]), round_pair(left[2], left[3]),
+                                  round_pair(right[0], right[1]), round_pair(right[2], right[3])};
+      for (int d = 0; d < width / 8; d += 2) {
+        std::uint32_t b[4];
+        load_matrices<true>(b, other + m * 8 * stride + d * 8);
+        multiply(sum[d], sum[d + 1], a, b);
+      }
+    }
+  }
+};
+
+// --- TF32 on tensor cores -----------------------------------------------------------------------------------------------
+
+template <>
+struct Products<Tf32> {
+  // Returns x rounded to TF32, as a register of a tensor core.
+  __device__ static std::uint32_t word(float x) {
+#ifdef __CUDACC__
+    std::uint32_t rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(x));
+    return rounded;
+#else
+    constexpr std::uint32_t half = 1u << 12, kept = ~(2 * half - 1);
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    return x - x == 0 ? (bits + half) & kept : x == x ? bits : ~0u;
+#endif
+  }
+
+  template <int width, int n>
+  __device__ __forceinline__ static void add_scores(const float* own, const float* other, int reach,
+                                                    float (&scores)[n][4]) {
+    constexpr int stride = row_stride<float, width>;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    own += lane / quad * stride + lane % quad;
+    other += lane / quad * stride + lane % quad;
+    for (int d = 0; d < width; d += 8) {
+      const std::uint32_t a[4] = {word(own[d]), word(own[8 * stride + d]), word(own[d + quad]),
+                                  word(own[8 * stride + d + quad])};
+      for (int m = 0; m < n; ++m) {
+        if (m * 8 >= reach) continue;
+        const float* const row = other + m * 8 * stride + d;
+        mma_tf32(scores[m], a, {word(row[0]), word(row[quad])});
+      }
+    }
+  }
+
+  // Rows t and t + 4 of the product are other rows 2 t and 2 t + 1, whose scores this lane holds.
+  template <int width, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, int reach,
+                                                           float (&sum)[width / 8][4]) {
+    constexpr int stride = row_stride<float, width>;
+    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    other += lane % quad * 2 * stride + lane / quad;
+    for (int m = 0; m < n; ++m) {
+      if (m * 8 >= reach) continue;
+      const float(&s)[4] = scores[m];
+      const std::uint32_t a[4] = {word(s[0]), word(s[2]), word(s[1]), word(s[3])};
+      for (int d = 0; d < width / 8; ++d) {
+        const float* const row = other + m * 8 * stride + d * 8;
+        mma_tf32(sum[d], a, {word(row[0]), word(row[stride])});
+      }
+    }
+  }
+};
+
+// --- NaN and infinity ---------------------------------------------------------------------------------------------------
+
+// A masked pair has score 0, but 0 * NaN is NaN. A kernel whose sums hold NaN repeats its work with NaN and infinity removed
+// from the rows in shared memory, and adds their products only to the own rows that see them.
+
+template <int columns>
+__device__ bool holds_nan(const float (&sum)[columns][4]) {
+  bool any = false;
+  for (int d = 0; d < columns; ++d)
+    for (int e = 0; e < 4; ++e) any = any || sum[d][e] != sum[d][e];
+  return any;
+}
+
+__device__ inline bool is_finite(float x) { return x - x == 0; }
+
+// Replaces NaN and infinity in the rows of a tile by zeros. All threads of the block call this, between two barriers.
+template <int width, class T>
+__device__ void clear_not_finite(T* tile, int rows) {
+  for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += static_cast<int>(blockDim.x)) {
+    T& x = tile[i / width * row_stride<T, width> + i % width];
+    if (!is_finite(static_cast<float>(x))) x = T(0.f);
+  }
+}
+
+// Adds the products of `scores` with the NaN and infinite elements of other rows, from row `first` of x on, to the sums of the
+// own rows that see them. This path is rare and spends few registers: the compiler knows every index into scores and sums.
+template <int columns, int n, class T>
+__device__ __forceinline__ void add_not_finite(const float (&scores)[n][4], unsigned visible, int reach,
+                                               HeadRows<const T> x, int first, float (&sum)[columns][4]) {
+  const int t = static_cast<int>(threadIdx.x) % quad;
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+  for (int row = 0; row < reach && first + row < x.count; ++row)
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+    for (int d = 0; d < columns && d * 8 < x.width; ++d) {
+      float value[2];
+      for (int e = 0; e < 2; ++e) {
+        const int column = d * 8 + t * 2 + e;
+        value[e] = column < x.width ? static_cast<float>(x(first + row, column)) : 0.f;
+      }
+      if (__all_sync(all_lanes, is_finite(value[0]) && is_finite(value[1]))) continue;
+      float weight[2] = {0, 0};
+      for (int m = 0; m < n; ++m)
+        for (int half = 0; half < 2; ++half) {
+          const float of_row = row % 2 ? scores[m][2 * half + 1] : scores[m][2 * half];
+          weight[half] = m == row / 8 ? of_row : weight[half];
+        }
+      const unsigned sees = __shfl_sync(all_lanes, visible >> (row / 8 * 4 + row % 2), row % 8 / 2, quad);
+      for (int half = 0; half < 2; ++half) {
+        weight[half] = __shfl_sync(all_lanes, weight[half], row % 8 / 2, quad);
+        for (int e = 0; e < 2; ++e) {
+          const bool adds = !is_finite(value[e]) && (sees >> (2 * half) & 1);
+          const float added = adds ? weight[half] * value[e] : 0.f;
+          for (int m = 0; m < columns; ++m) sum[m][2 * half + e] += m == d ? added : 0.f;
+        }
+      }
+    }
+}
+
+}  // namespace heddle::cuda

@@ -1,0 +1,96 @@
+// The rows of one head of one sequence: where they stand in global memory, how a block loads them into shared memory, and how
+// a warp stores the 16 rows that it owns.
+#pragma once
+#include "../device/access.cuh"
+#include "../device/copy_async.cuh"
+#include "../device/shared.cuh"
+
+namespace heddle::cuda {
+
+constexpr int rows_per_warp = 16;  // rows of a tensor core's product
+constexpr int quad = 4;            // lanes that hold the same row of a product
+
+// --- rows in global memory --------------------------------------------------------------------------------------------
+
+// The rows of a sequence, restricted to the columns of one head.
+template <class T>
+struct HeadRows {
+  T* data;
+  int stride, count, width;
+  bool vectors;  // accesses of 16 bytes are aligned
+
+  __device__ T& operator()(Index n, int d) const { return data[n * stride + d]; }
+  // Returns the columns from d on. d is a multiple of the elements of a 16-byte access.
+  __device__ HeadRows columns_from(int d) const { return {data + d, stride, count, width - d, vectors}; }
+};
+
+// Returns the offset, from the block's first own row, of the row that stands at `row` in the block's order. Own queries keep
+// their order. Own keys are permuted so that two warps share 32 keys, and one call of the dropout's generator, which decides
+// keys 8 m + 2 t and 8 m + 2 t + 1, serves a single warp.
+template <bool own_keys>
+__device__ int own_row_offset(int row) {
+  if constexpr (!own_keys) return row;
+  return row / 32 * 32 + row % 16 / 4 * 8 + row % 32 / 16 * 4 + row % 4;
+}
+
+// --- rows in shared memory ----------------------------------------------------------------------------------------------
+
+template <class T>
+constexpr int per_access = access_bytes / static_cast<int>(sizeof(T));
+// The elements from one row to the next: an odd number of 16-byte accesses, so that the same access of eight rows covers all
+// banks.
+template <class T, int width>
+constexpr int row_stride = width + per_access<T>;
+
+// Loads `rows` rows from `first` on. Fills the rest with zeros: rows after the sequence's last and columns after the head's
+// last. All threads of the block call this; the caller commits and waits for the copies.
+template <int width, bool own_keys = false, class T>
+__device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
+  constexpr int each = per_access<T>;
+  if (x.vectors)
+    for (int i = static_cast<int>(threadIdx.x) * each; i < rows * width; i += static_cast<int>(blockDim.x) * each) {
+      const int row = i / width, d = i % width, n = first + own_row_offset<own_keys>(row);
+      const bool inside = n < x.count && d < x.width;
+      copy_async(tile + row * row_stride<T, width> + d, inside ? &x(n, d) : x.data, inside ? access_bytes : 0);
+    }
+  else
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+    for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += static_cast<int>(blockDim.x)) {
+      const int row = i / width, d = i % width, n = first + own_row_offset<own_keys>(row);
+      tile[row * row_stride<T, width> + d] = n < x.count && d < x.width ? x(n, d) : T(0.f);
+    }
+}
+
+// Stores the warp's own rows from registers to global memory. Rows 0 to 7 are multiplied by `factor`, rows 8 to 15 by
+// `factor8`. They pass through `staging`, [16, row_stride] of shared memory that only this warp uses meanwhile.
+template <int width, bool own_keys, class T>
+__device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], float factor, float factor8, T* staging,
+                                           HeadRows<T> to, int first) {
+  constexpr int each = per_access<T>;
+  const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+  T* const at = staging + lane / quad * row_stride<T, width> + lane % quad * 2;
+  for (int d = 0; d < width / 8; ++d) {
+    store_vector(at + 8 * d, Vector<T, 2>{{T(sum[d][0] * factor), T(sum[d][1] * factor)}});
+    store_vector(at + 8 * d + 8 * row_stride<T, width>, Vector<T, 2>{{T(sum[d][2] * factor8), T(sum[d][3] * factor8)}});
+  }
+  __syncwarp();
+  const auto row_of = [&](int row) { return first + own_row_offset<own_keys>(warp * rows_per_warp + row); };
+  if (to.vectors)
+    for (int i = lane * each; i < rows_per_warp * width; i += warp_size * each) {
+      const int row = i / width, d = i % width, n = row_of(row);
+      if (n < to.count && d < to.width)
+        store_vector(&to(n, d), load_vector<each>(staging + row * row_stride<T, width> + d));
+    }
+  else
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+    for (int i = lane; i < rows_per_warp * width; i += warp_size) {
+      const int row = i / width, d = i % width, n = row_of(row);
+      if (n < to.count && d < to.width) to(n, d) = staging[row * row_stride<T, width> + d];
+    }
+}
+
+}  // namespace heddle::cuda

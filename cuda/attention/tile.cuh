@@ -1,0 +1,248 @@
+// One tile of attention's scores: which pairs of rows it has and which of them are masked, its softmax, and its gradients.
+//
+// A tile is a block's own rows times some other rows: own queries and other keys, or own keys and other queries for the
+// gradients of k and v. products.cuh says which lane holds which score.
+#pragma once
+#include "../device/block.cuh"
+#include "products.cuh"
+
+namespace heddle::cuda {
+
+// --- the pairs of a tile ------------------------------------------------------------------------------------------------
+
+// The tile of scores from own row `own` and other row `other` on, as one lane sees it. In a word of bits, bit 4 n + e belongs
+// to scores[n][e].
+template <class T, bool own_keys>
+struct ScoreTile {
+  const AttentionTask<T>& task;
+  const SequenceHead<T>& head;
+  int own, other;
+
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % warp_size; }
+  __device__ static int warp() { return static_cast<int>(threadIdx.x) / warp_size; }
+  __device__ int own_row(int e) const {
+    return own + own_row_offset<own_keys>(warp() * rows_per_warp + lane() / quad + e / 2 * 8);
+  }
+  __device__ int other_row(int m, int e) const { return other + m * 8 + lane() % quad * 2 + e % 2; }
+  __device__ int query(int m, int e) const { return own_keys ? other_row(m, e) : own_row(e); }
+  __device__ int key(int m, int e) const { return own_keys ? own_row(e) : other_row(m, e); }
+  __device__ int own_count() const { return own_keys ? head.keys : head.queries; }
+  __device__ int other_count() const { return own_keys ? head.queries : head.keys; }
+  __device__ int first_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp); }
+  __device__ int last_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp + rows_per_warp - 1); }
+
+  // Returns how many of the tile's other rows any row of the warp may see, in whole steps. All lanes return the same.
+  __device__ int reach(int tile_rows) const {
+    if (first_own() >= own_count()) return 0;
+    int rows = other_count() - other;
+    if (task.plan.causal && own_keys && other_count() <= first_own()) return 0;
+    if (task.plan.causal && !own_keys) rows = rows < last_own() + 1 - other ? rows : last_own() + 1 - other;
+    return rows_in_tile(rows, tile_rows);
+  }
+
+  // Returns which pairs exist and are not masked, among the first `reach` other rows.
+  template <int n>
+  __device__ unsigned visible(int reach) const {
+    static_assert(n * 4 <= 32, "a word has a bit for each of a lane's scores");
+    const kernel::AttentionPlan<T>& plan = task.plan;
+    const bool all_causal = !plan.causal || (own_keys ? last_own() <= other : other + 8 * n - 1 <= first_own());
+    const bool all_inside = all_causal && last_own() < own_count() && other + 8 * n <= other_count();
+    unsigned bits = all_inside ? ~0u : inside();
+    if (!plan.mask.data && !plan.bias.data) return bits;
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+    for (int m = 0; m * 8 < reach; ++m)
+      for (int e = 0; e < 4; ++e) {
+        const unsigned bit = 1u << (m * 4 + e);
+        if ((bits & bit) && plan.masked(head.b, head.h, query(m, e), key(m, e))) bits &= ~bit;
+      }
+    return bits;
+  }
+
+  // Adds the bias to products of queries and keys. Returns the positive factor that the scores still lack: the scale, or 1 if
+  // they were multiplied here.
+  template <int n>
+  __device__ __forceinline__ float add_bias(unsigned visible, float (&scores)[n][4]) const {
+    const float scale = task.plan.scale;
+    if (!task.plan.bias.data && scale > 0) return scale;
+    for (int m = 0; m < n; ++m) {
+      __syncwarp();  // keeps the loads apart: registers are scarce
+      for (int e = 0; e < 4; ++e) {
+        const T* const row = task.plan.bias.row(head.b, head.h, query(m, e));
+        const float bias = row && (visible >> (m * 4 + e) & 1) ? static_cast<float>(row[key(m, e)]) : 0.f;
+        scores[m][e] = scores[m][e] * scale + bias;
+      }
+    }
+    return 1;
+  }
+
+ private:
+  // Returns which pairs exist and are not masked as causal: a range of the other rows for each own row.
+  __device__ unsigned inside() const {
+    unsigned bits = 0;
+    for (int e = 0; e < 4; ++e) {
+      const int row = own_row(e);
+      int begin = 0, end = row < own_count() ? other_count() - other : 0;
+      if (task.plan.causal && own_keys) begin = row - other;
+      if (task.plan.causal && !own_keys) end = end < row + 1 - other ? end : row + 1 - other;
+      constexpr unsigned every = 0x11111111;  // bit e of each n
+      bits |= (before(end, e) & ~before(begin, e)) & every << e;
+    }
+    return bits;
+  }
+  // Returns all four bits of each n for which scores[n][e] belongs to one of the tile's first `rows` rows.
+  __device__ unsigned before(int rows, int e) const {
+    const int left = rows - (other_row(0, e) - other);  // 8 rows for each n
+    return left <= 0 ? 0u : left > 8 * 7 ? ~0u : (1u << (left + 7) / 8 * 4) - 1;
+  }
+};
+
+// --- exponentials -------------------------------------------------------------------------------------------------------
+
+constexpr float log2_e = 1.44269504f;
+
+__device__ inline float fast_exp2(float x) {
+#ifdef __CUDACC__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+// Returns exp(x): as accurate as on the CPU for float, the hardware's approximation for bf16.
+template <class T>
+__device__ float exp_for(float x) {
+  if constexpr (std::is_same_v<T, float>)
+    return expf(x);
+  else
+    return fast_exp2(x * log2_e);
+}
+// Returns exp(score * scale - shift) with the same accuracy. For bf16 this saves one instruction.
+template <class T>
+__device__ float exp_of_score(float score, float scale, float shift) {
+  if constexpr (std::is_same_v<T, float>)
+    return exp_for<T>(score * scale - shift);
+  else
+    return fast_exp2(score * (scale * log2_e) - shift * log2_e);
+}
+
+// --- softmax ------------------------------------------------------------------------------------------------------------
+
+// The softmax of a warp's 16 own queries, whose scores arrive tile by tile (Milakov and Gimelshein, 2018). A lane keeps the
+// state of the two rows that it shares with its quad.
+template <class T>
+struct SoftmaxRows {
+  static constexpr float lowest = std::numeric_limits<float>::lowest() / 2;  // times log2_e it is still finite
+  float top[2] = {lowest, lowest};                                           // the greatest score so far
+  float sum[2] = {0, 0};     // of exp(score - top); only of the lane's own scores until finish()
+  float shrink[2] = {1, 1};  // the factor of the last tile for sums made before it
+
+  // Adds a tile: replaces its scores by exp(score - top), zeros for invisible pairs, and updates top, sum and shrink.
+  template <class Tile, int n>
+  __device__ __forceinline__ void online_softmax_step(const Tile& tile, unsigned visible, int reach,
+                                                      float (&scores)[n][4]) {
+    const float scale = tile.add_bias(visible, scores);
+    float greatest[2] = {-infinity, -infinity};
+    for (int m = 0; m < n; ++m) {
+      if (m * 8 >= reach) continue;
+      for (int e = 0; e < 4; ++e) {
+        if (!(visible >> (m * 4 + e) & 1)) scores[m][e] = kernel::masked_score<float>;
+        greatest[e / 2] = fmaxf(greatest[e / 2], scores[m][e]);
+      }
+    }
+    for (int half = 0; half < 2; ++half) {
+      const float before = top[half];
+      top[half] = fmaxf(before, quad_max(greatest[half]) * scale);
+      shrink[half] = exp_for<T>(before - top[half]);
+      sum[half] *= shrink[half];
+    }
+    for (int m = 0; m < n; ++m) {
+      if (m * 8 >= reach) continue;
+      for (int e = 0; e < 4; ++e) {
+        scores[m][e] = exp_of_score<T>(scores[m][e], scale, top[e / 2]);
+        sum[e / 2] += scores[m][e];
+      }
+    }
+  }
+
+  // Multiplies sums of rows that were made before the last tile by its `shrink`.
+  template <int columns>
+  __device__ __forceinline__ void shrink_sums(float (&sums)[columns][4]) const {
+    if (!__any_sync(all_lanes, shrink[0] != 1 || shrink[1] != 1)) return;
+    for (int d = 0; d < columns; ++d)
+      for (int e = 0; e < 4; ++e) sums[d][e] *= shrink[e / 2];
+  }
+
+  // Adds up the sums of the quad after the last tile. The functions below require it.
+  __device__ void finish() {
+    for (float& part : sum)
+      for (int distance = quad / 2; distance > 0; distance /= 2) part += __shfl_xor_sync(all_lanes, part, distance);
+  }
+  // A query that sees no key has probabilities 0 and, so that the backward computes zeros too, an infinite log-sum-exp.
+  __device__ float inverse_sum(int half) const { return sum[half] == 0 ? 0.f : 1 / sum[half]; }
+  __device__ float log_sum_exp(int half) const { return sum[half] == 0 ? infinity : top[half] + logf(sum[half]); }
+  // Replaces the scores of a tile that was added before by their probabilities, zeros for invisible pairs.
+  template <class Tile, int n>
+  __device__ __forceinline__ void compute_probabilities(const Tile& tile, unsigned visible, int reach,
+                                                        float (&scores)[n][4]) const {
+    const float scale = tile.add_bias(visible, scores);
+    for (int m = 0; m < n; ++m) {
+      if (m * 8 >= reach) continue;
+      for (int e = 0; e < 4; ++e) {
+        const bool sees = visible >> (m * 4 + e) & 1;
+        scores[m][e] = (sees ? exp_of_score<T>(scores[m][e], scale, top[e / 2]) : 0.f) * inverse_sum(e / 2);
+      }
+    }
+  }
+
+ private:
+  __device__ static float quad_max(float value) {
+    for (int distance = quad / 2; distance > 0; distance /= 2)
+      value = fmaxf(value, __shfl_xor_sync(all_lanes, value, distance));
+    return value;
+  }
+};
+
+// --- gradients ----------------------------------------------------------------------------------------------------------
+
+// The log-sum-exp and delta of the two own queries of a lane.
+struct QueryStatistics {
+  float lse[2], delta[2];  // lse is infinite if there is no such query
+
+  template <class T>
+  __device__ QueryStatistics(const ScoreTile<T, false>& tile, View<const float, 2> all_lse,
+                             View<const float, 2> all_delta) {
+    for (int half = 0; half < 2; ++half) {
+      const int i = tile.own_row(2 * half), n = tile.head.q_begin + i;
+      const bool inside = i < tile.head.queries;
+      lse[half] = inside ? all_lse(tile.head.h, n) : infinity;
+      delta[half] = inside ? all_delta(tile.head.h, n) : 0.f;
+    }
+  }
+};
+
+// Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p d
+// without the dropout's scale; `dp` holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the
+// numbers of scores[m][e]'s query.
+template <class T, bool own_keys, int n, class Lse, class Delta>
+__device__ __forceinline__ void compute_score_gradients(const ScoreTile<T, own_keys>& tile, unsigned visible,
+                                                        unsigned kept, int reach, Lse lse, Delta delta,
+                                                        float (&scores)[n][4], float (&dp)[n][4]) {
+  const float scale = tile.add_bias(visible, scores);
+  const bool drops = tile.task.has_dropout();
+  const float keep_scale = tile.task.plan.dropout.scale;
+  for (int m = 0; m < n; ++m) {
+    if (m * 8 >= reach) continue;
+    for (int e = 0; e < 4; ++e) {
+      const bool sees = visible >> (m * 4 + e) & 1;
+      const float p = sees ? exp_of_score<T>(scores[m][e], scale, lse(m, e)) : 0.f;
+      const bool keeps = !drops || (kept >> (m * 4 + e) & 1);
+      scores[m][e] = p * (keeps ? 1.f : 0.f);  // a NaN stays
+      dp[m][e] = sees ? p * (dp[m][e] * (keeps ? keep_scale : 0.f) - delta(m, e)) : 0.f;
+    }
+  }
+}
+
+}  // namespace heddle::cuda

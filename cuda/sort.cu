@@ -1,0 +1,19 @@
+// The sort of pairs by CUB. The only file that includes CUB, and one that the emulator does not run (emulator/sort.cpp stands
+// in). CUB's radix sort is stable, so integer keys have one possible order: the result is a function of the input.
+#include <cub/device/device_radix_sort.cuh>
+
+#include "device/sort.cuh"
+#include "device/workspace.cuh"
+
+void heddle::cuda::sort_pairs(Pairs from, Pairs to, Index count, int bits) {
+  const auto sort = [&](void* memory, std::size_t& bytes) {
+    check(cub::DeviceRadixSort::SortPairs(memory, bytes, from.keys, to.keys, from.values, to.values,
+                                          static_cast<unsigned>(count), 0, bits, current_stream()),
+          "cub::DeviceRadixSort::SortPairs");
+  };
+  std::size_t bytes = 0;
+  sort(nullptr, bytes);  // sets `bytes`
+  const Workspace<char> memory(static_cast<Index>(bytes));
+  sort(memory.data(), bytes);
+  if (waits_for_each()) synchronize();
+}
