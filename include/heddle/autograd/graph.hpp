@@ -1,5 +1,5 @@
-// The nodes of the graph and the pass that goes through them backwards. The graph is the tensors: an operation's result holds a node,
-// the node holds the operation's inputs and its backward, and all of it dies with the last handle.
+// The nodes of the graph, and the backward pass through them. The graph is the tensors: an operation's result holds a node, the
+// node holds the operation's inputs and its backward, and all of it is released with the last handle.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -9,11 +9,12 @@
 
 namespace heddle::detail {
 
-// One backward pass: pops the newest node that has a gradient. A node's consumers are all younger, so its gradient is
-// complete by then.
+// One backward pass. It repeatedly takes the node with the highest id that has a gradient: the node's consumers have higher ids, so
+// its gradient is complete.
 class BackwardPass {
  public:
-  // Where gradients of leaves go: into the leaves, or, with targets, only to their stand-ins.
+  // A node whose gradient is collected in a stand-in. With `leaves`, gradients of leaves are accumulated in the leaves; without,
+  // only in stand-ins.
   struct Target {
     Node* node;
     Node* stand_in;
@@ -26,8 +27,8 @@ class BackwardPass {
     for (const NodeRef& node : pending_) node->clear();
   }
 
-  // Adds dx to the gradient of `input`, which then waits for its turn. Absent inputs and gradients are passed over.
-  // Throws ShapeError for a gradient of another shape than the input's.
+  // Adds dx to the gradient of `input` and enqueues it. Skips absent inputs and gradients. Throws ShapeError if dx does not have
+  // the input's shape.
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const Tensor<T>& dx) {
     if (!input || !dx) return;
@@ -44,7 +45,7 @@ class BackwardPass {
     std::push_heap(pending_.begin(), pending_.end(), older);
   }
 
-  // The same of a gradient by rows, which stays one where a leaf takes it.
+  // The same for a sparse gradient, which stays sparse in a leaf.
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const RowGradient<T>& dx) {
     if (!input || !dx) return;
@@ -52,7 +53,7 @@ class BackwardPass {
     deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
   }
 
-  // Until no node has a gradient that was not handed on. Passes on what a backward throws.
+  // Runs until no node has a pending gradient. Rethrows what a backward throws.
   void run() {
     while (!pending_.empty()) {
       std::pop_heap(pending_.begin(), pending_.end(), older);
@@ -88,13 +89,13 @@ inline void require_alive(bool alive, const char* op) {
           "' was already used and freed by an earlier backward; compute the loss again to differentiate it again");
 }
 
-// An operation with a fixed number of inputs, of any types; record() makes it.
+// An operation with a fixed number of inputs, of any types. record() creates it.
 template <class T, class Backward, class... In>
 struct Recorded final : NodeOf<T> {
   std::tuple<std::conditional_t<true, NodeRef, In>...> inputs;
-  std::optional<Backward> backward;  // empty once it ran: what it saved is released
+  std::optional<Backward> backward;  // reset once it ran, which releases the saved tensors
 
-  // Keeps the nodes of x, not their values: those are what f saved.
+  // Keeps the nodes of x, not their values.
   Recorded(const char* name, Shape s, Backward f, const Tensor<In>&... x)
       : NodeOf<T>(name, s), inputs(x.node()...), backward(std::move(f)) {}
   bool is_leaf() const override { return false; }
@@ -127,7 +128,6 @@ struct RecordedList final : NodeOf<T> {
   std::vector<NodeRef> inputs;
   std::optional<Backward> backward;
 
-  // The same.
   RecordedList(const char* name, Shape s, Backward f, const std::vector<Tensor<T>>& xs)
       : NodeOf<T>(name, s), backward(std::move(f)) {
     for (const Tensor<T>& x : xs) inputs.push_back(x.node());

@@ -1,4 +1,4 @@
-// The threads of the CPU kernels: OpenMP's where the program is built with it, else one.
+// The threads of the CPU kernels: OpenMP's if the program is built with it, else one.
 #pragma once
 #include <algorithm>
 #include <exception>
@@ -10,7 +10,7 @@
 
 namespace heddle {
 
-// How many threads kernels started from this thread may use.
+/// Returns how many threads the kernels called from this thread use.
 inline int threads() {
 #ifdef _OPENMP
   return omp_get_max_threads();
@@ -18,6 +18,7 @@ inline int threads() {
   return 1;
 #endif
 }
+/// Sets how many threads the kernels called from this thread use.
 inline void set_threads([[maybe_unused]] int count) {
 #ifdef _OPENMP
   omp_set_num_threads(count);
@@ -26,21 +27,21 @@ inline void set_threads([[maybe_unused]] int count) {
 
 namespace kernel {
 
-// How many rows of a matrix are worth a thread, when a row costs a few nanoseconds an element.
+// Returns how many rows of a matrix to give to a thread, if an element costs a few nanoseconds.
 constexpr Index rows_per_piece(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
 
-// Fixed pieces of a range: they, and so every sum within one, do not depend on how many threads there are.
+// Fixed pieces of a range. They, and so every sum within one, do not depend on the number of threads.
 struct Pieces {
-  static constexpr Index most = 64;  // enough to balance, few enough to keep a result for each
+  static constexpr Index most = 64;  // enough to balance the load, few enough to keep a result for each
 
   Index total, size, count;
 
-  // Pieces of [0, total), each at least `grain` long: what a thread should have to be worth starting.
+  // Cuts [0, total) into pieces of at least `grain`, the least work that is worth a thread.
   Pieces(Index all, Index grain)
       : total(all), size(std::max({Index{1}, grain, (all + most - 1) / most})), count((all + size - 1) / size) {}
 };
 
-// Runs f(piece, first, last) for each piece, on several threads. An exception in a piece is thrown again here.
+// Calls f(piece, first, last) for each piece, on several threads. Rethrows an exception of a piece.
 template <class F>
 void parallel(Pieces pieces, F&& f) {
   if (pieces.count <= 1) {
@@ -64,7 +65,7 @@ void parallel(Pieces pieces, F&& f) {
   if (error) std::rethrow_exception(error);
 }
 
-// The same over [0, total): f(first, last).
+// Calls f(first, last) for the pieces of [0, total).
 template <class F>
 void parallel(Index total, Index grain, F&& f) {
   parallel(Pieces(total, grain), [&](Index, Index first, Index last) { f(first, last); });

@@ -1,6 +1,6 @@
-// gemm: the library's one matrix product, and the only caller of Eigen's and oneDNN's. Suffixes as in BLAS, one letter an
-// operand: n as stored, t transposed. The result is cut into fixed blocks for the threads; inside one the library runs alone, because
-// threads of its own would wait for each other by spinning, which on a busy machine costs more than they gain.
+// gemm: the library's matrix product, and the only caller of those of Eigen and oneDNN. Suffixes as in BLAS, one letter per operand:
+// n as stored, t transposed. The result is cut into fixed blocks for the threads. Inside a block the library runs on one thread:
+// its own threads would wait for each other by spinning, which costs more than it gains on a busy machine.
 #pragma once
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/onednn.hpp>
@@ -13,21 +13,21 @@ MatrixView<typename M::Scalar> matrix_view(Eigen::PlainObjectBase<M>& m) {
   return {m.data(), m.rows(), m.cols(), m.cols()};
 }
 
-// To read only.
+// Returns a read-only view.
 template <class T>
 MatrixView<const T> read(MatrixView<T> x) {
   return {x.data, x.rows, x.width, x.stride};
 }
 
-// Rows [first, last) of x, or of its transpose.
+// Returns rows [first, last) of x, or of its transpose.
 template <bool transposed, class T>
 MatrixView<T> some_rows(MatrixView<T> x, Index first, Index last) {
   if constexpr (transposed) return {x.data + first, x.rows, last - first, x.stride};
   return {x.data + first * x.stride, last - first, x.width, x.stride};
 }
 
-// c = a b, or c += a b, on this thread alone: called as Eigen's own BLAS calls it, below its expressions, which would instantiate
-// products of vectors and of small blocks for each pair of operands, seconds of compilation for whoever includes this.
+// c = a b, or c += a b, on this thread. Calls Eigen below its expressions, as its own BLAS does: the expressions would instantiate
+// products of vectors and of small blocks for each pair of operands, which costs seconds of compile time.
 template <bool transpose_a, bool transpose_b, class T>
 void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into) {
 #ifdef HEDDLE_ONEDNN
@@ -56,7 +56,7 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
   }
 }
 
-// How many rows or columns of a result of `longer` of them a thread takes.
+// Returns how many of the `longer` rows or columns of a result to give to a thread.
 inline Index product_grain(Index longer, Index work) {
   constexpr Index worth_a_thread = 500000;  // multiplications: some ten microseconds
   constexpr Index packing = 256;            // each block packs the other operand whole: this many make up for it
@@ -66,8 +66,8 @@ inline Index product_grain(Index longer, Index work) {
   return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;
 }
 
-// c = a b, or what prologue(block, row, column) put there plus a b, and then epilogue(block, row, column), while the block is in
-// the cache; it begins at that row and column. c is cut by rows or by columns, whichever there are more of.
+// c = a b, or c += a b, block by block: calls prologue(block, row, column) before a block's product and epilogue(block, row, column)
+// after it, while the block is in the cache. c is cut by rows or by columns, whichever are more.
 template <bool transpose_a, bool transpose_b, class T, class Prologue, class Epilogue>
 void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into, Prologue&& prologue,
                       Epilogue&& epilogue) {

@@ -54,7 +54,7 @@ inline void product(bool transpose_a, bool transpose_b, MatrixView<const float> 
                              a.stride, b.data, b.stride, add ? 1.f : 0.f, c.data, c.stride));
 }
 
-// Whether this processor multiplies bf16 itself; without that floats are faster.
+// Whether this processor has bf16 instructions; without them float is faster.
 inline bool has_bf16() {
   static const bool has =
       (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
@@ -75,7 +75,7 @@ struct Handle {
   ~Handle() { destroy(object); }
   operator T() const { return object; }
 };
-// Of the type that its destruction takes.
+// Returns a handle of the type that `destroy` takes.
 template <class T, class Make>
 auto handle(dnnl_status_t (*destroy)(T), Make make) {
   return Handle<T, dnnl_status_t (*)(T)>(destroy, make);
@@ -174,7 +174,7 @@ class Bf16Products {
   std::array<std::unique_ptr<Kernel>, 8> kernels_;
 };
 
-// The same in bf16, summed in float and rounded once. Throws OutOfMemory.
+// The same in bf16: accumulated in float and rounded once. Throws OutOfMemory.
 inline void product(bool transpose_a, bool transpose_b, MatrixView<const bf16> a, MatrixView<const bf16> b,
                     MatrixView<bf16> c, bool add) {
   const SingleThread alone;

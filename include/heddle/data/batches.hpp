@@ -23,7 +23,7 @@ inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_
   return order;
 }
 
-// Of the rows in an epoch.
+// The order of the rows in an epoch.
 enum class Order { shuffled, sequential };
 
 // The rows of each batch of each epoch; the last batch of an epoch may be smaller.
@@ -61,7 +61,7 @@ class Batches {
   std::vector<Index> order_of_epoch_;
 };
 
-// What a step of training takes; N is the number of tokens in all.
+// The rows of one training step. N is the total number of tokens.
 struct Batch {
   Tensor<int> ids;      // [N]
   Sequences sequences;  // of B sequences

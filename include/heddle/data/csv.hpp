@@ -85,7 +85,7 @@ class CsvReader {
 
 }  // namespace detail
 
-// Of text that is in memory already; throws as read_csv does.
+// Reads a table from text in memory. Throws as read_csv.
 inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   Table table(source.file, source.text.size());
   detail::CsvReader reader(source);

@@ -18,7 +18,7 @@ struct Lines {
   TextNotes notes;
 };
 
-// Of text that is in memory already.
+// Reads lines from text in memory.
 inline Lines parse_lines(TextFile source) {
   Lines result{source.file, std::filesystem::path(source.file).stem().string(), {}, {}};
   for_each_line(source, [&](std::string_view line, std::size_t) { result.lines.emplace_back(line); });

@@ -42,7 +42,7 @@ struct TextFile {
 
 namespace detail {
 
-// Where a message is about: FILE:LINE.
+// Returns FILE:LINE, for messages.
 inline std::string at_line(const std::string& file, std::size_t line) { return file + ':' + std::to_string(line); }
 
 inline void replace_invalid(TextFile& source) {
@@ -63,7 +63,7 @@ inline void replace_invalid(TextFile& source) {
 
 }  // namespace detail
 
-// The same of bytes that are in memory already; `name` stands for the file in messages.
+// The same for bytes in memory; `name` stands for the file in messages.
 inline TextFile parse_text(std::string bytes, const std::string& name) {
   TextFile source{io::printable(name), std::move(bytes), {}};
   const bool utf16 = source.text.starts_with("\xFF\xFE") || source.text.starts_with("\xFE\xFF");

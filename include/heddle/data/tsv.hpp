@@ -5,7 +5,7 @@
 
 namespace heddle::data {
 
-// Of text that is in memory already; throws as read_tsv does.
+// Reads a table from text in memory. Throws as read_tsv.
 inline Table parse_tsv(TextFile source) {
   Table table(source.file, source.text.size());
   for_each_line(source, [&](std::string_view line, std::size_t number) {

@@ -9,7 +9,7 @@
 
 namespace heddle::io {
 
-// Of bytes that come in parts: crc.add(a); crc.add(b); crc.value().
+// The checksum of bytes that arrive in parts: crc.add(a); crc.add(b); crc.value().
 class Crc64 {
  public:
   void add(std::span<const std::byte> bytes) {
@@ -53,7 +53,7 @@ class Crc64 {
   std::uint64_t rest_ = ~std::uint64_t{0};
 };
 
-// Of a text.
+// Returns the checksum of a text.
 inline std::uint64_t crc64(std::string_view text) {
   Crc64 crc;
   crc.add(std::as_bytes(std::span(text)));

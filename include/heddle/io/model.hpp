@@ -29,7 +29,7 @@ FileSum save(const M& model, const std::string& path, std::map<std::string, std:
   return write_safetensors(path, std::move(tensors), std::move(metadata));
 }
 
-// What load passed over.
+// The names that load ignored.
 struct LoadReport {
   std::vector<std::string> unexpected;  // in the file, but not in the model
 };

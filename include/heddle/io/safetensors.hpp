@@ -130,7 +130,7 @@ inline Safetensors read_safetensors(const std::string& path) {
   });
 }
 
-// The same of a file that is in memory already; `name` stands for the file in messages.
+// The same for a file in memory; `name` stands for it in messages.
 inline Safetensors parse_safetensors(std::string_view bytes, const std::string& name) {
   return detail::read_safetensors(name, bytes.size(), [&](void* to, std::size_t count) {
     const std::size_t copied = bytes.copy(static_cast<char*>(to), count);

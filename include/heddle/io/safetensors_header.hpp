@@ -20,7 +20,7 @@
 
 namespace heddle::io {
 
-// What a header says.
+// The content of a header.
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;  // in the order of their bytes
   std::map<std::string, std::string> metadata;
@@ -95,7 +95,7 @@ class HeaderReader {
   }
 
  private:
-  // Where a value stands.
+  // The place of a value in the header.
   enum class Place { header, metadata, metadata_value, tensor, dtype, shape, extent, offsets, offset, anything };
   struct Open {
     Place place;

@@ -25,7 +25,7 @@ struct DTypeInfo {
   unsigned bits;          // of one element
 };
 
-// By DType.
+// One entry per DType.
 inline constexpr std::array<DTypeInfo, 22> dtypes{{
     {"F64", 64},        {"F32", 32},    {"F16", 16},    {"BF16", 16},   {"I64", 64},    {"I32", 32},
     {"U8", 8},          {"BOOL", 8},    {"U64", 64},    {"U32", 32},    {"U16", 16},    {"I16", 16},

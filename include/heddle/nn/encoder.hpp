@@ -85,7 +85,7 @@ struct Encoder {
   }
   Encoder(const Encoder& other, Cloning& c) : layers(c(other.layers)), norm(c(other.norm)) {}
 
-  // With a generator dropout is on. Throws ShapeError.
+  // Dropout is active if and only if `random` is given. Throws ShapeError.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D]
                        const Sequences& sequences, Random* random = nullptr) const {

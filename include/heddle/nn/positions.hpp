@@ -1,4 +1,4 @@
-// Where a token stands in its sequence, added to its embedding: by a fixed table of sines, or by a learned one.
+// Adds a table's row for each token's position to its embedding: a fixed table of sines, or a learned one.
 #pragma once
 #include <heddle/core/sequences.hpp>
 #include <heddle/nn/clone.hpp>
