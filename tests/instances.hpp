@@ -1,4 +1,5 @@
-// What costs a compiler most, Eigen's matrix products, is compiled once, in instances.cpp, and not in each test.
+// The templates that take a compiler longest, Eigen's matrix products and attention: compiled once, in instances.cpp,
+// instead of in each test.
 #pragma once
 #include <heddle/ops/attention/backward.hpp>
 #include <heddle/ops/attention/forward.hpp>
@@ -10,6 +11,12 @@
 namespace heddle::kernel {
 
 #define HEDDLE_INSTANCES_OF(T)                                                                                        \
+  HEDDLE_INSTANCES template void product<false, false, T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>,    \
+                                                          Into);                                                      \
+  HEDDLE_INSTANCES template void product<false, true, T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>,     \
+                                                         Into);                                                       \
+  HEDDLE_INSTANCES template void product<true, false, T>(MatrixView<const T>, MatrixView<const T>, MatrixView<T>,     \
+                                                         Into);                                                       \
   HEDDLE_INSTANCES template void gemm_nn<T>(Cpu, MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Into);      \
   HEDDLE_INSTANCES template void gemm_nt<T>(Cpu, MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Into);      \
   HEDDLE_INSTANCES template void gemm_tn<T>(Cpu, MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Into);      \

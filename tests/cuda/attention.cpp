@@ -12,7 +12,6 @@ using namespace heddle::testing;
 namespace {
 
 using Lengths = std::vector<int>;
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // What a call is made of besides q, k, v and a bias.
 struct Form {
@@ -182,7 +181,7 @@ TEMPLATE_TEST_CASE("cuda attention: a mask, a bias and its gradient, shared alon
       form.mask = random_mask(shape, 4);
       form.causal = true;
       auto bias = numbers<TestType>(shape, 6);
-      for (Index i = 0; i < bias.size(); i += 7) bias.data()[i] = -infinity;
+      for (Index i = 0; i < bias.size(); i += 7) bias.data()[i] = -infinity<double>;
       check<TestType>(form, K, K, bias);
     }
 }
@@ -219,11 +218,11 @@ TEMPLATE_TEST_CASE("cuda attention: what a masked key or value holds changes no 
       }
       for (const Index j : hidden) {
         if (!by_bias) form.mask.data()[j] = false;
-        for (Index i = 0; by_bias && i < T; ++i) inputs[3].data()[i * T + j] = -infinity;
+        for (Index i = 0; by_bias && i < T; ++i) inputs[3].data()[i * T + j] = -infinity<double>;
       }
       const auto clean = on_gpu<TestType>(form, inputs);
       for (const double value : clean) REQUIRE(std::isfinite(value));
-      for (const double poison : {std::nan(""), infinity, -infinity}) {
+      for (const double poison : {std::nan(""), infinity<double>, -infinity<double>}) {
         auto poisoned = inputs;
         for (const std::size_t x : {1u, 2u}) poisoned[x] = with_rows(inputs[x], hidden, poison);
         CHECK((on_gpu<TestType>(form, poisoned) == clean));
@@ -235,7 +234,7 @@ TEMPLATE_TEST_CASE("cuda attention: a NaN or an infinity that some queries see r
                    bf16) {
   const Index T = watched() ? 34 : 70, at = watched() ? 20 : 50;
   for (const Index K : {8, 64, 136})
-    for (const double poison : {std::nan(""), infinity})
+    for (const double poison : {std::nan(""), infinity<double>})
       for (const std::size_t which : {0u, 1u, 2u}) {
         CAPTURE(K, poison, which);
         Form form{.queries = {static_cast<int>(T)}, .causal = true};
@@ -421,7 +420,7 @@ TEMPLATE_TEST_CASE("cuda attention: schedules and what memory held before change
     auto inputs = operands<TestType>(form, K, K);
     inputs.push_back(numbers<TestType>({1, 2, 1, 34}, 4));
     inputs[1] = with_rows(inputs[1], {33}, std::nan(""));  // so that blocks begin again, carefully
-    for (const Index j : {33, 34 + 33}) inputs[3].data()[j] = -infinity;
+    for (const Index j : {33, 34 + 33}) inputs[3].data()[j] = -infinity<double>;
     expect_same_always([&] { return on_gpu<TestType>(form, inputs); });
   }
 }

@@ -2,14 +2,21 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <heddle/base/bf16.hpp>
 #include <vector>
 
+#include "../devices.hpp"
 #include "device_array.hpp"
 #include "schedules.hpp"
 
 namespace heddle::testing {
+
+template <class T>
+constexpr T infinity = std::numeric_limits<T>::infinity();
+
+inline std::size_t size_of(Index count) { return static_cast<std::size_t>(count); }
 
 template <class... Parts>
 std::vector<double> joined(const Parts&... parts) {

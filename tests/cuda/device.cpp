@@ -61,7 +61,7 @@ __global__ void reductions(const float* x, float* y) {
 
 // Small whole numbers: every sum is exact.
 template <class T>
-std::vector<T> numbers(int count, int step) {
+std::vector<T> whole_numbers(int count, int step) {
   std::vector<T> values;
   for (int i = 0; i < count; ++i) values.push_back(T(static_cast<float>(i * step % 13 - 6)));
   return values;
@@ -81,20 +81,20 @@ std::vector<float> plain_product(const std::vector<T>& a, const std::vector<T>& 
 }  // namespace
 
 TEST_CASE("device: ldmatrix and mma multiply matrices of bf16") {
-  const auto a = numbers<bf16>(256, 5), b = numbers<bf16>(128, 7);
+  const auto a = whole_numbers<bf16>(256, 5), b = whole_numbers<bf16>(128, 7);
   CHECK(result_of<product, float>(128, a, b) == plain_product(a, b, 16, 0));
 }
 
 TEST_CASE("device: mma multiplies matrices of tf32, whose last 13 bits do not count") {
-  auto a = numbers<float>(128, 5);
-  const auto b = numbers<float>(64, 7);
+  auto a = whole_numbers<float>(128, 5);
+  const auto b = whole_numbers<float>(64, 7);
   const auto exact = plain_product(a, b, 8, 1);
   a[3] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(a[3]) | 0x1fffu);
   CHECK(result_of<product_tf32, float>(128, a, b) == exact);
 }
 
 TEST_CASE("device: sums and maxima reach all lanes of a warp") {
-  const auto x = numbers<float>(32, 3);
+  const auto x = whole_numbers<float>(32, 3);
   float sum = 0, largest = x[0];
   for (const float value : x) sum += value, largest = std::max(largest, value);
   const auto y = result_of<reductions, float>(64, x);
@@ -112,5 +112,5 @@ TEST_CASE("device: a launch that cannot be is an error with the kernel's name, a
   CHECK_THROWS_AS((launch<reductions>(1, 32, 300 * 1024, nullptr, nullptr, nullptr)), heddle::CudaError);
   CHECK(cudaGetLastError() == cudaSuccess);
   launch<reductions>(0, 32, 0, nullptr, nullptr, nullptr);
-  CHECK(result_of<reductions, float>(64, numbers<float>(32, 3)).size() == 64);
+  CHECK(result_of<reductions, float>(64, whole_numbers<float>(32, 3)).size() == 64);
 }

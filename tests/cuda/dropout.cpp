@@ -52,8 +52,7 @@ TEMPLATE_TEST_CASE("cuda dropout: rows that begin anywhere", "", float, bf16) {
 TEMPLATE_TEST_CASE("cuda dropout: an element is multiplied by 0, whatever it is", "", float, bf16) {
   auto x = converted<TestType>(numbers<TestType>({64}, 1));
   for (Index i = 0; i < 64; ++i) {
-    const float infinity = std::numeric_limits<float>::infinity();
-    const float values[] = {infinity, -infinity, std::nanf(""), -0.f};
+    const float values[] = {infinity<float>, -infinity<float>, std::nanf(""), -0.f};
     x.data()[i] = TestType(values[i % 4]);
   }
   expect_same_mask(x, 0.5);

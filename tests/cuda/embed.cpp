@@ -10,8 +10,6 @@ using namespace heddle::testing;
 
 namespace {
 
-std::size_t size_of(Index count) { return static_cast<std::size_t>(count); }
-
 // --- check_ids ---
 
 // What the next call that waits throws, or nothing.

@@ -8,8 +8,6 @@ using namespace heddle::testing;
 
 namespace {
 
-constexpr float infinite = std::numeric_limits<float>::infinity();
-
 // More than a block's elements, and no whole vectors.
 std::vector<Index> sizes() {
   if (emulator::races_are_watched()) return {0, 33, 4097};
@@ -107,12 +105,16 @@ TEST_CASE("cuda map: addresses that are not aligned") {
 
 TEST_CASE("cuda map: infinities and what is no number") {
   const float none = std::numeric_limits<float>::quiet_NaN();
-  check_special([](const auto& x) { return exp(x); }, {infinite, -infinite, none, 0}, {infinite, 0, none, 1});
-  check_special([](const auto& x) { return log(x); }, {infinite, 0, none, -1}, {infinite, -infinite, none, none});
-  check_special([](const auto& x) { return sqrt(x); }, {infinite, 0, none, -1}, {infinite, 0, none, none});
-  check_special([](const auto& x) { return tanh(x); }, {infinite, -infinite, none}, {1, -1, none});
-  check_special([](const auto& x) { return sigmoid(x); }, {infinite, -infinite, none}, {1, 0, none});
-  check_special([](const auto& x) { return relu(x); }, {infinite, -infinite, none}, {infinite, 0, none});
+  check_special([](const auto& x) { return exp(x); }, {infinity<float>, -infinity<float>, none, 0},
+                {infinity<float>, 0, none, 1});
+  check_special([](const auto& x) { return log(x); }, {infinity<float>, 0, none, -1},
+                {infinity<float>, -infinity<float>, none, none});
+  check_special([](const auto& x) { return sqrt(x); }, {infinity<float>, 0, none, -1},
+                {infinity<float>, 0, none, none});
+  check_special([](const auto& x) { return tanh(x); }, {infinity<float>, -infinity<float>, none}, {1, -1, none});
+  check_special([](const auto& x) { return sigmoid(x); }, {infinity<float>, -infinity<float>, none}, {1, 0, none});
+  check_special([](const auto& x) { return relu(x); }, {infinity<float>, -infinity<float>, none},
+                {infinity<float>, 0, none});
 }
 
 TEST_CASE("cuda map: schedules change nothing") {

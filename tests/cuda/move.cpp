@@ -22,8 +22,6 @@ void for_words(F&& f) {
   f.template operator()<std::uint64_t>();
 }
 
-std::size_t size_of(Index count) { return static_cast<std::size_t>(count); }
-
 // As different as words of this size can be.
 template <class W>
 std::vector<W> numbered(Index count, std::uint64_t begin = 0) {

@@ -163,7 +163,7 @@ void check_rule(const Options& options) {
     }
 }
 
-constexpr float infinity = std::numeric_limits<float>::infinity(), nan_value = std::numeric_limits<float>::quiet_NaN();
+constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 
 Index not_finite_in(const Parameters& in) { return kernel::first_not_finite(Cuda{}, OnDevice(in).gradients); }
 double squares_in(const Parameters& in) { return kernel::sum_of_squares(Cuda{}, OnDevice(in).gradients); }
@@ -257,7 +257,7 @@ TEST_CASE("cuda update: only parameters whose arrays are all aligned move in vec
 TEST_CASE("cuda first_not_finite: the first parameter, wherever in it the element is") {
   CHECK(not_finite_in(Parameters({})) == -1);
   CHECK(not_finite_in(Parameters({0, 0})) == -1);
-  for (const float wrong : {infinity, -infinity, nan_value})
+  for (const float wrong : {infinity<float>, -infinity<float>, nan_value})
     for (const std::size_t at : {0u, 31u, 4095u, 4096u, 4098u}) {
       for (const std::size_t shift : {0u, 1u}) {
         Parameters in({3, 0, 4099, 0, 4099, 2});
@@ -290,7 +290,7 @@ TEST_CASE("cuda sum_of_squares: a sum in double") {
       CHECK(squares_in(in) == Approx(expected).epsilon(1e-13));
     }
   Parameters in({5});
-  in.state[0].gradient[4] = infinity;
+  in.state[0].gradient[4] = infinity<float>;
   CHECK(squares_in(in) == std::numeric_limits<double>::infinity());
   in.state[0].gradient[1] = nan_value;
   CHECK(std::isnan(squares_in(in)));
@@ -340,7 +340,7 @@ TEST_CASE("cuda optimizers: a gradient that is not finite updates nothing") {
   to(model, Device::cuda);
   optim::Adam adam_of(model);
   model.a.value().set_grad(Tensor<float>({3}, {1.f, 2.f, 3.f}).to(Device::cuda));
-  model.b.value().set_grad(Tensor<float>({2}, {1.f, infinity}).to(Device::cuda));
+  model.b.value().set_grad(Tensor<float>({2}, {1.f, infinity<float>}).to(Device::cuda));
   CHECK_THROWS_WITH(adam_of.step(), "Adam: the gradient of 'b' is not finite; nothing was updated");
   CHECK(model.a.value().host() == std::vector<float>(3));
 }

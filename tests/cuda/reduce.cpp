@@ -80,14 +80,13 @@ void check_max(const Tensor<T>& x) {
 // Few values, so that there are equals; with `special` also infinities and NaN.
 template <class T>
 Tensor<T> few(Shape shape, bool special) {
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   Random random(9);
   const auto drawn = randn<double>(shape, random);
   std::vector<T> values;
   for (const double v : drawn.host()) {
     const float whole = static_cast<float>(std::round(v * 2));
-    const float odd = v > 2.5 ? nan : v > 1.5 ? infinity : v < 1 ? -infinity : whole;
+    const float odd = v > 2.5 ? nan : v > 1.5 ? infinity<float> : v < 1 ? -infinity<float> : whole;
     values.push_back(T(special ? odd : whole));
   }
   return Tensor<T>(shape, values);

@@ -10,7 +10,7 @@ using namespace heddle::testing;
 namespace {
 
 // With draws that do not begin at 0.
-auto norm(double p) {
+auto residual_norm(double p) {
   return [p](const auto& in) {
     Random random(3, 1);
     random.take(5);
@@ -26,15 +26,15 @@ Tensor<double> eighths(Shape shape, std::uint64_t seed) {
 }
 
 template <class T>
-std::vector<Tensor<double>> operands(Index N, Index D) {
+std::vector<Tensor<double>> residual_operands(Index N, Index D) {
   return {eighths({N, D}, 1), eighths({N, D}, 2), numbers<T>({D}, 3), numbers<T>({D}, 4)};
 }
 
 // In bf16 only with a p whose scale is a power of two: what is dropped is exact then, and y alone is rounded.
 template <class T>
-void expect_norms(Index N, Index D, double p) {
+void expect_residual_norms(Index N, Index D, double p) {
   CAPTURE(N, D, p);
-  expect_agrees<T>(norm(p), operands<T>(N, D));
+  expect_agrees<T>(residual_norm(p), residual_operands<T>(N, D));
 }
 
 // What the forward writes on one device.
@@ -60,28 +60,28 @@ struct Written {
 TEST_CASE("cuda residual_layer_norm: as near to double as a plain computation in float, twice over") {
   for (const Index N : rows_to_test())
     for (const Index D : narrow_rows)
-      for (const double p : {0.0, 0.3}) expect_norms<float>(N, D, p);
+      for (const double p : {0.0, 0.3}) expect_residual_norms<float>(N, D, p);
 }
 
 TEST_CASE("cuda residual_layer_norm: bf16 rounds once what was exact") {
   for (const Index N : rows_to_test())
     for (const Index D : narrow_rows)
-      for (const double p : {0.0, 0.5}) expect_norms<bf16>(N, D, p);
+      for (const double p : {0.0, 0.5}) expect_residual_norms<bf16>(N, D, p);
 }
 
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows of every width", "", float, bf16) {
-  for (const Index D : wide_rows()) expect_norms<TestType>(3, D, 0.5);
-  expect_norms<TestType>(0, 8200, 0.5);
+  for (const Index D : wide_rows()) expect_residual_norms<TestType>(3, D, 0.5);
+  expect_residual_norms<TestType>(0, 8200, 0.5);
 }
 
 TEST_CASE("cuda residual_layer_norm: so many rows that the backward's blocks walk") {
   if (emulator::races_are_watched()) return;
-  expect_norms<float>(260, 1025, 0.3);
-  expect_norms<bf16>(2060, 136, 0.5);
+  expect_residual_norms<float>(260, 1025, 0.3);
+  expect_residual_norms<bf16>(2060, 136, 0.5);
 }
 
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: the sum is rounded once, and normed as it is stored", "", float, bf16) {
-  for (const Index D : {64, 33, 1032, 8200}) {
+  for (const Index D : {Index{64}, Index{33}, Index{1032}, streamed_row()}) {
     CAPTURE(D);
     const std::vector<Tensor<double>> in = {numbers<TestType>({3, D}, 1), numbers<TestType>({3, D}, 2),
                                             numbers<TestType>({D}, 3), numbers<TestType>({D}, 4)};
@@ -103,31 +103,31 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: the sum is rounded once, and norme
 }
 
 TEST_CASE("cuda residual_layer_norm: no width, no result") {
-  CHECK(run<float, float>(norm(0.3), operands<float>(3, 0), Device::cuda).empty());
+  CHECK(run<float, float>(residual_norm(0.3), residual_operands<float>(3, 0), Device::cuda).empty());
 }
 
 TEST_CASE("cuda residual_layer_norm: infinity and NaN stay in their rows, dropped or not") {
   for (const Index D : {40, 33, 1032}) {
     CAPTURE(D);
-    auto in = operands<float>(6, D);
+    auto in = residual_operands<float>(6, D);
     for (const Index d : {0, 1, 2, 3}) {
       in[1].data()[d] = std::numeric_limits<double>::infinity();
       in[1].data()[2 * D + d] = -std::numeric_limits<double>::infinity();
     }
     in[0].data()[4 * D + 7] = std::numeric_limits<double>::quiet_NaN();
-    for (const double p : {0.0, 0.5}) expect_agrees<float>(norm(p), in);
+    for (const double p : {0.0, 0.5}) expect_agrees<float>(residual_norm(p), in);
   }
 }
 
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows that begin anywhere", "", float, bf16) {
-  for (const Index D : {64, 512, 1032, 8200})
+  for (const Index D : {Index{64}, Index{512}, Index{1032}, streamed_row()})
     expect_agrees<TestType>(
         [D](const auto& in) {
-          return norm(0.5)(std::vector{but_first(in[0], {3, D}), in[1], but_first(in[2], {D}), in[3]});
+          return residual_norm(0.5)(std::vector{but_first(in[0], {3, D}), in[1], but_first(in[2], {D}), in[3]});
         },
         {eighths({3 * D + 1}, 1), eighths({3, D}, 2), numbers<TestType>({D + 1}, 3), numbers<TestType>({D}, 4)});
 }
 
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: schedules and what memory held before change nothing", "", float, bf16) {
-  expect_norms_always<TestType>(norm(0.3), operands<TestType>);
+  expect_norms_always<TestType>(residual_norm(0.3), residual_operands<TestType>);
 }

@@ -9,8 +9,6 @@ using namespace heddle::testing;
 
 namespace {
 
-constexpr float inf = std::numeric_limits<float>::infinity();
-
 // What the kernels make of x, and of dy and y. Not y and gradient of one call: in bf16 the gradient inherits y's
 // rounding.
 template <class F, class T>
@@ -146,14 +144,14 @@ TEST_CASE("cuda softmax: infinities and NaN") {
         }
       };
       for (const bool zeros : {false, true}) {
-        check_row(0, -inf, 1, 0, zeros);
+        check_row(0, -infinity<float>, 1, 0, zeros);
         check_row(100, -1e30f, 1, 0, zeros);
-        check_row(inf, 0, NAN, NAN, zeros);
+        check_row(infinity<float>, 0, NAN, NAN, zeros);
         check_row(NAN, 0, NAN, NAN, zeros);
-        check_row(NAN, -inf, NAN, NAN, zeros);
+        check_row(NAN, -infinity<float>, NAN, NAN, zeros);
       }
-      check_row(-inf, -inf, NAN, NAN, false);
-      check_row(-inf, -inf, 0, 0, true);
+      check_row(-infinity<float>, -infinity<float>, NAN, NAN, false);
+      check_row(-infinity<float>, -infinity<float>, 0, 0, true);
     }
 }
 

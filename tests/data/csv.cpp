@@ -15,30 +15,30 @@ Table csv(const std::string& bytes, data::CsvOptions options = {.header = false}
 std::string csv_error(const std::string& bytes) {
   return error_of([&] { csv(bytes); });
 }
-using Row = std::vector<std::string>;
-std::vector<Row> rows(const Table& table) {
-  std::vector<Row> all;
+using Fields = std::vector<std::string>;
+std::vector<Fields> rows(const Table& table) {
+  std::vector<Fields> all;
   for (std::size_t r = 0; r < table.rows(); ++r) all.emplace_back(table[r].begin(), table[r].end());
   return all;
 }
-std::vector<Row> rows(const std::string& bytes) { return rows(csv(bytes)); }
+std::vector<Fields> rows(const std::string& bytes) { return rows(csv(bytes)); }
 
 }  // namespace
 
 TEST_CASE("read_csv: fields with and without quotes") {
-  CHECK(rows("a,b\nc,d\n") == std::vector<Row>{{"a", "b"}, {"c", "d"}});
-  CHECK(rows("\"a\",\"b\"") == std::vector<Row>{{"a", "b"}});
-  CHECK(rows("\"a,b\",\"c\"\"d\",\"\"\"\",\"\"\n") == std::vector<Row>{{"a,b", "c\"d", "\"", ""}});
-  CHECK(rows(",\n,") == std::vector<Row>{{"", ""}, {"", ""}});
-  CHECK(rows(" a , b ") == std::vector<Row>{{" a ", " b "}});
-  CHECK(rows("a\tb\\n'c'") == std::vector<Row>{{"a\tb\\n'c'"}});
+  CHECK(rows("a,b\nc,d\n") == std::vector<Fields>{{"a", "b"}, {"c", "d"}});
+  CHECK(rows("\"a\",\"b\"") == std::vector<Fields>{{"a", "b"}});
+  CHECK(rows("\"a,b\",\"c\"\"d\",\"\"\"\",\"\"\n") == std::vector<Fields>{{"a,b", "c\"d", "\"", ""}});
+  CHECK(rows(",\n,") == std::vector<Fields>{{"", ""}, {"", ""}});
+  CHECK(rows(" a , b ") == std::vector<Fields>{{" a ", " b "}});
+  CHECK(rows("a\tb\\n'c'") == std::vector<Fields>{{"a\tb\\n'c'"}});
   CHECK(rows("").empty());
-  CHECK(rows("\n") == std::vector<Row>{{""}});
+  CHECK(rows("\n") == std::vector<Fields>{{""}});
 }
 
 TEST_CASE("read_csv: line ends inside quotes are text, outside they end a row") {
   const Table table = csv("\"a\nb\r\nc\",1\r\nd,2\r\n\"e\",3\r\nf,\"4\"\r");
-  CHECK(rows(table) == std::vector<Row>{{"a\nb\r\nc", "1"}, {"d", "2"}, {"e", "3"}, {"f", "4"}});
+  CHECK(rows(table) == std::vector<Fields>{{"a\nb\r\nc", "1"}, {"d", "2"}, {"e", "3"}, {"f", "4"}});
   CHECK(table.line(0) == 1);
   CHECK(table.line(1) == 4);
   CHECK(table.where(3) == "t.csv:6");
@@ -63,9 +63,9 @@ TEST_CASE("read_csv: every row knows its line, whatever stands between") {
 
 TEST_CASE("read_csv: the header is an option") {
   const Table table = csv("text,\"label\"\nx,1\n", {.header = true});
-  CHECK(table.columns() == Row{"text", "label"});
+  CHECK(table.columns() == Fields{"text", "label"});
   CHECK(table.column("label") == 1);
-  CHECK(rows(table) == std::vector<Row>{{"x", "1"}});
+  CHECK(rows(table) == std::vector<Fields>{{"x", "1"}});
   CHECK(error_of([] { csv("x,1\n").column("label"); }) == "t.csv: no column 'label' (there is no header)");
   CHECK(error_of([] { csv("", {.header = true}); }) == "t.csv: is empty, the first line must name the columns");
   CHECK(csv("\xEF\xBB\xBF\"text\"\n", {}).column("text") == 0);

@@ -16,32 +16,32 @@ std::string tsv_error(const std::string& bytes) {
   return error_of([&] { tsv(bytes); });
 }
 std::vector<std::string> row(const Table& table, std::size_t r) { return {table[r].begin(), table[r].end()}; }
-using Row = std::vector<std::string>;
+using Fields = std::vector<std::string>;
 
 }  // namespace
 
 TEST_CASE("read_tsv: a header and rows, no character but tab and newline is special") {
   const Table table = tsv("sentence\tlabel\na \"quoted, one' \\t \t1\n\t\n  x  \t 0\n");
-  CHECK(table.columns() == Row{"sentence", "label"});
+  CHECK(table.columns() == Fields{"sentence", "label"});
   REQUIRE(table.rows() == 3);
-  CHECK(row(table, 0) == Row{"a \"quoted, one' \\t ", "1"});
-  CHECK(row(table, 1) == Row{"", ""});
-  CHECK(row(table, 2) == Row{"  x  ", " 0"});
+  CHECK(row(table, 0) == Fields{"a \"quoted, one' \\t ", "1"});
+  CHECK(row(table, 1) == Fields{"", ""});
+  CHECK(row(table, 2) == Fields{"  x  ", " 0"});
   CHECK(table.line(2) == 4);
   CHECK(table.where(2) == "t.tsv:4");
   CHECK(table.notes.sentences().empty());
   CHECK(tsv("only a header\n").rows() == 0);
-  CHECK(row(tsv("one column\n\nx"), 0) == Row{""});
+  CHECK(row(tsv("one column\n\nx"), 0) == Fields{""});
 }
 
 TEST_CASE("read_tsv: a carriage return belongs to the line's end only before it") {
   const Table table = tsv("a\tb\r\n1\r2\t3\r\n4\t5\r");
-  CHECK(table.columns() == Row{"a", "b"});
-  CHECK(row(table, 0) == Row{"1\r2", "3"});
-  CHECK(row(table, 1) == Row{"4", "5"});
+  CHECK(table.columns() == Fields{"a", "b"});
+  CHECK(row(table, 0) == Fields{"1\r2", "3"});
+  CHECK(row(table, 1) == Fields{"4", "5"});
   CHECK(table.notes.crlf == 3);
   CHECK(table.notes.no_final_newline);
-  CHECK(table.notes.sentences() == Row{"3 lines end with CR LF", "the last line has no newline"});
+  CHECK(table.notes.sentences() == Fields{"3 lines end with CR LF", "the last line has no newline"});
 }
 
 TEST_CASE("read_tsv: a byte-order mark is no part of the first column's name") {
@@ -93,7 +93,7 @@ TEST_CASE("Table: every field of many is found again") {
   REQUIRE(table.rows() == count);
   std::size_t wrong = 0;
   for (std::size_t r = 0; r < count; ++r) {
-    const Row expected{std::to_string(r), "", std::string(r % 5, 'x')};
+    const Fields expected{std::to_string(r), "", std::string(r % 5, 'x')};
     const std::string_view last = table[r][2];
     wrong += row(table, r) != expected || last != expected[2] || table.line(r) != r + 2;
   }

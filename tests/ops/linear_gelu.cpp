@@ -14,10 +14,10 @@ TEST_CASE("linear_gelu: is gelu(linear(x))") {
         CAPTURE(N, out, with_bias);
         const auto x = random({N, 17}, 1), weight = random({out, 17}, 2);
         const auto bias = with_bias ? random({out}, 3) : Tensor<double>();
-        const auto y = linear_gelu(x, weight, bias), expected = gelu(linear(x, weight, bias));
-        REQUIRE(y.shape() == expected.shape());
-        for (std::size_t i = 0; i < static_cast<std::size_t>(y.size()); ++i)
-          REQUIRE(y.host()[i] == Approx(expected.host()[i]).epsilon(1e-13));
+        const auto y = linear_gelu(x, weight, bias), gelu_of_linear = gelu(linear(x, weight, bias));
+        REQUIRE(y.shape() == gelu_of_linear.shape());
+        const auto actual = y.host(), expected = gelu_of_linear.host();
+        for (std::size_t i = 0; i < actual.size(); ++i) REQUIRE(actual[i] == Approx(expected[i]).epsilon(1e-13));
       }
 }
 
