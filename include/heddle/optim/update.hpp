@@ -87,7 +87,7 @@ void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element*
   const auto step = [&]<class V>(Index i, auto at) {
     V p = at(value + i), m[moment_count];
     for (int k = 0; k < moment_count; ++k)
-      if (moments[k]) m[k] = at(moments[k] + i);
+      m[k] = at(moments[k] ? moments[k] + i : gradient + i);  // an absent one is unused
     rule(p, V(at(gradient + i)), m);
     at(value + i) = p;
     for (int k = 0; k < moment_count; ++k)
