@@ -1,5 +1,6 @@
 // WordPiece on any bytes. The first byte chooses the tokenizer; a tab parts a pair.
 #include <heddle/text/wordpiece.hpp>
+#include <span>
 
 #include "fuzz.hpp"
 
