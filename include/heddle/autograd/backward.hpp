@@ -82,7 +82,7 @@ void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   pass.run();
 }
 
-/// The same for a loss with one element, with dy = 1.
+/// Calls backward(loss, dy) with dy = 1 for a loss with one element.
 template <class T>
 void backward(const Tensor<T>& loss) {
   require<ShapeError>(loss.size() == 1, "backward: a loss has one element, this one has shape ", loss.shape(),

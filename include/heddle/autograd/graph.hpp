@@ -45,7 +45,7 @@ class BackwardPass {
     std::push_heap(pending_.begin(), pending_.end(), older);
   }
 
-  // The same for a sparse gradient, which stays sparse in a leaf.
+  // Delivers a sparse gradient, which stays sparse in a leaf.
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const RowGradient<T>& dx) {
     if (!input || !dx) return;

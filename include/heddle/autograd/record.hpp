@@ -37,7 +37,7 @@ Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tens
       },
       operands);
 }
-/// The same for any number of inputs of one type: `backward` returns a vector.
+/// Records an operation with any number of inputs of one type: `backward` returns a vector.
 template <class T, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::vector<Tensor<T>>& operands, Backward backward) {
   const bool wanted =

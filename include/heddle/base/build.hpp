@@ -1,4 +1,4 @@
-// What a build is: the compiler's settings that heddle needs or refuses, and the names that carry them. Objects that were
+// The compiler settings that heddle requires or refuses, and the namespaces that carry them. Objects that were
 // compiled with different settings have different symbols, so that mixing them fails when the program is linked.
 #pragma once
 #include <cstdint>

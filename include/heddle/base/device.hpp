@@ -1,10 +1,10 @@
-// Where tensors live.
+// Device: the CPU or the GPU.
 #pragma once
 #include <ostream>
 
 namespace heddle {
 
-/// Where a tensor lives. A build without HEDDLE_CUDA has the CPU only.
+/// The device that holds a tensor. A build without HEDDLE_CUDA has the CPU only.
 enum class Device { cpu, cuda };
 
 /// Returns "cpu" or "cuda".

@@ -1,4 +1,4 @@
-// What the memory caches of the host and of the GPU have in common: size classes and statistics.
+// Size classes and statistics, which the memory caches of the host and of the GPU share.
 #pragma once
 #include <bit>
 #include <cstddef>

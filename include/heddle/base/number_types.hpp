@@ -1,5 +1,5 @@
 // Number types: what sums of each element type are accumulated in, and how a number of one type becomes one of another.
-// The same on the host and on the GPU.
+// Both devices use these definitions.
 #pragma once
 #include <limits>
 #include <type_traits>

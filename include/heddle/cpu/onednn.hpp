@@ -174,7 +174,7 @@ class Bf16Products {
   std::array<std::unique_ptr<Kernel>, 8> kernels_;
 };
 
-// The same in bf16: accumulated in float and rounded once. Throws OutOfMemory.
+// Computes the product in bf16: accumulates in float and rounds once. Throws OutOfMemory.
 inline void product(bool transpose_a, bool transpose_b, MatrixView<const bf16> a, MatrixView<const bf16> b,
                     MatrixView<bf16> c, bool add) {
   const SingleThread alone;
