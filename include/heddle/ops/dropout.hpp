@@ -14,9 +14,10 @@ namespace kernel {
 inline constexpr int calls_per_block = 16;  // a fixed number, so that the loops over calls vectorize
 inline constexpr Index draw_block = calls_per_block * draws_per_call;  // elements
 
-// Computes the factors of one block of elements, 0 or the rule's scale. `call` is the block's first call.
+// Computes the factors of one block of elements, 0 or the rule's scale. `call` is the block's first call. The dropout is passed
+// by value: through a reference, a write to `factors` might change it, and the loop would not vectorize.
 template <class A>
-void draw_factors(const ElementDropout& dropout, std::uint64_t call, A* factors) {
+void draw_factors(ElementDropout dropout, std::uint64_t call, A* factors) {
   PhiloxLanes<calls_per_block> words;
   dropout.draws.many<calls_per_block>([call](int c) { return call + static_cast<unsigned>(c); }, words);
   for (int c = 0; c < calls_per_block; ++c)
