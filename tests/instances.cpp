@@ -1,2 +1,5 @@
-#define HEDDLE_INSTANCES
-#include "instances.hpp"
+#include <heddle/heddle.hpp>
+
+#define HEDDLE_TEMPLATE template
+#define HEDDLE_ELEMENT double
+#include <heddle/compiled/operations.inc>

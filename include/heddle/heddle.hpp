@@ -42,3 +42,7 @@
 #include <heddle/optim/schedule.hpp>
 #include <heddle/optim/sgd.hpp>
 #include <heddle/version.hpp>
+
+#ifdef HEDDLE_COMPILED
+#include <heddle/compiled/declarations.hpp>
+#endif

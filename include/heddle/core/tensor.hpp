@@ -40,11 +40,7 @@ class heddle::Tensor {
   explicit Tensor(Shape shape, Device device = Device::cpu) : Tensor(shape, device, nullptr) {}
 
   /// Makes a tensor on the CPU. @throws ShapeError unless there is one value per element.
-  Tensor(Shape shape, const std::vector<T>& values) : Tensor(shape) {
-    require<ShapeError>(static_cast<Index>(values.size()) == shape.size(), "Tensor: ", values.size(),
-                        " values given for shape ", shape, " of ", shape.size());
-    std::copy(values.begin(), values.end(), data_);
-  }
+  Tensor(Shape shape, const std::vector<T>& values);
 
   /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every handle.
   static Tensor wrap(T* memory, Shape shape, Device device = Device::cpu) {
@@ -151,15 +147,7 @@ class heddle::Tensor {
   void set_grad(const Tensor& dx) const;
 
  private:
-  Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
-    require(detail::has_cuda || device == Device::cpu, "Tensor: this build has no CUDA backend");
-    require(device == Device::cpu || !std::is_same_v<T, double>, "Tensor: double is for the CPU, to check with");
-    require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
-                         "out of memory: shape ", shape, " requested");
-    const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
-    storage_ = std::make_shared<detail::Storage>(wrapped, bytes, device);
-    data_ = static_cast<T*>(storage_->memory);
-  }
+  Tensor(Shape shape, Device device, T* wrapped);
 
   void require_host() const {
     require(device_ == Device::cpu, "data: a tensor of shape ", shape_, " is on ", device_,
@@ -176,6 +164,25 @@ class heddle::Tensor {
 };
 
 namespace heddle {
+
+// heddle::compiled contains these, so they are not defined within the class: what is defined there is inline, and every user
+// compiles it.
+template <class T>
+Tensor<T>::Tensor(Shape shape, const std::vector<T>& values) : Tensor(shape) {
+  require<ShapeError>(static_cast<Index>(values.size()) == shape.size(), "Tensor: ", values.size(),
+                      " values given for shape ", shape, " of ", shape.size());
+  std::copy(values.begin(), values.end(), data_);
+}
+template <class T>
+Tensor<T>::Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
+  require(detail::has_cuda || device == Device::cpu, "Tensor: this build has no CUDA backend");
+  require(device == Device::cpu || !std::is_same_v<T, double>, "Tensor: double is for the CPU, to check with");
+  require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
+                       "out of memory: shape ", shape, " requested");
+  const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
+  storage_ = std::make_shared<detail::Storage>(wrapped, bytes, device);
+  data_ = static_cast<T*>(storage_->memory);
+}
 
 /// Returns an uninitialized tensor with x's shape and device.
 template <class T>

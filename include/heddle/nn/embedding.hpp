@@ -11,8 +11,7 @@ struct Embedding {
   Parameter<T> weight;  // [V, D]
 
   // Standard normal. Throws ShapeError for a size below 1.
-  Embedding(Index V, Index D, Random& random)
-      : weight(embedding_init<T>({require_size("Embedding", "V", V), require_size("Embedding", "D", D)}, random)) {}
+  Embedding(Index V, Index D, Random& random);
   Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)) {}
 
   // The rows of the table that ids name, in activations of type A: rows are looked up first and cast then, so that a bf16 model
@@ -24,5 +23,9 @@ struct Embedding {
 
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
+
+template <class T>
+Embedding<T>::Embedding(Index V, Index D, Random& random)
+    : weight(embedding_init<T>({require_size("Embedding", "V", V), require_size("Embedding", "D", D)}, random)) {}
 
 }  // namespace heddle::nn

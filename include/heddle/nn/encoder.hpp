@@ -78,25 +78,34 @@ struct Encoder {
   std::optional<LayerNorm<T>> norm;
 
   // Throws ShapeError for a negative depth, and as EncoderLayer does.
-  Encoder(int depth, const EncoderOptions& options, Random& random) {
-    require<ShapeError>(depth >= 0, "Encoder: the number of layers must not be negative, got ", depth);
-    for (int i = 0; i < depth; ++i) layers.emplace_back(options, random);
-    if (options.norm_first) norm.emplace(options.D, options.eps);
-  }
-  Encoder(const Encoder& other, Cloning& c) : layers(c(other.layers)), norm(c(other.norm)) {}
+  Encoder(int depth, const EncoderOptions& options, Random& random);
+  Encoder(const Encoder& other, Cloning& c);
 
   // Dropout is active if and only if `random` is given. Throws ShapeError.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D]
-                       const Sequences& sequences, Random* random = nullptr) const {
-    for (const auto& layer : layers) x = layer(x, sequences, random);
-    return norm ? (*norm)(x) : x;
-  }
+                       const Sequences& sequences, Random* random = nullptr) const;
 
   static void visit(auto& self, auto&& f) {
     f("layers", self.layers);
     f("norm", self.norm);
   }
 };
+
+template <class T>
+Encoder<T>::Encoder(int depth, const EncoderOptions& options, Random& random) {
+  require<ShapeError>(depth >= 0, "Encoder: the number of layers must not be negative, got ", depth);
+  for (int i = 0; i < depth; ++i) layers.emplace_back(options, random);
+  if (options.norm_first) norm.emplace(options.D, options.eps);
+}
+template <class T>
+Encoder<T>::Encoder(const Encoder& other, Cloning& c) : layers(c(other.layers)), norm(c(other.norm)) {}
+
+template <class T>
+template <class A>
+Tensor<A> Encoder<T>::operator()(Tensor<A> x, const Sequences& sequences, Random* random) const {
+  for (const auto& layer : layers) x = layer(x, sequences, random);
+  return norm ? (*norm)(x) : x;
+}
 
 }  // namespace heddle::nn

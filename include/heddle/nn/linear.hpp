@@ -12,10 +12,7 @@ struct Linear {
   std::optional<Parameter<T>> bias;  // [out]
 
   // Drawn as linear_init says. Throws ShapeError for a size below 1.
-  Linear(Index in, Index out, Random& random, bool with_bias = true)
-      : weight(linear_init<T>({require_size("Linear", "out", out), require_size("Linear", "in", in)}, in, random)) {
-    if (with_bias) bias = linear_init<T>({out}, in, random);
-  }
+  Linear(Index in, Index out, Random& random, bool with_bias = true);
   Linear(const Linear& other, Cloning& c) : weight(c(other.weight)), bias(c(other.bias)) {}
 
   template <class A>
@@ -28,5 +25,11 @@ struct Linear {
     f("bias", self.bias);
   }
 };
+
+template <class T>
+Linear<T>::Linear(Index in, Index out, Random& random, bool with_bias)
+    : weight(linear_init<T>({require_size("Linear", "out", out), require_size("Linear", "in", in)}, in, random)) {
+  if (with_bias) bias = linear_init<T>({out}, in, random);
+}
 
 }  // namespace heddle::nn

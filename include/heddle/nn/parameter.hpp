@@ -85,9 +85,7 @@ class Parameter {
   using Identity = std::shared_ptr<detail::MasterTensor<T>>;
 
   /// Shares the tensor's memory.
-  explicit Parameter(const Tensor<T>& initial) : identity_(std::make_shared<detail::MasterTensor<T>>(initial)) {
-    identity_->set_node(detail::NodeRef(new detail::Leaf<T>(shape())));
-  }
+  explicit Parameter(const Tensor<T>& initial);
   Parameter(Parameter&&) noexcept = default;
   Parameter& operator=(Parameter&&) noexcept = default;
 
@@ -121,6 +119,11 @@ class Parameter {
   explicit Parameter(Identity identity) : identity_(std::move(identity)) {}
   Identity identity_;
 };
+
+template <class T>
+Parameter<T>::Parameter(const Tensor<T>& initial) : identity_(std::make_shared<detail::MasterTensor<T>>(initial)) {
+  identity_->set_node(detail::NodeRef(new detail::Leaf<T>(shape())));
+}
 
 /// A tensor that belongs to a model and its file but is not trained, such as a table of positions.
 template <class T>

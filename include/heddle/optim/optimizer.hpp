@@ -4,7 +4,49 @@
 #include <heddle/optim/slots.hpp>
 #include <heddle/optim/update.hpp>
 
-namespace heddle::optim {
+namespace heddle {
+
+namespace detail {
+
+// Visits a model and gives each parameter its place in an optimizer, a shared one under its first name. It is a named type,
+// so that heddle::compiled can contain its visits of heddle's own modules.
+template <class Optimizer>
+struct Enrollment {
+  Optimizer& optimizer;
+  const std::vector<optim::Group>& groups;
+  std::vector<bool> matched = std::vector<bool>(groups.size(), false);
+  std::set<const void*> seen = {};
+
+  template <class T>
+  void operator()(const Name& name, const Parameter<T>& p);
+  template <class T>
+  void operator()(const Name&, const Buffer<T>&) {}
+
+  // Throws Error if a group matches no parameter.
+  void require_matches() const;
+};
+
+template <class Optimizer>
+template <class T>
+void Enrollment<Optimizer>::operator()(const Name& name, const Parameter<T>& p) {
+  if (!seen.insert(p.identity().get()).second) return;
+  const std::string joined = name.str();
+  const auto group =
+      std::find_if(groups.begin(), groups.end(), [&](const optim::Group& g) { return g.select(joined); });
+  const bool found = group != groups.end();
+  if (found) matched[static_cast<std::size_t>(group - groups.begin())] = true;
+  optimizer.enroll(joined, p, found ? &*group : nullptr);
+}
+
+template <class Optimizer>
+void Enrollment<Optimizer>::require_matches() const {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    require(matched[g], optimizer.slots().optimizer(), ": parameter group ", g, " selects no parameter");
+}
+
+}  // namespace detail
+
+namespace optim {
 
 /// Updates the parameters of a model. Parameters may be on either device.
 template <class Options, template <class> class Rule>
@@ -15,12 +57,10 @@ class Optimizer {
   /// Creates the optimizer for every parameter of `model`. @throws Error if a group matches no parameter.
   template <class M>
   explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
-      : options(settings), slots_(Options::optimizer, Rule<float>::moments, model, groups) {
-    each_parameter(model, [this](const Name&, auto& p) {
-      using T = typename std::remove_cvref_t<decltype(p)>::Element;
-      std::get<TypeSteps<T>>(steps_) = TypeSteps<T>{&Optimizer::template require_finite<T>,
-                                                    &Optimizer::template prepare<T>, &Optimizer::template update<T>};
-    });
+      : options(settings), slots_(Options::optimizer, Rule<float>::moments) {
+    heddle::detail::Enrollment<Optimizer> enrollment{*this, groups};
+    heddle::detail::visit_leaves(Name(""), model, enrollment);
+    enrollment.require_matches();
   }
 
   /// Updates every parameter that has a gradient, then clears all gradients. The learning rate is multiplied by `factor`,
@@ -32,6 +72,8 @@ class Optimizer {
   const Slots& slots() const { return slots_; }
 
  private:
+  friend heddle::detail::Enrollment<Optimizer>;
+
   // A parameter with a gradient.
   template <class T>
   struct Pending {
@@ -48,6 +90,13 @@ class Optimizer {
     void (Optimizer::*prepare)() = nullptr;
     void (Optimizer::*update)(double factor) = nullptr;
   };
+
+  template <class T>
+  void enroll(std::string name, const Parameter<T>& p, const Group* group) {
+    slots_.add(std::move(name), p, group);
+    std::get<TypeSteps<T>>(steps_) = TypeSteps<T>{&Optimizer::template require_finite<T>,
+                                                  &Optimizer::template prepare<T>, &Optimizer::template update<T>};
+  }
 
   template <class T>
   std::vector<Pending<T>> pending() {
@@ -163,4 +212,5 @@ void Optimizer<Options, Rule>::step(double factor) {
   });
 }
 
-}  // namespace heddle::optim
+}  // namespace optim
+}  // namespace heddle

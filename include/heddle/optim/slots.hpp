@@ -34,28 +34,19 @@ struct Slot {
 /// All parameters of an optimizer.
 class Slots {
  public:
-  /// @throws Error if a group matches no parameter.
-  template <class M>
-  Slots(const char* optimizer, std::span<const Moment> moments, M& model, const std::vector<Group>& groups)
-      : optimizer_(optimizer), moments_(moments) {
-    std::vector<int> matches(groups.size(), 0);
-    each_parameter(model, [&](const Name& name, auto& p) {
-      using T = typename std::remove_cvref_t<decltype(p)>::Element;
-      Slot<T> slot;
-      slot.name = name.str();
-      slot.parameter = p.identity();
-      for (std::size_t g = 0; g < groups.size(); ++g) {
-        if (!groups[g].select(slot.name)) continue;
-        ++matches[g];
-        slot.lr = groups[g].lr;
-        slot.weight_decay = groups[g].weight_decay;
-        slot.frozen = groups[g].frozen;
-        break;
-      }
-      of<T>().push_back(std::move(slot));
-    });
-    for (std::size_t g = 0; g < groups.size(); ++g)
-      require(matches[g] > 0, optimizer, ": parameter group ", g, " selects no parameter");
+  /// Keeps no parameter yet. `moments` is what the optimizer keeps for each element.
+  Slots(const char* optimizer, std::span<const Moment> moments) : optimizer_(optimizer), moments_(moments) {}
+
+  /// Adds a parameter, with the settings of its group if it has one.
+  template <class T>
+  void add(std::string name, const Parameter<T>& p, const Group* group) {
+    Slot<T>& slot = of<T>().emplace_back();
+    slot.name = std::move(name);
+    slot.parameter = p.identity();
+    if (!group) return;
+    slot.lr = group->lr;
+    slot.weight_decay = group->weight_decay;
+    slot.frozen = group->frozen;
   }
 
   /// Returns the optimizer's name, which begins its messages.

@@ -1,0 +1,11 @@
+// Declares the operations that heddle::compiled contains, for float and bf16, as instantiated elsewhere.
+#pragma once
+
+#define HEDDLE_TEMPLATE extern template
+#define HEDDLE_ELEMENT float
+#include <heddle/compiled/operations.inc>
+#undef HEDDLE_ELEMENT
+#define HEDDLE_ELEMENT bf16
+#include <heddle/compiled/operations.inc>
+#undef HEDDLE_ELEMENT
+#undef HEDDLE_TEMPLATE

@@ -1,0 +1,8 @@
+#include <heddle/heddle.hpp>
+
+#define HEDDLE_TEMPLATE template
+#define HEDDLE_ELEMENT float
+#include <heddle/compiled/products.inc>
+#undef HEDDLE_ELEMENT
+#define HEDDLE_ELEMENT bf16
+#include <heddle/compiled/products.inc>
