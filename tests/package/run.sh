@@ -22,7 +22,8 @@ compile() { g++ -std=c++20 -I"$source/include" $(grep -oh -- '-isystem [^ "]*' "
 
 # consumer WAY CMAKE_FLAG...: a project that uses heddle in this way, built and run.
 consumer() {
-  local folder=$work/$1
+  local folder
+  folder=$(mktemp -d "$work/consumer-XXXXXX")
   cmake -S "$here" -B "$folder" -DWAY="$1" "${@:2}" && cmake --build "$folder" --parallel "$(nproc)" && (cd "$folder" && ./consumer)
 }
 
@@ -35,14 +36,16 @@ install_and_move() {
 refused() { ! compile -fsyntax-only "${@:2}" 2>"$work/refusal" && grep -m 3 "$1" "$work/refusal"; }
 
 timed() {
-  local TIMEFORMAT="$1.cpp: %U s of one core at g++ -O2"
-  time compile -O2 -c "$here/sources/$1.cpp" -o "$work/$1.o"
+  local TIMEFORMAT="$1.cpp: %U s of one core at g++ -O2 ${*:2}"
+  time compile -O2 "${@:2}" -c "$here/sources/$1.cpp" -o "$work/$1.o"
 }
 
 check 'heddle installs, and its prefix moves' install_and_move
 # The compiler finds more to warn of when it optimizes; the other ways differ from this one only in how they find heddle.
 check 'find_package finds a moved prefix, without warnings' \
   consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" -DCMAKE_BUILD_TYPE=Release
+check 'find_package gives heddle::compiled, with the instruction set that it was built for' \
+  consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" -DLIBRARY=heddle::compiled
 check 'add_subdirectory gives the target' consumer add_subdirectory -DHEDDLE_SOURCE="$source"
 check 'FetchContent gives the target' consumer FetchContent -DHEDDLE_SOURCE="$source"
 # The last of two -std counts.
@@ -75,9 +78,20 @@ fi
 check 'objects with and without oneDNN do not link' does_not_link -DHEDDLE_ONEDNN -O0
 check '-ffinite-math-only is refused' refused 'cannot be compiled with' -ffinite-math-only "$here/sources/empty.cpp"
 check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
+# The library of the build, which was made for this processor, in a program that was not.
+other_instruction_set() {
+  compile -O0 -DHEDDLE_COMPILED -c "$here/sources/thirty_lines.cpp" -o "$work/other.o" &&
+    ! g++ "$work/other.o" "$work/a moved prefix"/lib*/libheddle_compiled.a -fopenmp -o "$work/other" 2>"$work/refusal" &&
+    grep -m 1 'undefined reference' "$work/refusal"
+}
+if grep -qw avx /proc/cpuinfo; then
+  check 'a program of another instruction set does not link with heddle::compiled' other_instruction_set
+fi
 # How long a user waits for the compiler is printed; a limit would depend on the machine.
 for program in empty thirty_lines; do
   check "$program.cpp compiles" timed $program
   tail -n 1 "$work/said"
 done
+check 'thirty_lines.cpp compiles for heddle::compiled' timed thirty_lines -DHEDDLE_COMPILED
+tail -n 1 "$work/said"
 exit $code

@@ -41,11 +41,13 @@ struct Pieces {
       : total(all), size(std::max({Index{1}, grain, (all + most - 1) / most})), count((all + size - 1) / size) {}
 };
 
-// Calls f(piece, first, last) for each piece, on several threads. Rethrows an exception of a piece.
-template <class F>
-void parallel(Pieces pieces, F&& f) {
+// Calls body(context, piece, first, last) for each piece, on several threads. Rethrows an exception of a piece. Not a template:
+// a kernel's loop is compiled once, not for one thread and for several.
+inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index piece, Index first, Index last),
+                       const void* context) {
+  const auto run = [&](Index p) { body(context, p, p * pieces.size, std::min(pieces.total, (p + 1) * pieces.size)); };
   if (pieces.count <= 1) {
-    if (pieces.count == 1) f(Index{0}, Index{0}, pieces.total);
+    if (pieces.count == 1) run(0);
     return;
   }
   std::exception_ptr error;
@@ -54,7 +56,7 @@ void parallel(Pieces pieces, F&& f) {
 #endif
   for (Index p = 0; p < pieces.count; ++p) {
     try {
-      f(p, p * pieces.size, std::min(pieces.total, (p + 1) * pieces.size));
+      run(p);
     } catch (...) {
 #ifdef _OPENMP
 #pragma omp critical(heddle_parallel)
@@ -65,10 +67,23 @@ void parallel(Pieces pieces, F&& f) {
   if (error) std::rethrow_exception(error);
 }
 
+// Calls f(piece, first, last) for each piece, on several threads. Rethrows an exception of a piece.
+template <class F>
+void parallel(Pieces pieces, const F& f) {
+  run_pieces(
+      pieces,
+      [](const void* context, Index piece, Index first, Index last) {
+        (*static_cast<const F*>(context))(piece, first, last);
+      },
+      &f);
+}
+
 // Calls f(first, last) for the pieces of [0, total).
 template <class F>
-void parallel(Index total, Index grain, F&& f) {
-  parallel(Pieces(total, grain), [&](Index, Index first, Index last) { f(first, last); });
+void parallel(Index total, Index grain, const F& f) {
+  run_pieces(
+      Pieces(total, grain),
+      [](const void* context, Index, Index first, Index last) { (*static_cast<const F*>(context))(first, last); }, &f);
 }
 
 }  // namespace kernel

@@ -2,6 +2,7 @@
 // then takes these functions from the library instead of compiling them. Other element types compile as usual.
 #pragma once
 #include <heddle/compiled/operations.hpp>
+#include <heddle/heddle.hpp>
 
 #define HEDDLE_TEMPLATE extern template
 #include <heddle/compiled/training.inc>

@@ -1,5 +1,6 @@
 // Declares the operations that heddle::compiled contains, for float and bf16, as instantiated elsewhere.
 #pragma once
+#include <heddle/heddle.hpp>
 
 #define HEDDLE_TEMPLATE extern template
 #define HEDDLE_ELEMENT float
