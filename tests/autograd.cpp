@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "devices.hpp"
+#include "harness/devices.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

@@ -3,8 +3,9 @@
 #include <heddle/ops/attention/attention.hpp>
 #include <heddle/ops/slice.hpp>
 
+#include "../harness/agreement.hpp"
 #include "../ops/plain_attention.hpp"
-#include "agree.hpp"
+#include "same_always.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -61,34 +62,33 @@ Tensor<A> call(const Form& form, const ColumnSlice<A>& q, const ColumnSlice<A>& 
 // the CPU results alone are: so bf16 is measured by the CPU's bf16, and may round twice more. Which of NaN and infinity
 // comes out where both go in depends on a sum's order.
 template <class T, class F>
-void expect_attention(F&& f, const std::vector<Tensor<double>>& inputs) {
-  std::vector<std::size_t> parts;
-  const auto exact = run<double, T>(f, inputs, Device::cpu, &parts), got = run<T, T>(f, inputs, Device::cuda);
-  auto plain = run<T, T>(f, inputs, Device::cpu);
+void expect_attention(F&& f, const Inputs& inputs) {
+  Evaluation exact = evaluate<double, T>(f, inputs, Device::cpu), actual = evaluate<T>(f, inputs, Device::cuda),
+             plain = evaluate<T>(f, inputs, Device::cpu);
   if constexpr (std::is_same_v<T, float>) {
     const Plainly loops;
-    const auto in_order = run<T, T>(f, inputs, Device::cpu);
-    for (std::size_t i = 0; i < plain.size(); ++i)
-      if (std::abs(in_order[i] - exact[i]) > std::abs(plain[i] - exact[i])) plain[i] = in_order[i];
+    const Evaluation in_order = evaluate<T>(f, inputs, Device::cpu);
+    for (std::size_t part = 0; part < plain.size(); ++part)
+      for (std::size_t i = 0; i < plain[part].values.size(); ++i) {
+        double& value = plain[part].values[i];
+        const double other = in_order[part].values[i], goal = exact[part].values[i];
+        if (std::abs(other - goal) > std::abs(value - goal)) value = other;
+      }
   }
-  REQUIRE(got.size() == exact.size());
-  each_part(parts, [&](auto part) {
-    const auto of = [&](const std::vector<double>& all) {
-      std::vector<double> some = part(all);
-      for (double& value : some)
-        if (!std::isfinite(value)) value = std::nan("");
-      return some;
-    };
-    expect_close<T>(of(got), of(exact), of(plain), 2, 2, 8);
+  for (Evaluation* all : {&exact, &actual, &plain})
+    for (Computed& part : *all)
+      for (double& value : part.values)
+        if (!std::isfinite(value)) value = quiet_nan<double>;
+  expect_close(actual, exact, [&](std::size_t part) {
+    return plain_errors<T>(exact[part].values, plain[part].values, {.last_bits = 8, .roundings = 2});
   });
 }
 
 // q, k and v of their own.
 template <class T>
-std::vector<Tensor<double>> operands(const Form& form, Index K, Index V) {
+Inputs operands(const Form& form, Index K, Index V) {
   const Index Nq = form.of_queries().rows(), Nk = form.of_keys().rows();
-  return {numbers<T>({Nq, form.heads * K}, 1), numbers<T>({Nk, form.heads * K}, 2),
-          numbers<T>({Nk, form.heads * V}, 3)};
+  return {random<T>({Nq, form.heads * K}, 1), random<T>({Nk, form.heads * K}, 2), random<T>({Nk, form.heads * V}, 3)};
 }
 
 template <class T>
@@ -117,14 +117,14 @@ Tensor<bool> random_mask(const Shape& shape, std::uint64_t seed, double share = 
 }
 
 // Small shapes where a sanitizer makes everything slow.
-bool watched() { return emulator::races_are_watched() || !detail::memory_is_cached; }
+bool watched() { return races_are_watched() || !detail::memory_is_cached; }
 // ThreadSanitizer knows no more than some 8,000 threads at a time.
 Lengths ragged() { return watched() ? Lengths{1, 0, 33} : Lengths{1, 0, 33, 70}; }
 
 // All results of one call on the GPU, in T.
 template <class T>
-std::vector<double> on_gpu(const Form& form, const std::vector<Tensor<double>>& inputs) {
-  return run<T, T>(
+Evaluation on_gpu(const Form& form, const Inputs& inputs) {
+  return evaluate<T>(
       [&](const auto& in) { return call<T>(form, in[0], in[1], in[2], in.size() > 3 ? in[3] : Tensor<T>()); }, inputs,
       Device::cuda);
 }
@@ -177,10 +177,10 @@ TEMPLATE_TEST_CASE("cuda attention: a mask, a bias and its gradient, shared alon
       if (K > 128 && shape[0] == 1) continue;
       CAPTURE(shape);
       Form form{.heads = 2, .queries = lengths, .dropout = 0.1};
-      check<TestType>(form, K, K, numbers<TestType>(shape, 5));
+      check<TestType>(form, K, K, random<TestType>(shape, 5));
       form.mask = random_mask(shape, 4);
       form.causal = true;
-      auto bias = numbers<TestType>(shape, 6);
+      auto bias = random<TestType>(shape, 6);
       for (Index i = 0; i < bias.size(); i += 7) bias.data()[i] = -infinity<double>;
       check<TestType>(form, K, K, bias);
     }
@@ -195,10 +195,11 @@ TEMPLATE_TEST_CASE("cuda attention: a query that sees no key gives zeros and zer
     std::fill_n(form.mask.data() + T * T, T * T, false);                // all of sequence 1
     check<TestType>(form, K);
     const auto all = on_gpu<TestType>(form, operands<TestType>(form, K, K));
-    for (const double value : all) REQUIRE(!std::isnan(value));
+    for (const auto& part : all)
+      for (const double value : part.values) REQUIRE(!std::isnan(value));
     for (Index d = 0; d < 2 * K; ++d) {
-      CHECK(all[static_cast<std::size_t>(2 * K + d)] == 0);
-      CHECK(all[static_cast<std::size_t>(3 * 2 * K + d)] == 0);
+      CHECK(all[0].values[static_cast<std::size_t>(2 * K + d)] == 0);
+      CHECK(all[0].values[static_cast<std::size_t>(3 * 2 * K + d)] == 0);
     }
   }
 }
@@ -211,7 +212,7 @@ TEMPLATE_TEST_CASE("cuda attention: what a masked key or value holds changes no 
       CAPTURE(K, by_bias);
       Form form{.heads = 2, .queries = {static_cast<int>(T), 5}, .dropout = 0.2};
       auto inputs = operands<TestType>(form, K, K);
-      if (by_bias) inputs.push_back(numbers<TestType>({2, 1, T, T}, 4));
+      if (by_bias) inputs.push_back(random<TestType>({2, 1, T, T}, 4));
       if (!by_bias) {
         form.mask = Tensor<bool>({2, 1, 1, T});
         std::fill_n(form.mask.data(), form.mask.size(), true);
@@ -221,7 +222,8 @@ TEMPLATE_TEST_CASE("cuda attention: what a masked key or value holds changes no 
         for (Index i = 0; by_bias && i < T; ++i) inputs[3].data()[i * T + j] = -infinity<double>;
       }
       const auto clean = on_gpu<TestType>(form, inputs);
-      for (const double value : clean) REQUIRE(std::isfinite(value));
+      for (const auto& part : clean)
+        for (const double value : part.values) REQUIRE(std::isfinite(value));
       for (const double poison : {std::nan(""), infinity<double>, -infinity<double>}) {
         auto poisoned = inputs;
         for (const std::size_t x : {1u, 2u}) poisoned[x] = with_rows(inputs[x], hidden, poison);
@@ -263,7 +265,7 @@ TEMPLATE_TEST_CASE("cuda attention: columns of one packed product, aligned or no
       for (const Index unused : {Index{0}, Index{3}}) {
         CAPTURE(heads, K, unused);
         const Form form{.heads = heads, .queries = ragged()};
-        const auto packed = numbers<TestType>({form.of_queries().rows(), 3 * D + unused}, 1);
+        const auto packed = random<TestType>({form.of_queries().rows(), 3 * D + unused}, 1);
         expect_attention<TestType>(
             [&](const auto& in) {
               using A = typename std::decay_t<decltype(in[0])>::Element;
@@ -297,7 +299,7 @@ TEMPLATE_TEST_CASE("cuda attention: packed and padded batches give the same bits
       backward(y, converted<TestType>(dy, Device::cuda));
       return std::pair(converted<double>(y.to(Device::cpu)), converted<double>(in.grad().to(Device::cpu)));
     };
-    const auto x = numbers<TestType>({from.rows(), 9 * K}, 1), dy = numbers<TestType>({from.rows(), 3 * K}, 2);
+    const auto x = random<TestType>({from.rows(), 9 * K}, 1), dy = random<TestType>({from.rows(), 3 * K}, 2);
     const auto [y, dx] = results(packed, x, dy);
     const auto [padded_y, padded_dx] = results(padded, place(x, std::nan("")), place(dy, std::nan("")));
     CHECK((padded_y.host() == place(y, 0).host()));
@@ -312,7 +314,7 @@ TEMPLATE_TEST_CASE("cuda attention: no sequence, no query, no key", "", float, b
     check<TestType>({.queries = {2, 0}, .keys = {0, 3}}, K);
     check<TestType>({.queries = {2, 3}, .keys = {0, 0}}, K);
     check<TestType>({.queries = {0, 0}, .keys = {2, 3}}, K);
-    check<TestType>({.queries = {0, 2}, .keys = {3, 2}}, K, K, numbers<TestType>({1, 1, 1, 3}, 4));
+    check<TestType>({.queries = {0, 2}, .keys = {3, 2}}, K, K, random<TestType>({1, 1, 1, 3}, 4));
   }
 }
 
@@ -338,14 +340,12 @@ TEST_CASE("cuda attention: a scale that is negative or zero") {
             using A = typename std::decay_t<decltype(in[0])>::Element;
             return attention(in[0], in[1], in[2], s.to(in[0].device()), AttentionOptions<A>{.scale = scale});
           },
-          {numbers<float>({40, K}, 1), numbers<float>({40, K}, 2), numbers<float>({40, K}, 3)});
+          {random<float>({40, K}, 1), random<float>({40, K}, 2), random<float>({40, K}, 3)});
 }
 
 TEST_CASE("cuda attention: what needs no gradient is left out") {
   const auto s = Sequences::packed({40}).to(Device::cuda);
-  const auto constant = [](std::uint64_t seed) {
-    return converted<float>(numbers<float>({40, 8}, seed), Device::cuda);
-  };
+  const auto constant = [](std::uint64_t seed) { return converted<float>(random<float>({40, 8}, seed), Device::cuda); };
   const auto gradients = [&](bool of_q, bool of_k, bool of_v) {
     const auto in = [&](bool wanted, std::uint64_t seed) { return wanted ? variable(constant(seed)) : constant(seed); };
     const auto q = in(of_q, 1), k = in(of_k, 2), v = in(of_v, 3);
@@ -377,8 +377,8 @@ TEMPLATE_TEST_CASE("cuda attention_weights: the probabilities themselves", "", f
               return attention_weights(in[0], in[1], form.of_queries().to(device),
                                        AttentionOptions<A>{.heads = 2, .causal = causal, .mask = mask.to(device)});
             },
-            {numbers<TestType>({form.of_queries().rows(), 2 * K}, 1),
-             numbers<TestType>({form.of_queries().rows(), 2 * K}, 2)});
+            {random<TestType>({form.of_queries().rows(), 2 * K}, 1),
+             random<TestType>({form.of_queries().rows(), 2 * K}, 2)});
       }
 }
 
@@ -396,16 +396,18 @@ TEST_CASE("cuda attention: TF32 where it is allowed") {
       form.mask = random_mask({1, 1, 1, T}, 4, 0.9);
       form.mask.data()[2] = false;  // of the longer sequences: row 3 of all
       auto inputs = operands<float>(form, K, K);
-      inputs.push_back(numbers<float>({1, 2, T, T}, 6));
+      inputs.push_back(random<float>({1, 2, T, T}, 6));
       const auto f = [&](const auto& in) {
         using A = typename std::decay_t<decltype(in[0])>::Element;
         return call<A>(form, in[0], in[1], in[2], in[3]);
       };
-      const auto exact = run<double, float>(f, inputs, Device::cpu), plain = run<bf16, float>(f, inputs, Device::cpu),
-                 in_float = on_gpu<float>(form, inputs);
+      const Evaluation exact = evaluate<double, float>(f, inputs, Device::cpu),
+                       plain = evaluate<bf16, float>(f, inputs, Device::cpu), in_float = on_gpu<float>(form, inputs);
       const Allowed allowed;
-      const auto got = on_gpu<float>(form, inputs);
-      expect_close<float>(got, exact, plain, 0, 3.0 / 8);
+      const Evaluation got = on_gpu<float>(form, inputs);
+      expect_close(got, exact, [&](std::size_t part) {
+        return plain_errors<float>(exact[part].values, plain[part].values, {.times = 3.0 / 8});
+      });
       CHECK(got != in_float);
       auto poisoned = inputs;
       for (const std::size_t x : {1u, 2u}) poisoned[x] = with_rows(inputs[x], {3}, std::nan(""));
@@ -418,7 +420,7 @@ TEMPLATE_TEST_CASE("cuda attention: schedules and what memory held before change
   for (const Index K : {16, 64, 136}) {
     Form form{.heads = 2, .queries = {34, 3}, .causal = true, .dropout = 0.1};
     auto inputs = operands<TestType>(form, K, K);
-    inputs.push_back(numbers<TestType>({1, 2, 1, 34}, 4));
+    inputs.push_back(random<TestType>({1, 2, 1, 34}, 4));
     inputs[1] = with_rows(inputs[1], {33}, std::nan(""));  // so that blocks begin again, carefully
     for (const Index j : {33, 34 + 33}) inputs[3].data()[j] = -infinity<double>;
     expect_same_always([&] { return on_gpu<TestType>(form, inputs); });

@@ -1,7 +1,8 @@
 // The CUDA kernel of cast against the CPU's: the same values.
 #include <heddle/ops/cast.hpp>
 
-#include "agree.hpp"
+#include "../harness/agreement.hpp"
+#include "device_array.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -33,7 +34,7 @@ void check() {
   if constexpr (!std::is_same_v<T, U>) {
     CAPTURE(sizeof(T), sizeof(U));
     for (const std::size_t size : {0u, 1u, 31u, 33u, 257u, 2048u, 4099u}) {
-      if (emulator::races_are_watched() && size > 2048) continue;
+      if (races_are_watched() && size > 2048) continue;
       CAPTURE(size);
       const Tensor<T> x({static_cast<Index>(size)}, values<T>(size));
       const auto expected = cast<U>(x).host(), got = cast<U>(x.to(Device::cuda)).host();
@@ -80,7 +81,7 @@ TEST_CASE("cuda cast: graphs of different types connect, and addresses need not 
     using A = std::remove_cvref_t<decltype(in[0].item())>;
     return cast<A>(cast<std::conditional_t<std::is_same_v<A, bf16>, float, A>>(in[0]));
   };
-  expect_agrees<bf16>(f, {numbers<bf16>({33, 5}, 1)});
+  expect_agrees<bf16>(f, {random<bf16>({33, 5}, 1)});
   const std::vector<float> values(2050, 1.5f);
   const DeviceArray<float> x(values);
   const DeviceArray<std::int32_t> y(values.size());

@@ -5,7 +5,9 @@
 #include <heddle/optim/clip.hpp>
 #include <heddle/optim/sgd.hpp>
 
-#include "agree.hpp"
+#include "../harness/compare.hpp"
+#include "device_array.hpp"
+#include "same_always.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -27,7 +29,7 @@ struct Parameters {
   explicit Parameters(const std::vector<Index>& sizes) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const auto drawn = [&](std::uint64_t seed) {
-        const auto values = numbers<float>({sizes[i]}, 10 * i + seed).host();
+        const auto values = random<float>({sizes[i]}, 10 * i + seed).host();
         return std::vector<float>(values.begin(), values.end());
       };
       state.push_back({drawn(1), drawn(2), drawn(3), drawn(4)});
@@ -139,7 +141,7 @@ std::vector<double> on_cpu(const Options& options, const Parameters& in) {
 
 // No elements at first, between others and last; one piece, and one element more or less.
 std::vector<std::vector<Index>> sizes_to_test() {
-  if (emulator::races_are_watched()) return {{}, {0}, {0, 33, 0, 4097, 1, 0}};
+  if (races_are_watched()) return {{}, {0}, {0, 33, 0, 4097, 1, 0}};
   return {{},
           {0},
           {1},
@@ -195,7 +197,7 @@ struct Model {
 // The weights after some steps with the same gradients, and the norms before each.
 template <class Make>
 std::vector<double> trained(Device device, Make make) {
-  const auto tensor = [](Shape shape, std::uint64_t seed) { return converted<float>(numbers<float>(shape, seed)); };
+  const auto tensor = [](Shape shape, std::uint64_t seed) { return converted<float>(random<float>(shape, seed)); };
   Model model{Parameter<float>(tensor({3, 7}, 1)), Parameter<float>(tensor({5}, 2))};
   to(model, device);
   auto optimizer = make(model);
@@ -271,7 +273,7 @@ TEST_CASE("cuda first_not_finite: the first parameter, wherever in it the elemen
         in.state[2].gradient[at] = wrong;
         CHECK(not_finite_in(in) == 2);
       }
-      if (emulator::races_are_watched()) break;
+      if (races_are_watched()) break;
     }
 }
 
@@ -310,7 +312,7 @@ TEST_CASE("cuda scale: each gradient is multiplied once") {
 }
 
 TEST_CASE("cuda sum_of_squares: more pieces than threads add them") {
-  if (emulator::races_are_watched()) return;
+  if (races_are_watched()) return;
   std::vector<Index> sizes(600, 2);
   const Parameters in(sizes);
   double expected = 0;

@@ -2,8 +2,8 @@
 #include <heddle/heddle.hpp>
 #include <thread>
 
-#include "../catch.hpp"
-#include "agree.hpp"
+#include "../harness/numbers.hpp"
+#include "device_array.hpp"
 
 using namespace heddle;
 using heddle::testing::ContainsSubstring;

@@ -4,14 +4,13 @@
 #include <heddle/ops/attention/attention.hpp>
 
 #include "catch.hpp"
-#include "devices.hpp"
+#include "harness/devices.hpp"
+#include "harness/numbers.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
 
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 template <class T = float>
 Tensor<T> normal(Shape shape, std::uint64_t seed) {
@@ -81,9 +80,9 @@ TEST_CASE("attention: NaN and infinity in a masked key or value change no bit") 
   auto bias = normal({1, 1, T, T}, 4);
   for (const Index j : hidden) {
     mask.data()[j] = false;
-    for (Index i = 0; i < T; ++i) bias.data()[i * T + j] = -infinity;
+    for (Index i = 0; i < T; ++i) bias.data()[i * T + j] = -infinity<float>;
   }
-  for (const float poison : {std::nanf(""), infinity, -infinity}) {
+  for (const float poison : {std::nanf(""), infinity<float>, -infinity<float>}) {
     auto poisoned_k = Tensor<float>(k.shape(), k.host()), poisoned_v = Tensor<float>(v.shape(), v.host());
     for (const Index j : hidden) {
       set_row(poisoned_k, j, poison);
@@ -98,7 +97,7 @@ TEST_CASE("attention: NaN and infinity in a masked key or value change no bit") 
   auto poisoned_k = Tensor<float>(k.shape(), k.host()), poisoned_v = Tensor<float>(v.shape(), v.host());
   for (const Index j : hidden) {
     set_row(poisoned_k, j, std::nanf(""));
-    set_row(poisoned_v, j, infinity);
+    set_row(poisoned_v, j, infinity<float>);
   }
   const auto clean = results(first(q), first(k), first(v), one, {.heads = 2, .bias = bias});
   CHECK(clean == results(first(q), first(poisoned_k), first(poisoned_v), one, {.heads = 2, .bias = bias}));

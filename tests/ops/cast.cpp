@@ -1,7 +1,7 @@
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/cast.hpp>
 
-#include "gradcheck.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

@@ -1,6 +1,6 @@
 #include <heddle/ops/dropout.hpp>
 
-#include "gradcheck.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

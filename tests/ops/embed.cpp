@@ -3,8 +3,8 @@
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/reduce.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

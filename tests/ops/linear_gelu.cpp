@@ -2,7 +2,7 @@
 
 #include <heddle/ops/cast.hpp>
 
-#include "gradcheck.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

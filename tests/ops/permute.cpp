@@ -1,8 +1,8 @@
 #include <heddle/core/create.hpp>
 #include <heddle/ops/permute.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

@@ -3,7 +3,7 @@
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/residual_layer_norm.hpp>
 
-#include "gradcheck.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

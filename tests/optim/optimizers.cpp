@@ -2,7 +2,7 @@
 #include <heddle/io/optimizer.hpp>
 
 #include "../golden/golden.hpp"
-#include "../gradcheck.hpp"
+#include "../harness/gradients.hpp"
 #include "../io/files.hpp"
 
 using namespace heddle;
