@@ -4,10 +4,12 @@
 #include <type_traits>
 #include <vector>
 
-#include <heddle/base/error.hpp>
+#include <heddle/core/tensor.hpp>
 #ifdef HEDDLE_CUDA
 #include <heddle/gpu/runtime.hpp>
 #endif
+
+#include "../catch.hpp"
 
 namespace heddle::testing {
 
@@ -18,6 +20,15 @@ std::vector<Device> devices() {
   if (!std::is_same_v<T, double>) return {Device::cpu, Device::cuda};
 #endif
   return {Device::cpu};
+}
+
+/// Calls f with each of them.
+template <class T, class F>
+void on_each_device(F&& f) {
+  for (const Device device : devices<T>()) {
+    INFO("on " << to_string(device));
+    f(device);
+  }
 }
 
 /// Waits for the GPU, if the build has one, and throws what it reports. Errors of the CPU are thrown at once.

@@ -16,16 +16,11 @@ constexpr T infinity = std::numeric_limits<T>::infinity();
 template <class T>
 constexpr T quiet_nan = std::numeric_limits<T>::quiet_NaN();
 
-/// Returns the elements of x in another type, on `device`. A bf16 is made from a float, as in cast.
+/// Returns the elements of x in another type, on `device`.
 template <class To, class From>
 Tensor<To> converted(const Tensor<From>& x, Device device = Device::cpu) {
   std::vector<To> values;
-  for (const From v : x.host()) {
-    if constexpr (std::is_same_v<To, bf16>)
-      values.push_back(bf16(static_cast<float>(v)));
-    else
-      values.push_back(static_cast<To>(static_cast<Acc<From>>(v)));
-  }
+  for (const From v : x.host()) values.push_back(static_cast<To>(static_cast<Acc<From>>(v)));
   return Tensor<To>(x.shape(), values).to(device);
 }
 
