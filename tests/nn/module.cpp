@@ -150,6 +150,18 @@ TEST_CASE(
   CHECK(static_cast<float>(weight.as<bf16>().host()[0]) == 4.f);
 }
 
+TEST_CASE("module: the cast of a weight follows the weight to another device") {
+  on_each_device<float>([](Device device) {
+    const Parameter<float> weight(full<float>({3}, 1));
+    CHECK(weight.as<bf16>().device() == Device::cpu);
+    weight.identity()->move(device);
+    CHECK(weight.as<bf16>().device() == device);
+    weight.identity()->assign(full<float>({3}, 2));
+    weight.identity()->move(Device::cpu);
+    CHECK(joined(weight.as<bf16>().host()) == std::vector<double>{2, 2, 2});
+  });
+}
+
 TEST_CASE("module: a backward after an update of what it saved is an error") {
   Random random(1);
   nn::Linear<> layer(4, 4, random);
