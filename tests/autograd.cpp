@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "devices.hpp"
+#include "harness/devices.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -53,6 +53,22 @@ TEST_CASE("autograd: backward accumulates, over losses and over calls") {
   CHECK_FALSE(x.grad());
   backward(x * 10);
   CHECK(x.grad().item() == 10);
+}
+
+TEST_CASE("autograd: gradients accumulate on each device, and a written tensor is noticed") {
+  on_each_device<float>([](Device device) {
+    const auto x = variable(Tensor<float>({3}, {1, 2, 3}).to(device));
+    backward(sum(x * x));
+    backward(sum(x * 3));
+    CHECK(x.grad().device() == device);
+    CHECK(x.grad().host() == std::vector<float>{5, 7, 9});
+    CHECK(grad(sum(x * x), {x})[0].host() == std::vector<float>{2, 4, 6});
+
+    auto y = full<float>({1}, 2, device);
+    const auto z = variable(y) * y;
+    y.device_data();
+    CHECK_THROWS_WITH(backward(z), ContainsSubstring("written in place since"));
+  });
 }
 
 TEST_CASE("autograd: a backward may start anywhere, with any gradient") {

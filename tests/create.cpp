@@ -1,8 +1,9 @@
 #include <heddle/core/create.hpp>
 
-#include "catch.hpp"
+#include "harness/devices.hpp"
 
 using namespace heddle;
+using namespace heddle::testing;
 
 TEST_CASE("create: zeros, ones and full of every element type") {
   CHECK(zeros<int>({2, 2}).host() == std::vector<int>{0, 0, 0, 0});
@@ -13,6 +14,15 @@ TEST_CASE("create: zeros, ones and full of every element type") {
   CHECK(static_cast<float>(full<bf16>({2}, -1.5).host()[1]) == -1.5f);
   CHECK(static_cast<float>(full<bf16>({1}, bf16(2.f)).item()) == 2.f);
   CHECK(ones<float>({3, 0}).size() == 0);
+}
+
+TEST_CASE("create: on every device") {
+  on_each_device<float>([](Device device) {
+    CHECK(full<float>({3}, 2.5, device).host() == std::vector<float>{2.5, 2.5, 2.5});
+    CHECK(zeros<std::int64_t>({2}, device).host() == std::vector<std::int64_t>{0, 0});
+    CHECK(ones<bool>({5}, device).host() == std::vector<bool>(5, true));
+    CHECK(arange<int>(3, device).host() == std::vector<int>{0, 1, 2});
+  });
 }
 
 TEST_CASE("arange: counts up or down, short of the last") {

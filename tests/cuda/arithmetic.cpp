@@ -1,7 +1,9 @@
 // The CUDA kernels of + - * / against those of the CPU.
 #include <heddle/ops/arithmetic.hpp>
 
-#include "agree.hpp"
+#include "../harness/agreement.hpp"
+#include "device_array.hpp"
+#include "same_always.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -11,9 +13,9 @@ namespace {
 // Away from 0, so that quotients are of the same size.
 template <class T>
 Tensor<double> factors(const Shape& shape, std::uint64_t seed) {
-  Tensor<double> x = numbers<T>(shape, seed);
+  Tensor<double> x = random<T>(shape, seed);
   for (Index i = 0; i < x.size(); ++i) x.data()[i] += x.data()[i] < 0 ? -0.5 : 0.5;
-  return converted<double>(converted<T>(x));
+  return rounded<T>(x);
 }
 
 // Equal shapes, rows, columns, numbers, something repeated in the middle; in whole vectors and not.
@@ -32,7 +34,7 @@ std::vector<std::pair<Shape, Shape>> shapes() {
                                            {{5, 16}, {}},
                                            {{1, 1}, {257}},
                                            {{2, 1, 2, 1, 2, 1, 2}, {1, 2, 1, 2, 1, 2, 1}}};
-  if (emulator::races_are_watched()) return all;
+  if (races_are_watched()) return all;
   for (const Index size : {2048, 2049, 4097, 9001}) all.push_back({{size}, {size}});
   all.push_back({{3, 2056}, {2056}});
   all.push_back({{3, 2057}, {3, 1}});
@@ -52,10 +54,9 @@ void check(F&& f) {
 void check_quotient_in_bf16() {
   for (const auto& [a, b] : shapes()) {
     CAPTURE(a, b);
-    const std::vector<Tensor<double>> inputs{factors<bf16>(a, 1), factors<bf16>(b, 2)};
+    const Inputs inputs{factors<bf16>(a, 1), factors<bf16>(b, 2)};
     const auto f = [](const auto& in) { return in[0] / in[1]; };
-    const auto on_cpu = run<bf16, bf16>(f, inputs, Device::cpu);
-    expect_close<bf16>(run<bf16, bf16>(f, inputs, Device::cuda), on_cpu, on_cpu, 2);
+    expect_agrees_with_cpu<bf16>(f, inputs, 2);
   }
 }
 
@@ -63,7 +64,7 @@ template <class T, class F>
 void check_number(F&& f, double roundings) {
   for (const Index size : {0, 1, 31, 33, 257, 2049, 4099}) {
     CAPTURE(size);
-    expect_agrees<T>([&](const auto& in) { return f(in[0]); }, {factors<T>({size}, 3)}, roundings);
+    expect_agrees<T>([&](const auto& in) { return f(in[0]); }, {factors<T>({size}, 3)}, {.roundings = roundings});
   }
 }
 
@@ -139,6 +140,6 @@ TEST_CASE("cuda add: both gradients of one tensor, at any address") {
 
 TEST_CASE("cuda arithmetic: schedules change nothing") {
   const auto f = [](const auto& in) { return in[0] / in[1] + in[0] * 2; };
-  expect_agrees_always<float>(f, {factors<float>({33, 16}, 1), factors<float>({16}, 2)});
-  expect_agrees_always<bf16>(f, {factors<bf16>({7, 1}, 1), factors<bf16>({7, 33}, 2)});
+  expect_same_always<float>(f, {factors<float>({33, 16}, 1), factors<float>({16}, 2)});
+  expect_same_always<bf16>(f, {factors<bf16>({7, 1}, 1), factors<bf16>({7, 33}, 2)});
 }

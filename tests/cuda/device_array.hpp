@@ -2,9 +2,13 @@
 #pragma once
 #include <vector>
 
+#include <heddle/base/shape.hpp>
+
 #include "../../cuda/device/launch.cuh"
 
 namespace heddle::testing {
+
+inline std::size_t size_of(Index count) { return static_cast<std::size_t>(count); }
 
 template <class T>
 class DeviceArray {

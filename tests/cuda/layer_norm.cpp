@@ -11,8 +11,8 @@ namespace {
 const auto norm = [](const auto& in) { return layer_norm(in[0], in[1], in[2]); };
 
 template <class T>
-std::vector<Tensor<double>> operands(Index N, Index D) {
-  return {numbers<T>({N, D}, 1), numbers<T>({D}, 2), numbers<T>({D}, 3)};
+Inputs operands(Index N, Index D) {
+  return {random<T>({N, D}, 1), random<T>({D}, 2), random<T>({D}, 3)};
 }
 
 template <class T>
@@ -34,28 +34,9 @@ TEMPLATE_TEST_CASE("cuda layer_norm: rows of every width", "", float, bf16) {
 }
 
 TEST_CASE("cuda layer_norm: so many rows that the backward's blocks walk") {
-  if (emulator::races_are_watched()) return;
+  if (races_are_watched()) return;
   expect_norms<float>(2060, 136);
   expect_norms<bf16>(260, 1032);
-}
-
-TEST_CASE("cuda layer_norm: no width, no result") {
-  CHECK(run<float, float>(norm, operands<float>(3, 0), Device::cuda).empty());
-}
-
-TEST_CASE("cuda layer_norm: a row far from 0, one of equal numbers, and what is not finite stay in their rows") {
-  for (const Index D : {40, 33, 1032}) {
-    CAPTURE(D);
-    auto in = operands<float>(5, D);
-    for (Index d = 0; d < D; ++d) {
-      in[0].data()[d] = static_cast<float>(in[0].data()[d] + 1000);
-      in[0].data()[D + d] = 3;
-    }
-    expect_agrees<float>(norm, in);
-    in[0].data()[2 * D] = std::numeric_limits<double>::infinity();
-    in[0].data()[3 * D + 7] = std::numeric_limits<double>::quiet_NaN();
-    expect_agrees<float>(norm, in);
-  }
 }
 
 TEMPLATE_TEST_CASE("cuda layer_norm: rows that begin anywhere", "", float, bf16) {
@@ -64,7 +45,7 @@ TEMPLATE_TEST_CASE("cuda layer_norm: rows that begin anywhere", "", float, bf16)
         [D](const auto& in) {
           return layer_norm(but_first(in[0], {3, D}), but_first(in[1], {D}), in[2]);
         },
-        {numbers<TestType>({3 * D + 1}, 1), numbers<TestType>({D + 1}, 2), numbers<TestType>({D}, 3)});
+        {random<TestType>({3 * D + 1}, 1), random<TestType>({D + 1}, 2), random<TestType>({D}, 3)});
 }
 
 TEMPLATE_TEST_CASE("cuda layer_norm: schedules and what memory held before change nothing", "", float, bf16) {

@@ -6,7 +6,8 @@
 #include <heddle/ops/where.hpp>
 
 #include "../catch.hpp"
-#include "compare.hpp"
+#include "device_array.hpp"
+#include "same_always.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

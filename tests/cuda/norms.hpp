@@ -3,7 +3,9 @@
 #include <heddle/ops/reshape.hpp>
 #include <heddle/ops/slice.hpp>
 
-#include "agree.hpp"
+#include "../harness/agreement.hpp"
+#include "rows.hpp"
+#include "same_always.hpp"
 
 namespace heddle::testing {
 
@@ -11,12 +13,12 @@ namespace heddle::testing {
 inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
 
 // A row that is not held in registers. It is narrower for ThreadSanitizer, where blocks have 128 threads instead of 512.
-inline Index streamed_row() { return emulator::races_are_watched() ? 2056 : 8200; }
+inline Index streamed_row() { return races_are_watched() ? 2056 : 8200; }
 
 // The widest row of each layout and what is just wider: lanes with 8, 16, 24 and 32 columns each, blocks, and rows that
 // are not held in registers. ThreadSanitizer, which is slow, gets one of each kind.
 inline std::vector<Index> wide_rows() {
-  if (emulator::races_are_watched()) return {776, 1025, 1032, streamed_row()};
+  if (races_are_watched()) return {776, 1025, 1032, streamed_row()};
   if (!is_exhaustive()) return {256, 264, 776, 1024, 1025, 1032, 4097, streamed_row(), 8201};
   return {256, 264, 512, 520, 768, 776, 1024, 1025, 1032, 4096, 4097, 8192, streamed_row(), 8201};
 }
@@ -24,9 +26,9 @@ inline std::vector<Index> wide_rows() {
 // Values and gradients are the same bits with twenty schedules.
 template <class T, class F, class Operands>
 void expect_norms_always(F&& f, Operands&& operands) {
-  const Index N = emulator::races_are_watched() ? 5 : 33;
-  for (const Index D : {33, 64, 776}) expect_agrees_always<T>(f, operands(N, D));
-  for (const Index D : {Index{1025}, Index{1032}, streamed_row()}) expect_agrees_always<T>(f, operands(2, D));
+  const Index N = races_are_watched() ? 5 : 33;
+  for (const Index D : {33, 64, 776}) expect_same_always<T>(f, operands(N, D));
+  for (const Index D : {Index{1025}, Index{1032}, streamed_row()}) expect_same_always<T>(f, operands(2, D));
 }
 
 // The elements of x but the first, in that shape: they do not begin at an aligned address.

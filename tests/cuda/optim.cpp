@@ -1,11 +1,11 @@
-// The optimizers' CUDA kernels against their formulas in double, and optimizers of models on the GPU against those on
-// the CPU.
+// The optimizers' CUDA kernels against their formulas in double.
 #include <heddle/gpu/kernels.hpp>
 #include <heddle/optim/adam.hpp>
-#include <heddle/optim/clip.hpp>
 #include <heddle/optim/sgd.hpp>
 
-#include "agree.hpp"
+#include "../harness/compare.hpp"
+#include "device_array.hpp"
+#include "same_always.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -27,7 +27,7 @@ struct Parameters {
   explicit Parameters(const std::vector<Index>& sizes) {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const auto drawn = [&](std::uint64_t seed) {
-        const auto values = numbers<float>({sizes[i]}, 10 * i + seed).host();
+        const auto values = random<float>({sizes[i]}, 10 * i + seed).host();
         return std::vector<float>(values.begin(), values.end());
       };
       state.push_back({drawn(1), drawn(2), drawn(3), drawn(4)});
@@ -139,7 +139,7 @@ std::vector<double> on_cpu(const Options& options, const Parameters& in) {
 
 // No elements at first, between others and last; one piece, and one element more or less.
 std::vector<std::vector<Index>> sizes_to_test() {
-  if (emulator::races_are_watched()) return {{}, {0}, {0, 33, 0, 4097, 1, 0}};
+  if (races_are_watched()) return {{}, {0}, {0, 33, 0, 4097, 1, 0}};
   return {{},
           {0},
           {1},
@@ -163,8 +163,6 @@ void check_rule(const Options& options) {
     }
 }
 
-constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
-
 Index not_finite_in(const Parameters& in) { return kernel::first_not_finite(Cuda{}, OnDevice(in).gradients); }
 double squares_in(const Parameters& in) { return kernel::sum_of_squares(Cuda{}, OnDevice(in).gradients); }
 
@@ -184,39 +182,6 @@ std::vector<float> scaled(float factor, const Parameters& in) {
   return all;
 }
 
-struct Model {
-  Parameter<float> a, b;
-  static void visit(auto& self, auto&& f) {
-    f("a", self.a);
-    f("b", self.b);
-  }
-};
-
-// The weights after some steps with the same gradients, and the norms before each.
-template <class Make>
-std::vector<double> trained(Device device, Make make) {
-  const auto tensor = [](Shape shape, std::uint64_t seed) { return converted<float>(numbers<float>(shape, seed)); };
-  Model model{Parameter<float>(tensor({3, 7}, 1)), Parameter<float>(tensor({5}, 2))};
-  to(model, device);
-  auto optimizer = make(model);
-  std::vector<double> all;
-  for (std::uint64_t step = 0; step < 3; ++step) {
-    model.a.value().set_grad(tensor({3, 7}, 10 + step).to(device));
-    if (step != 1) model.b.value().set_grad(tensor({5}, 20 + step).to(device));
-    all.push_back(optim::clip_grad_norm(model, 2));
-    optimizer.step();
-  }
-  const auto weights = joined(model.a.value().host(), model.b.value().host());
-  all.insert(all.end(), weights.begin(), weights.end());
-  return all;
-}
-template <class Make>
-void check_trained(Make make) {
-  const auto expected = trained(Device::cpu, make), got = trained(Device::cuda, make);
-  REQUIRE(got.size() == expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).epsilon(1e-5).margin(1e-6));
-}
-
 }  // namespace
 
 TEST_CASE("cuda update: Adam's and AdamW's rule, all parameters at once") {
@@ -233,7 +198,7 @@ TEST_CASE("cuda update: Sgd without momentum needs no moments") { check_rule(opt
 TEST_CASE("cuda update: the first step with momentum does not depend on the moments' memory") {
   Parameters in({4097, 5, 3});
   for (const std::size_t i : {0u, 2u})  // their first step: rule_of
-    std::fill(in.state[i].first.begin(), in.state[i].first.end(), nan_value);
+    std::fill(in.state[i].first.begin(), in.state[i].first.end(), quiet_nan<float>);
   const optim::SgdOptions options{.momentum = 0.9};
   expect_close<float>(on_gpu(options, in), on_cpu<double>(options, in), on_cpu<float>(options, in));
 }
@@ -257,7 +222,7 @@ TEST_CASE("cuda update: only parameters whose arrays are all aligned move in vec
 TEST_CASE("cuda first_not_finite: the first parameter, wherever in it the element is") {
   CHECK(not_finite_in(Parameters({})) == -1);
   CHECK(not_finite_in(Parameters({0, 0})) == -1);
-  for (const float wrong : {infinity<float>, -infinity<float>, nan_value})
+  for (const float wrong : {infinity<float>, -infinity<float>, quiet_nan<float>})
     for (const std::size_t at : {0u, 31u, 4095u, 4096u, 4098u}) {
       for (const std::size_t shift : {0u, 1u}) {
         Parameters in({3, 0, 4099, 0, 4099, 2});
@@ -271,7 +236,7 @@ TEST_CASE("cuda first_not_finite: the first parameter, wherever in it the elemen
         in.state[2].gradient[at] = wrong;
         CHECK(not_finite_in(in) == 2);
       }
-      if (emulator::races_are_watched()) break;
+      if (races_are_watched()) break;
     }
 }
 
@@ -292,7 +257,7 @@ TEST_CASE("cuda sum_of_squares: a sum in double") {
   Parameters in({5});
   in.state[0].gradient[4] = infinity<float>;
   CHECK(squares_in(in) == std::numeric_limits<double>::infinity());
-  in.state[0].gradient[1] = nan_value;
+  in.state[0].gradient[1] = quiet_nan<float>;
   CHECK(std::isnan(squares_in(in)));
 }
 
@@ -310,7 +275,7 @@ TEST_CASE("cuda scale: each gradient is multiplied once") {
 }
 
 TEST_CASE("cuda sum_of_squares: more pieces than threads add them") {
-  if (emulator::races_are_watched()) return;
+  if (races_are_watched()) return;
   std::vector<Index> sizes(600, 2);
   const Parameters in(sizes);
   double expected = 0;
@@ -326,21 +291,4 @@ TEST_CASE("cuda optimizers: schedules and what memory held before change nothing
   expect_same_always([&] { return squares_in(in); });
   expect_same_always([&] { return scaled(0.3f, in); });
   expect_same_always([&] { return not_finite_in(in); });
-}
-
-TEST_CASE("cuda optimizers: train a model as on the CPU") {
-  check_trained([](Model& m) { return optim::Adam(m, {.lr = 0.1, .weight_decay = 0.1}); });
-  check_trained([](Model& m) { return optim::AdamW(m, {.lr = 0.1}); });
-  check_trained([](Model& m) { return optim::Sgd(m, {.lr = 0.1}); });
-  check_trained([](Model& m) { return optim::Sgd(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1}); });
-}
-
-TEST_CASE("cuda optimizers: a gradient that is not finite updates nothing") {
-  Model model{Parameter<float>(zeros<float>({3})), Parameter<float>(zeros<float>({2}))};
-  to(model, Device::cuda);
-  optim::Adam adam_of(model);
-  model.a.value().set_grad(Tensor<float>({3}, {1.f, 2.f, 3.f}).to(Device::cuda));
-  model.b.value().set_grad(Tensor<float>({2}, {1.f, infinity<float>}).to(Device::cuda));
-  CHECK_THROWS_WITH(adam_of.step(), "Adam: the gradient of 'b' is not finite; nothing was updated");
-  CHECK(model.a.value().host() == std::vector<float>(3));
 }

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "../golden/golden.hpp"
-#include "../gradcheck.hpp"
+#include "../harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

@@ -1,6 +1,6 @@
 #include <heddle/heddle.hpp>
 
-#include "../gradcheck.hpp"
+#include "../harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -148,6 +148,18 @@ TEST_CASE(
   CHECK(weight.grad().host() == std::vector<float>{0.5f, 3.f});
   weight.identity()->data()[0] = 4;
   CHECK(static_cast<float>(weight.as<bf16>().host()[0]) == 4.f);
+}
+
+TEST_CASE("module: the cast of a weight follows the weight to another device") {
+  on_each_device<float>([](Device device) {
+    const Parameter<float> weight(full<float>({3}, 1));
+    CHECK(weight.as<bf16>().device() == Device::cpu);
+    weight.identity()->move(device);
+    CHECK(weight.as<bf16>().device() == device);
+    weight.identity()->assign(full<float>({3}, 2));
+    weight.identity()->move(Device::cpu);
+    CHECK(joined(weight.as<bf16>().host()) == std::vector<double>{2, 2, 2});
+  });
 }
 
 TEST_CASE("module: a backward after an update of what it saved is an error") {

@@ -1,8 +1,9 @@
 #include <heddle/ops/attention/attention.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
-#include "plain_attention.hpp"
+#include "attention_form.hpp"
+#include "harness/agreement.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -60,13 +61,6 @@ void expect_golden_attention(double tolerance) {
 }
 
 template <class T>
-Tensor<T> converted(const Tensor<double>& x) {
-  Tensor<T> y(x.shape());
-  for (Index i = 0; i < x.size(); ++i) y.data()[i] = static_cast<T>(x.data()[i]);
-  return y;
-}
-
-template <class T>
 double greatest_difference(const Tensor<T>& a, const Tensor<double>& b) {
   REQUIRE(a.shape() == b.shape());
   double most = 0;
@@ -75,14 +69,6 @@ double greatest_difference(const Tensor<T>& a, const Tensor<double>& b) {
     most = difference <= most ? most : difference;  // a NaN is the greatest
   }
   return most;
-}
-
-Tensor<bool> random_mask(Shape shape, std::uint64_t seed, double share = 0.7) {
-  Random random(seed);
-  const auto u = uniform<double>(shape, 0, 1, random);
-  Tensor<bool> mask(shape);
-  for (Index i = 0; i < u.size(); ++i) mask.data()[i] = u.data()[i] < share;
-  return mask;
 }
 
 }  // namespace
@@ -96,10 +82,20 @@ TEST_CASE("attention: PyTorch's values and gradients") {
 TEST_CASE("attention_weights: PyTorch's values") {
   for (const Case& c : golden("attention_weights")) {
     INFO(c.label);
-    GoldenCall call(c);
-    call.options.keys = &call.keys;
-    const auto y = attention_weights(from<double>(c["q"]), from<double>(c["k"]), call.sequences, call.options);
-    expect_close(y, c["y"], 1e-14);
+    const GoldenCall call(c);
+    const auto weights = [&](const auto& in) {
+      using A = typename std::decay_t<decltype(in[0])>::Element;
+      const Device device = in[0].device();
+      const Sequences sequences = call.sequences.to(device), keys = call.keys.to(device);
+      AttentionOptions<A> options{
+          .heads = call.options.heads, .scale = call.options.scale, .causal = call.options.causal, .keys = &keys};
+      if (call.options.mask) options.mask = call.options.mask.to(device);
+      if (call.options.bias) options.bias = converted<A>(call.options.bias, device);
+      return attention_weights(in[0], in[1], sequences, options);
+    };
+    expect_case<double>(c, {"q", "k"}, weights, 1e-14);
+    expect_case<float>(c, {"q", "k"}, weights, 1e-6);
+    expect_case<bf16>(c, {"q", "k"}, weights, 0x1p-6);
   }
 }
 
@@ -142,36 +138,40 @@ TEST_CASE("attention: gradients match finite differences") {
   const auto s = Sequences::packed({3, 0, 5, 1});
   const Index N = s.rows();
   const auto check = [](const auto& f, const Inputs& at) { expect_gradients(f, at, 2e-7); };
+  const auto there = [](const Sequences& sequences, const auto& in) { return sequences.to(in[0].device()); };
 
   SECTION("separate tensors, a value width of its own") {
-    check([&](const Inputs& in) { return attention(in[0], in[1], in[2], s, {.heads = 2}); },
+    check([&](const auto& in) { return attention(in[0], in[1], in[2], there(s, in), {.heads = 2}); },
           {random({N, 4}, 1), random({N, 4}, 2), random({N, 6}, 3)});
   }
   SECTION("columns of one packed product, some of them unused") {
     check(
-        [&](const Inputs& in) {
-          return attention(columns(in[0], 8, 4), columns(in[0], 4, 4), columns(in[0], 0, 4), s,
+        [&](const auto& in) {
+          return attention(columns(in[0], 8, 4), columns(in[0], 4, 4), columns(in[0], 0, 4), there(s, in),
                            {.heads = 2, .causal = true});
         },
         {random({N, 13}, 1)});
   }
   SECTION("one tensor for all three, and keys and values packed") {
-    check([&](const Inputs& in) { return attention(in[0], in[0], in[0], s); }, {random({N, 3}, 1)});
-    check([&](const Inputs& in) { return attention(in[0], columns(in[1], 0, 3), columns(in[1], 3, 3), s); },
+    check([&](const auto& in) { return attention(in[0], in[0], in[0], there(s, in)); }, {random({N, 3}, 1)});
+    check([&](const auto& in) { return attention(in[0], columns(in[1], 0, 3), columns(in[1], 3, 3), there(s, in)); },
           {random({N, 3}, 1), random({N, 6}, 2)});
   }
   SECTION("padding has no gradient") {
     const auto padded = Sequences::padded({2, 3}, 4);
     check(
-        [&](const Inputs& in) {
-          return attention(columns(in[0], 0, 3), columns(in[0], 3, 3), columns(in[0], 6, 3), padded);
+        [&](const auto& in) {
+          return attention(columns(in[0], 0, 3), columns(in[0], 3, 3), columns(in[0], 6, 3), there(padded, in));
         },
         {random({8, 9}, 1)});
   }
   SECTION("cross-attention") {
     const auto keys = Sequences::packed({2, 4, 0, 3});
     check(
-        [&](const Inputs& in) { return attention(in[0], in[1], in[2], s, {.heads = 2, .scale = 0.4, .keys = &keys}); },
+        [&](const auto& in) {
+          const Sequences of_keys = there(keys, in);
+          return attention(in[0], in[1], in[2], there(s, in), {.heads = 2, .scale = 0.4, .keys = &of_keys});
+        },
         {random({N, 4}, 1), random({9, 4}, 2), random({9, 2}, 3)});
   }
   SECTION("a bias, broadcast or not, with a mask") {
@@ -180,17 +180,18 @@ TEST_CASE("attention: gradients match finite differences") {
       CAPTURE(shape);
       const auto mask = random_mask({4, 1, 5, 5}, 5);
       check(
-          [&](const Inputs& in) {
-            return attention(in[0], in[1], in[2], s, {.heads = 2, .mask = mask, .bias = in[3]});
+          [&](const auto& in) {
+            return attention(in[0], in[1], in[2], there(s, in),
+                             {.heads = 2, .mask = mask.to(in[0].device()), .bias = in[3]});
           },
           {random({N, 4}, 1), random({N, 4}, 2), random({N, 4}, 3), random(shape, 4)});
     }
   }
   SECTION("dropout") {
     check(
-        [&](const Inputs& in) {
+        [&](const auto& in) {
           Random again(3);
-          return attention(in[0], in[1], in[2], s, {.heads = 2, .dropout = 0.3, .random = &again});
+          return attention(in[0], in[1], in[2], there(s, in), {.heads = 2, .dropout = 0.3, .random = &again});
         },
         {random({N, 4}, 1), random({N, 4}, 2), random({N, 4}, 3)});
   }
@@ -198,20 +199,43 @@ TEST_CASE("attention: gradients match finite differences") {
     const auto longer = Sequences::packed({133});
     for (const bool causal : {false, true})
       check(
-          [&](const Inputs& in) {
+          [&](const auto& in) {
             Random again(3);
-            return attention(columns(in[0], 0, 2), columns(in[0], 2, 2), columns(in[0], 4, 1), longer,
+            return attention(columns(in[0], 0, 2), columns(in[0], 2, 2), columns(in[0], 4, 1), there(longer, in),
                              {.causal = causal, .dropout = 0.2, .random = &again});
           },
           {random({133, 5}, 1)});
   }
 }
 
+TEST_CASE("attention: a scale that is negative or zero") {
+  const auto s = Sequences::packed({40});
+  for (const double scale : {-0.5, 0.0})
+    for (const Index K : {8, 136})
+      expect_agrees<float>(
+          [&](const auto& in) { return attention(in[0], in[1], in[2], s.to(in[0].device()), {.scale = scale}); },
+          {random<float>({40, K}, 1), random<float>({40, K}, 2), random<float>({40, K}, 3)});
+}
+
 TEST_CASE("attention: what needs no gradient is left out") {
-  const auto s = Sequences::packed({3});
-  const auto q = variable(random({3, 2}, 1)), k = random({3, 2}, 2), v = variable(random({3, 2}, 3));
-  backward(attention(q, k, v, s), random({3, 2}, 4));
-  CHECK(q.grad());
-  CHECK(v.grad());
-  CHECK_FALSE(attention(k, k, k, s).requires_grad());
+  on_each_device<float>([](Device device) {
+    const auto s = Sequences::packed({40}).to(device);
+    const auto constant = [&](std::uint64_t seed) { return converted<float>(random<float>({40, 8}, seed), device); };
+    const auto gradients = [&](bool of_q, bool of_k, bool of_v) {
+      const auto input = [&](bool is_wanted, std::uint64_t seed) {
+        return is_wanted ? variable(constant(seed)) : constant(seed);
+      };
+      const auto q = input(of_q, 1), k = input(of_k, 2), v = input(of_v, 3);
+      backward(attention(q, k, v, s), constant(4));
+      std::vector<std::vector<float>> all;
+      for (const auto& x : {q, k, v}) all.push_back(x.requires_grad() ? x.grad().host() : std::vector<float>());
+      return all;
+    };
+    const auto all = gradients(true, true, true);
+    for (const int wanted : {1, 2, 3, 4, 5, 6}) {
+      const auto some = gradients(wanted & 1, wanted & 2, wanted & 4);
+      for (std::size_t i = 0; i < 3; ++i) CHECK(some[i] == (wanted >> i & 1 ? all[i] : std::vector<float>()));
+    }
+    CHECK_FALSE(attention(constant(1), constant(2), constant(3), s).requires_grad());
+  });
 }

@@ -1,17 +1,15 @@
 // What attention promises beyond its formula: masks hide NaN, padding and threads change nothing, memory is linear,
 // dropout is exact.
 #include <heddle/autograd/backward.hpp>
+#include <heddle/core/create.hpp>
 #include <heddle/ops/attention/attention.hpp>
 
-#include "catch.hpp"
-#include "devices.hpp"
+#include "attention_form.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
 
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 template <class T = float>
 Tensor<T> normal(Shape shape, std::uint64_t seed) {
@@ -20,183 +18,208 @@ Tensor<T> normal(Shape shape, std::uint64_t seed) {
 }
 
 template <class T>
-Tensor<T> filled(Shape shape, T value) {
-  return Tensor<T>(shape, std::vector<T>(static_cast<std::size_t>(shape.size()), value));
+Evaluation evaluate_attention(const AttentionForm& form, const Inputs& inputs, Device device) {
+  return evaluate<T>(attention_function(form), inputs, device);
 }
 
-struct Results {
-  std::vector<float> y, dq, dk, dv, dbias;
-  friend bool operator==(const Results&, const Results&) = default;
-};
-
-// y and all gradients, for a fixed dy.
-Results results(const Tensor<float>& q, const Tensor<float>& k, const Tensor<float>& v, const Sequences& s,
-                AttentionOptions<float> options) {
-  const auto vq = variable(q), vk = variable(k), vv = variable(v);
-  if (options.bias) options.bias = variable(options.bias);
-  const auto y = attention(vq, vk, vv, s, options);
-  backward(y, normal(y.shape(), 99));
-  return {y.host(), vq.grad().host(), vk.grad().host(), vv.grad().host(),
-          options.bias ? options.bias.grad().host() : std::vector<float>{}};
+// Rows [first, last) of a matrix.
+std::vector<double> rows(const Computed& x, Index first, Index last) {
+  const Index width = x.shape[1];
+  return {x.values.begin() + first * width, x.values.begin() + last * width};
 }
-
-void set_row(Tensor<float>& x, Index n, float value) { std::fill_n(x.data() + n * x.dim(1), x.dim(1), value); }
-
-// Rows [first, last) of a matrix that is `width` wide.
-std::vector<float> rows(const std::vector<float>& x, Index first, Index last, Index width) {
-  return {x.begin() + first * width, x.begin() + last * width};
+bool all_zero(const std::vector<double>& x) {
+  return std::all_of(x.begin(), x.end(), [](double value) { return value == 0; });
 }
-bool all_zero(const std::vector<float>& x) {
-  return std::all_of(x.begin(), x.end(), [](float value) { return value == 0; });
+bool all_finite(const std::vector<double>& x) {
+  return std::all_of(x.begin(), x.end(), [](double value) { return std::isfinite(value); });
 }
-bool any_nan(const std::vector<float>& x) {
-  return std::any_of(x.begin(), x.end(), [](float value) { return std::isnan(value); });
+bool any_nan(const std::vector<double>& x) {
+  return std::any_of(x.begin(), x.end(), [](double value) { return std::isnan(value); });
 }
 
 }  // namespace
 
-TEST_CASE("attention: a fully masked query gives zeros and zero gradients") {
-  const auto s = Sequences::packed({3, 70});
-  const Index N = s.rows(), D = 8;
-  auto mask = filled<bool>({2, 1, 70, 70}, true);
-  for (Index j = 0; j < 70; ++j) mask.data()[1 * 70 + j] = false;  // query 1 of sequence 0
-  std::fill_n(mask.data() + 70 * 70, 70 * 70, false);              // all of sequence 1
-  const auto r = results(normal({N, D}, 1), normal({N, D}, 2), normal({N, D}, 3), s, {.heads = 2, .mask = mask});
-  for (const auto* x : {&r.y, &r.dq}) {
-    CHECK(all_zero(rows(*x, 1, 2, D)));
-    CHECK_FALSE(all_zero(rows(*x, 0, 1, D)));
-  }
-  for (const auto* x : {&r.y, &r.dq, &r.dk, &r.dv}) {
-    CHECK(all_zero(rows(*x, 3, N, D)));
-    CHECK_FALSE(any_nan(*x));
+TEMPLATE_TEST_CASE("attention: a query that sees no key gives zeros and zero gradients", "", float, bf16) {
+  const Index T = is_exhaustive() ? 70 : 34, N = 3 + T;
+  for (const Index K : {4, 8, 136}) {
+    CAPTURE(K);
+    AttentionForm form{.heads = 2, .queries = {3, static_cast<int>(T)}, .mask = full<bool>({2, 1, T, T}, true)};
+    for (Index j = 0; j < T; ++j) form.mask.data()[1 * T + j] = false;  // query 1 of sequence 0
+    std::fill_n(form.mask.data() + T * T, T * T, false);                // all of sequence 1
+    expect_attention_of<TestType>(form, K);
+    const Inputs inputs = attention_inputs<TestType>(form, K, K);
+    on_each_device<TestType>([&](Device device) {
+      const Evaluation all = evaluate_attention<TestType>(form, inputs, device);
+      for (const Computed& part : all) {
+        INFO(part.name);
+        CHECK(all_zero(rows(part, 3, N)));
+        CHECK_FALSE(any_nan(part.values));
+      }
+      for (const std::size_t part : {0u, 1u}) {  // y and dq
+        CHECK(all_zero(rows(all[part], 1, 2)));
+        CHECK_FALSE(all_zero(rows(all[part], 0, 1)));
+      }
+    });
   }
 }
 
-TEST_CASE("attention: NaN and infinity in a masked key or value change no bit") {
-  const Index T = 150, D = 8;  // several tiles
-  const auto s = Sequences::packed({static_cast<int>(T), 5});
-  const auto q = normal({s.rows(), D}, 1), k = normal({s.rows(), D}, 2), v = normal({s.rows(), D}, 3);
-  const Index hidden[] = {0, 7, 130, 149};
-  auto mask = filled<bool>({2, 1, 1, T}, true);
-  auto bias = normal({1, 1, T, T}, 4);
+namespace {
+
+template <class T>
+void expect_hidden(Index K, bool by_bias, Device device) {
+  CAPTURE(K, by_bias);
+  // Several tiles of the CPU's for the narrowest head; enough for the GPU's, which are slow under sanitizers.
+  const Index length = device == Device::cpu && K == 8 ? 150 : is_exhaustive() ? 70 : 34;
+  const std::vector<Index> hidden{0, 7, length / 2 - 2, length - 20, length - 1};
+  AttentionForm form{.heads = 2, .queries = {static_cast<int>(length), 5}, .dropout = 0.2};
+  Inputs inputs = attention_inputs<T>(form, K, K);
+  if (by_bias) inputs.push_back(random<T>({2, 1, length, length}, 4));
+  if (!by_bias) form.mask = full<bool>({2, 1, 1, length}, true);
   for (const Index j : hidden) {
-    mask.data()[j] = false;
-    for (Index i = 0; i < T; ++i) bias.data()[i * T + j] = -infinity;
+    if (!by_bias) form.mask.data()[j] = false;
+    for (Index i = 0; by_bias && i < length; ++i) inputs[3].data()[i * length + j] = -infinity<double>;
   }
-  for (const float poison : {std::nanf(""), infinity, -infinity}) {
-    auto poisoned_k = Tensor<float>(k.shape(), k.host()), poisoned_v = Tensor<float>(v.shape(), v.host());
-    for (const Index j : hidden) {
-      set_row(poisoned_k, j, poison);
-      set_row(poisoned_v, j, poison);
-    }
-    Random a(5), b(5);
-    CHECK(results(q, k, v, s, {.heads = 2, .dropout = 0.2, .random = &a, .mask = mask}) ==
-          results(q, poisoned_k, poisoned_v, s, {.heads = 2, .dropout = 0.2, .random = &b, .mask = mask}));
-  }
-  const auto one = Sequences::packed({static_cast<int>(T)});
-  const auto first = [&](const Tensor<float>& x) { return x.leading(0, T); };
-  auto poisoned_k = Tensor<float>(k.shape(), k.host()), poisoned_v = Tensor<float>(v.shape(), v.host());
+  const Evaluation clean = evaluate_attention<T>(form, inputs, device);
+  for (const Computed& part : clean) REQUIRE(all_finite(part.values));
   for (const Index j : hidden) {
-    set_row(poisoned_k, j, std::nanf(""));
-    set_row(poisoned_v, j, infinity);
+    CHECK(all_zero(rows(clean[2], j, j + 1)));
+    CHECK(all_zero(rows(clean[3], j, j + 1)));
+    std::vector<double> of_bias;
+    for (Index i = 0; by_bias && i < length; ++i)
+      of_bias.push_back(clean[4].values[static_cast<std::size_t>(i * length + j)]);
+    CHECK(all_zero(of_bias));
   }
-  const auto clean = results(first(q), first(k), first(v), one, {.heads = 2, .bias = bias});
-  CHECK(clean == results(first(q), first(poisoned_k), first(poisoned_v), one, {.heads = 2, .bias = bias}));
-  for (const Index j : hidden) {
-    CHECK(all_zero(rows(clean.dk, j, j + 1, D)));
-    CHECK(all_zero(rows(clean.dv, j, j + 1, D)));
-    for (Index i = 0; i < T; ++i) CHECK(clean.dbias[static_cast<std::size_t>(i * T + j)] == 0);
+  for (const double poison : {std::nan(""), infinity<double>, -infinity<double>}) {
+    Inputs poisoned = inputs;
+    for (const std::size_t x : {1u, 2u}) poisoned[x] = with_rows(inputs[x], hidden, poison);
+    CHECK((evaluate_attention<T>(form, poisoned, device) == clean));
   }
+  if (K > 8) return;
+  Inputs poisoned = inputs;
+  poisoned[1] = with_rows(inputs[1], hidden, std::nan(""));
+  poisoned[2] = with_rows(inputs[2], hidden, infinity<double>);
+  CHECK((evaluate_attention<T>(form, poisoned, device) == clean));
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("attention: NaN and infinity in a masked key or value change no bit", "", float, bf16) {
+  on_each_device<TestType>([](Device device) {
+    for (const Index K : {8, 64, 136})
+      for (const bool by_bias : {false, true}) expect_hidden<TestType>(K, by_bias, device);
+  });
 }
 
 TEST_CASE("attention: a NaN that some queries see reaches those, and no other") {
   const Index T = 140, D = 4, at = 100;
-  const auto s = Sequences::packed({static_cast<int>(T)});
-  const auto q = normal({T, D}, 1), k = normal({T, D}, 2), v = normal({T, D}, 3);
-  SECTION("causal: the queries from there on") {
-    for (const bool in_key : {true, false}) {
-      auto poisoned = Tensor<float>(k.shape(), (in_key ? k : v).host());
-      set_row(poisoned, at, std::nanf(""));
-      const auto clean = results(q, k, v, s, {.causal = true});
-      const auto r = results(q, in_key ? poisoned : k, in_key ? v : poisoned, s, {.causal = true});
-      for (Index i = 0; i < T; ++i) {
-        CAPTURE(i, in_key);
-        if (i < at) CHECK(rows(r.y, i, i + 1, D) == rows(clean.y, i, i + 1, D));
-        if (i >= at) CHECK(std::isnan(r.y[static_cast<std::size_t>(i * D)]));
-        CHECK(any_nan(rows(r.dq, i, i + 1, D)) == (i >= at));
+  const auto clean_and_poisoned = [&](const AttentionForm& form, const std::vector<std::size_t>& which, Device device) {
+    const Inputs inputs = attention_inputs<float>(form, D / form.heads, D / form.heads);
+    Inputs poisoned = inputs;
+    for (const std::size_t x : which) poisoned[x] = with_rows(inputs[x], {at}, std::nan(""));
+    return std::pair(evaluate_attention<float>(form, inputs, device),
+                     evaluate_attention<float>(form, poisoned, device));
+  };
+  const AttentionForm plain{.queries = {static_cast<int>(T)}};
+  on_each_device<float>([&](Device device) {
+    SECTION("causal: the queries from there on, on " + std::string(to_string(device))) {
+      AttentionForm causal = plain;
+      causal.causal = true;
+      for (const std::size_t which : {1u, 2u}) {  // a key or a value
+        const auto [clean, r] = clean_and_poisoned(causal, {which}, device);
+        for (Index i = 0; i < T; ++i) {
+          CAPTURE(i, which);
+          if (i < at) CHECK(rows(r[0], i, i + 1) == rows(clean[0], i, i + 1));
+          if (i >= at) CHECK(std::isnan(r[0].values[static_cast<std::size_t>(i * D)]));
+          CHECK(any_nan(rows(r[1], i, i + 1)) == (i >= at));
+        }
       }
     }
-  }
-  SECTION("blocks packed by a mask: the block that holds it, in all gradients too") {
-    const Index half = T / 2;
-    auto mask = filled<bool>({1, 1, T, T}, false);
-    for (Index i = 0; i < T; ++i)
-      for (Index j = 0; j < T; ++j) mask.data()[i * T + j] = (i < half) == (j < half);
-    auto qn = Tensor<float>(q.shape(), q.host()), kn = Tensor<float>(k.shape(), k.host()),
-         vn = Tensor<float>(v.shape(), v.host());
-    for (auto* x : {&qn, &kn, &vn}) set_row(*x, at, std::nanf(""));
-    const auto clean = results(q, k, v, s, {.heads = 2, .mask = mask}),
-               r = results(qn, kn, vn, s, {.heads = 2, .mask = mask});
-    CHECK(rows(r.y, 0, half, D) == rows(clean.y, 0, half, D));
-    CHECK(rows(r.dq, 0, half, D) == rows(clean.dq, 0, half, D));
-    CHECK(rows(r.dk, 0, half, D) == rows(clean.dk, 0, half, D));
-    CHECK(rows(r.dv, 0, half, D) == rows(clean.dv, 0, half, D));
-    CHECK(any_nan(rows(r.y, half, half + 1, D)));
-  }
-  SECTION("without a mask: everywhere") {
-    auto poisoned = Tensor<float>(v.shape(), v.host());
-    set_row(poisoned, at, std::nanf(""));
-    const auto r = results(q, k, poisoned, s, {});
-    for (Index i = 0; i < T; ++i) CHECK(std::isnan(r.y[static_cast<std::size_t>(i * D)]));
-  }
+    SECTION("blocks packed by a mask: the block that holds it, in all gradients too, on " +
+            std::string(to_string(device))) {
+      const Index half = T / 2;
+      AttentionForm blocks = plain;
+      blocks.heads = 2;
+      blocks.mask = Tensor<bool>({1, 1, T, T});
+      for (Index i = 0; i < T; ++i)
+        for (Index j = 0; j < T; ++j) blocks.mask.data()[i * T + j] = (i < half) == (j < half);
+      const auto [clean, r] = clean_and_poisoned(blocks, {0, 1, 2}, device);
+      for (std::size_t part = 0; part < 4; ++part) CHECK(rows(r[part], 0, half) == rows(clean[part], 0, half));
+      CHECK(any_nan(rows(r[0], half, half + 1)));
+    }
+    SECTION("without a mask: everywhere, on " + std::string(to_string(device))) {
+      const auto [clean, r] = clean_and_poisoned(plain, {2}, device);
+      for (Index i = 0; i < T; ++i) CHECK(std::isnan(r[0].values[static_cast<std::size_t>(i * D)]));
+    }
+  });
 }
 
-TEST_CASE("attention: packed and padded batches give the same bits, dropout included") {
-  const std::vector<int> lengths{5, 0, 33, 1, 140};
-  const Index T = 147, D = 12;
-  const auto packed = Sequences::packed(lengths), padded = Sequences::padded(lengths, T);
-  const auto place = [&](const Tensor<float>& x) {
-    auto y = filled<float>({padded.rows(), x.dim(1)}, std::nanf(""));  // what padding holds is never read
-    for (std::size_t b = 0; b < lengths.size(); ++b)
-      std::copy_n(x.data() + packed.begin().data()[b] * x.dim(1), lengths[b] * x.dim(1),
-                  y.data() + padded.begin().data()[b] * x.dim(1));
-    return y;
+TEMPLATE_TEST_CASE("attention: a NaN or an infinity reaches the same queries on every device", "", float, bf16) {
+  const Index T = is_exhaustive() ? 70 : 34, at = is_exhaustive() ? 50 : 20;
+  for (const Index K : {8, 64, 136})
+    for (const double poison : {std::nan(""), infinity<double>})
+      for (const std::size_t which : {0u, 1u, 2u}) {
+        CAPTURE(K, poison, which);
+        AttentionForm form{.queries = {static_cast<int>(T)}, .causal = true};
+        Inputs inputs = attention_inputs<TestType>(form, K, K);
+        inputs[which] = with_rows(inputs[which], {}, 0);
+        inputs[which].data()[at * K + 3] = poison;
+        expect_attention<TestType>(attention_function(form), inputs);
+        // Two blocks that do not see each other.
+        form.causal = false;
+        form.mask = Tensor<bool>({1, 1, T, T});
+        for (Index i = 0; i < T; ++i)
+          for (Index j = 0; j < T; ++j) form.mask.data()[i * T + j] = (i < T / 2) == (j < T / 2);
+        expect_attention<TestType>(attention_function(form), inputs);
+      }
+}
+
+TEMPLATE_TEST_CASE("attention: packed and padded batches give the same bits, dropout included", "", float, bf16) {
+  const Lengths lengths = is_exhaustive() ? Lengths{5, 0, 33, 1, 140} : Lengths{5, 0, 33};
+  const auto check = [&](Index K, Device device) {
+    CAPTURE(K);
+    const AttentionForm packed{.heads = 3, .queries = lengths, .dropout = 0.1},
+        padded{.heads = 3, .queries = lengths, .dropout = 0.1, .padded_to = lengths.back() + 7};
+    const Sequences from = packed.of_queries(), to = padded.of_queries();
+    const auto place = [&](const Tensor<double>& x, double elsewhere) {
+      auto y = full<double>({to.rows(), x.dim(1)}, elsewhere);
+      for (std::size_t b = 0; b < lengths.size(); ++b)
+        std::copy_n(std::as_const(x).data() + from.begin().data()[b] * x.dim(1), lengths[b] * x.dim(1),
+                    y.data() + to.begin().data()[b] * x.dim(1));
+      return y;
+    };
+    const auto results = [&](const AttentionForm& form, const Tensor<double>& x, const Tensor<double>& dy) {
+      const auto in = variable(converted<TestType>(x, device));
+      const Index D = 3 * K;
+      const auto y = call_attention<TestType>(form, columns(in, 0, D), columns(in, D, D), columns(in, 2 * D, D));
+      backward(y, converted<TestType>(dy, device));
+      return std::pair(converted<double>(y), converted<double>(in.grad()));
+    };
+    const auto x = random<TestType>({from.rows(), 9 * K}, 1), dy = random<TestType>({from.rows(), 3 * K}, 2);
+    const auto [y, dx] = results(packed, x, dy);
+    // What padding holds is never read.
+    const auto [padded_y, padded_dx] = results(padded, place(x, std::nan("")), place(dy, std::nan("")));
+    CHECK((padded_y.host() == place(y, 0).host()));
+    CHECK((padded_dx.host() == place(dx, 0).host()));
   };
-  const auto x = normal({packed.rows(), 3 * D}, 1), dy = normal({packed.rows(), D}, 2);
-  const auto run = [&](const Tensor<float>& rows_of_x, const Tensor<float>& rows_of_dy, const Sequences& s) {
-    Random random(4);
-    const auto v = variable(rows_of_x);
-    const auto y = attention(columns(v, 0, D), columns(v, D, D), columns(v, 2 * D, D), s,
-                             {.heads = 3, .dropout = 0.1, .random = &random});
-    backward(y, rows_of_dy);
-    return std::pair(y, v.grad());
-  };
-  const auto [y, dx] = run(x, dy, packed);
-  const auto [padded_y, padded_dx] = run(place(x), place(dy), padded);
-  const auto zero_padded = [&](const Tensor<float>& z) {
-    auto expected = place(z);
-    for (Index i = 0; i < expected.size(); ++i)
-      if (std::isnan(expected.data()[i])) expected.data()[i] = 0;
-    return expected.host();
-  };
-  CHECK(padded_y.host() == zero_padded(y));
-  CHECK(padded_dx.host() == zero_padded(dx));
+  on_each_device<TestType>([&](Device device) {
+    for (const Index K : {12, 136}) check(K, device);
+  });
 }
 
 TEST_CASE("attention: the number of threads changes no bit") {
   const int before = threads();
-  const auto s = Sequences::packed({70, 3, 0, 129, 40, 200});
-  const auto q = normal({s.rows(), 8}, 1), k = normal({s.rows(), 8}, 2), v = normal({s.rows(), 8}, 3);
+  const AttentionForm form{.heads = 2, .queries = {70, 3, 0, 129, 40, 200}, .dropout = 0.1};
+  Inputs inputs = attention_inputs<float>(form, 4, 4);
+  inputs.emplace_back();
   for (const Shape& shape : {Shape{1, 1, 200, 200}, Shape{6, 1, 1, 200}, Shape{1, 2, 200, 200}}) {
-    const auto bias = normal(shape, 4);
+    inputs[3] = random<float>(shape, 4);
     const auto run = [&](int count) {
       set_threads(count);
-      Random random(5);
-      return results(q, k, v, s, {.heads = 2, .dropout = 0.1, .random = &random, .bias = bias});
+      return evaluate_attention<float>(form, inputs, Device::cpu);
     };
     const auto one = run(1);
-    CHECK(one == run(2));
-    CHECK(one == run(5));
+    CHECK((one == run(2)));
+    CHECK((one == run(5)));
   }
   set_threads(before);
 }
@@ -250,23 +273,32 @@ TEST_CASE("attention: dropout is the documented function of the draws") {
 }
 
 TEST_CASE("attention: without a generator, or without a probability, nothing is dropped or drawn") {
-  const auto s = Sequences::packed({9});
-  const auto x = normal({9, 4}, 1);
-  Random random(1);
-  const auto y = attention(x, x, x, s).host();
-  CHECK(attention(x, x, x, s, {.dropout = 0.5}).host() == y);
-  CHECK(attention(x, x, x, s, {.random = &random}).host() == y);
-  CHECK(random.position() == 0);
+  on_each_device<float>([](Device device) {
+    const auto s = Sequences::packed({9}).to(device);
+    const auto x = normal({9, 4}, 1).to(device);
+    Random random(1);
+    const auto y = attention(x, x, x, s).host();
+    CHECK(attention(x, x, x, s, {.dropout = 0.5}).host() == y);
+    CHECK(attention(x, x, x, s, {.random = &random}).host() == y);
+    CHECK(random.position() == 0);
+  });
 }
 
-TEST_CASE("attention: a sequence without queries or keys is no error") {
-  const auto none = Sequences::packed({}), s = Sequences::packed({2, 0}), keys = Sequences::packed({0, 3});
-  CHECK(attention(Tensor<float>({0, 4}), Tensor<float>({0, 4}), Tensor<float>({0, 4}), none).shape() == Shape{0, 4});
-  const auto r = results(normal({2, 4}, 1), normal({3, 4}, 2), normal({3, 4}, 3), s, {.keys = &keys});
-  CHECK(all_zero(r.y));
-  CHECK(all_zero(r.dq));
-  CHECK(all_zero(r.dk));
-  CHECK(all_zero(r.dv));
+TEMPLATE_TEST_CASE("attention: a sequence without queries or keys is no error", "", float, bf16) {
+  expect_attention_of<TestType>({.queries = {}}, 8);
+  expect_attention_of<TestType>({.queries = {0, 0}}, 8);
+  for (const Index K : {8, 136}) {
+    expect_attention_of<TestType>({.queries = {2, 0}, .keys = {0, 3}}, K);
+    expect_attention_of<TestType>({.queries = {2, 3}, .keys = {0, 0}}, K);
+    expect_attention_of<TestType>({.queries = {0, 0}, .keys = {2, 3}}, K);
+    expect_attention_of<TestType>({.queries = {0, 2}, .keys = {3, 2}}, K, K, random<TestType>({1, 1, 1, 3}, 4));
+  }
+  on_each_device<TestType>([](Device device) {
+    const AttentionForm none{.queries = {}}, apart{.queries = {2, 0}, .keys = {0, 3}};
+    CHECK(evaluate_attention<TestType>(none, attention_inputs<TestType>(none, 4, 4), device)[0].shape == Shape{0, 4});
+    for (const Computed& part : evaluate_attention<TestType>(apart, attention_inputs<TestType>(apart, 4, 4), device))
+      CHECK(all_zero(part.values));
+  });
 }
 
 TEST_CASE("attention: errors name operands, shapes and limits") {

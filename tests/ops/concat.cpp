@@ -1,7 +1,7 @@
 #include <heddle/ops/concat.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -19,19 +19,23 @@ TEST_CASE("concat: values and gradients are PyTorch's") {
 }
 
 TEST_CASE("concat: worked by hand") {
-  const Tensor<int> a({2, 1}, {1, 2}), b({2, 2}, {3, 4, 5, 6});
-  CHECK(concat({a, b}, 1).host() == std::vector<int>{1, 3, 4, 2, 5, 6});
-  CHECK(concat({b, b}).shape() == Shape{4, 2});
-  CHECK(concat({b}, -1).host() == b.host());
+  on_each_device<int>([](Device device) {
+    const auto a = Tensor<int>({2, 1}, {1, 2}).to(device), b = Tensor<int>({2, 2}, {3, 4, 5, 6}).to(device);
+    CHECK(concat({a, b}, 1).host() == std::vector<int>{1, 3, 4, 2, 5, 6});
+    CHECK(concat({b, b}).shape() == Shape{4, 2});
+    CHECK(concat({b}, -1).host() == b.host());
+  });
 }
 
 TEST_CASE("concat: gradients match finite differences, and only those that are wanted are computed") {
-  const auto join = [](const Inputs& in) { return concat({in[0], in[1], in[0]}, 1); };
+  const auto join = [](const auto& in) { return concat({in[0], in[1], in[0]}, 1); };
   for (const Index n : {0, 1, 31}) expect_gradients(join, {random({2, n, 3}, 1), random({2, 2, 3}, 2)});
 
-  const auto x = variable(Tensor<float>({1}, {1})), constant = Tensor<float>({2}, {2, 3});
-  backward(concat({constant, x}), Tensor<float>({3}, {4, 5, 6}));
-  CHECK(x.grad().host() == std::vector<float>{6});
+  on_each_device<float>([](Device device) {
+    const auto x = variable(ones<float>({1}, device)), constant = Tensor<float>({2}, {2, 3}).to(device);
+    backward(concat({constant, x}), Tensor<float>({3}, {4, 5, 6}).to(device));
+    CHECK(x.grad().host() == std::vector<float>{6});
+  });
 }
 
 TEST_CASE("concat: names the axis that disagrees") {

@@ -1,10 +1,36 @@
+#include <heddle/core/create.hpp>
 #include <heddle/ops/cross_entropy.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/agreement.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
+
+namespace {
+
+// What the kernels write for logits on their device, without weights and smoothing.
+struct Losses {
+  std::vector<float> loss, divisor, log_sum, gradient;
+};
+template <class L>
+Losses losses(const Tensor<float>& logits, const std::vector<L>& labels, std::int64_t ignored = -100) {
+  const Device device = logits.device();
+  const auto y = Tensor<L>({static_cast<Index>(labels.size())}, labels).to(device);
+  Tensor<float> loss({1}, device), divisor({1}, device), log_sum(y.shape(), device), gradient(logits.shape(), device);
+  const View<const float, 1> weights{nullptr, {0}};
+  const auto dy = ones<float>({1}, device);
+  dispatch(logits, [&](auto tag) {
+    kernel::cross_entropy(tag, view<2>(logits), view<1>(y), ignored, weights, 0, view<1>(loss), view<1>(divisor),
+                          view<1>(log_sum));
+    kernel::cross_entropy_backward(tag, view<1>(dy), view<2>(logits), view<1>(y), ignored, weights, 0,
+                                   view<1>(std::as_const(divisor)), view<1>(std::as_const(log_sum)), view<2>(gradient));
+  });
+  return {loss.host(), divisor.host(), log_sum.host(), gradient.host()};
+}
+
+}  // namespace
 
 TEST_CASE("cross_entropy: values and gradients are PyTorch's") {
   const auto run = [](const Case& c, const auto& x, auto label) {
@@ -31,27 +57,116 @@ TEST_CASE("cross_entropy: gradient matches finite differences") {
         [&](const auto& in) { return cross_entropy(in[0], labels.to(in[0].device()), {.ignore_index = -1}); },
         {random({4, C}, 1)});
     expect_gradients(
-        [&](const Inputs& in) {
-          return cross_entropy(in[0], labels, {.ignore_index = -1, .class_weights = positive, .label_smoothing = 0.2});
+        [&](const auto& in) {
+          using A = typename std::decay_t<decltype(in[0])>::Element;
+          const Device device = in[0].device();
+          return cross_entropy(
+              in[0], labels.to(device),
+              {.ignore_index = -1, .class_weights = converted<A>(positive, device), .label_smoothing = 0.2});
         },
         {random({4, C}, 1)});
   }
 }
 
-TEST_CASE("cross_entropy: is NaN when all labels are ignored, with zeros for the gradient") {
-  const auto logits = variable(random({3, 4}, 1));
-  const auto loss = cross_entropy(logits, Tensor<int>({3}, {-100, -100, -100}));
-  CHECK(loss.shape() == Shape{});
-  CHECK(std::isnan(loss.item()));
-  backward(loss);
-  CHECK(logits.grad().host() == std::vector<double>(12, 0.0));
-  CHECK(std::isnan(cross_entropy(Tensor<float>({0, 4}), Tensor<int>({0})).item()));
+TEST_CASE("cross_entropy: weights or smoothing alone, and an ignored label that is a class") {
+  const auto check = [](Index C, double smoothing, std::int64_t ignored, bool has_weights) {
+    CAPTURE(C, smoothing, ignored, has_weights);
+    const Index N = 9;
+    Tensor<std::int64_t> labels({N});
+    for (Index n = 0; n < N; ++n) labels.data()[n] = n % 5 == 4 ? ignored : n == 0 ? 0 : n == 1 ? C - 1 : n * 7919 % C;
+    Inputs in{random<float>({N, C}, 1)};
+    if (has_weights) {
+      in.push_back(random<bf16>({C}, 5));
+      for (Index c = 0; c < C; ++c) in[1].data()[c] = std::abs(in[1].data()[c]) + 0.125;
+      in[1] = rounded<bf16>(in[1]);
+    }
+    expect_agrees<float>(
+        [&](const auto& x) {
+          return cross_entropy(x[0], labels.to(x[0].device()),
+                               {.ignore_index = ignored,
+                                .class_weights = x.size() > 1 ? x[1] : std::decay_t<decltype(x[0])>(),
+                                .label_smoothing = smoothing});
+        },
+        in);
+  };
+  for (const Index C : {3, 40, 1032}) {
+    check(C, 0.25, -100, false);
+    check(C, 0, -100, true);
+    check(C, 1, -100, false);
+    check(C, 0, 2, false);
+  }
 }
 
-TEST_CASE("cross_entropy: stays exact for large logits, and does not depend on threads") {
-  const Tensor<float> x({2, 3}, {1e30f, 0, -1e30f, 90, 100, 95});
-  CHECK(cross_entropy(x, Tensor<int>({2}, {0, 1})).item() ==
-        Approx(std::log(1 + std::exp(-10.0) + std::exp(-5.0)) / 2));
+TEST_CASE("cross_entropy: a label that is not a class is an error, and takes no part on the GPU") {
+  const auto logits = converted<float>(random<float>({4, 5}, 1));
+  CHECK_THROWS_WITH(cross_entropy(logits, Tensor<Index>({4}, {1, 5, -1, Index{1} << 32})),
+                    "cross_entropy: label 5 at position 1 is none of the 5 classes");
+  on_each_device<float>([&](Device device) {
+    if (device == Device::cpu) return;  // the kernels run after the check
+    const auto there = logits.to(device);
+    const auto wrong = losses<std::int64_t>(there, {1, 5, -1, Index{1} << 32});
+    const auto ignored = losses<int>(there, {1, -7, -7, -7}, -7);
+    CHECK(wrong.loss == ignored.loss);
+    CHECK(wrong.divisor == std::vector<float>{1});
+    CHECK(wrong.gradient == ignored.gradient);
+    for (std::size_t i = 5; i < 20; ++i) CHECK(wrong.gradient[i] == 0);
+  });
+}
+
+TEST_CASE("cross_entropy: is NaN when all labels are ignored, with zeros for the gradient") {
+  const auto check = []<class T>(T) {
+    on_each_device<T>([](Device device) {
+      const auto logits = variable(converted<T>(random<T>({3, 4}, 1), device));
+      const auto loss = cross_entropy(logits, full<int>({3}, -100, device));
+      CHECK(loss.shape() == Shape{});
+      CHECK(std::isnan(loss.item()));
+      backward(loss);
+      CHECK(logits.grad().host() == std::vector<T>(12, 0));
+      CHECK(std::isnan(cross_entropy(Tensor<T>({0, 4}, device), Tensor<int>({0}, device)).item()));
+    });
+  };
+  check(double());
+  check(float());
+  on_each_device<float>([](Device device) {
+    for (const Index C : {3, 1032}) {
+      const auto all = losses<int>(converted<float>(random<float>({2, C}, 1), device), {-100, -100});
+      CHECK(std::isnan(all.loss[0]));
+      CHECK(all.divisor[0] == 0);
+      CHECK(all.gradient == std::vector<float>(static_cast<std::size_t>(2 * C), 0.f));
+    }
+  });
+}
+
+TEST_CASE("cross_entropy: large logits, infinity and NaN") {
+  const float inf = infinity<float>;
+  const auto check = [&](Index C, Device device) {
+    CAPTURE(C);
+    const auto row = [&](std::vector<float> first) {
+      first.resize(static_cast<std::size_t>(C), -1e30f);
+      return Tensor<float>({1, C}, first).to(device);
+    };
+    const auto large = losses<int>(row({1e30f, 0, 1e30f}), {0});
+    CHECK(large.log_sum[0] == Approx(std::log(2.0)));
+    CHECK(large.loss[0] == Approx(std::log(2.0)));
+    CHECK(large.gradient[0] == Approx(-0.5));
+    CHECK(large.gradient[2] == Approx(0.5));
+    CHECK(losses<int>(row({0, -inf}), {0}).loss[0] == 0);
+    CHECK(losses<int>(row({0, -inf}), {1}).loss[0] == inf);
+    for (const float bad : {inf, quiet_nan<float>}) {
+      const auto broken = losses<int>(row({0, bad}), {0});
+      CHECK(std::isnan(broken.loss[0]));
+      for (const float g : broken.gradient) REQUIRE(std::isnan(g));
+    }
+  };
+  on_each_device<float>([&](Device device) {
+    for (const Index C : {4, 1032, 4097}) check(C, device);
+    const auto x = Tensor<float>({2, 3}, {1e30f, 0, -1e30f, 90, 100, 95}).to(device);
+    CHECK(cross_entropy(x, Tensor<int>({2}, {0, 1}).to(device)).item() ==
+          Approx(std::log(1 + std::exp(-10.0) + std::exp(-5.0)) / 2));
+  });
+}
+
+TEST_CASE("cross_entropy: does not depend on threads") {
   const auto wide = random({5000, 7}, 1);
   const Tensor<int> labels({5000}, std::vector<int>(5000, 3));
   const int before = threads();
@@ -64,9 +179,25 @@ TEST_CASE("cross_entropy: stays exact for large logits, and does not depend on t
 
 TEST_CASE("cross_entropy: errors name value, position and limit") {
   const Tensor<float> logits({3, 4});
-  CHECK_THROWS_WITH(cross_entropy(logits, Tensor<int>({3}, {0, 4, 1})),
-                    "cross_entropy: label 4 at position 1 is none of the 4 classes");
-  CHECK_THROWS_AS(cross_entropy(logits, Tensor<Index>({3}, {0, 1, -1})), IndexError);
+  on_each_device<float>([&](Device device) {
+    const auto there = logits.to(device);
+    for (const Device of_labels : {Device::cpu, device}) {
+      const auto call = [&](std::vector<Index> labels) {
+        cross_entropy(there, Tensor<Index>({3}, labels).to(of_labels));
+        synchronize();
+      };
+      CHECK_THROWS_WITH((cross_entropy(there, Tensor<int>({3}, {0, 4, 1}).to(of_labels)), synchronize()),
+                        "cross_entropy: label 4 at position 1 is none of the 4 classes");
+      CHECK_THROWS_WITH(call({-100, 3, 4}), "cross_entropy: label 4 at position 2 is none of the 4 classes");
+      CHECK_THROWS_WITH(call({-100, -99, 5}), "cross_entropy: label -99 at position 1 is none of the 4 classes");
+      CHECK_THROWS_WITH(call({3, (Index{1} << 32) + 1, 0}),
+                        "cross_entropy: label 4294967297 at position 1 is none of the 4 classes");
+      CHECK_THROWS_AS(call({0, 1, -1}), IndexError);
+      CHECK_NOTHROW(call({3, -100, 0}));
+    }
+    const auto even = zeros<float>({2, 2}, device);
+    CHECK(cross_entropy(even, Tensor<int>({2}, {0, 1})).item() == Approx(std::log(2.0)));
+  });
   CHECK_THROWS_WITH(cross_entropy(logits, Tensor<int>({2}, {0, 1})),
                     "cross_entropy: 'N' disagrees between logits and labels\n"
                     "  logits  [3, 4]    axis 0 is 3\n"

@@ -3,8 +3,9 @@
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/reduce.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/agreement.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -19,11 +20,17 @@ TEST_CASE("embed, take_rows: values and gradients are PyTorch's") {
 }
 
 TEST_CASE("take_rows: moves elements of any type") {
-  const Tensor<int> rows({3}, {2, 0, 2});
-  CHECK(take_rows(Tensor<int>({3, 2}, {1, 2, 3, 4, 5, 6}), rows).host() == std::vector<int>{5, 6, 1, 2, 5, 6});
-  CHECK(take_rows(Tensor<bool>({3}, {true, false, false}), rows).host() == std::vector<bool>{false, true, false});
-  CHECK(take_rows(Tensor<Index>({3, 1, 2}, {1, 2, 3, 4, 5, 6}), rows).shape() == Shape{3, 1, 2});
-  CHECK(embed(Tensor<int>({2, 0}), Tensor<float>({5, 4})).shape() == Shape{2, 0, 4});
+  on_each_device<int>([](Device device) {
+    const auto rows = Tensor<int>({3}, {2, 0, 2}).to(device);
+    const auto x = Tensor<int>({3, 2}, {1, 2, 3, 4, 5, 6}).to(device);
+    CHECK(take_rows(x, rows).host() == std::vector<int>{5, 6, 1, 2, 5, 6});
+    const auto flags = Tensor<bool>({3}, {true, false, false}).to(device);
+    CHECK(take_rows(flags, rows).host() == std::vector<bool>{false, true, false});
+    const auto wide = Tensor<Index>({3, 1, 2}, {1, 2, 3, 4, 5, 6}).to(device);
+    CHECK(take_rows(wide, rows).host() == std::vector<Index>{5, 6, 1, 2, 5, 6});
+    CHECK(take_rows(wide, rows).shape() == Shape{3, 1, 2});
+    CHECK(embed(Tensor<int>({2, 0}, device), Tensor<float>({5, 4}, device)).shape() == Shape{2, 0, 4});
+  });
 }
 
 TEST_CASE("embed: gradients of repeated ids are summed in float, in order, on any number of threads") {
@@ -46,10 +53,12 @@ TEST_CASE("embed: gradients of repeated ids are summed in float, in order, on an
   }
   set_threads(before);
 
-  const auto small = variable(Tensor<bf16>({2, 1}, {bf16(0.f), bf16(0.f)}));
-  const auto y = embed(zeros<int>({1000}), small);
-  backward(y, full<bf16>(y.shape(), 1.f));
-  CHECK(static_cast<float>(small.grad().host()[0]) == 1000.f);  // a sum in bf16 would stop at 256
+  on_each_device<bf16>([](Device device) {
+    const auto small = variable(zeros<bf16>({2, 1}, device));
+    const auto y = embed(zeros<int>({1000}, device), small);
+    backward(y, ones<bf16>(y.shape(), device));
+    CHECK(static_cast<float>(small.grad().host()[0]) == 1000.f);  // a sum in bf16 would stop at 256
+  });
 }
 
 TEST_CASE("embed: gradient matches finite differences") {
@@ -59,17 +68,58 @@ TEST_CASE("embed: gradient matches finite differences") {
                    {random({5, 2, 2}, 1)});
 }
 
+TEST_CASE("embed, take_rows: as near to double as plain float, for ids of either type") {
+  const Tensor<Index> ids({2, 5}, {3, 0, 3, 6, 1, 3, 2, 2, 0, 3});
+  const auto embedded = [&](const auto& in) { return embed(ids.to(in[0].device()), in[0]); };
+  expect_agrees<float>(embedded, {random<float>({7, 5}, 1)});
+  expect_agrees<bf16>(embedded, {random<bf16>({7, 8}, 1)});
+  const Tensor<int> rows({3}, {4, 4, 1});
+  expect_agrees<float>([&](const auto& in) { return take_rows(in[0], rows.to(in[0].device())); },
+                       {random<float>({5, 2, 3}, 2)});
+}
+
+TEST_CASE("embed: infinity and NaN in a gradient stay in their row") {
+  const float inf = infinity<float>;
+  on_each_device<float>([&](Device device) {
+    const auto table = variable(zeros<float>({5, 1}, device));
+    backward(embed(Tensor<int>({6}, {1, 0, 1, 2, 2, 3}).to(device), table),
+             Tensor<float>({6, 1}, {inf, 1, 2, inf, -inf, quiet_nan<float>}).to(device));
+    const auto gradient = table.grad().host();
+    CHECK(gradient[0] == 1);
+    CHECK(gradient[1] == inf);
+    CHECK(std::isnan(gradient[2]));
+    CHECK(std::isnan(gradient[3]));
+    CHECK(gradient[4] == 0);
+  });
+}
+
 TEST_CASE("embed, take_rows: errors name value, position and limit") {
   Tensor<int> ids = zeros<int>({4, 5});
   ids.data()[17] = 30522;
-  const auto table = zeros<float>({28996, 2});
-  CHECK_THROWS_WITH(embed(ids, table), "embed: id 30522 at position 17 is outside the table's 28996 rows");
-  ids.data()[17] = -1;
-  CHECK_THROWS_AS(embed(ids, table), IndexError);
-  CHECK_THROWS_WITH(embed(ids, zeros<float>({3})), "embed: table [3] must have 2 axes");
-  CHECK_THROWS_WITH(take_rows(zeros<float>({5, 3}), Tensor<Index>({3}, {0, 1, 5})),
-                    "take_rows: row 5 at position 2 is outside the 5 rows of x");
-  CHECK_THROWS_AS(take_rows(zeros<float>({5, 3}), ids), ShapeError);
+  on_each_device<float>([&](Device device) {
+    const auto table = zeros<float>({28996, 2}, device), x = zeros<float>({5, 3}, device);
+    const auto wrong_row = Tensor<Index>({3}, {0, 1, 5});
+    for (const Device of_ids : {Device::cpu, device}) {
+      CHECK_THROWS_WITH((embed(ids.to(of_ids), table), synchronize()),
+                        "embed: id 30522 at position 17 is outside the table's 28996 rows");
+      CHECK_THROWS_WITH((take_rows(x, wrong_row.to(of_ids)), synchronize()),
+                        "take_rows: row 5 at position 2 is outside the 5 rows of x");
+      CHECK_THROWS_WITH((take_rows(x, full<int>({1}, -1, of_ids)), synchronize()),
+                        "take_rows: row -1 at position 0 is outside the 5 rows of x");
+      CHECK_THROWS_AS((embed(full<int>({4, 5}, -1, of_ids), table), synchronize()), IndexError);
+    }
+    CHECK_THROWS_WITH(embed(zeros<int>({4, 5}, device), zeros<float>({3}, device)),
+                      "embed: table [3] must have 2 axes");
+    CHECK_THROWS_AS(take_rows(x, zeros<int>({4, 5}, device)), ShapeError);
+  });
+}
+
+TEST_CASE("embed, take_rows: ids on the host select rows on any device") {
+  on_each_device<float>([](Device device) {
+    const auto table = Tensor<float>({5, 1}, {0, 1, 2, 3, 4}).to(device);
+    CHECK(embed(Tensor<int>({2}, {1, 4}), table).host() == std::vector<float>{1, 4});
+    CHECK(take_rows(table, Tensor<int>({2}, {1, 4})).host() == std::vector<float>{1, 4});
+  });
 }
 
 TEST_CASE("embed: gradients by rows add up, with each other and with dense ones") {

@@ -1,7 +1,8 @@
 #include <heddle/ops/layer_norm.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/agreement.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -30,6 +31,22 @@ TEST_CASE("layer_norm: gradient matches finite differences") {
                    {random({0, 5}, 1), random({5}, 2), random({5}, 3)});
   expect_gradients([](const auto& in) { return layer_norm(in[0], in[1], in[2]); },
                    {random({2, 0}, 1), random({0}, 2), random({0}, 3)});
+}
+
+TEST_CASE("layer_norm: a row far from 0, one of equal numbers, and what is not finite stay in their rows") {
+  const auto norm = [](const auto& in) { return layer_norm(in[0], in[1], in[2]); };
+  for (const Index D : {40, 33, 1032}) {
+    CAPTURE(D);
+    Inputs in{random<float>({5, D}, 1), random<float>({D}, 2), random<float>({D}, 3)};
+    for (Index d = 0; d < D; ++d) {
+      in[0].data()[d] = static_cast<float>(in[0].data()[d] + 1000);
+      in[0].data()[D + d] = 3;
+    }
+    expect_agrees<float>(norm, in);
+    in[0].data()[2 * D] = infinity<double>;
+    in[0].data()[3 * D + 7] = quiet_nan<double>;
+    expect_agrees<float>(norm, in);
+  }
 }
 
 TEST_CASE("layer_norm: names the axis that disagrees") {

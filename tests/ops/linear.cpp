@@ -1,18 +1,24 @@
+#include <heddle/core/create.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/linear.hpp>
 #include <heddle/ops/reduce.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/agreement.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
 
 TEST_CASE("linear: worked by hand") {
-  const Tensor<float> x({2, 2}, {1, 2, 3, 4}), weight({3, 2}, {1, 0, 0, 1, 1, 1}), bias({3}, {10, 20, 30});
-  CHECK(linear(x, weight, bias).host() == std::vector<float>{11, 22, 33, 13, 24, 37});
-  CHECK(linear(x, weight).host() == std::vector<float>{1, 2, 3, 3, 4, 7});
+  on_each_device<float>([](Device device) {
+    const auto x = Tensor<float>({2, 2}, {1, 2, 3, 4}).to(device),
+               weight = Tensor<float>({3, 2}, {1, 0, 0, 1, 1, 1}).to(device),
+               bias = Tensor<float>({3}, {10, 20, 30}).to(device);
+    CHECK(linear(x, weight, bias).host() == std::vector<float>{11, 22, 33, 13, 24, 37});
+    CHECK(linear(x, weight).host() == std::vector<float>{1, 2, 3, 3, 4, 7});
+  });
 }
 
 TEST_CASE("linear: values and gradients are PyTorch's") {
@@ -27,6 +33,15 @@ TEST_CASE("linear: gradient matches finite differences") {
   expect_gradients([](const auto& in) { return linear(in[0], in[1]); }, {random({2, 3, 5}, 1), random({4, 5}, 2)});
 }
 
+TEST_CASE("linear: values and gradients are the same on every device") {
+  const auto with_bias = [](const auto& in) { return linear(in[0], in[1], in[2]); };
+  for (const Index N : {1, 5, 33}) {
+    expect_agrees<float>(with_bias, {random<float>({N, 7}, 1), random<float>({9, 7}, 2), random<float>({9}, 3)});
+    expect_agrees_with_cpu<bf16>(with_bias, {random<bf16>({N, 7}, 1), random<bf16>({9, 7}, 2), random<bf16>({9}, 3)},
+                                 2);
+  }
+}
+
 TEST_CASE("linear: names the axis that disagrees") {
   const auto call = [] { return linear(Tensor<float>({32, 128, 256}), Tensor<float>({512, 384})); };
   CHECK_THROWS_WITH(call(),
@@ -37,13 +52,14 @@ TEST_CASE("linear: names the axis that disagrees") {
 }
 
 TEST_CASE("linear: bf16 rounds once, after a sum in float") {
-  Tensor<bf16> x({1, 257}), weight({1, 257});
-  std::fill_n(x.data(), 257, bf16(1.f));
-  std::fill_n(weight.data(), 257, bf16(1.f));
-  CHECK(static_cast<float>(linear(x, weight).item()) ==
-        256.f);  // 257 is a tie in bf16 and goes to even; a bf16 sum stops at 256 too
-  weight.data()[0] = bf16(3.f);
-  CHECK(static_cast<float>(linear(x, weight).item()) == 260.f);
+  on_each_device<bf16>([](Device device) {
+    const auto x = ones<bf16>({1, 257}, device);
+    auto weight = ones<bf16>({1, 257});
+    CHECK(static_cast<float>(linear(x, weight.to(device)).item()) ==
+          256.f);  // 257 is a tie in bf16 and goes to even; a bf16 sum stops at 256 too
+    weight.data()[0] = bf16(3.f);
+    CHECK(static_cast<float>(linear(x, weight.to(device)).item()) == 260.f);
+  });
 }
 
 // With so much on the right that few rows have a kernel of their own; on either side of what that takes.

@@ -1,10 +1,26 @@
 #include <heddle/ops/map.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
+
+namespace {
+
+template <class T, class F>
+void expect_values_in(F&& f, const std::vector<double>& x, const std::vector<double>& y) {
+  const Tensor<double> wide({static_cast<Index>(x.size())}, x);
+  on_each_device<T>([&](Device device) { expect_close(joined(f(converted<T>(wide, device)).host()), y, equal); });
+}
+template <class F>
+void expect_values(F&& f, const std::vector<double>& x, const std::vector<double>& y) {
+  expect_values_in<double>(f, x, y);
+  expect_values_in<float>(f, x, y);
+  expect_values_in<bf16>(f, x, y);
+}
+
+}  // namespace
 
 TEST_CASE("map: values and gradients are PyTorch's") {
   expect_golden("exp", {"x"}, [](const Case&, const auto& x) { return exp(x[0]); });
@@ -31,4 +47,14 @@ TEST_CASE("map: gradients match finite differences") {
   expect_gradients([](const auto& in) { return relu(in[0]); }, {x});
   expect_gradients([](const auto& in) { return gelu(in[0]); }, {x});
   expect_gradients([](const auto& in) { return gelu_tanh(in[0]); }, {x});
+}
+
+TEST_CASE("map: infinities and NaN") {
+  const double inf = infinity<double>, none = quiet_nan<double>;
+  expect_values([](const auto& x) { return exp(x); }, {inf, -inf, none, 0}, {inf, 0, none, 1});
+  expect_values([](const auto& x) { return log(x); }, {inf, 0, none, -1}, {inf, -inf, none, none});
+  expect_values([](const auto& x) { return sqrt(x); }, {inf, 0, none, -1}, {inf, 0, none, none});
+  expect_values([](const auto& x) { return tanh(x); }, {inf, -inf, none}, {1, -1, none});
+  expect_values([](const auto& x) { return sigmoid(x); }, {inf, -inf, none}, {1, 0, none});
+  expect_values([](const auto& x) { return relu(x); }, {inf, -inf, none}, {inf, 0, none});
 }

@@ -1,7 +1,7 @@
 #include <heddle/ops/max.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -12,9 +12,16 @@ TEST_CASE("max, argmax: values and gradients are PyTorch's") {
   });
   for (const Case& c : golden("argmax")) {
     INFO(c.label);
-    const auto at = argmax(Tensor<double>(c["x"].shape, c["x"].as<double>()), static_cast<int>(c.option("axis")));
-    CHECK(at.shape() == c["y"].shape);
-    CHECK(at.host() == c["y"].as<std::int64_t>());
+    const auto check = [&]<class T>(T) {
+      on_each_device<T>([&](Device device) {
+        const auto at = argmax(Tensor<T>(c["x"].shape, c["x"].as<T>()).to(device), static_cast<int>(c.option("axis")));
+        CHECK(at.shape() == c["y"].shape);
+        CHECK(at.host() == c["y"].as<std::int64_t>());
+      });
+    };
+    check(double());
+    check(float());
+    check(bf16());
   }
 }
 
@@ -25,27 +32,49 @@ TEST_CASE("max: gradients match finite differences for odd and for empty shapes"
 }
 
 TEST_CASE("max: the first of equals is taken, and gets the gradient") {
-  const auto x = variable(Tensor<float>({2, 3}, {1, 2, 2, -5, -5, -6}));
-  CHECK(argmax(x, 1).host() == std::vector<std::int64_t>{1, 0});
-  CHECK(argmax(x, 0, true).shape() == Shape{1, 3});
-  backward(max(x, 1), Tensor<float>({2}, {10, 20}));
-  CHECK(x.grad().host() == std::vector<float>{0, 10, 0, 20, 0, 0});
+  on_each_device<float>([](Device device) {
+    const auto x = variable(Tensor<float>({2, 3}, {1, 2, 2, -5, -5, -6}).to(device));
+    CHECK(argmax(x, 1).host() == std::vector<std::int64_t>{1, 0});
+    CHECK(argmax(x, 0, true).shape() == Shape{1, 3});
+    backward(max(x, 1), Tensor<float>({2}, {10, 20}).to(device));
+    CHECK(x.grad().host() == std::vector<float>{0, 10, 0, 20, 0, 0});
+  });
 }
 
 TEST_CASE("max: a NaN is larger than all else") {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-  const Tensor<float> x({2, 4}, {1, nan, inf, nan, -inf, -inf, -inf, -inf});
-  const auto y = max(x, 1).host();
-  CHECK(std::isnan(y[0]));
-  CHECK(y[1] == -inf);
-  CHECK(argmax(x, 1).host() == std::vector<std::int64_t>{1, 0});
-  CHECK(std::isnan(max(x, 0).host()[3]));
+  const float nan = quiet_nan<float>, inf = infinity<float>;
+  on_each_device<float>([&](Device device) {
+    const auto x = Tensor<float>({2, 4}, {1, nan, inf, nan, -inf, -inf, -inf, -inf}).to(device);
+    const auto y = max(x, 1).host();
+    CHECK(std::isnan(y[0]));
+    CHECK(y[1] == -inf);
+    CHECK(argmax(x, 1).host() == std::vector<std::int64_t>{1, 0});
+    CHECK(std::isnan(max(x, 0).host()[3]));
+  });
+}
+
+TEST_CASE("max: if all are the least, it is the first") {
+  const auto check = []<class T>(T least) {
+    on_each_device<T>([&](Device device) {
+      for (const Shape& shape : {Shape{2, 20, 1}, {1, 4, 10}}) {
+        const auto x = full<T>(shape, least, device);
+        const Index count = shape[0] * shape[2];
+        CHECK(max(x, 1).host() == std::vector<T>(static_cast<std::size_t>(count), least));
+        CHECK(argmax(x, 1).host() == std::vector<std::int64_t>(static_cast<std::size_t>(count), 0));
+      }
+    });
+  };
+  check(-infinity<float>);
+  check(std::numeric_limits<std::int32_t>::min());
 }
 
 TEST_CASE("max: works on integers, bools and bf16") {
-  CHECK(max(Tensor<int>({3}, {-3, -1, -2})).item() == -1);
+  on_each_device<int>([](Device device) {
+    CHECK(max(Tensor<int>({3}, {-3, -1, -2}).to(device)).item() == -1);
+    const auto half = Tensor<bf16>({2}, {bf16(-2.f), bf16(-1.f)}).to(device);
+    CHECK(static_cast<float>(max(half).item()) == -1);
+  });
   CHECK(max(Tensor<bool>({2, 2}, {false, true, false, false}), 1).host() == std::vector<bool>{true, false});
-  CHECK(static_cast<float>(max(Tensor<bf16>({2}, {bf16(-2.f), bf16(-1.f)})).item()) == -1);
 }
 
 TEST_CASE("max: an empty axis has none") {

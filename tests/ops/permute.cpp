@@ -1,8 +1,8 @@
 #include <heddle/core/create.hpp>
 #include <heddle/ops/permute.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -18,18 +18,21 @@ TEST_CASE("permute, transpose: values and gradients are PyTorch's") {
 }
 
 TEST_CASE("transpose: worked by hand") {
-  const Tensor<int> x({2, 3}, {1, 2, 3, 4, 5, 6});
-  CHECK(transpose(x).host() == std::vector<int>{1, 4, 2, 5, 3, 6});
-  CHECK(transpose(x).shape() == Shape{3, 2});
-  CHECK(transpose(Tensor<bool>({1, 2}, {true, false}), -1, 0).host() == std::vector<bool>{true, false});
+  on_each_device<int>([](Device device) {
+    const auto x = Tensor<int>({2, 3}, {1, 2, 3, 4, 5, 6}).to(device);
+    CHECK(transpose(x).host() == std::vector<int>{1, 4, 2, 5, 3, 6});
+    CHECK(transpose(x).shape() == Shape{3, 2});
+    const auto flags = Tensor<bool>({1, 2}, {true, false}).to(device);
+    CHECK(transpose(flags, -1, 0).host() == std::vector<bool>{true, false});
+  });
 }
 
 TEST_CASE("permute: every order of four axes, above and below the size of a square") {
-  for (const Shape& s : {Shape{2, 3, 1, 5}, {1, 33, 2, 65}, {37, 2, 40, 3}, {3, 0, 2, 1}}) {
-    const auto x = arange<std::int64_t>(s.size()).with_shape(s);
+  const auto check = [](const Shape& s, Device device) {
+    const auto x = arange<std::int64_t>(s.size(), device).with_shape(s);
     std::vector<int> axes = {0, 1, 2, 3};
     do {
-      const auto y = permute(x, axes);
+      const auto y = permute(x, axes).to(Device::cpu);
       const View<const std::int64_t, 4> v = view<4>(y);
       Index wrong = 0, i[4];
       for (i[0] = 0; i[0] < s[axes[0]]; ++i[0])
@@ -45,7 +48,10 @@ TEST_CASE("permute: every order of four axes, above and below the size of a squa
             }
       REQUIRE(wrong == 0);
     } while (std::next_permutation(axes.begin(), axes.end()));
-  }
+  };
+  on_each_device<std::int64_t>([&](Device device) {
+    for (const Shape& s : {Shape{2, 3, 1, 5}, {1, 33, 2, 65}, {37, 2, 40, 3}, {3, 0, 2, 1}}) check(s, device);
+  });
 }
 
 TEST_CASE("permute: gradients match finite differences") {

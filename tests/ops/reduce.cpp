@@ -1,8 +1,9 @@
 #include <heddle/core/create.hpp>
 #include <heddle/ops/reduce.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/agreement.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -24,13 +25,40 @@ TEST_CASE("sum, mean: gradients match finite differences for odd and for empty s
     }
 }
 
+TEST_CASE("sum, mean: all elements, as near to double as plain float") {
+  expect_agrees<float>([](const auto& in) { return sum(in[0]); }, {random<float>({3, 5, 7}, 1)});
+  expect_agrees<float>([](const auto& in) { return mean(in[0]); }, {random<float>({257}, 1)});
+}
+
 TEST_CASE("sum, mean: of nothing they are 0 and NaN") {
-  const Tensor<float> x({2, 0});
-  CHECK(sum(x).item() == 0);
-  CHECK(sum(x, 1).host() == std::vector<float>{0, 0});
-  CHECK(sum(x, 0).shape() == Shape{0});
-  CHECK(std::isnan(mean(x).item()));
-  CHECK(std::isnan(mean(x, 1).host()[1]));
+  const auto check = []<class T>(T) {
+    on_each_device<T>([](Device device) {
+      const Tensor<T> x({2, 0}, device);
+      CHECK(joined(sum(x).host()) == std::vector<double>{0});
+      CHECK(joined(sum(x, 1).host()) == std::vector<double>{0, 0});
+      CHECK(sum(x, 0).shape() == Shape{0});
+      CHECK(std::isnan(joined(mean(x).host())[0]));
+      for (const Shape& shape : {Shape{2, 0}, Shape{2, 0, 3}, Shape{2, 0, 1}, Shape{1, 0, 257}}) {
+        for (const double v : joined(sum(Tensor<T>(shape, device), 1).host())) CHECK(v == 0);
+        for (const double v : joined(mean(Tensor<T>(shape, device), 1).host())) CHECK(std::isnan(v));
+      }
+    });
+  };
+  check(float());
+  check(bf16());
+}
+
+TEST_CASE("sum: infinities and NaN stay what they are") {
+  std::vector<float> values(300, 1.f);
+  values[7] = infinity<float>;
+  values[120] = -infinity<float>;
+  values[299] = quiet_nan<float>;
+  on_each_device<float>([&](Device device) {
+    const auto sums = sum(Tensor<float>({3, 100}, values).to(device), 1).host();
+    CHECK(sums[0] == infinity<float>);
+    CHECK(sums[1] == -infinity<float>);
+    CHECK(std::isnan(sums[2]));
+  });
 }
 
 TEST_CASE("sum: a long sum of floats is as good as its terms") {
@@ -60,16 +88,20 @@ TEST_CASE("sum: does not depend on the number of threads") {
 }
 
 TEST_CASE("sum: integers and bools are counted in int64") {
-  const Tensor<int> x({2, 2}, {2'000'000'000, 2'000'000'000, -1, -2});
-  CHECK(sum(x, 1).host() == std::vector<std::int64_t>{4'000'000'000, -3});
-  CHECK(sum(x).item() == 3'999'999'997);
-  CHECK(sum(Tensor<bool>({3}, {true, false, true})).item() == 2);
+  on_each_device<int>([](Device device) {
+    const auto x = Tensor<int>({2, 2}, {2'000'000'000, 2'000'000'000, -1, -2}).to(device);
+    CHECK(sum(x, 1).host() == std::vector<std::int64_t>{4'000'000'000, -3});
+    CHECK(sum(x).item() == 3'999'999'997);
+    CHECK(sum(Tensor<bool>({3}, {true, false, true}).to(device)).item() == 2);
+  });
 }
 
 TEST_CASE("sum: bf16 is summed in float") {
-  CHECK(static_cast<float>(sum(ones<bf16>({1, 1000})).item()) == 1000.f);
-  CHECK(static_cast<float>(sum(ones<bf16>({1000, 3}), 0).host()[2]) == 1000.f);
-  CHECK(static_cast<float>(mean(ones<bf16>({1000})).item()) == 1.f);
+  on_each_device<bf16>([](Device device) {
+    CHECK(static_cast<float>(sum(ones<bf16>({1, 1000}, device)).item()) == 1000.f);
+    CHECK(static_cast<float>(sum(ones<bf16>({1000, 3}, device), 0).host()[2]) == 1000.f);
+    CHECK(static_cast<float>(mean(ones<bf16>({1000}, device)).item()) == 1.f);
+  });
 }
 
 TEST_CASE("sum: an axis that is not there is an error") {

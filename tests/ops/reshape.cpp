@@ -1,7 +1,7 @@
 #include <heddle/ops/reshape.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;

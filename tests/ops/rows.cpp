@@ -1,8 +1,8 @@
 #include <heddle/core/create.hpp>
 #include <heddle/ops/rows.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -22,34 +22,44 @@ TEST_CASE("pack, unpack, first_rows, mean_rows: values and gradients are PyTorch
 }
 
 TEST_CASE("pack: takes a padded batch's rows from where its sequences say that they are") {
-  const Tensor<int> x({2, 3}, {1, 2, 3, 4, 5, 6});
-  CHECK(pack(x, Sequences::packed({2, 1})).host() == std::vector<int>{1, 2, 4});
-  CHECK(pack(x, Sequences::padded({2, 1}, 3)).host() == std::vector<int>{1, 2, 4});
-  const auto left = Sequences::from_mask(Tensor<int>({2, 3}, {0, 1, 1, 0, 0, 1}));
-  CHECK(pack(x, left).host() == std::vector<int>{2, 3, 6});
+  on_each_device<int>([](Device device) {
+    const auto x = Tensor<int>({2, 3}, {1, 2, 3, 4, 5, 6}).to(device);
+    CHECK(pack(x, Sequences::packed({2, 1}).to(device)).host() == std::vector<int>{1, 2, 4});
+    CHECK(pack(x, Sequences::padded({2, 1}, 3).to(device)).host() == std::vector<int>{1, 2, 4});
+    const auto left = Sequences::from_mask(Tensor<int>({2, 3}, {0, 1, 1, 0, 0, 1})).to(device);
+    CHECK(pack(x, left).host() == std::vector<int>{2, 3, 6});
+  });
 }
 
 TEST_CASE("unpack: pads with zeros to the longest, or to what the sequences are padded to") {
-  const Tensor<float> rows({3, 1}, {1, 2, 3});
-  const auto s = Sequences::packed({1, 0, 2});
-  const auto x = unpack(rows, s);
-  CHECK(x.shape() == Shape{3, 2, 1});
-  CHECK(x.host() == std::vector<float>{1, 0, 0, 0, 2, 3});
-  CHECK(pack(x, s).host() == rows.host());
-  CHECK(unpack(Tensor<int>({6}, {1, 2, 9, 4, 9, 9}), Sequences::padded({2, 1}, 3)).host() ==
-        std::vector<int>{1, 2, 0, 4, 0, 0});
+  on_each_device<float>([](Device device) {
+    const auto rows = Tensor<float>({3, 1}, {1, 2, 3}).to(device);
+    const auto s = Sequences::packed({1, 0, 2}).to(device);
+    const auto x = unpack(rows, s);
+    CHECK(x.shape() == Shape{3, 2, 1});
+    CHECK(x.host() == std::vector<float>{1, 0, 0, 0, 2, 3});
+    CHECK(pack(x, s).host() == rows.host());
+    const auto numbers = Tensor<int>({6}, {1, 2, 9, 4, 9, 9}).to(device);
+    CHECK(unpack(numbers, Sequences::padded({2, 1}, 3).to(device)).host() == std::vector<int>{1, 2, 0, 4, 0, 0});
+  });
 }
 
 TEST_CASE("first_rows, mean_rows: a sequence without rows gives zeros") {
-  const auto s = Sequences::packed({0, 2});
-  const Tensor<double> x({2, 2}, {1, 2, 3, 4});
-  CHECK(first_rows(x, s).host() == std::vector<double>{0, 0, 1, 2});
-  CHECK(mean_rows(x, s).host() == std::vector<double>{0, 0, 2, 3});
-  const auto none = Sequences::packed({0, 0});
-  CHECK(first_rows(Tensor<float>({0, 3}), none).host() == std::vector<float>(6, 0.f));
-  CHECK(mean_rows(Tensor<float>({0, 3}), none).host() == std::vector<float>(6, 0.f));
-  CHECK(unpack(Tensor<float>({0, 3}), none).shape() == Shape{2, 0, 3});
-  CHECK(pack(Tensor<float>({2, 4, 3}), none).shape() == Shape{0, 3});
+  const auto check = []<class T>(T) {
+    on_each_device<T>([](Device device) {
+      const auto s = Sequences::packed({0, 2}).to(device), none = Sequences::packed({0, 0}).to(device);
+      const auto x = Tensor<T>({2, 2}, {1, 2, 3, 4}).to(device);
+      CHECK(first_rows(x, s).host() == std::vector<T>{0, 0, 1, 2});
+      CHECK(mean_rows(x, s).host() == std::vector<T>{0, 0, 2, 3});
+      const Tensor<T> empty({0, 3}, device);
+      CHECK(first_rows(empty, none).host() == std::vector<T>(6, 0));
+      CHECK(mean_rows(empty, none).host() == std::vector<T>(6, 0));
+      CHECK(unpack(empty, none).shape() == Shape{2, 0, 3});
+      CHECK(pack(Tensor<T>({2, 4, 3}, device), none).shape() == Shape{0, 3});
+    });
+  };
+  check(double());
+  check(float());
 }
 
 TEST_CASE("rows: gradients match finite differences") {

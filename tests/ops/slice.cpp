@@ -1,7 +1,7 @@
 #include <heddle/ops/slice.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -13,12 +13,14 @@ TEST_CASE("slice: values and gradients are PyTorch's") {
 }
 
 TEST_CASE("slice: of axis 0 is a handle, of others a copy") {
-  const Tensor<int> x({3, 2}, {1, 2, 3, 4, 5, 6});
-  CHECK(slice(x, 0, 1, 3).host() == std::vector<int>{3, 4, 5, 6});
-  CHECK(slice(x, -2, 1, 3).data() == x.data() + 2);
-  CHECK(slice(x, 1, -1, 2).host() == std::vector<int>{2, 4, 6});
-  CHECK(slice(x, 0, 2, 2).shape() == Shape{0, 2});
-  CHECK(slice(x, 1, -2, -1).shape() == Shape{3, 1});
+  on_each_device<int>([](Device device) {
+    const auto x = Tensor<int>({3, 2}, {1, 2, 3, 4, 5, 6}).to(device);
+    CHECK(slice(x, 0, 1, 3).host() == std::vector<int>{3, 4, 5, 6});
+    CHECK(slice(x, -2, 1, 3).device_data() == x.device_data() + 2);
+    CHECK(slice(x, 1, -1, 2).host() == std::vector<int>{2, 4, 6});
+    CHECK(slice(x, 0, 2, 2).shape() == Shape{0, 2});
+    CHECK(slice(x, 1, -2, -1).shape() == Shape{3, 1});
+  });
 }
 
 TEST_CASE("slice: gradients match finite differences") {

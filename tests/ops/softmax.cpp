@@ -1,7 +1,8 @@
 #include <heddle/ops/softmax.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/agreement.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -24,40 +25,80 @@ TEST_CASE("softmax, log_softmax: gradients match finite differences along any ax
       expect_gradients([&](const auto& in) { return log_softmax(in[0], axis); }, {random(s, 1)});
     }
   const Tensor<bool> mask({3, 1, 4}, {true, false, true, true, false, false, false, false, false, true, false, false});
-  for (const int axis : {0, 1, 2})
-    expect_gradients([&](const auto& in) { return softmax(in[0], mask.to(in[0].device()), axis); },
-                     {random({3, 2, 4}, 1)});
+  for (const int axis : {0, 1, 2}) {
+    const auto masked = [&](const auto& in) { return softmax(in[0], mask.to(in[0].device()), axis); };
+    expect_gradients(masked, {random({3, 2, 4}, 1)});
+    expect_agrees<float>(masked, {random<float>({3, 2, 4}, 1)});
+  }
 }
 
 TEST_CASE("softmax: what is masked is 0, whatever it holds; what is not masked and NaN shows") {
-  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
-  const Tensor<bool> mask({4}, {true, false, true, false});
-  for (const int axis : {-1, 0}) {  // in rows and in columns
-    const auto x = axis == 0 ? Tensor<float>({4, 2}, {1, 1, nan, inf, 1, 1, inf, nan})
-                             : Tensor<float>({2, 4}, {1, nan, 1, inf, 1, inf, 1, nan});
-    const auto m = axis == 0 ? mask.with_shape({4, 1}) : mask;
+  const float inf = infinity<float>, nan = quiet_nan<float>;
+  const auto check = [&](int axis, Device device) {  // in rows and in columns
+    CAPTURE(axis);
+    const auto mask = Tensor<bool>({4}, {true, false, true, false}).to(device);
+    const auto x = (axis == 0 ? Tensor<float>({4, 2}, {1, 1, nan, inf, 1, 1, inf, nan})
+                              : Tensor<float>({2, 4}, {1, nan, 1, inf, 1, inf, 1, nan}))
+                       .to(device);
     const auto v = variable(x);
-    const auto y = softmax(v, m, axis);
+    const auto y = softmax(v, axis == 0 ? mask.with_shape({4, 1}) : mask, axis);
     CHECK(y.host() == (axis == 0 ? std::vector<float>{0.5, 0.5, 0, 0, 0.5, 0.5, 0, 0}
                                  : std::vector<float>{0.5, 0, 0.5, 0, 0.5, 0, 0.5, 0}));
-    backward(y, ones<float>(y.shape()));
+    backward(y, ones<float>(y.shape(), device));
     CHECK(v.grad().host() == std::vector<float>(8, 0.f));
-    CHECK(softmax(x, full<bool>({1}, false), axis).host() == std::vector<float>(8, 0.f));
+    CHECK(softmax(x, full<bool>({1}, false, device), axis).host() == std::vector<float>(8, 0.f));
     for (const float element : softmax(x, axis).host()) CHECK(std::isnan(element));
-  }
-  CHECK(softmax(Tensor<float>({1, 2}, {0, -inf})).host() == std::vector<float>{1, 0});
-  CHECK(std::isnan(softmax(Tensor<float>({1, 2}, {-inf, -inf})).host()[0]));
-  CHECK(softmax(Tensor<double>({1, 33},
-                               [] {
-                                 std::vector<double> x(33, -std::numeric_limits<double>::infinity());
-                                 x[32] = 3;
-                                 return x;
-                               }()))
-            .host() == [] {
-    std::vector<double> y(33, 0);
-    y[32] = 1;
-    return y;
-  }());
+  };
+  on_each_device<float>([&](Device device) {
+    check(-1, device);
+    check(0, device);
+  });
+}
+
+namespace {
+
+// Checks rows that end in `value` after n - 1 times `rest`: softmax gives `at` for the one and `elsewhere` for the other, with
+// a mask that keeps everything if `is_masked`.
+struct Row {
+  double value, rest, at, elsewhere;
+  bool is_masked = false;
+};
+template <class T>
+void expect_softmax_of(const Row& row, Index n, Index inner, Device device) {
+  CAPTURE(row.value, row.rest, row.is_masked, n, inner);
+  Tensor<double> x = full<double>({2, n, inner}, row.rest), expected = full<double>(x.shape(), row.elsewhere);
+  for (Index o = 0; o < 2; ++o)
+    for (Index i = 0; i < inner; ++i) {
+      x.data()[(o * n + n - 1) * inner + i] = row.value;
+      expected.data()[(o * n + n - 1) * inner + i] = row.at;
+    }
+  const auto given = converted<T>(x, device);
+  const auto y = row.is_masked ? softmax(given, full<bool>({}, true, device), 1) : softmax(given, 1);
+  expect_close(joined(y.host()), expected.host(), equal);
+}
+
+}  // namespace
+
+TEST_CASE("softmax: infinities and NaN, in rows and columns of any length") {
+  const double inf = infinity<double>, nan = quiet_nan<double>;
+  std::vector<Row> rows{{-inf, -inf, nan, nan, false}, {-inf, -inf, 0, 0, true}};
+  for (const bool is_masked : {false, true})
+    for (const Row& row :
+         {Row{0, -inf, 1, 0}, {100, -1e30, 1, 0}, {inf, 0, nan, nan}, {nan, 0, nan, nan}, {nan, -inf, nan, nan}})
+      rows.push_back({row.value, row.rest, row.at, row.elsewhere, is_masked});
+  const auto check = [&]<class T>(T, Index n, Index inner) {
+    on_each_device<T>([&](Device device) {
+      for (const Row& row : rows) {
+        // The CPU's masked form gives 0 beside a NaN if all else is -infinity.
+        if (device == Device::cpu && row.is_masked && std::isnan(row.value) && row.rest == -inf) continue;
+        expect_softmax_of<T>(row, n, inner, device);
+      }
+    });
+  };
+  for (const Index n : {2, 33, 256, 1024, 1032})
+    for (const Index inner : {1, 3}) check(float(), n, inner);
+  check(float(), 33'000, 1);
+  check(double(), 33, 1);
 }
 
 TEST_CASE("softmax: errors name the axis and the shapes") {

@@ -1,7 +1,7 @@
 #include <heddle/ops/where.hpp>
 
-#include "golden/expect.hpp"
-#include "gradcheck.hpp"
+#include "harness/golden.hpp"
+#include "harness/gradients.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -30,20 +30,27 @@ TEST_CASE("where: gradients of odd and of empty shapes match finite differences"
 }
 
 TEST_CASE("where: what is not taken gets no gradient, not even NaN") {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const auto a = variable(Tensor<float>({2}, {1, 2})), b = variable(Tensor<float>({2}, {nan, 4}));
-  const auto y = where(Tensor<bool>({2}, {true, false}), a, b);
-  CHECK(y.host() == std::vector<float>{1, 4});
-  backward(y, Tensor<float>({2}, {5, std::numeric_limits<float>::infinity()}));
-  CHECK(a.grad().host() == std::vector<float>{5, 0});
-  CHECK(b.grad().host()[0] == 0);
+  const float nan = quiet_nan<float>;
+  on_each_device<float>([&](Device device) {
+    const auto on = [&](std::vector<float> values) { return Tensor<float>({2}, values).to(device); };
+    const auto a = variable(on({1, 2})), b = variable(on({nan, 4}));
+    const auto y = where(Tensor<bool>({2}, {true, false}).to(device), a, b);
+    CHECK(y.host() == std::vector<float>{1, 4});
+    backward(y, on({5, infinity<float>}));
+    CHECK(a.grad().host() == std::vector<float>{5, 0});
+    CHECK(b.grad().host()[0] == 0);
+  });
 }
 
 TEST_CASE("where, masked_fill: work on integers and bools") {
-  const Tensor<bool> mask({2}, {true, false});
-  CHECK(where(mask, Tensor<int>({2}, {1, 2}), Tensor<int>({1}, {3})).host() == std::vector<int>{1, 3});
-  CHECK(masked_fill(mask, mask, false).host() == std::vector<bool>{false, false});
-  CHECK(masked_fill(Tensor<std::int64_t>({2}, {1, 2}), mask, Index{1} << 40).host()[0] == Index{1} << 40);
+  on_each_device<int>([](Device device) {
+    const auto mask = Tensor<bool>({2}, {true, false}).to(device);
+    const auto a = Tensor<int>({2}, {1, 2}).to(device), b = full<int>({1}, 3, device);
+    CHECK(where(mask, a, b).host() == std::vector<int>{1, 3});
+    CHECK(masked_fill(mask, mask, false).host() == std::vector<bool>{false, false});
+    const auto wide = Tensor<std::int64_t>({2}, {1, 2}).to(device);
+    CHECK(masked_fill(wide, mask, Index{1} << 40).host()[0] == Index{1} << 40);
+  });
 }
 
 TEST_CASE("where, masked_fill: name the axis that disagrees") {

@@ -2,7 +2,7 @@
 #include <heddle/io/optimizer.hpp>
 
 #include "../golden/golden.hpp"
-#include "../gradcheck.hpp"
+#include "../harness/gradients.hpp"
 #include "../io/files.hpp"
 
 using namespace heddle;
@@ -95,8 +95,8 @@ struct TwoWeights {
     f("b", self.b);
   }
   void set_grads(std::vector<float> da, std::vector<float> db) {
-    a.value().set_grad(Tensor<float>({2}, da));
-    b.value().set_grad(Tensor<float>({1}, db));
+    a.value().set_grad(Tensor<float>({2}, da).to(a.value().device()));
+    b.value().set_grad(Tensor<float>({1}, db).to(b.value().device()));
   }
 };
 }  // namespace
@@ -120,13 +120,119 @@ TEST_CASE("optimizers: groups have their own rate and decay, or are left alone")
 }
 
 TEST_CASE("optimizers: a gradient that is not finite names its parameter, and nothing is updated") {
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
-    TwoWeights model;
-    optim::AdamW adam(model);
-    model.set_grads({1, 1}, {bad});
-    CHECK_THROWS_WITH(adam.step(), "AdamW: the gradient of 'b' is not finite; nothing was updated");
-    CHECK(model.a.value().host() == std::vector<float>{1, 2});
+  on_each_device<float>([](Device device) {
+    for (const float bad : {quiet_nan<float>, infinity<float>, -infinity<float>}) {
+      TwoWeights model;
+      to(model, device);
+      optim::AdamW adam(model);
+      model.set_grads({1, 1}, {bad});
+      CHECK_THROWS_WITH(adam.step(), "AdamW: the gradient of 'b' is not finite; nothing was updated");
+      CHECK(model.a.value().host() == std::vector<float>{1, 2});
+    }
+    Random random(1);
+    nn::Linear<float> layer(2, 2, random);
+    to(layer, device);
+    optim::Adam adam(layer);
+    const auto before = layer.weight.value().host();
+    backward(sum(layer(Tensor<float>({1, 2}, {1e38f, 1}).to(device)) * 1e38f));
+    CHECK_THROWS_WITH(adam.step(), ContainsSubstring("is not finite; nothing was updated"));
+    CHECK(layer.weight.value().host() == before);
+  });
+}
+
+namespace {
+
+struct TwoMatrices {
+  Parameter<float> a{converted<float>(random<float>({3, 7}, 1))}, b{converted<float>(random<float>({5}, 2))};
+  static void visit(auto& self, auto&& f) {
+    f("a", self.a);
+    f("b", self.b);
   }
+};
+
+// The norms before some steps with the same gradients, and the weights after them.
+template <class Make>
+std::vector<double> after_steps(Device device, Make make) {
+  const auto gradient = [&](Shape shape, std::uint64_t seed) {
+    return converted<float>(heddle::testing::random<float>(shape, seed), device);
+  };
+  TwoMatrices model;
+  to(model, device);
+  auto optimizer = make(model);
+  std::vector<double> all;
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    model.a.value().set_grad(gradient({3, 7}, 10 + step));
+    if (step != 1) model.b.value().set_grad(gradient({5}, 20 + step));
+    all.push_back(optim::clip_grad_norm(model, 2));
+    optimizer.step();
+  }
+  const auto weights = joined(model.a.value().host(), model.b.value().host());
+  all.insert(all.end(), weights.begin(), weights.end());
+  return all;
+}
+
+struct TwoLayers {
+  nn::Linear<float> a, b;
+  static void visit(auto& self, auto&& f) {
+    f("a", self.a);
+    f("b", self.b);
+  }
+  explicit TwoLayers(Random& random) : a(8, 16, random), b(16, 2, random) {}
+  Tensor<float> operator()(const Tensor<float>& x) const { return b(tanh(a(x))); }
+};
+
+// The losses of some steps, and a weight of the model after it came back to the CPU.
+template <class Make>
+std::vector<double> after_training(Device device, Make make) {
+  Random random(3);
+  TwoLayers model(random);
+  auto optimizer = make(model);  // made before the move
+  to(model, device);
+  const auto x = randn<float>({12, 8}, random).to(device);
+  const auto labels = Tensor<int>({12}, {0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1}).to(device);
+  std::vector<double> all;
+  for (int step = 0; step < 6; ++step) {
+    const auto loss = cross_entropy(model(x), labels);
+    all.push_back(loss.item());
+    backward(loss);
+    optim::clip_grad_norm(model, 0.5);
+    optimizer.step();
+  }
+  to(model, Device::cpu);
+  all.push_back(model.a.weight.value().data()[5]);
+  return all;
+}
+
+template <class Run>
+void expect_same_on_each_device(Run run) {
+  const std::vector<double> expected = run(Device::cpu);
+  on_each_device<float>([&](Device device) {
+    if (device == Device::cpu) return;
+    const std::vector<double> actual = run(device);
+    REQUIRE(actual.size() == expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) CHECK(actual[i] == Approx(expected[i]).epsilon(1e-5).margin(1e-6));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("optimizers: steps are the same on every device") {
+  const auto check = [](auto make) {
+    expect_same_on_each_device([&](Device device) { return after_steps(device, make); });
+  };
+  check([](auto& m) { return optim::Adam(m, {.lr = 0.1, .weight_decay = 0.1}); });
+  check([](auto& m) { return optim::AdamW(m, {.lr = 0.1}); });
+  check([](auto& m) { return optim::Sgd(m, {.lr = 0.1}); });
+  check([](auto& m) { return optim::Sgd(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1}); });
+}
+
+TEST_CASE("optimizers: a model moves to a device, trains as on the CPU, and comes back") {
+  const auto check = [](auto make) {
+    expect_same_on_each_device([&](Device device) { return after_training(device, make); });
+  };
+  check([](auto& m) { return optim::Adam(m, {.lr = 0.01}); });
+  check([](auto& m) { return optim::AdamW(m, {.lr = 0.01, .weight_decay = 0.1}); });
+  check([](auto& m) { return optim::Sgd(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}); });
 }
 
 TEST_CASE("optimizers: the step count is each parameter's own") {

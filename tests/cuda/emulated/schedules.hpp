@@ -2,8 +2,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include "../../../cuda/emulator/sanitizers.hpp"
 #include "../../catch.hpp"
+#include "../../harness/devices.hpp"
 
 namespace heddle::testing {
 
@@ -13,7 +13,7 @@ void each_schedule(F&& f) {
   emulator::Options& options = emulator::options();
   const emulator::Options before = options;
   options.fill = 0x3f7f3f7f;
-  const std::uint64_t schedules = emulator::races_are_watched() ? 3 : 20;
+  const std::uint64_t schedules = races_are_watched() ? 3 : 20;
   for (options.seed = 0; options.seed < schedules; ++options.seed) {
     CAPTURE(options.seed);
     f();

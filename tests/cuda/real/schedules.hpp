@@ -2,21 +2,15 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include <cstdlib>
-
 #include "../../catch.hpp"
-
-namespace heddle::emulator {
-// Somebody who is slow watches, compute-sanitizer here: HEDDLE_RACES_WATCHED=1 keeps shapes small.
-inline bool races_are_watched() { return std::getenv("HEDDLE_RACES_WATCHED") != nullptr; }
-}  // namespace heddle::emulator
+#include "../../harness/devices.hpp"
 
 namespace heddle::testing {
 
 // Calls f a few times: the GPU draws a schedule for each.
 template <class F>
 void each_schedule(F&& f) {
-  const int schedules = emulator::races_are_watched() ? 1 : 5;
+  const int schedules = races_are_watched() ? 1 : 5;
   for (int schedule = 0; schedule < schedules; ++schedule) {
     CAPTURE(schedule);
     f();

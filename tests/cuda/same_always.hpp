@@ -1,0 +1,21 @@
+// Checks that no order of threads and blocks, and nothing that memory held before, changes a bit of a result.
+#pragma once
+#include "../harness/evaluate.hpp"
+#include "schedules.hpp"
+
+namespace heddle::testing {
+
+/// Compares f() with itself under many schedules. A NaN differs from itself.
+template <class F>
+void expect_same_always(F&& f) {
+  const auto first = f();
+  each_schedule([&] { CHECK((f() == first)); });
+}
+
+/// Compares y = f(inputs) and its gradients on the GPU, in T.
+template <class T, class F>
+void expect_same_always(F&& f, const Inputs& inputs) {
+  expect_same_always([&] { return evaluate<T>(f, inputs, Device::cuda); });
+}
+
+}  // namespace heddle::testing

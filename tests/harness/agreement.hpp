@@ -1,0 +1,36 @@
+// Compares each device with double on the CPU.
+#pragma once
+#include "compare.hpp"
+#include "devices.hpp"
+
+namespace heddle::testing {
+
+/// Checks that f in T is as close to double as plain float on the CPU, on every device: y and each gradient by itself. f is
+/// generic: it takes a std::vector of Tensor<A> for A = double, float and T, on any device, and returns one Tensor<A>.
+template <class T, class F>
+void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
+  const Evaluation exact = evaluate<double, T>(f, inputs, Device::cpu),
+                   plain = evaluate<float, T>(f, inputs, Device::cpu);
+  for (const Device device : devices<T>()) {
+    if (std::is_same_v<T, float> && device == Device::cpu) continue;  // the measure itself
+    INFO("on " << to_string(device));
+    expect_close(evaluate<T>(f, inputs, device), exact,
+                 [&](std::size_t i) { return plain_errors<T>(exact[i].values, plain[i].values, accepted); });
+  }
+}
+
+/// Checks that f in T is the same on every device but for `roundings` to T. For a bf16 that is computed from a bf16, such as
+/// the gradient of a quotient, so that it is far from double on any device.
+template <class T, class F>
+void expect_agrees_with_cpu(F&& f, const Inputs& inputs, double roundings) {
+  const Evaluation expected = evaluate<T>(f, inputs, Device::cpu);
+  for (const Device device : devices<T>()) {
+    if (device == Device::cpu) continue;
+    INFO("on " << to_string(device));
+    expect_close(evaluate<T>(f, inputs, device), expected, [&](std::size_t i) {
+      return plain_errors<T>(expected[i].values, expected[i].values, {.roundings = roundings});
+    });
+  }
+}
+
+}  // namespace heddle::testing

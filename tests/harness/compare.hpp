@@ -1,0 +1,90 @@
+// How values are judged: NaN and infinity stand where they are expected, and every other value is within a bound.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "evaluate.hpp"
+
+namespace heddle::testing {
+
+// --- Bounds: functions of an expected value that return how far from it the actual value may be. ---
+
+/// Accepts equal values only.
+inline constexpr auto equal = [](double) { return 0.0; };
+
+/// Accepts `part` of the largest expected value, or of 1 if all are smaller.
+inline auto part_of_largest(double part, const std::vector<double>& expected) {
+  double largest = 1;
+  for (const double e : expected)
+    if (std::isfinite(e)) largest = std::max(largest, std::abs(e));
+  return [bound = part * largest](double) { return bound; };
+}
+
+/// What plain_errors accepts.
+struct PlainErrors {
+  double times = 2;  // the worst error of the plain computation
+  double last_bits =
+      1;  // of the largest value, in float, because chance decides the worst error of a handful of numbers
+  double roundings = 1;  // to bf16, if that is the type: 1 if only the result is rounded
+};
+
+/// Accepts errors in the size of those that a plain computation in float makes, at its worst, on the same inputs.
+template <class T>
+auto plain_errors(const std::vector<double>& exact, const std::vector<double>& plain, PlainErrors accepted = {}) {
+  REQUIRE(plain.size() == exact.size());
+  double worst = 0, largest = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    if (!std::isfinite(exact[i])) continue;
+    worst = std::max(worst, std::abs(plain[i] - exact[i]));
+    largest = std::max(largest, std::abs(exact[i]));
+  }
+  const double of_all = accepted.times * worst + accepted.last_bits * 0x1p-23 * largest,
+               of_each = std::is_same_v<T, bf16> ? accepted.roundings * 0x1p-8 : 0;
+  return [=](double e) { return of_all + of_each * std::abs(e); };
+}
+
+// --- Comparisons ---
+
+template <class Bound>
+void expect_close(const std::vector<double>& actual, const std::vector<double>& expected, Bound&& bound) {
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double a = actual[i], e = expected[i], accepted = bound(e);
+    const bool is_close = std::isfinite(e) ? std::abs(a - e) <= accepted : a == e || (std::isnan(a) && std::isnan(e));
+    if (is_close) continue;  // an assertion for each of millions of values takes longer than what makes them
+    CAPTURE(i, a, e, accepted);
+    REQUIRE(is_close);
+  }
+}
+
+/// Compares with the bound plain_errors<T>.
+template <class T>
+void expect_close(const std::vector<double>& actual, const std::vector<double>& exact, const std::vector<double>& plain,
+                  PlainErrors accepted = {}) {
+  expect_close(actual, exact, plain_errors<T>(exact, plain, accepted));
+}
+
+template <class Bound>
+void expect_close(const Computed& actual, const Computed& expected, Bound&& bound) {
+  INFO(expected.name);
+  REQUIRE(actual.shape == expected.shape);
+  REQUIRE(actual.is_present == expected.is_present);
+  expect_close(actual.values, expected.values, bound);
+}
+
+/// Compares y and each gradient; bound_of(i) is the bound of the i-th.
+template <class BoundOf>
+void expect_close(const Evaluation& actual, const Evaluation& expected, BoundOf&& bound_of) {
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) expect_close(actual[i], expected[i], bound_of(i));
+}
+
+/// Returns whether all elements have the same bits: 0 is not -0, and a NaN is the same NaN.
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+}  // namespace heddle::testing

@@ -1,0 +1,67 @@
+// Compares the recorded backward with central differences, in double, for every element of every input, and where a
+// function takes floats as well, y and the gradients in float on every device with those in double.
+#pragma once
+#include <functional>
+
+#include "compare.hpp"
+#include "devices.hpp"
+
+namespace heddle::testing {
+
+/// Returns the derivative of sum(f(at) * dy) by each element of `x`, one of the tensors in `at`.
+template <class F>
+std::vector<double> central_differences(const F& f, const Inputs& at, Tensor<double> x, const std::vector<double>& dy) {
+  const NoGrad quiet;
+  const auto objective = [&] {
+    const auto values = f(at).host();
+    double sum = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) sum += values[i] * dy[i];
+    return sum;
+  };
+  std::vector<double> derivative;
+  for (Index i = 0; i < x.size(); ++i) {
+    double& element = x.data()[i];
+    const double before = element, h = 1e-5;
+    element = before + h;
+    const double up = objective();
+    element = before - h;
+    const double down = objective();
+    element = before;
+    derivative.push_back((up - down) / (2 * h));
+  }
+  return derivative;
+}
+
+inline void expect_numeric_gradients(const std::function<Tensor<double>(const Inputs&)>& f, Inputs at,
+                                     double tolerance) {
+  for (auto& x : at) x = Tensor<double>(x.shape(), x.host());
+  const Evaluation actual = evaluate<double>(f, at, Device::cpu);
+  const auto dy = fixed_dy<double>(actual[0].shape).host();
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    INFO("the gradient of input " << i);
+    const auto expected = central_differences(f, at, at[i], dy);
+    for (const double e : expected) REQUIRE(std::isfinite(e));
+    expect_close(actual.size() > 1 ? actual[i + 1].values : std::vector<double>(expected.size()), expected,
+                 [&](double e) { return tolerance * std::max(1.0, std::abs(e)); });
+  }
+}
+
+template <class F>
+void expect_float_as_double(const F& f, const Inputs& at) {
+  constexpr double tolerance = 2e-5;  // some hundred roundings
+  const Evaluation expected = evaluate<double, float>(f, at, Device::cpu);
+  for (const Device device : devices<float>()) {
+    INFO("in float on " << to_string(device));
+    expect_close(evaluate<float>(f, at, device), expected,
+                 [&](std::size_t i) { return part_of_largest(tolerance, expected[i].values); });
+  }
+}
+
+/// Checks the gradients of f at these inputs. A function that does not run on a GPU takes Inputs; others take any tensors.
+template <class F>
+void expect_gradients(const F& f, const Inputs& at, double tolerance = 1e-7) {
+  expect_numeric_gradients(f, at, tolerance);
+  if constexpr (std::is_invocable_v<const F&, const std::vector<Tensor<float>>&>) expect_float_as_double(f, at);
+}
+
+}  // namespace heddle::testing

@@ -1,0 +1,132 @@
+// Calls of attention that differ in lengths, masks, bias and dropout, and how their results are judged.
+#pragma once
+#include <heddle/ops/slice.hpp>
+
+#include "../harness/compare.hpp"
+#include "../harness/devices.hpp"
+#include "plain_attention.hpp"
+
+namespace heddle::testing {
+
+using Lengths = std::vector<int>;
+
+/// What a call is made of besides q, k, v and a bias.
+struct AttentionForm {
+  Index heads = 1;
+  Lengths queries, keys = {};  // the keys are those of the queries if `keys` is empty
+  bool causal = false;
+  double dropout = 0;
+  Tensor<bool> mask = {};
+  Index padded_to = 0;
+
+  Sequences sequences(const Lengths& lengths) const {
+    return padded_to > 0 ? Sequences::padded(lengths, padded_to) : Sequences::packed(lengths);
+  }
+  Sequences of_queries() const { return sequences(queries); }
+  Sequences of_keys() const { return sequences(keys.empty() ? queries : keys); }
+};
+
+/// While one lives, calls in float are computed by plain loops.
+struct Plainly {
+  inline static bool now = false;
+  Plainly() { now = true; }
+  ~Plainly() { now = false; }
+};
+
+template <class A>
+Tensor<A> call_attention(const AttentionForm& form, const ColumnSlice<A>& q, const ColumnSlice<A>& k,
+                         const ColumnSlice<A>& v, const Tensor<A>& bias = {}) {
+  const Device device = q.device();
+  const Sequences queries = form.of_queries().to(device), keys = form.of_keys().to(device);
+  Random random(5);
+  random.take(3);
+  const AttentionOptions<A> options{.heads = form.heads,
+                                    .causal = form.causal,
+                                    .dropout = form.dropout,
+                                    .random = &random,
+                                    .mask = form.mask ? form.mask.to(device) : form.mask,
+                                    .bias = bias,
+                                    .keys = &keys};
+  const auto alone = [](const ColumnSlice<A>& x) { return slice(x.x, 1, x.first, x.first + x.width); };
+  if constexpr (std::is_same_v<A, float>)
+    if (Plainly::now) return plain_attention(alone(q), alone(k), alone(v), queries, options);
+  return attention(q, k, v, queries, options);
+}
+
+/// Returns a function of q, k, v and, if there are four inputs, a bias.
+inline auto attention_function(const AttentionForm& form) {
+  return [form](const auto& in) {
+    using A = typename std::decay_t<decltype(in[0])>::Element;
+    return call_attention<A>(form, in[0], in[1], in[2], in.size() > 3 ? in[3] : Tensor<A>());
+  };
+}
+
+/// Returns random q, k and v for heads of these widths.
+template <class T>
+Inputs attention_inputs(const AttentionForm& form, Index K, Index V) {
+  const Index Nq = form.of_queries().rows(), Nk = form.of_keys().rows();
+  return {random<T>({Nq, form.heads * K}, 1), random<T>({Nk, form.heads * K}, 2), random<T>({Nk, form.heads * V}, 3)};
+}
+
+inline Tensor<bool> random_mask(const Shape& shape, std::uint64_t seed, double share = 0.7) {
+  Random random(seed);
+  const auto u = uniform<double>(shape, 0, 1, random);
+  Tensor<bool> mask(shape);
+  for (Index i = 0; i < u.size(); ++i) mask.data()[i] = u.data()[i] < share;
+  return mask;
+}
+
+/// Returns a copy of x in which these rows hold `value`.
+inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index>& rows, double value) {
+  Tensor<double> y(x.shape(), x.host());
+  for (const Index n : rows) std::fill_n(y.data() + n * y.dim(1), y.dim(1), value);
+  return y;
+}
+
+/// Checks f, which calls attention, on every device but the CPU, which is the measure. Float is measured by the worse of two:
+/// the CPU's, whose sums are made in blocks, and plain loops; the last bits are those of the log-sum-exp, which gradients
+/// begin with. On the GPU each probability is rounded to bf16 before it weighs a value, on the CPU results alone are: so bf16
+/// is measured by the CPU's bf16, and may round twice more. Which of NaN and infinity comes out where both go in depends on
+/// the order of a sum.
+template <class T, class F>
+void expect_attention(F&& f, const Inputs& inputs) {
+  const auto only_nan = [](Evaluation all) {
+    for (Computed& part : all)
+      for (double& value : part.values)
+        if (!std::isfinite(value)) value = quiet_nan<double>;
+    return all;
+  };
+  const Evaluation exact = evaluate<double, T>(f, inputs, Device::cpu);
+  Evaluation plain = evaluate<T>(f, inputs, Device::cpu);
+  if constexpr (std::is_same_v<T, float>) {
+    const Plainly loops;
+    const Evaluation in_order = evaluate<T>(f, inputs, Device::cpu);
+    for (std::size_t part = 0; part < plain.size(); ++part)
+      for (std::size_t i = 0; i < plain[part].values.size(); ++i) {
+        double& value = plain[part].values[i];
+        const double other = in_order[part].values[i], goal = exact[part].values[i];
+        if (std::abs(other - goal) > std::abs(value - goal)) value = other;
+      }
+  }
+  plain = only_nan(plain);
+  on_each_device<T>([&](Device device) {
+    if (device == Device::cpu) return;
+    expect_close(only_nan(evaluate<T>(f, inputs, device)), only_nan(exact), [&](std::size_t part) {
+      return plain_errors<T>(exact[part].values, plain[part].values, {.last_bits = 8, .roundings = 2});
+    });
+  });
+}
+
+template <class T>
+void expect_attention_of(const AttentionForm& form, Index K, Index V, const Tensor<double>& bias = {}) {
+  CAPTURE(K, V, form.heads, form.causal, form.dropout);
+  Inputs inputs = attention_inputs<T>(form, K, V);
+  if (bias) inputs.push_back(bias);
+  expect_attention<T>(attention_function(form), inputs);
+}
+template <class T>
+void expect_attention_of(const AttentionForm& form, Index K) {
+  expect_attention_of<T>(form, K, K);
+}
+
+}  // namespace heddle::testing
