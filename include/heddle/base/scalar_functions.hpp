@@ -1,6 +1,7 @@
 // Scalar functions with their derivatives, written once: V is a scalar, or an Eigen array for the CPU's vector units.
 #pragma once
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include <heddle/base/build.hpp>
@@ -25,11 +26,15 @@ using Scalar = typename ScalarOf<V>::type;
 
 // A function F has F::f(x), its value, and F::df(x, y), its derivative at x where y = f(x).
 
+// 0 at -infinity, where Eigen, which clamps the argument, gives a number below the least normal one.
 struct Exp {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
     using std::exp;
-    return exp(x);
+    if constexpr (std::is_arithmetic_v<V>)
+      return exp(x);
+    else
+      return (x == -std::numeric_limits<Scalar<V>>::infinity()).select(Scalar<V>(0), exp(x));
   }
   template <class V>
   HEDDLE_HD static auto df(const V&, const V& y) {
@@ -50,12 +55,15 @@ struct Log {
   }
 };
 
-// NaN below 0; the derivative at 0 is infinite.
+// NaN below 0; the derivative at 0 is infinite. Infinity is apart, because Eigen gives NaN there.
 struct Sqrt {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
     using std::sqrt;
-    return sqrt(x);
+    if constexpr (std::is_arithmetic_v<V>)
+      return sqrt(x);
+    else
+      return (x == std::numeric_limits<Scalar<V>>::infinity()).select(x, sqrt(x));
   }
   template <class V>
   HEDDLE_HD static auto df(const V&, const V& y) {

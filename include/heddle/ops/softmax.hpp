@@ -21,11 +21,10 @@ void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
     for (Index n = first; n < last; ++n) {
       const auto xn = x_row(x, n);
       const A greatest = xn.maxCoeff();
-      const bool is_empty = empty_gives_zeros && greatest == -std::numeric_limits<A>::infinity();
-      const A top = is_empty ? A(0) : greatest;
+      const A top = empty_gives_zeros && greatest == -std::numeric_limits<A>::infinity() ? A(0) : greatest;
       e = exp_or_zero(xn - top);
-      const A sum = is_empty ? A(1) : e.sum();
-      store(row(y, n), F::value(xn - top, e, sum));
+      const A sum = e.sum();  // NaN if an element is, which the greatest may hide
+      store(row(y, n), F::value(xn - top, e, empty_gives_zeros && sum == 0 ? A(1) : sum));
     }
   });
 }
