@@ -8,13 +8,27 @@ build=$(realpath "$1")
 mkdir -p "$2"
 work=$(realpath "$2")
 eigen=$(grep -oh -- '-isystem [^ "]*eigen3*' "$build/compile_commands.json" | sort -u | head -n 1 | cut -d' ' -f2)
-code=0
+rm -f "$work/failed"
 
-# check CLAIM COMMAND...: shows what the command said where it fails.
+# check CLAIM COMMAND...: judges the command beside as many others as there are processors. It has a folder of its own,
+# $scratch.
 check() {
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+  judge "$@" &
+}
+
+# Shows what the command said where it fails, and how long a user waits for the compiler.
+judge() {
   local claim=$1
+  scratch=$(mktemp -d "$work/check-XXXXXX")
   shift
-  if "$@" >"$work/said" 2>&1; then echo "ok: $claim"; else tail -n 20 "$work/said"; echo "FAILED: $claim"; code=1; fi
+  if "$@" >"$scratch/said" 2>&1; then
+    echo "ok: $claim"
+    grep ' s of one core' "$scratch/said" || true
+  else
+    printf '%s\n' "$(tail -n 20 "$scratch/said")" "FAILED: $claim"
+    touch "$work/failed"
+  fi
 }
 
 # shellcheck disable=SC2046  # the flags are words
@@ -22,8 +36,7 @@ compile() { g++ -std=c++20 -I"$source/include" $(grep -oh -- '-isystem [^ "]*' "
 
 # consumer WAY CMAKE_FLAG...: a project that uses heddle in this way, built and run.
 consumer() {
-  local folder
-  folder=$(mktemp -d "$work/consumer-XXXXXX")
+  local folder=$scratch/build
   cmake -S "$here" -B "$folder" -DWAY="$1" "${@:2}" && cmake --build "$folder" --parallel "$(nproc)" && (cd "$folder" && ./consumer)
 }
 
@@ -33,14 +46,15 @@ install_and_move() {
 }
 
 # refused PATTERN COMPILE_FLAG...: does not compile, and the compiler says why.
-refused() { ! compile -fsyntax-only "${@:2}" 2>"$work/refusal" && grep -m 3 "$1" "$work/refusal"; }
+refused() { ! compile -fsyntax-only "${@:2}" 2>"$scratch/refusal" && grep -m 3 "$1" "$scratch/refusal"; }
 
 timed() {
   local TIMEFORMAT="$1.cpp: %U s of one core at g++ -O2 ${*:2}"
-  time compile -O2 "${@:2}" -c "$here/sources/$1.cpp" -o "$work/$1.o"
+  time compile -O2 "${@:2}" -c "$here/sources/$1.cpp" -o "$scratch/$1.o"
 }
 
 check 'heddle installs, and its prefix moves' install_and_move
+wait
 # The compiler finds more to warn of when it optimizes; the other ways differ from this one only in how they find heddle.
 check 'find_package finds a moved prefix, without warnings' \
   consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" -DCMAKE_BUILD_TYPE=Release
@@ -66,10 +80,10 @@ check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids
 check 'embed takes no floats for ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
 # mixed CALLER_FLAG CALLEE_FLAG: links two halves of a program.
 mixed() {
-  compile "$1" -c "$here/sources/mixed.cpp" -o "$work/caller.o" &&
-    compile "$2" -DCALLEE -c "$here/sources/mixed.cpp" -o "$work/callee.o" && g++ "$work/caller.o" "$work/callee.o" -o "$work/mixed"
+  compile "$1" -c "$here/sources/mixed.cpp" -o "$scratch/caller.o" &&
+    compile "$2" -DCALLEE -c "$here/sources/mixed.cpp" -o "$scratch/callee.o" && g++ "$scratch/caller.o" "$scratch/callee.o" -o "$scratch/mixed"
 }
-does_not_link() { ! mixed "$@" 2>"$work/refusal" && grep -m 1 'undefined reference' "$work/refusal"; }
+does_not_link() { ! mixed "$@" 2>"$scratch/refusal" && grep -m 1 'undefined reference' "$scratch/refusal"; }
 check 'a program may have names that heddle uses inside' compile -fsyntax-only -Wall -Wextra -Wshadow -Werror "$here/sources/own_names.cpp"
 if [ "$(uname -m)" = x86_64 ]; then
   check 'objects of one instruction set link' mixed -mavx -mavx
@@ -80,18 +94,15 @@ check '-ffinite-math-only is refused' refused 'cannot be compiled with' -ffinite
 check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
 # The library of the build, which was made for this processor, in a program that was not.
 other_instruction_set() {
-  compile -O0 -DHEDDLE_COMPILED -c "$here/sources/thirty_lines.cpp" -o "$work/other.o" &&
-    ! g++ "$work/other.o" "$work/a moved prefix"/lib*/libheddle_compiled.a -fopenmp -o "$work/other" 2>"$work/refusal" &&
-    grep -m 1 'undefined reference' "$work/refusal"
+  compile -O0 -DHEDDLE_COMPILED -c "$here/sources/thirty_lines.cpp" -o "$scratch/other.o" &&
+    ! g++ "$scratch/other.o" "$work/a moved prefix"/lib*/libheddle_compiled.a -fopenmp -o "$scratch/other" 2>"$scratch/refusal" &&
+    grep -m 1 'undefined reference' "$scratch/refusal"
 }
 if grep -qw avx /proc/cpuinfo; then
   check 'a program of another instruction set does not link with heddle::compiled' other_instruction_set
 fi
 # How long a user waits for the compiler is printed; a limit would depend on the machine.
-for program in empty thirty_lines; do
-  check "$program.cpp compiles" timed $program
-  tail -n 1 "$work/said"
-done
+for program in empty thirty_lines; do check "$program.cpp compiles" timed $program; done
 check 'thirty_lines.cpp compiles for heddle::compiled' timed thirty_lines -DHEDDLE_COMPILED
-tail -n 1 "$work/said"
-exit $code
+wait
+[ ! -e "$work/failed" ]
