@@ -1,4 +1,4 @@
-// + - * / of each element. Definitions: include/heddle/ops/arithmetic.hpp and arithmetic_forms.hpp; gradient.hpp for
+// + - * / of each element. Definitions: include/heddle/ops/arithmetic.hpp and base/arithmetic_functions.hpp; autograd/gradient.hpp for
 // `add`.
 //
 // A thread owns vectors of 16 bytes of the widest operand (device/elementwise.cuh). Two tensors of equal shapes are

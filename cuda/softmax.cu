@@ -1,5 +1,5 @@
 // softmax and log_softmax on the GPU, along the middle axis of [outer, n, inner]. Formulas:
-// include/heddle/ops/softmax_forms.hpp.
+// include/heddle/base/softmax_functions.hpp.
 //
 //   held       inner = 1. A team of threads owns a row and keeps it in registers: x, or dy and y of the backward, is
 //              read once, and the result is written once. The team is 1 to 32 lanes up to 1024 elements, and a block up

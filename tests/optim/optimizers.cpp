@@ -10,6 +10,11 @@ using namespace heddle::testing;
 
 namespace {
 
+// Long enough to fill a vector register.
+struct LongWeight {
+  Parameter<float> w{ones<float>({33})};
+  static void visit(auto& self, auto&& f) { f("w", self.w); }
+};
 struct OneWeight {
   Parameter<double> x;
   static void visit(auto& self, auto&& f) { f("x", self.x); }
@@ -216,6 +221,7 @@ void expect_same_on_each_device(Run run) {
 
 }  // namespace
 
+#ifdef HEDDLE_CUDA  // with one device there is nothing to compare
 TEST_CASE("optimizers: steps are the same on every device") {
   const auto check = [](auto make) {
     expect_same_on_each_device([&](Device device) { return after_steps(device, make); });
@@ -233,6 +239,19 @@ TEST_CASE("optimizers: a model moves to a device, trains as on the CPU, and come
   check([](auto& m) { return optim::Adam(m, {.lr = 0.01}); });
   check([](auto& m) { return optim::AdamW(m, {.lr = 0.01, .weight_decay = 0.1}); });
   check([](auto& m) { return optim::Sgd(m, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}); });
+}
+
+#endif
+
+TEST_CASE("optimizers: Adam leaves a weight as it is if its mean of squares overflows") {
+  on_each_device<float>([](Device device) {
+    LongWeight model;
+    to(model, device);
+    optim::Adam adam(model, {.lr = 0.1});
+    model.w.value().set_grad(full<float>({33}, 1e22, device));
+    adam.step();
+    CHECK(model.w.value().host() == std::vector<float>(33, 1));
+  });
 }
 
 TEST_CASE("optimizers: the step count is each parameter's own") {

@@ -93,14 +93,30 @@ check 'objects with and without oneDNN do not link' does_not_link -DHEDDLE_ONEDN
 check '-ffinite-math-only is refused' refused 'cannot be compiled with' -ffinite-math-only "$here/sources/empty.cpp"
 check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
 # The library of the build, which was made for this processor, in a program that was not.
+# Only the instruction set differs: the same program, compiled for this processor, links.
+linked_with_library() {
+  local one_dnn=()
+  if grep -q -- '-DHEDDLE_ONEDNN' "$build/compile_commands.json"; then one_dnn=(-DHEDDLE_ONEDNN -ldnnl); fi
+  compile -O0 -fopenmp -DHEDDLE_COMPILED "$@" "$here/sources/thirty_lines.cpp" "$work/a moved prefix"/lib*/libheddle_compiled.a \
+    "${one_dnn[@]}" -o "$scratch/linked"
+}
 other_instruction_set() {
-  compile -O0 -DHEDDLE_COMPILED -c "$here/sources/thirty_lines.cpp" -o "$scratch/other.o" &&
-    ! g++ "$scratch/other.o" "$work/a moved prefix"/lib*/libheddle_compiled.a -fopenmp -o "$scratch/other" 2>"$scratch/refusal" &&
-    grep -m 1 'undefined reference' "$scratch/refusal"
+  linked_with_library -march=native && ! linked_with_library 2>"$scratch/refusal" &&
+    grep -m 1 'undefined reference to .heddle::' "$scratch/refusal"
 }
 if grep -qw avx /proc/cpuinfo; then
   check 'a program of another instruction set does not link with heddle::compiled' other_instruction_set
 fi
+# g++ says what is wrong with a call, and no more than that.
+short_refusal() {
+  printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;' \
+    "void call(Tensor<float>& x, Tensor<double>& w) { $1; }" >"$scratch/call.cpp"
+  ! compile -fsyntax-only "$scratch/call.cpp" 2>"$scratch/refusal" && cat "$scratch/refusal" &&
+    [ "$(wc -l <"$scratch/refusal")" -le 15 ]
+}
+for call in 'x + w' 'linear(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
+  check "the error for $call has at most 15 lines" short_refusal "$call"
+done
 # How long a user waits for the compiler is printed; a limit would depend on the machine.
 for program in empty thirty_lines; do check "$program.cpp compiles" timed $program; done
 check 'thirty_lines.cpp compiles for heddle::compiled' timed thirty_lines -DHEDDLE_COMPILED

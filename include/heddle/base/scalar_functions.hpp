@@ -26,15 +26,18 @@ using Scalar = typename ScalarOf<V>::type;
 
 // A function F has F::f(x), its value, and F::df(x, y), its derivative at x where y = f(x).
 
-// 0 at -infinity, where Eigen, which clamps the argument, gives a number below the least normal one.
 struct Exp {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
     using std::exp;
-    if constexpr (std::is_arithmetic_v<V>)
+    if constexpr (std::is_arithmetic_v<V>) {
       return exp(x);
-    else
-      return (x == -std::numeric_limits<Scalar<V>>::infinity()).select(Scalar<V>(0), exp(x));
+    } else {
+      // Eigen clamps the argument, and gives a number below the least normal one at -infinity. There the divisor is infinite;
+      // elsewhere it is 1.
+      const auto negative = x.min(Scalar<V>(0));
+      return exp(x) / (negative.max(std::numeric_limits<Scalar<V>>::lowest()) - negative + Scalar<V>(1));
+    }
   }
   template <class V>
   HEDDLE_HD static auto df(const V&, const V& y) {
@@ -55,15 +58,23 @@ struct Log {
   }
 };
 
-// NaN below 0; the derivative at 0 is infinite. Infinity is apart, because Eigen gives NaN there.
+// Returns sqrt(x). Eigen's vectors give NaN at infinity, so they see the greatest number there, and what is missing is added.
+template <class V>
+HEDDLE_HD auto square_root(const V& x) {
+  using std::sqrt;
+  if constexpr (std::is_arithmetic_v<V>) {
+    return sqrt(x);
+  } else {
+    const auto finite = x.min(std::numeric_limits<Scalar<V>>::max());
+    return sqrt(finite) + (x - finite);
+  }
+}
+
+// NaN below 0; the derivative at 0 is infinite.
 struct Sqrt {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
-    using std::sqrt;
-    if constexpr (std::is_arithmetic_v<V>)
-      return sqrt(x);
-    else
-      return (x == std::numeric_limits<Scalar<V>>::infinity()).select(x, sqrt(x));
+    return square_root(x);
   }
   template <class V>
   HEDDLE_HD static auto df(const V&, const V& y) {

@@ -1,5 +1,6 @@
 // clone(model): a copy with its own weights.
 #pragma once
+#include <cstdlib>
 #include <map>
 
 #include <heddle/nn/module.hpp>
@@ -37,6 +38,13 @@ class Cloning {
         std::is_constructible_v<M, const M&, Cloning&>,
         "heddle::clone: give the module a constructor M(const M& other, Cloning& c) that copies each member with c");
     return M(m, *this);
+  }
+  // Anything else is no member of a model. Without this, the compiler would list all of the above.
+  template <class X>
+  X operator()(const X&) {
+    static_assert(!std::is_same_v<X, X>,
+                  "heddle::clone: a module has parameters, buffers, modules, and vectors or optionals of these");
+    std::abort();
   }
 
  private:

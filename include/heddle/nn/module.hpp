@@ -71,16 +71,16 @@ void visit_leaves(const Name& name, X& x, F& f) {
     if (x) visit_leaves(name, *x, f);
   } else if constexpr (Module<X>) {
     Plain::visit(x, [&](const Name& member, auto& child) { visit_leaves(member.under(name.str()), child, f); });
-  } else {
-    static_assert(
-        requires {
-          x.begin();
-          x.size();
-        },
-        "heddle: a module names parameters, buffers, modules (structs with a static visit) and vectors or optionals of "
-        "these");
+  } else if constexpr (requires {
+                         x.begin();
+                         x.size();
+                       }) {
     std::size_t i = 0;
     for (auto& child : x) visit_leaves(Name(std::to_string(i++)).under(name.str()), child, f);
+  } else {
+    static_assert(!std::is_same_v<X, X>,
+                  "heddle: a module names parameters, buffers, modules (structs with a static visit) and vectors or "
+                  "optionals of these");
   }
 }
 

@@ -123,6 +123,16 @@ Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
+// Two element types do not compile: cast<T>(x) gives another. Without these, the compiler would list every operator.
+template <class A, class B>
+requires(!std::is_same_v<A, B>) void operator+(const Tensor<A>&, const Tensor<B>&) = delete;
+template <class A, class B>
+requires(!std::is_same_v<A, B>) void operator-(const Tensor<A>&, const Tensor<B>&) = delete;
+template <class A, class B>
+requires(!std::is_same_v<A, B>) void operator*(const Tensor<A>&, const Tensor<B>&) = delete;
+template <class A, class B>
+requires(!std::is_same_v<A, B>) void operator/(const Tensor<A>&, const Tensor<B>&) = delete;
+
 /// Returns each element plus a number. Integers take integers only.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(const Tensor<T>& x, S number) {

@@ -1,4 +1,4 @@
-// Between padded batches, rows and sequences: pack, unpack, first_rows, mean_rows. Sequences.hpp says what rows are.
+// Between padded batches, rows and sequences: pack, unpack, first_rows, mean_rows. core/sequences.hpp says what rows are.
 #pragma once
 #include <numeric>
 

@@ -128,7 +128,8 @@ template <class T>
 Tensor<T> softmax(const Tensor<T>& x, int axis = -1) {
   return detail::softmax_along<kernel::Softmax>("softmax", x, x, axis, false);
 }
-/// Returns the softmax over the elements where the mask is true; 0 with gradient 0 elsewhere. The mask broadcasts to x.
+/// Returns the softmax over the elements where the mask is true; 0 with gradient 0 elsewhere, unless an element where it is
+/// true is NaN: then its row is NaN. The mask broadcasts to x.
 /// @throws ShapeError.
 template <class T>
 Tensor<T> softmax(const Tensor<T>& x, const Tensor<bool>& mask, int axis = -1) {
