@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include <heddle/base/scalar_functions.hpp>
 #include <heddle/optim/rule.hpp>
 
 namespace heddle::optim {
