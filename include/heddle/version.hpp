@@ -3,6 +3,7 @@
 
 namespace heddle {
 
+/// The version of heddle: major.minor.patch.
 inline constexpr const char* version = "0.1.0";
 
 }  // namespace heddle

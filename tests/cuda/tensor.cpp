@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "../catch.hpp"
+#include "../harness/two_layers.hpp"
 #include "device_array.hpp"
 #include "same_always.hpp"
 
@@ -83,27 +84,16 @@ TEST_CASE("cuda tensor: what one thread makes another may use without waiting") 
   CHECK(z.host() == std::vector<float>(1000, 4));
 }
 
-namespace {
-struct TwoLayers {
-  nn::Linear<float> a, b;
-  static void visit(auto& self, auto&& f) {
-    f("a", self.a);
-    f("b", self.b);
-  }
-  explicit TwoLayers(Random& random) : a(8, 16, random), b(16, 2, random) {}
-};
-}  // namespace
-
 TEST_CASE("cuda tensor: steps of training give the same bits with any schedule") {
   testing::expect_same_always([] {
     Random random(3);
-    TwoLayers model(random);
+    testing::TwoLayers model(random);
     to(model, Device::cuda);
     optim::AdamW optimizer(model, {.lr = 0.01});
     const auto x = randn<float>({5, 8}, random).to(Device::cuda);
     const auto labels = Tensor<int>({5}, {0, 1, 0, 1, 1}).to(Device::cuda);
     for (int step = 0; step < 2; ++step) {
-      backward(cross_entropy(model.b(tanh(model.a(x))), labels));
+      backward(cross_entropy(model(x), labels));
       optim::clip_grad_norm(model, 0.5);
       optimizer.step();
     }

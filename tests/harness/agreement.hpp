@@ -19,16 +19,16 @@ void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
   }
 }
 
-/// Checks that f in T is the same on every device but for `roundings` to T and the last bits in float. For a bf16 that is computed from a bf16, such as
+/// Checks that f in T is the same on every device but for `roundings` to T. For a bf16 that is computed from a bf16, such as
 /// the gradient of a quotient, so that it is far from double on any device.
 template <class T, class F>
-void expect_agrees_with_cpu(F&& f, const Inputs& inputs, double roundings, double last_bits = 1) {
+void expect_agrees_with_cpu(F&& f, const Inputs& inputs, double roundings) {
   const Evaluation expected = evaluate<T>(f, inputs, Device::cpu);
   for (const Device device : devices<T>()) {
     if (device == Device::cpu) continue;
     INFO("on " << to_string(device));
     expect_close(evaluate<T>(f, inputs, device), expected, [&](std::size_t i) {
-      return plain_errors<T>(expected[i].values, expected[i].values, {.last_bits = last_bits, .roundings = roundings});
+      return plain_errors<T>(expected[i].values, expected[i].values, {.roundings = roundings});
     });
   }
 }

@@ -22,12 +22,12 @@ inline auto part_of_largest(double part, const std::vector<double>& expected) {
   return [bound = part * largest](double) { return bound; };
 }
 
-/// What plain_errors accepts.
+/// The limits of plain_errors: the sum of three parts is accepted.
 struct PlainErrors {
-  double times = 2;  // the worst error of the plain computation
-  double last_bits =
-      1;  // of the largest value, in float, because chance decides the worst error of a handful of numbers
-  double roundings = 1;  // to bf16, if that is the type: 1 if only the result is rounded
+  double times = 2;  // multiples of the plain computation's worst error
+  // Last bits of the largest value in float. Chance decides the worst error of a handful of numbers.
+  double last_bits = 1;
+  double roundings = 1;  // roundings to bf16, if that is the type: 1 if only the result is rounded
 };
 
 /// Accepts errors in the size of those that a plain computation in float makes, at its worst, on the same inputs.

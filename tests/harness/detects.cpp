@@ -1,4 +1,4 @@
-// What the harness must find. Each hidden test contains one wrong result, and ctest's `harness` expects all of them to fail.
+// Tests of the harness itself. Each hidden test contains one wrong result, and ctest's `harness` expects all of them to fail.
 #include <heddle/autograd/record.hpp>
 
 #include "harness/agreement.hpp"

@@ -8,7 +8,7 @@
 
 namespace heddle::testing {
 
-/// Returns the derivative of sum(f(at) * dy) by each element of `x`, one of the tensors in `at`.
+/// Returns the derivative of sum(f(at) * dy) by each element of `x`, whose memory f reads: a tensor of `at`, or a parameter.
 template <class F>
 std::vector<double> central_differences(const F& f, const Inputs& at, Tensor<double> x, const std::vector<double>& dy) {
   const NoGrad quiet;

@@ -196,7 +196,7 @@ TEMPLATE_TEST_CASE("attention: packed and padded batches give the same bits, dro
     };
     const auto x = random<TestType>({from.rows(), 9 * K}, 1), dy = random<TestType>({from.rows(), 3 * K}, 2);
     const auto [y, dx] = results(packed, x, dy);
-    // What padding holds is never read.
+    // The rows of padding are never read.
     const auto [padded_y, padded_dx] = results(padded, place(x, std::nan("")), place(dy, std::nan("")));
     CHECK((padded_y.host() == place(y, 0).host()));
     CHECK((padded_dx.host() == place(dx, 0).host()));

@@ -10,7 +10,7 @@ namespace heddle::testing {
 
 using Lengths = std::vector<int>;
 
-/// What a call is made of besides q, k, v and a bias.
+/// The arguments of a call of attention besides q, k, v and a bias.
 struct AttentionForm {
   Index heads = 1;
   Lengths queries, keys = {};  // the keys are those of the queries if `keys` is empty

@@ -10,7 +10,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// What the kernels write for logits on their device, without weights and smoothing.
+// The results of the kernels, forward and backward, without weights and smoothing.
 struct Losses {
   std::vector<float> loss, divisor, log_sum, gradient;
 };

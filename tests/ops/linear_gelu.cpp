@@ -44,20 +44,20 @@ TEST_CASE("linear_gelu: gradient matches finite differences") {
                    1e-5);
 }
 
-// bf16 is compared with the CPU's: what the sum loses by rounding is a large part of a GELU near 0. Where the error function
-// is close to -1, the last bit of Eigen's is wrong, and that bit is all of the GELU: so two of them are accepted.
+// bf16 is compared with the CPU's, because the rounding of the sum is a large part of a GELU near 0. Its weights are small, so
+// that no sum lies where the GELU is 1 + erf with erf near -1: Eigen's erf is wrong in its last bits there.
 TEST_CASE("linear_gelu: values and gradients are the same on every device") {
   const auto plain = [](const auto& in) { return linear_gelu(in[0], in[1]); };
   const auto with_bias = [](const auto& in) { return linear_gelu(in[0], in[1], in[2]); };
   for (const Index N : {1, 5, 33}) {
     Inputs single{random<float>({N, 7}, 1), random<float>({9, 7}, 2)},
-        half{random<bf16>({N, 7}, 1), random<bf16>({9, 7}, 2)};
+        half{random<bf16>({N, 7}, 1), random<bf16>({9, 7}, 2) * 0.25};
     expect_agrees<float>(plain, single);
-    expect_agrees_with_cpu<bf16>(plain, half, 2, 2);
+    expect_agrees_with_cpu<bf16>(plain, half, 2);
     single.push_back(random<float>({9}, 3));
-    half.push_back(random<bf16>({9}, 3));
+    half.push_back(random<bf16>({9}, 3) * 0.25);
     expect_agrees<float>(with_bias, single);
-    expect_agrees_with_cpu<bf16>(with_bias, half, 2, 2);
+    expect_agrees_with_cpu<bf16>(with_bias, half, 2);
   }
 }
 

@@ -32,7 +32,7 @@ class PlainAttention {
     return y;
   }
 
-  // Of q, k, v and the bias.
+  // Returns the gradients of q, k, v and the bias.
   std::vector<Tensor<T>> backward(const Tensor<T>& dy) const {
     Tensor<T> dq = zeros(q_.shape()), dk = zeros(k_.shape()), dv = zeros(v_.shape()), dbias;
     if (options_.bias) dbias = zeros(options_.bias.shape());
@@ -81,7 +81,7 @@ class PlainAttention {
     std::fill_n(x.data(), x.size(), T(0));
     return x;
   }
-  // Of a mask or a bias, in which axes may be shared.
+  // Returns the index of a score in a mask or a bias, of which axes may have one element for all.
   template <class E>
   static Index place(const Tensor<E>& x, const Query& at, Index j) {
     const auto index = [&](int axis, Index of) { return std::min(of, x.dim(axis) - 1); };

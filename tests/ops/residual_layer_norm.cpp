@@ -11,7 +11,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// What the forward writes on one device.
+// The results of the forward on one device.
 template <class T>
 struct Normed {
   Tensor<T> sum, y;
@@ -90,7 +90,7 @@ TEST_CASE("residual_layer_norm_with_sum: gradients of the sum and of the norm ma
 }
 
 TEMPLATE_TEST_CASE("residual_layer_norm: the sum is rounded once, and normed as it is stored", "", float, bf16) {
-  // In lanes, in a block, and in rows that a block of the GPU does not hold.
+  // On a GPU, the widths take the lanes of a warp, a block, and rows that do not fit in a block's registers.
   for (const Index D : {64, 33, 1032, is_exhaustive() ? 8200 : 2056}) {
     CAPTURE(D);
     const Inputs in{random<TestType>({3, D}, 1), random<TestType>({3, D}, 2), random<TestType>({D}, 3),

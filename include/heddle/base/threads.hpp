@@ -41,7 +41,7 @@ struct Pieces {
       : total(all), size(std::max({Index{1}, grain, (all + most - 1) / most})), count((all + size - 1) / size) {}
 };
 
-// Calls body(context, piece, first, last) for each piece, on several threads. Rethrows an exception of a piece. Not a template:
+// Calls body(context, piece, first, last) for each piece, on several threads. Rethrows the first exception. Not a template:
 // a kernel's loop is compiled once, not for one thread and for several.
 inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index piece, Index first, Index last),
                        const void* context) {
@@ -61,7 +61,7 @@ inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index pi
 #ifdef _OPENMP
 #pragma omp critical(heddle_parallel)
 #endif
-      error = std::current_exception();
+      if (!error) error = std::current_exception();
     }
   }
   if (error) std::rethrow_exception(error);

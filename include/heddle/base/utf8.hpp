@@ -6,7 +6,9 @@
 
 namespace heddle::text {
 
+/// Stands for a byte that is no valid UTF-8: U+FFFD.
 inline constexpr char32_t replacement_character = 0xFFFD;
+/// The most bytes of a code point.
 inline constexpr int max_utf8_bytes = 4;
 
 // The code point at `at`, which moves behind it (at least one byte). Needs at < end.

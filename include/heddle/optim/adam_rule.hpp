@@ -38,7 +38,7 @@ struct AdamRule {
   AdamRule(const AdamOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
     l2 = static_cast<T>(settings.weight_decay);
   }
-  /// The same for AdamW.
+  /// Computes the same constants for AdamW.
   AdamRule(const AdamWOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
     decay_factor = static_cast<T>(1 - settings.lr * settings.weight_decay);
   }
