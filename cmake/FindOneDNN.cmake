@@ -1,4 +1,5 @@
 # oneDNN as OneDNN::OneDNN. Its own package file is not asked: Debian's needs OpenCL's headers, which heddle does not.
+# Its OpenMP is g++'s, which heddle asks for one thread a call.
 find_path(OneDNN_INCLUDE_DIR dnnl.h)
 find_library(OneDNN_LIBRARY dnnl)
 mark_as_advanced(OneDNN_INCLUDE_DIR OneDNN_LIBRARY)
@@ -7,5 +8,6 @@ find_package_handle_standard_args(OneDNN REQUIRED_VARS OneDNN_LIBRARY OneDNN_INC
 if(OneDNN_FOUND AND NOT TARGET OneDNN::OneDNN)
   add_library(OneDNN::OneDNN UNKNOWN IMPORTED)
   set_target_properties(OneDNN::OneDNN PROPERTIES IMPORTED_LOCATION "${OneDNN_LIBRARY}"
-                                                  INTERFACE_INCLUDE_DIRECTORIES "${OneDNN_INCLUDE_DIR}")
+                                                  INTERFACE_INCLUDE_DIRECTORIES "${OneDNN_INCLUDE_DIR}"
+                                                  INTERFACE_LINK_LIBRARIES gomp)
 endif()

@@ -21,12 +21,9 @@ if(NOT nlohmann_json_FOUND)
   FetchContent_MakeAvailable(nlohmann_json)
 endif()
 
-find_package(OpenMP COMPONENTS CXX QUIET)
-if(NOT OpenMP_CXX_FOUND)
-  message(STATUS "heddle: no OpenMP for ${CMAKE_CXX_COMPILER_ID}; everything runs on one thread")
-endif()
+find_package(Threads REQUIRED)
 
-# oneDNN's threads are those of the OpenMP that it was built with, as a rule g++'s: beside clang's there would be two.
+# oneDNN has the OpenMP that it was built with, as a rule g++'s: in a program of clang's with OpenMP there would be two.
 set(HEDDLE_USES_ONEDNN OFF)
 if(NOT HEDDLE_ONEDNN MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "heddle: HEDDLE_ONEDNN is AUTO, ON or OFF, not ${HEDDLE_ONEDNN}")

@@ -16,7 +16,6 @@ build_packages=(
 clang_packages=(
   'clang            clang++'
   'libclang-rt-dev  lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*'
-  'libomp-dev       lib/llvm-*/lib/libomp.so'
 )
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*"; }

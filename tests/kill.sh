@@ -9,7 +9,6 @@ echo "kill.sh: $rounds rounds, HEDDLE_KILL_SEED=$seed"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-export OMP_NUM_THREADS=1  # on a busy machine several threads wait for each other, and the run would get nowhere
 
 train=("$sst2" --epochs 3 --train-rows 800 --checkpoint-every 5 --progress none)
 without_seconds() { sed -E 's/,"seconds":[^,}]*//' "$1"; }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <heddle/cpu/block_signals.hpp>
+#include <heddle/base/block_signals.hpp>
 #include <heddle/cpu/gemm.hpp>
 
 #include "catch.hpp"

@@ -149,11 +149,6 @@ std::string version_text() {
 #endif
   text += ", Eigen " + std::to_string(EIGEN_WORLD_VERSION) + '.' + std::to_string(EIGEN_MAJOR_VERSION) + '.' +
           std::to_string(EIGEN_MINOR_VERSION) + ", " + Eigen::SimdInstructionSetsInUse();
-#ifdef _OPENMP
-  text += ", OpenMP";
-#else
-  text += ", one thread";
-#endif
 #ifdef HEDDLE_ONEDNN
   text += ", oneDNN " + std::to_string(DNNL_VERSION_MAJOR) + '.' + std::to_string(DNNL_VERSION_MINOR);
 #else

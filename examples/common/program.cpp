@@ -6,8 +6,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <heddle/io/write_atomically.hpp>
 
 #include "processor.hpp"
@@ -69,24 +67,9 @@ void flush_output(int cause) {
                   (cause ? ": " + std::generic_category().message(cause) : std::string()));
 }
 
-// GCC's OpenMP lets threads that wait for each other spin for some milliseconds, and two trainings on the same cores so take
-// a hundred times as long. It reads how long when it is loaded, so the program is started again with a shorter time: about
-// 20 us, which alone costs nothing. What the user has chosen stays, and so does the first start where there cannot be another.
-void wait_shortly([[maybe_unused]] char** argv) {
-#if defined(_OPENMP) && !defined(__clang__)
-  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
-  ::setenv("GOMP_SPINCOUNT", "1000", 1);
-  std::error_code ignored;
-  const auto self =
-      std::filesystem::read_symlink("/proc/self/exe", ignored);  // by its own name, which process lists show
-  ::execv(self.c_str(), argv);
-#endif
-}
-
-int run_program(const std::string& name, char** argv, const std::function<void()>& work) {
+int run_program(const std::string& name, const std::function<void()>& work) {
   name_of_program() = name;
   if (!processor_checked()) return failed;
-  wait_shortly(argv);
   open_standard_streams();
   // What they announce are errors of write as well, and those are handled.
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);

@@ -20,7 +20,7 @@ void flush_output(int cause = 0);
 
 // Runs `work` and turns what it throws into one line on standard error and an exit code: 1 for RunFailed, a lack of memory and
 // what nobody expected, 2 for every other error of heddle's, which is about the input.
-int run_program(const std::string& name, char** argv, const std::function<void()>& work);
+int run_program(const std::string& name, const std::function<void()>& work);
 
 // `sst2: note: …` on standard error, one line.
 void note(const std::string& text);

@@ -193,7 +193,7 @@ void run(const TrainerFlags& flags) {
 
 int main(int argc, char** argv) {
   using namespace heddle::examples;
-  return run_program(program, argv, [&] {
+  return run_program(program, [&] {
     const ParsedFlags parsed =
         parse_flags(argc, argv, "Trains an encoder classifier on SST-2, evaluates and applies it.", {});
     if (parsed.exit) return;

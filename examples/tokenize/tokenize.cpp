@@ -157,5 +157,5 @@ void run(int argc, char** argv) {
 }  // namespace heddle::examples
 
 int main(int argc, char** argv) {
-  return heddle::examples::run_program("tokenize", argv, [&] { heddle::examples::run(argc, argv); });
+  return heddle::examples::run_program("tokenize", [&] { heddle::examples::run(argc, argv); });
 }

@@ -46,7 +46,7 @@ void* realloc(void* block, std::size_t size) {
   void* const moved = __libc_realloc(block, size);
   return block ? moved : counted(moved);
 }
-// OpenMP's own, which it cannot do without.
+// oneDNN's own, which it cannot do without.
 int posix_memalign(void** block, std::size_t alignment, std::size_t size) {
   *block = counted(__libc_memalign(alignment, size));
   return *block ? 0 : ENOMEM;
@@ -118,7 +118,7 @@ struct Training {
 }  // namespace
 
 TEST_CASE("allocation: whichever of a training step fails, nothing leaks and the next step works") {
-  set_threads(1);  // OpenMP's own requests end the program
+  set_threads(1);  // so that requests come in the same order each time
   Training t;
   t.step();
   HostPool::instance().trim();

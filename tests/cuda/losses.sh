@@ -5,7 +5,7 @@ set -euo pipefail
 sst2=$(realpath "$1")
 mkdir -p "$2"
 cd "$2"
-export OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive
+export OMP_NUM_THREADS=4
 bound=1e-5
 judged=20 steps=120
 code=0

@@ -1,28 +1,30 @@
-// The threads of the CPU kernels: OpenMP's if the program is built with it, else one.
+// The threads of the CPU kernels, and how a kernel's work is cut into pieces for them.
 #pragma once
 #include <algorithm>
 #include <exception>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
+#include <heddle/base/error.hpp>
+#include <heddle/base/processors.hpp>
+#include <heddle/base/thread_pool.hpp>
 #include <heddle/base/view.hpp>
 
 namespace heddle {
 
-/// Returns how many threads the kernels called from this thread use.
-inline int threads() {
-#ifdef _OPENMP
-  return omp_get_max_threads();
-#else
-  return 1;
-#endif
+namespace detail {
+inline thread_local int chosen_threads = 0;  // 0: as many as there are processors
 }
-/// Sets how many threads the kernels called from this thread use.
-inline void set_threads([[maybe_unused]] int count) {
-#ifdef _OPENMP
-  omp_set_num_threads(count);
-#endif
+
+/// Returns how many threads the operations called from this thread use: what set_threads said on this thread; else
+/// OMP_NUM_THREADS; else the processors that the affinity mask and the control groups of the process allow.
+inline int threads() {
+  static const int available = detail::available_processors();
+  return detail::chosen_threads ? detail::chosen_threads : available;
+}
+/// Sets how many threads the operations called from this thread use; other threads keep their number. All of them share
+/// one pool of threads, so an operation that finds it busy runs on its caller's thread alone. @throws Error for a count below 1.
+inline void set_threads(int count) {
+  require(count >= 1, "set_threads: the number of threads must be at least 1, got ", count);
+  detail::chosen_threads = count;
 }
 
 namespace kernel {
@@ -41,30 +43,39 @@ struct Pieces {
       : total(all), size(std::max({Index{1}, grain, (all + most - 1) / most})), count((all + size - 1) / size) {}
 };
 
-// Calls body(context, piece, first, last) for each piece, on several threads. Rethrows the first exception. Not a template:
-// a kernel's loop is compiled once, not for one thread and for several.
+// Calls body(context, piece, first, last) for each piece, on several threads. Rethrows the first exception, after all pieces.
+// Not a template: a kernel's loop is compiled once, not for one thread and for several.
 inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index piece, Index first, Index last),
                        const void* context) {
-  const auto run = [&](Index p) { body(context, p, p * pieces.size, std::min(pieces.total, (p + 1) * pieces.size)); };
+  struct Work {
+    Pieces pieces;
+    decltype(body) call;
+    const void* context;
+    std::atomic<Index> next = 0;
+    std::atomic<bool> failed = false;
+    std::exception_ptr error = nullptr;
+
+    void operator()(Index p) const { call(context, p, p * pieces.size, std::min(pieces.total, (p + 1) * pieces.size)); }
+    // Takes pieces until none is left. Several threads run it.
+    static void run(void* self) noexcept {
+      Work& work = *static_cast<Work*>(self);
+      for (Index p; (p = work.next.fetch_add(1, std::memory_order_relaxed)) < work.pieces.count;) {
+        try {
+          work(p);
+        } catch (...) {
+          if (!work.failed.exchange(true)) work.error = std::current_exception();
+        }
+      }
+    }
+  };
+  Work work{pieces, body, context};
   if (pieces.count <= 1) {
-    if (pieces.count == 1) run(0);
+    if (pieces.count == 1) work(0);
     return;
   }
-  std::exception_ptr error;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) if (!omp_in_parallel())
-#endif
-  for (Index p = 0; p < pieces.count; ++p) {
-    try {
-      run(p);
-    } catch (...) {
-#ifdef _OPENMP
-#pragma omp critical(heddle_parallel)
-#endif
-      if (!error) error = std::current_exception();
-    }
-  }
-  if (error) std::rethrow_exception(error);
+  const Index helpers = std::min<Index>(threads(), pieces.count) - 1;
+  if (helpers < 1 || !detail::ThreadPool::instance().run(static_cast<int>(helpers), Work::run, &work)) Work::run(&work);
+  if (work.error) std::rethrow_exception(work.error);
 }
 
 // Calls f(piece, first, last) for each piece, on several threads. Rethrows an exception of a piece.

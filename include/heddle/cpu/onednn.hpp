@@ -8,21 +8,21 @@
 #include <array>
 #include <memory>
 #include <optional>
-#ifdef _OPENMP
+#if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
 #include <omp.h>
 #endif
 
 #include <heddle/base/bf16.hpp>
+#include <heddle/base/block_signals.hpp>
 #include <heddle/base/error.hpp>
 #include <heddle/base/view.hpp>
-#include <heddle/cpu/block_signals.hpp>
 
 namespace heddle::kernel::onednn {
 
-// Limits oneDNN to a single thread while it lives.
+// Limits oneDNN's calls from this thread to a single OpenMP thread while it lives.
 class SingleThread {
  public:
-#ifdef _OPENMP
+#if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
   SingleThread() { omp_set_num_threads(1); }
   SingleThread(const SingleThread&) = delete;
   ~SingleThread() { omp_set_num_threads(before_); }

@@ -1,0 +1,150 @@
+// ThreadPool: threads that help a caller with one job at a time, made for machines shared with other programs. A helper that
+// has nothing to do spins for a short time and then sleeps, and nobody waits for a helper that has not begun. Where helpers get
+// no processor at all the pool rests: to the system a helper that waits in vain is as much a program as its caller, which
+// would get a smaller share of its own processor for it.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <thread>
+
+#include <heddle/base/block_signals.hpp>
+
+namespace heddle::detail {
+
+/// The process's helpers. They are started when a job first wants them.
+class ThreadPool {
+ public:
+  static constexpr int most_helpers = 63;  // kernel::Pieces::most, less the caller
+
+  using Job = void (*)(void* context) noexcept;
+
+  /// Returns the process's pool. It is never destroyed, because a thread may use it until the process ends.
+  static ThreadPool& instance() {
+    static ThreadPool* const pool = new ThreadPool;
+    return *pool;
+  }
+
+  /// Calls job(context) on this thread and at the same time on up to `helpers` others; returns when all calls have returned.
+  /// Returns false, having called nothing, if the pool rests or has a job already: the caller's own, or another thread's.
+  bool run(int helpers, Job job, void* context) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    const Time begin = Clock::now();
+    const bool rests = begin < rest_until_;
+    if (!rests) {
+      help_with(started(helpers), job, context);
+      rest_if_nobody_came(begin);
+    }
+    busy_.store(false, std::memory_order_release);
+    return !rests;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+  static constexpr std::chrono::microseconds patience{500};  // ten times what the system needs to wake a helper
+  static constexpr std::chrono::milliseconds rest{20};
+
+  // The gate holds the number of helpers inside a job in its low bits. Above them it counts how often it was opened and
+  // closed: it is open where that is odd.
+  static constexpr std::uint32_t generation = 64, open = generation;
+  static std::uint32_t inside(std::uint32_t gate) { return gate % generation; }
+
+  void help_with(int helpers, Job job, void* context) {
+    job_ = job;
+    context_ = context;
+    seats_.store(helpers, std::memory_order_relaxed);
+    gate_.fetch_add(generation, std::memory_order_release);  // opens it
+    for (int i = 0; i < helpers; ++i) gate_.notify_one();
+    job(context);
+    if (inside(gate_.fetch_add(generation, std::memory_order_acq_rel))) wait_for_helpers();  // closes it
+  }
+
+  void rest_if_nobody_came(Time begin) {
+    const Time now = Clock::now();
+    alone_ = came_.exchange(false, std::memory_order_relaxed) ? Clock::duration() : alone_ + (now - begin);
+    if (alone_ < patience) return;
+    alone_ = {};
+    rest_until_ = now + rest;
+  }
+
+  // Starts helpers until there are `wanted`. Returns that number, or fewer if the system refuses.
+  int started(int wanted) {
+    if (wanted <= helpers_) return wanted;
+    const BlockSignals inherited;  // the user's handlers run on the user's threads
+    try {
+      for (; helpers_ < std::min(wanted, most_helpers); ++helpers_) std::thread([this] { help(); }).detach();
+    } catch (const std::exception&) {  // no memory, or too many threads
+    }
+    return helpers_;
+  }
+
+  [[noreturn]] void help() {
+    std::uint32_t finished = 0;  // the generation of the last job that this helper has taken part in
+    for (;;) {
+      std::uint32_t gate = wait_for_job(finished);
+      finished = gate / generation;
+      // A seat is taken only while the gate is open, so the job cannot end between the two.
+      while (gate / generation == finished &&
+             inside(gate) < static_cast<std::uint32_t>(seats_.load(std::memory_order_relaxed))) {
+        if (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire)) continue;
+        came_.store(true, std::memory_order_relaxed);
+        job_(context_);
+        if (gate_.fetch_sub(1, std::memory_order_acq_rel) / generation != finished) {
+          left_.fetch_add(1, std::memory_order_release);
+          left_.notify_one();
+        }
+        break;
+      }
+    }
+  }
+
+  // Returns the gate once it is open for another job than `finished`.
+  std::uint32_t wait_for_job(std::uint32_t finished) const {
+    const auto has_job = [&](std::uint32_t gate) { return gate & open && gate / generation != finished; };
+    for (;;) {
+      spin([&] { return has_job(gate_.load(std::memory_order_relaxed)); });
+      const std::uint32_t gate = gate_.load(std::memory_order_acquire);
+      if (has_job(gate)) return gate;
+      gate_.wait(gate, std::memory_order_relaxed);
+    }
+  }
+
+  void wait_for_helpers() const {
+    const auto all_left = [&] { return inside(gate_.load(std::memory_order_acquire)) == 0; };
+    for (;;) {
+      if (spin(all_left)) return;
+      const std::uint32_t left = left_.load(std::memory_order_acquire);
+      if (all_left()) return;
+      left_.wait(left, std::memory_order_acquire);
+    }
+  }
+
+  // Waits some 30 microseconds for a condition, which is more than the system needs to wake a thread. Returns whether it holds.
+  template <class Condition>
+  static bool spin(const Condition& holds) {
+    const Time end = Clock::now() + std::chrono::microseconds(30);
+    do {
+      for (int i = 0; i < 16; ++i) {
+        if (holds()) return true;
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+      }
+    } while (Clock::now() < end);
+    return false;
+  }
+
+  std::atomic<bool> busy_ = false;
+  std::atomic<std::uint32_t> gate_ = 0, left_ = 0;
+  std::atomic<int> seats_ = 0;  // helpers that may enter the job
+  Job job_ = nullptr;
+  void* context_ = nullptr;
+  std::atomic<bool> came_ = false;  // a helper, to the last job
+  Clock::duration alone_{};         // how long the jobs took that nobody has come to since
+  Time rest_until_{};
+  int helpers_ = 0;  // started so far
+};
+
+}  // namespace heddle::detail
