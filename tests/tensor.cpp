@@ -30,11 +30,11 @@ TEST_CASE("Tensor: construction of every element type") {
   CHECK(Tensor<float>({1, 1, 1, 1, 1, 1, 1, 2}).rank() == 8);
 }
 
-TEST_CASE("Tensor: without data it is false, and harmless") {
+TEST_CASE("Tensor: without data it is false") {
   const Tensor<float> none;
   CHECK_FALSE(none);
   CHECK(none.size() == 0);
-  CHECK(none.host().empty());
+  CHECK_THROWS_AS(none.host(), Error);
   CHECK(Tensor<float>({0}));
 }
 
@@ -169,4 +169,39 @@ TEST_CASE("print: NaN has no sign, and the stream's own format stays as it is") 
   std::ostringstream out;
   out << std::hex << Tensor<int>({1}, {255}) << ' ' << 255;
   CHECK(out.str() == "Tensor<int> [1] cpu\n[255] ff");
+}
+
+TEST_CASE("Tensor: a moved-from one is empty, and using it throws") {
+  Tensor<float> x({2, 3}, {1, 2, 3, 4, 5, 6});
+  const Tensor<float> y = std::move(x);
+  CHECK(y.host() == std::vector<float>{1, 2, 3, 4, 5, 6});
+  const char* const message = "an empty tensor is used: it was made without a shape, or moved from";
+  const auto is_empty = [&](Tensor<float>& t) {
+    CHECK(!t);
+    CHECK(t.shape() == Shape{0});
+    CHECK_THROWS_WITH(t.data(), message);
+    CHECK_THROWS_WITH(std::as_const(t).data(), message);
+    CHECK_THROWS_WITH(t.device_data(), message);
+    CHECK_THROWS_WITH(t.host(), message);
+    CHECK_THROWS_AS(t.item(), Error);
+    CHECK_THROWS_WITH(view<1>(t), message);
+    CHECK(printed(t) == printed(Tensor<float>()));
+  };
+  is_empty(x);
+  Tensor<float> z({1}, {7});
+  z = std::move(const_cast<Tensor<float>&>(y));
+  CHECK(z.host()[5] == 6);
+  Tensor<float> empty;
+  is_empty(empty);
+  Tensor<float>& same = z;
+  z = std::move(same);
+  CHECK(z.host()[5] == 6);
+  x = z;  // may be used again
+  CHECK(x.host()[0] == 1);
+}
+
+TEST_CASE("Tensor: braces are values") {
+  CHECK_THROWS_WITH((Tensor<float>({3}, {})), "Tensor: 0 values given for shape [3] of 3");
+  CHECK((Tensor<float>({0}, {}).size()) == 0);
+  CHECK_THROWS_WITH((Tensor<int>({2}, {5})), "Tensor: 1 values given for shape [2] of 2");
 }

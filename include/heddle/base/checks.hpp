@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <sstream>
 #include <string>
+#include <type_traits>
 
 #include <heddle/base/device.hpp>
 #include <heddle/base/error.hpp>
@@ -11,7 +12,7 @@
 
 namespace heddle {
 
-/// One axis of an operand, as an error message shows it: {"x", x, -1}.
+/// One axis of an operand, as an error message shows it: {"x", x, -1}. @throws Error for an empty tensor.
 struct Axis {
   const char* operand;
   Shape shape;
@@ -21,7 +22,10 @@ struct Axis {
   /// `which` may be negative: -1 is the last axis.
   template <class TensorT>
   Axis(const char* name, const TensorT& x, int which)
-      : operand(name), shape(x.shape()), device(x.device()), axis(which) {}
+      : operand(name), shape(x.shape()), device(x.device()), axis(which) {
+    if constexpr (std::is_constructible_v<bool, const TensorT&>)
+      require(static_cast<bool>(x), "'", name, "' is an empty tensor: it was made without a shape, or moved from");
+  }
 };
 
 /// Checks that two operands are on the same device. @throws Error that names both.
@@ -48,6 +52,19 @@ inline void require_same(const char* op, const char* axis_name, const Axis& a, c
   if (*remedy) text << "\n  " << remedy;
   throw ShapeError(text.str());
 }
+
+namespace detail {
+
+// Checks a number that a user gives. Both throw Error that names it and its range.
+inline void require_nonnegative(const char* op, const char* name, double value) {
+  require(value >= 0 && value < std::numeric_limits<double>::infinity(), op, ": ", name,
+          " must be finite and not negative, got ", value);
+}
+inline void require_fraction(const char* op, const char* name, double value) {
+  require(value >= 0 && value < 1, op, ": ", name, " must be in [0, 1), got ", value);
+}
+
+}  // namespace detail
 
 /// Checks that an operand has `rank` axes. @throws ShapeError.
 inline void require_rank(const char* op, const Axis& x, int rank) {

@@ -21,8 +21,9 @@ class Shape {
 
   Shape() = default;
   /// Takes the extents of the axes, in order.
-  Shape(std::initializer_list<Index> extents) : Shape(std::span<const Index>(extents.begin(), extents.size())) {}
-  explicit Shape(std::span<const Index> extents) {
+  constexpr Shape(std::initializer_list<Index> extents)
+      : Shape(std::span<const Index>(extents.begin(), extents.size())) {}
+  constexpr explicit Shape(std::span<const Index> extents) {
     if (extents.size() > max_rank)
       throw ShapeError("Shape: " + std::to_string(extents.size()) + " axes given, at most 8 are supported");
     rank_ = static_cast<int>(extents.size());
@@ -34,8 +35,8 @@ class Shape {
   Index size() const { return size_; }
   /// Returns the extent of an axis; -1 is the last. @throws ShapeError if the axis does not exist.
   Index operator[](int axis) const { return extent_[static_cast<std::size_t>(this->axis(axis))]; }
-  const Index* begin() const { return extent_.data(); }
-  const Index* end() const { return extent_.data() + rank_; }
+  constexpr const Index* begin() const { return extent_.data(); }
+  constexpr const Index* end() const { return extent_.data() + rank_; }
 
   /// Returns an axis counted from 0; -1 is the last. @throws ShapeError if the axis does not exist.
   int axis(int a) const {
@@ -77,7 +78,7 @@ class Shape {
   friend std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << s.str(); }
 
  private:
-  void check() {
+  constexpr void check() {
     size_ = 1;
     for (const Index e : *this) {
       if (e < 0) throw ShapeError("Shape: an extent is negative in " + str());

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <heddle/base/checks.hpp>
@@ -22,7 +23,7 @@ class heddle::Tensor {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
   using Element = T;
 
-  /// Makes an empty handle without data, which converts to false.
+  /// Makes an empty handle without data, which converts to false. Using it as an operand throws Error.
   Tensor() = default;
   Tensor(const Tensor& other)
       : shape_(other.shape_),
@@ -31,9 +32,10 @@ class heddle::Tensor {
         storage_(other.storage_),
         version_(detail::grad_mode == detail::GradMode::backward ? other.version_ : other.version()),
         node_(other.node_) {}
-  Tensor(Tensor&&) noexcept = default;
+  /// Leaves `other` empty.
+  Tensor(Tensor&& other) noexcept;
   Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
-  Tensor& operator=(Tensor&&) noexcept = default;
+  Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() = default;
 
   /// Allocates uninitialized memory. @throws OutOfMemory, and Error for a device that this build does not support.
@@ -41,6 +43,7 @@ class heddle::Tensor {
 
   /// Makes a tensor on the CPU. @throws ShapeError unless there is one value per element.
   Tensor(Shape shape, const std::vector<T>& values);
+  Tensor(Shape shape, std::initializer_list<T> values) : Tensor(shape, std::vector<T>(values)) {}
 
   /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every handle.
   static Tensor wrap(T* memory, Shape shape, Device device = Device::cpu) {
@@ -69,11 +72,13 @@ class heddle::Tensor {
 
   /// Returns the pointer on the tensor's device.
   T* device_data() {
-    if (storage_) version_ = ++storage_->version;
+    require_data();
+    version_ = ++storage_->version;
     return data_;
   }
   const T* device_data() const {
-    if (detail::grad_mode == detail::GradMode::backward && storage_ && storage_->version != version_) [[unlikely]]
+    require_data();
+    if (detail::grad_mode == detail::GradMode::backward && storage_->version != version_) [[unlikely]]
       fail("backward: a tensor of shape ", shape_,
            " that the forward saved was written in place since (or handed out for writing by a non-const data())");
     return data_;
@@ -126,8 +131,8 @@ class heddle::Tensor {
     t.version_ = version();
     return t;
   }
-  /// Whether other handles share the block.
-  bool is_shared() const { return storage_.use_count() > 1; }
+  /// Whether the block has other handles, or belongs to the caller (wrap).
+  bool is_shared() const { return storage_ && (storage_.use_count() > 1 || !storage_->owned); }
   /// Returns the number of writes to the block, which all its handles share.
   std::uint64_t version() const { return storage_ ? storage_->version : 0; }
 
@@ -149,12 +154,18 @@ class heddle::Tensor {
  private:
   Tensor(Shape shape, Device device, T* wrapped);
 
+  void require_data() const {
+    if (!storage_) [[unlikely]]
+      fail("an empty tensor is used: it was made without a shape, or moved from");
+  }
   void require_host() const {
     require(device_ == Device::cpu, "data: a tensor of shape ", shape_, " is on ", device_,
             "; use host() or to(Device::cpu)");
   }
 
-  Shape shape_{0};
+  static constexpr Shape no_elements{0};  // of an empty handle
+
+  Shape shape_ = no_elements;
   Device device_ = Device::cpu;
   T* data_ = nullptr;
   std::shared_ptr<detail::Storage> storage_;
@@ -167,6 +178,25 @@ namespace heddle {
 
 // heddle::compiled contains these, so they are not defined within the class: what is defined there is inline, and every user
 // compiles it.
+template <class T>
+Tensor<T>::Tensor(Tensor&& other) noexcept
+    : shape_(std::exchange(other.shape_, no_elements)),
+      device_(std::exchange(other.device_, Device::cpu)),
+      data_(std::exchange(other.data_, nullptr)),
+      storage_(std::move(other.storage_)),
+      version_(std::exchange(other.version_, 0)),
+      node_(std::move(other.node_)) {}
+template <class T>
+Tensor<T>& Tensor<T>::operator=(Tensor&& other) noexcept {
+  if (this == &other) return *this;
+  shape_ = std::exchange(other.shape_, no_elements);
+  device_ = std::exchange(other.device_, Device::cpu);
+  data_ = std::exchange(other.data_, nullptr);
+  storage_ = std::move(other.storage_);
+  version_ = std::exchange(other.version_, 0);
+  node_ = std::move(other.node_);
+  return *this;
+}
 template <class T>
 Tensor<T>::Tensor(Shape shape, const std::vector<T>& values) : Tensor(shape) {
   require<ShapeError>(static_cast<Index>(values.size()) == shape.size(), "Tensor: ", values.size(),
