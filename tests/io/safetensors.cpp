@@ -151,8 +151,9 @@ TEST_CASE("read_safetensors: the verdicts of the reference on a file changed eve
 TEST_CASE("read_safetensors: a refusal says what, where, and the limit") {
   CHECK(refusal("1234567") == "has 7 bytes, a safetensors file has at least 8");
   CHECK(refusal(std::string("\1\xe1\xf5\x05\0\0\0\0", 8)) ==
-        "the header's length is 100000001, the limit is 100000000");
-  CHECK(refusal(std::string("\3\0\0\0\0\0\0\0{}", 10)) == "the header's length is 3, but only 2 bytes follow");
+        "is not a safetensors file, or it is damaged: the header's length is 100000001, the limit is 100000000");
+  CHECK(refusal(std::string("\3\0\0\0\0\0\0\0{}", 10)) ==
+        "is not a safetensors file, or it is damaged: the header's length is 3, but only 2 bytes follow");
   CHECK(refusal(file_of("")) == "the header does not begin with '{'");
   CHECK(refusal(file_of(" {}")) == "the header does not begin with '{'");
   CHECK(refusal(file_of(std::string("{}\0", 3))) == "the header has a NUL byte at its byte 2");
@@ -197,13 +198,17 @@ TEST_CASE("read_safetensors: refuses a folder, a pipe and what is not there") {
   CHECK(error_of([&] { read_safetensors(folder / "none"); }) ==
         folder / "none: cannot be opened: No such file or directory");
   CHECK(error_of([&] { read_safetensors(folder.path()); }) == folder.path() + ": is a folder, not a file");
+  CHECK(refusal("This is a text.\n") ==
+        "is not a safetensors file, or it is damaged: the header's length is "
+        "2338328219631577172, the limit is 100000000");
   CHECK(error_of([] { read_safetensors("/dev/null"); }) == "/dev/null: is no regular file");
 }
 
 TEST_CASE("read_safetensors: a header of a hundred million bytes needs no memory for data that is not there") {
   // The length alone must not make the reader allocate.
   const std::string claim("\0\xe1\xf5\x05\0\0\0\0", 8);
-  CHECK(refusal(claim + "{}") == "the header's length is 100000000, but only 2 bytes follow");
+  CHECK(refusal(claim + "{}") ==
+        "is not a safetensors file, or it is damaged: the header's length is 100000000, but only 2 bytes follow");
   CHECK(refusal(one("U8", "1125899906842624", "0,1125899906842624")) ==
         "the tensors take 1125899906842624 bytes, the file holds 4 after its header");
 }

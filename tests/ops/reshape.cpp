@@ -37,9 +37,7 @@ TEST_CASE("reshape: gradients match finite differences") {
 TEST_CASE("reshape: a shape of another size is an error") {
   const Tensor<float> x({2, 3});
   CHECK_THROWS_WITH(reshape(x, {4}), "reshape: [2, 3] has 6 elements, [4] has 4");
-  CHECK_THROWS_WITH(reshape(x, {4, -1}),
-                    "reshape: no extent in the place of -1 makes 6 elements, those of [2, 3], of the others, "
-                    "whose product is 4");
-  CHECK_THROWS_AS(reshape(x, {-1, -1}), ShapeError);
+  CHECK_THROWS_WITH(reshape(x, {4, -1}), "reshape: [2, 3] has 6 elements, which do not divide into [4, -1]");
+  CHECK_THROWS_WITH(reshape(x, {-1, -1}), "reshape: [-1, -1] has more than one -1");
   CHECK_THROWS_AS(reshape(Tensor<float>({0}), {0, -1}), ShapeError);
 }

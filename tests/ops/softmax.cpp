@@ -99,7 +99,8 @@ TEST_CASE("softmax: infinities and NaN, in rows and columns of any length") {
 
 TEST_CASE("softmax: errors name the axis and the shapes") {
   const Tensor<float> x({2, 3});
-  CHECK_THROWS_WITH(softmax(x, 2), "axis 2 does not exist in shape [2, 3]");
+  CHECK_THROWS_WITH(softmax(x, 2), "softmax: axis 2 does not exist in shape [2, 3]");
+  CHECK_THROWS_WITH(log_softmax(x, -3), "log_softmax: axis -3 does not exist in shape [2, 3]");
   CHECK_THROWS_WITH(softmax(x, Tensor<bool>({4, 2, 3})), "softmax: mask [4, 2, 3] does not broadcast to x [2, 3]");
   CHECK_THROWS_AS(softmax(x, Tensor<bool>({4})), ShapeError);
 }

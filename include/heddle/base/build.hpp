@@ -5,6 +5,7 @@
 
 #if __cplusplus < 202002L
 #error "heddle needs C++20: compile with -std=c++20 or newer"
+#include "nothing else is compiled: heddle needs C++20"  // a file that is missing ends the compilation; #error does not
 #endif
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "heddle cannot be compiled with -ffast-math or -ffinite-math-only: masks and NaN checks need real infinities"

@@ -104,9 +104,11 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, Read rea
   const bool torch_file = (length & two_bytes) == zip || (length & two_bytes) == pickle;
   require<FileError>(!torch_file || length <= size, file,
                      ": is a PyTorch pickle, which is not read; save the weights with safetensors.torch.save_file");
-  require<FileError>(length <= safetensors_header_limit, file, ": the header's length is ", length, ", the limit is ",
-                     safetensors_header_limit);
-  require<FileError>(length <= size, file, ": the header's length is ", length, ", but only ", size, " bytes follow");
+  constexpr const char* what = ": is not a safetensors file, or it is damaged: ";
+  require<FileError>(length <= safetensors_header_limit, file, what, "the header's length is ", length,
+                     ", the limit is ", safetensors_header_limit);
+  require<FileError>(length <= size, file, what, "the header's length is ", length, ", but only ", size,
+                     " bytes follow");
   std::string json(static_cast<std::size_t>(length), '\0');
   fill(json.data(), json.size());
   size -= json.size();

@@ -133,6 +133,30 @@ requires(!std::is_same_v<A, B>) void operator*(const Tensor<A>&, const Tensor<B>
 template <class A, class B>
 requires(!std::is_same_v<A, B>) void operator/(const Tensor<A>&, const Tensor<B>&) = delete;
 
+// Nor does an integer tensor with a fraction, which would be truncated.
+namespace detail {
+template <class S, class T>
+concept FractionFor = std::is_integral_v<T> && std::is_floating_point_v<S>;
+}  // namespace detail
+// clang-format off
+template <class T, detail::FractionFor<T> S>
+void operator+(const Tensor<T>&, S) = delete;  // an integer tensor takes integers only: cast<float>(x) first
+template <class T, detail::FractionFor<T> S>
+void operator+(S, const Tensor<T>&) = delete;  // an integer tensor takes integers only: cast<float>(x) first
+template <class T, detail::FractionFor<T> S>
+void operator-(const Tensor<T>&, S) = delete;  // an integer tensor takes integers only: cast<float>(x) first
+template <class T, detail::FractionFor<T> S>
+void operator-(S, const Tensor<T>&) = delete;  // an integer tensor takes integers only: cast<float>(x) first
+template <class T, detail::FractionFor<T> S>
+void operator*(const Tensor<T>&, S) = delete;  // an integer tensor takes integers only: cast<float>(x) first
+template <class T, detail::FractionFor<T> S>
+void operator*(S, const Tensor<T>&) = delete;  // an integer tensor takes integers only: cast<float>(x) first
+template <class T, detail::FractionFor<T> S>
+void operator/(const Tensor<T>&, S) = delete;  // an integer tensor takes integers only: cast<float>(x) first
+template <class T, detail::FractionFor<T> S>
+void operator/(S, const Tensor<T>&) = delete;  // an integer tensor takes integers only: cast<float>(x) first
+// clang-format on
+
 /// Returns each element plus a number. Integers take integers only.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(const Tensor<T>& x, S number) {

@@ -16,7 +16,8 @@ auto view_around(TensorT& x, int axis) {
 // Returns an axis of x counted from 0; -1 is the last. Throws ShapeError that names the operation.
 template <class T>
 int require_axis(const char* op, const Tensor<T>& x, int axis) {
-  require<ShapeError>(-x.rank() <= axis && axis < x.rank(), op, ": there is no axis ", axis, " in ", x.shape());
+  require<ShapeError>(-x.rank() <= axis && axis < x.rank(), op, ": axis ", axis, " does not exist in shape ",
+                      x.shape());
   return x.shape().axis(axis);
 }
 

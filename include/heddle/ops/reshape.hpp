@@ -18,10 +18,16 @@ Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> known(extents);
   const auto open = std::find(known.begin(), known.end(), -1);
   if (open == known.end()) return reshape(x, Shape(extents));
+  const auto asked = [&] {
+    std::string text = "[";
+    for (const Index extent : extents) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+    return text + ']';
+  };
+  require<ShapeError>(std::count(open, known.end(), -1) == 1, "reshape: ", asked(), " has more than one -1");
   *open = 1;
   const Shape rest{std::span<const Index>(known)};
-  require<ShapeError>(rest.size() > 0 && x.size() % rest.size() == 0, "reshape: no extent in the place of -1 makes ",
-                      x.size(), " elements, those of ", x.shape(), ", of the others, whose product is ", rest.size());
+  require<ShapeError>(rest.size() > 0 && x.size() % rest.size() == 0, "reshape: ", x.shape(), " has ", x.size(),
+                      " elements, which do not divide into ", asked());
   return reshape(x, rest.with(static_cast<int>(open - known.begin()), x.size() / rest.size()));
 }
 

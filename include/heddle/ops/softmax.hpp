@@ -107,6 +107,7 @@ namespace detail {
 // Returns Softmax or LogSoftmax (F) of x. The gradient goes to `input`: x itself, or the tensor that x was masked from.
 template <class F, class T>
 Tensor<T> softmax_along(const char* op, const Tensor<T>& x, const Tensor<T>& input, int axis, bool empty_gives_zeros) {
+  require_axis(op, x, axis);
   Tensor<T> y = empty_like(x);
   dispatch(x, [&](auto device) {
     kernel::softmax(device, F{}, view_around(x, axis), empty_gives_zeros, view_around(y, axis));
