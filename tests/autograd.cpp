@@ -340,3 +340,15 @@ TEST_CASE("autograd: passes of several threads meet in one leaf") {
   for (std::thread& t : all) t.join();
   CHECK(x.grad().host() == std::vector<double>(3, 2. * threads * passes));
 }
+
+TEST_CASE("autograd: a backward that throws leaves no gradient behind") {
+  const auto x = leaf(2), w = leaf(3);
+  const auto failing =
+      identity("failing", x, [](const Tensor<float>&) -> Tensor<float> { throw Error("in backward"); });
+  const auto y = failing * leaf(1) + w * w;  // w gets its gradient first
+  CHECK_THROWS_WITH(backward(y), "in backward");
+  CHECK(!w.grad());
+  CHECK(!x.grad());
+  backward(w * w);
+  CHECK(w.grad().item() == 6);
+}

@@ -22,9 +22,12 @@ class BackwardPass {
   explicit BackwardPass(std::vector<Target> targets = {}, bool leaves = true)
       : targets_(std::move(targets)), leaves_(leaves) {}
   BackwardPass(const BackwardPass&) = delete;
+  // A pass that did not end leaves no gradient behind, not even part of one in a leaf.
   ~BackwardPass() {
     grad_mode = previous_;
     for (const NodeRef& node : pending_) node->clear();
+    if (!finished_)
+      for (const NodeRef& leaf : reached_leaves_) leaf->clear();
   }
 
   // Adds dx to the gradient of `input` and enqueues it. Skips absent inputs and gradients. Throws ShapeError if dx does not have
@@ -37,7 +40,7 @@ class BackwardPass {
       node = static_cast<NodeOf<T>*>(stand_in(node));
       if (!node) return;
     }
-    if (node->is_leaf()) return static_cast<Leaf<T>*>(node)->take(from, dx);
+    if (node->is_leaf()) return deliver_to_leaf<T>(from, node == input.get() ? input : NodeRef(), *node, dx);
     const bool first = !node->grad;
     node->add(from, dx);
     if (!first) return;
@@ -49,7 +52,7 @@ class BackwardPass {
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const RowGradient<T>& dx) {
     if (!input || !dx) return;
-    if (input->is_leaf() && leaves_) return static_cast<Leaf<T>*>(input.get())->take(from, dx);
+    if (input->is_leaf() && leaves_) return deliver_to_leaf<T>(from, input, *input, dx);
     deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
   }
 
@@ -63,6 +66,7 @@ class BackwardPass {
       const Clear clear{*node};
       node->run(*this);
     }
+    finished_ = true;
   }
 
  private:
@@ -70,6 +74,12 @@ class BackwardPass {
     Node& node;
     ~Clear() { node.clear(); }
   };
+  // `leaf` is null for a stand-in, which ends with the pass.
+  template <class T, class Gradient>
+  void deliver_to_leaf(const Node& from, const NodeRef& leaf, Node& node, const Gradient& dx) {
+    if (leaf) reached_leaves_.push_back(leaf);
+    static_cast<Leaf<T>&>(node).take(from, dx);
+  }
   static bool older(const NodeRef& a, const NodeRef& b) { return a->id < b->id; }
   Node* stand_in(const Node* node) const {
     for (const Target& t : targets_)
@@ -78,6 +88,8 @@ class BackwardPass {
   }
 
   std::vector<NodeRef> pending_;  // a heap
+  std::vector<NodeRef> reached_leaves_;
+  bool finished_ = false;
   std::vector<Target> targets_;
   bool leaves_;
   GradMode previous_ = std::exchange(grad_mode, GradMode::backward);

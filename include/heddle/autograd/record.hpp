@@ -4,10 +4,10 @@
 
 namespace heddle {
 
-/// Disables recording: operations on this thread are not recorded while the object lives.
-class NoGrad {
+/// Disables recording: operations on this thread are not recorded while the object lives, as in `const NoGrad off;`.
+class [[nodiscard]] NoGrad {
  public:
-  NoGrad() {
+  [[nodiscard]] NoGrad() {
     if (previous_ == detail::GradMode::recording) detail::grad_mode = detail::GradMode::disabled;
   }
   NoGrad(const NoGrad&) = delete;
