@@ -324,7 +324,7 @@ TEST_CASE("attention: errors name operands, shapes and limits") {
       "queries and keys");
   CHECK_THROWS_WITH(attention(x, x, x, s, {.bias = Tensor<float>({3, 3})}), "attention: bias [3, 3] must have 4 axes");
   CHECK_THROWS_WITH(attention(x, x, x, s, {.dropout = 1}), "attention: a dropout probability is in [0, 1), got 1");
-  CHECK_THROWS_WITH(columns(x, 4, 3), "columns: [4, 7) is not within axis 1 of [5, 6]");
+  CHECK_THROWS_WITH(columns(x, 4, 3), "columns: [4, 7) is not within the last axis of [5, 6]");
   CHECK_THROWS_AS(columns(x, 4, 3), ShapeError);
 }
 

@@ -98,11 +98,27 @@ class Sequences {
   Index longest_ = 0, padded_to_ = 0;
 };
 
+namespace detail {
+
+// Whether a shape is [B, T, ...] for these sequences, which are padded to T.
+inline bool is_padded_batch(const Shape& s, const Sequences& sequences) {
+  return sequences.padded_to() > 0 && s.rank() >= 3 && s[0] == sequences.count() && s[1] == sequences.padded_to();
+}
+// Returns the shape [B * T, ...] of the rows of a padded batch, and every other shape as it is.
+inline Shape shape_of_rows(const Shape& s, const Sequences& sequences) {
+  return is_padded_batch(s, sequences) ? s.without(0).with(0, sequences.rows()) : s;
+}
+
+}  // namespace detail
+
 /// Checks that x has one row per row of its sequences, on the same device. @throws ShapeError, and Error.
 inline void require_rows(const char* op, const Axis& x, const Sequences& sequences) {
+  const bool could_be_packed = !sequences.padded_to() && x.shape.rank() >= 3 && x.shape[0] == sequences.count();
   require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.operand, ' ', x.shape,
                       " must have one row for each of the ", sequences.rows(), " rows of its ", sequences.count(),
-                      " sequences");
+                      " sequences",
+                      could_be_packed ? "; pack(x, sequences) gives the rows of a padded batch"
+                                      : (sequences.padded_to() ? ", or be a padded batch [B, T, ...] of them" : ""));
   require(x.device == sequences.device(), op, ": ", x.operand, " is on ", x.device, ", its sequences are on ",
           sequences.device());
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
 #include <heddle/ops/attention/attention.hpp>
+#include <heddle/ops/rows.hpp>
 
 namespace heddle::nn {
 
@@ -22,13 +23,14 @@ struct MultiHeadAttention {
 
   // The options' heads is this module's; what else they say (masks, bias, dropout) goes to the attention.
   template <class A>
-  Tensor<A> operator()(const Tensor<A>& x,  // [N, D]
+  Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
     options.heads = heads;
-    const Tensor<A> packed = qkv(x);  // [N, 3 * H * K]
+    const Tensor<A> packed = qkv(detail::rows_of_batch(x, sequences));  // [N, 3 * H * K]
     const Index each = packed.dim(-1) / 3;
-    return out(attention(columns(packed, 0, each), columns(packed, each, each), columns(packed, 2 * each, each),
-                         sequences, options));
+    const Tensor<A> y = out(attention(columns(packed, 0, each), columns(packed, each, each),
+                                      columns(packed, 2 * each, each), sequences, options));  // [N, D]
+    return detail::is_padded_batch(x.shape(), sequences) ? reshape(y, x.shape().with(-1, y.dim(-1))) : y;
   }
 
   static void visit(auto& self, auto&& f) {

@@ -28,6 +28,13 @@ inline void require_positions(const char* module, const Sequences& sequences, In
                       " tokens is longer than the table's ", L, " positions");
 }
 
+// Returns x with each token's row of the table [L, D] added.
+template <class T>
+Tensor<T> add_positions(const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
+  const Tensor<T> rows = take_rows(table, sequences.position());  // [N, D]
+  return x + (heddle::detail::is_padded_batch(x.shape(), sequences) ? reshape(rows, x.shape()) : rows);
+}
+
 // x + pe(position), a fixed table that stands in the file.
 template <class T = float>
 struct SinusoidalPositions {
@@ -39,10 +46,10 @@ struct SinusoidalPositions {
 
   // Throws IndexError for a sequence longer than L.
   template <class A>
-  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // rows [N, D]
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
     const Tensor<A> table = pe.template as<A>();
-    return x + take_rows(table.with_shape({pe.shape()[1], pe.shape()[2]}), sequences.position());
+    return add_positions(x, table.with_shape({pe.shape()[1], pe.shape()[2]}), sequences);
   }
 
   static void visit(auto& self, auto&& f) { f("pe", self.pe); }
@@ -61,9 +68,9 @@ struct LearnedPositions {
 
   // Throws IndexError for a sequence longer than L.
   template <class A>
-  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // rows [N, D]
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("LearnedPositions", sequences, weight.shape()[0]);
-    return x + take_rows(weight.template as<A>(), sequences.position());
+    return add_positions(x, weight.template as<A>(), sequences);
   }
 
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }

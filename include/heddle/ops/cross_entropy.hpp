@@ -7,6 +7,7 @@
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/check_ids.hpp>
+#include <heddle/ops/reshape.hpp>
 
 namespace heddle {
 
@@ -89,10 +90,12 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 /// Returns the loss, a scalar []. If every label is ignored it is NaN, as in PyTorch, and its gradient zero. The class weights
 /// get no gradient. @throws ShapeError, IndexError for a label that is not a class, and Error for a smoothing outside [0, 1].
 template <class T, class L>
-Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C]
-                        const Tensor<L>& labels,  // [N] int or int64
+Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
+                        const Tensor<L>& labels,  // [N], or [B, T], int or int64
                         const std::type_identity_t<CrossEntropyOptions<T>>& options = {}) {
   static_assert(std::is_integral_v<L> && !std::is_same_v<L, bool>, "heddle::cross_entropy: labels are int or int64");
+  if (logits.rank() == 3 && labels.rank() == 2 && labels.shape() == logits.shape().without(-1))
+    return cross_entropy(reshape(logits, {-1, logits.dim(2)}), labels.with_shape({labels.size()}), options);
   const Tensor<T>& class_weights = options.class_weights;
   const double smoothing = options.label_smoothing;
   const std::int64_t ignored = options.ignore_index;

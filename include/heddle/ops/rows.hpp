@@ -7,6 +7,7 @@
 #include <heddle/core/sequences.hpp>
 #include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/clear.hpp>
+#include <heddle/ops/reshape.hpp>
 
 namespace heddle {
 
@@ -110,6 +111,12 @@ inline Shape split_rows(const Shape& s, Index B, Index T) {
 }
 inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N); }
 
+// Returns the rows of a padded batch [B, T, ...] as [B * T, ...]; any other x as it is.
+template <class T>
+Tensor<T> rows_of_batch(const Tensor<T>& x, const Sequences& sequences) {
+  return is_padded_batch(x.shape(), sequences) ? reshape(x, shape_of_rows(x.shape(), sequences)) : x;
+}
+
 }  // namespace detail
 
 /// Returns the rows of a padded batch that belong to a sequence, one after another: those of
@@ -146,8 +153,9 @@ Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
 
 /// Returns the first row of each sequence, zeros for an empty one. @throws ShapeError.
 template <class T>
-Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...]
-                     const Sequences& sequences) {  // of the N rows
+Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
+                     const Sequences& sequences) {  // of the N rows, or padded to T
+  if (detail::is_padded_batch(x.shape(), sequences)) return first_rows(detail::rows_of_batch(x, sequences), sequences);
   require_rows("first_rows", {"x", x, 0}, sequences);
   std::vector<int> ones = sequences.lengths(), place(ones.size());
   for (int& length : ones) length = std::min(length, 1);
@@ -159,8 +167,9 @@ Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...]
 
 /// Returns the mean of each sequence's rows, zeros for an empty one. @throws ShapeError.
 template <class T>
-Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D]
-                    const Sequences& sequences) {  // of the N rows
+Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
+                    const Sequences& sequences) {  // of the N rows, or padded to T
+  if (detail::is_padded_batch(x.shape(), sequences)) return mean_rows(detail::rows_of_batch(x, sequences), sequences);
   require_rank("mean_rows", {"x", x, 0}, 2);
   require_rows("mean_rows", {"x", x, 0}, sequences);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]

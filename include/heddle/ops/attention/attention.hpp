@@ -60,18 +60,19 @@ struct GradientLayout {
 
 }  // namespace detail
 
-/// Returns attention's result [Nq, H * Kv]. Rows outside all sequences give zeros, as do queries that see no key;
+/// Returns attention's result [Nq, H * Kv], or [B, Tq, H * Kv] if q is a padded batch. Rows outside all sequences give zeros, as do queries that see no key;
 /// their gradients are zero. A masked key or value changes nothing, even if it is NaN or infinite. The result depends neither
 /// on the number of threads nor on padding. @throws ShapeError, and Error for a dropout outside [0, 1).
 template <class Q>
 Tensor<typename Q::Element> attention(
-    const Q& q_rows,                            // [Nq, H * K] a tensor or columns of one, as k and v
-    const ColumnSlice<typename Q::Element>& k,  // [Nk, H * K]
-    const ColumnSlice<typename Q::Element>& v,  // [Nk, H * Kv]
-    const Sequences& sequences,                 // of the Nq rows, and of the Nk rows without options.keys
+    const Q& q_rows,  // [Nq, H * K] or [B, Tq, H * K], a tensor or columns of one, as k and v
+    const ColumnSlice<typename Q::Element>& k_rows,  // [Nk, H * K]
+    const ColumnSlice<typename Q::Element>& v_rows,  // [Nk, H * Kv]
+    const Sequences& sequences,                      // of the Nq rows, and of the Nk rows without options.keys
     const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
-  detail::AttentionCall<T> call("attention", q_rows, k, sequences, options);
+  detail::AttentionCall<T> call("attention", q_rows, k_rows, sequences, options);
+  const ColumnSlice<T>&k = call.k, v = call.rows_of(v_rows, call.keys);
   call.require_heads("attention", {"v", v, 1});
   require_same_device("attention", {"q", call.q, 0}, {"v", v, 0});
   require_rows("attention", {"v", v, 0}, call.keys);
@@ -89,7 +90,7 @@ Tensor<typename Q::Element> attention(
   const detail::GradientLayout<T> layout(call, v);
   std::vector<Tensor<T>> operands = layout.tensors;
   operands.push_back(call.bias);
-  return record("attention", y, operands, [=](const Tensor<T>& dy) {
+  const Tensor<T> rows = record("attention", y, operands, [=](const Tensor<T>& dy) {
     using namespace kernel;
     std::vector<Tensor<T>> gradients(layout.tensors.size());
     Tensor<Acc<T>> dbias, delta = empty_like(log_sum_exp);
@@ -107,17 +108,20 @@ Tensor<typename Q::Element> attention(
     gradients.push_back(dbias ? cast<T>(dbias) : Tensor<T>());
     return gradients;
   });
+  const Shape& given = q_rows.shape();
+  return detail::is_padded_batch(given, sequences) ? reshape(rows, given.with(-1, y.dim(-1))) : rows;
 }
 
 /// Returns the probabilities [B, H, Tq, Tk], for pictures; zeros where a sequence has no query or key. Tq and Tk are what the
 /// sequences are padded to, or their longest. Without dropout and without a gradient. @throws ShapeError.
 template <class Q>
-Tensor<typename Q::Element> attention_weights(const Q& q_rows,  // [Nq, H * K] a tensor or columns of one, as k
-                                              const ColumnSlice<typename Q::Element>& k,  // [Nk, H * K]
+Tensor<typename Q::Element> attention_weights(const Q& q_rows,                                 // as attention's q
+                                              const ColumnSlice<typename Q::Element>& k_rows,  // and k
                                               const Sequences& sequences,
                                               const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
-  const detail::AttentionCall<T> call("attention_weights", q_rows, k, sequences, options);
+  const detail::AttentionCall<T> call("attention_weights", q_rows, k_rows, sequences, options);
+  const ColumnSlice<T>& k = call.k;
   const auto extent = [](const Sequences& s) { return s.padded_to() ? s.padded_to() : s.longest(); };
   Tensor<T> weights({sequences.count(), call.heads, extent(call.queries), extent(call.keys)}, k.device());
   dispatch(k.x, [&](auto device) {

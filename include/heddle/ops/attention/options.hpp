@@ -10,6 +10,7 @@
 #include <heddle/gpu/attention_plan.hpp>
 #include <heddle/gpu/runtime.hpp>
 #include <heddle/ops/attention/dropout.hpp>
+#include <heddle/ops/reshape.hpp>
 
 namespace heddle {
 
@@ -17,7 +18,7 @@ namespace heddle {
 template <class T>
 struct ColumnSlice {
   using Element = T;
-  Tensor<T> x;  // [N, D]
+  Tensor<T> x;  // [N, D] or [B, T, D]
   Index first, width;
 
   /// Takes all columns, or some; columns() checks them.
@@ -27,15 +28,15 @@ struct ColumnSlice {
   Shape shape() const { return x.rank() > 0 ? x.shape().with(-1, width) : x.shape(); }
   Device device() const { return x.device(); }
   bool requires_grad() const { return x.requires_grad(); }
+  explicit operator bool() const { return static_cast<bool>(x); }
 };
 
-/// Returns some columns of a matrix, such as one result of a packed product: columns(qkv, 0, D) of qkv [N, 3 * D].
+/// Returns some columns of a matrix or of a padded batch, such as one result of a packed product: columns(qkv, 0, D) of qkv [N, 3 * D].
 /// @throws ShapeError.
 template <class T>
 ColumnSlice<T> columns(const Tensor<T>& x, Index first, Index width) {
-  require_rank("columns", {"x", x, 0}, 2);
-  require<ShapeError>(first >= 0 && width >= 0 && first <= x.dim(1) - width, "columns: [", first, ", ", first + width,
-                      ") is not within axis 1 of ", x.shape());
+  require<ShapeError>(x.rank() >= 2 && first >= 0 && width >= 0 && first <= x.dim(-1) - width, "columns: [", first,
+                      ", ", first + width, ") is not within the last axis of ", x.shape());
   return {x, first, width};
 }
 
@@ -95,11 +96,11 @@ struct AttentionCall {
   kernel::Draws draws = {};
   bool tf32 = false;
 
-  // Throws ShapeError and Error.
+  // Takes rows, or padded batches [B, T, ...]. Throws ShapeError and Error.
   AttentionCall(const char* op, const ColumnSlice<T>& q_block, const ColumnSlice<T>& k_block,
                 const Sequences& sequences, const AttentionOptions<T>& options)
-      : q(q_block),
-        k(k_block),
+      : q(rows_of(q_block, sequences)),
+        k(rows_of(k_block, options.keys ? *options.keys : sequences)),
         queries(sequences),
         keys(options.keys ? *options.keys : sequences),
         heads(options.heads),
@@ -108,6 +109,7 @@ struct AttentionCall {
         mask(options.mask),
         bias(options.bias) {
     require_heads(op, {"q", q, 1});
+    require(std::isfinite(scale), op, ": scale must be finite, got ", scale);
     require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
     require_rows(op, {"q", q, 0}, queries);
     require_rows(op, {"k", k, 0}, keys);
@@ -116,6 +118,12 @@ struct AttentionCall {
     if (mask) require_per_score(op, {"mask", mask, 0});
     if (bias) require_per_score(op, {"bias", bias, 0});
     if constexpr (has_cuda) tf32 = cuda::tf32_is_allowed();
+  }
+
+  // Returns the rows of a padded batch; any other block as it is.
+  static ColumnSlice<T> rows_of(const ColumnSlice<T>& block, const Sequences& sequences) {
+    if (!is_padded_batch(block.x.shape(), sequences)) return block;
+    return {reshape(block.x, shape_of_rows(block.x.shape(), sequences)), block.first, block.width};
   }
 
   // Activates dropout. The draws depend on the longest sequences, not on padding.

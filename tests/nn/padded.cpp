@@ -1,0 +1,94 @@
+// Padded batches [B, T, ...] wherever Sequences::padded says where their rows are: the same values as their rows alone.
+#include <heddle/heddle.hpp>
+
+#include "catch.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+const std::vector<int> lengths{3, 5, 0, 1};
+constexpr Index T = 5, D = 8;
+
+// Checks f(padded batch, Sequences::padded) against f(rows, Sequences::packed): results of each row, or of each sequence.
+template <class F>
+void expect_same(const F& f) {
+  Random random(1);
+  const Sequences padded = Sequences::padded(lengths, T), packed = Sequences::packed(lengths);
+  const Tensor<double> x = variable(randn<double>({4, T, D}, random)), rows = variable(detach(pack(x, padded)));
+  const Tensor<double> y = f(x, padded), expected = f(rows, packed);
+  const bool per_row = expected.dim(0) == packed.rows();
+  CHECK(y.rank() == expected.rank() + (per_row ? 1 : 0));
+  const Tensor<double> real = per_row ? pack(y, padded) : y;
+  REQUIRE(real.shape() == expected.shape());
+  backward(sum(real * real));
+  backward(sum(expected * expected));
+  const auto agree = [](const Tensor<double>& a, const Tensor<double>& b) {
+    REQUIRE(a.shape() == b.shape());
+    for (Index i = 0; i < a.size(); ++i) CHECK(a.data()[i] == Approx(b.data()[i]).epsilon(1e-12).margin(1e-14));
+  };
+  agree(detach(real), detach(expected));
+  agree(pack(x.grad(), padded), rows.grad());
+}
+
+}  // namespace
+
+TEST_CASE("padded batches: rows of sequences") {
+  expect_same([](const auto& x, const Sequences& s) { return first_rows(x, s); });
+  expect_same([](const auto& x, const Sequences& s) { return mean_rows(x, s); });
+}
+
+TEST_CASE("padded batches: attention") {
+  expect_same([](const auto& x, const Sequences& s) { return attention(x, x, x, s, {.heads = 2}); });
+  expect_same([](const auto& x, const Sequences& s) {
+    return attention(columns(x, 0, 4), columns(x, 2, 4), columns(x, 4, 4), s, {.heads = 1, .causal = true});
+  });
+  const Sequences s = Sequences::padded(lengths, T);
+  Random random(1);
+  const Tensor<float> x = randn<float>({4, T, D}, random), rows = reshape(x, {4 * T, D});
+  CHECK(attention_weights(x, x, s, {.heads = 2}).host() == attention_weights(rows, rows, s, {.heads = 2}).host());
+}
+
+TEST_CASE("padded batches: layers") {
+  Random random(2);
+  const nn::Encoder<double> post_norm(2, {.D = D, .heads = 2}, random);
+  const nn::Encoder<double> pre_norm(1, {.D = D, .heads = 2, .norm_first = true}, random);
+  const nn::MultiHeadAttention<double> wide(D, 2, random, 3);
+  const nn::SinusoidalPositions<double> sines(T, D);
+  const nn::LearnedPositions<double> learned(T, D, random);
+  expect_same([&](const auto& x, const Sequences& s) { return post_norm(x, s); });
+  expect_same([&](const auto& x, const Sequences& s) { return pre_norm(x, s); });
+  expect_same([&](const auto& x, const Sequences& s) { return wide(x, s); });
+  expect_same([&](const auto& x, const Sequences& s) { return sines(x, s); });
+  expect_same([&](const auto& x, const Sequences& s) { return learned(x, s); });
+}
+
+TEST_CASE("padded batches: cross_entropy takes [B, T, C]") {
+  Random random(3);
+  const Tensor<double> logits = variable(randn<double>({2, 3, 4}, random));
+  const Tensor<int> labels({2, 3}, {0, 3, -100, 1, -100, -100});
+  const Tensor<double> loss = cross_entropy(logits, labels);
+  const Tensor<double> rows = variable(detach(reshape(logits, {6, 4})));
+  const Tensor<double> expected = cross_entropy(rows, Tensor<int>({6}, labels.host()));
+  CHECK(loss.item() == expected.item());
+  backward(loss);
+  backward(expected);
+  CHECK(logits.grad().host() == rows.grad().host());
+  CHECK(logits.grad().shape() == Shape{2, 3, 4});
+  CHECK_THROWS_AS(cross_entropy(logits, Tensor<int>({3, 2})), ShapeError);
+}
+
+TEST_CASE("padded batches: other shapes are refused with a remedy") {
+  const Tensor<float> x = zeros<float>({4, T, D});
+  CHECK_THROWS_WITH(first_rows(x, Sequences::packed({3, 5, 0, 1})),
+                    "first_rows: x [4, 5, 8] must have one row for each of the 9 rows of its 4 sequences; pack(x, "
+                    "sequences) gives the rows of a padded batch");
+  CHECK_THROWS_WITH(first_rows(x, Sequences::padded({3, 5, 0, 1}, 6)),
+                    "first_rows: x [4, 5, 8] must have one row for each of the 24 rows of its 4 sequences, or be a "
+                    "padded batch [B, T, ...] of them");
+  Random random(1);
+  const nn::EncoderLayer<float> layer({.D = D, .heads = 2}, random);
+  CHECK_THROWS_AS(layer(x, Sequences::padded({3, 5, 0}, T)), ShapeError);
+  CHECK_THROWS_AS(attention(x, x, x, Sequences::packed(lengths)), ShapeError);
+}
