@@ -42,3 +42,12 @@ TEST_CASE("arange: steps that lead nowhere are an error") {
   CHECK_THROWS_AS(arange<float>(0, std::numeric_limits<double>::quiet_NaN()), Error);
   CHECK_THROWS_AS(arange<float>(0, std::numeric_limits<double>::infinity()), Error);
 }
+
+TEST_CASE("uniform: a range that is empty or not finite is refused") {
+  Random random(1);
+  CHECK_THROWS_WITH(uniform<float>({2}, 2, 1, random),
+                    "uniform: lo must not be greater than hi, and both finite; got 2 and 1");
+  CHECK_THROWS_AS(uniform<float>({2}, 0, std::nan(""), random), Error);
+  CHECK_THROWS_AS(uniform<float>({2}, 0, std::numeric_limits<double>::infinity(), random), Error);
+  CHECK(uniform<float>({2}, 1, 1, random).host() == std::vector<float>{1, 1});
+}

@@ -143,3 +143,19 @@ TEST_CASE("nn: a model of floats trains on bf16 rows") {
   }
   CHECK(loss < 0.05f);
 }
+
+TEST_CASE("layers: an option outside its range is refused where the layer is made") {
+  Random random(1);
+  for (const double bad : {-1., std::nan(""), std::numeric_limits<double>::infinity()}) {
+    CHECK_THROWS_WITH(nn::LayerNorm<float>(4, bad),
+                      ContainsSubstring("LayerNorm: eps must be finite and not negative"));
+    CHECK_THROWS_WITH(layer_norm(ones<float>({1, 4}), ones<float>({4}), zeros<float>({4}), bad),
+                      ContainsSubstring("layer_norm: eps must be finite and not negative"));
+  }
+  for (const double bad : {1.5, 1., -0.5, std::nan("")}) {
+    CHECK_THROWS_WITH(nn::EncoderLayer<float>({.dropout = bad}, random),
+                      ContainsSubstring("EncoderLayer: dropout must be in [0, 1), got "));
+    CHECK_THROWS_WITH(nn::Encoder<float>(1, {.attention_dropout = bad}, random),
+                      ContainsSubstring("EncoderLayer: attention_dropout must be in [0, 1), got "));
+  }
+}

@@ -132,7 +132,8 @@ TEST_CASE("optimizers: a gradient that is not finite names its parameter, and no
       to(model, device);
       optim::AdamW adam(model);
       model.set_grads({1, 1}, {bad});
-      CHECK_THROWS_WITH(adam.step(), "AdamW: the gradient of 'b' is not finite; nothing was updated");
+      CHECK_THROWS_WITH(
+          adam.step(), "AdamW: the gradient of 'b' is not finite; nothing was updated, and all gradients were cleared");
       CHECK(model.a.value().host() == std::vector<float>{1, 2});
     }
     Random random(1);
@@ -340,5 +341,62 @@ TEST_CASE("optimizers: rows of a gradient that are not finite are found") {
   optim::Adam adam(table);
   backward(embed(Tensor<int>({2}, {49, 0}), table.weight.value()),
            Tensor<float>({2, 1}, {std::numeric_limits<float>::infinity(), 1}));
-  CHECK_THROWS_WITH(adam.step(), "Adam: the gradient of 'weight' is not finite; nothing was updated");
+  CHECK_THROWS_WITH(
+      adam.step(), "Adam: the gradient of 'weight' is not finite; nothing was updated, and all gradients were cleared");
+}
+
+TEST_CASE("optimizers: training goes on after a gradient that was not finite") {
+  on_each_device<float>([](Device device) {
+    TwoWeights model;
+    to(model, device);
+    optim::AdamW adam(model);
+    model.set_grads({1, 1}, {quiet_nan<float>});
+    CHECK_THROWS_AS(adam.step(), Error);
+    CHECK(!model.a.grad());
+    model.set_grads({1, 1}, {1});
+    adam.step();
+    CHECK(model.a.value().host()[0] < 1);
+  });
+}
+
+TEST_CASE("optimizers: a step without any gradient is an error unless it is allowed") {
+  TwoWeights model, other;
+  optim::Sgd sgd(model);
+  const char* const message =
+      "Sgd: no parameter has a gradient; call backward first, and make the optimizer for the model that is trained";
+  CHECK_THROWS_WITH(sgd.step(), message);
+  other.set_grads({1, 1}, {1});
+  CHECK_THROWS_WITH(sgd.step(), message);
+  sgd.step(1, optim::Gradients::optional);
+  model = std::move(other);  // the optimizer keeps the weights that were there before
+  CHECK_THROWS_WITH(sgd.step(), message);
+}
+
+TEST_CASE("optimizers: an option outside its range is refused where it is given, with its name and range") {
+  TwoWeights model;
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  for (const double lr : {nan, inf, -1e-3}) {
+    CHECK_THROWS_WITH(optim::Sgd(model, {.lr = lr}),
+                      ContainsSubstring("Sgd: lr must be finite and not negative, got "));
+    CHECK_THROWS_WITH(optim::Adam(model, {.lr = lr}), ContainsSubstring("Adam: lr must be"));
+    CHECK_THROWS_WITH(optim::AdamW(model, {}, {{.select = [](const std::string&) { return true; }, .lr = lr}}),
+                      ContainsSubstring("AdamW: lr of parameter group 0 must be finite and not negative, got "));
+  }
+  for (const double bad : {1., 2., -0.1, nan}) {
+    CHECK_THROWS_WITH(optim::Sgd(model, {.momentum = bad}), ContainsSubstring("Sgd: momentum must be in [0, 1), got "));
+    CHECK_THROWS_WITH(optim::Adam(model, {.beta1 = bad}), ContainsSubstring("Adam: beta1 must be in [0, 1), got "));
+    CHECK_THROWS_WITH(optim::AdamW(model, {.beta2 = bad}), ContainsSubstring("AdamW: beta2 must be in [0, 1), got "));
+  }
+  for (const double bad : {-1., nan, inf}) {
+    CHECK_THROWS_WITH(optim::Adam(model, {.eps = bad}), ContainsSubstring("Adam: eps must be finite and not negative"));
+    CHECK_THROWS_WITH(optim::AdamW(model, {.weight_decay = bad}), ContainsSubstring("AdamW: weight_decay must be"));
+    CHECK_THROWS_WITH(optim::Sgd(model, {}, {{.select = [](const std::string&) { return true; }, .weight_decay = bad}}),
+                      ContainsSubstring("Sgd: weight_decay of parameter group 0 must be"));
+  }
+  optim::Sgd sgd(model);
+  model.set_grads({1, 1}, {1});
+  CHECK_THROWS_WITH(sgd.step(nan), ContainsSubstring("Sgd: the factor on the learning rate must be"));
+  sgd.options.lr = -1;
+  CHECK_THROWS_WITH(sgd.step(), "Sgd: lr must be finite and not negative, got -1");
+  CHECK_THROWS_WITH(optim::Sgd(model, {}, {{.lr = 0.1}}), "Sgd: select of parameter group 0 is not set");
 }

@@ -64,8 +64,11 @@ inline double unit_interval(std::uint32_t high, std::uint32_t low) {
 }  // namespace detail
 
 /// Returns uniform values in [lo, hi). Element i takes half a draw, so every T gets the same numbers, rounded.
+/// @throws Error unless lo <= hi and both are finite.
 template <class T>
 Tensor<T> uniform(Shape shape, double lo, double hi, Random& random) {
+  require(lo <= hi && std::isfinite(hi - lo), "uniform: lo must not be greater than hi, and both finite; got ", lo,
+          " and ", hi);
   Tensor<T> y(shape);
   const kernel::Draws draws = random.take(static_cast<std::uint64_t>((y.size() + 1) / 2));
   T* const out = y.data();

@@ -30,7 +30,8 @@ struct EncoderLayer {
   double dropout, attention_dropout;
   bool norm_first;
 
-  // Throws ShapeError for a size below 1, and where D does not divide into the heads and no head_width is given.
+  // Throws ShapeError for a size below 1, and where D does not divide into the heads and no head_width is given; Error for a
+  // dropout outside [0, 1) and a negative eps.
   EncoderLayer(const EncoderOptions& o, Random& random)
       : attention(o.D, o.heads, random, o.head_width),
         norm1(o.D, o.eps),
@@ -38,7 +39,10 @@ struct EncoderLayer {
         norm2(o.D, o.eps),
         dropout(o.dropout),
         attention_dropout(o.attention_dropout),
-        norm_first(o.norm_first) {}
+        norm_first(o.norm_first) {
+    detail::require_fraction("EncoderLayer", "dropout", dropout);
+    detail::require_fraction("EncoderLayer", "attention_dropout", attention_dropout);
+  }
   EncoderLayer(const EncoderLayer& other, Cloning& c)
       : attention(c(other.attention)),
         norm1(c(other.norm1)),
@@ -50,16 +54,16 @@ struct EncoderLayer {
 
   /// Dropout is active if and only if `random` is given.
   template <class A>
-  Tensor<A> operator()(const Tensor<A>& x,  // [N, D]
+  Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
     AttentionOptions<A> options;
     options.dropout = attention_dropout;
     options.random = random;
     if (norm_first) {
-      const auto [y, normed] = norm2.with_sum(x, attention(norm1(x), sequences, options), dropout, random);  // [N, D]
+      const auto [y, normed] = norm2.with_sum(x, attention(norm1(x), sequences, options), dropout, random);
       return y + heddle::dropout(ff(normed), dropout, random);
     }
-    const Tensor<A> y = norm1(x, attention(x, sequences, options), dropout, random);  // [N, D]
+    const Tensor<A> y = norm1(x, attention(x, sequences, options), dropout, random);
     return norm2(y, ff(y), dropout, random);
   }
 
@@ -83,7 +87,7 @@ struct Encoder {
 
   // Dropout is active if and only if `random` is given. Throws ShapeError.
   template <class A>
-  Tensor<A> operator()(Tensor<A> x,  // [N, D]
+  Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const;
 
   static void visit(auto& self, auto&& f) {

@@ -11,9 +11,11 @@ struct LayerNorm {
   Parameter<T> gamma, beta;  // [D]
   double eps;
 
-  /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1.
+  /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1, and Error for a negative eps.
   explicit LayerNorm(Index D, double epsilon = 1e-5)
-      : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {}
+      : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {
+    detail::require_nonnegative("LayerNorm", "eps", eps);
+  }
   LayerNorm(const LayerNorm& other, Cloning& c) : gamma(c(other.gamma)), beta(c(other.beta)), eps(other.eps) {}
 
   template <class A>

@@ -113,9 +113,10 @@ void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<cons
 }  // namespace kernel
 
 namespace detail {
-// Checks the operands of a norm of x over its last axis. Throws ShapeError.
+// Checks the operands of a norm of x over its last axis. Throws ShapeError, and Error.
 template <class T>
-void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta) {
+void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, double eps) {
+  require_nonnegative(op, "eps", eps);
   require_rank(op, {"gamma", gamma, 0}, 1);
   require_rank(op, {"beta", beta, 0}, 1);
   require_same(op, "D", {"x", x, -1}, {"gamma", gamma, 0});
@@ -139,13 +140,13 @@ Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Te
 }  // namespace detail
 
 /// Returns each row of x normalized to zero mean and unit variance, then scaled and shifted (Ba et al. 2016).
-/// @throws ShapeError.
+/// @throws ShapeError, and Error for an eps that is negative or not finite.
 template <class T>
 Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
                      const Tensor<T>& gamma,  // [D]
                      const Tensor<T>& beta,   // [D]
                      double eps = 1e-5) {
-  detail::require_norm("layer_norm", x, gamma, beta);
+  detail::require_norm("layer_norm", x, gamma, beta, eps);
   Tensor<T> y = empty_like(x);
   Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = empty_like(mean);
   dispatch(x, [&](auto device) {

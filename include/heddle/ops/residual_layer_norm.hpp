@@ -80,7 +80,7 @@ struct ResidualNorm {
 template <class T>
 ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T>& branch, const Tensor<T>& gamma,
                               const Tensor<T>& beta, double eps, double p, Random* random) {
-  require_norm(op, x, gamma, beta);
+  require_norm(op, x, gamma, beta, eps);
   require_same_device(op, {"x", x, 0}, {"branch", branch, 0});
   require<ShapeError>(x.shape() == branch.shape(), op, ": x ", x.shape(), " and branch ", branch.shape(),
                       " must have the same shape");
@@ -102,7 +102,7 @@ ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T
 }  // namespace detail
 
 /// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is rounded to a
-/// multiple of 1/65,536. @throws ShapeError, and Error for a p outside [0, 1).
+/// multiple of 1/65,536. @throws ShapeError, and Error for a p outside [0, 1) or an eps that is negative.
 template <class T>
 Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
                               const Tensor<T>& branch,  // as x

@@ -7,8 +7,21 @@
 #include <array>
 #include <cmath>
 
+#include <heddle/base/checks.hpp>
 #include <heddle/base/scalar_functions.hpp>
 #include <heddle/optim/rule.hpp>
+
+namespace heddle::detail {
+
+// Checks the options of Adam and AdamW. Throws Error.
+template <class Options>
+void check_adam(const Options& options) {
+  require_fraction(Options::optimizer, "beta1", options.beta1);
+  require_fraction(Options::optimizer, "beta2", options.beta2);
+  require_nonnegative(Options::optimizer, "eps", options.eps);
+}
+
+}  // namespace heddle::detail
 
 namespace heddle::optim {
 
@@ -16,11 +29,17 @@ namespace heddle::optim {
 struct AdamOptions {
   static constexpr const char* optimizer = "Adam";
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+
+  /// Checks what lr and weight_decay do not share with other optimizers. @throws Error.
+  void check() const { detail::check_adam(*this); }
 };
 /// The options of torch.optim.AdamW.
 struct AdamWOptions {
   static constexpr const char* optimizer = "AdamW";
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+
+  /// Checks what lr and weight_decay do not share with other optimizers. @throws Error.
+  void check() const { detail::check_adam(*this); }
 };
 
 /// The rule of Adam and AdamW.

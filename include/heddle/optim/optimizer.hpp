@@ -16,12 +16,17 @@ struct Enrollment {
   const std::vector<optim::Group>& groups;
   std::vector<bool> matched = std::vector<bool>(groups.size(), false);
   std::set<const void*> seen = {};
+  UniqueNames names = {};
 
   template <class T>
   void operator()(const Name& name, const Parameter<T>& p);
   template <class T>
-  void operator()(const Name&, const Buffer<T>&) {}
+  void operator()(const Name& name, const Buffer<T>&) {
+    names.add(name);
+  }
 
+  // Throws Error for a group without select, or with a setting outside its range.
+  void check_groups() const;
   // Throws Error if a group matches no parameter.
   void require_matches() const;
 };
@@ -29,6 +34,7 @@ struct Enrollment {
 template <class Optimizer>
 template <class T>
 void Enrollment<Optimizer>::operator()(const Name& name, const Parameter<T>& p) {
+  names.add(name);
   if (!seen.insert(p.identity().get()).second) return;
   const std::string joined = name.str();
   const auto group =
@@ -36,6 +42,17 @@ void Enrollment<Optimizer>::operator()(const Name& name, const Parameter<T>& p) 
   const bool found = group != groups.end();
   if (found) matched[static_cast<std::size_t>(group - groups.begin())] = true;
   optimizer.enroll(joined, p, found ? &*group : nullptr);
+}
+
+template <class Optimizer>
+void Enrollment<Optimizer>::check_groups() const {
+  const char* const name = optimizer.slots().optimizer();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::string which = " of parameter group " + std::to_string(g);
+    require(groups[g].select != nullptr, name, ": select", which, " is not set");
+    require_nonnegative(name, ("lr" + which).c_str(), groups[g].lr.value_or(0));
+    require_nonnegative(name, ("weight_decay" + which).c_str(), groups[g].weight_decay.value_or(0));
+  }
 }
 
 template <class Optimizer>
@@ -48,24 +65,31 @@ void Enrollment<Optimizer>::require_matches() const {
 
 namespace optim {
 
+/// Whether a step needs a gradient. A batch of a shard may be empty; otherwise a step without any gradient is a mistake.
+enum class Gradients { required, optional };
+
 /// Updates the parameters of a model. Parameters may be on either device.
 template <class Options, template <class> class Rule>
 class Optimizer {
  public:
   Options options;
 
-  /// Creates the optimizer for every parameter of `model`. @throws Error if a group matches no parameter.
+  /// Creates the optimizer for every parameter of `model`. @throws Error for an option outside its range, a group without
+  /// `select`, a group that matches no parameter, and a name that the model visits twice.
   template <class M>
   explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
       : options(settings), slots_(Options::optimizer, Rule<float>::moments) {
+    check_options();
     heddle::detail::Enrollment<Optimizer> enrollment{*this, groups};
+    enrollment.check_groups();
     heddle::detail::visit_leaves(Name(""), model, enrollment);
     enrollment.require_matches();
   }
 
   /// Updates every parameter that has a gradient, then clears all gradients. The learning rate is multiplied by `factor`,
-  /// which a schedule gives. @throws Error if a gradient is not finite; nothing is updated then.
-  void step(double factor = 1);
+  /// which a schedule gives. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are
+  /// cleared), if no parameter has a gradient and `gradients` does not allow it, and for an option outside its range.
+  void step(double factor = 1, Gradients gradients = Gradients::required);
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
   Slots& slots() { return slots_; }
@@ -86,7 +110,7 @@ class Optimizer {
   // that a model of floats does not compile the code for doubles.
   template <class T>
   struct TypeSteps {
-    void (Optimizer::*require_finite)() = nullptr;
+    bool (Optimizer::*has_finite_gradients)() = nullptr;
     void (Optimizer::*prepare)() = nullptr;
     void (Optimizer::*update)(double factor) = nullptr;
   };
@@ -94,7 +118,7 @@ class Optimizer {
   template <class T>
   void enroll(std::string name, const Parameter<T>& p, const Group* group) {
     slots_.add(std::move(name), p, group);
-    std::get<TypeSteps<T>>(steps_) = TypeSteps<T>{&Optimizer::template require_finite<T>,
+    std::get<TypeSteps<T>>(steps_) = TypeSteps<T>{&Optimizer::template has_finite_gradients<T>,
                                                   &Optimizer::template prepare<T>, &Optimizer::template update<T>};
   }
 
@@ -107,9 +131,20 @@ class Optimizer {
     return found;
   }
 
-  // Throws Error if a gradient of type T is not finite.
+  void check_options() const {
+    heddle::detail::require_nonnegative(Options::optimizer, "lr", options.lr);
+    heddle::detail::require_nonnegative(Options::optimizer, "weight_decay", options.weight_decay);
+    if constexpr (requires { options.check(); }) options.check();
+  }
+  void clear_gradients() {
+    slots_.each([](auto& slot) {
+      if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
+    });
+  }
+
+  // Returns whether a parameter of type T has a gradient. Throws Error if one is not finite, and clears all of them.
   template <class T>
-  void require_finite() {
+  bool has_finite_gradients() {
     const auto parameters = pending<T>();
     for (const Device device : devices) {
       std::vector<View<const T, 1>> gradients;
@@ -118,9 +153,12 @@ class Optimizer {
         if (gradient.values.device() == device) gradients.push_back(view<1>(gradient.values)), slots.push_back(slot);
       if (gradients.empty()) continue;
       const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, gradients); });
-      require(first < 0, slots_.optimizer(), ": the gradient of '",
-              first < 0 ? "" : slots[static_cast<std::size_t>(first)]->name, "' is not finite; nothing was updated");
+      if (first < 0) continue;
+      clear_gradients();
+      fail(slots_.optimizer(), ": the gradient of '", slots[static_cast<std::size_t>(first)]->name,
+           "' is not finite; nothing was updated, and all gradients were cleared");
     }
+    return !parameters.empty();
   }
 
   // Updates the parameters of type T.
@@ -196,20 +234,23 @@ class Optimizer {
 };
 
 template <class Options, template <class> class Rule>
-void Optimizer<Options, Rule>::step(double factor) {
+void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
+  check_options();
+  heddle::detail::require_nonnegative(Options::optimizer, "the factor on the learning rate", factor);
   const auto for_each_type = [this](auto&& f) { std::apply([&](const auto&... steps) { (f(steps), ...); }, steps_); };
-  for_each_type([this](const auto& steps) {
-    if (steps.require_finite) (this->*steps.require_finite)();
+  bool has_gradients = false;
+  for_each_type([&](const auto& steps) {
+    if (steps.has_finite_gradients) has_gradients |= (this->*steps.has_finite_gradients)();
   });
+  require(has_gradients || gradients == Gradients::optional, Options::optimizer,
+          ": no parameter has a gradient; call backward first, and make the optimizer for the model that is trained");
   for_each_type([this](const auto& steps) {  // before any update: memory may run out
     if (steps.prepare) (this->*steps.prepare)();
   });
   for_each_type([&](const auto& steps) {
     if (steps.update) (this->*steps.update)(factor);
   });
-  slots_.each([](auto& slot) {
-    if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
-  });
+  clear_gradients();
 }
 
 }  // namespace optim

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 
+#include <heddle/base/checks.hpp>
 #include <heddle/optim/rule.hpp>
 
 namespace heddle::optim {
@@ -11,6 +12,9 @@ namespace heddle::optim {
 struct SgdOptions {
   static constexpr const char* optimizer = "Sgd";
   double lr = 1e-3, momentum = 0, weight_decay = 0;
+
+  /// Checks what lr and weight_decay do not share with other optimizers. @throws Error.
+  void check() const { detail::require_fraction(optimizer, "momentum", momentum); }
 };
 
 /// The rule of Sgd.

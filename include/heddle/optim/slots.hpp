@@ -11,7 +11,7 @@ namespace heddle::optim {
 
 /// Parameters with settings of their own. The first group that selects a parameter applies.
 struct Group {
-  std::function<bool(const std::string& name)> select;
+  std::function<bool(const std::string& name)> select = {};
   std::optional<double> lr = {}, weight_decay = {};
   bool frozen = false;
 };
