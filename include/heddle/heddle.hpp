@@ -7,6 +7,7 @@
 #include <heddle/core/sequences.hpp>
 #include <heddle/core/tensor.hpp>
 #include <heddle/nn/attention.hpp>
+#include <heddle/nn/check_visit.hpp>
 #include <heddle/nn/clone.hpp>
 #include <heddle/nn/embedding.hpp>
 #include <heddle/nn/encoder.hpp>
@@ -16,6 +17,7 @@
 #include <heddle/nn/module.hpp>
 #include <heddle/nn/positions.hpp>
 #include <heddle/nn/summary.hpp>
+#include <heddle/nn/weights.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/attention/attention.hpp>
 #include <heddle/ops/cast.hpp>

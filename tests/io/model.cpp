@@ -130,6 +130,22 @@ TEST_CASE("io: a shared weight is saved once and loaded under either name; a buf
   CHECK(second.table.value().item() == 9);
 }
 
+TEST_CASE("io::load: a shared weight that the file has with different values is refused") {
+  const Folder folder;
+  Tied tied;
+  const std::vector<float> one{5, 6}, other{5, 7};
+  const auto tensor = [](const char* name, const std::vector<float>& values) {
+    return io::TensorBytes{name, io::DType::f32, {2}, std::as_bytes(std::span(values))};
+  };
+  io::write_safetensors(folder("same.safetensors"), {tensor("a", one), tensor("b", one)});
+  io::load(tied, folder("same.safetensors"));
+  CHECK(tied.b.value().host() == one);
+  io::write_safetensors(folder("other.safetensors"), {tensor("a", one), tensor("b", other)});
+  CHECK_THROWS_WITH(io::load(tied, folder("other.safetensors")),
+                    ContainsSubstring("'a' and 'b' are one shared weight of this model, but their values differ"));
+  CHECK(tied.b.value().host() == one);
+}
+
 TEST_CASE("io::load: a packed weight of which one name is missing is not loaded in part") {
   const Folder folder;
   Random random(1);

@@ -42,18 +42,23 @@ inline std::string abridged(const char* what, const std::vector<std::string>& na
   for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i ? ", " : "") + names[i];
   return text + (names.size() > most ? ", …" : "");
 }
+
+// Whether two tensors of a file hold the same values.
+inline bool same_bytes(const Safetensors& file, const TensorInfo& a, const TensorInfo& b) {
+  return a.dtype == b.dtype && std::ranges::equal(file.bytes(a), file.bytes(b));
+}
 }  // namespace detail
 
 // Reads a model's weights in place, cast to its types; optimizers made before go on with them. Nothing is changed unless everything
 // fits: FileError lists the missing, mismatched and unexpected names otherwise. Unexpected names alone are no error, and a buffer may
-// be absent: it keeps its value. A shared weight may stand under any of its names.
+// be absent: it keeps its value. A shared weight may stand under any of its names, but not with different values.
 template <class M>
 LoadReport load(M& model, const std::string& path) {
   const Safetensors file = read_safetensors(path);
   std::vector<std::string> missing, mismatched;
   std::set<std::string> known;
   using Block = std::pair<const void*, Index>;  // of one weight, which may have several names
-  std::set<Block> found;
+  std::map<Block, const TensorInfo*> found;
   std::vector<std::pair<std::string, Block>> absent;
   std::vector<std::function<void(bool write)>> assignments;
   walk(model, [&](const Name& name, auto& x) {
@@ -74,7 +79,13 @@ LoadReport load(M& model, const std::string& path) {
         mismatched.push_back(quoted_name(one) + ' ' + tensor->shape.str() + " for " + part.str());
         continue;
       }
-      found.insert(key);
+      const auto [first, is_new] = found.emplace(key, tensor);
+      if (!is_new) {
+        require<FileError>(detail::same_bytes(file, *first->second, *tensor), printable(path), ": ",
+                           quoted_name(first->second->name), " and ", quoted_name(one),
+                           " are one shared weight of this model, but their values differ");
+        continue;
+      }
       assignments.push_back([&file, tensor, part, block, identity = x.identity()](bool write) {
         Tensor<T> values(part);
         file.read(*tensor, values.data());

@@ -36,6 +36,20 @@ struct Name {
 
 namespace detail {
 
+// The names that a visit has given so far.
+class UniqueNames {
+ public:
+  // Throws Error for a name that was given before.
+  void add(const Name& name) {
+    for (const std::string& block : name.blocks)
+      require(names_.insert(block).second, "the model visits the name '", block,
+              "' twice; each parameter and buffer needs its own");
+  }
+
+ private:
+  std::set<std::string> names_;
+};
+
 template <class X>
 struct Kind {
   static constexpr bool leaf = false, optional = false;
@@ -87,9 +101,15 @@ void visit_leaves(const Name& name, X& x, F& f) {
 }  // namespace detail
 
 /// Calls f(name, x) for every parameter and buffer of a model, in the order of the visits; a shared one under each name.
+/// @throws Error for a name that is given twice.
 template <class M, class F>
 void walk(M& model, F&& f) {
-  detail::visit_leaves(Name(""), model, f);
+  detail::UniqueNames names;
+  const auto with_own_name = [&](const Name& name, auto& x) {
+    names.add(name);
+    f(name, x);
+  };
+  detail::visit_leaves(Name(""), model, with_own_name);
 }
 
 /// The same, but a shared one only once, under its first name.

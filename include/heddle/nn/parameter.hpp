@@ -2,6 +2,7 @@
 // model that is kept aside does not follow the training, and two layers share a weight only through share().
 #pragma once
 #include <any>
+#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -13,11 +14,42 @@ namespace heddle {
 
 namespace detail {
 
+// Returns a tensor with the values of x and memory of its own: x's, if nobody else has it.
+template <class T>
+Tensor<T> take_or_copy(Tensor<T> x) {
+  return x.is_shared() ? deep_copy(x) : x.without_node();
+}
+
+// The weights that were made on this thread since the object was, and still exist: check_visit compares them to those that a
+// module names.
+class MadeWeights {
+ public:
+  MadeWeights() { current = this; }
+  MadeWeights(const MadeWeights&) = delete;
+  ~MadeWeights() { current = previous_; }
+
+  static void add(const void* weight, const Shape& shape) {
+    if (current) current->weights_.emplace(weight, shape);
+  }
+  static void drop(const void* weight) {
+    if (current) current->remove(weight);
+  }
+  void remove(const void* weight) { weights_.erase(weight); }
+  const std::map<const void*, Shape>& remaining() const { return weights_; }
+
+ private:
+  static inline thread_local MadeWeights* current = nullptr;
+  MadeWeights* previous_ = current;
+  std::map<const void*, Shape> weights_;
+};
+
 // A tensor of a model in its master type, and its casts to the types of activations.
 template <class T>
 class MasterTensor {
  public:
-  explicit MasterTensor(Tensor<T> initial) : value_(std::move(initial)) {}
+  explicit MasterTensor(Tensor<T> initial) : value_(std::move(initial)) { MadeWeights::add(this, value_.shape()); }
+  MasterTensor(const MasterTensor&) = delete;
+  ~MasterTensor() { MadeWeights::drop(this); }
 
   const Tensor<T>& value() const { return value_; }
   const Shape& shape() const { return value_.shape(); }
@@ -84,14 +116,18 @@ class Parameter {
   using Element = T;
   using Identity = std::shared_ptr<detail::MasterTensor<T>>;
 
-  /// Shares the tensor's memory.
-  explicit Parameter(const Tensor<T>& initial);
+  /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
+  explicit Parameter(const Tensor<T>& initial) : Parameter(detail::deep_copy(initial)) {}
+  explicit Parameter(Tensor<T>&& initial);
   Parameter(Parameter&&) noexcept = default;
   Parameter& operator=(Parameter&&) noexcept = default;
 
-  const Tensor<T>& value() const { return identity_->value(); }
+  /// Returns the weight. @throws Error if the parameter was moved from, as all of its functions do.
+  const Tensor<T>& value() const { return identity()->value(); }
   operator const Tensor<T>&() const { return value(); }
   const Shape& shape() const { return value().shape(); }
+  /// Writes other values in place; optimizers and shared handles go on with the weight. @throws ShapeError for another shape.
+  void assign(const Tensor<T>& values) { identity()->assign(values); }
   /// Returns the gradient: empty before the first backward, and for a frozen parameter.
   Tensor<T> grad() const { return frozen() ? Tensor<T>() : value().grad(); }
 
@@ -107,12 +143,15 @@ class Parameter {
     if constexpr (std::is_same_v<U, T>)
       return value();
     else
-      return identity_->template as<U>();
+      return identity()->template as<U>();
   }
 
-  const Identity& identity() const { return identity_; }
+  const Identity& identity() const {
+    require(identity_ != nullptr, "a parameter is used that was moved from");
+    return identity_;
+  }
   /// Returns another handle on the same weight. It is trained, counted and saved once.
-  friend Parameter share(const Parameter& p) { return Parameter(p.identity_); }
+  friend Parameter share(const Parameter& p) { return Parameter(p.identity()); }
 
  private:
   friend class Cloning;
@@ -121,7 +160,8 @@ class Parameter {
 };
 
 template <class T>
-Parameter<T>::Parameter(const Tensor<T>& initial) : identity_(std::make_shared<detail::MasterTensor<T>>(initial)) {
+Parameter<T>::Parameter(Tensor<T>&& initial)
+    : identity_(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(initial)))) {
   identity_->set_node(detail::NodeRef(new detail::Leaf<T>(shape())));
 }
 
@@ -132,22 +172,30 @@ class Buffer {
   using Element = T;
   using Identity = std::shared_ptr<detail::MasterTensor<T>>;
 
-  /// Shares the tensor's memory.
-  explicit Buffer(const Tensor<T>& value) : identity_(std::make_shared<detail::MasterTensor<T>>(detach(value))) {}
+  /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
+  explicit Buffer(const Tensor<T>& value) : Buffer(detail::deep_copy(value)) {}
+  explicit Buffer(Tensor<T>&& value)
+      : identity_(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(value)))) {}
   Buffer(Buffer&&) noexcept = default;
   Buffer& operator=(Buffer&&) noexcept = default;
 
-  const Tensor<T>& value() const { return identity_->value(); }
+  /// Returns the tensor. @throws Error if the buffer was moved from, as all of its functions do.
+  const Tensor<T>& value() const { return identity()->value(); }
   operator const Tensor<T>&() const { return value(); }
   const Shape& shape() const { return value().shape(); }
+  /// Writes other values in place. @throws ShapeError for another shape.
+  void assign(const Tensor<T>& values) { identity()->assign(values); }
   template <class U>
   Tensor<U> as() const {
     if constexpr (std::is_same_v<U, T>)
       return value();
     else
-      return identity_->template as<U>();
+      return identity()->template as<U>();
   }
-  const Identity& identity() const { return identity_; }
+  const Identity& identity() const {
+    require(identity_ != nullptr, "a buffer is used that was moved from");
+    return identity_;
+  }
 
  private:
   friend class Cloning;

@@ -1,0 +1,64 @@
+// copy_weights and update_average: the weights of one model written into another, in place.
+#pragma once
+#include <map>
+
+#include <heddle/nn/module.hpp>
+#include <heddle/ops/arithmetic.hpp>
+
+namespace heddle {
+
+namespace detail {
+
+// Calls f(a, b) for each parameter or buffer of `to` and the one of the same name in `from`. Throws Error, before the first
+// call, if a name, a shape or an element type of one model is not in the other.
+template <class From, class To, class F>
+void walk_both(const char* op, const From& from, To& to, F&& f) {
+  std::map<std::string, std::any> sources;
+  walk(from, [&](const Name& name, const auto& x) { sources.emplace(name.str(), x.identity()); });
+  const std::size_t names = sources.size();
+  for (const bool checked : {false, true}) {
+    std::size_t found = 0;
+    walk(to, [&](const Name& name, auto& x) {
+      using Identity = typename std::remove_cvref_t<decltype(x)>::Identity;
+      const auto source = sources.find(name.str());
+      require(source != sources.end(), op, ": the model copied from has no '", name.str(), "'");
+      ++found;
+      const Identity* const identity = std::any_cast<Identity>(&source->second);
+      require(identity, op, ": '", name.str(), "' has another element type in the model copied from");
+      require<ShapeError>((*identity)->shape() == x.shape(), op, ": '", name.str(), "' is ", (*identity)->shape(),
+                          " in the model copied from, ", x.shape(), " in the other");
+      if (checked) f(**identity, x);
+    });
+    require(found == names, op, ": the model copied from has ", names, " parameters and buffers, the other ", found);
+  }
+}
+
+}  // namespace detail
+
+/// Writes the weights and buffers of a model into another of the same structure, in place: optimizers and shared handles go
+/// on with them. Gradients and the state of optimizers stay as they are. @throws Error, and ShapeError, if the models' names,
+/// element types or shapes differ; nothing is written then.
+template <class From, class To>
+void copy_weights(const From& from, To& to) {
+  detail::walk_both("copy_weights", from, to, [](const auto& source, auto& x) {
+    if (&source != x.identity().get()) x.assign(source.value());
+  });
+}
+
+/// Moves the weights of `average` towards those of a model: average = decay * average + (1 - decay) * model. Buffers are
+/// copied. @throws Error for a decay outside [0, 1], and as copy_weights.
+template <class Average, class M>
+void update_average(Average& average, const M& model, double decay) {
+  require(decay >= 0 && decay <= 1, "update_average: decay must be in [0, 1], got ", decay);
+  const NoGrad off;
+  std::set<const void*> updated;  // a shared weight has several names
+  detail::walk_both("update_average", model, average, [&](const auto& source, auto& x) {
+    if (!updated.insert(x.identity().get()).second) return;
+    if constexpr (detail::is_buffer<std::remove_cvref_t<decltype(x)>>)
+      x.assign(source.value());
+    else
+      x.assign(x.value() * decay + source.value() * (1 - decay));
+  });
+}
+
+}  // namespace heddle
