@@ -26,10 +26,6 @@ function(heddle_settings name)
   endif()
   if(HEDDLE_NATIVE)
     target_link_libraries(${name} PUBLIC heddle::native)
-    # g++ 12 reports its own AVX-512 intrinsics as uninitialised, thousands of lines from inside Eigen.
-    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-      target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
-    endif()
   endif()
 endfunction()
 

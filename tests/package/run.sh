@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh BUILD WORK: what those who use the headers rely on. BUILD is a configured build of heddle, which is installed from
-# there; WORK is a folder for what is made. Says `ok: …` or `FAILED: …` for each check.
+# run.sh BUILD WORK [quick]: what those who use the headers rely on. BUILD is a configured build of heddle, which is installed
+# from there; WORK is a folder for what is made; with `quick` README's program is compiled in one way only. Says `ok: …` or
+# `FAILED: …` for each check.
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
 here=$source/tests/package
@@ -51,6 +52,13 @@ refused() { ! compile -fsyntax-only "${@:2}" 2>"$scratch/refusal" && grep -m 3 "
 timed() {
   local TIMEFORMAT="$1.cpp: %U s of one core at g++ -O2 ${*:2}"
   time compile -O2 "${@:2}" -c "$here/sources/$1.cpp" -o "$scratch/$1.o"
+}
+# without_warnings COMPILER LEVEL: README's program, with heddle's headers as a user may name them: not as system headers.
+without_warnings() {
+  local TIMEFORMAT="README.md: %U s of one core at $1 $2"
+  awk '/^```cpp/ { inside = 1; next } /^```/ && inside { exit } inside' "$source/README.md" >"$scratch/readme.cpp"
+  time "$1" -std=c++20 "$2" -march=native -Wall -Wextra -Werror -I"$source/include" -isystem "$eigen" \
+    -c "$scratch/readme.cpp" -o "$scratch/readme.o"
 }
 
 check 'heddle installs, and its prefix moves' install_and_move
@@ -110,15 +118,32 @@ fi
 # g++ says what is wrong with a call, and no more than that.
 short_refusal() {
   printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;' \
-    "void call(Tensor<float>& x, Tensor<double>& w) { $1; }" >"$scratch/call.cpp"
+    "void call(Tensor<float>& x, Tensor<double>& w, Tensor<int>& ids) { $1; }" >"$scratch/call.cpp"
   ! compile -fsyntax-only "$scratch/call.cpp" 2>"$scratch/refusal" && cat "$scratch/refusal" &&
     [ "$(wc -l <"$scratch/refusal")" -le 15 ]
 }
-for call in 'x + w' 'linear(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
+for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
+# not_ignored CALL: g++ warns of a call without an effect.
+not_ignored() {
+  printf '%s\n' '#include <heddle/heddle.hpp>' "void call() { $1; }" >"$scratch/call.cpp"
+  refused 'nodiscard' -Werror "$scratch/call.cpp"
+}
+check 'a NoGrad without a name is a warning' not_ignored 'heddle::NoGrad{}'
+older_standard() {
+  refused 'heddle needs C++20' -std=c++17 "$here/sources/thirty_lines.cpp" && [ "$(wc -l <"$scratch/refusal")" -le 25 ]
+}
+check 'C++17 is refused with a sentence' older_standard
 # How long a user waits for the compiler is printed; a limit would depend on the machine.
-for program in empty thirty_lines; do check "$program.cpp compiles" timed $program; done
+check 'empty.cpp compiles' timed empty
+for compiler in g++ clang++; do
+  command -v "$compiler" >/dev/null || { echo "skipped: README's program with $compiler, which is not installed"; continue; }
+  for level in -O0 -O2 -O3; do
+    [ "${3:-}" != quick ] || [ "$compiler $level" = 'g++ -O2' ] || continue
+    check "README's program has no warning: $compiler $level" without_warnings "$compiler" "$level"
+  done
+done
 check 'thirty_lines.cpp compiles for heddle::compiled' timed thirty_lines -DHEDDLE_COMPILED
 wait
 [ ! -e "$work/failed" ]

@@ -1,6 +1,16 @@
 // How CPU kernels see memory: as Eigen rows, arrays and matrices.
 #pragma once
+// g++ 12's own header of AVX-512 intrinsics begins vectors with themselves to say that they have no value, and g++ reports
+// that as a fault in every program that inlines them through Eigen, -isystem or not.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 #include <Eigen/Core>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #include <heddle/core/dispatch.hpp>
 
