@@ -205,3 +205,21 @@ TEST_CASE("Tensor: braces are values") {
   CHECK((Tensor<float>({0}, {}).size()) == 0);
   CHECK_THROWS_WITH((Tensor<int>({2}, {5})), "Tensor: 1 values given for shape [2] of 2");
 }
+
+TEST_CASE("Tensor: an element by its indices") {
+  const Tensor<int> x({2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(x(0, 0) == 1);
+  CHECK(x(1, 0) == 4);
+  CHECK(x(-1, -1) == 6);
+  CHECK(Tensor<float>(Shape{}, {7})() == 7);
+  CHECK(Tensor<bool>({2}, {false, true})(1));
+  CHECK_THROWS_WITH(x(2, 0), "Tensor: index 2 is outside axis 0 of [2, 3]");
+  CHECK_THROWS_WITH(x(0, -4), "Tensor: index -4 is outside axis 1 of [2, 3]");
+  CHECK_THROWS_AS(x(0, 3), IndexError);
+  CHECK_THROWS_WITH(x(1), "Tensor: 1 indices given for shape [2, 3]");
+  Tensor<float> y({1}, {5});
+  const auto before = y.version();
+  CHECK(y(0) == 5);
+  CHECK(y.version() == before);  // reading is no write
+  CHECK_THROWS_AS(Tensor<float>()(0), Error);
+}

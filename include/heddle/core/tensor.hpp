@@ -1,9 +1,12 @@
 // Tensor<T>: a handle to a contiguous, row-major block on one device. The element type is part of the type; where the
 // data lives is a run-time value.
 #pragma once
+#include <array>
+#include <concepts>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -107,6 +110,14 @@ class heddle::Tensor {
     return *here.device_data();
   }
 
+  /// Returns the element at one index per axis, of a tensor on the host: x(1, -1). -1 is the last of an axis. For many
+  /// elements data() is faster, and it is how they are written. @throws IndexError, ShapeError for another number of
+  /// indices, and Error for a tensor on the GPU.
+  template <std::convertible_to<Index>... I>
+  T operator()(I... indices) const {
+    return element(std::array<Index, sizeof...(I)>{static_cast<Index>(indices)...});
+  }
+
   /// Returns a handle on the same block with another shape of the same size, without its graph. @throws ShapeError.
   Tensor with_shape(Shape shape) const {
     require<ShapeError>(shape.size() == size(), "reshape: ", shape_, " has ", size(), " elements, ", shape, " has ",
@@ -154,6 +165,17 @@ class heddle::Tensor {
  private:
   Tensor(Shape shape, Device device, T* wrapped);
 
+  T element(std::span<const Index> at) const {
+    require<ShapeError>(static_cast<int>(at.size()) == rank(), "Tensor: ", at.size(), " indices given for shape ",
+                        shape_);
+    Index offset = 0;
+    for (int axis = 0; axis < rank(); ++axis) {
+      const Index extent = shape_[axis], i = at[static_cast<std::size_t>(axis)];
+      require<IndexError>(-extent <= i && i < extent, "Tensor: index ", i, " is outside axis ", axis, " of ", shape_);
+      offset = offset * extent + (i < 0 ? i + extent : i);
+    }
+    return data()[offset];
+  }
   void require_data() const {
     if (!storage_) [[unlikely]]
       fail("an empty tensor is used: it was made without a shape, or moved from");
