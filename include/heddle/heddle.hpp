@@ -9,6 +9,7 @@
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/check_visit.hpp>
 #include <heddle/nn/clone.hpp>
+#include <heddle/nn/cross_attention.hpp>
 #include <heddle/nn/embedding.hpp>
 #include <heddle/nn/encoder.hpp>
 #include <heddle/nn/feed_forward.hpp>
@@ -16,6 +17,7 @@
 #include <heddle/nn/linear.hpp>
 #include <heddle/nn/module.hpp>
 #include <heddle/nn/positions.hpp>
+#include <heddle/nn/relative_positions.hpp>
 #include <heddle/nn/summary.hpp>
 #include <heddle/nn/weights.hpp>
 #include <heddle/ops/arithmetic.hpp>

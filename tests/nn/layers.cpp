@@ -159,3 +159,125 @@ TEST_CASE("layers: an option outside its range is refused where the layer is mad
                       ContainsSubstring("EncoderLayer: attention_dropout must be in [0, 1), got "));
   }
 }
+
+TEST_CASE("nn: an encoder takes a mask, a bias and causal attention") {
+  Random random(1);
+  const Sequences sequences = Sequences::packed({3, 0, 2});
+  const auto x = testing::random({5, 6}, 1);
+  const nn::Encoder<double> encoder(2, {.D = 6, .heads = 2, .ff_width = 8, .attention_dropout = 0.5}, random);
+  const Tensor<bool> past({1, 1, 3, 3}, {true, false, false, true, true, false, true, true, true});
+  const double inf = infinity<double>;
+  const Tensor<double> far({1, 1, 3, 3}, {0, -inf, -inf, 0, 0, -inf, 0, 0, 0});
+  const auto causal = encoder(x, sequences, {.causal = true}).host();
+  CHECK(causal != encoder(x, sequences).host());
+  CHECK(encoder(x, sequences, {.mask = past}).host() == causal);
+  CHECK(encoder(x, sequences, {.bias = far}).host() == causal);
+  CHECK(encoder(x, sequences, {.scale = 1 / std::sqrt(3.0)}).host() == encoder(x, sequences).host());
+  Random a(7), b(7);
+  CHECK(encoder(x, sequences, {}, &a).host() == encoder(x, sequences, &b).host());
+  CHECK(encoder(x, sequences, {.causal = true}, &a).host() != causal);  // dropout is active
+  CHECK_THROWS_WITH(encoder(x, sequences, {.dropout = 0.1}),
+                    ContainsSubstring("dropout and random are not options of a call"));
+  CHECK_THROWS_AS(encoder(x, sequences, {.random = &a}), Error);
+}
+
+TEST_CASE("nn: cross-attention is attention of two sets of sequences") {
+  Random random_weights(2);
+  const Sequences queries = Sequences::packed({2, 1, 0}), keys = Sequences::packed({1, 3, 2});
+  const auto x = random({3, 6}, 1), memory = random({6, 4}, 2);
+  nn::CrossAttention<double> layer(6, 2, random_weights, 4);
+  const auto kv = layer.key_value(memory);
+  const auto expected = layer.out(
+      attention(layer.query(x), slice(kv, 1, 0, 6), slice(kv, 1, 6, 12), queries, {.heads = 2, .keys = &keys}));
+  CHECK(layer(x, queries, memory, keys).host() == expected.host());
+  expect_model_gradients(layer, x, [&](auto& m, const auto& in) { return m(in, queries, memory, keys); });
+  expect_model_gradients(layer, memory, [&](auto& m, const auto& in) { return m(x, queries, in, keys); });
+  std::vector<std::string> names;
+  walk(layer, [&](const Name& name, auto&) { names.insert(names.end(), name.blocks.begin(), name.blocks.end()); });
+  CHECK(names == std::vector<std::string>{"query.weight", "query.bias", "key.weight", "value.weight", "key.bias",
+                                          "value.bias", "out.weight", "out.bias"});
+  CHECK(clone(layer)(x, queries, memory, keys).host() == expected.host());
+
+  const Sequences padded_queries = Sequences::padded({2, 1, 0}, 2), padded_keys = Sequences::padded({1, 3, 2}, 4);
+  const auto padded = layer(unpack(x, queries), Sequences::padded({2, 1, 0}, 2),
+                            pack(unpack(memory, keys), Sequences::packed({1, 3, 2})), keys);
+  CHECK(padded.shape() == Shape{3, 2, 6});
+  expect_close(pack(padded, padded_queries).host(), expected.host(), [](double) { return 1e-14; });
+  CHECK_THROWS_WITH(nn::CrossAttention<>(10, 3, random_weights), "CrossAttention: D = 10 does not divide into 3 heads");
+}
+
+TEST_CASE("nn: relative positions give each distance a bias of each head") {
+  nn::RelativePositionBias<double> positions(2, 2);
+  CHECK(positions(Sequences::packed({4, 1})).host() == std::vector<double>(2 * 4 * 4, 0));
+  positions.weight.assign(Tensor<double>({5, 2}, {-2, 20, -1, 10, 0, 0, 1, 11, 2, 22}));
+  const auto bias = positions(Sequences::packed({4, 1}));
+  CHECK(bias.shape() == Shape{1, 2, 4, 4});
+  for (Index q = 0; q < 4; ++q)
+    for (Index k = 0; k < 4; ++k) {
+      CHECK(bias(0, 0, q, k) == static_cast<double>(std::clamp<Index>(k - q, -2, 2)));
+      CHECK(bias(0, 1, q, k) ==
+            std::vector<double>{20, 10, 0, 11, 22}[static_cast<std::size_t>(std::clamp<Index>(k - q, -2, 2) + 2)]);
+    }
+  CHECK(positions(Sequences::padded({2, 1}, 3)).shape() == Shape{1, 2, 3, 3});
+  const Sequences sequences = Sequences::packed({4, 2});
+  Random random_weights(1);
+  const nn::EncoderLayer<double> layer({.D = 4, .heads = 2}, random_weights);
+  expect_model_gradients(positions, random({6, 4}, 1),
+                         [&](auto& m, const auto& in) { return layer(in, sequences, {.bias = m(sequences)}); });
+  CHECK_THROWS_AS(nn::RelativePositionBias<>(-1, 2), ShapeError);
+}
+
+TEST_CASE("nn: embeddings take int64 ids") {
+  Random random(1);
+  const nn::Embedding<> table(5, 3, random);
+  CHECK(table(Tensor<std::int64_t>({2}, {4, 0})).host() == table(Tensor<int>({2}, {4, 0})).host());
+  CHECK(table.operator()<bf16>(Tensor<std::int64_t>({2, 1}, {4, 0})).shape() == Shape{2, 1, 3});
+}
+
+TEST_CASE("nn::init: values of the distributions of torch.nn.init") {
+  Random random(1);
+  Parameter<float> weight(zeros<float>({200, 300}));
+  const Parameter<float> tied = share(weight);
+  struct Moments {
+    double least = infinity<double>, most = -infinity<double>, mean = 0, deviation = 0;
+    explicit Moments(const Parameter<float>& p) {
+      const auto values = p.value().host();
+      double squares = 0;
+      for (const double v : values) {
+        least = std::min(least, v), most = std::max(most, v);
+        mean += v / static_cast<double>(values.size());
+        squares += v * v / static_cast<double>(values.size());
+      }
+      deviation = std::sqrt(squares - mean * mean);
+    }
+  };
+  nn::init::normal(weight, random, 2, 0.5);
+  const Moments normal(tied);
+  CHECK(normal.mean == Approx(2).epsilon(0.01));
+  CHECK(normal.deviation == Approx(0.5).epsilon(0.02));
+  nn::init::uniform(weight, random, -1, 3);
+  const Moments uniform(weight);
+  CHECK((uniform.least >= -1 && uniform.least < -0.99 && uniform.most < 3 && uniform.most > 2.99));
+  nn::init::xavier_uniform(weight, random, 2);
+  const double xavier = 2 * std::sqrt(6 / 500.0);
+  CHECK(Moments(weight).most == Approx(xavier).epsilon(0.01));
+  CHECK(Moments(weight).least == Approx(-xavier).epsilon(0.01));
+  nn::init::kaiming_uniform(weight, random);
+  CHECK(Moments(weight).most == Approx(std::sqrt(6 / 300.0)).epsilon(0.01));
+  nn::init::kaiming_uniform(weight, random, std::sqrt(5.0));
+  CHECK(Moments(weight).most == Approx(1 / std::sqrt(300.0)).epsilon(0.01));
+  nn::init::trunc_normal(weight, random, 0, 0.02, -0.04, 0.04);
+  const Moments cut(weight);
+  CHECK((cut.least >= -0.04f && cut.most <= 0.04f && cut.most > 0.0395));
+  CHECK(cut.deviation ==
+        Approx(0.02 * 0.87962566).epsilon(0.02));  // that of a normal distribution cut off at 2 deviations
+
+  Parameter<float> vector(zeros<float>({3})), empty(zeros<float>({0, 4}));
+  CHECK_THROWS_WITH(nn::init::xavier_uniform(vector, random),
+                    "xavier_uniform: a weight has at least 2 axes, this one is [3]");
+  CHECK_THROWS_AS(nn::init::normal(vector, random, 0, -1), Error);
+  CHECK_THROWS_AS(nn::init::uniform(vector, random, 2, 1), Error);
+  CHECK_THROWS_AS(nn::init::trunc_normal(vector, random, 0, 1, 5, 6), Error);
+  nn::init::trunc_normal(empty, random);
+  nn::init::kaiming_uniform(empty, random);
+}

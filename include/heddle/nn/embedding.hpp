@@ -16,8 +16,8 @@ struct Embedding {
 
   // The rows of the table that ids name, in activations of type A: rows are looked up first and cast then, so that a bf16 model
   // does not cast its whole vocabulary.
-  template <class A = T>
-  Tensor<A> operator()(const Tensor<int>& ids) const {  // any shape, to [..., D]
+  template <class A = T, class I>
+  Tensor<A> operator()(const Tensor<I>& ids) const {  // [...] int or int64, to [..., D]
     return cast<A>(embed(ids, weight.value()));
   }
 

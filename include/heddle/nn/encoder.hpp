@@ -56,7 +56,17 @@ struct EncoderLayer {
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
-    AttentionOptions<A> options;
+    return (*this)(x, sequences, AttentionOptions<A>(), random);
+  }
+  /// The same with a mask, a bias, a scale, or causal: layer(x, sequences, {.causal = true}, &random). @throws Error if the
+  /// options have dropout or a generator, which are the layer's.
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
+                       const Sequences& sequences, AttentionOptions<A> options, Random* random = nullptr) const {
+    require(
+        options.dropout == 0 && !options.random,
+        "EncoderLayer: dropout and random are not options of a call; give EncoderOptions::attention_dropout, and the "
+        "generator as the last argument");
     options.dropout = attention_dropout;
     options.random = random;
     if (norm_first) {
@@ -88,7 +98,13 @@ struct Encoder {
   // Dropout is active if and only if `random` is given. Throws ShapeError.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
-                       const Sequences& sequences, Random* random = nullptr) const;
+                       const Sequences& sequences, Random* random = nullptr) const {
+    return (*this)(std::move(x), sequences, AttentionOptions<A>(), random);
+  }
+  // The same with the options of every layer's attention.
+  template <class A>
+  Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
+                       const Sequences& sequences, const AttentionOptions<A>& options, Random* random = nullptr) const;
 
   static void visit(auto& self, auto&& f) {
     f("layers", self.layers);
@@ -107,8 +123,9 @@ Encoder<T>::Encoder(const Encoder& other, Cloning& c) : layers(c(other.layers)),
 
 template <class T>
 template <class A>
-Tensor<A> Encoder<T>::operator()(Tensor<A> x, const Sequences& sequences, Random* random) const {
-  for (const auto& layer : layers) x = layer(x, sequences, random);
+Tensor<A> Encoder<T>::operator()(Tensor<A> x, const Sequences& sequences, const AttentionOptions<A>& options,
+                                 Random* random) const {
+  for (const auto& layer : layers) x = layer(x, sequences, options, random);
   return norm ? (*norm)(x) : x;
 }
 

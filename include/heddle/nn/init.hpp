@@ -24,6 +24,77 @@ Parameter<T> constant_init(Shape shape, double value) {
   return Parameter<T>(Tensor<T>(shape, std::vector<T>(static_cast<std::size_t>(shape.size()), static_cast<T>(value))));
 }
 
+// Functions that write initial values into a parameter that exists, as torch.nn.init has them.
+namespace init {
+
+// Values of a normal distribution. Throws Error for a standard deviation that is negative or not finite.
+template <class T>
+void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1) {
+  heddle::detail::require_nonnegative("normal", "deviation", deviation);
+  Tensor<T> values = randn<T>(p.shape(), random);
+  T* const v = values.data();
+  for (Index i = 0; i < values.size(); ++i) v[i] = static_cast<T>(mean + deviation * static_cast<double>(v[i]));
+  p.assign(values);
+}
+
+// Values uniform in [lo, hi). Throws Error unless lo <= hi.
+template <class T>
+void uniform(Parameter<T>& p, Random& random, double lo = 0, double hi = 1) {
+  p.assign(heddle::uniform<T>(p.shape(), lo, hi, random));
+}
+
+// The same, drawn again where a value is outside [lo, hi]: a normal distribution that is cut off there, in units of the values.
+// Throws Error unless the range holds a hundredth of the distribution.
+template <class T>
+void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1, double lo = -2,
+                  double hi = 2) {
+  heddle::detail::require_nonnegative("trunc_normal", "deviation", deviation);
+  const auto below = [&](double x) { return 0.5 * std::erfc((mean - x) / (deviation * std::sqrt(2.0))); };
+  require(below(hi) - below(lo) > 0.01, "trunc_normal: [", lo, ", ", hi,
+          "] holds less than a hundredth of the distribution with mean ", mean, " and deviation ", deviation);
+  Tensor<T> values(p.shape());
+  T* const v = values.data();
+  Tensor<double> drawn;
+  for (Index i = 0, next = 0; i < values.size(); ++next) {
+    if (!drawn || next == drawn.size()) drawn = randn<double>({values.size() - i}, random), next = 0;
+    const double x = mean + deviation * std::as_const(drawn).data()[next];
+    if (lo <= x && x <= hi) v[i++] = static_cast<T>(x);
+  }
+  p.assign(values);
+}
+
+// The inputs and outputs of one element of a weight [out, in, ...].
+struct Fans {
+  double in, out;
+
+  // Throws ShapeError for a weight of fewer than two axes.
+  Fans(const char* op, const Shape& shape) {
+    require<ShapeError>(shape.rank() >= 2, op, ": a weight has at least 2 axes, this one is ", shape);
+    const auto rest = static_cast<double>(shape.product(2, shape.rank()));
+    in = static_cast<double>(shape[1]) * rest;
+    out = static_cast<double>(shape[0]) * rest;
+  }
+};
+
+// Uniform in ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010). Throws ShapeError for a weight of fewer than two axes.
+template <class T>
+void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
+  const Fans fans("xavier_uniform", p.shape());
+  const double bound = gain * std::sqrt(6 / std::max(fans.in + fans.out, 1.0));
+  uniform(p, random, -bound, bound);
+}
+
+// Uniform in ±sqrt(6 / ((1 + a^2) in)) (He et al. 2015), for a leaky ReLU of negative slope a. Throws ShapeError for a weight of
+// fewer than two axes.
+template <class T>
+void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {
+  const Fans fans("kaiming_uniform", p.shape());
+  const double bound = std::sqrt(6 / ((1 + a * a) * std::max(fans.in, 1.0)));
+  uniform(p, random, -bound, bound);
+}
+
+}  // namespace init
+
 // A size that a module is made with. Throws ShapeError unless it is at least 1.
 inline Index require_size(const char* module, const char* what, Index size) {
   require<ShapeError>(size >= 1, module, ": ", what, " must be at least 1, got ", size);

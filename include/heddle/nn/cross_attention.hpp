@@ -1,0 +1,54 @@
+#pragma once
+#include <heddle/nn/linear.hpp>
+#include <heddle/ops/attention/attention.hpp>
+#include <heddle/ops/rows.hpp>
+
+namespace heddle::nn {
+
+// Attention of one set of sequences to another, of H heads, each K wide: out(attention(query(x), key(memory), value(memory))).
+// Sequence b of x sees sequence b of the memory. Keys and values are one product with one packed weight; files hold two.
+template <class T = float>
+struct CrossAttention {
+  Linear<T> query;      // D to H * K
+  Linear<T> key_value;  // memory_width to 2 * H * K
+  Linear<T> out;        // H * K to D
+  int heads;
+
+  // K is D / heads. A memory width of 0 stands for D. Throws ShapeError when D does not divide into the heads.
+  CrossAttention(Index D, int head_count, Random& random, Index memory_width = 0)
+      : query(D, divisible(D, head_count), random),
+        key_value(memory_width ? memory_width : D, 2 * D, random),
+        out(D, D, random),
+        heads(head_count) {}
+  CrossAttention(const CrossAttention& other, Cloning& c)
+      : query(c(other.query)), key_value(c(other.key_value)), out(c(other.out)), heads(other.heads) {}
+
+  // The options' heads and keys are this module's; what else they say (masks, bias, dropout) goes to the attention.
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x,  // [Nq, D] or [B, Tq, D]
+                       const Sequences& sequences,
+                       const Tensor<A>& memory,  // [Nk, memory_width] or [B, Tk, memory_width]
+                       const Sequences& memory_sequences, AttentionOptions<A> options = {}) const {
+    options.heads = heads;
+    options.keys = &memory_sequences;
+    const Tensor<A> kv = key_value(detail::rows_of_batch(memory, memory_sequences));  // [Nk, 2 * H * K]
+    const Index each = kv.dim(-1) / 2;
+    return out(attention(query(x), columns(kv, 0, each), columns(kv, each, each), sequences, options));
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("query", self.query);
+    f(std::vector<std::string>{"key.weight", "value.weight"}, self.key_value.weight);
+    f(std::vector<std::string>{"key.bias", "value.bias"}, *self.key_value.bias);
+    f("out", self.out);
+  }
+
+ private:
+  static Index divisible(Index D, int heads) {
+    require_size("CrossAttention", "heads", heads);
+    require<ShapeError>(D % heads == 0, "CrossAttention: D = ", D, " does not divide into ", heads, " heads");
+    return D;
+  }
+};
+
+}  // namespace heddle::nn

@@ -1,0 +1,40 @@
+#pragma once
+#include <heddle/nn/clone.hpp>
+#include <heddle/nn/init.hpp>
+#include <heddle/ops/embed.hpp>
+#include <heddle/ops/permute.hpp>
+#include <heddle/ops/reshape.hpp>
+
+namespace heddle::nn {
+
+// A trained number for each head and distance between a query and a key, which attention adds to their score:
+//   layer(x, sequences, {.bias = positions(sequences)})
+// Distances beyond the greatest share the number of the greatest (Shaw et al. 2018, Raffel et al. 2020).
+template <class T = float>
+struct RelativePositionBias {
+  Parameter<T> weight;  // [2 * greatest + 1, H]; row greatest + d is that of a key d after its query
+
+  // Initializes to zeros. Throws ShapeError for a negative distance or fewer than one head.
+  RelativePositionBias(Index greatest, int heads)
+      : weight(constant_init<T>({2 * require_size("RelativePositionBias", "greatest + 1", greatest + 1) - 1,
+                                 require_size("RelativePositionBias", "heads", heads)},
+                                0)) {}
+  RelativePositionBias(const RelativePositionBias& other, Cloning& c) : weight(c(other.weight)) {}
+
+  // Returns [1, H, T, T], where T is what the sequences are padded to, or their longest.
+  template <class A = T>
+  Tensor<A> operator()(const Sequences& sequences) const {
+    const Index greatest = weight.shape()[0] / 2, H = weight.shape()[1];
+    const Index length = sequences.padded_to() ? sequences.padded_to() : sequences.longest();
+    Tensor<int> rows({length * length});
+    int* out = rows.data();
+    for (Index q = 0; q < length; ++q)
+      for (Index k = 0; k < length; ++k) *out++ = static_cast<int>(std::clamp(k - q, -greatest, greatest) + greatest);
+    const Tensor<A> of_pairs = cast<A>(embed(rows.to(weight.value().device()), weight.value()));  // [T * T, H]
+    return reshape(transpose(of_pairs), {1, H, length, length});
+  }
+
+  static void visit(auto& self, auto&& f) { f("weight", self.weight); }
+};
+
+}  // namespace heddle::nn
