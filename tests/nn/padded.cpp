@@ -8,15 +8,15 @@ using namespace heddle::testing;
 
 namespace {
 
-const std::vector<int> lengths{3, 5, 0, 1};
-constexpr Index T = 5, D = 8;
+const std::vector<int> text_lengths{3, 5, 0, 1};
+constexpr Index most = 5, width = 8;
 
 // Checks f(padded batch, Sequences::padded) against f(rows, Sequences::packed): results of each row, or of each sequence.
 template <class F>
 void expect_same(const F& f) {
   Random random(1);
-  const Sequences padded = Sequences::padded(lengths, T), packed = Sequences::packed(lengths);
-  const Tensor<double> x = variable(randn<double>({4, T, D}, random)), rows = variable(detach(pack(x, padded)));
+  const Sequences padded = Sequences::padded(text_lengths, most), packed = Sequences::packed(text_lengths);
+  const Tensor<double> x = variable(randn<double>({4, most, width}, random)), rows = variable(detach(pack(x, padded)));
   const Tensor<double> y = f(x, padded), expected = f(rows, packed);
   const bool per_row = expected.dim(0) == packed.rows();
   CHECK(y.rank() == expected.rank() + (per_row ? 1 : 0));
@@ -44,19 +44,19 @@ TEST_CASE("padded batches: attention") {
   expect_same([](const auto& x, const Sequences& s) {
     return attention(columns(x, 0, 4), columns(x, 2, 4), columns(x, 4, 4), s, {.heads = 1, .causal = true});
   });
-  const Sequences s = Sequences::padded(lengths, T);
+  const Sequences s = Sequences::padded(text_lengths, most);
   Random random(1);
-  const Tensor<float> x = randn<float>({4, T, D}, random), rows = reshape(x, {4 * T, D});
+  const Tensor<float> x = randn<float>({4, most, width}, random), rows = reshape(x, {4 * most, width});
   CHECK(attention_weights(x, x, s, {.heads = 2}).host() == attention_weights(rows, rows, s, {.heads = 2}).host());
 }
 
 TEST_CASE("padded batches: layers") {
   Random random(2);
-  const nn::Encoder<double> post_norm(2, {.D = D, .heads = 2}, random);
-  const nn::Encoder<double> pre_norm(1, {.D = D, .heads = 2, .norm_first = true}, random);
-  const nn::MultiHeadAttention<double> wide(D, 2, random, 3);
-  const nn::SinusoidalPositions<double> sines(T, D);
-  const nn::LearnedPositions<double> learned(T, D, random);
+  const nn::Encoder<double> post_norm(2, {.D = width, .heads = 2}, random);
+  const nn::Encoder<double> pre_norm(1, {.D = width, .heads = 2, .norm_first = true}, random);
+  const nn::MultiHeadAttention<double> wide(width, 2, random, 3);
+  const nn::SinusoidalPositions<double> sines(most, width);
+  const nn::LearnedPositions<double> learned(most, width, random);
   expect_same([&](const auto& x, const Sequences& s) { return post_norm(x, s); });
   expect_same([&](const auto& x, const Sequences& s) { return pre_norm(x, s); });
   expect_same([&](const auto& x, const Sequences& s) { return wide(x, s); });
@@ -80,7 +80,7 @@ TEST_CASE("padded batches: cross_entropy takes [B, T, C]") {
 }
 
 TEST_CASE("padded batches: other shapes are refused with a remedy") {
-  const Tensor<float> x = zeros<float>({4, T, D});
+  const Tensor<float> x = zeros<float>({4, most, width});
   CHECK_THROWS_WITH(first_rows(x, Sequences::packed({3, 5, 0, 1})),
                     "first_rows: x [4, 5, 8] must have one row for each of the 9 rows of its 4 sequences; pack(x, "
                     "sequences) gives the rows of a padded batch");
@@ -88,7 +88,7 @@ TEST_CASE("padded batches: other shapes are refused with a remedy") {
                     "first_rows: x [4, 5, 8] must have one row for each of the 24 rows of its 4 sequences, or be a "
                     "padded batch [B, T, ...] of them");
   Random random(1);
-  const nn::EncoderLayer<float> layer({.D = D, .heads = 2}, random);
-  CHECK_THROWS_AS(layer(x, Sequences::padded({3, 5, 0}, T)), ShapeError);
-  CHECK_THROWS_AS(attention(x, x, x, Sequences::packed(lengths)), ShapeError);
+  const nn::EncoderLayer<float> layer({.D = width, .heads = 2}, random);
+  CHECK_THROWS_AS(layer(x, Sequences::padded({3, 5, 0}, most)), ShapeError);
+  CHECK_THROWS_AS(attention(x, x, x, Sequences::packed(text_lengths)), ShapeError);
 }

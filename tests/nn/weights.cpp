@@ -13,11 +13,12 @@ namespace {
 const std::vector<float> one_two{1, 2};
 
 // A weight, a buffer and a shared weight.
-struct Tied {
+struct TiedPair {
   Parameter<float> in, out;
   Buffer<float> scale;
 
-  explicit Tied(float value) : in(Tensor<float>({2}, {value, value})), out(share(in)), scale(full<float>({1}, value)) {}
+  explicit TiedPair(float value)
+      : in(Tensor<float>({2}, {value, value})), out(share(in)), scale(full<float>({1}, value)) {}
   static void visit(auto& self, auto&& f) {
     f("in", self.in);
     f("out", self.out);
@@ -26,15 +27,15 @@ struct Tied {
 };
 
 // One weight of any shape and name.
-struct Single {
+struct OneWeight {
   Parameter<float> weight;
   const char* name = "weight";
 
-  explicit Single(Tensor<float> value) : weight(std::move(value)) {}
+  explicit OneWeight(Tensor<float> value) : weight(std::move(value)) {}
   static void visit(auto& self, auto&& f) { f(self.name, self.weight); }
 };
 
-struct Twice {
+struct NamedTwice {
   Parameter<float> a{Tensor<float>({2}, {1, 2})}, b{Tensor<float>({2}, {3, 4})};
   static void visit(auto& self, auto&& f) {
     f("weight", self.a);
@@ -128,7 +129,7 @@ TEST_CASE("copy_weights: restores weights in place, and an optimizer goes on wit
 }
 
 TEST_CASE("copy_weights: buffers and shared weights, between models of other types") {
-  Tied a(1), b(2);
+  TiedPair a(1), b(2);
   copy_weights(a, b);
   CHECK(b.in.value().host() == std::vector<float>{1, 1});
   CHECK(b.out.identity() == b.in.identity());
@@ -136,7 +137,7 @@ TEST_CASE("copy_weights: buffers and shared weights, between models of other typ
 }
 
 TEST_CASE("copy_weights: models that differ are refused, and nothing is written") {
-  Single from(Tensor<float>({2}, {1, 2})), shorter(Tensor<float>({1}, {7})), named(Tensor<float>({2}, {7, 7}));
+  OneWeight from(Tensor<float>({2}, {1, 2})), shorter(Tensor<float>({1}, {7})), named(Tensor<float>({2}, {7, 7}));
   named.name = "other";
   CHECK_THROWS_WITH(copy_weights(from, shorter),
                     "copy_weights: 'weight' is [2] in the model copied from, [1] in the other");
@@ -153,7 +154,7 @@ TEST_CASE("copy_weights: models that differ are refused, and nothing is written"
 
 TEST_CASE("update_average: moves towards the model, a shared weight once") {
   on_each_device<float>([](Device device) {
-    Tied average(1), model(3);
+    TiedPair average(1), model(3);
     to(average, device);
     to(model, device);
     update_average(average, model, 0.75);
@@ -165,13 +166,13 @@ TEST_CASE("update_average: moves towards the model, a shared weight once") {
     update_average(average, model, 0);
     CHECK(average.in.value().host()[0] == 3);
   });
-  Tied a(1);
-  for (const double decay : {-0.1, 1.1, std::nan("")}) CHECK_THROWS_AS(update_average(a, Tied(2), decay), Error);
-  CHECK_THROWS_WITH(update_average(a, Tied(2), 2), "update_average: decay must be in [0, 1], got 2");
+  TiedPair a(1);
+  for (const double decay : {-0.1, 1.1, std::nan("")}) CHECK_THROWS_AS(update_average(a, TiedPair(2), decay), Error);
+  CHECK_THROWS_WITH(update_average(a, TiedPair(2), 2), "update_average: decay must be in [0, 1], got 2");
 }
 
 TEST_CASE("visit: a name that is given twice is refused everywhere") {
-  Twice model, other;
+  NamedTwice model, other;
   const char* const message = "the model visits the name 'weight' twice; each parameter and buffer needs its own";
   CHECK_THROWS_WITH(optim::Sgd(model), message);
   CHECK_THROWS_WITH(parameter_count(model), message);
@@ -198,7 +199,7 @@ struct Forgetful {
 TEST_CASE("check_visit: finds weights that a module does not name") {
   Random random(1);
   check_visit([&] { return nn::Encoder<float>(2, {.D = 8, .heads = 2, .norm_first = true}, random); });
-  check_visit([&] { return Tied(1); });
+  check_visit([&] { return TiedPair(1); });
   check_visit([&] { return nn::SinusoidalPositions<float>(4, 6); });
   const Parameter<float> outside(Tensor<float>({1}));  // of no module
   CHECK_THROWS_WITH(check_visit([] { return Forgetful(true); }),
