@@ -1,4 +1,5 @@
 #pragma once
+#include <heddle/core/sequences.hpp>
 #include <heddle/nn/clone.hpp>
 #include <heddle/nn/init.hpp>
 #include <heddle/ops/embed.hpp>
