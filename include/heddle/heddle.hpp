@@ -27,6 +27,7 @@
 #include <heddle/ops/cross_entropy.hpp>
 #include <heddle/ops/dropout.hpp>
 #include <heddle/ops/embed.hpp>
+#include <heddle/ops/expand.hpp>
 #include <heddle/ops/layer_norm.hpp>
 #include <heddle/ops/linear.hpp>
 #include <heddle/ops/linear_gelu.hpp>
@@ -40,6 +41,7 @@
 #include <heddle/ops/rows.hpp>
 #include <heddle/ops/slice.hpp>
 #include <heddle/ops/softmax.hpp>
+#include <heddle/ops/tril.hpp>
 #include <heddle/ops/where.hpp>
 #include <heddle/optim/adam.hpp>
 #include <heddle/optim/clip.hpp>

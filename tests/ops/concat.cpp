@@ -48,3 +48,27 @@ TEST_CASE("concat: names the axis that disagrees") {
   CHECK_THROWS_WITH(concat(std::vector<Tensor<float>>{}), "concat: no tensors given");
   CHECK_THROWS_AS(concat({a, b}, 2), ShapeError);
 }
+
+TEST_CASE("stack: tensors joined along a new axis") {
+  on_each_device<int>([](Device device) {
+    const auto a = Tensor<int>({2}, {1, 2}).to(device), b = Tensor<int>({2}, {3, 4}).to(device);
+    CHECK(stack({a, b}).host() == std::vector<int>{1, 2, 3, 4});
+    CHECK(stack({a, b}).shape() == Shape{2, 2});
+    CHECK(stack({a, b}, 1).host() == std::vector<int>{1, 3, 2, 4});
+    CHECK(stack({a, b}, -1).host() == std::vector<int>{1, 3, 2, 4});
+    CHECK(stack({a, b}, -2).host() == std::vector<int>{1, 2, 3, 4});
+    CHECK(stack({a}, 1).shape() == Shape{2, 1});
+  });
+  const Tensor<float> scalar(Shape{}, {5}), empty({0, 3});
+  CHECK(stack({scalar, scalar}).host() == std::vector<float>{5, 5});
+  CHECK(stack({empty, empty}, 1).shape() == Shape{0, 2, 3});
+  for (const int axis : {0, 1, 2, -1})
+    expect_gradients(
+        [&](const auto& in) {
+          return stack({in[0], in[1]}, axis);
+        },
+        {random({2, 31}, 1), random({2, 31}, 2)});
+  CHECK_THROWS_WITH(stack({scalar, Tensor<float>({1})}), "stack: x[0] [] and x[1] [1] must have the same shape");
+  CHECK_THROWS_AS(stack({scalar}, 1), ShapeError);
+  CHECK_THROWS_WITH(stack(std::vector<Tensor<float>>()), "stack: no tensors given");
+}

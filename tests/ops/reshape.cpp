@@ -41,3 +41,25 @@ TEST_CASE("reshape: a shape of another size is an error") {
   CHECK_THROWS_WITH(reshape(x, {-1, -1}), "reshape: [-1, -1] has more than one -1");
   CHECK_THROWS_AS(reshape(Tensor<float>({0}), {0, -1}), ShapeError);
 }
+
+TEST_CASE("unsqueeze and squeeze: axes of extent 1 come and go") {
+  const Tensor<float> x({2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(unsqueeze(x, 0).shape() == Shape{1, 2, 3});
+  CHECK(unsqueeze(x, 1).shape() == Shape{2, 1, 3});
+  CHECK(unsqueeze(x, 2).shape() == Shape{2, 3, 1});
+  CHECK(unsqueeze(x, -1).shape() == Shape{2, 3, 1});
+  CHECK(unsqueeze(x, -3).shape() == Shape{1, 2, 3});
+  CHECK(unsqueeze(Tensor<float>(Shape{}, {1}), 0).shape() == Shape{1});
+  CHECK(unsqueeze(x, 1).data() == x.data());
+  CHECK_THROWS_WITH(unsqueeze(x, 3), "unsqueeze: axis 3 does not exist in shape [2, 3] with one axis more");
+  CHECK_THROWS_AS(unsqueeze(x, -4), ShapeError);
+
+  const Tensor<int> ones({1, 2, 1}, {7, 8});
+  CHECK(squeeze(ones).shape() == Shape{2});
+  CHECK(squeeze(ones, 0).shape() == Shape{2, 1});
+  CHECK(squeeze(ones, -1).shape() == Shape{1, 2});
+  CHECK(squeeze(ones, 1).shape() == ones.shape());  // as in PyTorch
+  CHECK(squeeze(Tensor<int>({1, 1}, {7})).shape() == Shape{});
+  CHECK_THROWS_WITH(squeeze(ones, 3), "squeeze: axis 3 does not exist in shape [1, 2, 1]");
+  expect_gradients([](const auto& in) { return squeeze(unsqueeze(in[0], 1)); }, {random({1, 33}, 1)});
+}

@@ -1,3 +1,4 @@
+#include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/slice.hpp>
 
 #include "harness/golden.hpp"
@@ -36,4 +37,32 @@ TEST_CASE("slice: positions outside the axis are an error") {
   CHECK_THROWS_AS(slice(x, 0, 2, 1), IndexError);
   CHECK_THROWS_AS(slice(x, 0, -4, 1), IndexError);
   CHECK_THROWS_WITH(slice(x, 2, 0, 1), "slice: axis 2 does not exist in shape [3, 2]");
+}
+
+TEST_CASE("split: parts that make up an axis") {
+  on_each_device<int>([](Device device) {
+    const auto x = Tensor<int>({2, 3}, {1, 2, 3, 4, 5, 6}).to(device);
+    const auto parts = split(x, {2, 0, 1}, 1);
+    REQUIRE(parts.size() == 3);
+    CHECK(parts[0].host() == std::vector<int>{1, 2, 4, 5});
+    CHECK(parts[1].shape() == Shape{2, 0});
+    CHECK(parts[2].host() == std::vector<int>{3, 6});
+    const auto twos = split(x, 2, -1);
+    REQUIRE(twos.size() == 2);
+    CHECK(twos[1].host() == std::vector<int>{3, 6});
+    CHECK(split(x, 1).size() == 2);
+    CHECK(split(x, 9).size() == 1);
+  });
+  CHECK(split(Tensor<float>({0, 2}), 3).size() == 1);
+  expect_gradients(
+      [](const auto& in) {
+        const auto parts = split(in[0], {1, 31, 1}, 1);
+        return parts[0] * parts[2] + slice(parts[1], 1, 0, 1);
+      },
+      {random({2, 33}, 1)});
+  const Tensor<float> x({2, 3});
+  CHECK_THROWS_WITH(split(x, {1, 1}, 1), "split: the sizes make 2, axis 1 of [2, 3] is 3");
+  CHECK_THROWS_WITH(split(x, {4, -1}, 1), "split: a size must not be negative, got -1");
+  CHECK_THROWS_WITH(split(x, 0), "split: a size must be at least 1, got 0");
+  CHECK_THROWS_WITH(split(x, 1, 2), "split: axis 2 does not exist in shape [2, 3]");
 }

@@ -1,5 +1,6 @@
-// concat({a, b, ...}, axis): tensors joined along an axis.
+// concat({a, b, ...}, axis): tensors joined along an axis; stack({a, b, ...}, axis): along a new one.
 #pragma once
+#include <heddle/ops/reshape.hpp>
 #include <heddle/ops/slice.hpp>
 
 namespace heddle {
@@ -40,6 +41,25 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
 template <class T>
 Tensor<T> concat(std::initializer_list<Tensor<T>> xs, int axis = 0) {
   return concat(std::vector<Tensor<T>>(xs), axis);
+}
+
+/// Returns tensors of one shape joined along a new axis, which stands before an axis of theirs; -1 stands behind the last.
+/// @throws ShapeError, and Error for no tensors.
+template <class T>
+Tensor<T> stack(const std::vector<Tensor<T>>& xs, int axis = 0) {
+  require(!xs.empty(), "stack: no tensors given");
+  std::vector<Tensor<T>> parts;
+  for (const Tensor<T>& x : xs) {
+    require<ShapeError>(x.shape() == xs[0].shape(), "stack: x[0] ", xs[0].shape(), " and x[", parts.size(), "] ",
+                        x.shape(), " must have the same shape");
+    parts.push_back(unsqueeze(x, axis));
+  }
+  return concat(parts, axis < 0 ? axis + parts[0].rank() : axis);
+}
+/// The same for stack({a, b}, axis).
+template <class T>
+Tensor<T> stack(std::initializer_list<Tensor<T>> xs, int axis = 0) {
+  return stack(std::vector<Tensor<T>>(xs), axis);
 }
 
 }  // namespace heddle

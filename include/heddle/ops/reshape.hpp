@@ -1,6 +1,9 @@
-// reshape(x, shape): the same elements in another shape, as a handle on the same block.
+// reshape, unsqueeze and squeeze: the same elements in another shape, as a handle on the same block.
 #pragma once
+#include <iterator>
+
 #include <heddle/autograd/record.hpp>
+#include <heddle/ops/axis.hpp>
 
 namespace heddle {
 
@@ -29,6 +32,31 @@ Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   require<ShapeError>(rest.size() > 0 && x.size() % rest.size() == 0, "reshape: ", x.shape(), " has ", x.size(),
                       " elements, which do not divide into ", asked());
   return reshape(x, rest.with(static_cast<int>(open - known.begin()), x.size() / rest.size()));
+}
+
+/// Returns x with an axis of extent 1 inserted before an axis; -1 stands behind the last. Shares memory with x.
+/// @throws ShapeError unless -rank - 1 <= axis <= rank.
+template <class T>
+Tensor<T> unsqueeze(const Tensor<T>& x, int axis) {
+  require<ShapeError>(-x.rank() - 1 <= axis && axis <= x.rank(), "unsqueeze: axis ", axis, " does not exist in shape ",
+                      x.shape(), " with one axis more");
+  std::vector<Index> extents(x.shape().begin(), x.shape().end());
+  extents.insert(extents.begin() + (axis < 0 ? axis + x.rank() + 1 : axis), 1);
+  return reshape(x, Shape(std::span<const Index>(extents)));
+}
+
+/// Returns x without an axis, if its extent is 1; else x. Shares memory with x. @throws ShapeError if the axis does not exist.
+template <class T>
+Tensor<T> squeeze(const Tensor<T>& x, int axis) {
+  const int along = detail::require_axis("squeeze", x, axis);
+  return x.dim(along) == 1 ? reshape(x, x.shape().without(along)) : x;
+}
+/// Returns x without all its axes of extent 1. Shares memory with x.
+template <class T>
+Tensor<T> squeeze(const Tensor<T>& x) {
+  std::vector<Index> extents;
+  std::copy_if(x.shape().begin(), x.shape().end(), std::back_inserter(extents), [](Index e) { return e != 1; });
+  return reshape(x, Shape(std::span<const Index>(extents)));
 }
 
 }  // namespace heddle

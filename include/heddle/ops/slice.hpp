@@ -1,5 +1,5 @@
-// slice(x, axis, first, last): positions [first, last) of one axis. Along axis 0 it is a handle into x's block, along
-// another a copy.
+// slice(x, axis, first, last): positions [first, last) of one axis; split(x, sizes, axis): all of them, in parts. Along axis 0
+// the result is a handle into x's block, along another a copy.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
@@ -58,6 +58,36 @@ Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
     });
     return dx;
   });
+}
+
+/// Returns parts of x of the given sizes along an axis, which make up the axis, as torch.split.
+/// @throws ShapeError if the axis does not exist, or the sizes are negative or another extent in all.
+template <class T>
+std::vector<Tensor<T>> split(const Tensor<T>& x, const std::vector<Index>& sizes, int axis = 0) {
+  const int along = detail::require_axis("split", x, axis);
+  Index end = 0;
+  for (const Index size : sizes) {
+    require<ShapeError>(size >= 0, "split: a size must not be negative, got ", size);
+    end += size;
+  }
+  require<ShapeError>(end == x.dim(along), "split: the sizes make ", end, ", axis ", axis, " of ", x.shape(), " is ",
+                      x.dim(along));
+  std::vector<Tensor<T>> parts;
+  Index first = 0;
+  for (const Index size : sizes) {
+    parts.push_back(slice(x, along, first, first + size));
+    first += size;
+  }
+  return parts;
+}
+/// Returns parts of one size along an axis; the last one may be smaller. @throws ShapeError for a size below 1.
+template <class T>
+std::vector<Tensor<T>> split(const Tensor<T>& x, Index size, int axis = 0) {
+  require<ShapeError>(size >= 1, "split: a size must be at least 1, got ", size);
+  const Index n = x.dim(detail::require_axis("split", x, axis));
+  std::vector<Index> sizes(static_cast<std::size_t>(n / size), size);
+  if (n % size || n == 0) sizes.push_back(n % size);
+  return split(x, sizes, axis);
 }
 
 }  // namespace heddle

@@ -1,0 +1,32 @@
+// expand(x, shape): x repeated along axes of extent 1, as broadcasting does it, in memory of its own.
+#pragma once
+#include <heddle/ops/where.hpp>
+
+namespace heddle {
+
+/// Returns x repeated to a shape. @throws ShapeError for a shape that x does not broadcast to.
+template <class T>
+Tensor<T> expand(const Tensor<T>& x, const Shape& shape) {
+  bool fits = x.rank() <= shape.rank();
+  for (int axis = -1; fits && axis >= -x.rank(); --axis) fits = x.dim(axis) == 1 || x.dim(axis) == shape[axis];
+  require<ShapeError>(fits, "expand: x ", x.shape(), " does not broadcast to ", shape);
+  const Tensor<bool> always = full<bool>({}, true, x.device());
+  const Tensor<T> y = detail::select(shape, always, x, x);
+  if constexpr (std::is_integral_v<T>)
+    return y;
+  else
+    return record("expand", y, inputs(x),
+                  [to_x = detail::GradientTarget(x)](const Tensor<T>& dy) { return detail::sum_to<T>(dy, to_x); });
+}
+
+/// The same for expand(x, {3, -1}): an extent of -1 stays as it is in x.
+template <class T>
+Tensor<T> expand(const Tensor<T>& x, std::initializer_list<Index> extents) {
+  std::vector<Index> wanted(extents);
+  const auto missing = static_cast<int>(wanted.size()) - x.rank();
+  for (std::size_t a = 0; a < wanted.size(); ++a)
+    if (const int axis = static_cast<int>(a) - missing; wanted[a] == -1 && axis >= 0) wanted[a] = x.dim(axis);
+  return expand(x, Shape(std::span<const Index>(wanted)));
+}
+
+}  // namespace heddle
