@@ -91,4 +91,13 @@ TEST_CASE("padded batches: other shapes are refused with a remedy") {
   const nn::EncoderLayer<float> layer({.D = width, .heads = 2}, random);
   CHECK_THROWS_AS(layer(x, Sequences::padded({3, 5, 0}, most)), ShapeError);
   CHECK_THROWS_AS(attention(x, x, x, Sequences::packed(text_lengths)), ShapeError);
+  const nn::LearnedPositions<float> positions(8, width, random);
+  CHECK_THROWS_WITH(positions(zeros<float>({2, 2, width}), Sequences::packed({1, 1})),
+                    ContainsSubstring("LearnedPositions: x [2, 2, 8] must have 2 axes"));
+  CHECK_THROWS_AS(positions(zeros<float>({1, width}), Sequences::padded({3, 2}, 5)), ShapeError);
+  CHECK_THROWS_WITH(mean_rows(x, Sequences::packed(text_lengths)), ContainsSubstring("pack(x, sequences) gives"));
+  CHECK_THROWS_WITH(attention(x, x, x, Sequences::packed(text_lengths)), ContainsSubstring("pack(x, sequences) gives"));
+  const Sequences other = Sequences::packed({2, 7});
+  CHECK_THROWS_WITH(layer(zeros<float>({9, width}), Sequences::packed({4, 5}), {.keys = &other}),
+                    ContainsSubstring("use CrossAttention for other keys"));
 }

@@ -35,6 +35,16 @@ struct OneWeight {
   static void visit(auto& self, auto&& f) { f(self.name, self.weight); }
 };
 
+struct Untied {
+  Parameter<float> in{Tensor<float>({2}, {1, 1})}, out{Tensor<float>({2}, {2, 2})};
+  Buffer<float> scale{Tensor<float>({1}, {3})};
+  static void visit(auto& self, auto&& f) {
+    f("in", self.in);
+    f("out", self.out);
+    f("scale", self.scale);
+  }
+};
+
 struct NamedTwice {
   Parameter<float> a{Tensor<float>({2}, {1, 2})}, b{Tensor<float>({2}, {3, 4})};
   static void visit(auto& self, auto&& f) {
@@ -68,6 +78,8 @@ TEST_CASE("Parameter and Buffer: a temporary's memory is taken over unless someb
   std::vector<float> own{1, 2};
   CHECK(Parameter<float>(Tensor<float>::wrap(own.data(), {2})).value().data() != own.data());
   CHECK(Buffer<float>(Tensor<float>::wrap(own.data(), {2})).value().data() != own.data());
+  CHECK_THROWS_WITH(Parameter<float>(Tensor<float>()), "a parameter or buffer cannot be made from an empty tensor");
+  CHECK_THROWS_AS(Buffer<float>(Tensor<float>()), Error);
   CHECK(Parameter<float>(variable(Tensor<float>({2}, {1, 2}))).value().requires_grad());
 }
 
@@ -150,6 +162,16 @@ TEST_CASE("copy_weights: models that differ are refused, and nothing is written"
   nn::Linear<double> in_double(2, 2, random);
   CHECK_THROWS_WITH(copy_weights(in_double, with_bias),
                     "copy_weights: 'weight' has another element type in the model copied from");
+}
+
+TEST_CASE("copy_weights: two weights do not go into one that is shared") {
+  TiedPair tied(7);
+  Untied untied;
+  CHECK_THROWS_WITH(copy_weights(untied, tied),
+                    "copy_weights: 'out' is part of a shared weight, but a weight of its own in the model copied from");
+  CHECK(tied.in.value().host() == std::vector<float>{7, 7});
+  copy_weights(tied, untied);
+  CHECK(untied.out.value().host() == std::vector<float>{7, 7});
 }
 
 TEST_CASE("update_average: moves towards the model, a shared weight once") {

@@ -363,7 +363,8 @@ TEST_CASE("optimizers: a step without any gradient is an error unless it is allo
   TwoWeights model, other;
   optim::Sgd sgd(model);
   const char* const message =
-      "Sgd: no parameter has a gradient; call backward first, and make the optimizer for the model that is trained";
+      "Sgd: no parameter has a gradient, frozen ones aside; call backward first, and make the optimizer for the model "
+      "that is trained";
   CHECK_THROWS_WITH(sgd.step(), message);
   other.set_grads({1, 1}, {1});
   CHECK_THROWS_WITH(sgd.step(), message);

@@ -70,8 +70,8 @@ Tensor<T> unit_gradient(const Tensor<T>& loss) {
 /// derivative. Frees the graph on the way. Several threads may run backward into the same variable or parameter; their
 /// order decides the rounding of its sum.
 /// @throws ShapeError if dy does not have y's shape; Error if y depends on nothing that requires a gradient, if the graph
-/// was freed before, and if a saved tensor was overwritten. If it throws, the variables and parameters that it had reached have
-/// no gradient.
+/// was freed before, and if a saved tensor was overwritten. If it throws, the variables and parameters that it had reached lose
+/// their gradients, those of earlier passes and of other threads' too.
 template <class T>
 void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   require(y.requires_grad(), "backward: the tensor of shape ", y.shape(),

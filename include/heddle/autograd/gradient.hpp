@@ -95,6 +95,7 @@ struct Leaf final : NodeOf<T> {
   bool is_leaf() const override { return true; }
   void run(BackwardPass&) override {}
   void clear() override {
+    const std::lock_guard lock(mutex);
     NodeOf<T>::clear();
     by_rows = {};
   }

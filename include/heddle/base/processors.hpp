@@ -54,8 +54,8 @@ template <class... Number>
   return most;
 }
 
-// Returns how many processors this process may use: those of its affinity mask, no more than its control groups' share of
-// time, and no more than OMP_NUM_THREADS, which batch systems set for all libraries.
+// Returns OMP_NUM_THREADS, which batch systems set for all libraries; else how many processors this process may use: those of
+// its affinity mask, but no more than its control groups' share of time.
 [[gnu::cold]] inline int available_processors() {
   int count = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 #ifdef __linux__

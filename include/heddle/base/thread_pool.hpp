@@ -3,6 +3,7 @@
 // no processor at all the pool rests: to the system a helper that waits in vain is as much a program as its caller, which
 // would get a smaller share of its own processor for it.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>

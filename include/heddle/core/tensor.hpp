@@ -105,6 +105,7 @@ class heddle::Tensor {
   }
   /// Returns the only element. @throws ShapeError unless there is exactly one.
   T item() const {
+    require_data();
     require<ShapeError>(size() == 1, "item: one element expected, the shape is ", shape_);
     const Tensor here = to(Device::cpu);
     return *here.device_data();
@@ -113,13 +114,14 @@ class heddle::Tensor {
   /// Returns the element at one index per axis, of a tensor on the host: x(1, -1). -1 is the last of an axis. For many
   /// elements data() is faster, and it is how they are written. @throws IndexError, ShapeError for another number of
   /// indices, and Error for a tensor on the GPU.
-  template <std::convertible_to<Index>... I>
+  template <std::integral... I>
   T operator()(I... indices) const {
     return element(std::array<Index, sizeof...(I)>{static_cast<Index>(indices)...});
   }
 
   /// Returns a handle on the same block with another shape of the same size, without its graph. @throws ShapeError.
   Tensor with_shape(Shape shape) const {
+    require_data();
     require<ShapeError>(shape.size() == size(), "reshape: ", shape_, " has ", size(), " elements, ", shape, " has ",
                         shape.size());
     Tensor t = without_node();
@@ -128,6 +130,7 @@ class heddle::Tensor {
   }
   /// Returns positions [first, last) of axis 0 as a handle into the same block, without its graph. @throws ShapeError.
   Tensor leading(Index first, Index last) const {
+    require_data();
     require<ShapeError>(rank() > 0 && 0 <= first && first <= last && last <= dim(0), "slice: [", first, ", ", last,
                         ") is not within axis 0 of ", shape_);
     Tensor t = without_node();
@@ -166,6 +169,7 @@ class heddle::Tensor {
   Tensor(Shape shape, Device device, T* wrapped);
 
   T element(std::span<const Index> at) const {
+    require_data();
     require<ShapeError>(static_cast<int>(at.size()) == rank(), "Tensor: ", at.size(), " indices given for shape ",
                         shape_);
     Index offset = 0;

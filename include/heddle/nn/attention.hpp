@@ -21,10 +21,12 @@ struct MultiHeadAttention {
   MultiHeadAttention(const MultiHeadAttention& other, Cloning& c)
       : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
 
-  // The options' heads is this module's; what else they say (masks, bias, dropout) goes to the attention.
+  // The options' heads is this module's; what else they say (masks, bias, dropout) goes to the attention. Throws ShapeError, and
+  // Error for keys of their own, which CrossAttention has.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
+    require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
     options.heads = heads;
     const Tensor<A> packed = qkv(detail::rows_of_batch(x, sequences));  // [N, 3 * H * K]
     const Index each = packed.dim(-1) / 3;

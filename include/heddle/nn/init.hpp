@@ -31,6 +31,7 @@ namespace init {
 template <class T>
 void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1) {
   heddle::detail::require_nonnegative("normal", "deviation", deviation);
+  require(std::isfinite(mean), "normal: mean must be finite, got ", mean);
   Tensor<T> values = randn<T>(p.shape(), random);
   T* const v = values.data();
   for (Index i = 0; i < values.size(); ++i) v[i] = static_cast<T>(mean + deviation * static_cast<double>(v[i]));
@@ -79,6 +80,7 @@ struct Fans {
 // Uniform in ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010). Throws ShapeError for a weight of fewer than two axes.
 template <class T>
 void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
+  heddle::detail::require_nonnegative("xavier_uniform", "gain", gain);
   const Fans fans("xavier_uniform", p.shape());
   const double bound = gain * std::sqrt(6 / std::max(fans.in + fans.out, 1.0));
   uniform(p, random, -bound, bound);
@@ -88,6 +90,7 @@ void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
 // fewer than two axes.
 template <class T>
 void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {
+  require(std::isfinite(a), "kaiming_uniform: a must be finite, got ", a);
   const Fans fans("kaiming_uniform", p.shape());
   const double bound = std::sqrt(6 / ((1 + a * a) * std::max(fans.in, 1.0)));
   uniform(p, random, -bound, bound);

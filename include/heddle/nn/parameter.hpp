@@ -17,6 +17,7 @@ namespace detail {
 // Returns a tensor with the values of x and memory of its own: x's, if nobody else has it.
 template <class T>
 Tensor<T> take_or_copy(Tensor<T> x) {
+  require(static_cast<bool>(x), "a parameter or buffer cannot be made from an empty tensor");
   return x.is_shared() ? deep_copy(x) : x.without_node();
 }
 

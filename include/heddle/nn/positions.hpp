@@ -5,6 +5,7 @@
 #include <heddle/nn/init.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/embed.hpp>
+#include <heddle/ops/rows.hpp>
 
 namespace heddle::nn {
 
@@ -28,11 +29,14 @@ inline void require_positions(const char* module, const Sequences& sequences, In
                       " tokens is longer than the table's ", L, " positions");
 }
 
-// Returns x with each token's row of the table [L, D] added.
+// Returns x with each token's row of the table [L, D] added. Throws ShapeError.
 template <class T>
-Tensor<T> add_positions(const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
-  const Tensor<T> rows = take_rows(table, sequences.position());  // [N, D]
-  return x + (heddle::detail::is_padded_batch(x.shape(), sequences) ? reshape(rows, x.shape()) : rows);
+Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
+  const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
+  require_rows(module, {"x", rows, 0}, sequences);
+  require_rank(module, {"x", rows, 0}, 2);
+  require_same(module, "D", {"x", rows, 1}, {"the table", table, 1});
+  return reshape(rows + take_rows(table, sequences.position()), x.shape());
 }
 
 // x + pe(position), a fixed table that stands in the file.
@@ -49,7 +53,7 @@ struct SinusoidalPositions {
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
     const Tensor<A> table = pe.template as<A>();
-    return add_positions(x, table.with_shape({pe.shape()[1], pe.shape()[2]}), sequences);
+    return add_positions("SinusoidalPositions", x, table.with_shape({pe.shape()[1], pe.shape()[2]}), sequences);
   }
 
   static void visit(auto& self, auto&& f) { f("pe", self.pe); }
@@ -70,7 +74,7 @@ struct LearnedPositions {
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("LearnedPositions", sequences, weight.shape()[0]);
-    return add_positions(x, weight.template as<A>(), sequences);
+    return add_positions("LearnedPositions", x, weight.template as<A>(), sequences);
   }
 
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }

@@ -17,9 +17,8 @@ struct RelativePositionBias {
 
   // Initializes to zeros. Throws ShapeError for a negative distance or fewer than one head.
   RelativePositionBias(Index greatest, int heads)
-      : weight(constant_init<T>({2 * require_size("RelativePositionBias", "greatest + 1", greatest + 1) - 1,
-                                 require_size("RelativePositionBias", "heads", heads)},
-                                0)) {}
+      : weight(constant_init<T>({2 * checked(greatest) + 1, require_size("RelativePositionBias", "heads", heads)}, 0)) {
+  }
   RelativePositionBias(const RelativePositionBias& other, Cloning& c) : weight(c(other.weight)) {}
 
   // Returns [1, H, T, T], where T is what the sequences are padded to, or their longest.
@@ -36,6 +35,14 @@ struct RelativePositionBias {
   }
 
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
+
+ private:
+  static Index checked(Index greatest) {
+    constexpr Index limit = Index{1} << 30;  // rows are numbered by int
+    require<ShapeError>(0 <= greatest && greatest < limit, "RelativePositionBias: greatest must be in [0, 2^30), got ",
+                        greatest);
+    return greatest;
+  }
 };
 
 }  // namespace heddle::nn

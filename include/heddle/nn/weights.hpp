@@ -14,6 +14,7 @@ namespace detail {
 template <class From, class To, class F>
 void walk_both(const char* op, const From& from, To& to, F&& f) {
   std::map<std::string, std::any> sources;
+  std::map<const void*, const void*> source_of;  // of each weight of `to`, which may have several names
   walk(from, [&](const Name& name, const auto& x) { sources.emplace(name.str(), x.identity()); });
   const std::size_t names = sources.size();
   for (const bool checked : {false, true}) {
@@ -27,6 +28,8 @@ void walk_both(const char* op, const From& from, To& to, F&& f) {
       require(identity, op, ": '", name.str(), "' has another element type in the model copied from");
       require<ShapeError>((*identity)->shape() == x.shape(), op, ": '", name.str(), "' is ", (*identity)->shape(),
                           " in the model copied from, ", x.shape(), " in the other");
+      require(source_of.emplace(x.identity().get(), identity->get()).first->second == identity->get(), op, ": '",
+              name.str(), "' is part of a shared weight, but a weight of its own in the model copied from");
       if (checked) f(**identity, x);
     });
     require(found == names, op, ": the model copied from has ", names, " parameters and buffers, the other ", found);
@@ -54,7 +57,7 @@ void update_average(Average& average, const M& model, double decay) {
   std::set<const void*> updated;  // a shared weight has several names
   detail::walk_both("update_average", model, average, [&](const auto& source, auto& x) {
     if (!updated.insert(x.identity().get()).second) return;
-    if constexpr (detail::is_buffer<std::remove_cvref_t<decltype(x)>>)
+    if (detail::is_buffer<std::remove_cvref_t<decltype(x)>> || decay == 0)
       x.assign(source.value());
     else
       x.assign(x.value() * decay + source.value() * (1 - decay));

@@ -170,8 +170,8 @@ template <class T>
 Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                     const Sequences& sequences) {  // of the N rows, or padded to T
   if (detail::is_padded_batch(x.shape(), sequences)) return mean_rows(detail::rows_of_batch(x, sequences), sequences);
-  require_rank("mean_rows", {"x", x, 0}, 2);
   require_rows("mean_rows", {"x", x, 0}, sequences);
+  require_rank("mean_rows", {"x", x, 0}, 2);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
   dispatch(x, [&](auto device) {
     kernel::mean_rows(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(x), view<2>(y));

@@ -68,6 +68,8 @@ std::vector<Tensor<T>> split(const Tensor<T>& x, const std::vector<Index>& sizes
   Index end = 0;
   for (const Index size : sizes) {
     require<ShapeError>(size >= 0, "split: a size must not be negative, got ", size);
+    require<ShapeError>(size <= x.dim(along) - end, "split: the sizes make more than axis ", axis, " of ", x.shape(),
+                        ", which is ", x.dim(along));
     end += size;
   }
   require<ShapeError>(end == x.dim(along), "split: the sizes make ", end, ", axis ", axis, " of ", x.shape(), " is ",
@@ -79,6 +81,11 @@ std::vector<Tensor<T>> split(const Tensor<T>& x, const std::vector<Index>& sizes
     first += size;
   }
   return parts;
+}
+/// The same for split(x, {2, 4}, axis).
+template <class T>
+std::vector<Tensor<T>> split(const Tensor<T>& x, std::initializer_list<Index> sizes, int axis = 0) {
+  return split(x, std::vector<Index>(sizes), axis);
 }
 /// Returns parts of one size along an axis; the last one may be smaller. @throws ShapeError for a size below 1.
 template <class T>

@@ -242,8 +242,11 @@ void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
   for_each_type([&](const auto& steps) {
     if (steps.has_finite_gradients) has_gradients |= (this->*steps.has_finite_gradients)();
   });
-  require(has_gradients || gradients == Gradients::optional, Options::optimizer,
-          ": no parameter has a gradient; call backward first, and make the optimizer for the model that is trained");
+  if (!has_gradients && gradients == Gradients::required) {
+    clear_gradients();
+    fail(Options::optimizer, ": no parameter has a gradient, frozen ones aside; call backward first, and make the ",
+         "optimizer for the model that is trained");
+  }
   for_each_type([this](const auto& steps) {  // before any update: memory may run out
     if (steps.prepare) (this->*steps.prepare)();
   });

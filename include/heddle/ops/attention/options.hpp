@@ -108,11 +108,11 @@ struct AttentionCall {
         causal(options.causal),
         mask(options.mask),
         bias(options.bias) {
+    require_rows(op, {"q", q, 0}, queries);
+    require_rows(op, {"k", k, 0}, keys);
     require_heads(op, {"q", q, 1});
     require(std::isfinite(scale), op, ": scale must be finite, got ", scale);
     require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
-    require_rows(op, {"q", q, 0}, queries);
-    require_rows(op, {"k", k, 0}, keys);
     require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(),
                         " sequences of queries and ", keys.count(), " of keys");
     if (mask) require_per_score(op, {"mask", mask, 0});
