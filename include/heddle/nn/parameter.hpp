@@ -29,10 +29,10 @@ class MadeWeights {
   MadeWeights(const MadeWeights&) = delete;
   ~MadeWeights() { current = previous_; }
 
-  static void add(const void* weight, const Shape& shape) {
+  [[gnu::noinline]] static void add(const void* weight, const Shape& shape) {
     if (current) current->weights_.emplace(weight, shape);
   }
-  static void drop(const void* weight) {
+  [[gnu::noinline]] static void drop(const void* weight) {
     if (current) current->remove(weight);
   }
   void remove(const void* weight) { weights_.erase(weight); }
@@ -48,9 +48,9 @@ class MadeWeights {
 template <class T>
 class MasterTensor {
  public:
-  explicit MasterTensor(Tensor<T> initial) : value_(std::move(initial)) { MadeWeights::add(this, value_.shape()); }
+  explicit MasterTensor(Tensor<T> initial);
   MasterTensor(const MasterTensor&) = delete;
-  ~MasterTensor() { MadeWeights::drop(this); }
+  ~MasterTensor();
 
   const Tensor<T>& value() const { return value_; }
   const Shape& shape() const { return value_.shape(); }
@@ -108,6 +108,15 @@ class MasterTensor {
   mutable std::uint64_t cast_version_ = 0;
 };
 
+template <class T>
+MasterTensor<T>::MasterTensor(Tensor<T> initial) : value_(std::move(initial)) {
+  MadeWeights::add(this, value_.shape());
+}
+template <class T>
+MasterTensor<T>::~MasterTensor() {
+  MadeWeights::drop(this);
+}
+
 }  // namespace detail
 
 /// A weight in its master type T: an identity that is moved, not copied. share() returns another handle on it.
@@ -118,7 +127,7 @@ class Parameter {
   using Identity = std::shared_ptr<detail::MasterTensor<T>>;
 
   /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
-  explicit Parameter(const Tensor<T>& initial) : Parameter(detail::deep_copy(initial)) {}
+  explicit Parameter(const Tensor<T>& initial);
   explicit Parameter(Tensor<T>&& initial);
   Parameter(Parameter&&) noexcept = default;
   Parameter& operator=(Parameter&&) noexcept = default;
@@ -161,6 +170,8 @@ class Parameter {
 };
 
 template <class T>
+Parameter<T>::Parameter(const Tensor<T>& initial) : Parameter(detail::deep_copy(initial)) {}
+template <class T>
 Parameter<T>::Parameter(Tensor<T>&& initial)
     : identity_(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(initial)))) {
   identity_->set_node(detail::NodeRef(new detail::Leaf<T>(shape())));
@@ -174,9 +185,8 @@ class Buffer {
   using Identity = std::shared_ptr<detail::MasterTensor<T>>;
 
   /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
-  explicit Buffer(const Tensor<T>& value) : Buffer(detail::deep_copy(value)) {}
-  explicit Buffer(Tensor<T>&& value)
-      : identity_(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(value)))) {}
+  explicit Buffer(const Tensor<T>& value);
+  explicit Buffer(Tensor<T>&& value);
   Buffer(Buffer&&) noexcept = default;
   Buffer& operator=(Buffer&&) noexcept = default;
 
@@ -203,5 +213,11 @@ class Buffer {
   explicit Buffer(Identity identity) : identity_(std::move(identity)) {}
   Identity identity_;
 };
+
+template <class T>
+Buffer<T>::Buffer(const Tensor<T>& value) : Buffer(detail::deep_copy(value)) {}
+template <class T>
+Buffer<T>::Buffer(Tensor<T>&& value)
+    : identity_(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(value)))) {}
 
 }  // namespace heddle

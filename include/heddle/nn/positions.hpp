@@ -5,7 +5,7 @@
 #include <heddle/nn/init.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/embed.hpp>
-#include <heddle/ops/rows.hpp>
+#include <heddle/ops/padded.hpp>
 
 namespace heddle::nn {
 
@@ -36,7 +36,7 @@ Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>&
   require_rows(module, {"x", rows, 0}, sequences);
   require_rank(module, {"x", rows, 0}, 2);
   require_same(module, "D", {"x", rows, 1}, {"the table", table, 1});
-  return reshape(rows + take_rows(table, sequences.position()), x.shape());
+  return heddle::detail::rows_as_given(rows + take_rows(table, sequences.position()), x.shape(), sequences);
 }
 
 // x + pe(position), a fixed table that stands in the file.
@@ -45,7 +45,7 @@ struct SinusoidalPositions {
   Buffer<T> pe;  // [1, L, D], the shape that PyTorch's tutorials save it in
 
   // For sequences of at most L tokens. Throws ShapeError for a size below 1.
-  SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
+  SinusoidalPositions(Index L, Index D);
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
 
   // Throws IndexError for a sequence longer than L.
@@ -58,6 +58,9 @@ struct SinusoidalPositions {
 
   static void visit(auto& self, auto&& f) { f("pe", self.pe); }
 };
+
+template <class T>
+SinusoidalPositions<T>::SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
 
 // x + weight(position), a table that is trained.
 template <class T = float>

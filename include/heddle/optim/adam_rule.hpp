@@ -30,7 +30,7 @@ struct AdamOptions {
   static constexpr const char* optimizer = "Adam";
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 
-  /// Checks what lr and weight_decay do not share with other optimizers. @throws Error.
+  /// Checks the betas and eps; Optimizer checks what all have. @throws Error.
   void check() const { detail::check_adam(*this); }
 };
 /// The options of torch.optim.AdamW.
@@ -38,7 +38,7 @@ struct AdamWOptions {
   static constexpr const char* optimizer = "AdamW";
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
 
-  /// Checks what lr and weight_decay do not share with other optimizers. @throws Error.
+  /// Checks the betas and eps; Optimizer checks what all have. @throws Error.
   void check() const { detail::check_adam(*this); }
 };
 

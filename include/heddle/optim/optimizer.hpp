@@ -14,9 +14,13 @@ template <class Optimizer>
 struct Enrollment {
   Optimizer& optimizer;
   const std::vector<optim::Group>& groups;
-  std::vector<bool> matched = std::vector<bool>(groups.size(), false);
-  std::set<const void*> seen = {};
-  UniqueNames names = {};
+  std::vector<bool> matched;
+  std::set<const void*> seen;
+  UniqueNames names;
+
+  // Throws Error for a group without select, or with a setting outside its range.
+  Enrollment(Optimizer& of, const std::vector<optim::Group>& settings);
+  ~Enrollment();
 
   template <class T>
   void operator()(const Name& name, const Parameter<T>& p);
@@ -25,11 +29,26 @@ struct Enrollment {
     names.add(name);
   }
 
-  // Throws Error for a group without select, or with a setting outside its range.
-  void check_groups() const;
   // Throws Error if a group matches no parameter.
   void require_matches() const;
 };
+
+template <class Optimizer>
+Enrollment<Optimizer>::Enrollment(Optimizer& of, const std::vector<optim::Group>& settings)
+    : optimizer(of), groups(settings), matched(settings.size(), false) {
+  const char* const name = optimizer.slots().optimizer();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    require(groups[g].select != nullptr, name, ": select of parameter group ", g, " is not set");
+    const auto check = [&](const char* setting, double value) {
+      require(value >= 0 && value < std::numeric_limits<double>::infinity(), name, ": ", setting,
+              " of parameter group ", g, " must be finite and not negative, got ", value);
+    };
+    check("lr", groups[g].lr.value_or(0));
+    check("weight_decay", groups[g].weight_decay.value_or(0));
+  }
+}
+template <class Optimizer>
+Enrollment<Optimizer>::~Enrollment() = default;
 
 template <class Optimizer>
 template <class T>
@@ -42,17 +61,6 @@ void Enrollment<Optimizer>::operator()(const Name& name, const Parameter<T>& p) 
   const bool found = group != groups.end();
   if (found) matched[static_cast<std::size_t>(group - groups.begin())] = true;
   optimizer.enroll(joined, p, found ? &*group : nullptr);
-}
-
-template <class Optimizer>
-void Enrollment<Optimizer>::check_groups() const {
-  const char* const name = optimizer.slots().optimizer();
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::string which = " of parameter group " + std::to_string(g);
-    require(groups[g].select != nullptr, name, ": select", which, " is not set");
-    require_nonnegative(name, ("lr" + which).c_str(), groups[g].lr.value_or(0));
-    require_nonnegative(name, ("weight_decay" + which).c_str(), groups[g].weight_decay.value_or(0));
-  }
 }
 
 template <class Optimizer>
@@ -80,8 +88,7 @@ class Optimizer {
   explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
       : options(settings), slots_(Options::optimizer, Rule<float>::moments) {
     check_options();
-    heddle::detail::Enrollment<Optimizer> enrollment{*this, groups};
-    enrollment.check_groups();
+    heddle::detail::Enrollment<Optimizer> enrollment(*this, groups);
     heddle::detail::visit_leaves(Name(""), model, enrollment);
     enrollment.require_matches();
   }
@@ -131,11 +138,7 @@ class Optimizer {
     return found;
   }
 
-  void check_options() const {
-    heddle::detail::require_nonnegative(Options::optimizer, "lr", options.lr);
-    heddle::detail::require_nonnegative(Options::optimizer, "weight_decay", options.weight_decay);
-    if constexpr (requires { options.check(); }) options.check();
-  }
+  void check_options() const;
   void clear_gradients() {
     slots_.each([](auto& slot) {
       if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
@@ -232,6 +235,13 @@ class Optimizer {
   Slots slots_;
   std::tuple<TypeSteps<float>, TypeSteps<double>> steps_;
 };
+
+template <class Options, template <class> class Rule>
+void Optimizer<Options, Rule>::check_options() const {
+  heddle::detail::require_nonnegative(Options::optimizer, "lr", options.lr);
+  heddle::detail::require_nonnegative(Options::optimizer, "weight_decay", options.weight_decay);
+  if constexpr (requires { options.check(); }) options.check();
+}
 
 template <class Options, template <class> class Rule>
 void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {

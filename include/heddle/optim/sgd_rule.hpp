@@ -13,7 +13,7 @@ struct SgdOptions {
   static constexpr const char* optimizer = "Sgd";
   double lr = 1e-3, momentum = 0, weight_decay = 0;
 
-  /// Checks what lr and weight_decay do not share with other optimizers. @throws Error.
+  /// Checks the momentum; Optimizer checks what all have. @throws Error.
   void check() const { detail::require_fraction(optimizer, "momentum", momentum); }
 };
 
