@@ -40,7 +40,10 @@ class BackwardPass {
       node = static_cast<NodeOf<T>*>(stand_in(node));
       if (!node) return;
     }
-    if (node->is_leaf()) return deliver_to_leaf<T>(from, node == input.get() ? input : NodeRef(), *node, dx);
+    if (node->is_leaf()) {
+      if (leaves_) reached_leaves_.push_back(input);  // else it is a stand-in, which ends with the pass
+      return static_cast<Leaf<T>*>(node)->take(from, dx);
+    }
     const bool first = !node->grad;
     node->add(from, dx);
     if (!first) return;
@@ -52,7 +55,10 @@ class BackwardPass {
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const RowGradient<T>& dx) {
     if (!input || !dx) return;
-    if (input->is_leaf() && leaves_) return deliver_to_leaf<T>(from, input, *input, dx);
+    if (input->is_leaf() && leaves_) {
+      reached_leaves_.push_back(input);
+      return static_cast<Leaf<T>*>(input.get())->take(from, dx);
+    }
     deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
   }
 
@@ -74,12 +80,6 @@ class BackwardPass {
     Node& node;
     ~Clear() { node.clear(); }
   };
-  // `leaf` is null for a stand-in, which ends with the pass.
-  template <class T, class Gradient>
-  void deliver_to_leaf(const Node& from, const NodeRef& leaf, Node& node, const Gradient& dx) {
-    if (leaf) reached_leaves_.push_back(leaf);
-    static_cast<Leaf<T>&>(node).take(from, dx);
-  }
   static bool older(const NodeRef& a, const NodeRef& b) { return a->id < b->id; }
   Node* stand_in(const Node* node) const {
     for (const Target& t : targets_)

@@ -44,7 +44,7 @@ template <class... Number>
     const bool unified = std::sscanf(line, "0::%4095[^\n]", path) == 1;
     if (!unified && std::sscanf(line, "%*d:%255[^:]:%4095[^\n]", controllers, path) != 2) continue;
     if (!unified && (',' + std::string(controllers) + ',').find(",cpu,") == std::string::npos) continue;
-    // In a container the path may be the host's, of which the folders end at some level.
+    // The path is the host's in some containers, which do not have all of its folders: those that exist are read.
     for (std::string group = path;; group.erase(group.rfind('/'))) {
       most = processors_of_group(root + (unified ? "" : "/cpu") + group, most);
       if (group.find('/') == std::string::npos) break;

@@ -1,7 +1,7 @@
 // ThreadPool: threads that help a caller with one job at a time, made for machines shared with other programs. A helper that
 // has nothing to do spins for a short time and then sleeps, and nobody waits for a helper that has not begun. Where helpers get
-// no processor at all the pool rests: to the system a helper that waits in vain is as much a program as its caller, which
-// would get a smaller share of its own processor for it.
+// no processor at all, the pool rests and callers run alone: Linux shares the processors among the threads that want one, so a
+// helper that waits in vain costs its caller time.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -44,7 +44,8 @@ class ThreadPool {
  private:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
-  static constexpr std::chrono::microseconds patience{500};  // ten times what the system needs to wake a helper
+  // To wake a helper takes the system some 50 microseconds. One that has not come after ten times as long gets no processor.
+  static constexpr std::chrono::microseconds spin_time{30}, patience{500};
   static constexpr std::chrono::milliseconds rest{20};
 
   // The gate holds the number of helpers inside a job in its low bits. Above them it counts how often it was opened and
@@ -122,10 +123,10 @@ class ThreadPool {
     }
   }
 
-  // Waits some 30 microseconds for a condition, which is more than the system needs to wake a thread. Returns whether it holds.
+  // Waits for a condition, but not for long. Returns whether it holds.
   template <class Condition>
   static bool spin(const Condition& holds) {
-    const Time end = Clock::now() + std::chrono::microseconds(30);
+    const Time end = Clock::now() + spin_time;
     do {
       for (int i = 0; i < 16; ++i) {
         if (holds()) return true;

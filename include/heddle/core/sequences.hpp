@@ -104,10 +104,6 @@ namespace detail {
 inline bool is_padded_batch(const Shape& s, const Sequences& sequences) {
   return sequences.padded_to() > 0 && s.rank() >= 3 && s[0] == sequences.count() && s[1] == sequences.padded_to();
 }
-// Returns the shape [B * T, ...] of the rows of a padded batch, and every other shape as it is.
-inline Shape shape_of_rows(const Shape& s, const Sequences& sequences) {
-  return is_padded_batch(s, sequences) ? s.without(0).with(0, sequences.rows()) : s;
-}
 
 }  // namespace detail
 

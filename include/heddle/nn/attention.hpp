@@ -1,7 +1,7 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
 #include <heddle/ops/attention/attention.hpp>
-#include <heddle/ops/rows.hpp>
+#include <heddle/ops/padded.hpp>
 
 namespace heddle::nn {
 
@@ -28,11 +28,11 @@ struct MultiHeadAttention {
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
     require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
     options.heads = heads;
-    const Tensor<A> packed = qkv(detail::rows_of_batch(x, sequences));  // [N, 3 * H * K]
+    const Tensor<A> packed = qkv(heddle::detail::rows_of_batch(x, sequences));  // [N, 3 * H * K]
     const Index each = packed.dim(-1) / 3;
     const Tensor<A> y = out(attention(columns(packed, 0, each), columns(packed, each, each),
                                       columns(packed, 2 * each, each), sequences, options));  // [N, D]
-    return detail::is_padded_batch(x.shape(), sequences) ? reshape(y, x.shape().with(-1, y.dim(-1))) : y;
+    return heddle::detail::rows_as_given(y, x.shape(), sequences);
   }
 
   static void visit(auto& self, auto&& f) {

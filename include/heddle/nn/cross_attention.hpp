@@ -1,7 +1,7 @@
 #pragma once
 #include <heddle/nn/linear.hpp>
 #include <heddle/ops/attention/attention.hpp>
-#include <heddle/ops/rows.hpp>
+#include <heddle/ops/padded.hpp>
 
 namespace heddle::nn {
 
@@ -31,7 +31,7 @@ struct CrossAttention {
                        const Sequences& memory_sequences, AttentionOptions<A> options = {}) const {
     options.heads = heads;
     options.keys = &memory_sequences;
-    const Tensor<A> kv = key_value(detail::rows_of_batch(memory, memory_sequences));  // [Nk, 2 * H * K]
+    const Tensor<A> kv = key_value(heddle::detail::rows_of_batch(memory, memory_sequences));  // [Nk, 2 * H * K]
     const Index each = kv.dim(-1) / 2;
     return out(attention(query(x), columns(kv, 0, each), columns(kv, each, each), sequences, options));
   }

@@ -40,8 +40,8 @@ struct EncoderLayer {
         dropout(o.dropout),
         attention_dropout(o.attention_dropout),
         norm_first(o.norm_first) {
-    detail::require_fraction("EncoderLayer", "dropout", dropout);
-    detail::require_fraction("EncoderLayer", "attention_dropout", attention_dropout);
+    heddle::detail::require_fraction("EncoderLayer", "dropout", dropout);
+    heddle::detail::require_fraction("EncoderLayer", "attention_dropout", attention_dropout);
   }
   EncoderLayer(const EncoderLayer& other, Cloning& c)
       : attention(c(other.attention)),
@@ -58,8 +58,8 @@ struct EncoderLayer {
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(x, sequences, AttentionOptions<A>(), random);
   }
-  /// The same with a mask, a bias, a scale, or causal: layer(x, sequences, {.causal = true}, &random). @throws Error if the
-  /// options have dropout or a generator, which are the layer's.
+  /// Takes options of the attention too, such as a mask or a bias: layer(x, sequences, {.causal = true}, &random).
+  /// @throws Error if the options have dropout or a generator, which are the layer's.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options, Random* random = nullptr) const {
@@ -101,7 +101,7 @@ struct Encoder {
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(std::move(x), sequences, AttentionOptions<A>(), random);
   }
-  // The same with the options of every layer's attention.
+  // Takes options for the attention of every layer too. Throws as EncoderLayer does.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, const AttentionOptions<A>& options, Random* random = nullptr) const;

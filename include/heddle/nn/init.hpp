@@ -24,7 +24,24 @@ Parameter<T> constant_init(Shape shape, double value) {
   return Parameter<T>(Tensor<T>(shape, std::vector<T>(static_cast<std::size_t>(shape.size()), static_cast<T>(value))));
 }
 
-// Functions that write initial values into a parameter that exists, as torch.nn.init has them.
+namespace detail {
+
+// Fans counts the inputs and the outputs of one element of a weight [out, in, ...].
+struct Fans {
+  double in, out;
+
+  // Throws ShapeError for a weight of fewer than two axes.
+  Fans(const char* op, const Shape& shape) {
+    require<ShapeError>(shape.rank() >= 2, op, ": a weight has at least 2 axes, this one is ", shape);
+    const auto rest = static_cast<double>(shape.product(2, shape.rank()));
+    in = static_cast<double>(shape[1]) * rest;
+    out = static_cast<double>(shape[0]) * rest;
+  }
+};
+
+}  // namespace detail
+
+// These functions write initial values into a parameter that exists, as those of torch.nn.init.
 namespace init {
 
 // Values of a normal distribution. Throws Error for a standard deviation that is negative or not finite.
@@ -44,8 +61,8 @@ void uniform(Parameter<T>& p, Random& random, double lo = 0, double hi = 1) {
   p.assign(heddle::uniform<T>(p.shape(), lo, hi, random));
 }
 
-// The same, drawn again where a value is outside [lo, hi]: a normal distribution that is cut off there, in units of the values.
-// Throws Error unless the range holds a hundredth of the distribution.
+// Values of a normal distribution that is cut off at lo and hi: what falls outside is drawn again. Throws Error unless
+// [lo, hi] holds a hundredth of the distribution.
 template <class T>
 void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1, double lo = -2,
                   double hi = 2) {
@@ -64,24 +81,11 @@ void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double devia
   p.assign(values);
 }
 
-// The inputs and outputs of one element of a weight [out, in, ...].
-struct Fans {
-  double in, out;
-
-  // Throws ShapeError for a weight of fewer than two axes.
-  Fans(const char* op, const Shape& shape) {
-    require<ShapeError>(shape.rank() >= 2, op, ": a weight has at least 2 axes, this one is ", shape);
-    const auto rest = static_cast<double>(shape.product(2, shape.rank()));
-    in = static_cast<double>(shape[1]) * rest;
-    out = static_cast<double>(shape[0]) * rest;
-  }
-};
-
 // Uniform in ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010). Throws ShapeError for a weight of fewer than two axes.
 template <class T>
 void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   heddle::detail::require_nonnegative("xavier_uniform", "gain", gain);
-  const Fans fans("xavier_uniform", p.shape());
+  const detail::Fans fans("xavier_uniform", p.shape());
   const double bound = gain * std::sqrt(6 / std::max(fans.in + fans.out, 1.0));
   uniform(p, random, -bound, bound);
 }
@@ -91,7 +95,7 @@ void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
 template <class T>
 void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {
   require(std::isfinite(a), "kaiming_uniform: a must be finite, got ", a);
-  const Fans fans("kaiming_uniform", p.shape());
+  const detail::Fans fans("kaiming_uniform", p.shape());
   const double bound = std::sqrt(6 / ((1 + a * a) * std::max(fans.in, 1.0)));
   uniform(p, random, -bound, bound);
 }

@@ -14,7 +14,7 @@ struct LayerNorm {
   /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1, and Error for a negative eps.
   explicit LayerNorm(Index D, double epsilon = 1e-5)
       : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {
-    detail::require_nonnegative("LayerNorm", "eps", eps);
+    heddle::detail::require_nonnegative("LayerNorm", "eps", eps);
   }
   LayerNorm(const LayerNorm& other, Cloning& c) : gamma(c(other.gamma)), beta(c(other.beta)), eps(other.eps) {}
 

@@ -54,9 +54,9 @@ Tensor<T> stack(const std::vector<Tensor<T>>& xs, int axis = 0) {
                         x.shape(), " must have the same shape");
     parts.push_back(unsqueeze(x, axis));
   }
-  return concat(parts, axis < 0 ? axis + parts[0].rank() : axis);
+  return concat(parts, axis);
 }
-/// The same for stack({a, b}, axis).
+/// Stacks the tensors of a braced list: stack({a, b}, axis).
 template <class T>
 Tensor<T> stack(std::initializer_list<Tensor<T>> xs, int axis = 0) {
   return stack(std::vector<Tensor<T>>(xs), axis);

@@ -7,7 +7,7 @@
 #include <heddle/core/sequences.hpp>
 #include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/clear.hpp>
-#include <heddle/ops/reshape.hpp>
+#include <heddle/ops/padded.hpp>
 
 namespace heddle {
 
@@ -110,12 +110,6 @@ inline Shape split_rows(const Shape& s, Index B, Index T) {
   return Shape(extents);
 }
 inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N); }
-
-// Returns the rows of a padded batch [B, T, ...] as [B * T, ...]; any other x as it is.
-template <class T>
-Tensor<T> rows_of_batch(const Tensor<T>& x, const Sequences& sequences) {
-  return is_padded_batch(x.shape(), sequences) ? reshape(x, shape_of_rows(x.shape(), sequences)) : x;
-}
 
 }  // namespace detail
 

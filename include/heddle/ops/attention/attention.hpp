@@ -108,8 +108,7 @@ Tensor<typename Q::Element> attention(
     gradients.push_back(dbias ? cast<T>(dbias) : Tensor<T>());
     return gradients;
   });
-  const Shape& given = q_rows.shape();
-  return detail::is_padded_batch(given, sequences) ? reshape(rows, given.with(-1, y.dim(-1))) : rows;
+  return detail::rows_as_given(rows, q_rows.shape(), sequences);
 }
 
 /// Returns the probabilities [B, H, Tq, Tk], for pictures; zeros where a sequence has no query or key. Tq and Tk are what the

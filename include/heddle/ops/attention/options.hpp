@@ -10,7 +10,7 @@
 #include <heddle/gpu/attention_plan.hpp>
 #include <heddle/gpu/runtime.hpp>
 #include <heddle/ops/attention/dropout.hpp>
-#include <heddle/ops/reshape.hpp>
+#include <heddle/ops/padded.hpp>
 
 namespace heddle {
 
@@ -122,8 +122,7 @@ struct AttentionCall {
 
   // Returns the rows of a padded batch; any other block as it is.
   static ColumnSlice<T> rows_of(const ColumnSlice<T>& block, const Sequences& sequences) {
-    if (!is_padded_batch(block.x.shape(), sequences)) return block;
-    return {reshape(block.x, shape_of_rows(block.x.shape(), sequences)), block.first, block.width};
+    return {rows_of_batch(block.x, sequences), block.first, block.width};
   }
 
   // Activates dropout. The draws depend on the longest sequences, not on padding.
