@@ -95,7 +95,8 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
                         const std::type_identity_t<CrossEntropyOptions<T>>& options = {}) {
   static_assert(std::is_integral_v<L> && !std::is_same_v<L, bool>, "heddle::cross_entropy: labels are int or int64");
   if (logits.rank() == 3 && labels.rank() == 2 && labels.shape() == logits.shape().without(-1))
-    return cross_entropy(reshape(logits, Shape{labels.size(), logits.dim(2)}), labels.with_shape({labels.size()}), options);
+    return cross_entropy(reshape(logits, Shape{labels.size(), logits.dim(2)}), labels.with_shape({labels.size()}),
+                         options);
   const Tensor<T>& class_weights = options.class_weights;
   const double smoothing = options.label_smoothing;
   const std::int64_t ignored = options.ignore_index;
