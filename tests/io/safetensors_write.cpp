@@ -107,3 +107,20 @@ TEST_CASE("write_safetensors: refuses what no reader would accept, and keeps the
   CHECK(error_of<WriteError>([&] { write_safetensors(folder / "none/m", {good}); }) ==
         folder / "none/m: its folder cannot be opened: No such file or directory");
 }
+
+TEST_CASE("safetensors: single tensors of several types to a file and back") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tensors.safetensors";
+  const Tensor<float> x({2, 2}, {1, -2, 0.5, 4});
+  const Tensor<Index> ids({3}, {7, 0, -1});
+  const Tensor<bool> flag({}, {true});
+  io::write_safetensors(path, {io::tensor_bytes("x", x), io::tensor_bytes("ids", ids), io::tensor_bytes("flag", flag)});
+  const io::Safetensors file = io::read_safetensors(path);
+  CHECK(file.tensor<float>("x").host() == x.host());
+  CHECK(file.tensor<float>("x").shape() == x.shape());
+  CHECK(file.tensor<double>("x").host() == std::vector<double>{1, -2, 0.5, 4});
+  CHECK(file.tensor<Index>("ids").host() == ids.host());
+  CHECK(file.tensor<bool>("flag").item());
+  CHECK_THROWS_WITH(file.tensor<float>("y"), Catch::Contains("has no tensor"));
+  CHECK_THROWS_AS(file.tensor<bool>("ids"), FileError);
+}

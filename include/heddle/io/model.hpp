@@ -21,8 +21,7 @@ FileSum save(const M& model, const std::string& path, std::map<std::string, std:
     for (std::size_t block = 0; block < name.blocks.size(); ++block) {
       const auto first = static_cast<Index>(block) * rows;
       const Tensor<T> part = name.blocks.size() == 1 ? values : values.leading(first, first + rows);
-      tensors.push_back({name.blocks[block], dtype_of<T>(), part.shape(),
-                         std::as_bytes(std::span(part.data(), static_cast<std::size_t>(part.size())))});
+      tensors.push_back(tensor_bytes(name.blocks[block], part));
       kept.emplace_back(part);
     }
   });

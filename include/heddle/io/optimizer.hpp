@@ -31,15 +31,13 @@ inline FileSum save_optimizer(const optim::Slots& slots, const std::string& path
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written
   slots.each([&](const auto& slot) {
-    using T = typename std::remove_cvref_t<decltype(slot)>::Element;
     tensors.push_back({"steps." + slot.name, DType::i64, {}, std::as_bytes(std::span(&slot.steps, 1))});
     if (slot.steps == 0) return;  // a step that ran out of memory may have allocated moments
     for (std::size_t k = 0; k < slots.moments().size(); ++k) {
       if (!slot.moments[k] || slot.moments[k].size() == 0) continue;
-      const Tensor<T> values = slot.moments[k].to(Device::cpu);
+      const auto values = slot.moments[k].to(Device::cpu);
       host_copies.push_back(values);
-      tensors.push_back({detail::moment_name(slots.moments()[k], slot.name), dtype_of<T>(), values.shape(),
-                         std::as_bytes(std::span(values.device_data(), static_cast<std::size_t>(values.size())))});
+      tensors.push_back(tensor_bytes(detail::moment_name(slots.moments()[k], slot.name), values));
     }
   });
   return write_safetensors(path, std::move(tensors), {{"optimizer", slots.optimizer()}});

@@ -49,6 +49,14 @@ class Safetensors {
   void read(const TensorInfo& tensor, T* out) const {
     convert(tensor, bytes(tensor), out, file_);
   }
+  /// Returns the tensor of a name with its values cast to T. @throws FileError if there is none, or for a value that T cannot hold.
+  template <class T>
+  Tensor<T> tensor(std::string_view name) const {
+    const TensorInfo& info = (*this)[name];
+    Tensor<T> x(info.shape);
+    read(info, x.data());
+    return x;
+  }
 
  private:
   std::string file_;

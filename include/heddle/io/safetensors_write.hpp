@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <heddle/core/tensor.hpp>
 #include <heddle/io/json_string.hpp>
 #include <heddle/io/tensor_info.hpp>
 #include <heddle/io/write_atomically.hpp>
@@ -17,13 +18,21 @@ namespace heddle::io {
 // The limit that readers put on the length of a header.
 inline constexpr std::size_t safetensors_header_limit = 100'000'000;
 
-// A tensor to be written: its values in C order, little-endian, as they stand in memory.
+/// A tensor to be written: its values in C order, little-endian, as they stand in memory.
 struct TensorBytes {
   std::string name;
   DType dtype;
   Shape shape;
   std::span<const std::byte> bytes;
 };
+/// Returns the bytes of a tensor on the host, for write_safetensors. They belong to x, which must live until they are written.
+/// @throws Error for a tensor on a GPU.
+template <class T>
+TensorBytes tensor_bytes(const std::string& name, const Tensor<T>& x) {
+  return {name, dtype_of<T>(), x.shape(), std::as_bytes(std::span(x.data(), static_cast<std::size_t>(x.size())))};
+}
+template <class T>
+TensorBytes tensor_bytes(const std::string& name, Tensor<T>&& x) = delete;  // its memory could end before it is written
 
 namespace detail {
 
