@@ -10,6 +10,8 @@
 //   smoothed    Backward, with both label smoothing and class weights: one block adds up the weights.
 //
 // A row that takes no part is not read, and its dlogits are zeros.
+#include <heddle/gpu/calls.hpp>
+
 #include "device/online_softmax.cuh"
 #include "device/workspace.cuh"
 
@@ -68,11 +70,11 @@ __device__ float smoothed_loss(const Team& team, const Targets<T, L>& targets, c
   return team.sum(loss);
 }
 
-// `sums` [blocks, 2] receives the block's sum of losses, and of weights.
+// `sums` [blocks, 2] receives the block's sum of losses, and of weights; `row_losses`, if it has data, the loss of each row.
 template <int width, class Team, class T, class L>
 __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team team, View<const T, 2> logits,
                                                                          Targets<T, L> targets, View<float, 1> log_sum,
-                                                                         View<float, 2> sums) {
+                                                                         View<T, 1> row_losses, View<float, 2> sums) {
   float loss = 0, weight = 0;
   for (Index first = Index{blockIdx.x} * team.rows(); first < logits.extent[0];
        first += Index{gridDim.x} * team.rows()) {
@@ -82,12 +84,17 @@ __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team te
     const cuda::OnlineSoftmax all = cuda::online_softmax<width>(team, z, C);
     const float log_all = logf(all.sum);
     const float smoothed = targets.smooth > 0 ? smoothed_loss<width>(team, targets, z, C, all.greatest, log_all) : 0.f;
-    if (label < 0 || team.rank() > 0) continue;
-    const float w = targets.weight(label);
-    log_sum(n) = log_all;
-    loss += targets.share * w * (log_all - (static_cast<float>(z[label]) - all.greatest));
-    if (targets.smooth > 0) loss += targets.smooth * smoothed;
-    weight += w;
+    if (team.rank() > 0) continue;
+    float row_loss = 0;
+    if (label >= 0) {
+      const float w = targets.weight(label);
+      log_sum(n) = log_all;
+      row_loss = targets.share * w * (log_all - (static_cast<float>(z[label]) - all.greatest));
+      if (targets.smooth > 0) row_loss += targets.smooth * smoothed;
+      loss += row_loss;
+      weight += w;
+    }
+    if (row_losses.data && n < row_losses.extent[0]) row_losses(n) = T(row_loss);
   }
   loss = cuda::block_sum(loss);
   weight = cuda::block_sum(weight);
@@ -126,6 +133,7 @@ struct LossScale {
   float all_smooth;             // smooth times the sum of weights, where it is known when the kernel is launched
   const float* all_smooth_sum;  // where it is not
   const float* divisor;
+  bool by_row;
 
   __device__ float smoothed() const { return all_smooth_sum ? *all_smooth_sum : all_smooth; }
 };
@@ -144,7 +152,7 @@ struct RowGradient {
       : targets(all),
         label(all.label(n)),
         log_sum(label < 0 ? 0.f : log_sums(n)),
-        scale(static_cast<float>(dy(0)) / *loss.divisor),
+        scale(label < 0 ? 0.f : static_cast<float>(dy(loss.by_row ? n : 0)) / *loss.divisor),
         of_label(label < 0 ? 0.f : all.share * all.weight(label)),
         of_all(of_label + loss.smoothed()) {}
 
@@ -213,8 +221,8 @@ __global__ __launch_bounds__(logits_threads) void cross_entropy_streamed(cuda::B
 
 template <OnGpu T, Label L>
 void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
-                   View<const T, 1> class_weights, double smoothing, View<T, 1> loss, View<float, 1> divisor,
-                   View<float, 1> log_sum) {
+                   View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
+                   View<float, 1> divisor, View<float, 1> log_sum) {
   const Index N = logits.extent[0], C = logits.extent[1];
   const cudaStream_t stream = cuda::current_stream();
   const Targets<T, L> targets(labels, ignored, C, class_weights, smoothing);
@@ -225,20 +233,22 @@ void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::
       blocks = std::min<Index>(cuda::blocks_for(N, team.rows()), most_loss_blocks);
       const View<float, 2> sums{memory.data(), {blocks, 2}};
       cuda::launch<cross_entropy_rows<width, Team, T, L>>(static_cast<unsigned>(blocks), team.threads(), 0, stream,
-                                                          team, logits, targets, log_sum, sums);
+                                                          team, logits, targets, log_sum,
+                                                          by_row ? loss : View<T, 1>{nullptr, {0}}, sums);
     };
     constexpr int each = cuda::most_held<width>;
     if (C <= cuda::warp_size * cuda::warp_size) return rows(cuda::LaneTeam::for_row(C, each));
     rows(cuda::BlockTeam<logits_threads>::for_row(C, each));
   };
   cuda::with_width<T>(C, launch, logits.data, class_weights.data);
+  if (by_row) return fill(Cuda{}, divisor, 1.f);
   const View<const float, 2> sums{memory.data(), {blocks, 2}};
   cuda::launch<cross_entropy_finish<T>>(1, finish_threads, 0, stream, sums, loss, divisor);
 }
 
 template <OnGpu T, Label L>
 void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels,
-                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing,
+                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing, bool by_row,
                             View<const float, 1> divisor, View<const float, 1> log_sum, View<T, 2> dlogits) {
   const Index N = logits.extent[0], C = logits.extent[1];
   if (N * C == 0) return;
@@ -249,7 +259,7 @@ void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, 
   if (add_up)
     cuda::launch<cross_entropy_smoothed<T>>(1, finish_threads, 0, stream, class_weights, targets.smooth,
                                             all_smooth.data());
-  const LossScale scale{static_cast<float>(smoothing), add_up ? all_smooth.data() : nullptr, divisor.data};
+  const LossScale scale{static_cast<float>(smoothing), add_up ? all_smooth.data() : nullptr, divisor.data, by_row};
   const auto launch = [&]<int width>(std::integral_constant<int, width>) {
     const auto held = [&]<class Team, int each>(Team team, std::integral_constant<int, each>) {
       cuda::launch<cross_entropy_held<each, width, Team, T, L>>(cuda::blocks_for(N, team.rows()), team.threads(), 0,
@@ -264,11 +274,11 @@ void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, 
   cuda::with_width<T>(C, launch, logits.data, class_weights.data, dlogits.data);
 }
 
-#define HEDDLE_CROSS_ENTROPY(T, L)                                                                               \
-  template void cross_entropy(Cuda, View<const T, 2>, View<const L, 1>, std::int64_t, View<const T, 1>, double,  \
-                              View<T, 1>, View<float, 1>, View<float, 1>);                                       \
-  template void cross_entropy_backward(Cuda, View<const T, 1>, View<const T, 2>, View<const L, 1>, std::int64_t, \
-                                       View<const T, 1>, double, View<const float, 1>, View<const float, 1>,     \
+#define HEDDLE_CROSS_ENTROPY(T, L)                                                                                    \
+  template void cross_entropy(Cuda, View<const T, 2>, View<const L, 1>, std::int64_t, View<const T, 1>, double, bool, \
+                              View<T, 1>, View<float, 1>, View<float, 1>);                                            \
+  template void cross_entropy_backward(Cuda, View<const T, 1>, View<const T, 2>, View<const L, 1>, std::int64_t,      \
+                                       View<const T, 1>, double, bool, View<const float, 1>, View<const float, 1>,    \
                                        View<T, 2>);
 HEDDLE_CROSS_ENTROPY(float, std::int32_t)
 HEDDLE_CROSS_ENTROPY(float, std::int64_t)

@@ -35,14 +35,19 @@ void map_backward(Cuda, F, View<const T, 1> dy, View<const T, 1> x, View<const T
 #define HEDDLE_MAP(F, T)                                    \
   template void map(Cuda, F, View<const T, 1>, View<T, 1>); \
   template void map_backward(Cuda, F, View<const T, 1>, View<const T, 1>, View<const T, 1>, View<T, 1>);
-#define HEDDLE_MAPS(T)   \
-  HEDDLE_MAP(Exp, T)     \
-  HEDDLE_MAP(Log, T)     \
-  HEDDLE_MAP(Sqrt, T)    \
-  HEDDLE_MAP(Tanh, T)    \
-  HEDDLE_MAP(Relu, T)    \
-  HEDDLE_MAP(Sigmoid, T) \
-  HEDDLE_MAP(Gelu, T)    \
+#define HEDDLE_MAPS(T)    \
+  HEDDLE_MAP(Exp, T)      \
+  HEDDLE_MAP(Log, T)      \
+  HEDDLE_MAP(Sqrt, T)     \
+  HEDDLE_MAP(Tanh, T)     \
+  HEDDLE_MAP(Relu, T)     \
+  HEDDLE_MAP(Sigmoid, T)  \
+  HEDDLE_MAP(Gelu, T)     \
+  HEDDLE_MAP(Abs, T)      \
+  HEDDLE_MAP(Log1p, T)    \
+  HEDDLE_MAP(Erf, T)      \
+  HEDDLE_MAP(Softplus, T) \
+  HEDDLE_MAP(Silu, T)     \
   HEDDLE_MAP(GeluTanh, T)
 HEDDLE_MAPS(float)
 HEDDLE_MAPS(bf16)

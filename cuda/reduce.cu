@@ -1,4 +1,4 @@
-// Sums and maxima along an axis, and their gradients, on the GPU. Formulas: ops/reduce.hpp, max.hpp and rows.hpp.
+// Sums and extremes along an axis, and their gradients, on the GPU. Formulas: ops/reduce.hpp, max.hpp and rows.hpp.
 //
 //   reduce          A block's threads are [results, walkers, columns]. A column is a vector of neighbouring elements. The walkers
 //                   of a result share its axis: each takes every walkers-th vector, and they combine their partial results in
@@ -7,7 +7,8 @@
 //                   the parts in the same way. Parts are at most an eighth of x, for float and bf16 a thirtieth.
 //   repeat          As in device/elementwise.cuh: dx is written once, dy comes from cache.
 //   scatter         A thread owns an element of dy and writes one of dx.
-//   spread_means    Partitioned as `reduce`: a thread reads its vector of dy once, and writes every walkers-th row.
+//   scatter_rows    The same for the rows of sequences.
+//   spread_rows     Partitioned as `reduce`: a thread reads its vector of dy once, and writes every walkers-th row.
 //
 // No atomics, and pieces that follow from the shape alone: results do not depend on the schedule, on the number of
 // multiprocessors, or on how memory is aligned.
@@ -129,9 +130,20 @@ struct ValueOf<Found<A>> {
   using type = A;
 };
 
-// The first of the largest, a NaN being larger than all else. Of elements, or of what was found among some of them.
-template <class E, class Y>
-struct FindLargest {
+// Maps v so that the smallest becomes the largest. NaN stays NaN.
+template <class V>
+__device__ V reversed(V v) {
+  if constexpr (std::is_same_v<V, bool>)
+    return !v;
+  else if constexpr (std::is_integral_v<V>)
+    return ~v;
+  else
+    return -v;
+}
+
+// The first of the largest or smallest, a NaN preceding all else; 0 at `nowhere` if there is no element. States hold reversed values if the smallest is searched.
+template <bool smallest, class E, class Y>
+struct FindExtremum {
   using Element = E;
   using Value = typename ValueOf<E>::type;
   using State = Found<Value>;
@@ -142,13 +154,15 @@ struct FindLargest {
   Index* position;
   State* found = nullptr;  // instead of y and position
 
-  __device__ FindLargest of(Index) const { return *this; }
+  __device__ FindExtremum of(Index) const { return *this; }
   __device__ static State start() { return {least, nowhere}; }
   __device__ static void take(State& best, const E& x, Index k) {
-    if constexpr (std::is_same_v<E, State>)
+    if constexpr (std::is_same_v<E, State>) {
       join(best, x);
-    else
-      join(best, {static_cast<Value>(x), k});
+    } else {
+      const Value v = static_cast<Value>(x);
+      join(best, {smallest ? reversed(v) : v, k});
+    }
   }
   __device__ static void join(State& best, const State& other) {
     const bool best_nan = best.value != best.value, other_nan = other.value != other.value;
@@ -160,7 +174,7 @@ struct FindLargest {
     if (found) {
       found[at] = best;
     } else {
-      y[at] = static_cast<Y>(best.value);
+      y[at] = best.position == nowhere ? Y{} : static_cast<Y>(smallest ? reversed(best.value) : best.value);
       position[at] = best.position;
     }
   }
@@ -284,6 +298,17 @@ void add_up(const T* x, const Rows& rows, const Partition& partition, const AddU
       AddUp<Part, Y>{op.y, op.divisor, op.rows});
 }
 
+template <bool smallest, class T, class Rows>
+void find_extremum(const T* x, const Rows& rows, const Partition& partition, View<T, 2> y, View<Index, 2> position) {
+  using Part = Found<Acc<T>>;
+  run<Part>(
+      x, rows, partition, FindExtremum<smallest, T, T>{y.data, position.data},
+      [](Part* parts) {
+        return FindExtremum<smallest, T, T>{nullptr, nullptr, parts};
+      },
+      FindExtremum<smallest, Part, T>{y.data, position.data});
+}
+
 template <class T>
 struct Over {
   float divisor;
@@ -298,24 +323,35 @@ __global__ __launch_bounds__(threads) void scatter(View<const T, 2> dy, View<con
   dx(o, position.data[at], at - o * inner) = dy.data[at];
 }
 
+// dx is zero before. A position that no sequence has is skipped.
 template <class T>
-__global__ __launch_bounds__(threads) void spread_means(View<const T, 2> dy, SequenceRows rows, Partition partition,
-                                                        View<T, 2> dx) {
+__global__ __launch_bounds__(threads) void scatter_rows(View<const T, 2> dy, View<const Index, 2> position,
+                                                        SequenceRows rows, View<T, 2> dx) {
+  const Index at = Index{blockIdx.x} * threads + threadIdx.x, D = dy.extent[1];
+  if (at >= dy.extent[0] * D) return;
+  const Index b = at / D, k = position.data[at];
+  if (k < rows.count(b)) dx(rows.first(b) + k, at - b * D) = dy.data[at];
+}
+
+template <class T>
+__global__ __launch_bounds__(threads) void spread_rows(View<const T, 2> dy, SequenceRows rows, bool as_mean,
+                                                       Partition partition, View<T, 2> dx) {
   const WorkItem at = partition.item<T>();
   if (at.o >= partition.outer || at.d >= partition.inner) return;
   const Index count = rows.count(at.o), valid = partition.inner - at.d;
-  cuda::Vector<T, width<T>> mean;
+  const float divisor = as_mean ? static_cast<float>(count) : 1.f;
+  cuda::Vector<T, width<T>> share;
   for (int i = 0; i < width<T>; ++i)
-    if (i < valid) mean.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / static_cast<float>(count));
+    if (i < valid) share.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / divisor);
   const Index hop = partition.walkers() * partition.pieces;
   T* to = &dx(rows.first(at.o) + at.number, at.d);  // steps: nvcc splits a vector whose address is computed anew
   for (Index n = at.number; n < count; n += hop, to += hop * partition.inner) {
     if (partition.wide) {
-      cuda::store_vector(to, mean);
+      cuda::store_vector(to, share);
       continue;
     }
     for (int i = 0; i < width<T>; ++i)
-      if (i < valid) to[i] = mean.at[i];
+      if (i < valid) to[i] = share.at[i];
   }
 }
 
@@ -341,34 +377,45 @@ void repeat(Cuda, const BroadcastPlan<1>& plan, const T* dy, float divisor, T* d
 }
 
 template <class T>
-void max(Cuda, View<const T, 3> x, View<T, 2> y, View<Index, 2> position) {
-  using Part = Found<Acc<T>>;
+void extremum(Cuda, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 2> position) {
   const auto [outer, n, inner] = x.extent;
-  run<Part>(
-      x.data, EvenRows{n}, Partition::of(x.data, outer, n, inner, inner == 1), FindLargest<T, T>{y.data, position.data},
-      [](Part* parts) {
-        return FindLargest<T, T>{nullptr, nullptr, parts};
-      },
-      FindLargest<Part, T>{y.data, position.data});
+  const Partition partition = Partition::of(x.data, outer, n, inner, inner == 1);
+  smallest ? find_extremum<true>(x.data, EvenRows{n}, partition, y, position)
+           : find_extremum<false>(x.data, EvenRows{n}, partition, y, position);
 }
 
 template <class T>
-void max_backward(Cuda, View<const T, 2> dy, View<const Index, 2> position, View<T, 3> dx) {
+void extremum_backward(Cuda, View<const T, 2> dy, View<const Index, 2> position, View<T, 3> dx) {
   const unsigned blocks = cuda::blocks_for(dy.extent[0] * dy.extent[1], threads);
   cuda::launch<scatter<T>>(blocks, threads, 0, cuda::current_stream(), dy, position, dx);
 }
 
 template <OnGpu T>
-void mean_rows(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y) {
+void add_up_rows(Cuda, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x,
+                 View<T, 2> y) {
   add_up(x.data, SequenceRows{begin.data, length.data}, partition_sequences(begin, x),
-         AddUp<T, T>{y.data, 0, length.data});
+         AddUp<T, T>{y.data, 1, mean ? length.data : nullptr});
 }
 template <OnGpu T>
-void mean_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy, View<T, 2> dx) {
+void add_up_rows_backward(Cuda, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
+                          View<T, 2> dx) {
   const Partition partition = partition_sequences(begin, dx);
   if (partition.inner == 0) return;
-  cuda::launch<spread_means<T>>(partition.grid(), threads, 0, cuda::current_stream(), dy,
-                                SequenceRows{begin.data, length.data}, partition, dx);
+  cuda::launch<spread_rows<T>>(partition.grid(), threads, 0, cuda::current_stream(), dy,
+                               SequenceRows{begin.data, length.data}, mean, partition, dx);
+}
+
+template <OnGpu T>
+void max_rows(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y,
+              View<Index, 2> position) {
+  find_extremum<false>(x.data, SequenceRows{begin.data, length.data}, partition_sequences(begin, x), y, position);
+}
+template <OnGpu T>
+void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
+                       View<const Index, 2> position, View<T, 2> dx) {
+  const unsigned blocks = cuda::blocks_for(dy.extent[0] * dy.extent[1], threads);
+  cuda::launch<scatter_rows<T>>(blocks, threads, 0, cuda::current_stream(), dy, position,
+                                SequenceRows{begin.data, length.data}, dx);
 }
 
 #define HEDDLE_SUM(T, Y) template void sum(Cuda, View<const T, 3>, SumAcc<T>, View<Y, 2>);
@@ -381,19 +428,23 @@ HEDDLE_SUM(std::int64_t, std::int64_t)
 HEDDLE_SUM(bool, std::int64_t)
 #undef HEDDLE_SUM
 
-#define HEDDLE_MAX(T) template void max(Cuda, View<const T, 3>, View<T, 2>, View<Index, 2>);
-HEDDLE_MAX(float)
-HEDDLE_MAX(bf16)
-HEDDLE_MAX(std::int32_t)
-HEDDLE_MAX(std::int64_t)
-HEDDLE_MAX(bool)
-#undef HEDDLE_MAX
+#define HEDDLE_EXTREMUM(T) template void extremum(Cuda, bool, View<const T, 3>, View<T, 2>, View<Index, 2>);
+HEDDLE_EXTREMUM(float)
+HEDDLE_EXTREMUM(bf16)
+HEDDLE_EXTREMUM(std::int32_t)
+HEDDLE_EXTREMUM(std::int64_t)
+HEDDLE_EXTREMUM(bool)
+#undef HEDDLE_EXTREMUM
 
-#define HEDDLE_REDUCE(T)                                                                               \
-  template void repeat(Cuda, const BroadcastPlan<1>&, const T*, float, T*);                            \
-  template void max_backward(Cuda, View<const T, 2>, View<const Index, 2>, View<T, 3>);                \
-  template void mean_rows(Cuda, View<const int, 1>, View<const int, 1>, View<const T, 2>, View<T, 2>); \
-  template void mean_rows_backward(Cuda, View<const int, 1>, View<const int, 1>, View<const T, 2>, View<T, 2>);
+#define HEDDLE_REDUCE(T)                                                                                              \
+  template void repeat(Cuda, const BroadcastPlan<1>&, const T*, float, T*);                                           \
+  template void extremum_backward(Cuda, View<const T, 2>, View<const Index, 2>, View<T, 3>);                          \
+  template void add_up_rows(Cuda, bool, View<const int, 1>, View<const int, 1>, View<const T, 2>, View<T, 2>);        \
+  template void add_up_rows_backward(Cuda, bool, View<const int, 1>, View<const int, 1>, View<const T, 2>,            \
+                                     View<T, 2>);                                                                     \
+  template void max_rows(Cuda, View<const int, 1>, View<const int, 1>, View<const T, 2>, View<T, 2>, View<Index, 2>); \
+  template void max_rows_backward(Cuda, View<const int, 1>, View<const int, 1>, View<const T, 2>,                     \
+                                  View<const Index, 2>, View<T, 2>);
 HEDDLE_REDUCE(float)
 HEDDLE_REDUCE(bf16)
 #undef HEDDLE_REDUCE

@@ -1,5 +1,7 @@
 // The CUDA kernels of + - * / against those of the CPU.
 #include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/maximum.hpp>
+#include <heddle/ops/pow.hpp>
 
 #include "../harness/agreement.hpp"
 #include "device_array.hpp"
@@ -101,6 +103,23 @@ void check_mixed() {
 }
 
 }  // namespace
+
+TEST_CASE("cuda arithmetic: maximum and minimum, and powers of positive numbers") {
+  const auto check_both = []<class T>(T) {
+    check<T>([](const auto& a, const auto& b) { return maximum(a, b); });
+    check<T>([](const auto& a, const auto& b) { return minimum(a, b); });
+    for (const auto& [a, b] : shapes()) {
+      CAPTURE(a, b);
+      const Inputs inputs{rounded<T>(abs(factors<T>(a, 1))), factors<T>(b, 2)};
+      expect_agrees<T>([](const auto& in) { return pow(in[0], in[1]); }, inputs, {.roundings = 2});
+    }
+  };
+  check_both(float());
+  check_both(bf16());
+  const Tensor<double> x = abs(factors<float>({4097}, 1));
+  expect_agrees<float>([](const auto& in) { return pow(in[0], 1.5) + pow(1.5, in[0]); }, {x});
+  expect_agrees<float>([](const auto& in) { return clamp(in[0], {.min = 0.75, .max = 1.5}); }, {x});
+}
 
 TEST_CASE("cuda arithmetic: two tensors of floats, with broadcasting") {
   check_all<float>();

@@ -25,12 +25,13 @@ Tensor<double> class_weights(Index C) {
 }
 
 template <class L>
-auto loss(Index N, Index C, double smoothing = 0, L ignored = -100) {
+auto loss(Index N, Index C, double smoothing = 0, L ignored = -100, Reduction reduction = Reduction::mean) {
   return [=, y = labels<L>(N, C, ignored)](const auto& in) {
     return cross_entropy(in[0], y.to(in[0].device()),
                          {.ignore_index = ignored,
                           .class_weights = in.size() > 1 ? in[1] : std::decay_t<decltype(in[0])>(),
-                          .label_smoothing = smoothing});
+                          .label_smoothing = smoothing,
+                          .reduction = reduction});
   };
 }
 
@@ -40,6 +41,7 @@ void check(Index N, Index C) {
   const auto z = random<T>({N, C}, 1);
   expect_agrees<T>(loss<int>(N, C), {z});
   expect_agrees<T>(loss<std::int64_t>(N, C, 0.1), {z, class_weights(C)});
+  expect_agrees<T>(loss<int>(N, C, 0.1, -100, Reduction::none), {z, class_weights(C)});
 }
 
 std::vector<Index> class_counts() {

@@ -8,7 +8,7 @@ using namespace heddle::testing;
 
 namespace {
 
-const auto norm = [](const auto& in) { return layer_norm(in[0], in[1], in[2]); };
+const auto normalize_rows = [](const auto& in) { return layer_norm(in[0], in[1], in[2]); };
 
 template <class T>
 Inputs operands(Index N, Index D) {
@@ -18,7 +18,7 @@ Inputs operands(Index N, Index D) {
 template <class T>
 void expect_norms(Index N, Index D) {
   CAPTURE(N, D);
-  expect_agrees<T>(norm, operands<T>(N, D));
+  expect_agrees<T>(normalize_rows, operands<T>(N, D));
 }
 
 }  // namespace
@@ -49,5 +49,5 @@ TEMPLATE_TEST_CASE("cuda layer_norm: rows that begin anywhere", "", float, bf16)
 }
 
 TEMPLATE_TEST_CASE("cuda layer_norm: schedules and what memory held before change nothing", "", float, bf16) {
-  expect_norms_always<TestType>(norm, operands<TestType>);
+  expect_norms_always<TestType>(normalize_rows, operands<TestType>);
 }

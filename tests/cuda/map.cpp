@@ -84,6 +84,14 @@ TEST_CASE("cuda map: both forms of gelu") {
   check<kernel::GeluTanh>();
 }
 
+TEST_CASE("cuda map: abs, log1p, erf, softplus and silu") {
+  check<kernel::Abs>();
+  check<kernel::Log1p>(true);
+  check<kernel::Erf>();
+  check<kernel::Softplus>();
+  check<kernel::Silu>();
+}
+
 TEST_CASE("cuda map: addresses that are not aligned") {
   check_unaligned<float>();
   check_unaligned<bf16>();

@@ -66,11 +66,13 @@ Tensor<T> integers(Shape shape) {
 }
 
 template <class T>
-void check_max(const Tensor<T>& x) {
+void check_extremes(const Tensor<T>& x) {
   CAPTURE(x.shape());
   const auto on_gpu = x.to(Device::cuda);
   CHECK(same_bits(max(on_gpu, 1).host(), max(x, 1).host()));
   CHECK(same_bits(argmax(on_gpu, 1).host(), argmax(x, 1).host()));
+  CHECK(same_bits(min(on_gpu, 1).host(), min(x, 1).host()));
+  CHECK(same_bits(argmin(on_gpu, 1).host(), argmin(x, 1).host()));
 }
 
 // Few values, so that there are equals; with `special` also infinities and NaN.
@@ -89,37 +91,40 @@ Tensor<T> few(Shape shape, bool special) {
 }
 
 template <class T>
-void check_max_of_floats() {
+void check_extremes_of_floats() {
   for (const Shape& shape : shapes_to_test()) {
-    check_max(few<T>(shape, false));
-    check_max(few<T>(shape, true));
+    check_extremes(few<T>(shape, false));
+    check_extremes(few<T>(shape, true));
     expect_agrees<T>([](const auto& in) { return max(in[0], 1); }, {random<T>(shape, 1)}, {.roundings = 0});
   }
 }
 
 template <class T>
-void check_mean_rows(const std::vector<int>& lengths, Index D, Index padded_to = 0) {
+void check_pooling(const std::vector<int>& lengths, Index D, Index padded_to = 0) {
   CAPTURE(lengths.size(), D, padded_to);
   const auto sequences = padded_to ? Sequences::padded(lengths, padded_to) : Sequences::packed(lengths);
-  expect_agrees<T>([&](const auto& in) { return mean_rows(in[0], sequences.to(in[0].device())); },
-                   {random<T>({sequences.rows(), D}, 1)});
+  const Inputs rows{random<T>({sequences.rows(), D}, 1)};
+  expect_agrees<T>([&](const auto& in) { return mean_rows(in[0], sequences.to(in[0].device())); }, rows);
+  expect_agrees<T>([&](const auto& in) { return sum_rows(in[0], sequences.to(in[0].device())); }, rows);
+  expect_agrees<T>([&](const auto& in) { return max_rows(in[0], sequences.to(in[0].device())); }, rows,
+                   {.roundings = 0});
 }
 
 template <class T>
-void check_mean_rows() {
+void check_pooling() {
   for (const Index D : {0, 1, 31, 33, 64, 257}) {
-    check_mean_rows<T>({}, D);
-    check_mean_rows<T>({0}, D);
-    check_mean_rows<T>({1}, D);
-    check_mean_rows<T>({3, 0, 31, 1, 5}, D);
-    check_mean_rows<T>({3, 0, 7, 1, 5}, D, 9);
-    check_mean_rows<T>({300}, D);
+    check_pooling<T>({}, D);
+    check_pooling<T>({0}, D);
+    check_pooling<T>({1}, D);
+    check_pooling<T>({3, 0, 31, 1, 5}, D);
+    check_pooling<T>({3, 0, 7, 1, 5}, D, 9);
+    check_pooling<T>({300}, D);
   }
   if (races_are_watched()) return;
-  check_mean_rows<T>({257, 1000, 0, 33}, 33);
+  check_pooling<T>({257, 1000, 0, 33}, 33);
   std::vector<int> one_long(40, 1);  // so that few threads walk down it
   one_long.push_back(2000);
-  check_mean_rows<T>(one_long, 33);
+  check_pooling<T>(one_long, 33);
 }
 
 }  // namespace
@@ -177,21 +182,21 @@ TEST_CASE("cuda sum: integers are added modulo 2^64") {
   }
 }
 
-TEST_CASE("cuda max and argmax: the first of the largest, a NaN above all") {
-  check_max_of_floats<float>();
-  check_max_of_floats<bf16>();
+TEST_CASE("cuda max, min, argmax, argmin: the first of the extremes, a NaN before all") {
+  check_extremes_of_floats<float>();
+  check_extremes_of_floats<bf16>();
 }
 
-TEST_CASE("cuda max and argmax of integers") {
+TEST_CASE("cuda max, min, argmax, argmin of integers") {
   for (const Shape& shape : shapes_to_test()) {
-    check_max(integers<std::int32_t>(shape));
-    check_max(integers<std::int64_t>(shape));
+    check_extremes(integers<std::int32_t>(shape));
+    check_extremes(integers<std::int64_t>(shape));
   }
 }
 
-TEST_CASE("cuda mean_rows: values and gradients") {
-  check_mean_rows<float>();
-  check_mean_rows<bf16>();
+TEST_CASE("cuda mean_rows, sum_rows, max_rows: values and gradients") {
+  check_pooling<float>();
+  check_pooling<bf16>();
 }
 
 TEST_CASE("cuda reductions: schedules and what memory held before change nothing") {

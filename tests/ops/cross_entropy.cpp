@@ -22,9 +22,9 @@ Losses losses(const Tensor<float>& logits, const std::vector<L>& labels, std::in
   const View<const float, 1> weights{nullptr, {0}};
   const auto dy = ones<float>({1}, device);
   dispatch(logits, [&](auto tag) {
-    kernel::cross_entropy(tag, view<2>(logits), view<1>(y), ignored, weights, 0, view<1>(loss), view<1>(divisor),
+    kernel::cross_entropy(tag, view<2>(logits), view<1>(y), ignored, weights, 0, false, view<1>(loss), view<1>(divisor),
                           view<1>(log_sum));
-    kernel::cross_entropy_backward(tag, view<1>(dy), view<2>(logits), view<1>(y), ignored, weights, 0,
+    kernel::cross_entropy_backward(tag, view<1>(dy), view<2>(logits), view<1>(y), ignored, weights, 0, false,
                                    view<1>(std::as_const(divisor)), view<1>(std::as_const(log_sum)), view<2>(gradient));
   });
   return {loss.host(), divisor.host(), log_sum.host(), gradient.host()};
@@ -206,4 +206,50 @@ TEST_CASE("cross_entropy: errors name value, position and limit") {
                   ShapeError);
   CHECK_THROWS_WITH(cross_entropy(logits, Tensor<int>({3}, {0, 1, 1}), {.label_smoothing = 2}),
                     "cross_entropy: label_smoothing is in [0, 1], got 2");
+}
+
+TEST_CASE("cross_entropy: the losses of rows, and their sum") {
+  const auto check = []<class T>(T) {
+    on_each_device<T>([](Device device) {
+      const auto logits = converted<T>(random<T>({33, 5}, 1), device);
+      std::vector<int> labels(33, -100);
+      for (std::size_t n = 0; n < 32; ++n) labels[n] = static_cast<int>(n % 5);
+      const Tensor<int> y({33}, labels);
+      const auto rows = cross_entropy(logits, y, {.reduction = Reduction::none});
+      CHECK(rows.shape() == Shape{33});
+      CHECK(static_cast<double>(rows.host()[32]) == 0);
+      double sum = 0;
+      for (const T loss : rows.host()) sum += static_cast<double>(loss);
+      const double rounding = std::is_same_v<T, bf16> ? 0x1p-7 : 0x1p-20;
+      CHECK(std::abs(static_cast<double>(cross_entropy(logits, y, {.reduction = Reduction::sum}).item()) - sum) <=
+            rounding * sum);
+      CHECK(std::abs(static_cast<double>(cross_entropy(logits, y).item()) - sum / 32) <= rounding * sum / 32);
+      const auto batch =
+          cross_entropy(reshape(logits, {3, 11, 5}), reshape(y, {3, 11}), {.reduction = Reduction::none});
+      CHECK(batch.shape() == Shape{3, 11});
+      const auto ignored = full<int>({33}, -100);
+      CHECK(static_cast<double>(cross_entropy(logits, ignored, {.reduction = Reduction::sum}).item()) == 0);
+    });
+  };
+  check(float());
+  check(double());
+  check(bf16());
+  CHECK_THROWS_WITH(cross_entropy(zeros<float>({1, 2}), zeros<int>({1}), {.reduction = Reduction::batch_mean}),
+                    "cross_entropy: has no reduction batch_mean; mean is over the rows");
+}
+
+TEST_CASE("cross_entropy: the gradients of the losses of rows match finite differences") {
+  for (const Index C : {1, 2, 33}) {
+    const Tensor<int> labels({4}, {0, -1, static_cast<int>(C) - 1, 0});
+    expect_gradients(
+        [&](const auto& in) {
+          using T = typename std::decay_t<decltype(in[0])>::Element;
+          const CrossEntropyOptions<T> options{.ignore_index = -1,
+                                               .class_weights = full<T>({C}, 0.5, in[0].device()),
+                                               .label_smoothing = 0.25,
+                                               .reduction = Reduction::none};
+          return cross_entropy(in[0], labels.to(in[0].device()), options);
+        },
+        {random({4, C}, 1)});
+  }
 }

@@ -1,4 +1,5 @@
 #include <heddle/ops/map.hpp>
+#include <heddle/ops/reduce.hpp>
 
 #include "harness/golden.hpp"
 #include "harness/gradients.hpp"
@@ -53,6 +54,11 @@ TEST_CASE("map: gradients match finite differences") {
   expect_gradients([](const auto& in) { return relu(in[0]); }, {x});
   expect_gradients([](const auto& in) { return gelu(in[0]); }, {x});
   expect_gradients([](const auto& in) { return gelu_tanh(in[0]); }, {x});
+  expect_gradients([](const auto& in) { return abs(in[0]); }, {x});
+  expect_gradients([](const auto& in) { return log1p(in[0]); }, {positive}, 1e-6);
+  expect_gradients([](const auto& in) { return erf(in[0]); }, {x});
+  expect_gradients([](const auto& in) { return softplus(in[0]); }, {x});
+  expect_gradients([](const auto& in) { return silu(in[0]); }, {x});
 }
 
 TEST_CASE("map: infinities and NaN") {
@@ -63,4 +69,16 @@ TEST_CASE("map: infinities and NaN") {
   expect_values([](const auto& x) { return tanh(x); }, {inf, -inf, none}, {1, -1, none});
   expect_values([](const auto& x) { return sigmoid(x); }, {inf, -inf, none}, {1, 0, none});
   expect_values([](const auto& x) { return relu(x); }, {inf, -inf, none}, {inf, 0, none});
+  expect_values([](const auto& x) { return abs(x); }, {inf, -inf, none, -2, -0.0}, {inf, inf, none, 2, 0});
+  expect_values([](const auto& x) { return log1p(x); }, {inf, -1, none, -2, 0}, {inf, -inf, none, none, 0});
+  expect_values([](const auto& x) { return erf(x); }, {inf, -inf, none, 0}, {1, -1, none, 0});
+  expect_values([](const auto& x) { return softplus(x); }, {inf, -inf, none, 1000, -1000}, {inf, 0, none, 1000, 0});
+  expect_values([](const auto& x) { return silu(x); }, {inf, none, 0, 1000, -1000}, {inf, none, 0, 1000, 0});
+  expect_values(
+      [](const auto& x) {
+        const auto leaf = variable(x);
+        backward(sum(abs(leaf)));
+        return leaf.grad();
+      },
+      {inf, -inf, 0, -0.0, 3}, {1, -1, 0, 0, 1});
 }

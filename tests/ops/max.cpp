@@ -25,10 +25,12 @@ TEST_CASE("max, argmax: values and gradients are PyTorch's") {
   }
 }
 
-TEST_CASE("max: gradients match finite differences for odd and for empty shapes") {
+TEST_CASE("max, min: gradients match finite differences for odd and for empty shapes") {
   for (const Shape& s : {Shape{1, 1, 1}, {2, 31, 3}, {1, 33, 1}, {3, 257}, {0, 3}})
     for (int axis = 0; axis < s.rank(); ++axis)
-      if (s[axis] > 0) expect_gradients([&](const auto& in) { return max(in[0], axis); }, {random(s, 1)});
+      if (s[axis] > 0)
+        expect_gradients([&](const auto& in) { return max(in[0], axis) + 2 * min(in[0], axis); }, {random(s, 1)});
+  expect_gradients([](const auto& in) { return max(in[0], {0, 2}) * min(in[0], {2, 0}); }, {random({3, 4, 5}, 1)});
 }
 
 TEST_CASE("max: the first of equals is taken, and gets the gradient") {
@@ -75,6 +77,37 @@ TEST_CASE("max: works on integers, bools and bf16") {
     CHECK(static_cast<float>(max(half).item()) == -1);
   });
   CHECK(max(Tensor<bool>({2, 2}, {false, true, false, false}), 1).host() == std::vector<bool>{true, false});
+}
+
+TEST_CASE("min, argmin: the first of the smallest, in every type, and a NaN where there is one") {
+  const auto check = []<class T>(T) {
+    on_each_device<T>([](Device device) {
+      const auto x = converted<T>(Tensor<double>({2, 3}, {2, 1, 1, 0, 5, 0}), device);
+      CHECK(joined(min(x, 1).host()) == std::vector<double>{1, 0});
+      CHECK(argmin(x, 1).host() == std::vector<Index>{1, 0});
+      CHECK(joined(min(x, 0, true).host()) == std::vector<double>{0, 1, 0});
+      CHECK(joined(min(x, {1, 0}).host()) == std::vector<double>{0});
+      const auto least = full<T>({40, 3}, std::numeric_limits<T>::max(), device);
+      CHECK(min(least).item() == std::numeric_limits<T>::max());
+      CHECK(argmin(least, 0).host() == std::vector<Index>{0, 0, 0});
+    });
+  };
+  check(float());
+  check(double());
+  check(int());
+  check(Index());
+  on_each_device<float>([](Device device) {
+    const float nan = quiet_nan<float>, inf = infinity<float>;
+    const auto x = Tensor<float>({2, 3}, {-inf, nan, -inf, inf, inf, inf}).to(device);
+    CHECK(std::isnan(min(x, 1).host()[0]));
+    CHECK(argmin(x, 1).host() == std::vector<Index>{1, 0});
+    CHECK(min(x, 1).host()[1] == inf);
+    const auto bits = Tensor<bool>({3}, {true, false, true}).to(device);
+    CHECK(!min(bits).item());
+    CHECK(argmin(bits, 0).item() == 1);
+  });
+  CHECK_THROWS_WITH(min(Tensor<float>({2, 0}), 1), "min: axis 1 of [2, 0] is empty");
+  CHECK_THROWS_AS(argmin(Tensor<float>({0}), 0), ShapeError);
 }
 
 TEST_CASE("max: an empty axis has none") {

@@ -109,3 +109,28 @@ TEST_CASE("sum: an axis that is not there is an error") {
   CHECK_THROWS_WITH(mean(Tensor<float>(Shape{}), -1), "mean: axis -1 does not exist in shape []");
   CHECK_THROWS_AS(mean(Tensor<float>(Shape{}), 0), ShapeError);
 }
+
+TEST_CASE("sum, mean, max: along several axes") {
+  on_each_device<float>([](Device device) {
+    const auto x = arange<float>(0, 24, 1, device).with_shape({2, 3, 4});
+    CHECK(sum(x, {0, 2}).host() == std::vector<float>{60, 92, 124});
+    CHECK(sum(x, {-1, -2}).host() == std::vector<float>{66, 210});
+    CHECK(sum(x, {1, 0}, true).shape() == Shape{1, 1, 4});
+    CHECK(mean(x, {2, 0}).host() == std::vector<float>{7.5, 11.5, 15.5});
+    CHECK(sum(x, {}).item() == 276);
+    CHECK(sum(x, {}, true).shape() == Shape{1, 1, 1});
+    CHECK(sum(x, {1}).host() == sum(x, 1).host());
+    CHECK(sum(x, std::vector<int>{0, 1, 2}).item() == 276);
+    CHECK(sum(zeros<float>({0, 3, 2}, device), {0, 2}).host() == std::vector<float>{0, 0, 0});
+    CHECK(sum(full<float>({}, 3, device), {}).item() == 3);
+  });
+  CHECK(sum(Tensor<int>({2, 1, 2}, {1, 2, 3, 4}), {0, 2}).host() == std::vector<Index>{10});
+  CHECK_THROWS_WITH(sum(zeros<float>({2, 3}), {0, -2}), "sum: axis -2 of [2, 3] is named twice");
+  CHECK_THROWS_WITH(mean(zeros<float>({2, 3}), {0, 2}), "mean: axis 2 does not exist in shape [2, 3]");
+}
+
+TEST_CASE("sum, mean: gradients along several axes match finite differences") {
+  for (const auto& axes : {std::vector<int>{0, 1}, {0, 2}, {1, 2}, {0, 1, 2}, {}})
+    for (const Shape& s : {Shape{2, 3, 4}, {1, 31, 2}, {33, 1, 1}, {2, 0, 3}})
+      expect_gradients([&](const auto& in) { return sum(in[0], axes) + mean(exp(in[0]), axes); }, {random(s, 1)}, 1e-6);
+}

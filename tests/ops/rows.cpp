@@ -89,3 +89,44 @@ TEST_CASE("rows: errors name shapes and counts") {
   CHECK_THROWS_AS(first_rows(Tensor<float>({4, 2}), s), ShapeError);
   CHECK_THROWS_AS(mean_rows(Tensor<float>({5}), s), ShapeError);
 }
+
+TEST_CASE("last_rows, sum_rows, max_rows: worked by hand; a sequence without rows gives zeros") {
+  const auto check = []<class T>(T) {
+    on_each_device<T>([](Device device) {
+      const auto x = converted<T>(Tensor<double>({3, 2}, {-1, 7, 4, -6, -8, -9}), device);
+      for (const Sequences& on_host : {Sequences::packed({2, 0, 1}), Sequences::packed({0, 3, 0})}) {
+        const Sequences s = on_host.to(device);
+        const bool two = s.lengths()[0] == 2;
+        using Numbers = std::vector<double>;
+        CHECK(joined(last_rows(x, s).host()) == (two ? Numbers{4, -6, 0, 0, -8, -9} : Numbers{0, 0, -8, -9, 0, 0}));
+        CHECK(joined(sum_rows(x, s).host()) == (two ? Numbers{3, 1, 0, 0, -8, -9} : Numbers{0, 0, -5, -8, 0, 0}));
+        CHECK(joined(max_rows(x, s).host()) == (two ? Numbers{4, 7, 0, 0, -8, -9} : Numbers{0, 0, 4, 7, 0, 0}));
+      }
+      const auto none = Sequences::packed({0, 0}).to(device);
+      const Tensor<T> empty({0, 3}, device);
+      CHECK(joined(last_rows(empty, none).host()) == std::vector<double>(6, 0));
+      CHECK(joined(sum_rows(empty, none).host()) == std::vector<double>(6, 0));
+      CHECK(joined(max_rows(empty, none).host()) == std::vector<double>(6, 0));
+    });
+  };
+  check(float());
+  check(double());
+  check(bf16());
+  const auto s = Sequences::packed({2});
+  CHECK_THROWS_WITH(max_rows(zeros<float>({3, 1}), s),
+                    Catch::Contains("max_rows: x [3, 1] must have one row for each"));
+  CHECK_THROWS_AS(sum_rows(zeros<float>({2, 1, 1}), s), ShapeError);
+}
+
+TEST_CASE("last_rows, sum_rows, max_rows: gradients match finite differences, padded batches too") {
+  for (const auto& lengths : {std::vector<int>{1}, {31, 0, 2}, {33, 1}, {0}}) {
+    const auto s = Sequences::packed(lengths), padded = Sequences::padded(lengths, 40);
+    const auto pool = [](const auto& x, const Sequences& all) {
+      const Sequences here = all.to(x.device());
+      return last_rows(x, here) + sum_rows(x, here) * max_rows(x, here);
+    };
+    expect_gradients([&](const auto& in) { return pool(in[0], s); }, {random({s.rows(), 3}, 1)}, 1e-6);
+    const auto batch = random({padded.count(), 40, 2}, 2);
+    CHECK(pool(batch, padded).host() == pool(pack(batch, padded), s).host());
+  }
+}

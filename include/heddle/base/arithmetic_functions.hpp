@@ -1,5 +1,7 @@
-// + - * / as function objects, written once: on numbers, or on Eigen arrays for the CPU's vector units.
+// + - * /, the larger and the smaller of two, and powers as function objects, written once: on numbers, or on Eigen arrays for the
+// CPU's vector units.
 #pragma once
+#include <cmath>
 #include <type_traits>
 
 #include <heddle/base/build.hpp>
@@ -34,6 +36,44 @@ struct Div {
     } else {
       return a / b;
     }
+  }
+};
+
+// The larger and the smaller of two numbers, a NaN if there is one. `better` is >= or <=.
+template <class A, class B, class Better>
+HEDDLE_HD auto better_or_nan(const A& a, const B& b, const Better& better) {
+  if constexpr (std::is_integral_v<A>)
+    return better(a, b) ? a : b;
+  else if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
+    return better(a, b) || a != a ? a : b;
+  else if constexpr (std::is_arithmetic_v<A>)
+    return better_or_nan(b, a, better);
+  else
+    return (better(a, b) || a != a).select(a, b);
+}
+struct Larger {
+  HEDDLE_HD static auto f(const auto& a, const auto& b) {
+    return better_or_nan(a, b, [](const auto& x, const auto& y) { return x >= y; });
+  }
+};
+struct Smaller {
+  HEDDLE_HD static auto f(const auto& a, const auto& b) {
+    return better_or_nan(a, b, [](const auto& x, const auto& y) { return x <= y; });
+  }
+};
+// As std::pow, element by element: Eigen 3.4's vectors give infinity for (-0)^-1.
+struct Power {
+  template <class A, class B>
+  HEDDLE_HD static auto f(const A& a, const B& b) {
+    using std::pow;
+    if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
+      return pow(a, b);
+    else if constexpr (std::is_arithmetic_v<B>)
+      return a.unaryExpr([b](B x) { return pow(x, b); });
+    else if constexpr (std::is_arithmetic_v<A>)
+      return b.unaryExpr([a](A y) { return pow(a, y); });
+    else
+      return a.binaryExpr(b, [](typename A::Scalar x, typename A::Scalar y) { return pow(x, y); });
   }
 };
 template <class F>

@@ -113,6 +113,50 @@ struct Relu {
   }
 };
 
+// The derivative at 0 is 0.
+struct Abs {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::abs;
+    return abs(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    using S = Scalar<V>;
+    if constexpr (std::is_arithmetic_v<V>)
+      return S((x > S(0)) - (x < S(0)));
+    else
+      return (x > S(0)).template cast<S>() - (x < S(0)).template cast<S>();
+  }
+};
+
+// log(1 + x), exact near 0 too: NaN below -1, -infinity at -1.
+struct Log1p {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::log1p;
+    return log1p(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    return Scalar<V>(1) / (x + Scalar<V>(1));
+  }
+};
+
+struct Erf {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::erf;
+    return erf(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    using std::exp;
+    using S = Scalar<V>;
+    return exp(x * x * S(-1)) * S(1.1283791670955126);  // 2 / sqrt(pi)
+  }
+};
+
 // By the hyperbolic tangent, so that no exponential overflows.
 struct Sigmoid {
   template <class V>
@@ -124,6 +168,32 @@ struct Sigmoid {
   template <class V>
   HEDDLE_HD static auto df(const V&, const V& y) {
     return y * (Scalar<V>(1) - y);
+  }
+};
+
+// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), whose exponential does not overflow.
+struct Softplus {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    using std::log1p;
+    return Relu::f(x) + log1p(Exp::f(Abs::f(x) * Scalar<V>(-1)));
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    return Sigmoid::f(x);
+  }
+};
+
+// x * sigmoid(x)
+struct Silu {
+  template <class V>
+  HEDDLE_HD static auto f(const V& x) {
+    return x * Sigmoid::f(x);
+  }
+  template <class V>
+  HEDDLE_HD static auto df(const V& x, const V&) {
+    using S = Scalar<V>;
+    return Sigmoid::f(x) * (S(1) + x * (S(1) - Sigmoid::f(x)));
   }
 };
 

@@ -63,10 +63,11 @@ class Sequences {
   Index longest() const { return longest_; }       ///< the greatest length
   Index padded_to() const { return padded_to_; }   ///< T, or 0 when packed
   Device device() const { return begin_.device(); }
-  const Tensor<int>& begin() const { return begin_; }        ///< [B] first row of each
-  const Tensor<int>& length() const { return length_; }      ///< [B]
-  const Tensor<int>& position() const { return position_; }  ///< [N] position in its sequence; 0 for padding
-  const std::vector<int>& lengths() const { return lengths_; }
+  const Tensor<int>& begin() const { return begin_; }           ///< [B] first row of each
+  const Tensor<int>& length() const { return length_; }         ///< [B]
+  const Tensor<int>& position() const { return position_; }     ///< [N] position in its sequence; 0 for padding
+  const std::vector<int>& begins() const { return begins_; }    ///< the values of begin(), on the host
+  const std::vector<int>& lengths() const { return lengths_; }  ///< the values of length(), on the host
 
   /// Returns a copy on another device. @throws Error for a device that this build does not support.
   Sequences to(Device device) const {
@@ -79,7 +80,7 @@ class Sequences {
 
  private:
   Sequences(const std::vector<int>& begin, const std::vector<int>& lengths, Index rows, Index T)
-      : lengths_(lengths), padded_to_(T) {
+      : begins_(begin), lengths_(lengths), padded_to_(T) {
     for (std::size_t b = 0; b < lengths.size(); ++b)
       require<ShapeError>(lengths[b] >= 0, "Sequences: length ", lengths[b], " of sequence ", b, " is negative");
     const Index B = static_cast<Index>(lengths.size());
@@ -93,7 +94,7 @@ class Sequences {
     position_ = Tensor<int>({rows}, position);
   }
 
-  std::vector<int> lengths_;
+  std::vector<int> begins_, lengths_;
   Tensor<int> begin_, length_, position_;
   Index longest_ = 0, padded_to_ = 0;
 };

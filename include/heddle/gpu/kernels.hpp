@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <heddle/base/arithmetic_functions.hpp>
+#include <heddle/base/comparison_functions.hpp>
 #include <heddle/base/scalar_functions.hpp>
 #include <heddle/base/softmax_functions.hpp>
 #include <heddle/gpu/attention_plan.hpp>
@@ -43,7 +44,7 @@ template <class W>
 void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const W, 2> x,
                            View<W, 2> y);
 
-// --- each element (cuda/map.cu, arithmetic.cu, dropout.cu, cast.cu) ---
+// --- each element (cuda/map.cu, arithmetic.cu, compare.cu, dropout.cu, cast.cu) ---
 
 // F is a function of base/scalar_functions.hpp.
 template <class F, OnGpu T>
@@ -56,6 +57,9 @@ template <class F, OnGpu A, OnGpu B, OnGpu Y>
 void combine(Cuda, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y);
 template <class F, OnGpu T>
 void combine(Cuda, F, View<const T, 1> x, float number, View<T, 1> y);
+// F is a function of base/comparison_functions.hpp, T float or int64.
+template <class F, class T>
+void compare(Cuda, F, const BroadcastPlan<2>& plan, const T* a, const T* b, bool* y);
 template <OnGpu T>
 void add(Cuda, View<const T, 1> a, View<const T, 1> b, View<T, 1> y);
 
@@ -65,7 +69,7 @@ void dropout(Cuda, View<const T, 1> x, ElementDropout dropout, View<T, 1> y);
 template <class T, class U>
 void cast(Cuda, View<const T, 1> x, View<U, 1> y);
 
-// --- sums and maxima (cuda/reduce.cu) ---
+// --- sums and extremes (cuda/reduce.cu) ---
 
 // Y is T, or float where T is bf16 and bf16 where it is float; int64 for int, int64 and bool.
 template <class T, class Y>
@@ -74,13 +78,21 @@ template <OnGpu T>
 void repeat(Cuda, const BroadcastPlan<1>& plan, const T* dy, float divisor, T* dx);
 // T is float, bf16, int, int64 or bool.
 template <class T>
-void max(Cuda, View<const T, 3> x, View<T, 2> y, View<Index, 2> position);
+void extremum(Cuda, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 2> position);
 template <class T>
-void max_backward(Cuda, View<const T, 2> dy, View<const Index, 2> position, View<T, 3> dx);
+void extremum_backward(Cuda, View<const T, 2> dy, View<const Index, 2> position, View<T, 3> dx);
 template <OnGpu T>
-void mean_rows(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y);
+void add_up_rows(Cuda, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x,
+                 View<T, 2> y);
 template <OnGpu T>
-void mean_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy, View<T, 2> dx);
+void add_up_rows_backward(Cuda, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
+                          View<T, 2> dx);
+template <OnGpu T>
+void max_rows(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y,
+              View<Index, 2> position);
+template <OnGpu T>
+void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
+                       View<const Index, 2> position, View<T, 2> dx);
 
 // --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, cross_entropy.cu, embed.cu) ---
 
@@ -109,11 +121,11 @@ void residual_layer_norm_backward(Cuda, ElementDropout dropout, View<const T, 2>
 // A row whose label is not a class is ignored.
 template <OnGpu T, Label L>
 void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
-                   View<const T, 1> class_weights, double smoothing, View<T, 1> loss, View<float, 1> divisor,
-                   View<float, 1> log_sum);
+                   View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
+                   View<float, 1> divisor, View<float, 1> log_sum);
 template <OnGpu T, Label L>
 void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels,
-                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing,
+                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing, bool by_row,
                             View<const float, 1> divisor, View<const float, 1> log_sum, View<T, 2> dlogits);
 
 // An invalid id is reported by the next synchronizing call, which throws the check's IndexError for the first one.
@@ -122,6 +134,13 @@ void check_ids(Cuda, const IdCheck& check, View<const I, 1> ids);
 // Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are skipped.
 template <OnGpu T, Label I>
 void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx);
+
+// --- selection (cuda/gather.cu, topk.cu) ---
+
+template <Label I>
+void element_positions(Cuda, View<const I, 3> ids, Index extent, View<Index, 3> position);
+template <OnGpu T>
+void topk(Cuda, bool largest, View<const T, 2> x, View<Index, 2> position);
 
 // --- products (cuda/gemm.cu) ---
 

@@ -1,13 +1,12 @@
-// cross_entropy(logits, labels): minus the mean log-probability of the labels, with PyTorch's weights and label
-// smoothing. With w the class weights (1 without), e the smoothing and p = softmax(logits), over the rows n whose label
+// cross_entropy(logits, labels): minus the log-probability of the labels, with PyTorch's weights, label smoothing and reductions. With w the class weights (1 without), e the smoothing and p = softmax(logits), over the rows n whose label
 // y is not ignored:
-//   loss = sum_n [(1 - e) w_y (-log p_y) + e / C sum_c w_c (-log p_c)] / sum_n w_y
+//   loss_n = (1 - e) w_y (-log p_y) + e / C sum_c w_c (-log p_c),   mean = sum_n loss_n / sum_n w_y
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/check_ids.hpp>
-#include <heddle/ops/reshape.hpp>
+#include <heddle/ops/reduction.hpp>
 
 namespace heddle {
 
@@ -17,6 +16,7 @@ struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;  // rows with this label take no part
   Tensor<T> class_weights = {};      // [C]
   double label_smoothing = 0;        // in [0, 1]
+  Reduction reduction = Reduction::mean;
 };
 
 namespace kernel {
@@ -28,12 +28,13 @@ RowArray<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
   return load(array(class_weights));
 }
 
-// The loss and what it was divided by, the sum of w_y; for each row the logarithm of its sum of exp(z - greatest z).
-// Apart from the greatest, which may be large, that keeps all digits. Summed by piece, then in order.
+// The mean loss and what it was divided by, the sum of w_y; or by_row the loss of each row, 0 where it is ignored, and 1. For each
+// row the logarithm of its sum of exp(z - greatest z): apart from the greatest, which may be large, that keeps all digits. Summed by
+// piece, then in order.
 template <class T, class L>
 void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
-                   View<const T, 1> class_weights, double smoothing, View<T, 1> loss, View<Acc<T>, 1> divisor,
-                   View<Acc<T>, 1> log_sum) {
+                   View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
+                   View<Acc<T>, 1> divisor, View<Acc<T>, 1> log_sum) {
   using A = Acc<T>;
   const Index C = logits.extent[1];
   const RowArray<A> w = weights_or_ones(class_weights, C);
@@ -42,16 +43,23 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
   parallel(Pieces(logits.extent[0], rows_per_piece(C)), [&](Index piece, Index first, Index last) {
     RowReader<T> logits_row(C);
     for (Index n = first; n < last; ++n) {
+      if (by_row) loss(n) = T(A(0));
       if (labels(n) == ignored) continue;
       const auto z = logits_row(logits, n);
       const Index label = static_cast<Index>(labels(n));
       const A top = z.maxCoeff();
       log_sum(n) = std::log((z - top).exp().sum());
-      sums[piece] += share * w(label) * (log_sum(n) - (z(label) - top));
-      if (smooth > 0) sums[piece] += smooth * (w * (log_sum(n) - (z - top))).sum();
+      A row_loss = share * w(label) * (log_sum(n) - (z(label) - top));
+      if (smooth > 0) row_loss += smooth * (w * (log_sum(n) - (z - top))).sum();
+      if (by_row) loss(n) = static_cast<T>(row_loss);
+      sums[piece] += row_loss;
       weights[piece] += w(label);
     }
   });
+  if (by_row) {
+    divisor(0) = 1;
+    return;
+  }
   divisor(0) = array(weights, Pieces::most).sum();
   loss(0) = static_cast<T>(array(sums, Pieces::most).sum() / divisor(0));
 }
@@ -59,14 +67,13 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
 // With t_c = (1 - e) w_y [c = y] + e / C w_c:  dlogits = (p sum(t) - t) dy / divisor
 template <class T, class L>
 void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels,
-                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing,
+                            std::int64_t ignored, View<const T, 1> class_weights, double smoothing, bool by_row,
                             View<const Acc<T>, 1> divisor, View<const Acc<T>, 1> log_sum, View<T, 2> dlogits) {
   using A = Acc<T>;
   const Index C = logits.extent[1];
   const RowArray<A> w = weights_or_ones(class_weights, C);
   const RowArray<A> smooth = w * static_cast<A>(smoothing / static_cast<double>(C));
   const A share = static_cast<A>(1 - smoothing), all_smooth = smooth.sum();
-  const A scale = static_cast<A>(dy(0)) / divisor(0);
   parallel(logits.extent[0], rows_per_piece(C), [&](Index first, Index last) {
     RowArray<A> dz(C);
     RowReader<T> logits_row(C);
@@ -78,7 +85,7 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
         const auto z = logits_row(logits, n);
         dz = (z - z.maxCoeff() - log_sum(n)).exp() * (share * w(label) + all_smooth) - smooth;
         dz(label) -= share * w(label);
-        dz *= scale;
+        dz *= static_cast<A>(dy(by_row ? n : 0)) / divisor(0);
       }
       store(row(dlogits, n), dz);
     }
@@ -87,16 +94,19 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 
 }  // namespace kernel
 
-/// Returns the loss, a scalar []. If every label is ignored it is NaN, as in PyTorch, and its gradient zero. The class weights
-/// get no gradient. @throws ShapeError, IndexError for a label that is not a class, and Error for a smoothing outside [0, 1].
+/// Returns the loss, a scalar [], or for Reduction::none that of each row, in the shape of the labels, 0 where the label is
+/// ignored. The mean divides by the weights of the labels; if every label is ignored it is NaN, as in PyTorch, and its gradient
+/// zero. The class weights get no gradient. @throws ShapeError, IndexError for a label that is not a class, and Error for a
+/// smoothing outside [0, 1] and for Reduction::batch_mean.
 template <class T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
                         const Tensor<L>& labels,  // [N], or [B, T], int or int64
                         const std::type_identity_t<CrossEntropyOptions<T>>& options = {}) {
   static_assert(std::is_integral_v<L> && !std::is_same_v<L, bool>, "heddle::cross_entropy: labels are int or int64");
   if (logits.rank() == 3 && labels.rank() == 2 && labels.shape() == logits.shape().without(-1))
-    return cross_entropy(reshape(logits, Shape{labels.size(), logits.dim(2)}), labels.with_shape({labels.size()}),
-                         options);
+    return detail::in_shape(cross_entropy(reshape(logits, Shape{labels.size(), logits.dim(2)}),
+                                          labels.with_shape({labels.size()}), options),
+                            options.reduction == Reduction::none ? labels.shape() : Shape{});
   const Tensor<T>& class_weights = options.class_weights;
   const double smoothing = options.label_smoothing;
   const std::int64_t ignored = options.ignore_index;
@@ -113,23 +123,31 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
     require_same("cross_entropy", "C", {"logits", logits, 1}, {"class_weights", class_weights, 0});
   }
   require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing is in [0, 1], got ", smoothing);
+  require(options.reduction != Reduction::batch_mean,
+          "cross_entropy: has no reduction batch_mean; mean is over the rows");
+  if (options.reduction == Reduction::sum) {
+    CrossEntropyOptions<T> of_rows = options;
+    of_rows.reduction = Reduction::none;
+    return sum(cross_entropy(logits, labels, of_rows));
+  }
   detail::check_ids(labels, check);
   const auto weights = [class_weights] {
     return class_weights ? view<1>(class_weights) : View<const T, 1>{nullptr, {0}};
   };
 
-  Tensor<T> loss(Shape{}, logits.device());
+  const bool by_row = options.reduction == Reduction::none;
+  Tensor<T> loss(by_row ? labels.shape() : Shape{}, logits.device());
   Tensor<Acc<T>> divisor(Shape{}, logits.device()), log_sum(labels.shape(), logits.device());
   dispatch(logits, [&](auto device) {
-    kernel::cross_entropy(device, view<2>(logits), view<1>(labels), ignored, weights(), smoothing, view<1>(loss),
-                          view<1>(divisor), view<1>(log_sum));
+    kernel::cross_entropy(device, view<2>(logits), view<1>(labels), ignored, weights(), smoothing, by_row,
+                          view<1>(loss), view<1>(divisor), view<1>(log_sum));
   });
 
   return record("cross_entropy", loss, inputs(logits), [=](const Tensor<T>& dy) {
     Tensor<T> dlogits = empty_like(logits);
     dispatch(logits, [&](auto device) {
       kernel::cross_entropy_backward(device, view<1>(dy), view<2>(logits), view<1>(labels), ignored, weights(),
-                                     smoothing, view<1>(divisor), view<1>(log_sum), view<2>(dlogits));
+                                     smoothing, by_row, view<1>(divisor), view<1>(log_sum), view<2>(dlogits));
     });
     return dlogits;
   });

@@ -1,4 +1,4 @@
-// Functions of one element: exp, log, ..., gelu. A new one is a struct in base/scalar_functions.hpp and a function here.
+// Functions of one element: exp, log, ..., silu. A new one is a struct in base/scalar_functions.hpp and a function here.
 #pragma once
 #include <unsupported/Eigen/SpecialFunctions>
 
@@ -65,6 +65,21 @@ template <class T>
 Tensor<T> sqrt(const Tensor<T>& x) {
   return detail::map<kernel::Sqrt>("sqrt", x);
 }
+/// Returns log(1 + x), exact near 0 too: NaN below -1, -infinity at -1.
+template <class T>
+Tensor<T> log1p(const Tensor<T>& x) {
+  return detail::map<kernel::Log1p>("log1p", x);
+}
+/// Returns the absolute value. The derivative at 0 is 0.
+template <class T>
+Tensor<T> abs(const Tensor<T>& x) {
+  return detail::map<kernel::Abs>("abs", x);
+}
+/// Returns the error function, 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x.
+template <class T>
+Tensor<T> erf(const Tensor<T>& x) {
+  return detail::map<kernel::Erf>("erf", x);
+}
 /// Returns the hyperbolic tangent.
 template <class T>
 Tensor<T> tanh(const Tensor<T>& x) {
@@ -89,6 +104,16 @@ Tensor<T> gelu(const Tensor<T>& x) {
 template <class T>
 Tensor<T> gelu_tanh(const Tensor<T>& x) {
   return detail::map<kernel::GeluTanh>("gelu_tanh", x);
+}
+/// Returns log(1 + e^x), computed so that no exponential overflows.
+template <class T>
+Tensor<T> softplus(const Tensor<T>& x) {
+  return detail::map<kernel::Softplus>("softplus", x);
+}
+/// Returns x times sigmoid(x), also called swish.
+template <class T>
+Tensor<T> silu(const Tensor<T>& x) {
+  return detail::map<kernel::Silu>("silu", x);
 }
 
 }  // namespace heddle

@@ -1,11 +1,10 @@
-// sum and mean along one axis or over all elements. A sum is made in fixed pieces of fixed blocks: it does not
+// sum and mean along one axis, several, or over all elements. A sum is made in fixed pieces of fixed blocks: it does not
 // depend on the number of threads, and the rounding errors of a float sum hardly grow with its length.
 #pragma once
 #include <heddle/base/number_types.hpp>
 #include <heddle/cpu/eigen.hpp>
-#include <heddle/ops/axis.hpp>
+#include <heddle/ops/axes.hpp>
 #include <heddle/ops/broadcast.hpp>
-#include <heddle/ops/reshape.hpp>
 
 namespace heddle {
 
@@ -147,10 +146,12 @@ Tensor<Sum<T>> scaled_sum(const char* op, const Tensor<T>& x, int axis, bool kee
 
 }  // namespace detail
 
-/// Returns the sum along an axis; an empty sum is 0. @throws ShapeError if the axis does not exist.
+/// Returns the sum along an axis or several, as in sum(x, {0, 2}); an empty sum is 0. @throws ShapeError if an axis does not exist.
 template <class T>
-Tensor<Sum<T>> sum(const Tensor<T>& x, int axis, bool keepdim = false) {
-  return detail::scaled_sum("sum", x, axis, keepdim, 1);
+Tensor<Sum<T>> sum(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
+  return detail::reduce_axes("sum", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
+    return detail::scaled_sum("sum", merged, axis, keep, 1);
+  });
 }
 /// Returns the sum of all elements, a scalar [].
 template <class T>
@@ -158,11 +159,13 @@ Tensor<Sum<T>> sum(const Tensor<T>& x) {
   return sum(reshape(x, {x.size()}), 0);
 }
 
-/// Returns the mean along an axis; an empty mean is NaN. @throws ShapeError if the axis does not exist.
+/// Returns the mean along an axis or several; an empty mean is NaN. @throws ShapeError if an axis does not exist.
 template <class T>
-Tensor<T> mean(const Tensor<T>& x, int axis, bool keepdim = false) {
+Tensor<T> mean(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   static_assert(!std::is_integral_v<T>, "heddle::mean: cast integers to a floating type first");
-  return detail::scaled_sum("mean", x, axis, keepdim, x.dim(detail::require_axis("mean", x, axis)));
+  return detail::reduce_axes("mean", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
+    return detail::scaled_sum("mean", merged, axis, keep, merged.dim(axis));
+  });
 }
 /// Returns the mean of all elements, a scalar [].
 template <class T>

@@ -1,4 +1,4 @@
-// Between padded batches, rows and sequences: pack, unpack, first_rows, mean_rows. core/sequences.hpp says what rows are.
+// Between padded batches, rows and sequences: pack, unpack, first_rows, last_rows, sum_rows, mean_rows, max_rows. core/sequences.hpp says what rows are.
 #pragma once
 #include <numeric>
 
@@ -7,6 +7,7 @@
 #include <heddle/core/sequences.hpp>
 #include <heddle/cpu/eigen.hpp>
 #include <heddle/ops/clear.hpp>
+#include <heddle/ops/max.hpp>
 #include <heddle/ops/padded.hpp>
 
 namespace heddle {
@@ -53,27 +54,51 @@ void copy_row_ranges(Cpu, View<const int, 1> from, View<const int, 1> to, View<c
   });
 }
 
-// y = the mean of the rows of each sequence
+// y = the sum or the mean of the rows of each sequence
 template <class T>
-void mean_rows(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y) {
+void add_up_rows(Cpu, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x,
+                 View<T, 2> y) {
   parallel(y.extent[0], 1, [&](Index first, Index last) {
     RowArray<Acc<T>> sum(x.extent[1]);
     RowReader<T> x_row(x.extent[1]);
     for (Index b = first; b < last; ++b) {
       sum.setZero();
       for (Index n = begin(b); n < begin(b) + length(b); ++n) sum += x_row(x, n);
-      store(row(y, b), sum / static_cast<Acc<T>>(std::max(length(b), 1)));
+      store(row(y, b), sum / static_cast<Acc<T>>(mean ? std::max(length(b), 1) : 1));
     }
   });
 }
 template <class T>
-void mean_rows_backward(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy, View<T, 2> dx) {
+void add_up_rows_backward(Cpu, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
+                          View<T, 2> dx) {
   parallel(dy.extent[0], 1, [&](Index first, Index last) {
     RowReader<T> dy_row(dy.extent[1]);
     for (Index b = first; b < last; ++b)
       for (Index n = begin(b); n < begin(b) + length(b); ++n)
-        store(row(dx, n), dy_row(dy, b) / static_cast<Acc<T>>(length(b)));
+        store(row(dx, n), dy_row(dy, b) / static_cast<Acc<T>>(mean ? length(b) : 1));
   });
+}
+
+// y = the first largest element of each column of a sequence, at its position in the sequence; 0 for an empty sequence.
+template <class T>
+void max_rows(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y,
+              View<Index, 2> position) {
+  const Index D = x.extent[1];
+  for (Index b = 0; b < y.extent[0]; ++b) {
+    const Index count = length(b);
+    if (count > 0)
+      extremum(Cpu{}, false, View<const T, 3>{x.data + begin(b) * D, {1, count, D}}, View<T, 2>{&y(b, 0), {1, D}},
+               View<Index, 2>{&position(b, 0), {1, D}});
+    else
+      std::fill_n(&y(b, 0), D, T{});
+  }
+}
+// dx = dy at the positions of the largest; dx is 0 before
+template <class T>
+void max_rows_backward(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
+                       View<const Index, 2> position, View<T, 2> dx) {
+  for (Index b = 0; b < dy.extent[0]; ++b)
+    for (Index d = 0; length(b) > 0 && d < dy.extent[1]; ++d) dx(begin(b) + position(b, d), d) = dy(b, d);
 }
 
 }  // namespace kernel
@@ -145,38 +170,93 @@ Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
       detail::RowRanges(sequences.begin(), to.begin(), sequences.lengths()).to_device(rows.device()));
 }
 
+namespace detail {
+
+// Returns one row of each sequence, its last or its first; zeros for an empty one.
+template <class T>
+Tensor<T> end_rows(const char* op, const Tensor<T>& x, const Sequences& sequences, bool last) {
+  require_rows(op, {"x", x, 0}, sequences);
+  std::vector<int> from = sequences.begins(), place(from.size()), count = sequences.lengths();
+  for (std::size_t b = 0; b < from.size(); ++b) {
+    if (last && count[b] > 0) from[b] += count[b] - 1;
+    count[b] = std::min(count[b], 1);
+  }
+  std::iota(place.begin(), place.end(), 0);
+  const Index B = sequences.count();
+  const RowRanges ranges(last ? Tensor<int>({B}, from) : sequences.begin(), Tensor<int>({B}, place), count);
+  return move_rows(op, x, x.shape().with(0, B), x.dim(0), B, ranges.to_device(x.device()));  // [B, ...]
+}
+
+// Returns the sum or the mean of each sequence's rows.
+template <class T>
+Tensor<T> add_up_rows(const char* op, const Tensor<T>& x, const Sequences& sequences, bool as_mean) {
+  require_rows(op, {"x", x, 0}, sequences);
+  require_rank(op, {"x", x, 0}, 2);
+  Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
+  dispatch(x, [&](auto device) {
+    kernel::add_up_rows(device, as_mean, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(x),
+                        view<2>(y));
+  });
+
+  return record(op, y, inputs(x), [sequences, as_mean, shape = x.shape()](const Tensor<T>& dy) {
+    Tensor<T> dx(shape, dy.device());
+    dispatch(dy, [&](auto device) {
+      kernel::clear(device, view<1>(dx));
+      kernel::add_up_rows_backward(device, as_mean, view<1>(sequences.begin()), view<1>(sequences.length()),
+                                   view<2>(dy), view<2>(dx));
+    });
+    return dx;
+  });
+}
+
+}  // namespace detail
+
 /// Returns the first row of each sequence, zeros for an empty one. @throws ShapeError.
 template <class T>
 Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
                      const Sequences& sequences) {  // of the N rows, or padded to T
-  if (detail::is_padded_batch(x.shape(), sequences)) return first_rows(detail::rows_of_batch(x, sequences), sequences);
-  require_rows("first_rows", {"x", x, 0}, sequences);
-  std::vector<int> ones = sequences.lengths(), place(ones.size());
-  for (int& length : ones) length = std::min(length, 1);
-  std::iota(place.begin(), place.end(), 0);
-  const Index B = sequences.count();
-  return detail::move_rows("first_rows", x, x.shape().with(0, B), x.dim(0), B,  // [B, ...]
-                           detail::RowRanges(sequences.begin(), Tensor<int>({B}, place), ones).to_device(x.device()));
+  return detail::end_rows("first_rows", detail::rows_of_batch(x, sequences), sequences, false);
+}
+/// Returns the last row of each sequence, zeros for an empty one. @throws ShapeError.
+template <class T>
+Tensor<T> last_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
+                    const Sequences& sequences) {  // of the N rows, or padded to T
+  return detail::end_rows("last_rows", detail::rows_of_batch(x, sequences), sequences, true);
 }
 
+/// Returns the sum of each sequence's rows, zeros for an empty one. @throws ShapeError.
+template <class T>
+Tensor<T> sum_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
+                   const Sequences& sequences) {  // of the N rows, or padded to T
+  return detail::add_up_rows("sum_rows", detail::rows_of_batch(x, sequences), sequences, false);
+}
 /// Returns the mean of each sequence's rows, zeros for an empty one. @throws ShapeError.
 template <class T>
 Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                     const Sequences& sequences) {  // of the N rows, or padded to T
-  if (detail::is_padded_batch(x.shape(), sequences)) return mean_rows(detail::rows_of_batch(x, sequences), sequences);
-  require_rows("mean_rows", {"x", x, 0}, sequences);
-  require_rank("mean_rows", {"x", x, 0}, 2);
+  return detail::add_up_rows("mean_rows", detail::rows_of_batch(x, sequences), sequences, true);
+}
+
+/// Returns the largest of each sequence's rows in each column, zeros for an empty sequence. A NaN is larger than all else. The
+/// gradient goes to the first of equals. @throws ShapeError.
+template <class T>
+Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
+                   const Sequences& sequences) {  // of the N rows, or padded to T
+  if (detail::is_padded_batch(x.shape(), sequences)) return max_rows(detail::rows_of_batch(x, sequences), sequences);
+  require_rows("max_rows", {"x", x, 0}, sequences);
+  require_rank("max_rows", {"x", x, 0}, 2);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
+  Tensor<Index> position(y.shape(), x.device());
   dispatch(x, [&](auto device) {
-    kernel::mean_rows(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(x), view<2>(y));
+    kernel::max_rows(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(x), view<2>(y),
+                     view<2>(position));
   });
 
-  return record("mean_rows", y, inputs(x), [sequences, shape = x.shape()](const Tensor<T>& dy) {
-    Tensor<T> dx(shape, dy.device());
+  return record("max_rows", y, inputs(x), [sequences, position, shape = x.shape()](const Tensor<T>& dy) {
+    Tensor<T> dx = zeros<T>(shape, dy.device());
     dispatch(dy, [&](auto device) {
-      kernel::clear(device, view<1>(dx));
-      kernel::mean_rows_backward(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(dy),
-                                 view<2>(dx));
+      kernel::max_rows_backward(device, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(dy),
+                                view<2>(position), view<2>(dx));
     });
     return dx;
   });

@@ -1,0 +1,33 @@
+// The places of gathered elements. Definitions: include/heddle/ops/gather.hpp. Rows and elements themselves are taken by take_rows
+// (cuda/move.cu).
+//
+// A thread owns one id: it reads the id and writes its place once.
+#include "device/workspace.cuh"
+
+namespace heddle::kernel {
+namespace {
+
+constexpr int threads = cuda::block_threads(256);
+
+template <Label I>
+__global__ __launch_bounds__(threads) void write_positions(View<const I, 3> ids, Index extent,
+                                                           View<Index, 3> position) {
+  const Index at = Index{blockIdx.x} * threads + threadIdx.x, inner = ids.extent[2];
+  if (at >= ids.extent[0] * ids.extent[1] * inner) return;
+  const Index o = at / (ids.extent[1] * inner);
+  position.data[at] = (o * extent + static_cast<Index>(ids.data[at])) * inner + at % inner;
+}
+
+}  // namespace
+
+template <Label I>
+void element_positions(Cuda, View<const I, 3> ids, Index extent, View<Index, 3> position) {
+  const Index count = ids.extent[0] * ids.extent[1] * ids.extent[2];
+  cuda::launch<write_positions<I>>(cuda::blocks_for(count, threads), threads, 0, cuda::current_stream(), ids, extent,
+                                   position);
+}
+
+template void element_positions(Cuda, View<const std::int32_t, 3>, Index, View<Index, 3>);
+template void element_positions(Cuda, View<const std::int64_t, 3>, Index, View<Index, 3>);
+
+}  // namespace heddle::kernel

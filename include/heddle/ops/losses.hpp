@@ -1,0 +1,110 @@
+// Losses of pairs of tensors, and cosine_similarity and normalize. All compute in the type of sums, float for bf16, and round once.
+// Cross-entropy has a file of its own.
+#pragma once
+#include <heddle/ops/expand.hpp>
+#include <heddle/ops/reduction.hpp>
+#include <heddle/ops/statistics.hpp>
+
+namespace heddle {
+
+/// The option of mse_loss and l1_loss.
+struct LossOptions {
+  Reduction reduction = Reduction::mean;
+};
+
+namespace detail {
+
+// Throws ShapeError for two shapes: broadcasting them is usually a mistake, which PyTorch warns of.
+template <class T>
+void require_same_shape(const char* op, const Tensor<T>& x, const Tensor<T>& target) {
+  require_same_device(op, {"x", x, 0}, {"target", target, 0});
+  require<ShapeError>(x.shape() == target.shape(), op, ": x ", x.shape(), " and target ", target.shape(),
+                      " must have the same shape; expand or reshape one of them");
+}
+
+}  // namespace detail
+
+/// Returns the squared differences, reduced. @throws ShapeError unless both have the same shape.
+template <class T>
+Tensor<T> mse_loss(const Tensor<T>& x, const Tensor<T>& target, const LossOptions& options = {}) {
+  detail::require_same_shape("mse_loss", x, target);
+  const Tensor<Acc<T>> difference = cast<Acc<T>>(x) - cast<Acc<T>>(target);
+  return cast<T>(detail::reduce_loss("mse_loss", difference * difference, options.reduction));
+}
+
+/// Returns the absolute differences, reduced. @throws ShapeError unless both have the same shape.
+template <class T>
+Tensor<T> l1_loss(const Tensor<T>& x, const Tensor<T>& target, const LossOptions& options = {}) {
+  detail::require_same_shape("l1_loss", x, target);
+  return cast<T>(detail::reduce_loss("l1_loss", abs(cast<Acc<T>>(x) - cast<Acc<T>>(target)), options.reduction));
+}
+
+/// The options of torch.nn.functional.binary_cross_entropy_with_logits.
+template <class T>
+struct BceOptions {
+  Tensor<T> weight = {};      // factors of the losses, of a shape that broadcasts to theirs
+  Tensor<T> pos_weight = {};  // factors of the positive terms, such as [C]
+  Reduction reduction = Reduction::mean;
+};
+/// Returns the binary cross-entropy of logits with targets t in [0, 1], reduced:
+/// (1 - t) x + (1 + (pos_weight - 1) t) log(1 + e^-x), times weight. No exponential overflows.
+/// @throws ShapeError unless x and target have the same shape, to which the weights broadcast.
+template <class T>
+Tensor<T> bce_with_logits(const Tensor<T>& x, const Tensor<T>& target,
+                          const std::type_identity_t<BceOptions<T>>& options = {}) {
+  using A = Acc<T>;
+  detail::require_same_shape("bce_with_logits", x, target);
+  const Tensor<A> logits = cast<A>(x), t = cast<A>(target);
+  Tensor<A> log_term = softplus(-logits);
+  if (options.pos_weight) log_term = log_term * (1 + (cast<A>(options.pos_weight) - 1) * t);
+  Tensor<A> loss = (1 - t) * logits + log_term;
+  if (options.weight) loss = loss * cast<A>(options.weight);
+  require<ShapeError>(loss.shape() == x.shape(), "bce_with_logits: a weight does not broadcast to x ", x.shape());
+  return cast<T>(detail::reduce_loss("bce_with_logits", loss, options.reduction));
+}
+
+/// The options of torch.nn.functional.kl_div. Reduction::batch_mean is the divergence as mathematics defines it.
+struct KlDivOptions {
+  bool log_target = false;  // whether target holds log-probabilities too
+  Reduction reduction = Reduction::mean;
+};
+/// Returns the Kullback-Leibler divergence target (log target - x) of log-probabilities x, reduced; 0 where the target is 0.
+/// @throws ShapeError unless both have the same shape.
+template <class T>
+Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions& options = {}) {
+  using A = Acc<T>;
+  detail::require_same_shape("kl_div", x, target);
+  const Tensor<A> log_p = cast<A>(x), t = cast<A>(target);
+  const auto loss = [&]() -> Tensor<A> {
+    if (options.log_target) return exp(t) * (t - log_p);
+    const Tensor<bool> is_zero = t == 0;
+    return t * masked_fill(log(masked_fill(t, is_zero, 1)), is_zero, 0) - t * log_p;
+  };
+  return cast<T>(detail::reduce_loss("kl_div", loss(), options.reduction));
+}
+
+/// Returns the cosine of the angle between a and b along an axis, with broadcasting: a b / (max(|a|, eps) max(|b|, eps)).
+/// @throws ShapeError for shapes that do not broadcast, or if the axis does not exist.
+template <class T>
+Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1, double eps = 1e-8) {
+  using A = Acc<T>;
+  const Shape shape = detail::broadcast_shape("cosine_similarity", {{"a", a, 0}, {"b", b, 0}});
+  const Tensor<A> x = expand(cast<A>(a), shape), y = expand(cast<A>(b), shape);
+  const auto length = [&](const Tensor<A>& v) { return clamp(norm(v, axis), {.min = eps}); };
+  return cast<T>(sum(x * y, axis) / (length(x) * length(y)));
+}
+
+/// The options of torch.nn.functional.normalize.
+struct NormalizeOptions {
+  double p = 2;
+  int axis = 1;
+  double eps = 1e-12;
+};
+/// Returns x divided by its p-norm along an axis, or by eps if that is larger. @throws ShapeError if the axis does not exist.
+template <class T>
+Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
+  const Tensor<Acc<T>> wide = cast<Acc<T>>(x);
+  return cast<T>(wide / clamp(norm(wide, options.axis, {.p = options.p, .keepdim = true}), {.min = options.eps}));
+}
+
+}  // namespace heddle

@@ -1,0 +1,73 @@
+// maximum(a, b), minimum(a, b) and clamp(x, {.min, .max}) of each element. A NaN in an operand gives NaN.
+#pragma once
+#include <limits>
+
+#include <heddle/ops/compare.hpp>
+#include <heddle/ops/logical.hpp>
+
+namespace heddle {
+
+namespace detail {
+
+// Returns the gradients of an operand that was chosen where it is not `passed_over`. Equal operands share dy.
+template <class T>
+Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, const Tensor<bool>& passed_over,
+                          const GradientTarget& to) {
+  if (!to.gradient) return {};
+  const Tensor<T> share = select(dy.shape(), is_equal, dy / 2, dy);
+  return sum_to<T>(select(dy.shape(), passed_over, zeros<T>({}, dy.device()), share), to);
+}
+
+}  // namespace detail
+
+/// Returns the larger of a and b, for each element. Where they are equal each gets half of the gradient, as in PyTorch.
+/// @throws ShapeError for shapes that do not broadcast.
+template <class T>
+Tensor<T> maximum(const Tensor<T>& a, const Tensor<T>& b) {
+  const Tensor<T> y = detail::combine<kernel::Larger, T>("maximum", a, b);
+  if constexpr (std::is_integral_v<T>)
+    return y;
+  else
+    return record("maximum", y, inputs(a, b),
+                  [=, to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
+                    const Tensor<bool> equal = a == b;
+                    return std::tuple(detail::chosen_gradient(dy, equal, a < b, to_a),
+                                      detail::chosen_gradient(dy, equal, b < a, to_b));
+                  });
+}
+/// Returns the smaller of a and b, for each element. Where they are equal each gets half of the gradient, as in PyTorch.
+/// @throws ShapeError for shapes that do not broadcast.
+template <class T>
+Tensor<T> minimum(const Tensor<T>& a, const Tensor<T>& b) {
+  const Tensor<T> y = detail::combine<kernel::Smaller, T>("minimum", a, b);
+  if constexpr (std::is_integral_v<T>)
+    return y;
+  else
+    return record("minimum", y, inputs(a, b),
+                  [=, to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
+                    const Tensor<bool> equal = a == b;
+                    return std::tuple(detail::chosen_gradient(dy, equal, b < a, to_a),
+                                      detail::chosen_gradient(dy, equal, a < b, to_b));
+                  });
+}
+
+/// The bounds of clamp. An infinite one has no effect.
+struct ClampOptions {
+  double min = -std::numeric_limits<double>::infinity(), max = std::numeric_limits<double>::infinity();
+};
+/// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}); max, if min is larger. The gradient passes
+/// within the bounds, inclusively. @throws Error for a NaN bound.
+template <class T>
+Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
+  static_assert(!std::is_integral_v<T>, "heddle::clamp: for floating types; maximum and minimum take integers");
+  const double least = options.min, greatest = options.max;
+  require(!std::isnan(least) && !std::isnan(greatest), "clamp: a bound is NaN");
+  const Tensor<T> y =
+      detail::combine<kernel::Smaller>("clamp", detail::combine<kernel::Larger>("clamp", x, least), greatest);
+  return record("clamp", y, inputs(x), [=](const Tensor<T>& dy) {
+    const Tensor<bool> inside = logical_and(x >= least, x <= greatest);
+    return detail::select(dy.shape(), inside, dy, zeros<T>({}, dy.device()));
+  });
+}
+
+}  // namespace heddle

@@ -1,0 +1,30 @@
+// Reduction: how a loss is made of the losses of its elements or rows.
+#pragma once
+#include <heddle/ops/arithmetic.hpp>
+
+namespace heddle {
+
+/// What a loss returns: the mean or the sum of all elements, all elements (none), or their sum divided by the extent of axis 0.
+enum class Reduction { mean, sum, none, batch_mean };
+
+namespace detail {
+
+// Returns x in a shape, without another node in the graph if it has that shape already.
+template <class T>
+Tensor<T> in_shape(const Tensor<T>& x, const Shape& shape) {
+  return x.shape() == shape ? x : reshape(x, shape);
+}
+
+// Returns the reduced losses.
+template <class T>
+Tensor<T> reduce_loss(const char* op, const Tensor<T>& losses, Reduction reduction) {
+  if (reduction == Reduction::none) return losses;
+  if (reduction == Reduction::mean) return mean(losses);
+  if (reduction == Reduction::sum) return sum(losses);
+  require<ShapeError>(losses.rank() > 0, op, ": the reduction batch_mean needs an axis 0, the losses are ",
+                      losses.shape());
+  return sum(losses) / losses.dim(0);
+}
+
+}  // namespace detail
+}  // namespace heddle

@@ -1,0 +1,104 @@
+// var, std, norm and logsumexp along axes. All compute in the type of sums, float for bf16, and round once.
+#pragma once
+#include <heddle/ops/maximum.hpp>
+#include <heddle/ops/pow.hpp>
+
+namespace heddle {
+
+namespace detail {
+
+// Returns x^p for x >= 0, with a gradient of 0 at 0, where that of PyTorch's norms is 0 too.
+template <class T>
+Tensor<T> pow_with_flat_zero(const Tensor<T>& x, double p) {
+  const Tensor<bool> is_zero = x == 0;
+  const Tensor<T> positive = masked_fill(x, is_zero, 1);
+  return masked_fill(p == 0.5 ? sqrt(positive) : pow(positive, p), is_zero, 0);
+}
+
+}  // namespace detail
+
+/// The options of torch.var and torch.std.
+struct VarOptions {
+  double correction = 1;  // the sum of squares is divided by the number of elements minus this
+  bool keepdim = false;
+};
+/// Returns the variance along axes. If there are no more elements than `correction`, it is NaN or infinite, as in PyTorch.
+/// @throws ShapeError if an axis does not exist.
+template <class T>
+Tensor<T> var(const Tensor<T>& x, const Axes& axes, const VarOptions& options = {}) {
+  static_assert(!std::is_integral_v<T>, "heddle::var: cast integers to a floating type first");
+  using A = Acc<T>;
+  const detail::MergedAxes<A> merged("var", cast<A>(x), axes, options.keepdim);
+  const Tensor<A> difference = merged.x - mean(merged.x, merged.axis, true);
+  const Tensor<A> squares = sum(difference * difference, merged.axis);
+  const double divisor = std::max(0.0, static_cast<double>(merged.extent()) - options.correction);
+  return cast<T>(reshape(squares / divisor, merged.reduced));
+}
+/// Returns the unbiased variance of all elements, a scalar [].
+template <class T>
+Tensor<T> var(const Tensor<T>& x) {
+  return var(x, Axes::all());
+}
+
+/// Returns the standard deviation along axes, the square root of var. Its gradient is 0 where it is 0, as in PyTorch. Beside
+/// `using namespace heddle` it must be called as heddle::std. @throws ShapeError if an axis does not exist.
+template <class T>
+Tensor<T> std(const Tensor<T>& x, const Axes& axes, const VarOptions& options = {}) {
+  return cast<T>(detail::pow_with_flat_zero(var(cast<Acc<T>>(x), axes, options), 0.5));
+}
+/// Returns the unbiased standard deviation of all elements, a scalar [].
+template <class T>
+Tensor<T> std(const Tensor<T>& x) {
+  return heddle::std(x, Axes::all());
+}
+
+/// The options of torch.linalg.vector_norm.
+struct NormOptions {
+  double p = 2;  // from 0, which counts nonzero elements, to infinity, which takes the largest
+  bool keepdim = false;
+};
+/// Returns the p-norm along axes, (sum |x|^p)^(1/p). Its gradient is 0 where it is 0. @throws ShapeError if an axis does not exist,
+/// and Error for a negative p.
+template <class T>
+Tensor<T> norm(const Tensor<T>& x, const Axes& axes, const NormOptions& options = {}) {
+  static_assert(!std::is_integral_v<T>, "heddle::norm: cast integers to a floating type first");
+  const double p = options.p;
+  require(p >= 0, "norm: p must not be negative, got ", p);
+  const Tensor<Acc<T>> wide = cast<Acc<T>>(x);
+  const bool keep = options.keepdim;
+  if (p == 0) return cast<T>(sum(cast<Acc<T>>(wide != 0), axes, keep));
+  if (p == 1) return cast<T>(sum(abs(wide), axes, keep));
+  if (p == 2) return cast<T>(detail::pow_with_flat_zero(sum(wide * wide, axes, keep), 0.5));
+  if (std::isinf(p)) return cast<T>(max(abs(wide), axes, keep));
+  return cast<T>(detail::pow_with_flat_zero(sum(detail::pow_with_flat_zero(abs(wide), p), axes, keep), 1 / p));
+}
+/// Returns the Euclidean norm of all elements, a scalar [].
+template <class T>
+Tensor<T> norm(const Tensor<T>& x) {
+  return norm(x, Axes::all());
+}
+
+/// Returns log(sum(exp(x))) along axes, computed so that no exponential overflows; -infinity for an empty axis. If all elements are
+/// -infinity, the gradient is 0. @throws ShapeError if an axis does not exist.
+template <class T>
+Tensor<T> logsumexp(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
+  static_assert(!std::is_integral_v<T>, "heddle::logsumexp: cast integers to a floating type first");
+  using A = Acc<T>;
+  const detail::MergedAxes<A> merged("logsumexp", cast<A>(x), axes, keepdim);
+  const Tensor<A> values = merged.x;
+  const auto sums = [&] {
+    const NoGrad off;
+    const Shape shape = values.shape().with(merged.axis, 1);
+    if (merged.extent() == 0) return full<A>(shape, -std::numeric_limits<A>::infinity(), x.device());
+    const Tensor<A> largest = max(values, merged.axis, true);
+    const Tensor<A> offset = masked_fill(largest, logical_not(isfinite(largest)), 0);
+    return log(sum(exp(values - offset), merged.axis, true)) + offset;
+  }();
+  const Tensor<A> y = record("logsumexp", sums, inputs(values), [=](const Tensor<A>& dy) {
+    const Tensor<bool> is_empty = sums == -std::numeric_limits<A>::infinity();
+    return dy * masked_fill(exp(values - sums), is_empty, 0);
+  });
+  return cast<T>(reshape(y, merged.reduced));
+}
+
+}  // namespace heddle

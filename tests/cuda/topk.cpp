@@ -1,0 +1,50 @@
+// The CUDA kernels of topk and gather against those of the CPU.
+#include <heddle/ops/topk.hpp>
+
+#include "../harness/agreement.hpp"
+#include "same_always.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+template <class T>
+void check_topk(Index rows, Index n) {
+  CAPTURE(rows, n);
+  Tensor<double> numbers = random({rows, n}, 1);
+  for (Index i = 0; i < numbers.size(); i += 3) numbers.data()[i] = std::round(numbers.data()[i]);
+  const Tensor<T> x = converted<T>(numbers);
+  for (const bool largest : {true, false})
+    for (const Index k : {Index{0}, n / 2, n}) {
+      const auto here = topk(x, k, {.largest = largest}), there = topk(x.to(Device::cuda), k, {.largest = largest});
+      CHECK(there.indices.host() == here.indices.host());
+      CHECK(same_bits(there.values.host(), here.values.host()));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("cuda topk: rows of any length") {
+  for (const Index n : {0, 1, 31, 33, 257}) {
+    check_topk<float>(3, n);
+    check_topk<bf16>(3, n);
+  }
+  check_topk<float>(1, 4097);
+  check_topk<float>(300, 5);
+  check_topk<bf16>(0, 5);
+}
+
+TEST_CASE("cuda gather: values and gradients") {
+  for (const Index n : {1, 31, 257}) {
+    std::vector<int> numbers;
+    for (Index i = 0; i < 2 * n * 3; ++i) numbers.push_back(static_cast<int>(i * 7 % n));
+    const Tensor<int> ids({2, n, 3}, numbers);
+    expect_agrees<float>([&](const auto& in) { return gather(in[0], 1, ids); }, {random<float>({2, n, 3}, 1)});
+    expect_agrees<bf16>([&](const auto& in) { return gather(in[0], 1, ids); }, {random<bf16>({2, n, 3}, 1)});
+  }
+}
+
+TEST_CASE("cuda topk: schedules change nothing") {
+  expect_same_always<float>([](const auto& in) { return topk(in[0], 40).values; }, {random<float>({7, 300}, 3)});
+}

@@ -1,0 +1,95 @@
+#include <heddle/ops/statistics.hpp>
+
+#include "harness/gradients.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+TEST_CASE("var, std: worked by hand") {
+  const auto check = []<class T>(T) {
+    on_each_device<T>([](Device device) {
+      const auto x = converted<T>(Tensor<double>({2, 2}, {1, 3, 5, 11}), device);
+      CHECK(joined(var(x, 1).host()) == std::vector<double>{2, 18});
+      CHECK(joined(var(x, {0}, {.correction = 0, .keepdim = true}).host()) == std::vector<double>{4, 16});
+      CHECK(static_cast<double>(var(x, {}, {.correction = 0}).item()) == 14);
+      CHECK(heddle::std(x, 0, {.correction = 0}).host() == std::vector<T>{T(2.f), T(4.f)});
+      CHECK(var(x, 0, {.keepdim = true}).shape() == Shape{1, 2});
+      const auto single = var(x, {}, {.correction = 4});
+      CHECK(std::isinf(static_cast<double>(single.item())));
+      CHECK(std::isnan(static_cast<double>(var(zeros<T>({1}, device)).item())));
+      CHECK(std::isnan(static_cast<double>(heddle::std(zeros<T>({0}, device)).item())));
+    });
+  };
+  check(float());
+  check(double());
+  check(bf16());
+}
+
+TEST_CASE("std: of equal numbers is 0, with the gradient 0") {
+  const auto x = variable(full<float>({3}, 2));
+  const auto y = heddle::std(x);
+  backward(y);
+  CHECK(y.item() == 0);
+  CHECK(x.grad().host() == std::vector<float>{0, 0, 0});
+}
+
+TEST_CASE("var: a large offset does not spoil a float variance") {
+  const auto x = random<float>({1000}, 1) + 4096;
+  const double exact = var(rounded<float>(x)).item();
+  CHECK(std::abs(static_cast<double>(var(converted<float>(x)).item()) - exact) < 1e-5 * exact);
+}
+
+TEST_CASE("norm: every p") {
+  const double inf = infinity<double>;
+  on_each_device<float>([&](Device device) {
+    const auto x = Tensor<float>({2, 2}, {3, -4, 0, 5}).to(device);
+    CHECK(norm(x, 1).host() == std::vector<float>{5, 5});
+    CHECK(norm(x, 1, {.p = 1}).host() == std::vector<float>{7, 5});
+    CHECK(norm(x, 1, {.p = 0}).host() == std::vector<float>{2, 1});
+    CHECK(norm(x, {0, 1}, {.p = inf}).item() == 5);
+    CHECK(std::abs(norm(x, {}, {.p = 3}).item() - 6) < 1e-5);
+    CHECK(norm(x).item() == std::sqrt(50.f));
+    CHECK(norm(x, 0, {.keepdim = true}).shape() == Shape{1, 2});
+    CHECK(norm(zeros<float>({0}, device)).item() == 0);
+    for (const double p : {1., 1.5, 2., 3., inf}) {
+      const auto zero = variable(zeros<float>({2}, device));
+      backward(norm(zero, 0, {.p = p}));
+      CHECK(zero.grad().host() == std::vector<float>{0, 0});
+    }
+  });
+  CHECK_THROWS_WITH(norm(zeros<float>({1}), 0, {.p = -1}), "norm: p must not be negative, got -1");
+}
+
+TEST_CASE("logsumexp: worked by hand, with infinities and of nothing") {
+  on_each_device<float>([](Device device) {
+    const float inf = infinity<float>;
+    const auto x = variable(Tensor<float>({3, 2}, {1000, 1000, -inf, -inf, inf, 0}).to(device));
+    const auto y = logsumexp(x, 1);
+    CHECK(y.host() == std::vector<float>{1000 + std::log(2.f), -inf, inf});
+    CHECK(logsumexp(zeros<float>({2, 0}, device), 1).host() == std::vector<float>{-inf, -inf});
+    CHECK(logsumexp(zeros<float>({0, 2}, device), 1).shape() == Shape{0});
+    const auto finite = variable(Tensor<float>({2, 2}, {0, 0, -inf, -inf}).to(device));
+    backward(sum(logsumexp(finite, 1)));
+    CHECK(finite.grad().host() == std::vector<float>{0.5, 0.5, 0, 0});
+  });
+}
+
+TEST_CASE("statistics: gradients match finite differences along any axes") {
+  for (const Shape& s : {Shape{2, 3, 4}, {1, 33, 2}, {31}, {3, 0, 2}}) {
+    std::vector<std::vector<int>> choices = {{0}, {-1}, {}};
+    if (s.rank() == 3) choices.push_back({0, 2});
+    for (const auto& axes : choices) {
+      const auto x = random(s, 2);
+      expect_gradients(
+          [&](const auto& in) {
+            return var(in[0], axes, {.correction = 0}) + norm(in[0], axes) + logsumexp(in[0], axes);
+          },
+          {x}, 1e-6);
+    }
+  }
+  expect_gradients(
+      [](const auto& in) {
+        return heddle::std(in[0], {2, 0}) + norm(in[0], {0, 2}, {.p = 3});
+      },
+      {random({2, 3, 4}, 5)}, 1e-6);
+}
