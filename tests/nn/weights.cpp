@@ -87,7 +87,7 @@ TEST_CASE("Parameter and Buffer: a moved-from one throws") {
   Parameter<float> p(Tensor<float>({2}, {1, 2}));
   const Parameter<float> moved = std::move(p);
   CHECK(moved.value().host() == one_two);
-  const char* const message = "a parameter is used that was moved from";
+  const char* const message = "a parameter or buffer is used that was moved from";
   CHECK_THROWS_WITH(p.value(), message);
   CHECK_THROWS_WITH(p.frozen(), message);
   CHECK_THROWS_WITH(p.freeze(), message);
@@ -96,7 +96,7 @@ TEST_CASE("Parameter and Buffer: a moved-from one throws") {
   CHECK_THROWS_WITH(p.assign(Tensor<float>({2})), message);
   Buffer<float> buffer(Tensor<float>({1}, {1}));
   const Buffer<float> taken = std::move(buffer);
-  CHECK_THROWS_WITH(buffer.value(), "a buffer is used that was moved from");
+  CHECK_THROWS_WITH(buffer.value(), message);
 
   Random random(1);
   TwoLayers model(random);
@@ -227,4 +227,44 @@ TEST_CASE("check_visit: finds weights that a module does not name") {
   CHECK_THROWS_WITH(check_visit([] { return Forgetful(true); }),
                     "visit: the module has parameters or buffers that it does not name, of shape [4, 5]");
   CHECK_THROWS_WITH(check_visit([] { return Forgetful(false); }), ContainsSubstring("[7]"));
+}
+
+TEST_CASE("a parameter is a tensor in every operation") {
+  Random random(1);
+  const auto x = randn<float>({4, 3}, random);
+  const Parameter<float> weight(randn<float>({3, 2}, random)), bias(randn<float>({2}, random));
+  const Buffer<float> offset(ones<float>({2}));
+  const auto from_tensors = matmul(x, weight.value()) * bias.value() + offset.value();
+  CHECK((matmul(x, weight) * bias + offset).host() == from_tensors.host());
+  backward(sum(weight * weight) + sum(exp(bias)) + sum(concat({weight, matmul(x, weight)}, 0) * 0));
+  CHECK(weight.grad().host() == (2 * detach(weight)).host());
+  CHECK(bias.grad().host() == exp(detach(bias)).host());
+  CHECK(weight.dim(0) == 3);
+  CHECK(all(weight == weight).item());
+}
+
+TEST_CASE("a parameter follows its weight: writes, moves, freezing, shared handles") {
+  on_each_device<float>([](Device device) {
+    Parameter<float> weight(zeros<float>({2}));
+    std::vector<Parameter<float>> shared;
+    for (int i = 0; i < 5; ++i) shared.push_back(share(weight));  // grows, so that handles move
+    shared[0].assign(Tensor<float>({2}, {1, 2}));
+    CHECK(sum(weight).item() == 3);
+    weight.identity()->move(device);
+    CHECK(shared[4].device() == device);
+    weight.assign(Tensor<float>({2}, {3, 4}));
+    CHECK(sum(shared[3]).item() == 7);
+    weight.freeze();
+    CHECK(!shared[2].requires_grad());
+    CHECK(!exp(shared[2]).requires_grad());
+    weight.freeze(false);
+    const Tensor<float> loss = sum(shared[1] * shared[1]);
+    weight.assign(zeros<float>({2}));
+    CHECK_THROWS_WITH(backward(loss), Catch::Contains("was written in place"));
+    shared[0] = std::move(shared[1]);
+    CHECK_THROWS_AS(exp(shared[1]), Error);
+    shared[2] = Parameter<float>(ones<float>({1}));
+    CHECK(shared[2].shape() == Shape{1});
+    CHECK(sum(shared[0]).item() == 0);
+  });
 }

@@ -18,7 +18,7 @@ struct Embedding {
   // does not cast its whole vocabulary.
   template <class A = T, class I>
   Tensor<A> operator()(const Tensor<I>& ids) const {  // [...] int or int64, to [..., D]
-    return cast<A>(embed(ids, weight.value()));
+    return cast<A>(embed(ids, weight));
   }
 
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }

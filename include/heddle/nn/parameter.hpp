@@ -1,11 +1,13 @@
 // Parameter and Buffer: the tensors of a module. A parameter is an identity, not a value: it can be moved but not copied, so that a
 // model that is kept aside does not follow the training, and two layers share a weight only through share().
 #pragma once
+#include <algorithm>
 #include <any>
 #include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include <heddle/autograd/backward.hpp>
 #include <heddle/ops/cast.hpp>
@@ -44,7 +46,8 @@ class MadeWeights {
   std::map<const void*, Shape> weights_;
 };
 
-// A tensor of a model in its master type, and its casts to the types of activations.
+// A tensor of a model in its master type, and its casts to the types of activations. Parameters and buffers are handles on it that
+// follow it: a write, a move to another device or a new node reaches them all.
 template <class T>
 class MasterTensor {
  public:
@@ -56,8 +59,8 @@ class MasterTensor {
   const Shape& shape() const { return value_.shape(); }
 
   // Returns the pointer for writing in place; a backward that saved the values then throws. data() is for tensors on the host.
-  T* data() { return value_.data(); }
-  T* device_data() { return value_.device_data(); }
+  T* data() { return published(value_.data()); }
+  T* device_data() { return published(value_.device_data()); }
   // Copies in values of the same shape. Throws ShapeError.
   void assign(const Tensor<T>& from) {
     require_same_shape(from.shape());
@@ -73,10 +76,30 @@ class MasterTensor {
   void move(Device device) {
     cast_.reset();
     value_ = value_.to(device).with_node(value_.node());
+    publish();
     if (!value_.requires_grad()) return;
     if (const Tensor<T> gradient = value_.grad()) value_.set_grad(gradient.to(device));
   }
-  void set_node(NodeRef node) { value_ = value_.with_node(std::move(node)); }
+  void set_node(NodeRef node) {
+    value_ = value_.with_node(std::move(node));
+    publish();
+  }
+
+  // Adds a handle, removes one, and puts one in the place of another.
+  void add_handle(Tensor<T>* handle) {
+    const std::lock_guard lock(mutex_);
+    handles_.push_back(handle);
+    *handle = value_;
+  }
+  void remove_handle(Tensor<T>* handle) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::erase(handles_, handle);
+  }
+  void replace_handle(Tensor<T>* handle, Tensor<T>* by) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::replace(handles_.begin(), handles_.end(), handle, by);
+    *by = std::move(*handle);
+  }
 
   // Returns the value in another type. The cast is cached until the value is written; the gradient arrives in T.
   template <class U>
@@ -94,7 +117,7 @@ class MasterTensor {
  private:
   void put(Index first, const Tensor<T>& from) {
     const Tensor<T> here = from.to(value_.device());
-    const View<T, 1> place{value_.device_data() + first, {here.size()}};
+    const View<T, 1> place{device_data() + first, {here.size()}};
     dispatch(here, [&](auto device) { kernel::copy(device, view<1>(here), place); });
   }
   void require_same_shape(const Shape& shape) const {
@@ -102,7 +125,17 @@ class MasterTensor {
                         shape);
   }
 
+  void publish() {
+    const std::lock_guard lock(mutex_);
+    for (Tensor<T>* handle : handles_) *handle = value_;
+  }
+  T* published(T* memory) {
+    publish();
+    return memory;
+  }
+
   Tensor<T> value_;
+  std::vector<Tensor<T>*> handles_;
   mutable std::mutex mutex_;  // a const model may be used by several threads
   mutable std::any cast_;
   mutable std::uint64_t cast_version_ = 0;
@@ -117,36 +150,26 @@ MasterTensor<T>::~MasterTensor() {
   MadeWeights::drop(this);
 }
 
-}  // namespace detail
-
-/// A weight in its master type T: an identity that is moved, not copied. share() returns another handle on it.
+// What a parameter and a buffer have in common: a tensor that follows a master tensor. It is written through the identity alone.
 template <class T>
-class Parameter {
+class MasterHandle : public Tensor<T> {
  public:
   using Element = T;
-  using Identity = std::shared_ptr<detail::MasterTensor<T>>;
+  using Identity = std::shared_ptr<MasterTensor<T>>;
 
-  /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
-  explicit Parameter(const Tensor<T>& initial);
-  explicit Parameter(Tensor<T>&& initial);
-  Parameter(Parameter&&) noexcept = default;
-  Parameter& operator=(Parameter&&) noexcept = default;
+  MasterHandle(MasterHandle&& other) noexcept;
+  MasterHandle& operator=(MasterHandle&& other) noexcept;
 
-  /// Returns the weight. @throws Error if the parameter was moved from, as all of its functions do.
-  const Tensor<T>& value() const { return identity()->value(); }
-  operator const Tensor<T>&() const { return value(); }
-  const Shape& shape() const { return value().shape(); }
+  /// Returns the weight as a tensor. @throws Error if it was moved from, as all functions here do.
+  const Tensor<T>& value() const {
+    identity();
+    return *this;
+  }
+  /// Returns the values, read-only: assign() writes them.
+  const T* data() const { return value().data(); }
+  const T* device_data() const { return value().device_data(); }
   /// Writes other values in place; optimizers and shared handles go on with the weight. @throws ShapeError for another shape.
   void assign(const Tensor<T>& values) { identity()->assign(values); }
-  /// Returns the gradient: empty before the first backward, and for a frozen parameter.
-  Tensor<T> grad() const { return frozen() ? Tensor<T>() : value().grad(); }
-
-  /// Whether it is a constant, which gets no gradient and is skipped by optimizers.
-  bool frozen() const { return !value().requires_grad(); }
-  void freeze(bool yes = true) {
-    if (yes != frozen()) identity_->set_node(yes ? detail::NodeRef() : detail::NodeRef(new detail::Leaf<T>(shape())));
-  }
-
   /// Returns the value in the type of the activations: a differentiable cast, computed once per update.
   template <class U>
   Tensor<U> as() const {
@@ -155,34 +178,88 @@ class Parameter {
     else
       return identity()->template as<U>();
   }
-
   const Identity& identity() const {
-    require(identity_ != nullptr, "a parameter is used that was moved from");
+    require(identity_ != nullptr, "a parameter or buffer is used that was moved from");
     return identity_;
   }
+
+ protected:
+  explicit MasterHandle(Identity identity);
+  ~MasterHandle();
+
+ private:
+  Identity identity_;
+};
+
+template <class T>
+MasterHandle<T>::MasterHandle(Identity identity) : identity_(std::move(identity)) {
+  identity_->add_handle(this);
+}
+template <class T>
+MasterHandle<T>::MasterHandle(MasterHandle&& other) noexcept : identity_(std::move(other.identity_)) {
+  if (identity_) identity_->replace_handle(&other, this);
+}
+template <class T>
+MasterHandle<T>& MasterHandle<T>::operator=(MasterHandle&& other) noexcept {
+  if (this == &other) return *this;
+  if (identity_) identity_->remove_handle(this);
+  identity_ = std::move(other.identity_);
+  if (identity_)
+    identity_->replace_handle(&other, this);
+  else
+    Tensor<T>::operator=(Tensor<T>());
+  return *this;
+}
+template <class T>
+MasterHandle<T>::~MasterHandle() {
+  if (identity_) identity_->remove_handle(this);
+}
+
+}  // namespace detail
+
+/// A weight in its master type T, and a Tensor<T> in every operation. It is an identity that is moved, not copied: a copy of it as a
+/// tensor is a handle on its memory, and share() returns another parameter.
+template <class T>
+class Parameter : public detail::MasterHandle<T> {
+ public:
+  using typename detail::MasterHandle<T>::Identity;
+
+  /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
+  explicit Parameter(const Tensor<T>& initial);
+  explicit Parameter(Tensor<T>&& initial);
+  Parameter(Parameter&&) noexcept = default;
+  Parameter& operator=(Parameter&&) noexcept = default;
+
+  /// Returns the gradient: empty before the first backward, and for a frozen parameter.
+  Tensor<T> grad() const { return frozen() ? Tensor<T>() : this->value().grad(); }
+  /// Whether it is a constant, which gets no gradient and is skipped by optimizers.
+  bool frozen() const { return !this->value().requires_grad(); }
+  void freeze(bool yes = true) {
+    if (yes != frozen())
+      this->identity()->set_node(yes ? detail::NodeRef() : detail::NodeRef(new detail::Leaf<T>(this->shape())));
+  }
+
   /// Returns another handle on the same weight. It is trained, counted and saved once.
   friend Parameter share(const Parameter& p) { return Parameter(p.identity()); }
 
  private:
   friend class Cloning;
-  explicit Parameter(Identity identity) : identity_(std::move(identity)) {}
-  Identity identity_;
+  explicit Parameter(Identity identity) : detail::MasterHandle<T>(std::move(identity)) {}
 };
 
 template <class T>
 Parameter<T>::Parameter(const Tensor<T>& initial) : Parameter(detail::deep_copy(initial)) {}
 template <class T>
 Parameter<T>::Parameter(Tensor<T>&& initial)
-    : identity_(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(initial)))) {
-  identity_->set_node(detail::NodeRef(new detail::Leaf<T>(shape())));
+    : Parameter(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(initial)))) {
+  this->identity()->set_node(detail::NodeRef(new detail::Leaf<T>(this->shape())));
 }
 
 /// A tensor that belongs to a model and its file but is not trained, such as a table of positions.
 template <class T>
-class Buffer {
+class Buffer : public detail::MasterHandle<T> {
  public:
-  using Element = T;
-  using Identity = std::shared_ptr<detail::MasterTensor<T>>;
+  using typename detail::MasterHandle<T>::Identity;
 
   /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
   explicit Buffer(const Tensor<T>& value);
@@ -190,34 +267,15 @@ class Buffer {
   Buffer(Buffer&&) noexcept = default;
   Buffer& operator=(Buffer&&) noexcept = default;
 
-  /// Returns the tensor. @throws Error if the buffer was moved from, as all of its functions do.
-  const Tensor<T>& value() const { return identity()->value(); }
-  operator const Tensor<T>&() const { return value(); }
-  const Shape& shape() const { return value().shape(); }
-  /// Writes other values in place. @throws ShapeError for another shape.
-  void assign(const Tensor<T>& values) { identity()->assign(values); }
-  template <class U>
-  Tensor<U> as() const {
-    if constexpr (std::is_same_v<U, T>)
-      return value();
-    else
-      return identity()->template as<U>();
-  }
-  const Identity& identity() const {
-    require(identity_ != nullptr, "a buffer is used that was moved from");
-    return identity_;
-  }
-
  private:
   friend class Cloning;
-  explicit Buffer(Identity identity) : identity_(std::move(identity)) {}
-  Identity identity_;
+  explicit Buffer(Identity identity) : detail::MasterHandle<T>(std::move(identity)) {}
 };
 
 template <class T>
 Buffer<T>::Buffer(const Tensor<T>& value) : Buffer(detail::deep_copy(value)) {}
 template <class T>
 Buffer<T>::Buffer(Tensor<T>&& value)
-    : identity_(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(value)))) {}
+    : Buffer(std::make_shared<detail::MasterTensor<T>>(detail::take_or_copy(std::move(value)))) {}
 
 }  // namespace heddle
