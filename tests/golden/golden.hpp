@@ -1,4 +1,4 @@
-// What PyTorch computed in float64, from tests/golden/ops.txt (format: README.md beside it). The compile definition
+// What PyTorch computed in float64, from the files of tests/golden (format: README.md beside them). The compile definition
 // HEDDLE_GOLDEN_DIR is the folder. A misspelt op, role or option is an error: a test that checks nothing would pass.
 #pragma once
 #include <charconv>
@@ -42,6 +42,8 @@ struct Case {
   const GoldenTensor& operator[](const std::string& role) const { return find(tensors, role); }
   double option(const std::string& key) const { return golden_number(find(options, key)); }
   double option(const std::string& key, double otherwise) const { return options.count(key) ? option(key) : otherwise; }
+  // An option that is a word.
+  const std::string& word(const std::string& key) const { return find(options, key); }
   // An option of several whole numbers: axes, shape.
   std::vector<Index> list(const std::string& key) const {
     std::istringstream text(find(options, key));
@@ -73,10 +75,12 @@ inline GoldenTensor read_golden_tensor(std::istream& line) {
   return x;
 }
 
-inline std::map<std::string, std::vector<Case>> read_golden(const std::string& path) {
+using GoldenFile = std::map<std::string, std::vector<Case>>;  // the cases of each op
+
+inline GoldenFile read_golden(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error("golden: cannot read " + path);
-  std::map<std::string, std::vector<Case>> by_name;
+  GoldenFile by_name;
   Case* current = nullptr;
   for (std::string text; std::getline(file, text);) {
     std::istringstream line(text);
@@ -96,9 +100,16 @@ inline std::map<std::string, std::vector<Case>> read_golden(const std::string& p
   return by_name;
 }
 
+// Returns a file of the folder, which is read once.
+inline const GoldenFile& golden_file(const std::string& file) {
+  static std::map<std::string, GoldenFile> files;
+  const auto found = files.find(file);
+  return found != files.end() ? found->second : files[file] = read_golden(HEDDLE_GOLDEN_DIR "/" + file);
+}
+
 // Every case of one op: for (const auto& c : golden("layer_norm")). Throws Error where there is none.
-inline const std::vector<Case>& golden(std::string_view name) {
-  static const auto cases = read_golden(HEDDLE_GOLDEN_DIR "/ops.txt");
+inline const std::vector<Case>& golden(std::string_view name, const std::string& file = "ops.txt") {
+  const GoldenFile& cases = golden_file(file);
   const auto found = cases.find(std::string(name));
   if (found == cases.end()) throw Error("golden: there is no case '" + std::string(name) + '\'');
   return found->second;
