@@ -48,26 +48,26 @@ HEDDLE_COMBINE(Mul, float, bf16, bf16)
 HEDDLE_COMBINE(Div, bf16, bf16, float)
 
 #define HEDDLE_COMBINE_NUMBER(F, T) template void combine(Cuda, F, View<const T, 1>, float, View<T, 1>);
-#define HEDDLE_ARITHMETIC(T)               \
-  HEDDLE_COMBINE(Add, T, T, T)             \
-  HEDDLE_COMBINE(Sub, T, T, T)             \
-  HEDDLE_COMBINE(Mul, T, T, T)             \
-  HEDDLE_COMBINE(Div, T, T, T)             \
-  HEDDLE_COMBINE(Larger, T, T, T)          \
-  HEDDLE_COMBINE(Smaller, T, T, T)         \
-  HEDDLE_COMBINE(Power, T, T, T)           \
-  HEDDLE_COMBINE_NUMBER(Add, T)            \
-  HEDDLE_COMBINE_NUMBER(Sub, T)            \
-  HEDDLE_COMBINE_NUMBER(Mul, T)            \
-  HEDDLE_COMBINE_NUMBER(Div, T)            \
-  HEDDLE_COMBINE_NUMBER(Swapped<Sub>, T)   \
-  HEDDLE_COMBINE_NUMBER(Swapped<Div>, T)   \
-  HEDDLE_COMBINE_NUMBER(Larger, T)         \
-  HEDDLE_COMBINE_NUMBER(Smaller, T)        \
-  HEDDLE_COMBINE_NUMBER(Power, T)          \
-  HEDDLE_COMBINE_NUMBER(Swapped<Power>, T) \
+#define HEDDLE_ARITHMETIC(T)             \
+  HEDDLE_COMBINE(Add, T, T, T)           \
+  HEDDLE_COMBINE(Sub, T, T, T)           \
+  HEDDLE_COMBINE(Mul, T, T, T)           \
+  HEDDLE_COMBINE(Div, T, T, T)           \
+  HEDDLE_COMBINE(Larger, T, T, T)        \
+  HEDDLE_COMBINE(Smaller, T, T, T)       \
+  HEDDLE_COMBINE_NUMBER(Add, T)          \
+  HEDDLE_COMBINE_NUMBER(Sub, T)          \
+  HEDDLE_COMBINE_NUMBER(Mul, T)          \
+  HEDDLE_COMBINE_NUMBER(Div, T)          \
+  HEDDLE_COMBINE_NUMBER(Swapped<Sub>, T) \
+  HEDDLE_COMBINE_NUMBER(Swapped<Div>, T) \
+  HEDDLE_COMBINE_NUMBER(Larger, T)       \
+  HEDDLE_COMBINE_NUMBER(Smaller, T)      \
   template void add(Cuda, View<const T, 1>, View<const T, 1>, View<T, 1>);
 HEDDLE_ARITHMETIC(float)
+HEDDLE_COMBINE(Power, float, float, float)
+HEDDLE_COMBINE_NUMBER(Power, float)
+HEDDLE_COMBINE_NUMBER(Swapped<Power>, float)
 HEDDLE_ARITHMETIC(bf16)
 #undef HEDDLE_ARITHMETIC
 #undef HEDDLE_COMBINE_NUMBER

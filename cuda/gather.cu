@@ -7,12 +7,12 @@
 namespace heddle::kernel {
 namespace {
 
-constexpr int threads = cuda::block_threads(256);
+constexpr int gather_threads = cuda::block_threads(256);
 
 template <Label I>
-__global__ __launch_bounds__(threads) void write_positions(View<const I, 3> ids, Index extent,
-                                                           View<Index, 3> position) {
-  const Index at = Index{blockIdx.x} * threads + threadIdx.x, inner = ids.extent[2];
+__global__ __launch_bounds__(gather_threads) void write_positions(View<const I, 3> ids, Index extent,
+                                                                  View<Index, 3> position) {
+  const Index at = Index{blockIdx.x} * gather_threads + threadIdx.x, inner = ids.extent[2];
   if (at >= ids.extent[0] * ids.extent[1] * inner) return;
   const Index o = at / (ids.extent[1] * inner);
   position.data[at] = (o * extent + static_cast<Index>(ids.data[at])) * inner + at % inner;
@@ -23,8 +23,8 @@ __global__ __launch_bounds__(threads) void write_positions(View<const I, 3> ids,
 template <Label I>
 void element_positions(Cuda, View<const I, 3> ids, Index extent, View<Index, 3> position) {
   const Index count = ids.extent[0] * ids.extent[1] * ids.extent[2];
-  cuda::launch<write_positions<I>>(cuda::blocks_for(count, threads), threads, 0, cuda::current_stream(), ids, extent,
-                                   position);
+  cuda::launch<write_positions<I>>(cuda::blocks_for(count, gather_threads), gather_threads, 0, cuda::current_stream(),
+                                   ids, extent, position);
 }
 
 template void element_positions(Cuda, View<const std::int32_t, 3>, Index, View<Index, 3>);

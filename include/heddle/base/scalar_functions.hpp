@@ -157,13 +157,12 @@ struct Erf {
   }
 };
 
-// By the hyperbolic tangent, so that no exponential overflows.
+// An exponential that overflows gives 0, which is right; small values keep all digits.
 struct Sigmoid {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
-    using std::tanh;
     using S = Scalar<V>;
-    return (tanh(x * S(0.5)) + S(1)) * S(0.5);
+    return S(1) / (Exp::f(x * S(-1)) + S(1));
   }
   template <class V>
   HEDDLE_HD static auto df(const V&, const V& y) {
@@ -193,7 +192,7 @@ struct Silu {
   template <class V>
   HEDDLE_HD static auto df(const V& x, const V&) {
     using S = Scalar<V>;
-    return Sigmoid::f(x) * (S(1) + x * (S(1) - Sigmoid::f(x)));
+    return Sigmoid::f(x) * (x * Sigmoid::f(x * S(-1)) + S(1));
   }
 };
 

@@ -85,7 +85,7 @@ template <class T>
 Tensor<T> tanh(const Tensor<T>& x) {
   return detail::map<kernel::Tanh>("tanh", x);
 }
-/// Returns 1 / (1 + e^-x), computed by tanh so that no exponential overflows.
+/// Returns 1 / (1 + e^-x).
 template <class T>
 Tensor<T> sigmoid(const Tensor<T>& x) {
   return detail::map<kernel::Sigmoid>("sigmoid", x);

@@ -85,18 +85,15 @@ Tensor<T> logsumexp(const Tensor<T>& x, const Axes& axes, bool keepdim = false) 
   static_assert(!std::is_integral_v<T>, "heddle::logsumexp: cast integers to a floating type first");
   using A = Acc<T>;
   const detail::MergedAxes<A> merged("logsumexp", cast<A>(x), axes, keepdim);
-  const Tensor<A> values = merged.x;
-  const auto sums = [&] {
-    const NoGrad off;
-    const Shape shape = values.shape().with(merged.axis, 1);
-    if (merged.extent() == 0) return full<A>(shape, -std::numeric_limits<A>::infinity(), x.device());
+  const Tensor<A> values = detach(merged.x);
+  Tensor<A> offset = zeros<A>(values.shape().with(merged.axis, 1), x.device());
+  if (merged.extent() > 0) {
     const Tensor<A> largest = max(values, merged.axis, true);
-    const Tensor<A> offset = masked_fill(largest, logical_not(isfinite(largest)), 0);
-    return log(sum(exp(values - offset), merged.axis, true)) + offset;
-  }();
-  const Tensor<A> y = record("logsumexp", sums, inputs(values), [=](const Tensor<A>& dy) {
-    const Tensor<bool> is_empty = sums == -std::numeric_limits<A>::infinity();
-    return dy * masked_fill(exp(values - sums), is_empty, 0);
+    offset = masked_fill(largest, logical_not(isfinite(largest)), 0);
+  }
+  const Tensor<A> exponentials = sum(exp(values - offset), merged.axis, true);
+  const Tensor<A> y = record("logsumexp", log(exponentials) + offset, inputs(merged.x), [=](const Tensor<A>& dy) {
+    return dy * masked_fill(exp(values - offset) / exponentials, exponentials == 0, 0);
   });
   return cast<T>(reshape(y, merged.reduced));
 }
