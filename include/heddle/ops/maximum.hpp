@@ -9,7 +9,7 @@ namespace heddle {
 
 namespace detail {
 
-// Returns the gradients of an operand that was chosen where it is not `passed_over`. Equal operands share dy.
+// Returns the gradient of one of two operands: dy, half of it where they are equal, 0 where the other one was chosen.
 template <class T>
 Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, const Tensor<bool>& passed_over,
                           const GradientTarget& to) {
