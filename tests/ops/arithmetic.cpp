@@ -6,6 +6,11 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+TEST_CASE("arithmetic: neg is the minus sign") {
+  CHECK(neg(Tensor<float>({2}, {1, -2})).host() == std::vector<float>{-1, 2});
+  expect_gradients([](const auto& in) { return neg(in[0]); }, {random({3}, 1)});
+}
+
 TEST_CASE("arithmetic: values and gradients are PyTorch's, whatever broadcasts") {
   const std::vector<std::string> ab = {"a", "b"};
   expect_golden("add", ab, [](const Case&, const auto& x) { return x[0] + x[1]; });

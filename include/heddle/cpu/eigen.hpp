@@ -1,11 +1,15 @@
 // How CPU kernels see memory: as Eigen rows, arrays and matrices.
 #pragma once
 // g++ 12's own header of AVX-512 intrinsics begins vectors with themselves to say that they have no value, and g++ reports
-// that as a fault in every program that inlines them through Eigen, -isystem or not.
+// that as a fault in every program that inlines them through Eigen, -isystem or not. It also takes the buffer of an Eigen array
+// that is resized in a loop for one that is used after it was freed.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
+#if __GNUC__ >= 12
+#pragma GCC diagnostic ignored "-Wuse-after-free"
+#endif
 #endif
 #include <Eigen/Core>
 #if defined(__GNUC__) && !defined(__clang__)

@@ -208,5 +208,9 @@ template <class T>
 Tensor<T> operator-(const Tensor<T>& x) {
   return record("neg", detail::combine<kernel::Mul>("neg", x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });
 }
+template <class T>
+Tensor<T> neg(const Tensor<T>& x) {
+  return -x;
+}
 
 }  // namespace heddle
