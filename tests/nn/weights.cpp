@@ -268,3 +268,15 @@ TEST_CASE("a parameter follows its weight: writes, moves, freezing, shared handl
     CHECK(sum(shared[0]).item() == 0);
   });
 }
+
+TEST_CASE("a parameter cannot be rebound, and moving it as a tensor copies the handle") {
+  Parameter<float> weight(ones<float>({2}));
+  Tensor<float>& as_tensor = weight;
+  CHECK_THROWS_WITH(as_tensor = zeros<float>({2}), Catch::Contains("assign() writes its values"));
+  CHECK_THROWS_AS(as_tensor = Tensor<float>(weight), Error);
+  const Tensor<float> taken = std::move(as_tensor);
+  CHECK(weight.shape() == Shape{2});
+  CHECK(taken.data() == weight.data());
+  backward(sum(weight * 3));
+  CHECK(weight.grad().host() == std::vector<float>{3, 3});
+}

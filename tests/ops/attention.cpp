@@ -52,7 +52,7 @@ void expect_golden_attention(double tolerance) {
           const Device device = x[0].device();
           const Sequences sequences = call.sequences.to(device), keys = call.keys.to(device);
           options.keys = &keys;
-          if (call.options.mask) options.mask = call.options.mask.to(device);
+          if (call.options.mask.has_data()) options.mask = call.options.mask.to(device);
           if (x.size() > 3) options.bias = x[3];
           return attention(x[0], x[1], x[2], sequences, options);
         },
@@ -89,7 +89,7 @@ TEST_CASE("attention_weights: PyTorch's values") {
       const Sequences sequences = call.sequences.to(device), keys = call.keys.to(device);
       AttentionOptions<A> options{
           .heads = call.options.heads, .scale = call.options.scale, .causal = call.options.causal, .keys = &keys};
-      if (call.options.mask) options.mask = call.options.mask.to(device);
+      if (call.options.mask.has_data()) options.mask = call.options.mask.to(device);
       if (call.options.bias) options.bias = converted<A>(call.options.bias, device);
       return attention_weights(in[0], in[1], sequences, options);
     };

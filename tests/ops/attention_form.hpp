@@ -44,7 +44,7 @@ Tensor<A> call_attention(const AttentionForm& form, const ColumnSlice<A>& q, con
                                     .causal = form.causal,
                                     .dropout = form.dropout,
                                     .random = &random,
-                                    .mask = form.mask ? form.mask.to(device) : form.mask,
+                                    .mask = form.mask.has_data() ? form.mask.to(device) : form.mask,
                                     .bias = bias,
                                     .keys = &keys};
   const auto alone = [](const ColumnSlice<A>& x) { return slice(x.x, 1, x.first, x.first + x.width); };

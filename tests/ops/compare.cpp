@@ -1,4 +1,5 @@
 #include <heddle/ops/compare.hpp>
+#include <heddle/ops/logical.hpp>
 
 #include "harness/devices.hpp"
 #include "harness/numbers.hpp"
@@ -102,4 +103,26 @@ TEST_CASE("compare: NaN and infinities; isnan and isfinite") {
   check(bf16());
   CHECK(isfinite(Tensor<int>({2}, {0, 1})).host() == Bits{true, true});
   CHECK(isnan(Tensor<int>({1}, {0})).host() == Bits{false});
+}
+
+TEST_CASE("compare: a result of one element is a condition, a mask is none") {
+  on_each_device<float>([](Device device) {
+    const auto x = Tensor<float>({2}, {1, 2}).to(device);
+    CHECK(static_cast<bool>(sum(x) > 2));
+    CHECK(!(sum(x) > 3));
+    CHECK(static_cast<bool>(any(x == 2)));
+    CHECK(!any(isnan(x)));
+    CHECK_THROWS_WITH(static_cast<bool>(x == x), Catch::Contains("a Tensor<bool> of shape [2] is used as a condition"));
+    CHECK_THROWS_AS(static_cast<bool>(Tensor<bool>()), Error);
+    CHECK(!Tensor<bool>().has_data());
+  });
+}
+
+TEST_CASE("compare: integers of two types; a number is rounded to the type of the tensor") {
+  on_each_device<int>([](Device device) {
+    const auto classes = argmax(Tensor<float>({2, 2}, {0, 1, 1, 0}).to(device), -1);
+    CHECK((classes == Tensor<int>({2}, {1, 1}).to(device)).host() == Bits{true, false});
+    CHECK((Tensor<bool>({1}, {true}).to(device) == Tensor<int>({1}, {1}).to(device)).item());
+    CHECK((Tensor<bf16>({1}, {bf16(0.1f)}).to(device) == 0.1).item());
+  });
 }

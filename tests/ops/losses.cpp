@@ -86,9 +86,8 @@ TEST_CASE("losses: gradients match finite differences, for odd and for empty sha
           },
           {x, t, p}, 1e-6);
     }
-    expect_gradients(
-        [](const auto& in) { return cosine_similarity(in[0], in[1]) + norm(normalize(in[1]), 1, {.p = 3}); }, {x, t},
-        1e-6);
+    expect_gradients([](const auto& in) { return cosine_similarity(in[0], in[1]) + norm(normalize(in[1]), 3, 1); },
+                     {x, t}, 1e-6);
   }
   expect_gradients(
       [](const auto& in) {

@@ -81,4 +81,11 @@ TEST_CASE("map: infinities and NaN") {
         return leaf.grad();
       },
       {inf, -inf, 0, -0.0, 3}, {1, -1, 0, 0, 1});
+  expect_values(
+      [](const auto& x) {
+        const auto leaf = variable(x);
+        backward(sum(relu(leaf)));
+        return leaf.grad();
+      },
+      {inf, -inf, 0, 3}, {1, 0, 0, 1});
 }

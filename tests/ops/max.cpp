@@ -110,6 +110,13 @@ TEST_CASE("min, argmin: the first of the smallest, in every type, and a NaN wher
   CHECK_THROWS_AS(argmin(Tensor<float>({0}), 0), ShapeError);
 }
 
+TEST_CASE("argmax, argmin: of all elements") {
+  const Tensor<float> x({2, 2}, {1, -2, 7, 0});
+  CHECK(argmax(x).item() == 2);
+  CHECK(argmin(x).item() == 1);
+  CHECK_THROWS_AS(argmax(Tensor<float>({0})), ShapeError);
+}
+
 TEST_CASE("max: an empty axis has none") {
   CHECK_THROWS_WITH(max(Tensor<float>({2, 0}), 1), "max: axis 1 of [2, 0] is empty");
   CHECK_THROWS_WITH(argmax(Tensor<float>({0}), -1), "argmax: axis -1 of [0] is empty");

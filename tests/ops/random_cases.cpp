@@ -85,7 +85,7 @@ Tensor<T> random_reduction(const Case& c, const std::vector<Tensor<T>>& x) {
   if (op == "logsumexp") return logsumexp(x[0], axes, keepdim);
   if (op == "var") return var(x[0], axes, {.correction = c.option("correction"), .keepdim = keepdim});
   if (op == "std") return heddle::std(x[0], axes, {.correction = c.option("correction"), .keepdim = keepdim});
-  if (op == "norm") return norm(x[0], axes, {.p = c.option("p"), .keepdim = keepdim});
+  if (op == "norm") return norm(x[0], c.option("p"), axes, keepdim);
   return {};
 }
 

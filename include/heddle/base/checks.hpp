@@ -23,8 +23,17 @@ struct Axis {
   template <class TensorT>
   Axis(const char* name, const TensorT& x, int which)
       : operand(name), shape(x.shape()), device(x.device()), axis(which) {
-    if constexpr (std::is_constructible_v<bool, const TensorT&>)
-      require(static_cast<bool>(x), "'", name, "' is an empty tensor: it was made without a shape, or moved from");
+    if constexpr (requires { x.has_data(); } || std::is_constructible_v<bool, const TensorT&>)
+      require(is_present(x), "'", name, "' is an empty tensor: it was made without a shape, or moved from");
+  }
+
+ private:
+  template <class TensorT>
+  static bool is_present(const TensorT& x) {
+    if constexpr (requires { x.has_data(); })
+      return x.has_data();
+    else
+      return static_cast<bool>(x);
   }
 };
 

@@ -109,7 +109,7 @@ struct Relu {
     if constexpr (std::is_arithmetic_v<V>)
       return V(x <= V(0) ? 0 : 1);
     else
-      return (x <= Scalar<V>(0)).select(Scalar<V>(0), x * Scalar<V>(0) + Scalar<V>(1));
+      return Scalar<V>(1) - (x <= Scalar<V>(0)).template cast<Scalar<V>>();
   }
 };
 

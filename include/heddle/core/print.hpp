@@ -73,7 +73,7 @@ struct PrintedBody {
 template <class T>
 std::ostream& operator<<(std::ostream& out, const Tensor<T>& x) {
   const std::string type = std::string("Tensor<") + detail::element_name<T> + "> ";
-  if (!x) return out << type + "without data";
+  if (!x.has_data()) return out << type + "without data";
   const Tensor<T> here = x.to(Device::cpu);
   detail::PrintedBody<T> body{here.data(), x.shape()};
   body.walk();

@@ -17,6 +17,11 @@
 #include <heddle/core/node.hpp>
 #include <heddle/core/storage.hpp>
 
+namespace heddle::detail {
+template <class T>
+class MasterTensor;  // nn/parameter.hpp
+}
+
 // Outside the namespace, because the class was declared in the inline namespace of the build (base/build.hpp).
 /// A handle: copies share one block of memory, and a const handle is read-only. T is float, double, bf16, std::int32_t,
 /// std::int64_t or bool.
@@ -26,7 +31,7 @@ class heddle::Tensor {
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
   using Element = T;
 
-  /// Makes an empty handle without data, which converts to false. Using it as an operand throws Error.
+  /// Makes an empty handle without data. Using it as an operand throws Error.
   Tensor() = default;
   Tensor(const Tensor& other)
       : shape_(other.shape_),
@@ -35,10 +40,11 @@ class heddle::Tensor {
         storage_(other.storage_),
         version_(detail::grad_mode == detail::GradMode::backward ? other.version_ : other.version()),
         node_(other.node_) {}
-  /// Leaves `other` empty.
+  /// Leaves `other` empty, unless it is a parameter or buffer.
   Tensor(Tensor&& other) noexcept;
+  /// Makes this another handle. @throws Error for a parameter or buffer, as the next one.
   Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
-  Tensor& operator=(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor&& other);
   ~Tensor() = default;
 
   /// Allocates uninitialized memory. @throws OutOfMemory, and Error for a device that this build does not support.
@@ -60,7 +66,21 @@ class heddle::Tensor {
   int rank() const { return shape_.rank(); }
   Index size() const { return shape_.size(); }
   Device device() const { return device_; }
-  explicit operator bool() const { return storage_ != nullptr; }
+  /// Whether this is no empty handle.
+  bool has_data() const { return storage_ != nullptr; }
+  /// Returns has_data(); but for a Tensor<bool> its only element, so that `if (any(isnan(x)))` asks for the value.
+  /// @throws ShapeError for a Tensor<bool> unless it has exactly one element.
+  explicit operator bool() const {
+    if constexpr (std::is_same_v<T, bool>) {
+      require_data();
+      require<ShapeError>(
+          size() == 1, "a Tensor<bool> of shape ", shape_,
+          " is used as a condition: any(x) or all(x) make one value of it, logical_and and so on combine masks");
+      return item();
+    } else {
+      return has_data();
+    }
+  }
 
   /// Returns the host pointer. The non-const form counts as a write: a backward that needs the old values then throws.
   /// @throws Error for a tensor on the GPU.
@@ -166,7 +186,11 @@ class heddle::Tensor {
   void set_grad(const Tensor& dx) const;
 
  private:
+  friend class detail::MasterTensor<T>;
   Tensor(Shape shape, Device device, T* wrapped);
+
+  // Takes over another handle's fields, but not whether it belongs to a weight.
+  void take(Tensor&& other) noexcept;
 
   T element(std::span<const Index> at) const {
     require_data();
@@ -193,6 +217,7 @@ class heddle::Tensor {
 
   Shape shape_ = no_elements;
   Device device_ = Device::cpu;
+  bool belongs_to_weight_ = false;  // the tensor of a parameter or buffer, which follows its weight and is not rebound
   T* data_ = nullptr;
   std::shared_ptr<detail::Storage> storage_;
   // The storage's version when this handle was made or last wrote. Inside a backward, a copy keeps its source's version.
@@ -205,22 +230,25 @@ namespace heddle {
 // heddle::compiled contains these, so they are not defined within the class: what is defined there is inline, and every user
 // compiles it.
 template <class T>
-Tensor<T>::Tensor(Tensor&& other) noexcept
-    : shape_(std::exchange(other.shape_, no_elements)),
-      device_(std::exchange(other.device_, Device::cpu)),
-      data_(std::exchange(other.data_, nullptr)),
-      storage_(std::move(other.storage_)),
-      version_(std::exchange(other.version_, 0)),
-      node_(std::move(other.node_)) {}
-template <class T>
-Tensor<T>& Tensor<T>::operator=(Tensor&& other) noexcept {
-  if (this == &other) return *this;
+void Tensor<T>::take(Tensor&& other) noexcept {
   shape_ = std::exchange(other.shape_, no_elements);
   device_ = std::exchange(other.device_, Device::cpu);
   data_ = std::exchange(other.data_, nullptr);
   storage_ = std::move(other.storage_);
   version_ = std::exchange(other.version_, 0);
   node_ = std::move(other.node_);
+}
+template <class T>
+Tensor<T>::Tensor(Tensor&& other) noexcept {
+  if (other.belongs_to_weight_)
+    take(Tensor(std::as_const(other)));
+  else
+    take(std::move(other));
+}
+template <class T>
+Tensor<T>& Tensor<T>::operator=(Tensor&& other) {
+  require(!belongs_to_weight_, "a parameter or buffer cannot be made another tensor: assign() writes its values");
+  if (this != &other) take(Tensor(std::move(other)));
   return *this;
 }
 template <class T>

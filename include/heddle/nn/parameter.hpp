@@ -19,7 +19,7 @@ namespace detail {
 // Returns a tensor with the values of x and memory of its own: x's, if nobody else has it.
 template <class T>
 Tensor<T> take_or_copy(Tensor<T> x) {
-  require(static_cast<bool>(x), "a parameter or buffer cannot be made from an empty tensor");
+  require(x.has_data(), "a parameter or buffer cannot be made from an empty tensor");
   return x.is_shared() ? deep_copy(x) : x.without_node();
 }
 
@@ -89,16 +89,18 @@ class MasterTensor {
   void add_handle(Tensor<T>* handle) {
     const std::lock_guard lock(mutex_);
     handles_.push_back(handle);
-    *handle = value_;
+    update(*handle);
   }
   void remove_handle(Tensor<T>* handle) noexcept {
     const std::lock_guard lock(mutex_);
     std::erase(handles_, handle);
+    clear(*handle);
   }
   void replace_handle(Tensor<T>* handle, Tensor<T>* by) noexcept {
     const std::lock_guard lock(mutex_);
     std::replace(handles_.begin(), handles_.end(), handle, by);
-    *by = std::move(*handle);
+    clear(*handle);
+    update(*by);
   }
 
   // Returns the value in another type. The cast is cached until the value is written; the gradient arrives in T.
@@ -125,9 +127,17 @@ class MasterTensor {
                         shape);
   }
 
+  void update(Tensor<T>& handle) const {
+    handle.take(Tensor<T>(value_));
+    handle.belongs_to_weight_ = true;
+  }
+  static void clear(Tensor<T>& handle) noexcept {
+    handle.take(Tensor<T>());
+    handle.belongs_to_weight_ = false;
+  }
   void publish() {
     const std::lock_guard lock(mutex_);
-    for (Tensor<T>* handle : handles_) *handle = value_;
+    for (Tensor<T>* handle : handles_) update(*handle);
   }
   T* published(T* memory) {
     publish();
@@ -204,10 +214,7 @@ MasterHandle<T>& MasterHandle<T>::operator=(MasterHandle&& other) noexcept {
   if (this == &other) return *this;
   if (identity_) identity_->remove_handle(this);
   identity_ = std::move(other.identity_);
-  if (identity_)
-    identity_->replace_handle(&other, this);
-  else
-    Tensor<T>::operator=(Tensor<T>());
+  if (identity_) identity_->replace_handle(&other, this);
   return *this;
 }
 template <class T>

@@ -1,5 +1,6 @@
 // Axes: one axis, several or all of them, for the reductions, which then see them as one.
 #pragma once
+#include <concepts>
 #include <initializer_list>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace heddle {
 /// axes, as in PyTorch.
 class Axes {
  public:
-  Axes(int axis) : axes_{axis} {}
+  template <std::integral I>
+  requires(!std::is_same_v<I, bool>) Axes(I axis) : axes_{static_cast<int>(axis)} {}
   Axes(std::initializer_list<int> axes) : axes_(axes) {}
   Axes(std::vector<int> axes) : axes_(std::move(axes)) {}
   static Axes all() { return std::vector<int>(); }

@@ -41,16 +41,27 @@ Tensor<bool> compare(const char* op, const Tensor<T>& a, const Tensor<T>& b) {
     return y;
   }
 }
+template <class F, class A, class B>
+requires(!std::is_same_v<A, B> && std::is_integral_v<A> && std::is_integral_v<B>)  //
+    Tensor<bool> compare(const char* op, const Tensor<A>& a, const Tensor<B>& b) {
+  return compare<F>(op, cast<std::int64_t>(a), cast<std::int64_t>(b));
+}
+// Returns a number in the type in which elements of x are compared, rounded to T first if that is a floating type.
+template <class T, NumberFor<T> S>
+Tensor<Compared<T>> compared_number(const Tensor<T>& x, S number) {
+  using Rounded = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
+  return cast<Compared<T>>(full<Rounded>({}, number, x.device()));
+}
 template <class F, class T, NumberFor<T> S>
 Tensor<bool> compare(const char* op, const Tensor<T>& a, S number) {
-  return compare<F>(op, cast<Compared<T>>(a), full<Compared<T>>({}, number, a.device()));
+  return compare<F>(op, cast<Compared<T>>(a), compared_number(a, number));
 }
 template <class F, class T, NumberFor<T> S>
 Tensor<bool> compare(const char* op, S number, const Tensor<T>& b) {
-  return compare<F>(op, full<Compared<T>>({}, number, b.device()), cast<Compared<T>>(b));
+  return compare<F>(op, compared_number(b, number), cast<Compared<T>>(b));
 }
 
-// Operands of a comparison: two tensors with one element type, or a tensor and a number.
+// Operands of a comparison: two tensors of one element type or of integers, or a tensor and a number.
 template <class A, class B>
 concept Comparable = requires(const A& a, const B& b) {
   compare<kernel::Less>("", a, b);

@@ -68,7 +68,7 @@ struct KlDivOptions {
   bool log_target = false;  // whether target holds log-probabilities too
   Reduction reduction = Reduction::mean;
 };
-/// Returns the Kullback-Leibler divergence target (log target - x) of log-probabilities x, reduced; 0 where the target is 0.
+/// Returns the Kullback-Leibler divergence target (log target - x) of log-probabilities x, reduced, with 0 log 0 = 0.
 /// @throws ShapeError unless both have the same shape.
 template <class T>
 Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions& options = {}) {
@@ -90,7 +90,7 @@ Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1
   using A = Acc<T>;
   const Shape shape = detail::broadcast_shape("cosine_similarity", {{"a", a, 0}, {"b", b, 0}});
   const Tensor<A> x = expand(cast<A>(a), shape), y = expand(cast<A>(b), shape);
-  const auto length = [&](const Tensor<A>& v) { return clamp(norm(v, axis), {.min = eps}); };
+  const auto length = [&](const Tensor<A>& v) { return clamp(norm(v, 2, axis), {.min = eps}); };
   return cast<T>(sum(x * y, axis) / (length(x) * length(y)));
 }
 
@@ -104,7 +104,7 @@ struct NormalizeOptions {
 template <class T>
 Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);
-  return cast<T>(wide / clamp(norm(wide, options.axis, {.p = options.p, .keepdim = true}), {.min = options.eps}));
+  return cast<T>(wide / clamp(norm(wide, options.p, options.axis, true), {.min = options.eps}));
 }
 
 }  // namespace heddle

@@ -129,10 +129,20 @@ template <class T>
 Tensor<Index> argmax(const Tensor<T>& x, int axis, bool keepdim = false) {
   return detail::extremum_along("argmax", false, x, axis, keepdim).position;
 }
+/// Returns the position of the first largest of all elements in row-major order, a scalar []. @throws ShapeError if there are none.
+template <class T>
+Tensor<Index> argmax(const Tensor<T>& x) {
+  return argmax(x.with_shape({x.size()}), 0);
+}
 /// Returns the positions of the first smallest elements (of the first NaN if there is one). @throws ShapeError for an empty axis.
 template <class T>
 Tensor<Index> argmin(const Tensor<T>& x, int axis, bool keepdim = false) {
   return detail::extremum_along("argmin", true, x, axis, keepdim).position;
+}
+/// Returns the position of the first smallest of all elements in row-major order, a scalar []. @throws ShapeError if there are none.
+template <class T>
+Tensor<Index> argmin(const Tensor<T>& x) {
+  return argmin(x.with_shape({x.size()}), 0);
 }
 
 }  // namespace heddle

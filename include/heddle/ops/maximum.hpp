@@ -56,7 +56,7 @@ struct ClampOptions {
   double min = -std::numeric_limits<double>::infinity(), max = std::numeric_limits<double>::infinity();
 };
 /// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}); max, if min is larger. The gradient passes
-/// within the bounds, inclusively. @throws Error for a NaN bound.
+/// strictly between the bounds, as in PyTorch. @throws Error for a NaN bound.
 template <class T>
 Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
   static_assert(!std::is_integral_v<T>, "heddle::clamp: for floating types; maximum and minimum take integers");
@@ -65,7 +65,7 @@ Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
   const Tensor<T> y =
       detail::combine<kernel::Smaller>("clamp", detail::combine<kernel::Larger>("clamp", x, least), greatest);
   return record("clamp", y, inputs(x), [=](const Tensor<T>& dy) {
-    const Tensor<bool> inside = logical_and(x >= least, x <= greatest);
+    const Tensor<bool> inside = logical_and(x > least, x < greatest);
     return detail::select(dy.shape(), inside, dy, zeros<T>({}, dy.device()));
   });
 }

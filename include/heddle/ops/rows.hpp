@@ -190,6 +190,7 @@ Tensor<T> end_rows(const char* op, const Tensor<T>& x, const Sequences& sequence
 // Returns the sum or the mean of each sequence's rows.
 template <class T>
 Tensor<T> add_up_rows(const char* op, const Tensor<T>& x, const Sequences& sequences, bool as_mean) {
+  static_assert(!std::is_integral_v<T>, "heddle: pooling: cast integers to a floating type first");
   require_rows(op, {"x", x, 0}, sequences);
   require_rank(op, {"x", x, 0}, 2);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
@@ -242,6 +243,7 @@ Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
 template <class T>
 Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T
+  static_assert(!std::is_integral_v<T>, "heddle: pooling: cast integers to a floating type first");
   if (detail::is_padded_batch(x.shape(), sequences)) return max_rows(detail::rows_of_batch(x, sequences), sequences);
   require_rows("max_rows", {"x", x, 0}, sequences);
   require_rank("max_rows", {"x", x, 0}, 2);

@@ -52,30 +52,23 @@ Tensor<T> std(const Tensor<T>& x) {
   return heddle::std(x, Axes::all());
 }
 
-/// The options of torch.linalg.vector_norm.
-struct NormOptions {
-  double p = 2;  // from 0, which counts nonzero elements, to infinity, which takes the largest
-  bool keepdim = false;
-};
-/// Returns the p-norm along axes, (sum |x|^p)^(1/p). Its gradient is 0 where it is 0. @throws ShapeError if an axis does not exist,
-/// and Error for a negative p.
+/// Returns the p-norm along axes, (sum |x|^p)^(1/p), in PyTorch's order of arguments: p = 0 counts nonzero elements, infinity takes
+/// the largest. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does not exist, and Error for a negative p.
 template <class T>
-Tensor<T> norm(const Tensor<T>& x, const Axes& axes, const NormOptions& options = {}) {
+Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = false) {
   static_assert(!std::is_integral_v<T>, "heddle::norm: cast integers to a floating type first");
-  const double p = options.p;
   require(p >= 0, "norm: p must not be negative, got ", p);
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);
-  const bool keep = options.keepdim;
-  if (p == 0) return cast<T>(sum(cast<Acc<T>>(wide != 0), axes, keep));
-  if (p == 1) return cast<T>(sum(abs(wide), axes, keep));
-  if (p == 2) return cast<T>(detail::pow_with_flat_zero(sum(wide * wide, axes, keep), 0.5));
-  if (std::isinf(p)) return cast<T>(max(abs(wide), axes, keep));
-  return cast<T>(detail::pow_with_flat_zero(sum(detail::pow_with_flat_zero(abs(wide), p), axes, keep), 1 / p));
+  if (p == 0) return cast<T>(sum(cast<Acc<T>>(wide != 0), axes, keepdim));
+  if (p == 1) return cast<T>(sum(abs(wide), axes, keepdim));
+  if (p == 2) return cast<T>(detail::pow_with_flat_zero(sum(wide * wide, axes, keepdim), 0.5));
+  if (std::isinf(p)) return cast<T>(max(abs(wide), axes, keepdim));
+  return cast<T>(detail::pow_with_flat_zero(sum(detail::pow_with_flat_zero(abs(wide), p), axes, keepdim), 1 / p));
 }
-/// Returns the Euclidean norm of all elements, a scalar [].
+/// Returns the p-norm of all elements, a scalar [].
 template <class T>
-Tensor<T> norm(const Tensor<T>& x) {
-  return norm(x, Axes::all());
+Tensor<T> norm(const Tensor<T>& x, double p = 2) {
+  return norm(x, p, Axes::all());
 }
 
 /// Returns log(sum(exp(x))) along axes, computed so that no exponential overflows; -infinity for an empty axis. If all elements are

@@ -70,7 +70,7 @@ template <class TensorT>
 auto per_score(TensorT& x) {
   using E = std::remove_pointer_t<decltype(x.device_data())>;
   const auto stride = [&](int axis) { return x.dim(axis) == 1 ? Index{0} : x.shape().product(axis + 1, 4); };
-  return x ? PerScore<E>{x.device_data(), stride(0), stride(1), stride(2)} : PerScore<E>{};
+  return x.has_data() ? PerScore<E>{x.device_data(), stride(0), stride(1), stride(2)} : PerScore<E>{};
 }
 
 }  // namespace kernel
@@ -115,7 +115,7 @@ struct AttentionCall {
     require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
     require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(),
                         " sequences of queries and ", keys.count(), " of keys");
-    if (mask) require_per_score(op, {"mask", mask, 0});
+    if (mask.has_data()) require_per_score(op, {"mask", mask, 0});
     if (bias) require_per_score(op, {"bias", bias, 0});
     if constexpr (has_cuda) tf32 = cuda::tf32_is_allowed();
   }
