@@ -1,4 +1,4 @@
-// What PyTorch computed in float64, from the files of tests/golden (format: README.md beside them). The compile definition
+// Reads the values that PyTorch computed in float64 from the files of tests/golden (format: README.md beside them). The compile definition
 // HEDDLE_GOLDEN_DIR is the folder. A misspelt op, role or option is an error: a test that checks nothing would pass.
 #pragma once
 #include <charconv>

@@ -44,7 +44,7 @@ class ThreadPool {
  private:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
-  // To wake a helper takes the system some 50 microseconds. One that has not come after ten times as long gets no processor.
+  // The system takes some 50 microseconds to wake a helper. A helper that is not there after ten times as long has no processor.
   static constexpr std::chrono::microseconds spin_time{30}, patience{500};
   static constexpr std::chrono::milliseconds rest{20};
 

@@ -160,7 +160,7 @@ MasterTensor<T>::~MasterTensor() {
   MadeWeights::drop(this);
 }
 
-// What a parameter and a buffer have in common: a tensor that follows a master tensor. It is written through the identity alone.
+// The common base of parameters and buffers: a tensor that follows a master tensor and is written through the identity alone.
 template <class T>
 class MasterHandle : public Tensor<T> {
  public:

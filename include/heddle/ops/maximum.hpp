@@ -18,37 +18,33 @@ Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, con
   return sum_to<T>(select(dy.shape(), passed_over, zeros<T>({}, dy.device()), share), to);
 }
 
+// Returns the larger or the smaller of two operands, chosen by F; passed_over(x, other) is whether x was not chosen.
+template <class F, class T, class PassedOver>
+Tensor<T> choose(const char* op, const Tensor<T>& a, const Tensor<T>& b, PassedOver passed_over) {
+  const Tensor<T> y = combine<F, T>(op, a, b);
+  if constexpr (std::is_integral_v<T>)
+    return y;
+  else
+    return record(op, y, inputs(a, b), [=, to_a = GradientTarget(a), to_b = GradientTarget(b)](const Tensor<T>& dy) {
+      const Tensor<bool> is_equal = a == b;
+      return std::tuple(chosen_gradient(dy, is_equal, passed_over(a, b), to_a),
+                        chosen_gradient(dy, is_equal, passed_over(b, a), to_b));
+    });
+}
+
 }  // namespace detail
 
 /// Returns the larger of a and b, for each element. Where they are equal each gets half of the gradient, as in PyTorch.
 /// @throws ShapeError for shapes that do not broadcast.
 template <class T>
 Tensor<T> maximum(const Tensor<T>& a, const Tensor<T>& b) {
-  const Tensor<T> y = detail::combine<kernel::Larger, T>("maximum", a, b);
-  if constexpr (std::is_integral_v<T>)
-    return y;
-  else
-    return record("maximum", y, inputs(a, b),
-                  [=, to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
-                    const Tensor<bool> equal = a == b;
-                    return std::tuple(detail::chosen_gradient(dy, equal, a < b, to_a),
-                                      detail::chosen_gradient(dy, equal, b < a, to_b));
-                  });
+  return detail::choose<kernel::Larger>("maximum", a, b, [](const auto& x, const auto& other) { return x < other; });
 }
 /// Returns the smaller of a and b, for each element. Where they are equal each gets half of the gradient, as in PyTorch.
 /// @throws ShapeError for shapes that do not broadcast.
 template <class T>
 Tensor<T> minimum(const Tensor<T>& a, const Tensor<T>& b) {
-  const Tensor<T> y = detail::combine<kernel::Smaller, T>("minimum", a, b);
-  if constexpr (std::is_integral_v<T>)
-    return y;
-  else
-    return record("minimum", y, inputs(a, b),
-                  [=, to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
-                    const Tensor<bool> equal = a == b;
-                    return std::tuple(detail::chosen_gradient(dy, equal, b < a, to_a),
-                                      detail::chosen_gradient(dy, equal, a < b, to_b));
-                  });
+  return detail::choose<kernel::Smaller>("minimum", a, b, [](const auto& x, const auto& other) { return other < x; });
 }
 
 /// The bounds of clamp. An infinite one has no effect.

@@ -4,7 +4,7 @@
 
 namespace heddle {
 
-/// What a loss returns: the mean or the sum of all elements, all elements (none), or their sum divided by the extent of axis 0.
+/// The result of a loss: the mean or the sum of all elements, all elements (none), or their sum divided by the extent of axis 0.
 enum class Reduction { mean, sum, none, batch_mean };
 
 namespace detail {
