@@ -11,6 +11,7 @@ build_packages=(
   'libcli11-dev        include/CLI/CLI.hpp'
   'catch2              include/catch2/catch*.hpp'
   'libdnnl-dev         include/dnnl.h'
+  'zlib1g-dev          include/zlib.h'
   'libbenchmark-dev    include/benchmark/benchmark.h'
 )
 clang_packages=(

@@ -1,0 +1,45 @@
+// Colors, and the color map that heat maps and charts share.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace heddle::train {
+
+/// A color in sRGB, 8 bits per channel.
+struct Color {
+  std::uint8_t red, green, blue;
+  friend bool operator==(const Color&, const Color&) = default;
+};
+
+namespace detail {
+
+// Nine points whose lightness (CIE L*) falls evenly from 97 to 17, while the hue moves from yellow to blue. The order can be seen
+// without hue, so the map also serves readers who do not distinguish all colors, and gray prints.
+inline constexpr std::array<Color, 9> color_map_points{{{251, 248, 213},
+                                                        {200, 227, 174},
+                                                        {132, 206, 154},
+                                                        {18, 184, 154},
+                                                        {10, 152, 153},
+                                                        {0, 123, 142},
+                                                        {4, 94, 125},
+                                                        {3, 67, 108},
+                                                        {28, 39, 80}}};
+
+// Returns the color of a share: pale yellow for 0, dark blue for 1. Other shares are clamped; NaN counts as 0.
+inline Color sequential_color(double share) {
+  constexpr int last = static_cast<int>(color_map_points.size()) - 1;
+  const double position = share > 0 ? std::min(share, 1.0) * last : 0;
+  const int below = std::min(static_cast<int>(position), last - 1);
+  const double part = position - below;
+  const Color a = color_map_points[static_cast<std::size_t>(below)];
+  const Color b = color_map_points[static_cast<std::size_t>(below) + 1];
+  const auto mix = [&](std::uint8_t x, std::uint8_t y) {
+    return static_cast<std::uint8_t>(std::lround(x + (y - x) * part));
+  };
+  return {mix(a.red, b.red), mix(a.green, b.green), mix(a.blue, b.blue)};
+}
+
+}  // namespace detail
+}  // namespace heddle::train
