@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 namespace heddle::train {
 
@@ -39,6 +40,15 @@ inline Color sequential_color(double share) {
     return static_cast<std::uint8_t>(std::lround(x + (y - x) * part));
   };
   return {mix(a.red, b.red), mix(a.green, b.green), mix(a.blue, b.blue)};
+}
+
+// Returns a color as CSS names it: "#0a9899".
+inline std::string to_hex(Color color) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text = "#";
+  for (const std::uint8_t channel : {color.red, color.green, color.blue})
+    text += {digits[channel >> 4], digits[channel & 15]};
+  return text;
 }
 
 }  // namespace detail
