@@ -3,11 +3,9 @@
 A two-layer post-norm encoder that reads the first token. Batches are padded; a key padding mask keeps padding out.
 """
 
-import math
 from dataclasses import dataclass
 
-import torch
-import torch.nn.functional as F
+from layers import attend, sinusoidal_table
 from torch import nn
 
 
@@ -28,12 +26,7 @@ class Config:
 class PositionalEncoding(nn.Module):
     def __init__(self, max_length, d_model):
         super().__init__()
-        position = torch.arange(max_length)[:, None]
-        rate = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
-        pe = torch.zeros(max_length, d_model)
-        pe[:, 0::2] = torch.sin(position * rate)
-        pe[:, 1::2] = torch.cos(position * rate)[:, : d_model // 2]
-        self.register_buffer("pe", pe[None])  # [1, L, D]
+        self.register_buffer("pe", sinusoidal_table(max_length, d_model)[None])  # [1, L, D]
 
     def forward(self, x):  # [B, T, D]
         return x + self.pe[:, : x.shape[1]]
@@ -49,14 +42,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(c.heads * c.head_dim, c.d_model)
 
     def forward(self, x, real):  # [B, T, D], [B, T]
-        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.query, self.key, self.value))
-        keys = real[:, None, None, :]  # [B, 1, 1, T]
-        if self.kind == "sdpa":
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keys)
-        else:
-            scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # [B, H, T, T]
-            y = scores.masked_fill(~keys, -math.inf).softmax(-1) @ v
-        return self.out(y.transpose(1, 2).flatten(2))
+        return self.out(attend(self.query(x), self.key(x), self.value(x), real, self.heads, self.kind))
 
 
 class TransformerBlock(nn.Module):
