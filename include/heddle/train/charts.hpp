@@ -376,9 +376,10 @@ inline std::string histogram_chart(const std::string& title, const std::string& 
   plot.x.finish(bins, true, is_whole);
   const std::vector<double> edges = plot.x.ticks();
   std::vector<Index> counts(std::max<std::size_t>(edges.size(), 2) - 1);
+  const double bin_width = (plot.x.high() - plot.x.low()) / static_cast<double>(counts.size());
   for (const double value : values)
     if (is_drawn(value)) {
-      const double bin = plot.x.share(value) * static_cast<double>(counts.size());
+      const double bin = (value - plot.x.low()) / bin_width;
       ++counts[static_cast<std::size_t>(std::clamp(bin, 0.0, static_cast<double>(counts.size() - 1)))];
     }
   plot.y.include(0);
