@@ -47,7 +47,7 @@ TEST_CASE("encode_png: compresses with zlib") {
 TEST_CASE("png: stored blocks hold any number of bytes") {
   CHECK(train::detail::adler32("") == 1);
   CHECK(train::detail::adler32("Wikipedia") == 0x11E60398);
-  for (const std::size_t size : {0, 1, 65'534, 65'535, 65'536, 131'070, 131'071}) {
+  for (const std::size_t size : std::initializer_list<std::size_t>{0, 1, 65'534, 65'535, 65'536, 131'070, 131'071}) {
     std::string bytes(size, '\xFF');
     for (std::size_t i = 0; i < size; i += 7) bytes[i] = static_cast<char>(i);
     const std::string stored = train::detail::store(bytes);
