@@ -215,7 +215,7 @@ TEST_CASE("EventWriter: continues without missing or repeating a step") {
   CHECK(folder.names().size() == 5);
 }
 
-TEST_CASE("EventWriter: cuts the part of a record that a killed run left") {
+TEST_CASE("EventWriter: truncates the part of a record that a killed run left") {
   const TemporaryFolder folder;
   EventPosition position;
   {
@@ -326,7 +326,7 @@ TEST_CASE("EventWriter: refuses a position from a damaged checkpoint before it c
         }) == "'../x' is no name of an event file of heddle (events.out.tfevents.SECONDS.HOST.PID.N.heddle)");
 }
 
-TEST_CASE("EventWriter: follows no link and waits for no pipe when it cuts a file") {
+TEST_CASE("EventWriter: follows no link and waits for no pipe when it truncates a file") {
   const TemporaryFolder folder;
   put(folder / "precious", "content");
   std::filesystem::create_symlink(folder / "precious", folder / old_name);
@@ -358,7 +358,7 @@ TEST_CASE("EventWriter: writes each record by one call") {
   CHECK(calls.names() == "write write fsync fsync ");
 }
 
-TEST_CASE("EventWriter: goes on after a short write or a signal") {
+TEST_CASE("EventWriter: continues after a short write or a signal") {
   const TemporaryFolder folder;
   EventWriter writer(folder.path());
   {
@@ -373,7 +373,7 @@ TEST_CASE("EventWriter: goes on after a short write or a signal") {
   CHECK(steps_of(folder, "loss") == steps_between(1, 3));
 }
 
-TEST_CASE("EventWriter: removes the part of a record that a full disk cut") {
+TEST_CASE("EventWriter: removes the part of a record that fit on a full disk") {
   const TemporaryFolder folder;
   EventWriter writer(folder.path());
   writer.scalar("loss", 1, 1);

@@ -77,6 +77,15 @@ inline std::string number(double value, std::chars_format format, int precision)
 // Returns a coordinate in the chart, in hundredths of a pixel.
 inline std::string coordinate(double value) { return number(value, std::chars_format::fixed, 2); }
 
+// Returns a step of a path: 'M' moves to (x, y), 'L' draws a line to it.
+inline std::string path_step(char command, double x, double y) {
+  std::string step(1, command);
+  step += coordinate(x);
+  step += ' ';
+  step += coordinate(y);
+  return step;
+}
+
 // Builds an SVG file. Lengths are in pixels.
 class Svg {
  public:
@@ -98,7 +107,7 @@ class Svg {
     text_ += "/>\n";
   }
   void line(double x1, double y1, double x2, double y2, std::string_view classes) {
-    path("M" + coordinate(x1) + ' ' + coordinate(y1) + 'L' + coordinate(x2) + ' ' + coordinate(y2), classes);
+    path(path_step('M', x1, y1) + path_step('L', x2, y2), classes);
   }
   void path(std::string_view steps, std::string_view classes) {
     text_ += "<path d=\"" + std::string(steps) + "\" class=\"" + std::string(classes) + "\"/>\n";
@@ -232,9 +241,9 @@ struct Plot {
       svg.line(to_x(tick), top + height, to_x(tick), top + height + 5, "axis");
       svg.text(to_x(tick), top + height + 19, x.label(tick), "middle");
     }
-    svg.path("M" + coordinate(left) + ' ' + coordinate(top) + 'V' + coordinate(top + height) + 'H' +
-                 coordinate(left + width),
-             "axis");
+    svg.path(
+        path_step('M', left, top) + path_step('L', left, top + height) + path_step('L', left + width, top + height),
+        "axis");
     svg.text(left + width / 2, top + height + 40, x_label, "middle");
     svg.text(18, top + height / 2, y_label, "middle", true);
   }
@@ -274,7 +283,7 @@ class LinePath {
     column_.clear();
   }
   void write(Point point) {
-    steps_ += (points_++ == 0 ? 'M' : 'L') + coordinate(point.x) + ' ' + coordinate(point.y);
+    steps_ += path_step(points_++ == 0 ? 'M' : 'L', point.x, point.y);
     last_ = point;
   }
 

@@ -174,7 +174,7 @@ inline Image heat_map(const HeatMap& map) {
     const double max = detail::panel_maximum(values);
     detail::PanelPainter painter(image, layout, margin + panel % across * (layout.width + margin),
                                  margin + panel / across * (layout.height + margin));
-    painter.title(map.panel_name + ' ' + std::to_string(panel));
+    painter.title(detail::cut_label(map.panel_name + ' ' + std::to_string(panel)));
     painter.labels(row_labels, column_labels);
     painter.cells(values, max);
     painter.color_bar(max);

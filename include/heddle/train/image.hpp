@@ -45,8 +45,10 @@ class Image {
   /// Fills a rectangle whose upper left corner is (x, y). Only the part inside the image is drawn.
   void fill(Index x, Index y, Index width, Index height, Color color) {
     const Range columns = clip(x, width, width_), rows = clip(y, height, height_);
-    for (Index row = rows.begin; row < rows.end; ++row)
-      for (Index column = columns.begin; column < columns.end; ++column) put(offset(column, row), color);
+    for (Index row = rows.begin; row < rows.end; ++row) {
+      std::size_t i = offset(columns.begin, row);
+      for (Index left = columns.end - columns.begin; left > 0; --left, i += channels) put(i, color);
+    }
   }
 
   /// Draws a line of text whose upper left corner is (x, y); the part outside the image is cut. `text` is UTF-8: a code point is one

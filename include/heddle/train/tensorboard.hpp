@@ -49,7 +49,7 @@ inline Index seconds_of_event_file(const std::string& name) {
   return std::stoll(name.substr(event_file_prefix.size(), second_digits));
 }
 
-// Returns the name of this computer with '-' for what could be mistaken in the name of a file.
+// Returns the name of this computer, with '-' for each character but letters and digits.
 inline std::string host_name() {
   constexpr std::size_t longest = 64;
   std::array<char, longest + 1> name{};
@@ -70,7 +70,6 @@ class EventFolder {
   // Opens the folder; creates it, and the folders that it is in, unless they exist.
   explicit EventFolder(const std::string& path) : path_(path), folder_(open(path)) {}
 
-  int number() const { return folder_.number(); }
   std::string path_of(const std::string& name) const { return path_ + '/' + name; }
 
   // Returns the names of all files that an EventWriter has created in the folder.
@@ -96,10 +95,10 @@ class EventFolder {
       io::detail::fail_file<WriteError>(path_of(name), "cannot be removed", errno);
   }
 
-  // Cuts a file to `bytes`. Returns its size before, or -1 if there is no such file. A shorter file is left as it is.
-  Index cut(const std::string& name, Index bytes) const {
-    constexpr int flags =
-        O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;  // never another file, and no waiting for a pipe
+  // Truncates a file to `bytes`. Returns its size before, or -1 if there is no such file. A shorter file is left as it is.
+  Index truncate(const std::string& name, Index bytes) const {
+    // Follows no link to another file, and does not wait for the reader of a pipe.
+    constexpr int flags = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     const io::detail::Descriptor file(
         io::detail::retry([&] { return ::openat(folder_.number(), name.c_str(), flags); }));
     if (file.number() < 0 && errno == ENOENT) return -1;
@@ -110,7 +109,7 @@ class EventFolder {
     const Index size = status.st_size;
     if (size > bytes && (io::detail::retry([&] { return ::ftruncate(file.number(), bytes); }) != 0 ||
                          io::detail::retry([&] { return ::fsync(file.number()); }) != 0))
-      io::detail::fail_file<WriteError>(path_of(name), "cannot be cut", errno);
+      io::detail::fail_file<WriteError>(path_of(name), "cannot be truncated", errno);
     return size;
   }
 
@@ -146,7 +145,7 @@ class EventFolder {
     if (number < 0) io::detail::fail_file<WriteError>(path, "the folder cannot be opened", errno);
     return number;
   }
-  // Some file systems refuse to make a folder that exists for another reason than that.
+  // On some file systems mkdir of an existing folder fails with another error than EEXIST.
   static void make(const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) io::make_folder(path);
@@ -172,17 +171,18 @@ inline void check_position(const EventPosition& position) {
 
 /// Writes the events of a run for TensorBoard, in a folder of its own (`tensorboard --logdir` names it or a folder above it).
 ///
-/// Each event is written by one call of the system, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag
+/// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag
 /// should increase. Tags with a slash are grouped by what stands before it. All functions throw WriteError with the file and the
 /// cause if an event cannot be written; the file then ends with the event before. A writer must not be used by two threads
 /// at once.
 class EventWriter {
  public:
-  /// Starts a run: adds an event file to the folder, which is created if it does not exist. @throws WriteError.
+  /// Starts a run: adds an event file to the folder, which is created if it does not exist, with the folders above it.
+  /// @throws WriteError.
   explicit EventWriter(const std::string& folder) : folder_(folder) { start(latest_second(folder_.names())); }
 
-  /// Continues the run in the folder from a position that sync() returned. Cuts the files of the position to their recorded
-  /// sizes, removes the folder's other files that an EventWriter has created, and adds a file. Events of `next_step` and later that an
+  /// Continues the run in the folder from a position that sync() returned. Truncates the files of the position to their
+  /// recorded sizes, removes all other files of an EventWriter from the folder, and adds a file. Events of `next_step` and later that an
   /// open TensorBoard has read are dropped there. With an empty position the run begins again. Files that do not fit the position
   /// are described by notes(). @throws FileError if the position is invalid; then no file is changed. @throws WriteError.
   EventWriter(const std::string& folder, const EventPosition& position, Index next_step)
@@ -208,7 +208,8 @@ class EventWriter {
   void scalar(const std::string& tag, double value, Index step) {
     append(detail::scalar_record(tag, value, step, detail::seconds_since_1970()));
   }
-  /// Writes an image as PNG. @throws Error if the tag is empty.
+  /// Writes an image as PNG (png.hpp; in a program with and without zlib the linker chooses one of the two encoders).
+  /// @throws Error if the tag is empty.
   void image(const std::string& tag, const Image& image, Index step) {
     append(detail::image_record(tag, image.width(), image.height(), encode_png(image), step,
                                 detail::seconds_since_1970()));
@@ -225,7 +226,7 @@ class EventWriter {
     append(detail::text_record(tag, markdown, step, detail::seconds_since_1970()));
   }
 
-  /// Waits until all events are on the disk, and returns the position behind them. @throws WriteError.
+  /// Writes all events to the disk (fsync), and returns the position after them. @throws WriteError.
   EventPosition sync() {
     if (io::detail::retry([&] { return ::fsync(file_.number()); }) != 0)
       io::detail::fail_file<WriteError>(path(), "cannot be written to the disk", errno);
@@ -257,7 +258,7 @@ class EventWriter {
   }
 
   void restore(const EventPosition::File& file) {
-    const Index size = folder_.cut(file.name, file.bytes);
+    const Index size = folder_.truncate(file.name, file.bytes);
     const std::string shown = io::printable(folder_.path_of(file.name));
     if (size < 0)
       notes_.push_back(shown + ": the file is missing; the run continues without its events");
