@@ -1,31 +1,41 @@
-// What a classifier says of a data set, and loading one that was trained before.
+// The scores of a classifier on a data set, and loading one that was trained before.
 #pragma once
 #include <heddle/data/batches.hpp>
 #include <heddle/heddle.hpp>
 #include <heddle/io/model.hpp>
+#include <heddle/train/metrics_file.hpp>
+#include <heddle/train/run_checkpoints.hpp>
 
 #include "flags.hpp"
-#include "metrics.hpp"
 #include "program.hpp"
 
 namespace heddle::examples {
 
 struct Splits {
-  data::LabelledSequences train, valid, test;  // an empty test has no labels, or is not there
+  data::LabelledSequences train, valid, test;  // test is empty if there is none with labels
   int classes = 2;
 };
 
-// Of a batch on the model's device.
+// Returns the scores of the classes for a batch on the model's device.
 template <class A, class Model>
 Tensor<float> logits(const Model& model, const data::Batch& batch, Random* random = nullptr) {  // [B, C]
   return cast<float>(model.template forward<A>(batch.ids, batch.sequences, random));
 }
 
-// Loss and scores on a data set, without training.
+// Returns how many rows of z [B, C] have their label's score as the highest.
+inline Index count_correct(const Tensor<float>& z, const Tensor<int>& labels) {
+  const auto predicted = argmax(detach(z), -1).host();
+  const auto expected = labels.host();
+  Index correct = 0;
+  for (std::size_t b = 0; b < expected.size(); ++b) correct += predicted[b] == expected[b];
+  return correct;
+}
+
+// Returns loss and scores on a data set.
 template <class A, class Model>
-Scores evaluate(const Model& model, const data::LabelledSequences& rows, Index batch_size, int classes) {
+train::Scores evaluate(const Model& model, const data::LabelledSequences& rows, Index batch_size, int classes) {
   const NoGrad quiet;
-  Scores scores(classes);
+  train::Scores scores(classes);
   data::Batches batches(rows.count(), batch_size, data::Order::sequential);
   const Device device = device_of(model);
   for (Index number = 0; number < batches.per_epoch(); ++number) {
@@ -35,19 +45,9 @@ Scores evaluate(const Model& model, const data::LabelledSequences& rows, Index b
     scores.add_loss(cross_entropy(z, there.labels).item(), batch.labels.size());
     const auto predicted = argmax(z, -1).host();
     for (Index b = 0; b < batch.labels.size(); ++b)
-      scores.add(batch.labels.data()[b], static_cast<int>(predicted[static_cast<std::size_t>(b)]));
+      scores.confusion.add(batch.labels.data()[b], static_cast<int>(predicted[static_cast<std::size_t>(b)]));
   }
   return scores;
-}
-
-// Throws RunFailed with the name of a weight that is not finite; `where` begins the message.
-template <class Model>
-void require_finite(const Model& model, const std::string& where) {
-  walk_once(model, [&](const Name& name, const auto& x) {
-    for (const auto value : x.value().host())
-      if (!std::isfinite(value))
-        throw RunFailed(where + ": the weight '" + name.str() + "' holds a value that is not finite");
-  });
 }
 
 template <class Model>
@@ -55,20 +55,20 @@ void load_weights(Model& model, const std::string& file) {
   const io::LoadReport report = io::load(model, file);
   for (const std::string& name : report.unexpected)
     note(io::printable(file) + ": " + name + " is not of this model and was left out");
-  require_finite(model, io::printable(file));
+  train::require_finite(model, io::printable(file));
 }
 
 // Reports the final metrics of each split that has labels.
 template <class A, class Model>
-void report(const Model& model, const Splits& splits, const TrainerFlags& flags, MetricsFile& metrics) {
+void report(const Model& model, const Splits& splits, const TrainerFlags& flags, train::MetricsFile& metrics) {
   const std::pair<const char*, const data::LabelledSequences*> all[] = {
       {"train", &splits.train}, {"valid", &splits.valid}, {"test", &splits.test}};
   for (const auto& [name, rows] : all) {
     if (rows->count() == 0) continue;
-    const Scores s = evaluate<A>(model, *rows, flags.batch_size, splits.classes);
-    if (!std::isfinite(s.loss())) throw RunFailed(std::string("the ") + name + " loss is not finite");
-    std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", name, s.loss(), s.accuracy(),
-                s.precision(), s.recall());
+    const train::Scores s = evaluate<A>(model, *rows, flags.batch_size, splits.classes);
+    require<train::RunFailed>(std::isfinite(s.loss()), "the ", name, " loss is not finite");
+    std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", name, s.loss(), s.confusion.accuracy(),
+                s.confusion.precision(), s.confusion.recall());
     metrics.final(name, s);
   }
 }

@@ -52,9 +52,8 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
     app.add_option(name, value, help)->check(is_size);
   };
   const auto rate = number<double>("a number of at least 0", [](double x) { return x >= 0 && std::isfinite(x); });
-  const auto choice = [&](const char* name, std::string& value, std::vector<std::string> choices, const char* help) {
-    app.add_option(name, value, help)->check(one_of(std::move(choices)))->capture_default_str();
-  };
+  const auto choice = [&](const char* name, std::string& value, const std::vector<std::string>& choices,
+                          const char* help) { add_choice(app, name, value, choices, help); };
   app.add_option("--data", f.data, "Folder with the data set's own files (default: the sample that ships with heddle)");
   app.add_option("--vocab", f.vocab, "WordPiece vocabulary, one token a line (default: vocab.txt of the data folder)");
   app.add_flag("--uncased", f.uncased, "Lower-case the text and strip its accents");
@@ -64,6 +63,16 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   app.add_option("--lr", f.lr, "Learning rate")->check(rate)->capture_default_str();
   choice("--optimizer", f.optimizer, {"adam", "adamw", "sgd"}, "Optimizer");
   app.add_option("--momentum", f.momentum, "Momentum of sgd")->check(rate);
+  app.add_option("--weight-decay", f.weight_decay, "Weight decay; 0 is none (default: the optimizer's, 0.01 of adamw)")
+      ->check(rate);
+  app.add_option("--clip", f.clip, "Largest norm of all gradients; 0 is any")->check(rate);
+  choice("--schedule", f.schedule, {"constant", "linear", "cosine", "step"}, "Learning rate over the steps");
+  app.add_option("--warmup", f.warmup, "Steps in which the learning rate rises from 0; 0 is none")
+      ->check(number<Index>("a whole number of at least 0", [](Index n) { return n >= 0; }));
+  app.add_option("--gamma", f.gamma, "Factor of --schedule step")
+      ->check(number<double>("a number above 0", [](double x) { return x > 0 && std::isfinite(x); }))
+      ->capture_default_str();
+  count("--gamma-every", f.gamma_every, "Steps between two factors of --schedule step");
   app.add_option("--dropout", f.dropout, "Dropout probability, in [0, 1)")
       ->check(number<double>("a probability in [0, 1), of at most 65535/65536",
                              [](double p) { return p >= 0 && p <= 65535. / 65536; }))
@@ -83,6 +92,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   app.add_flag("--resume", f.resume, "Go on with the run in --out where its last checkpoint stands");
   count("--checkpoint-every", f.checkpoint_every, "Steps between checkpoints (default: one after each epoch)");
   app.add_option("--metrics", f.metrics, "File for one JSON object a step and an epoch");
+  app.add_flag("--plot", f.plot, "Draw losses.svg and lengths.svg in --out");
   choice("--progress", f.progress, {"auto", "bar", "lines", "none"}, "Progress on standard error");
   app.add_flag("--evaluate", f.evaluate, "Do not train; report the metrics of the model in --out or --init");
   app.add_option("--predict", f.predict, "Do not train; classify the lines of a file, or of standard input for -");
@@ -207,13 +217,30 @@ void require_device(Device device) {
 }
 }  // namespace
 
-ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults) {
+void add_switch(CLI::App& app, const std::string& flag, std::string& value, const std::string& help) {
+  app.add_flag_callback(
+      flag, [&value] { value = "yes"; }, help);
+}
+void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
+                const std::string& help) {
+  app.add_option(flag, value, help)->check(one_of(choices))->capture_default_str();
+}
+void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help) {
+  app.add_option(flag, value, help)
+      ->check(CLI::Validator(
+          [flag](std::string& name) { return name.empty() ? flag + " is given without a name" : std::string(); },
+          "PATH"));
+}
+
+ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults,
+                        const std::function<void(CLI::App&)>& add_own) {
   ParsedFlags parsed{defaults};
   TrainerFlags& f = parsed.flags;
   for (int i = 0; i < argc; ++i) f.command += (i ? " " : "") + shell_quoted(argv[i]);
   CLI::App app(description);
   app.set_version_flag("--version", version_text());
   add_flags(app, f);
+  add_own(app);
   parsed.exit = !parse_command_line(app, argc, argv);
   if (parsed.exit) return parsed;
   for (const auto& [flag, value] : {std::pair{"--data", &f.data},
@@ -234,7 +261,10 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   require(!needs_model || !f.out.empty() || !f.init.empty(), f.evaluate ? "--evaluate" : "--predict",
           " needs a model: give its folder with --out or its weights with --init");
   require_device(f.place());
+  require(!f.plot || !f.out.empty(), "--plot needs a folder for the pictures, --out");
   require(f.momentum == 0 || f.optimizer == "sgd", "--momentum needs --optimizer sgd");
+  for (const char* flag : {"--gamma", "--gamma-every"})
+    require(app.count(flag) == 0 || f.schedule == "step", flag, " needs --schedule step");
   require(app.count("--head-dim") > 0 || app.count("--d-model") + app.count("--heads") == 0 ||
               f.sizes.d_model % f.sizes.heads == 0,
           "--d-model ", f.sizes.d_model, " does not divide into --heads ", f.sizes.heads, "; give a --head-dim");

@@ -1,6 +1,8 @@
 // The flags that every trainer has.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,18 +27,23 @@ struct ModelSizes {
 
 struct TrainerFlags {
   std::string data, vocab, init, out, metrics, predict;
-  bool uncased = false, evaluate = false, logits = false, resume = false;
+  bool uncased = false, evaluate = false, logits = false, resume = false, plot = false;
   std::set<std::string> given;                                                   // the flags of the command line
   std::string command;                                                           // as it was given, quoted for a shell
   Index epochs = 4, steps = 0, batch_size = 32, train_rows = 0, valid_rows = 0;  // 0: no limit
   Index checkpoint_every = 0;                                                    // steps; 0: each epoch
-  double lr = 1e-3, momentum = 0, dropout = 0.1;
-  std::string optimizer = "adam", order = "shuffled", device = "cpu", precision = "fp32", progress = "auto";
+  Index warmup = 0, gamma_every = 1;                                             // steps
+  double lr = 1e-3, momentum = 0, dropout = 0.1, gamma = 0.1;
+  double clip = 0;                     // the largest norm of the gradients; 0: any
+  std::optional<double> weight_decay;  // the optimizer's own if absent
+  std::string optimizer = "adam", schedule = "constant", order = "shuffled";
+  std::string device = "cpu", precision = "fp32", progress = "auto";
   std::uint64_t seed = 1;
   int threads = 0;  // 0: all
   ModelSizes sizes;
 
   Device place() const { return device == "cuda" ? Device::cuda : Device::cpu; }  // of model and batches
+  bool is_given(const std::string& flag) const { return given.count(flag) > 0; }
 };
 
 struct ParsedFlags {
@@ -50,8 +57,17 @@ CLI::Validator one_of(const std::vector<std::string>& choices);
 // False where only --help or --version was asked for, which is answered. Throws heddle::Error for what is wrong with the line.
 bool parse_command_line(CLI::App& app, int argc, char** argv);
 
-// Reads the command line into flags that start from `defaults`. Throws heddle::Error for what is wrong with it.
-ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults);
+// Reads the command line into flags that start from `defaults`; add_own(app) adds a program's own flags. Throws heddle::Error for an
+// invalid command line.
+ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults,
+                        const std::function<void(CLI::App&)>& add_own);
+
+// Flags of a program's own: a switch, whose value becomes "yes"; one of several words; and the name of a file or folder, which must
+// not be empty.
+void add_switch(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
+void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
+                const std::string& help);
+void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
 
 // What --version prints: the library and what it was built with.
 std::string version_text();

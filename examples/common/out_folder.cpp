@@ -9,7 +9,7 @@
 #include <heddle/io/write_atomically.hpp>
 #include <nlohmann/json.hpp>
 
-#include "run_state.hpp"
+#include "run_settings.hpp"
 
 namespace heddle::examples {
 
@@ -24,6 +24,11 @@ bool is_folder(const std::string& path) {
 }
 
 namespace {
+
+// The files that the programs write into --out with io::write_atomically().
+constexpr const char* written_files[] = {
+    "model.safetensors", "last.safetensors", "config.json",   "started.json",  "vocab.txt",  "labels.txt", "split.tsv",
+    "stop_words.txt",    "lemmas.txt",       "confusion.txt", "confusion.svg", "losses.svg", "lengths.svg"};
 
 // Whether a config.json is of this program; a file that is no JSON is of nobody's.
 bool is_config_of(const std::string& file, const std::string& program) {
@@ -60,9 +65,9 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
                      foreign ? "config.json" : "pytorch_model.bin", "); give another --out");
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();
-    for (const char* written :
-         {"model.safetensors.", "last.safetensors.", "config.json.", "started.json.", "vocab.txt."})
-      if (name.starts_with(written) && io::is_leftover(name)) std::filesystem::remove(entry.path(), error);
+    for (const char* written : written_files)
+      if (name.starts_with(std::string(written) + '.') && io::is_leftover(name))
+        std::filesystem::remove(entry.path(), error);
   }
 }
 
@@ -77,29 +82,30 @@ void OutFolder::begin_with(const std::string& metrics) const {
 }
 
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
-                    const std::string& vocabulary) {
+                    std::map<std::string, std::string> files) {
   const ModelSizes& s = config.sizes;
-  nlohmann::ordered_json json{{"program", program},         {"vocab_size", config.vocabulary},
-                              {"classes", config.classes},  {"uncased", config.uncased},
-                              {"max_length", s.max_length}, {"layers", s.layers},
-                              {"d_model", s.d_model},       {"heads", s.heads},
-                              {"head_dim", s.head_dim},     {"ff_width", s.ff_width}};
+  nlohmann::ordered_json json{
+      {"program", program},  {"vocab_size", config.vocabulary}, {"labels", config.labels}, {"uncased", config.uncased},
+      {"seed", config.seed}, {"max_length", s.max_length},      {"layers", s.layers},      {"d_model", s.d_model},
+      {"heads", s.heads},    {"head_dim", s.head_dim},          {"ff_width", s.ff_width}};
+  for (const auto& [name, value] : config.own) json[name] = value;
+  for (const std::string& label : config.labels) files["labels.txt"] += label + '\n';
   const std::string path = out.file("config.json"), text = json.dump(2) + '\n';
   const bool results = exists(out.file("model.safetensors")) || exists(out.file("last.safetensors"));
   require<FileError>(!results || !exists(path) || io::read_file(path) == text, io::printable(path),
                      ": is of another model than this run's");
-  const std::string tokens = out.file("vocab.txt");
-  require<FileError>(out.begun() || !exists(tokens) || io::read_file(tokens) == vocabulary, io::printable(tokens),
-                     ": is another vocabulary than this run's; give another --out, or remove it");
+  for (const auto& [name, content] : files) {
+    const std::string file = out.file(name);
+    require<FileError>(out.begun() || !exists(file) || io::read_file(file) == content, io::printable(file),
+                       ": is another file than this run's; give another --out, or remove it");
+  }
   write_if_new(path, text);
-  write_if_new(tokens, vocabulary);
+  for (const auto& [name, content] : files) write_if_new(out.file(name), content);
 }
 
-void require_own_metrics(const TrainerFlags& flags, const std::vector<std::string>& inputs) {
+void require_own_metrics(const TrainerFlags& flags) {
   const std::string metrics = real_path(flags.metrics), shown = io::printable(flags.metrics);
   const auto is = [&](const std::string& file) { return metrics == real_path(file); };
-  for (const std::string& input : inputs)
-    require<FileError>(!is(input), shown, ": is read by the run; give another --metrics");
   struct stat asked {};
   struct stat printed {};
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
@@ -107,11 +113,11 @@ void require_own_metrics(const TrainerFlags& flags, const std::vector<std::strin
                            ::fstat(stream, &printed) != 0 || asked.st_dev != printed.st_dev ||
                            asked.st_ino != printed.st_ino,
                        shown, ": receives what the run prints; give another --metrics");
+  train::require_metrics(flags.metrics);
   if (flags.out.empty()) return;
   bool written = metrics.starts_with(real_path(flags.out + "/checkpoint") + '/');
-  for (const char* name :
-       {"model.safetensors", "last.safetensors", "config.json", "started.json", "vocab.txt", "checkpoint"})
-    written |= is(flags.out + '/' + name);
+  written |= is(flags.out + "/checkpoint");
+  for (const char* name : written_files) written |= is(flags.out + '/' + name);
   require<FileError>(!written, shown, ": is written by the run itself; give another --metrics");
 }
 
@@ -127,7 +133,7 @@ void require_agreement(const TrainerFlags& flags, const SavedConfig& saved) {
   require(!flags.uncased || saved.uncased, "--uncased: the model in ", io::printable(flags.out), " is cased");
 }
 
-SavedConfig read_config(const std::string& path, const std::string& program) {
+SavedConfig read_config(const std::string& path, const std::string& program, const OwnFlags& own) {
   const std::string text = io::read_file(path), shown = io::printable(path);
   const auto json = nlohmann::json::parse(text, nullptr, false);
   require<FileError>(json.is_object(), shown, ": is not a JSON object");
@@ -149,14 +155,28 @@ SavedConfig read_config(const std::string& path, const std::string& program) {
                      program);
   SavedConfig config;
   get("vocab_size", config.vocabulary, 1, std::numeric_limits<std::int32_t>::max());
-  get("classes", config.classes, 2);
+  const auto labels = json.find("labels");
+  require<FileError>(labels != json.end() && labels->is_array() && labels->size() >= 2, shown,
+                     ": 'labels' must be a list of the names of at least two classes");
+  for (const auto& label : *labels) {
+    require<FileError>(label.is_string(), shown, ": 'labels' must hold names");
+    config.labels.push_back(label.get<std::string>());
+  }
+  const auto seed = json.find("seed");
+  require<FileError>(seed != json.end() && seed->is_number_unsigned(), shown, ": 'seed' must be a whole number");
+  config.seed = seed->get<std::uint64_t>();
   get("uncased", config.uncased);
   get("max_length", config.sizes.max_length);
   get("layers", config.sizes.layers);
   get("d_model", config.sizes.d_model);
   get("heads", config.sizes.heads);
   get("head_dim", config.sizes.head_dim);
-  get("ff_width", config.sizes.ff_width);
+  get("ff_width", config.sizes.ff_width, 0);
+  for (const auto& [key, value] : own) {
+    const auto found = json.find(key);
+    require<FileError>(found != json.end() && found->is_string(), shown, ": '", key, "' is missing or not a text");
+    config.own[key] = found->get<std::string>();
+  }
   return config;
 }
 

@@ -1,5 +1,6 @@
 // --out: a folder that one run at a time holds.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,8 @@ namespace heddle::examples {
 
 class OutFolder {
  public:
-  // Creates the folder, locks it, and removes what a killed run left half-written. Unless the run is to be resumed, a folder that
-  // holds results is refused, and in any case one that holds another program's. Throws Error.
+  // Creates the folder, locks it, and removes what a killed run left half-written. Throws Error for a folder that holds another
+  // program's results, or any results unless the run is resumed.
   OutFolder(const std::string& path, const std::string& program, bool resume);
 
   // Whether an earlier run of the program began here, with or without results.
@@ -21,6 +22,7 @@ class OutFolder {
   bool began_with(const std::string& metrics) const;
   // Remembers that for the next start.
   void begin_with(const std::string& metrics) const;
+  const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + '/' + name; }
 
  private:
@@ -29,25 +31,31 @@ class OutFolder {
   io::detail::Descriptor lock_{-1};  // of the folder itself: it ends with the process, whatever ends that
 };
 
-// What config.json of a trainer's folder says: enough to make the model again.
+// The values of flags that only one program has and that belong to its model, by name.
+using OwnFlags = std::map<std::string, std::string>;
+
+// The content of config.json in a trainer's folder: enough to make the model again.
 struct SavedConfig {
   ModelSizes sizes;
-  Index vocabulary = 0, classes = 2;
+  Index vocabulary = 0;
+  std::vector<std::string> labels;  // the names of the classes
   bool uncased = false;
+  std::uint64_t seed = 0;
+  OwnFlags own = {};
 };
-// Writes config.json and vocab.txt. Throws FileError where there is another model's config.json, or another vocab.txt that no run of
-// the program left.
+// Writes config.json, labels.txt, and the files by name that a prediction needs, such as vocab.txt. Throws FileError if the folder has
+// another model's config.json, or such a file of other content that no run of the program left.
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
-                    const std::string& vocabulary);
-// Throws FileError for a file that cannot be read or is not this program's.
-SavedConfig read_config(const std::string& path, const std::string& program);
-// Throws Error for a flag that says otherwise.
+                    std::map<std::string, std::string> files);
+// Reads config.json; `own` has the flags that the program adds. Throws FileError for a file that cannot be read or is another program's.
+SavedConfig read_config(const std::string& path, const std::string& program, const OwnFlags& own);
+// Throws Error for a flag that differs from the configuration.
 void require_agreement(const TrainerFlags& flags, const SavedConfig& saved);
 
 bool exists(const std::string& path);
 bool is_folder(const std::string& path);
 
-// Throws FileError where --metrics names a file that the run reads (inputs) or that it writes itself.
-void require_own_metrics(const TrainerFlags& flags, const std::vector<std::string>& inputs);
+// Throws FileError if --metrics names a file that the run writes itself, or that holds anything but metrics.
+void require_own_metrics(const TrainerFlags& flags);
 
 }  // namespace heddle::examples

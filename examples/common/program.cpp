@@ -63,8 +63,8 @@ void flush_output(int cause) {
   if (flushed && !std::ferror(stdout)) return;
   if (!flushed) cause = errno;
   if (cause == EPIPE || nobody_reads()) throw OutputClosed();
-  throw RunFailed("standard output cannot be written" +
-                  (cause ? ": " + std::generic_category().message(cause) : std::string()));
+  fail<train::RunFailed>("standard output cannot be written",
+                         cause ? ": " + std::generic_category().message(cause) : std::string());
 }
 
 int run_program(const std::string& name, const std::function<void()>& work) {
@@ -82,7 +82,7 @@ int run_program(const std::string& name, const std::function<void()>& work) {
   } catch (const Stopped& stop) {
     note(stop.what());
     return stopped;
-  } catch (const RunFailed& error) {
+  } catch (const train::RunFailed& error) {
     return report(failed, error.what());
   } catch (const WriteError& error) {
     return report(failed, error.what());

@@ -1,24 +1,20 @@
 // What every program does around its work: error texts, notes and exit codes.
 #pragma once
 #include <functional>
-#include <stdexcept>
 #include <string>
+
+#include <heddle/train/run_failed.hpp>
 
 namespace heddle::examples {
 
 enum ExitCode { done = 0, failed = 1, bad_input = 2, stopped = 3 };
 
-// The run failed: nothing is wrong with the input. Exit code 1.
-struct RunFailed : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 // Nobody reads standard output any more: a quiet end. Exit code 0.
 struct OutputClosed {};
-// Throws OutputClosed, and RunFailed where standard output cannot be written; `cause` is the errno of a write that failed before.
+// Throws OutputClosed, and train::RunFailed where standard output cannot be written; `cause` is the errno of a write that failed before.
 void flush_output(int cause = 0);
 
-// Runs `work` and turns what it throws into one line on standard error and an exit code: 1 for RunFailed, a lack of memory and
+// Runs `work` and turns what it throws into one line on standard error and an exit code: 1 for train::RunFailed, a lack of memory and
 // what nobody expected, 2 for every other error of heddle's, which is about the input.
 int run_program(const std::string& name, const std::function<void()>& work);
 

@@ -16,6 +16,14 @@ struct EncodedTexts {
   data::LabelledSequences rows;
   Index longest = 0;    // tokens of the longest text, before truncation
   Index truncated = 0;  // texts
+
+  // Adds a text, cut to its first `max_length` ids.
+  void add(std::span<const int> ids, int label, Index max_length) {
+    const auto length = static_cast<Index>(ids.size());
+    longest = std::max(longest, length);
+    truncated += length > max_length;
+    rows.add(ids.first(static_cast<std::size_t>(std::min(length, max_length))), label);
+  }
 };
 
 // All texts with a label each, encoded on all threads.

@@ -1,194 +1,214 @@
-// The training loop of every system. A model brings
-//   template <class A> Tensor<A> forward(const Tensor<int>& ids, const Sequences&, Random*) const   logits [B, C]
-// and a static visit; the rest, from batches to files, is here.
+// A trainer: one program that trains, evaluates and predicts. A system brings
+//   static constexpr const char *name, *description, *sample   the program, and the folder of its sample
+//   using Model                                                see training.hpp
+//   struct Flags { OwnFlags saved; void add(CLI::App&); }      its own flags; `saved` belong to the model
+//   static TrainerFlags defaults()
+//   System(const Setup&, const Flags&)                         reads what prediction needs, such as a vocabulary
+//   ModelSizes sizes() const; Index vocabulary() const; std::vector<std::string> labels() const
+//   TextSplits read_splits()
+//   EncodedTexts encode(const std::vector<std::string>&) const for --predict
+//   Model make_model(Random&) const
+// and may bring
+//   static constexpr bool drop_last                            whether a smaller last batch is not trained on
+//   std::map<std::string, std::string> files() const           files of --out by name; called after read_splits()
+//   train::RunSettings settings() const                        what decides the result beside flags and rows
+//   after_step<A>(model, step, events), at_end<A>(model, splits, out)   see TrainingOptions
 #pragma once
-#include <variant>
-
-#include "evaluate.hpp"
-#include "progress.hpp"
-#include "run_checkpoints.hpp"
-#include "signals.hpp"
+#include "text.hpp"
+#include "training.hpp"
 
 namespace heddle::examples {
 
-// Where each use of random numbers has its streams: none ever meets another, and each is a function of the seed and a count.
-enum class Stream : std::uint64_t { init = 0, order = std::uint64_t{1} << 56, dropout = std::uint64_t{2} << 56 };
-inline std::uint64_t stream(Stream use, Index number = 0) {
-  return static_cast<std::uint64_t>(use) + static_cast<std::uint64_t>(number);
+// The texts of each split as rows, and what the program says about them.
+struct TextSplits {
+  EncodedTexts train, valid, test;
+};
+
+// What a system is made from: the flags, and the configuration of an earlier run if its model is used.
+struct Setup {
+  const TrainerFlags& flags;
+  std::string data;  // the folder
+  std::optional<SavedConfig> saved;
+  ModelSizes sizes;  // the saved ones, or those of the flags, as what follows
+  bool uncased;
+  std::uint64_t seed;
+};
+
+// Returns the setup, and puts the saved values of a program's own flags in place. Throws Error for a flag that differs from them.
+template <class System>
+Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool trained) {
+  Setup setup{flags,     flags.data.empty() ? System::sample : flags.data, std::nullopt, flags.sizes, flags.uncased,
+              flags.seed};
+  const bool is_saved = trained && !flags.out.empty() && exists(flags.out + "/config.json");
+  if (is_saved) {
+    setup.saved = read_config(flags.out + "/config.json", System::name, own.saved);
+    require_agreement(flags, *setup.saved);
+    setup.sizes = setup.saved->sizes;
+    setup.uncased = setup.saved->uncased;
+    setup.seed = setup.saved->seed;
+    for (const auto& [flag, value] : setup.saved->own) {
+      require(!flags.is_given("--" + flag) || own.saved[flag] == value, "--", flag, " is ", own.saved[flag],
+              ", the model in ", io::printable(flags.out), " has ", value);
+      own.saved[flag] = value;
+    }
+  }
+  require<FileError>(!flags.predict.empty() || is_folder(setup.data), io::printable(setup.data),
+                     ": is no folder; --data needs one");
+  return setup;
 }
 
-// One optimizer of those that the flags offer.
-class Optimizer {
- public:
-  template <class M>
-  Optimizer(M& model, const TrainerFlags& f) : optimizer_(make(model, f)) {}
-  void step(double factor) {
-    std::visit([&](auto& o) { o.step(factor); }, optimizer_);
-  }
-  optim::Slots& slots() {
-    return std::visit([](auto& o) -> optim::Slots& { return o.slots(); }, optimizer_);
-  }
+template <class System>
+SavedConfig config_of(const System& system, const Setup& setup, const OwnFlags& own) {
+  return {system.sizes(), system.vocabulary(), system.labels(), setup.uncased, setup.seed, own};
+}
 
- private:
-  using Any = std::variant<optim::Sgd, optim::Adam, optim::AdamW>;
-  template <class M>
-  static Any make(M& model, const TrainerFlags& f) {
-    if (f.optimizer == "sgd") return optim::Sgd(model, {.lr = f.lr, .momentum = f.momentum});
-    if (f.optimizer == "adamw") return optim::AdamW(model, {.lr = f.lr});
-    return optim::Adam(model, {.lr = f.lr});
+template <class System>
+typename System::Model make_model(const System& system, const TrainerFlags& flags) {
+  Random random(flags.seed, stream(Stream::init));
+  return system.make_model(random);
+}
+
+template <class Model>
+void load_trained(Model& model, const TrainerFlags& flags) {
+  const std::string file = flags.out + "/model.safetensors";
+  require<FileError>(!flags.init.empty() || exists(file) || !exists(flags.out + "/pytorch_model.bin"),
+                     io::printable(file),
+                     ": is not there; the pytorch_model.bin beside it is a pickle, which is not read");
+  load_weights(model, flags.init.empty() ? file : flags.init);
+}
+
+template <class A, class System>
+void predict(const TrainerFlags& flags, typename System::Flags& own) {
+  constexpr Index rows_at_once = 256;
+  const Setup setup = set_up<System>(flags, own, true);
+  const System system(setup, own);
+  auto model = make_model(system, flags);
+  load_trained(model, flags);
+  to(model, flags.place());
+  const EncodedTexts encoded = system.encode(read_texts(flags.predict));
+  if (encoded.truncated)
+    note(std::to_string(encoded.truncated) + " texts were truncated to " + std::to_string(system.sizes().max_length) +
+         " tokens");
+  const NoGrad quiet;
+  data::Batches batches(encoded.rows.count(), rows_at_once, data::Order::sequential);
+  for (Index number = 0; number < batches.per_epoch(); ++number) {
+    const data::Batch batch = encoded.rows.batch(batches(0, number)).to(flags.place());
+    const Tensor<double> z = cast<double>(logits<A>(model, batch).to(Device::cpu)), p = softmax(z, -1);  // [B, C]
+    const Index C = z.dim(1);
+    for (Index b = 0; b < z.dim(0); ++b) {
+      const std::span scores(z.data() + b * C, static_cast<std::size_t>(C));
+      require<train::RunFailed>(std::all_of(scores.begin(), scores.end(), [](double x) { return std::isfinite(x); }),
+                                "line ", number * rows_at_once + b + 1, ": the model's scores are not finite");
+      print_prediction({(flags.logits ? z : p).data() + b * C, static_cast<std::size_t>(C)});
+    }
   }
-  Any optimizer_;
-};
+}
 
-// How a run begins.
-enum class Start { anew, resumed, finished };
+// Prints what the run works on.
+template <class Model>
+void print_start(const Splits& splits, const TextSplits& texts, const SavedConfig& config, const Model& model) {
+  const auto number = [](Index n) { return static_cast<long long>(n); };
+  std::printf("rows        %lld training, %lld validation", number(splits.train.count()), number(splits.valid.count()));
+  if (splits.test.count() > 0) std::printf(", %lld test", number(splits.test.count()));
+  std::printf("\nclasses     %lld\nvocabulary  %lld tokens\n", number(static_cast<Index>(config.labels.size())),
+              number(config.vocabulary));
+  std::printf("longest     %lld tokens, %lld texts truncated to %lld\n",
+              number(std::max({texts.train.longest, texts.valid.longest, texts.test.longest})),
+              number(texts.train.truncated + texts.valid.truncated + texts.test.truncated),
+              number(config.sizes.max_length));
+  std::printf("parameters  %lld\n", number(parameter_count(model)));
+  std::fflush(stdout);
+}
 
-// Trains; with a folder it writes the best and the last weights there, and checkpoints from which the run goes on, bit for bit.
+inline void plot_lengths(const OutFolder& out, const data::LabelledSequences& rows) {
+  std::vector<double> lengths;
+  for (Index row = 0; row < rows.count(); ++row) lengths.push_back(static_cast<double>(rows.ids(row).size()));
+  io::write_atomically(out.file("lengths.svg"),
+                       train::histogram_chart("Length of the training texts", "tokens", lengths));
+}
+
+// Prints the confusion matrix of a data set with precision, recall and F1 of each class, and draws it in --out.
 template <class A, class Model>
-class Training {
- public:
-  // `checksums` of what the run reads beside the rows, under the names of the flags.
-  Training(Model& model, const Splits& splits, const TrainerFlags& flags, const ModelSizes& sizes, const OutFolder* out,
-           const RunFlags& checksums)
-      : model_(model),
-        splits_(splits),
-        flags_(flags),
-        out_(out),
-        optimizer_(model, flags),
-        batches_(splits.train.count(), flags.batch_size,
-                 flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed,
-                 stream(Stream::order)),
-        progress_(flags.progress) {
-    if (!out) return;
-    RunFlags identity = run_flags(flags, sizes);
-    identity.insert(checksums.begin(), checksums.end());
-    identity["--data"] = fingerprint(splits.train) + fingerprint(splits.valid) + fingerprint(splits.test);
-    checkpoints_.emplace(*out, model, optimizer_.slots(), std::move(identity));
+void report_confusion(const Model& model, const data::LabelledSequences& rows, const TrainerFlags& flags,
+                      const std::vector<std::string>& names, const OutFolder* out) {
+  const train::Scores scores = evaluate<A>(model, rows, flags.batch_size, static_cast<int>(names.size()));
+  const std::string table = to_text(scores.confusion, names);
+  std::printf("\n%s", table.c_str());
+  if (!out) return;
+  io::write_atomically(out->file("confusion.txt"), table);
+  io::write_atomically(out->file("confusion.svg"), train::matrix_chart("Confusion matrix", "class", "predicted class",
+                                                                       names, scores.confusion.counts()));
+}
+
+template <class A, class System>
+void run(const TrainerFlags& flags, typename System::Flags& own) {
+  using Model = typename System::Model;
+  const Setup setup = set_up<System>(flags, own, flags.evaluate);
+  System system(setup, own);
+  const SavedConfig config = config_of(system, setup, own.saved);
+  if (!flags.metrics.empty()) require_own_metrics(flags);
+  std::optional<OutFolder> out;
+  if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out, System::name, flags.resume);
+  TextSplits texts = system.read_splits();
+  Model model = make_model(system, flags);
+  if (flags.evaluate) load_trained(model, flags);
+  to(model, flags.place());
+
+  const Splits splits{std::move(texts.train.rows), std::move(texts.valid.rows), std::move(texts.test.rows),
+                      static_cast<int>(config.labels.size())};
+  if (!flags.evaluate && flags.batch_size > splits.train.count())
+    note("--batch-size " + std::to_string(flags.batch_size) + " is more than the " +
+         std::to_string(splits.train.count()) + " rows to train on, which make one batch");
+  if (flags.evaluate) {
+    print_start(splits, texts, config, model);
+    train::MetricsFile metrics(flags.metrics);
+    report<A>(model, splits, flags, metrics);
+    return;
   }
-
-  // Takes up the run that is in the folder, and its metrics. Throws FileError for metrics that are not the run's.
-  Start resume(MetricsFile& metrics) {
-    const auto found = checkpoints_->find();
-    if (!found) {
-      note("there is no checkpoint to resume from; the run starts from the beginning");
-      return Start::anew;
-    }
-    state_ = *found;
-    const bool trained = state_.epoch >= flags_.epochs || enough_steps();
-    if (trained && checkpoints_->finished(state_)) {
-      note("the run in " + flags_.out + " is finished: " + std::to_string(state_.step) + " steps");
-      return Start::finished;
-    }
-    metrics.go_on(state_.written, state_.metrics == real_path(flags_.metrics));
-    checkpoints_->restore(state_);
-    note("resuming after step " + std::to_string(state_.step));
-    return Start::resumed;
+  TrainingOptions<Model> options;
+  if constexpr (requires { system.settings(); }) options.settings = system.settings();
+  for (const auto& [flag, value] : own.saved) options.settings["--" + flag] = value;
+  if constexpr (requires { System::drop_last; }) options.drop_last = System::drop_last;
+  if constexpr (requires(train::EventWriter & events) { system.template after_step<A>(model, Index{}, events); })
+    options.after_step = [&](const Model& m, Index step, train::EventWriter& events) {
+      system.template after_step<A>(m, step, events);
+    };
+  if constexpr (requires { system.template at_end<A>(model, splits, &*out); })
+    options.at_end = [&](const Model& m) { system.template at_end<A>(m, splits, out ? &*out : nullptr); };
+  Training<A, Model> training(model, splits, flags, config.sizes, out ? &*out : nullptr, std::move(options));
+  train::MetricsFile metrics(flags.metrics);
+  const Start start = flags.resume ? training.resume(metrics) : Start::anew;
+  if (start == Start::finished) return;
+  if (start == Start::anew) {
+    if (!flags.init.empty()) load_weights(model, flags.init);
+    metrics.begin(flags.resume && out->began_with(flags.metrics));
   }
-
-  // Throws RunFailed, and Stopped after a signal.
-  void run(MetricsFile& metrics) {
-    metrics_ = &metrics;
-    while (more()) {
-      for (; state_.batch < batches_.per_epoch() && !enough_steps(); after_step()) step();
-      end_epoch();
-    }
-    report<A>(model_, splits_, flags_, *metrics_);
-    if (checkpoints_) checkpoints_->finish(state_);
+  if (out) {
+    std::map<std::string, std::string> files;
+    if constexpr (requires { system.files(); }) files = system.files();
+    describe_model(*out, System::name, config, std::move(files));
+    out->begin_with(flags.metrics);
+    if (flags.plot) plot_lengths(*out, splits.train);
   }
+  print_start(splits, texts, config, model);
+  training.run(metrics);
+}
 
- private:
-  bool enough_steps() const { return flags_.steps > 0 && state_.step >= flags_.steps; }
-  // Whether there is a batch to train on or, after the last of an epoch, its validation to be made.
-  bool more() const {
-    return state_.epoch < flags_.epochs && !partial_reported_ && (state_.batch > 0 || !enough_steps());
-  }
-
-  void step() {
-    const Stopwatch since_start;
-    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch)).to(flags_.place());
-    Random random(flags_.seed, stream(Stream::dropout, state_.step));
-    const Tensor<float> loss = cross_entropy(logits<A>(model_, batch, &random), batch.labels);
-    const double value = loss.item();
-    if (!std::isfinite(value))
-      throw RunFailed("the loss of step " + std::to_string(state_.step + 1) +
-                      " is not finite; nothing was saved after it");
-    backward(loss);
-    const double factor = schedule_(state_.step);
-    optimizer_.step(factor);
-    ++state_.step;
-    ++state_.batch;
-    state_.loss_sum += value * static_cast<double>(batch.labels.size());
-    state_.rows += batch.labels.size();
-    metrics_->step(state_.step, value, flags_.lr * factor, batch.ids.size(), since_start.seconds());
-    progress_.step(state_.epoch, state_.batch, batches_.per_epoch(), train_loss());
-  }
-
-  void after_step() {
-    stop_on_signal();
-    // A run that --steps ends inside an epoch can be continued from here, as if it had never paused.
-    const bool due = flags_.checkpoint_every > 0 && state_.step % flags_.checkpoint_every == 0;
-    if (due || (enough_steps() && state_.batch < batches_.per_epoch())) save();
-  }
-
-  void end_epoch() {
-    const double seconds = since_epoch_.seconds();
-    since_epoch_ = {};
-    const Scores valid = evaluate<A>(model_, splits_.valid, flags_.batch_size, splits_.classes);
-    if (!std::isfinite(valid.loss()))
-      throw RunFailed("the validation loss after step " + std::to_string(state_.step) +
-                      " is not finite; nothing was saved after it");
-    progress_.clear();
-    std::printf("epoch %lld  train loss %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n",
-                static_cast<long long>(state_.epoch), train_loss(), valid.loss(), valid.accuracy(), seconds);
-    std::fflush(stdout);
-    metrics_->epoch(state_.epoch, train_loss(), valid, seconds);
-    if (checkpoints_) checkpoints_->publish(state_.step, !(valid.loss() >= state_.best));
-    if (state_.batch < batches_.per_epoch()) {
-      partial_reported_ = true;
-      return;
-    }
-    RunState next;
-    next.step = state_.step;
-    next.epoch = state_.epoch + 1;
-    next.best = std::min(state_.best, valid.loss());
-    state_ = next;
-    save();
-    stop_on_signal();
-  }
-
-  double train_loss() const { return state_.loss_sum / static_cast<double>(state_.rows); }
-
-  void save() {
-    if (!checkpoints_) return;
-    state_.metrics = real_path(flags_.metrics);
-    state_.written = metrics_->sync();
-    checkpoints_->save(state_);
-  }
-
-  void stop_on_signal() {
-    const char* const signal = signals_.received();
-    if (!signal) return;
-    progress_.clear();
-    save();
-    const std::string after = std::string(signal) + " after step " + std::to_string(state_.step);
-    throw Stopped(out_ ? "stopped by " + after + "; to go on: " + flags_.command + (flags_.resume ? "" : " --resume")
-                       : "stopped by " + after + "; without --out nothing was saved");
-  }
-
-  Model& model_;
-  const Splits& splits_;
-  const TrainerFlags& flags_;
-  const OutFolder* out_;
-  Optimizer optimizer_;
-  const optim::Constant schedule_;
-  data::Batches batches_;
-  MetricsFile* metrics_ = nullptr;
-  Progress progress_;
-  const StopSignals signals_;
-  std::optional<RunCheckpoints<Model>> checkpoints_;
-  RunState state_;
-  Stopwatch since_epoch_;
-  bool partial_reported_ = false;  // --steps ended the run inside an epoch, and that is validated
-};
+// The main of a trainer.
+template <class System>
+int trainer(int argc, char** argv) {
+  return run_program(System::name, [&] {
+    typename System::Flags own;
+    const ParsedFlags parsed =
+        parse_flags(argc, argv, System::description, System::defaults(), [&](CLI::App& app) { own.add(app); });
+    if (parsed.exit) return;
+    const TrainerFlags& flags = parsed.flags;
+    const bool bf16_rows = flags.precision == "bf16";
+    if (!flags.predict.empty())
+      bf16_rows ? predict<bf16, System>(flags, own) : predict<float, System>(flags, own);
+    else
+      bf16_rows ? run<bf16, System>(flags, own) : run<float, System>(flags, own);
+  });
+}
 
 }  // namespace heddle::examples

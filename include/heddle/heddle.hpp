@@ -19,6 +19,7 @@
 #include <heddle/nn/positions.hpp>
 #include <heddle/nn/relative_positions.hpp>
 #include <heddle/nn/summary.hpp>
+#include <heddle/nn/transformer_encoder_layer.hpp>
 #include <heddle/nn/weights.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/attention/attention.hpp>

@@ -1,0 +1,107 @@
+// The news classifier: BERT's embedding layer, one self-attention, and a linear map of the first row. Names are those of
+// bench/peers/ag_news_model.py.
+#pragma once
+#include <heddle/heddle.hpp>
+#include <heddle/io/safetensors.hpp>
+
+#include "../common/flags.hpp"
+
+namespace heddle::examples {
+
+// BERT's embedding layer (Devlin et al. 2019) for tokens of type 0: the norm of the sum of three tables' rows.
+struct BertEmbeddings {
+  nn::Embedding<> words, positions, types;  // [V, D], [L, D], [2, D]
+  nn::LayerNorm<> norm;
+
+  // Draws the tables as BERT does: normal values with a deviation of 0.02.
+  BertEmbeddings(Index V, Index L, Index D, Random& random)
+      : words(V, D, random), positions(L, D, random), types(2, D, random), norm(D, 1e-12) {
+    for (nn::Embedding<>* table : {&words, &positions, &types}) nn::init::normal(table->weight, random, 0, 0.02);
+  }
+
+  template <class A>
+  Tensor<A> operator()(const Tensor<int>& ids, const Sequences& sequences) const {  // [N] to [N, D]
+    const Tensor<A> type = slice(types.weight.as<A>(), 0, 0, 1);                    // [1, D]
+    const Tensor<A> fixed = positions.weight.as<A>() + type;                        // [L, D]
+    return norm(words.operator()<A>(ids) + take_rows(fixed, sequences.position()));
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("word_embeddings", self.words);
+    f("position_embeddings", self.positions);
+    f("token_type_embeddings", self.types);
+    f("LayerNorm", self.norm);
+  }
+};
+
+// Self-attention of H heads, each K wide, of which only the first row of each sequence is computed. The score of a key is
+// q (W x + b) = (q W) x + q b, and q b is the same for every key of a query, so it does not change the softmax. The result is
+// sum_t p_t (W x_t + b) = W (sum_t p_t x_t) + b. So nothing but the attention itself touches all rows, and the keys' bias has no
+// gradient.
+struct FirstRowAttention {
+  nn::Linear<> query, key, value, out;
+  Index heads;
+
+  FirstRowAttention(Index D, Index H, Index K, Random& random)
+      : query(D, H * K, random), key(D, H * K, random), value(D, H * K, random), out(H * K, D, random), heads(H) {}
+
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] to [B, D]
+    const Index D = x.dim(1), B = sequences.count(), H = heads, K = query.weight.shape()[0] / H;
+    const Tensor<A> q = by_head(query(first_rows(x, sequences)), B, K);           // [H, B, K]
+    const Tensor<A> queries = matmul(q, reshape(key.weight.as<A>(), {H, K, D}));  // [H, B, D]
+    // The H queries of a text are a sequence of their own: all heads see the same keys.
+    const Sequences heads_of_texts =
+        Sequences::packed(std::vector<int>(static_cast<std::size_t>(B), static_cast<int>(H))).to(sequences.device());
+    const Tensor<A> means = attention(reshape(permute(queries, {1, 0, 2}), {B * H, D}), x, x, heads_of_texts,
+                                      {.scale = scale(K), .keys = &sequences});  // [B * H, D]
+    const Tensor<A> values =
+        matmul(by_head(means, B, D), reshape(value.weight.as<A>(), {H, K, D}), {.transpose_b = true});  // [H, B, K]
+    return out(reshape(permute(values, {1, 0, 2}), {B, H * K}) + value.bias->as<A>());
+  }
+
+  // Returns the probabilities of all rows of one sequence, for pictures.
+  Tensor<float> weights(const Tensor<float>& x, const Sequences& sequences) const {  // [T, D] to [H, T, T]
+    const Tensor<float> p = attention_weights(query(x), key(x), sequences, {.heads = heads});
+    return reshape(p, {heads, x.dim(0), x.dim(0)});
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("fc_q", self.query);
+    f("fc_k", self.key);
+    f("fc_v", self.value);
+    f("fc_o", self.out);
+  }
+
+ private:
+  static double scale(Index K) { return 1 / std::sqrt(static_cast<double>(K)); }
+  template <class A>
+  Tensor<A> by_head(const Tensor<A>& rows, Index B, Index width) const {  // [B, H * width] or [B * H, width]
+    return permute(reshape(rows, {B, heads, width}), {1, 0, 2});          // [H, B, width]
+  }
+};
+
+struct NewsModel {
+  BertEmbeddings embeddings;
+  FirstRowAttention attention;
+  nn::Linear<> head;
+
+  NewsModel(const ModelSizes& s, Index vocabulary, Index classes, Random& random)
+      : embeddings(vocabulary, s.max_length, s.d_model, random),
+        attention(s.d_model, s.heads, s.head_dim, random),
+        head(s.d_model, classes, random) {}
+
+  // Returns the scores of each class. The model has no dropout.
+  template <class A>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, Random* = nullptr) const {  // [N] to [B, C]
+    return head(attention(embeddings.operator()<A>(ids, sequences), sequences));
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("embedder.embeddings", self.embeddings);
+    f("attn", self.attention);
+    f("classifier_head", self.head);
+  }
+};
+
+}  // namespace heddle::examples

@@ -1,0 +1,75 @@
+#include "run_settings.hpp"
+
+#include <filesystem>
+#include <heddle/base/printable.hpp>
+#include <heddle/io/file_sum.hpp>
+
+namespace heddle::examples {
+namespace {
+
+std::string text_of(bool value) { return value ? "yes" : "no"; }
+std::string text_of(double value) { return train::json_number(value); }
+std::string text_of(const std::string& value) { return value; }
+template <std::integral T>
+std::string text_of(T value) {
+  return std::to_string(value);
+}
+
+}  // namespace
+
+std::string real_path(const std::string& path) {
+  if (path.empty()) return "";
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  return io::printable(error ? path : real.string(), std::string::npos);
+}
+
+train::RunSettings run_settings(const TrainerFlags& f, const ModelSizes& s) {
+  train::RunSettings settings{{"--uncased", text_of(f.uncased)},
+                              {"--batch-size", text_of(f.batch_size)},
+                              {"--train-rows", text_of(f.train_rows)},
+                              {"--valid-rows", text_of(f.valid_rows)},
+                              {"--lr", text_of(f.lr)},
+                              {"--momentum", text_of(f.momentum)},
+                              {"--weight-decay", f.weight_decay ? text_of(*f.weight_decay) : "the optimizer's"},
+                              {"--clip", text_of(f.clip)},
+                              {"--schedule", text_of(f.schedule)},
+                              {"--warmup", text_of(f.warmup)},
+                              {"--dropout", text_of(f.dropout)},
+                              {"--optimizer", text_of(f.optimizer)},
+                              {"--order", text_of(f.order)},
+                              {"--device", text_of(f.device)},
+                              {"--precision", text_of(f.precision)},
+                              {"--seed", text_of(f.seed)},
+                              {"--layers", text_of(s.layers)},
+                              {"--d-model", text_of(s.d_model)},
+                              {"--heads", text_of(s.heads)},
+                              {"--head-dim", text_of(s.head_dim)},
+                              {"--ff-width", text_of(s.ff_width)},
+                              {"--max-length", text_of(s.max_length)}};
+  if (f.schedule == "step") {
+    settings["--gamma"] = text_of(f.gamma);
+    settings["--gamma-every"] = text_of(f.gamma_every);
+  } else if (f.schedule != "constant") {
+    settings["--epochs"] = text_of(f.epochs);
+    settings["--steps"] = text_of(f.steps);
+  }
+  std::error_code error;
+  if (f.init.empty())
+    settings["--init"] = train::no_file;
+  else if (std::filesystem::is_regular_file(f.init, error))
+    settings["--init"] = train::checksum(io::sum_of_file(f.init).crc64);
+  return settings;
+}
+
+std::string fingerprint(const data::LabelledSequences& rows) {
+  io::Crc64 crc;
+  for (Index row = 0; row < rows.count(); ++row) {
+    const int label = rows.label(row);
+    crc.add(std::as_bytes(rows.ids(row)));
+    crc.add(std::as_bytes(std::span(&label, 1)));
+  }
+  return io::hex(crc.value());
+}
+
+}  // namespace heddle::examples

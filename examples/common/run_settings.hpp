@@ -1,0 +1,23 @@
+// What decides the result of a trainer's run: its flags and the content of the files that it reads.
+#pragma once
+#include <string>
+
+#include <heddle/data/batches.hpp>
+#include <heddle/train/run_state.hpp>
+
+#include "flags.hpp"
+
+namespace heddle::examples {
+
+// Returns a file's name from the root, without links, and printable: two names of one file give the same, whatever bytes they hold.
+// Returns an empty string for an empty name.
+std::string real_path(const std::string& path);
+
+// Returns the flags that every trainer has; --epochs and --steps only under a schedule whose rates depend on them. A file that was
+// removed since the run began has no entry.
+train::RunSettings run_settings(const TrainerFlags& flags, const ModelSizes& sizes);
+
+// Returns a checksum of all ids and labels.
+std::string fingerprint(const data::LabelledSequences& rows);
+
+}  // namespace heddle::examples

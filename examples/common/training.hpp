@@ -1,0 +1,281 @@
+// The training loop of every system. A model brings
+//   template <class A> Tensor<A> forward(const Tensor<int>& ids, const Sequences&, Random*) const   logits [B, C]
+// and a static visit.
+#pragma once
+#include <functional>
+#include <variant>
+
+#include <heddle/train/charts.hpp>
+#include <heddle/train/progress.hpp>
+#include <heddle/train/run_checkpoints.hpp>
+#include <heddle/train/tensorboard.hpp>
+
+#include "evaluate.hpp"
+#include "out_folder.hpp"
+#include "run_settings.hpp"
+#include "signals.hpp"
+
+namespace heddle::examples {
+
+// The first random stream of each use: streams of two uses never meet, and each is a function of the seed and a count.
+enum class Stream : std::uint64_t {
+  init = 0,
+  order = std::uint64_t{1} << 56,
+  dropout = std::uint64_t{2} << 56,
+  split = std::uint64_t{3} << 56
+};
+inline std::uint64_t stream(Stream use, Index number = 0) {
+  return static_cast<std::uint64_t>(use) + static_cast<std::uint64_t>(number);
+}
+
+// The optimizer that the flags name.
+class Optimizer {
+ public:
+  template <class M>
+  Optimizer(M& model, const TrainerFlags& f) : optimizer_(make(model, f)) {}
+  void step(double factor) {
+    std::visit([&](auto& o) { o.step(factor); }, optimizer_);
+  }
+  optim::Slots& slots() {
+    return std::visit([](auto& o) -> optim::Slots& { return o.slots(); }, optimizer_);
+  }
+
+ private:
+  using Any = std::variant<optim::Sgd, optim::Adam, optim::AdamW>;
+  template <class M>
+  static Any make(M& model, const TrainerFlags& f) {
+    const double decay = f.weight_decay.value_or(0);
+    if (f.optimizer == "sgd") return optim::Sgd(model, {.lr = f.lr, .momentum = f.momentum, .weight_decay = decay});
+    if (f.optimizer == "adam") return optim::Adam(model, {.lr = f.lr, .weight_decay = decay});
+    optim::AdamWOptions options{.lr = f.lr};
+    options.weight_decay = f.weight_decay.value_or(options.weight_decay);
+    return optim::AdamW(model, options);
+  }
+  Any optimizer_;
+};
+
+// Returns the factor on the learning rate by step, as the flags name it, for a run of `total` steps.
+inline std::function<double(Index)> make_schedule(const TrainerFlags& f, Index total) {
+  if (f.schedule == "linear") return optim::Linear{total, f.warmup};
+  if (f.schedule == "cosine") return optim::Cosine{total, f.warmup};
+  if (f.schedule == "step") return optim::Step{f.gamma, f.gamma_every, f.warmup};
+  return optim::Constant{f.warmup};
+}
+
+// How a run begins.
+enum class Start { anew, resumed, finished };
+
+// What a system adds to the loop.
+template <class Model>
+struct TrainingOptions {
+  bool drop_last = false;  // the last, smaller batch of an epoch is not trained on
+  train::RunSettings settings = {};
+  // Called after each step of the run with a folder, with the number of steps so far.
+  std::function<void(const Model&, Index, train::EventWriter&)> after_step = {};
+  // Called with the trained model, before the run counts as finished.
+  std::function<void(const Model&)> at_end = {};
+};
+
+// Trains. With a folder it writes the best and the last weights there, TensorBoard's events, and checkpoints from which a run
+// resumes bit for bit.
+template <class A, class Model>
+class Training {
+ public:
+  Training(Model& model, const Splits& splits, const TrainerFlags& flags, const ModelSizes& sizes, const OutFolder* out,
+           TrainingOptions<Model> options)
+      : model_(model),
+        splits_(splits),
+        flags_(flags),
+        out_(out),
+        options_(std::move(options)),
+        optimizer_(model, flags),
+        batches_(splits.train.count(), flags.batch_size,
+                 flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed,
+                 stream(Stream::order)),
+        per_epoch_(options_.drop_last ? splits.train.count() / flags.batch_size : batches_.per_epoch()),
+        schedule_(make_schedule(flags, total_steps())),
+        progress_(flags.progress) {
+    require(per_epoch_ > 0, "--batch-size ", flags.batch_size, " is more than the ", splits.train.count(),
+            " rows to train on, and the last, smaller batch is dropped");
+    if (!out) return;
+    train::RunSettings settings = run_settings(flags, sizes);
+    settings.insert(options_.settings.begin(), options_.settings.end());
+    settings["--data"] = "crc64 " + fingerprint(splits.train) + fingerprint(splits.valid) + fingerprint(splits.test);
+    checkpoints_.emplace(out->path(), model, optimizer_.slots(), std::move(settings), note);
+  }
+
+  // Takes up the run in the folder, and its metrics. Throws FileError for metrics that are not the run's.
+  Start resume(train::MetricsFile& metrics) {
+    const auto found = checkpoints_->find();
+    if (!found) {
+      note("there is no checkpoint to resume from; the run starts from the beginning");
+      return Start::anew;
+    }
+    state_ = *found;
+    const bool trained = state_.epoch >= flags_.epochs || enough_steps();
+    if (trained && checkpoints_->finished(state_)) {
+      note("the run in " + flags_.out + " is finished: " + std::to_string(state_.step) + " steps");
+      return Start::finished;
+    }
+    const std::string missing = metrics.go_on(state_.metrics_position, state_.metrics == real_path(flags_.metrics));
+    if (!missing.empty()) note(missing);
+    checkpoints_->restore(state_);
+    note("resuming after step " + std::to_string(state_.step));
+    return Start::resumed;
+  }
+
+  // Throws RunFailed, and Stopped after a signal.
+  void run(train::MetricsFile& metrics) {
+    metrics_ = &metrics;
+    if (out_) {
+      events_.emplace(out_->path(), state_.events, state_.step + 1);
+      for (const std::string& sentence : events_->notes()) note(sentence);
+    }
+    while (more()) {
+      for (; state_.batch < per_epoch_ && !enough_steps(); after_step()) step();
+      end_epoch();
+    }
+    report<A>(model_, splits_, flags_, *metrics_);
+    if (options_.at_end) options_.at_end(model_);
+    if (events_) events_->sync();
+    if (checkpoints_) checkpoints_->finish(state_);
+  }
+
+ private:
+  static constexpr Index report_every = 10;  // steps between two reports to TensorBoard
+
+  Index total_steps() const {
+    const Index all = flags_.epochs * per_epoch_;
+    return flags_.steps > 0 ? std::min(flags_.steps, all) : all;
+  }
+  bool enough_steps() const { return flags_.steps > 0 && state_.step >= flags_.steps; }
+  // Whether there is a batch to train on, or the validation after the last one of an epoch.
+  bool more() const {
+    return state_.epoch < flags_.epochs && !partial_reported_ && (state_.batch > 0 || !enough_steps());
+  }
+
+  void step() {
+    const train::Stopwatch since_start;
+    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch)).to(flags_.place());
+    Random random(flags_.seed, stream(Stream::dropout, state_.step));
+    const Tensor<float> z = logits<A>(model_, batch, &random);
+    const Tensor<float> loss = cross_entropy(z, batch.labels);
+    const double value = loss.item();
+    require<train::RunFailed>(std::isfinite(value), "the loss of step ", state_.step + 1,
+                              " is not finite; nothing was saved after it");
+    backward(loss);
+    if (flags_.clip > 0) optim::clip_grad_norm(model_, flags_.clip);
+    const double factor = schedule_(state_.step);
+    optimizer_.step(factor);
+    ++state_.step;
+    ++state_.batch;
+    const Index correct = events_ ? count_correct(z, batch.labels) : 0;
+    state_.of_epoch.add(value, correct, batch.labels.size());
+    metrics_->step(state_.step, value, flags_.lr * factor, batch.ids.size(), since_start.seconds());
+    if (events_) write_events(value, correct, batch.labels.size(), flags_.lr * factor);
+    progress_.step(state_.epoch, state_.batch, per_epoch_, state_.of_epoch.mean_loss());
+  }
+
+  void write_events(double loss, Index correct, Index rows, double lr) {
+    state_.of_interval.add(loss, correct, rows);
+    state_.curves["training"].add(loss);
+    if (state_.step % report_every == 0) {
+      events_->scalar("Loss/train", state_.of_interval.mean_loss(), state_.step);
+      events_->scalar("Accuracy/train", state_.of_interval.accuracy(), state_.step);
+      events_->scalar("Scheduler LR", lr, state_.step);
+      state_.of_interval = {};
+    }
+    if (options_.after_step) options_.after_step(model_, state_.step, *events_);
+  }
+
+  void after_step() {
+    stop_on_signal();
+    // A run that --steps ends inside an epoch can be continued from here, as if it had never paused.
+    const bool due = flags_.checkpoint_every > 0 && state_.step % flags_.checkpoint_every == 0;
+    if (due || (enough_steps() && state_.batch < per_epoch_)) save();
+  }
+
+  void end_epoch() {
+    const double seconds = since_epoch_.seconds();
+    since_epoch_ = {};
+    const train::Scores valid = evaluate<A>(model_, splits_.valid, flags_.batch_size, splits_.classes);
+    require<train::RunFailed>(std::isfinite(valid.loss()), "the validation loss after step ", state_.step,
+                              " is not finite; nothing was saved after it");
+    progress_.clear();
+    const double train_loss = state_.of_epoch.mean_loss();
+    std::printf("epoch %lld  train loss %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n",
+                static_cast<long long>(state_.epoch), train_loss, valid.loss(), valid.confusion.accuracy(), seconds);
+    std::fflush(stdout);
+    metrics_->epoch(state_.epoch, train_loss, valid, seconds);
+    if (checkpoints_) checkpoints_->publish(state_.step, !(valid.loss() >= state_.best));
+    if (events_) {
+      events_->scalar("Loss/valid", valid.loss(), state_.step);
+      events_->scalar("Accuracy/valid", valid.confusion.accuracy(), state_.step);
+    }
+    if (state_.batch < per_epoch_) {
+      partial_reported_ = true;
+      return;
+    }
+    state_.curves["validation"].add(valid.loss());
+    if (flags_.plot) plot();
+    ++state_.epoch;
+    state_.batch = 0;
+    state_.of_epoch = {};
+    state_.best = std::min(state_.best, valid.loss());
+    save();
+    stop_on_signal();
+  }
+
+  void plot() const {
+    const auto series = [](const std::string& name, const train::Curve& curve, Index steps) {
+      train::Series points{name, {}, curve.means()};
+      for (std::size_t i = 1; i <= points.y.size(); ++i)
+        points.x.push_back(static_cast<double>(static_cast<Index>(i) * curve.interval() * steps));
+      return points;
+    };
+    io::write_atomically(out_->file("losses.svg"),
+                         train::line_chart({"Loss",
+                                            "step",
+                                            "mean loss",
+                                            {series("training", state_.curves.at("training"), 1),
+                                             series("validation", state_.curves.at("validation"), per_epoch_)}}));
+  }
+
+  void save() {
+    if (!checkpoints_) return;
+    state_.metrics = real_path(flags_.metrics);
+    state_.metrics_position = metrics_->sync();
+    state_.events = events_->sync();
+    checkpoints_->save(state_);
+  }
+
+  void stop_on_signal() {
+    const char* const signal = signals_.received();
+    if (!signal) return;
+    progress_.clear();
+    save();
+    const std::string after = std::string(signal) + " after step " + std::to_string(state_.step);
+    throw Stopped(out_ ? "stopped by " + after + "; to go on: " + flags_.command + (flags_.resume ? "" : " --resume")
+                       : "stopped by " + after + "; without --out nothing was saved");
+  }
+
+  Model& model_;
+  const Splits& splits_;
+  const TrainerFlags& flags_;
+  const OutFolder* out_;
+  const TrainingOptions<Model> options_;
+  Optimizer optimizer_;
+  data::Batches batches_;
+  const Index per_epoch_;
+  const std::function<double(Index)> schedule_;
+  train::MetricsFile* metrics_ = nullptr;
+  std::optional<train::EventWriter> events_;
+  train::Progress progress_;
+  const StopSignals signals_;
+  std::optional<train::RunCheckpoints<Model>> checkpoints_;
+  train::RunState state_;
+  train::Stopwatch since_epoch_;
+  bool partial_reported_ = false;  // --steps ended the run inside an epoch, which has been validated
+};
+
+}  // namespace heddle::examples

@@ -1,0 +1,36 @@
+// The WordPiece vocabulary of a trainer.
+#pragma once
+#include "trainer.hpp"
+
+namespace heddle::examples {
+
+// The file that --vocab names, or else vocab.txt of the trained model's folder, or else of another folder. It is read once, because it
+// may be a pipe.
+class VocabularyFile {
+ public:
+  // Throws FileError for a file that cannot be read.
+  VocabularyFile(const Setup& setup, const std::string& folder)
+      : path_(!setup.flags.vocab.empty() ? setup.flags.vocab : (setup.saved ? setup.flags.out : folder) + "/vocab.txt"),
+        config_(io::printable(setup.flags.out + "/config.json")) {
+    require<FileError>(!setup.flags.vocab.empty() || setup.saved || is_folder(folder), io::printable(folder),
+                       ": is no folder; --data needs one");
+    require<FileError>(exists(path_), io::printable(path_), ": there is no such vocabulary; give one with --vocab");
+    content_ = io::read_file(path_);
+  }
+
+  // Returns the tokenizer. Throws FileError for a vocabulary that is invalid, or of another size than `rows`, if given.
+  text::WordPiece tokenizer(const text::WordPieceOptions& options, Index rows = 0) const {
+    text::Vocabulary vocabulary = read_vocabulary(content_, path_);
+    require<FileError>(rows == 0 || rows == vocabulary.size(), config_, ": 'vocab_size' is ", rows, ", but ",
+                       vocabulary.name(), " has ", vocabulary.size(), " tokens");
+    return text::WordPiece(std::move(vocabulary), options);
+  }
+
+  const std::string& path() const { return path_; }
+  const std::string& content() const { return content_; }
+
+ private:
+  std::string path_, config_, content_;
+};
+
+}  // namespace heddle::examples

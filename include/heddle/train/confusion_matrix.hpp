@@ -1,0 +1,133 @@
+// How often each class was predicted for rows of each class, and the metrics of classification that follow from it.
+#pragma once
+#include <algorithm>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <heddle/base/error.hpp>
+#include <heddle/base/shape.hpp>
+
+namespace heddle::train {
+
+/// Counts rows by label and predicted class. All metrics are fractions; 0/0 is 0. Without a class, precision, recall and F1 are
+/// those of class 1 if there are two classes, and the mean over the classes otherwise (macro average).
+class ConfusionMatrix {
+ public:
+  /// Creates a matrix of zeros. @throws Error for fewer than two classes.
+  explicit ConfusionMatrix(int classes)
+      : classes_(require_classes(classes)),
+        counts_(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes)) {}
+
+  /// Counts one row. @throws IndexError if one of the two is no class.
+  void add(int label, int predicted) {
+    check(label);
+    check(predicted);
+    ++counts_[place(label, predicted)];
+  }
+
+  int classes() const { return classes_; }
+  /// Returns the number of rows of a label that were predicted as a class. @throws IndexError.
+  Index count(int label, int predicted) const {
+    check(label);
+    check(predicted);
+    return counts_[place(label, predicted)];
+  }
+  /// Returns the counts, row-major [label, predicted].
+  std::span<const Index> counts() const { return counts_; }
+  /// Returns the number of rows that were added.
+  Index rows() const {
+    Index sum = 0;
+    for (const Index count : counts_) sum += count;
+    return sum;
+  }
+
+  double accuracy() const {
+    Index correct = 0;
+    for (int c = 0; c < classes_; ++c) correct += count(c, c);
+    return ratio(correct, rows());
+  }
+  /// Returns the share of the rows predicted as `c` that belong to it. @throws IndexError.
+  double precision(int c) const { return ratio(count(c, c), predicted(c)); }
+  /// Returns the share of the rows of `c` that were predicted as `c`. @throws IndexError.
+  double recall(int c) const { return ratio(count(c, c), labelled(c)); }
+  /// Returns the harmonic mean of precision and recall. @throws IndexError.
+  double f1(int c) const { return ratio(2 * count(c, c), predicted(c) + labelled(c)); }
+  double precision() const {
+    return average([this](int c) { return precision(c); });
+  }
+  double recall() const {
+    return average([this](int c) { return recall(c); });
+  }
+  double f1() const {
+    return average([this](int c) { return f1(c); });
+  }
+
+  /// Returns the number of rows that belong to `c`. @throws IndexError.
+  Index labelled(int c) const {
+    Index sum = 0;
+    for (int p = 0; p < classes_; ++p) sum += count(c, p);
+    return sum;
+  }
+  /// Returns the number of rows that were predicted as `c`. @throws IndexError.
+  Index predicted(int c) const {
+    Index sum = 0;
+    for (int l = 0; l < classes_; ++l) sum += count(l, c);
+    return sum;
+  }
+
+ private:
+  static int require_classes(int classes) {
+    require(classes >= 2, "ConfusionMatrix: at least two classes are needed, got ", classes);
+    return classes;
+  }
+  static double ratio(Index part, Index whole) {
+    return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+  }
+  template <class Metric>
+  double average(Metric metric) const {
+    if (classes_ == 2) return metric(1);
+    double sum = 0;
+    for (int c = 0; c < classes_; ++c) sum += metric(c);
+    return sum / classes_;
+  }
+  void check(int c) const {
+    require<IndexError>(c >= 0 && c < classes_, "ConfusionMatrix: class ", c, " is out of range for ", classes_,
+                        " classes");
+  }
+  std::size_t place(int label, int predicted) const { return static_cast<std::size_t>(label * classes_ + predicted); }
+
+  int classes_;
+  std::vector<Index> counts_;  // [label, predicted]
+};
+
+/// Returns a table as text: a line per label with its counts, precision, recall and F1, under a line of the predicted labels.
+/// @throws Error unless there is one name per class.
+inline std::string to_text(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
+  const int C = matrix.classes();
+  require(names.size() == static_cast<std::size_t>(C), "to_text: ", names.size(), " names for ", C, " classes");
+  std::size_t first = 0, width = 5;
+  for (const std::string& name : names) first = std::max(first, name.size());
+  for (const Index count : matrix.counts()) width = std::max(width, std::to_string(count).size());
+  const auto right = [](const std::string& text, std::size_t to) {
+    return std::string(to > text.size() ? to - text.size() : 0, ' ') + text;
+  };
+  const auto fraction = [&](double x) {
+    char digits[16];
+    std::snprintf(digits, sizeof digits, "%.4f", x);
+    return right(digits, 11);
+  };
+  std::string table = right("", first);
+  for (int c = 0; c < C; ++c) table += ' ' + right(names[static_cast<std::size_t>(c)].substr(0, width), width);
+  table += right("precision", 11) + right("recall", 11) + right("f1", 11) + '\n';
+  for (int l = 0; l < C; ++l) {
+    const std::string& name = names[static_cast<std::size_t>(l)];
+    table += name + std::string(first - name.size(), ' ');
+    for (int c = 0; c < C; ++c) table += ' ' + right(std::to_string(matrix.count(l, c)), width);
+    table += fraction(matrix.precision(l)) + fraction(matrix.recall(l)) + fraction(matrix.f1(l)) + '\n';
+  }
+  return table;
+}
+
+}  // namespace heddle::train

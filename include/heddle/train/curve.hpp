@@ -1,0 +1,50 @@
+// A curve of a long run in bounded memory.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include <heddle/base/error.hpp>
+#include <heddle/base/shape.hpp>
+
+namespace heddle::train {
+
+/// Values of successive steps, averaged over intervals of equal length. When the curve is full, the interval doubles and
+/// neighbouring points are merged, so that a run of any length has between 256 and 512 points.
+class Curve {
+ public:
+  static constexpr std::size_t limit = 512;
+
+  Curve() = default;
+  /// Restores a curve from what interval(), sums() and pending() returned. @throws Error for what they cannot return.
+  Curve(Index interval, std::vector<double> means, double pending_sum, Index pending_count)
+      : interval_(interval), means_(std::move(means)), sum_(pending_sum), count_(pending_count) {
+    require(interval_ >= 1 && means_.size() < limit && count_ >= 0 && count_ < interval_, "Curve: an interval of ",
+            interval_, " with ", means_.size(), " points and ", count_, " values is not the state of a curve");
+  }
+
+  /// Adds the value of the next step.
+  void add(double value) {
+    sum_ += value;
+    if (++count_ < interval_) return;
+    means_.push_back(sum_ / static_cast<double>(count_));
+    sum_ = 0;
+    count_ = 0;
+    if (means_.size() < limit) return;
+    for (std::size_t i = 0; i < limit / 2; ++i) means_[i] = (means_[2 * i] + means_[2 * i + 1]) / 2;
+    means_.resize(limit / 2);
+    interval_ *= 2;
+  }
+
+  Index interval() const { return interval_; }                 ///< steps for each point
+  const std::vector<double>& means() const { return means_; }  ///< of steps i * interval() + 1 to (i + 1) * interval()
+  double pending_sum() const { return sum_; }                  ///< of the steps after the last whole interval
+  Index pending_count() const { return count_; }               ///< the number of these steps
+
+ private:
+  Index interval_ = 1;
+  std::vector<double> means_;
+  double sum_ = 0;
+  Index count_ = 0;
+};
+
+}  // namespace heddle::train

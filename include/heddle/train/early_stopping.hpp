@@ -1,0 +1,47 @@
+// Ends a training that no longer improves.
+#pragma once
+#include <limits>
+
+#include <heddle/base/error.hpp>
+#include <heddle/base/shape.hpp>
+
+namespace heddle::train {
+
+struct EarlyStoppingOptions {
+  Index patience = 1;    ///< how many values in a row may fail to improve on the best
+  double min_delta = 0;  ///< by how much a value must be lower to be an improvement
+};
+
+/// Watches a value that should fall, such as the validation loss after each epoch:
+/// `if (stopping.add(loss)) break;`
+class EarlyStopping {
+ public:
+  /// @throws Error for a patience below 1 and a min_delta that is negative or not a number.
+  explicit EarlyStopping(EarlyStoppingOptions options = {}) : options_(options) {
+    require(options.patience >= 1, "EarlyStopping: the patience must be at least 1, got ", options.patience);
+    require(options.min_delta >= 0, "EarlyStopping: min_delta must not be negative, got ", options.min_delta);
+  }
+
+  /// Takes the next value. Returns whether to stop: the last `patience` values were no improvement. NaN is none.
+  bool add(double value) {
+    improved_ = value < best_ - options_.min_delta;
+    if (improved_) best_ = value;
+    without_ = improved_ ? 0 : without_ + 1;
+    return without_ >= options_.patience;
+  }
+
+  /// Returns whether the last value was an improvement: the moment to copy the weights.
+  bool improved() const { return improved_; }
+  /// Returns the lowest value that was an improvement; infinity before there is one.
+  double best() const { return best_; }
+  /// Returns the number of values since then.
+  Index since_best() const { return without_; }
+
+ private:
+  EarlyStoppingOptions options_;
+  double best_ = std::numeric_limits<double>::infinity();
+  Index without_ = 0;
+  bool improved_ = false;
+};
+
+}  // namespace heddle::train

@@ -1,0 +1,162 @@
+// A file of metrics, one JSON object a line, which a resumed run continues without a gap or a repeated line. POSIX only.
+#pragma once
+#include <sys/file.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include <heddle/base/file.hpp>
+#include <heddle/io/crc64.hpp>
+#include <heddle/io/write_atomically.hpp>
+#include <heddle/train/scores.hpp>
+
+namespace heddle::train {
+
+/// How many bytes a file of metrics holds, and their checksum.
+struct MetricsPosition {
+  Index bytes = 0;
+  std::string sum;
+};
+
+/// Returns the shortest digits that read back as the same number, in every locale; "null" if it is not finite.
+inline std::string json_number(double value) {
+  if (!std::isfinite(value)) return "null";
+  char digits[32];
+  return std::string(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
+/// Throws FileError if a regular file holds anything but metrics, so that a wrong name does not spoil a user's file.
+inline void require_metrics(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return;
+  char begin[16] = {};
+  io::InputFile(path).read(begin, sizeof begin - 1);
+  const std::string_view text = begin;
+  require<FileError>(text.starts_with("{\"step\"") || text.starts_with("{\"epoch") || text.starts_with("{\"final"),
+                     io::printable(path), ": is no file of metrics, to which lines could be added");
+}
+
+/// Appends one JSON object a line and flushes it. Without a path nothing is written. All functions that write throw WriteError.
+/// Lines are put together by hand because the destructor of nlohmann::json allocates, which ends the program if memory runs out.
+class MetricsFile {
+ public:
+  /// Opens the file for appending. @throws FileError if that fails, or if another process holds the file.
+  explicit MetricsFile(const std::string& path);
+  MetricsFile(const MetricsFile&) = delete;
+  ~MetricsFile() {
+    if (file_) std::fclose(file_);
+  }
+
+  /// Begins a run. If `is_own`, the file may hold lines of the same run, which was killed before its first checkpoint: they are
+  /// dropped. @throws FileError for a file that holds another run's lines.
+  void begin(bool is_own);
+  /// Continues a run at a position returned by sync(): drops the lines after it, which will be written again. `same_name` says
+  /// whether the run wrote to this file; another file is continued at its end, unless it is that file, moved. Returns a sentence
+  /// if lines are missing. @throws FileError if the file has the same name and holds something else.
+  std::string go_on(const MetricsPosition& position, bool same_name);
+
+  /// Writes the line of a step. `loss` is that of the batch before the update, `lr` the rate of the update, `tokens` the number of
+  /// tokens without padding.
+  void step(Index step, double loss, double lr, Index tokens, double seconds) {
+    line("{\"step\":" + std::to_string(step) + ",\"loss\":" + json_number(loss) + ",\"lr\":" + json_number(lr) +
+         ",\"tokens\":" + std::to_string(tokens) + ",\"seconds\":" + json_number(seconds) + "}");
+  }
+  /// Writes the line of an epoch, with scores on the validation data.
+  void epoch(Index epoch, double train_loss, const Scores& valid, double seconds) {
+    line("{\"epoch\":" + std::to_string(epoch) + ",\"train_loss\":" + json_number(train_loss) + ",\"valid_loss\":" +
+         json_number(valid.loss()) + members(valid) + ",\"seconds\":" + json_number(seconds) + "}");
+  }
+  /// Writes the scores of a split after the training. `split` is a plain word.
+  void final(const std::string& split, const Scores& scores) {
+    line("{\"final\":true,\"split\":\"" + split + "\",\"loss\":" + json_number(scores.loss()) + members(scores) + "}");
+  }
+  /// Synchronizes the file with the disk and returns its position.
+  MetricsPosition sync();
+
+ private:
+  static std::string members(const Scores& s) {
+    return ",\"accuracy\":" + json_number(s.confusion.accuracy()) +
+           ",\"precision\":" + json_number(s.confusion.precision()) +
+           ",\"recall\":" + json_number(s.confusion.recall());
+  }
+
+  void line(const std::string& json);
+  void cut(Index bytes, const io::Crc64& sum);
+  std::optional<Index> size() const;  // bytes; nothing for a pipe or a device
+  io::Crc64 sum_of_first(Index bytes) const;
+
+  std::string path_;
+  std::FILE* file_ = nullptr;
+  io::Crc64 sum_;  // of all bytes of the file
+};
+
+inline MetricsFile::MetricsFile(const std::string& path) : path_(path) {
+  if (path.empty()) return;
+  file_ = std::fopen(path.c_str(), "ae");
+  if (!file_) io::detail::fail_file<FileError>(path, "cannot be opened", errno);
+  // Not every file system has locks.
+  const bool held = size() && ::flock(::fileno(file_), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!held) return;
+  std::fclose(file_);
+  fail<FileError>(io::printable(path), ": another run is writing its metrics to this file");
+}
+
+inline std::optional<Index> MetricsFile::size() const {
+  struct stat status {};
+  if (!file_ || ::fstat(::fileno(file_), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return status.st_size;
+}
+
+inline io::Crc64 MetricsFile::sum_of_first(Index bytes) const {
+  const std::string text = io::read_file(path_);
+  io::Crc64 sum;
+  sum.add(std::string_view(text).substr(0, static_cast<std::size_t>(bytes)));
+  return sum;
+}
+
+inline void MetricsFile::cut(Index bytes, const io::Crc64& sum) {
+  sum_ = sum;
+  if (::ftruncate(::fileno(file_), bytes) != 0) io::detail::fail_file<WriteError>(path_, "cannot be written", errno);
+}
+
+inline void MetricsFile::begin(bool is_own) {
+  if (size().value_or(0) == 0) return;
+  require<FileError>(is_own && io::read_file(path_).find("{\"final\"") == std::string::npos, io::printable(path_),
+                     ": holds the metrics of another run; choose another file or remove it");
+  cut(0, {});
+}
+
+inline std::string MetricsFile::go_on(const MetricsPosition& position, bool same_name) {
+  const auto found = size();
+  if (!found) return "";
+  if (const io::Crc64 sum = sum_of_first(position.bytes);
+      *found >= position.bytes && position.bytes > 0 && io::hex(sum.value()) == position.sum) {
+    cut(position.bytes, sum);
+    return "";
+  }
+  sum_ = sum_of_first(*found);
+  if (!same_name || position.bytes == 0) return "";
+  require<FileError>(*found < position.bytes, io::printable(path_),
+                     ": does not hold what the run had written there; choose another file or remove it");
+  return io::printable(path_) + ": has " + std::to_string(*found) + " of the " + std::to_string(position.bytes) +
+         " bytes that the run had written; the lines between are missing";
+}
+
+inline void MetricsFile::line(const std::string& json) {
+  if (!file_) return;
+  if (std::fprintf(file_, "%s\n", json.c_str()) < 0 || std::fflush(file_) != 0)
+    io::detail::fail_file<WriteError>(path_, "cannot be written", errno);
+  sum_.add(json);
+  sum_.add("\n");
+}
+
+inline MetricsPosition MetricsFile::sync() {
+  const auto bytes = size();
+  if (!bytes) return {};
+  if (::fsync(::fileno(file_)) != 0) io::detail::fail_file<WriteError>(path_, "cannot be written to the disk", errno);
+  return {*bytes, io::hex(sum_.value())};
+}
+
+}  // namespace heddle::train

@@ -1,0 +1,131 @@
+// Checkpoints of a training run from which it resumes bit for bit: weights, moment estimates, the best weights so far, and the
+// run's state.
+#pragma once
+#include <functional>
+
+#include <heddle/io/checkpoint.hpp>
+#include <heddle/io/model.hpp>
+#include <heddle/io/optimizer.hpp>
+#include <heddle/train/run_failed.hpp>
+#include <heddle/train/run_state.hpp>
+
+namespace heddle::train {
+
+/// Throws RunFailed with the name of the first weight that is not finite; `where` begins the message.
+template <class Model>
+void require_finite(const Model& model, const std::string& where) {
+  walk_once(model, [&](const Name& name, const auto& x) {
+    for (const auto value : x.value().host())
+      require<RunFailed>(std::isfinite(value), where, ": the weight '", name.str(),
+                         "' holds a value that is not finite");
+  });
+}
+
+/// The results of a run in a folder: `model.safetensors` (the best weights), `last.safetensors` and `checkpoint/`. Only one process
+/// at a time may use the folder: the caller holds a lock. The model and the optimizer's slots must outlive the object.
+template <class Model>
+class RunCheckpoints {
+ public:
+  /// Removes what a killed run left half-written. Calls note(sentence) for what a user should know.
+  RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
+                 std::function<void(const std::string&)> note = {})
+      : folder_(folder),
+        model_(model),
+        optimizer_(optimizer),
+        settings_(std::move(settings)),
+        note_(std::move(note)),
+        all_(folder + "/checkpoint") {
+    all_.clean();
+  }
+
+  /// Returns the state of the newest intact checkpoint, if there is one. Changes nothing yet.
+  /// @throws Error for a run that was started with other settings.
+  std::optional<RunState> find() {
+    found_ = all_.newest([&](const std::string& damaged) {
+      if (note_) note_(damaged + "; the checkpoint is passed over");
+    });
+    if (!found_) return std::nullopt;
+    return read_state(found_->manifest.state, settings_, io::printable(found_->folder));
+  }
+  /// Restores weights, moment estimates and the best weights from the checkpoint that find() returned.
+  void restore(const RunState& state) {
+    io::load(model_, found_->file("model.safetensors"));
+    io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
+    if (found_->has("best.safetensors")) io::copy_file(found_->file("best.safetensors"), file("model.safetensors"));
+    // A run that continues is not finished, whatever number of steps the next start is given.
+    ::unlink(finished_file().c_str());
+    saved_step_ = state.step;
+    saved_epoch_ = state.epoch;
+  }
+
+  /// Writes last.safetensors and, if these weights are the best so far, model.safetensors.
+  /// @throws RunFailed for weights that are not finite; both files are as they were then.
+  void publish(Index step, bool is_best) {
+    require_finite(model_, "step " + std::to_string(step) + ", nothing was saved after it");
+    if (is_best) {
+      write_weights(step, file("model.safetensors"));
+      best_step_ = step;
+    }
+    write_weights(step, file("last.safetensors"));
+  }
+
+  /// Saves a checkpoint, unless the newest one is of the same step and epoch. @throws RunFailed as publish() does.
+  void save(const RunState& state) {
+    if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
+    require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved after the checkpoint before");
+    const std::string saved = all_.save(state.step, to_json(state, settings_).dump(), [&](const std::string& folder) {
+      io::FileSums files{{"model.safetensors", write_weights(state.step, folder + "/model.safetensors")},
+                         {"optimizer.safetensors", io::save_optimizer(optimizer_, folder + "/optimizer.safetensors")}};
+      if (std::isfinite(state.best))
+        files["best.safetensors"] = write_best_weights(state.step, folder + "/best.safetensors");
+      return files;
+    });
+    written_.path = saved + "/model.safetensors";
+    saved_step_ = state.step;
+    saved_epoch_ = state.epoch;
+  }
+
+  /// Marks the run as finished: its final metrics are reported as well.
+  void finish(const RunState& state) { io::write_atomically(finished_file(), std::to_string(state.step)); }
+  bool finished(const RunState& state) const {
+    struct stat status {};
+    return ::stat(finished_file().c_str(), &status) == 0 &&
+           io::read_file(finished_file()) == std::to_string(state.step);
+  }
+
+ private:
+  std::string file(const std::string& name) const { return folder_ + '/' + name; }
+  std::string finished_file() const { return file("checkpoint/finished"); }
+
+  // Writes the weights after a step to a file. They are written once: further files of the same step are links to the first, or are
+  // written too if it cannot be linked.
+  io::FileSum write_weights(Index step, const std::string& path) {
+    const bool is_linked = written_.step == step && io::link_file(written_.path, path);
+    if (!is_linked) written_ = {step, path, io::save(model_, path)};
+    return written_.sum;
+  }
+  // Best weights of an earlier step are copied: if checkpoints shared a file, its damage would damage all of them.
+  io::FileSum write_best_weights(Index step, const std::string& path) try {
+    return best_step_ == step ? write_weights(step, path) : io::copy_file(file("model.safetensors"), path);
+  } catch (const WriteError&) {
+    throw;
+  } catch (const FileError& error) {  // not the fault of the run's input
+    fail<RunFailed>(error.what(), "; the run had its best weights there, and the checkpoint before this one is whole");
+  }
+
+  std::string folder_;
+  Model& model_;
+  optim::Slots& optimizer_;
+  RunSettings settings_;
+  std::function<void(const std::string&)> note_;
+  io::Checkpoints all_;
+  std::optional<io::Checkpoint> found_;
+  Index saved_step_ = -1, saved_epoch_ = -1, best_step_ = -1;
+  struct {
+    Index step = -1;
+    std::string path;
+    io::FileSum sum;
+  } written_;  // the weights that were written last, and one of their files
+};
+
+}  // namespace heddle::train

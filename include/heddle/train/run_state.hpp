@@ -1,0 +1,170 @@
+// Where a training run stands and what decides its result: the part of a checkpoint that is neither weights nor moments.
+#pragma once
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include <heddle/base/printable.hpp>
+#include <heddle/train/curve.hpp>
+#include <heddle/train/metrics_file.hpp>
+#include <heddle/train/tensorboard.hpp>
+
+namespace heddle::train {
+
+/// Sums over some steps of training.
+struct Progressed {
+  double loss = 0;    ///< of each row
+  Index correct = 0;  ///< rows whose class was predicted
+  Index rows = 0;
+
+  void add(double mean_loss, Index correct_rows, Index count) {
+    loss += mean_loss * static_cast<double>(count);
+    correct += correct_rows;
+    rows += count;
+  }
+  double mean_loss() const { return rows ? loss / static_cast<double>(rows) : 0; }
+  double accuracy() const { return rows ? static_cast<double>(correct) / static_cast<double>(rows) : 0; }
+};
+
+struct RunState {
+  Index step = 0;                                         ///< updates so far
+  Index epoch = 0, batch = 0;                             ///< of the next step
+  Progressed of_epoch;                                    ///< the steps of the epoch so far
+  Progressed of_interval;                                 ///< the steps since the last report to TensorBoard
+  double best = std::numeric_limits<double>::infinity();  ///< the lowest validation loss so far
+  std::string metrics;                                    ///< the file of metrics
+  MetricsPosition metrics_position;
+  EventPosition events;
+  std::map<std::string, Curve> curves;  ///< for plots, by name
+};
+
+/// What decides the result of a run, such as flags, by name. A value that checksum() returned stands for the content of a file;
+/// `no_file` stands for its absence.
+using RunSettings = std::map<std::string, std::string>;
+inline constexpr const char* no_file = "none";
+inline std::string checksum(std::uint64_t crc64) { return "crc64 " + io::hex(crc64); }
+
+namespace detail {
+
+inline nlohmann::json to_json(const Progressed& p) {
+  return {{"loss", p.loss}, {"correct", p.correct}, {"rows", p.rows}};
+}
+
+// Reads the members of a JSON object; an absent member, and one of another type, is an error that names the file.
+class Members {
+ public:
+  Members(const nlohmann::json& object, const std::string& file) : object_(object), file_(file) {
+    require<FileError>(object.is_object(), file, ": the state of a run must be a JSON object");
+  }
+
+  const nlohmann::json& at(const char* key) const {
+    const auto found = object_.find(key);
+    require<FileError>(found != object_.end(), file_, ": has no '", key, "'");
+    return *found;
+  }
+  const nlohmann::json& object(const char* key) const { return of_type(key, at(key).is_object(), "an object"); }
+  const nlohmann::json& array(const char* key) const { return of_type(key, at(key).is_array(), "an array"); }
+  Index count(const char* key) const {
+    const nlohmann::json& value = at(key);
+    return of_type(key, value.is_number_integer() && value >= 0, "a whole number of at least 0").get<Index>();
+  }
+  double number(const char* key) const { return of_type(key, at(key).is_number(), "a number").get<double>(); }
+  std::string text(const char* key) const { return of_type(key, at(key).is_string(), "a text").get<std::string>(); }
+  bool has(const char* key) const { return object_.contains(key); }
+  Progressed progressed(const char* key) const {
+    const Members members(object(key), file_);
+    return {members.number("loss"), members.count("correct"), members.count("rows")};
+  }
+
+ private:
+  const nlohmann::json& of_type(const char* key, bool is_right, const char* type) const {
+    require<FileError>(is_right, file_, ": '", key, "' must be ", type);
+    return at(key);
+  }
+
+  const nlohmann::json& object_;
+  const std::string& file_;
+};
+
+inline void require_same_settings(const nlohmann::json& saved, RunSettings& settings, const std::string& file) {
+  const auto is_checksum = [](const std::string& value) { return value.starts_with("crc64 "); };
+  std::string different;
+  for (const auto& [name, value] : settings) {
+    const auto found = saved.find(name);
+    const std::string before = found != saved.end() && found->is_string() ? found->get<std::string>() : "not given";
+    if (before == value) continue;
+    different += (different.empty() ? "" : "; ") + name;
+    if (!is_checksum(before) && !is_checksum(value))
+      different += " is " + value + ", the run has " + before;
+    else
+      different += value == no_file ? " is missing" : " does not hold what the run was started with";
+  }
+  require(different.empty(), file, ": a resumed run continues as it was started, but ", different);
+  for (const auto& [name, value] : saved.items())
+    if (value.is_string()) settings.emplace(name, value.get<std::string>());
+}
+
+inline Curve read_curve(const nlohmann::json& json, const std::string& file) {
+  const Members members(json, file);
+  std::vector<double> means;
+  for (const nlohmann::json& mean : members.array("means")) {
+    require<FileError>(mean.is_number(), file, ": 'means' must hold numbers");
+    means.push_back(mean.get<double>());
+  }
+  const Index interval = members.count("interval"), pending = members.count("pending_count");
+  require<FileError>(interval >= 1 && pending < interval && means.size() < Curve::limit, file,
+                     ": 'curves' is not the state of curves");
+  return Curve(interval, std::move(means), members.number("pending_sum"), pending);
+}
+
+}  // namespace detail
+
+/// Returns a run's state and settings as JSON, for Checkpoints::save. Numbers keep all their digits.
+inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
+  nlohmann::json events = nlohmann::json::array(), curves = nlohmann::json::object();
+  for (const auto& file : s.events.files) events.push_back({{"name", file.name}, {"bytes", file.bytes}});
+  for (const auto& [name, curve] : s.curves)
+    curves[name] = {{"interval", curve.interval()},
+                    {"means", curve.means()},
+                    {"pending_sum", curve.pending_sum()},
+                    {"pending_count", curve.pending_count()}};
+  nlohmann::json json{{"step", s.step},
+                      {"epoch", s.epoch},
+                      {"batch", s.batch},
+                      {"of_epoch", detail::to_json(s.of_epoch)},
+                      {"of_interval", detail::to_json(s.of_interval)},
+                      {"metrics", s.metrics},
+                      {"metrics_bytes", s.metrics_position.bytes},
+                      {"metrics_sum", s.metrics_position.sum},
+                      {"events", events},
+                      {"curves", curves},
+                      {"settings", settings}};
+  if (std::isfinite(s.best)) json["best"] = s.best;
+  return json;
+}
+
+/// Reads what to_json() returned; messages name the checkpoint `file`. Settings that are absent from `settings` are added from the
+/// checkpoint. @throws FileError for other JSON, and Error that names each setting that differs.
+inline RunState read_state(const nlohmann::json& json, RunSettings& settings, const std::string& file) {
+  const detail::Members members(json, file);
+  detail::require_same_settings(members.object("settings"), settings, file);
+  RunState s;
+  s.step = members.count("step");
+  s.epoch = members.count("epoch");
+  s.batch = members.count("batch");
+  s.of_epoch = members.progressed("of_epoch");
+  s.of_interval = members.progressed("of_interval");
+  s.metrics = members.text("metrics");
+  s.metrics_position = {members.count("metrics_bytes"), members.text("metrics_sum")};
+  for (const nlohmann::json& event : members.array("events")) {
+    const detail::Members of_file(event, file);
+    s.events.files.push_back({of_file.text("name"), of_file.count("bytes")});
+  }
+  for (const auto& [name, curve] : members.object("curves").items()) s.curves[name] = detail::read_curve(curve, file);
+  if (members.has("best")) s.best = members.number("best");
+  return s;
+}
+
+}  // namespace heddle::train

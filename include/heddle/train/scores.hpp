@@ -1,0 +1,23 @@
+// The mean loss of a classifier on a data set, with its confusion matrix.
+#pragma once
+#include <heddle/train/confusion_matrix.hpp>
+
+namespace heddle::train {
+
+struct Scores {
+  ConfusionMatrix confusion;
+  double loss_sum = 0;
+  Index rows = 0;  ///< rows in loss_sum
+
+  explicit Scores(int classes) : confusion(classes) {}
+
+  /// Adds a batch of `count` rows and its mean loss.
+  void add_loss(double mean, Index count) {
+    loss_sum += mean * static_cast<double>(count);
+    rows += count;
+  }
+  /// Returns the mean loss of all rows; 0 without rows.
+  double loss() const { return rows ? loss_sum / static_cast<double>(rows) : 0; }
+};
+
+}  // namespace heddle::train
