@@ -63,13 +63,17 @@ VARIANTS = [DEFAULTS, Variant("plain-trained", plain=True, trained=True, d_model
 class Bench:
     def __init__(self, options, folder):
         self.options = options
-        files = [("--vocab", options.vocab), ("--stop-words", options.stop_words), ("--lemmas", options.lemmas)]
-        self.files = [word for flag, path in files if path for word in (flag, path)]
-        self.program = Program(options.binary, folder, *self.files)
+        tables = [("--stop-words", options.stop_words), ("--lemmas", options.lemmas)]
+        self.tables = [word for flag, path in tables if path for word in (flag, path)]
+        self.program = Program(options.binary, folder, "--vocab", options.vocab)
         self.tokenizer = make_tokenizer(options.vocab)
 
     def train_heddle(self, variant, *flags):
-        return self.program.train("--data", self.options.data, *variant.flags(), *flags)
+        return self.program.train("--data", self.options.data, *self.cleaning(variant), *variant.flags(), *flags)
+
+    def cleaning(self, variant):
+        """Returns the flags of the tables that clean the text."""
+        return [] if variant.plain else self.tables
 
     def rows(self, variant, path, limit):
         preparation = Preparation(variant.plain, self.options.stop_words, self.options.lemmas)
@@ -117,7 +121,7 @@ class Bench:
             list(self.losses())
         texts, _ = read_csv(self.test_file(), PREDICTED)
         for variant in VARIANTS:
-            ours = self.program.predict(texts, "--out", self.out(variant))
+            ours = self.program.predict(texts, "--out", self.out(variant), *self.cleaning(variant))
             model = self.twin(variant, os.path.join(self.out(variant), "model.safetensors"))
             theirs = probabilities(model, self.rows(variant, self.test_file(), PREDICTED))
             yield compare_probabilities(f"predict, {variant.name}", ours, theirs, PROBABILITY_BOUND)

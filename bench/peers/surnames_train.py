@@ -39,7 +39,7 @@ def read_split(path, labels):
             part, language, name = line.rstrip("\n").split("\t")
             names[part].append(name)
             classes[part].append(index[language])
-    rows = {part: Rows([encode(name) for name in names[part]], torch.tensor(classes[part])) for part in names}
+    rows = {part: Rows([encode(name) for name in names[part]], torch.tensor(classes[part]), own_tokens=1) for part in names}
     return names, {part: r for part, r in rows.items() if r.texts}
 
 

@@ -23,6 +23,7 @@ class Rows:
 
     texts: list  # of lists of ids
     labels: torch.Tensor  # [N]
+    own_tokens: int = 0  # tokens that the model itself adds to each text
 
     def batch(self, rows):
         return *collate([self.texts[r] for r in rows]), self.labels[rows]
@@ -110,7 +111,7 @@ def train(
                     "step": step,
                     "loss": value,
                     "lr": lr,
-                    "tokens": int(real.sum()),
+                    "tokens": int(real.sum()) + rows.own_tokens * len(batch),
                     "seconds": time.perf_counter() - step_started,
                 }
             )
