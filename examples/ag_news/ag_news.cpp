@@ -173,7 +173,7 @@ class AgNews {
   void choose_pictures(const std::string& path) {
     if (flags_.out.empty() || flags_.evaluate) return;
     const std::vector<std::string> texts = read_news(path).texts;
-    for (const std::size_t row : {1129, 4534}) {
+    for (const std::size_t row : {std::size_t{1129}, std::size_t{4534}}) {
       if (row >= texts.size()) {
         note(io::printable(path) + ": has no row " + std::to_string(row) + ", whose attention would be drawn");
         continue;

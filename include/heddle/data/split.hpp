@@ -7,6 +7,7 @@
 
 namespace heddle::data {
 
+/// The options of stratified_split.
 struct SplitOptions {
   double valid = 0.1, test = 0.1;  ///< shares of each class, in rows
   std::uint64_t seed = 0;

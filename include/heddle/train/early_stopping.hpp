@@ -7,6 +7,7 @@
 
 namespace heddle::train {
 
+/// The options of EarlyStopping.
 struct EarlyStoppingOptions {
   Index patience = 1;    ///< how many values in a row may fail to improve on the best
   double min_delta = 0;  ///< by how much a value must be lower to be an improvement

@@ -19,6 +19,7 @@ struct Progressed {
   Index correct = 0;  ///< rows whose class was predicted
   Index rows = 0;
 
+  /// Adds a step with `count` rows.
   void add(double mean_loss, Index correct_rows, Index count) {
     loss += mean_loss * static_cast<double>(count);
     correct += correct_rows;
@@ -28,6 +29,7 @@ struct Progressed {
   double accuracy() const { return rows ? static_cast<double>(correct) / static_cast<double>(rows) : 0; }
 };
 
+/// Where a run stands between two steps.
 struct RunState {
   Index step = 0;                                         ///< updates so far
   Index epoch = 0, batch = 0;                             ///< of the next step

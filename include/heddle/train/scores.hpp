@@ -4,11 +4,13 @@
 
 namespace heddle::train {
 
+/// Sums over the rows of a data set.
 struct Scores {
   ConfusionMatrix confusion;
   double loss_sum = 0;
   Index rows = 0;  ///< rows in loss_sum
 
+  /// @throws Error for fewer than two classes.
   explicit Scores(int classes) : confusion(classes) {}
 
   /// Adds a batch of `count` rows and its mean loss.
