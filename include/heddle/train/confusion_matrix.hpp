@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <heddle/base/error.hpp>
+#include <heddle/base/printable.hpp>
 #include <heddle/base/shape.hpp>
 
 namespace heddle::train {
@@ -96,22 +98,44 @@ class ConfusionMatrix {
     require<IndexError>(c >= 0 && c < classes_, "ConfusionMatrix: class ", c, " is out of range for ", classes_,
                         " classes");
   }
-  std::size_t place(int label, int predicted) const { return static_cast<std::size_t>(label * classes_ + predicted); }
+  std::size_t place(int label, int predicted) const {
+    return static_cast<std::size_t>(label) * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(predicted);
+  }
 
   int classes_;
   std::vector<Index> counts_;  // [label, predicted]
 };
 
+namespace detail {
+
+// Returns the number of bytes of the first `count` code points, or of the whole text if it has fewer.
+inline std::size_t bytes_of_first(std::size_t count, std::string_view text) {
+  const char *const begin = text.data(), *const end = begin + text.size(), *at = begin;
+  for (; at != end && count > 0; --count) text::decode_utf8(at, end);
+  return static_cast<std::size_t>(at - begin);
+}
+inline std::size_t count_code_points(std::string_view text) {
+  std::size_t count = 0;
+  for (const char *at = text.data(), *end = at + text.size(); at != end; ++count) text::decode_utf8(at, end);
+  return count;
+}
+
+}  // namespace detail
+
 /// Returns a table as text: a line per label with its counts, precision, recall and F1, under a line of the predicted labels.
+/// Columns are aligned by code points; the names over the counts are cut to the width of their column.
 /// @throws Error unless there is one name per class.
 inline std::string to_text(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
   const int C = matrix.classes();
   require(names.size() == static_cast<std::size_t>(C), "to_text: ", names.size(), " names for ", C, " classes");
+  std::vector<std::string> shown;
+  for (const std::string& name : names) shown.push_back(io::printable(name));
   std::size_t first = 0, width = 5;
-  for (const std::string& name : names) first = std::max(first, name.size());
+  for (const std::string& name : shown) first = std::max(first, detail::count_code_points(name));
   for (const Index count : matrix.counts()) width = std::max(width, std::to_string(count).size());
   const auto right = [](const std::string& text, std::size_t to) {
-    return std::string(to > text.size() ? to - text.size() : 0, ' ') + text;
+    const std::size_t length = detail::count_code_points(text);
+    return std::string(to > length ? to - length : 0, ' ') + text;
   };
   const auto fraction = [&](double x) {
     char digits[16];
@@ -119,11 +143,12 @@ inline std::string to_text(const ConfusionMatrix& matrix, const std::vector<std:
     return right(digits, 11);
   };
   std::string table = right("", first);
-  for (int c = 0; c < C; ++c) table += ' ' + right(names[static_cast<std::size_t>(c)].substr(0, width), width);
+  for (const std::string& name : shown)
+    table += ' ' + right(name.substr(0, detail::bytes_of_first(width, name)), width);
   table += right("precision", 11) + right("recall", 11) + right("f1", 11) + '\n';
   for (int l = 0; l < C; ++l) {
-    const std::string& name = names[static_cast<std::size_t>(l)];
-    table += name + std::string(first - name.size(), ' ');
+    const std::string& name = shown[static_cast<std::size_t>(l)];
+    table += name + std::string(first - detail::count_code_points(name), ' ');
     for (int c = 0; c < C; ++c) table += ' ' + right(std::to_string(matrix.count(l, c)), width);
     table += fraction(matrix.precision(l)) + fraction(matrix.recall(l)) + fraction(matrix.f1(l)) + '\n';
   }
