@@ -45,6 +45,7 @@ class MetricsFile {
   /// Opens the file for appending. @throws FileError if that fails, or if another process holds the file.
   explicit MetricsFile(const std::string& path);
   MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile() {
     if (file_) std::fclose(file_);
   }
@@ -53,8 +54,8 @@ class MetricsFile {
   /// dropped. @throws FileError for a file that holds another run's lines.
   void begin(bool is_own);
   /// Continues a run at a position returned by sync(): drops the lines after it, which will be written again. `same_name` says
-  /// whether the run wrote to this file; another file is continued at its end, unless it is that file, moved. Returns a sentence
-  /// if lines are missing. @throws FileError if the file has the same name and holds something else.
+  /// whether the run wrote to this file; another file is continued after its last whole line, unless it is that file, moved.
+  /// Returns a sentence if lines are missing. @throws FileError if the file has the same name and holds something else.
   std::string go_on(const MetricsPosition& position, bool same_name);
 
   /// Writes the line of a step. `loss` is that of the batch before the update, `lr` the rate of the update, `tokens` the number of
@@ -86,6 +87,7 @@ class MetricsFile {
   void cut(Index bytes, const io::Crc64& sum);
   std::optional<Index> size() const;  // bytes; nothing for a pipe or a device
   io::Crc64 sum_of_first(Index bytes) const;
+  Index end_of_last_line() const;
 
   std::string path_;
   std::FILE* file_ = nullptr;
@@ -116,6 +118,11 @@ inline io::Crc64 MetricsFile::sum_of_first(Index bytes) const {
   return sum;
 }
 
+inline Index MetricsFile::end_of_last_line() const {
+  const std::size_t last = io::read_file(path_).rfind('\n');
+  return last == std::string::npos ? 0 : static_cast<Index>(last) + 1;
+}
+
 inline void MetricsFile::cut(Index bytes, const io::Crc64& sum) {
   sum_ = sum;
   if (::ftruncate(::fileno(file_), bytes) != 0) io::detail::fail_file<WriteError>(path_, "cannot be written", errno);
@@ -131,15 +138,22 @@ inline void MetricsFile::begin(bool is_own) {
 inline std::string MetricsFile::go_on(const MetricsPosition& position, bool same_name) {
   const auto found = size();
   if (!found) return "";
+  // The run had written nothing at its checkpoint. The position of a pipe, or without a file, has no checksum.
+  if (same_name && position.bytes == 0 && !position.sum.empty()) {
+    begin(true);
+    return "";
+  }
   if (const io::Crc64 sum = sum_of_first(position.bytes);
       *found >= position.bytes && position.bytes > 0 && io::hex(sum.value()) == position.sum) {
     cut(position.bytes, sum);
     return "";
   }
-  sum_ = sum_of_first(*found);
-  if (!same_name || position.bytes == 0) return "";
-  require<FileError>(*found < position.bytes, io::printable(path_),
+  const bool is_shorter = same_name && *found < position.bytes;
+  require<FileError>(!same_name || is_shorter || position.bytes == 0, io::printable(path_),
                      ": does not hold what the run had written there; choose another file or remove it");
+  const Index end = end_of_last_line();
+  cut(end, sum_of_first(end));
+  if (!is_shorter) return "";
   return io::printable(path_) + ": has " + std::to_string(*found) + " of the " + std::to_string(position.bytes) +
          " bytes that the run had written; the lines between are missing";
 }
