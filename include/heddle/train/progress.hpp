@@ -2,6 +2,7 @@
 #pragma once
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -36,7 +37,8 @@ inline std::string clock_text(double seconds) {
 // Returns a rate with three significant digits.
 inline std::string rate_text(double per_second) {
   char text[32];
-  std::snprintf(text, sizeof text, per_second >= 100 ? "%.0f" : per_second >= 10 ? "%.1f" : "%.2f", per_second);
+  // Limits after rounding: 99.96 is shown as 100, not as 100.0.
+  std::snprintf(text, sizeof text, per_second >= 99.95 ? "%.0f" : per_second >= 9.995 ? "%.1f" : "%.2f", per_second);
   return text;
 }
 
@@ -90,7 +92,7 @@ class Progress {
     const double rate = seconds > 0 ? static_cast<double>(done - first_done_) / seconds : 0;
     char head[160];
     if (style_ == Style::bar) {
-      const int filled = static_cast<int>(done * bar_width / total);
+      const int filled = static_cast<int>(std::clamp<Index>(done, 0, total) * bar_width / total);
       std::snprintf(head, sizeof head, "epoch %lld [%.*s%.*s] %lld/%lld  loss %.4f", static_cast<long long>(epoch_),
                     filled, "##############################", bar_width - filled, "..............................",
                     static_cast<long long>(done), static_cast<long long>(total), loss);
