@@ -1,6 +1,9 @@
 // A curve of a long run in bounded memory.
 #pragma once
+#include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <heddle/base/error.hpp>
@@ -9,17 +12,20 @@
 namespace heddle::train {
 
 /// Values of successive steps, averaged over intervals of equal length. When the curve is full, the interval doubles and
-/// neighbouring points are merged, so that a run of any length has between 256 and 512 points.
+/// neighbouring points are merged, so that a run has fewer than 512 points, and from step 256 on at least 256.
 class Curve {
  public:
   static constexpr std::size_t limit = 512;
 
   Curve() = default;
-  /// Restores a curve from what interval(), sums() and pending() returned. @throws Error for what they cannot return.
+  /// Restores a curve from what interval(), means(), pending_sum() and pending_count() returned. @throws Error for what they cannot return.
   Curve(Index interval, std::vector<double> means, double pending_sum, Index pending_count)
       : interval_(interval), means_(std::move(means)), sum_(pending_sum), count_(pending_count) {
-    require(interval_ >= 1 && means_.size() < limit && count_ >= 0 && count_ < interval_, "Curve: an interval of ",
-            interval_, " with ", means_.size(), " points and ", count_, " values is not the state of a curve");
+    const bool is_power_of_2 = interval_ >= 1 && std::has_single_bit(static_cast<std::uint64_t>(interval_));
+    const bool is_full_enough = means_.size() < limit && (interval_ == 1 || means_.size() >= limit / 2);
+    const bool is_within_interval = count_ >= 0 && count_ < interval_ && (count_ > 0 || sum_ == 0);
+    require(is_power_of_2 && is_full_enough && is_within_interval, "Curve: an interval of ", interval_, " with ",
+            means_.size(), " points and ", count_, " values with the sum ", sum_, " is not the state of a curve");
   }
 
   /// Adds the value of the next step.
