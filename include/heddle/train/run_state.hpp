@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include <heddle/base/printable.hpp>
@@ -50,8 +51,33 @@ inline std::string checksum(std::uint64_t crc64) { return "crc64 " + io::hex(crc
 
 namespace detail {
 
+// JSON has no numbers that are not finite: they are texts.
+inline nlohmann::json number_to_json(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+inline std::optional<double> number_from_json(const nlohmann::json& json) {
+  if (json.is_number()) return json.get<double>();
+  if (json == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (json == "inf") return std::numeric_limits<double>::infinity();
+  if (json == "-inf") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
 inline nlohmann::json to_json(const Progressed& p) {
-  return {{"loss", p.loss}, {"correct", p.correct}, {"rows", p.rows}};
+  return {{"loss", number_to_json(p.loss)}, {"correct", p.correct}, {"rows", p.rows}};
+}
+inline nlohmann::json to_json(const Curve& curve) {
+  nlohmann::json means = nlohmann::json::array();
+  for (const double mean : curve.means()) means.push_back(number_to_json(mean));
+  return {{"interval", curve.interval()},
+          {"means", std::move(means)},
+          {"pending_sum", number_to_json(curve.pending_sum())},
+          {"pending_count", curve.pending_count()}};
+}
+
+inline void require_utf8(const char* what, const std::string& value) {
+  require(text::is_utf8(value), "a run cannot be saved: ", what, ' ', io::quoted_name(value), " is not UTF-8");
 }
 
 // Reads the members of a JSON object; an absent member, and one of another type, is an error that names the file.
@@ -72,7 +98,11 @@ class Members {
     const nlohmann::json& value = at(key);
     return of_type(key, value.is_number_integer() && value >= 0, "a whole number of at least 0").get<Index>();
   }
-  double number(const char* key) const { return of_type(key, at(key).is_number(), "a number").get<double>(); }
+  double number(const char* key) const {
+    const auto value = number_from_json(at(key));
+    of_type(key, value.has_value(), "a number");
+    return *value;
+  }
   std::string text(const char* key) const { return of_type(key, at(key).is_string(), "a text").get<std::string>(); }
   bool has(const char* key) const { return object_.contains(key); }
   Progressed progressed(const char* key) const {
@@ -112,26 +142,35 @@ inline Curve read_curve(const nlohmann::json& json, const std::string& file) {
   const Members members(json, file);
   std::vector<double> means;
   for (const nlohmann::json& mean : members.array("means")) {
-    require<FileError>(mean.is_number(), file, ": 'means' must hold numbers");
-    means.push_back(mean.get<double>());
+    const auto value = number_from_json(mean);
+    require<FileError>(value.has_value(), file, ": 'means' must hold numbers");
+    means.push_back(*value);
   }
   const Index interval = members.count("interval"), pending = members.count("pending_count");
-  require<FileError>(interval >= 1 && pending < interval && means.size() < Curve::limit, file,
-                     ": 'curves' is not the state of curves");
-  return Curve(interval, std::move(means), members.number("pending_sum"), pending);
+  const double pending_sum = members.number("pending_sum");
+  try {
+    return Curve(interval, std::move(means), pending_sum, pending);
+  } catch (const Error& error) {
+    fail<FileError>(file, ": 'curves': ", error.what());
+  }
 }
 
 }  // namespace detail
 
 /// Returns a run's state and settings as JSON, for Checkpoints::save. Numbers keep all their digits.
+/// @throws Error for a text that is not UTF-8.
 inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
+  detail::require_utf8("the file of metrics", s.metrics);
+  for (const auto& [name, value] : settings) {
+    detail::require_utf8("the setting", name);
+    detail::require_utf8("the setting", value);
+  }
   nlohmann::json events = nlohmann::json::array(), curves = nlohmann::json::object();
   for (const auto& file : s.events.files) events.push_back({{"name", file.name}, {"bytes", file.bytes}});
-  for (const auto& [name, curve] : s.curves)
-    curves[name] = {{"interval", curve.interval()},
-                    {"means", curve.means()},
-                    {"pending_sum", curve.pending_sum()},
-                    {"pending_count", curve.pending_count()}};
+  for (const auto& [name, curve] : s.curves) {
+    detail::require_utf8("the curve", name);
+    curves[name] = detail::to_json(curve);
+  }
   nlohmann::json json{{"step", s.step},
                       {"epoch", s.epoch},
                       {"batch", s.batch},
@@ -143,7 +182,7 @@ inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
                       {"events", events},
                       {"curves", curves},
                       {"settings", settings}};
-  if (std::isfinite(s.best)) json["best"] = s.best;
+  if (s.best != RunState().best) json["best"] = detail::number_to_json(s.best);
   return json;
 }
 
