@@ -48,7 +48,9 @@ class RunCheckpoints {
     return read_state(found_->manifest.state, settings_, io::printable(found_->folder));
   }
   /// Restores weights, moment estimates and the best weights from the checkpoint that find() returned.
+  /// @throws Error if it returned none.
   void restore(const RunState& state) {
+    require(found_.has_value(), "RunCheckpoints: restore() needs a checkpoint that find() returned");
     io::load(model_, found_->file("model.safetensors"));
     io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
     if (found_->has("best.safetensors")) io::copy_file(found_->file("best.safetensors"), file("model.safetensors"));
@@ -56,6 +58,9 @@ class RunCheckpoints {
     ::unlink(finished_file().c_str());
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
+    // Steps that are repeated, perhaps at another rate, may have other weights.
+    best_step_ = -1;
+    written_ = {};
   }
 
   /// Writes last.safetensors and, if these weights are the best so far, model.safetensors.
@@ -121,11 +126,12 @@ class RunCheckpoints {
   io::Checkpoints all_;
   std::optional<io::Checkpoint> found_;
   Index saved_step_ = -1, saved_epoch_ = -1, best_step_ = -1;
-  struct {
+  struct Written {
     Index step = -1;
     std::string path;
     io::FileSum sum;
-  } written_;  // the weights that were written last, and one of their files
+  };
+  Written written_;  // the weights that were written last, and one of their files
 };
 
 }  // namespace heddle::train
