@@ -1,0 +1,334 @@
+#include <heddle/heddle.hpp>
+#include <heddle/train/run_checkpoints.hpp>
+
+#include "catch.hpp"
+#include "harness/compare.hpp"
+#include "io/files.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+using train::RunCheckpoints;
+using train::RunFailed;
+using train::RunSettings;
+using train::RunState;
+
+namespace {
+
+// A model in training in a folder. A new object on the same folder is the run after it was killed.
+struct SmallRun {
+  std::vector<std::string> notes;
+  Random random{1};
+  nn::Linear<> model{3, 2, random};
+  optim::Adam adam{model, {.lr = 0.1}};
+  RunState state;
+  RunCheckpoints<nn::Linear<>> checkpoints;
+
+  explicit SmallRun(const TemporaryFolder& folder, RunSettings settings = {{"--lr", "0.1"}})
+      : checkpoints(folder.path(), model, adam.slots(), std::move(settings),
+                    [this](const std::string& sentence) { notes.push_back(sentence); }) {}
+
+  void train_to(Index last, double factor = 1) {
+    while (state.step < last) {
+      Random noise(2, static_cast<std::uint64_t>(state.step));
+      const Tensor<float> loss = cross_entropy(model(randn<float>({4, 3}, noise)), Tensor<int>({4}, {0, 1, 0, 1}));
+      backward(loss);
+      adam.step(factor);
+      ++state.step;
+      state.of_epoch.add(loss.item(), 0, 4);
+      state.curves["training"].add(loss.item());
+    }
+  }
+  bool resume() {
+    const auto found = checkpoints.find();
+    if (!found) return false;
+    state = *found;
+    checkpoints.restore(state);
+    return true;
+  }
+  void set_weight(float value) {
+    std::vector<float> values = model.weight.value().host();
+    values[4] = value;
+    model.weight.assign(Tensor<float>(model.weight.shape(), values));
+  }
+  std::vector<float> weights() const { return model.weight.value().host(); }
+  // Returns the weights, moment estimates and numbers of steps.
+  std::vector<float> everything() {
+    std::vector<float> all;
+    const auto append = [&](const std::vector<float>& values) { all.insert(all.end(), values.begin(), values.end()); };
+    adam.slots().each([&](const auto& slot) {
+      const auto& value = slot.parameter->value();
+      if constexpr (std::is_same_v<decltype(value.host()), std::vector<float>>) {
+        append(value.host());
+        for (const auto& moment : slot.moments)
+          if (moment) append(moment.host());
+        append({static_cast<float>(slot.steps)});
+      }
+    });
+    return all;
+  }
+};
+
+std::vector<float> weights_in(const std::string& path) {
+  Random random(9);
+  nn::Linear<> model(3, 2, random);
+  io::load(model, path);
+  return model.weight.value().host();
+}
+
+ino_t inode(const std::string& path) {
+  struct stat status {};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status.st_ino;
+}
+
+std::string checkpoint_file(const TemporaryFolder& folder, const std::string& step, const std::string& file) {
+  return folder / ("checkpoint/" + std::string(12 - step.size(), '0') + step + '/' + file);
+}
+
+}  // namespace
+
+TEST_CASE("RunCheckpoints: a run is resumed bit for bit") {
+  const TemporaryFolder folder, other;
+  SmallRun whole(other);
+  whole.train_to(6);
+  {
+    SmallRun killed(folder);
+    CHECK_FALSE(killed.checkpoints.find());
+    killed.train_to(3);
+    killed.checkpoints.save(killed.state);
+    killed.train_to(5);  // is lost
+  }
+  SmallRun resumed(folder);
+  const std::vector<float> before = resumed.everything();
+  const auto found = resumed.checkpoints.find();
+  REQUIRE(found);
+  CHECK(found->step == 3);
+  CHECK(same_bits(resumed.everything(), before));  // finding changes nothing
+  resumed.state = *found;
+  resumed.checkpoints.restore(resumed.state);
+  resumed.train_to(6);
+  CHECK(resumed.everything().size() == 3 * 8 + 2);
+  CHECK(same_bits(resumed.everything(), whole.everything()));
+  CHECK(resumed.state.curves["training"].means() == whole.state.curves["training"].means());
+  CHECK(resumed.state.of_epoch.loss == whole.state.of_epoch.loss);
+  CHECK(resumed.notes.empty());
+}
+
+TEST_CASE("RunCheckpoints: publish writes the best and the last weights") {
+  const TemporaryFolder folder;
+  const std::string best = folder / "model.safetensors", last = folder / "last.safetensors";
+  SmallRun run(folder);
+  run.train_to(1);
+  run.checkpoints.publish(1, true);
+  const std::vector<float> first = run.weights();
+  CHECK(weights_in(best) == first);
+  CHECK(weights_in(last) == first);
+  CHECK(inode(best) == inode(last));  // written once
+  run.train_to(2);
+  run.checkpoints.publish(2, false);
+  CHECK(weights_in(best) == first);
+  CHECK(weights_in(last) == run.weights());
+  run.train_to(3);
+  run.checkpoints.publish(3, true);
+  CHECK(weights_in(best) == run.weights());
+  CHECK(inode(best) == inode(last));
+
+  run.state.best = 0.5;
+  run.checkpoints.save(run.state);
+  for (const char* name : {"model.safetensors", "best.safetensors"})
+    CHECK(inode(checkpoint_file(folder, "3", name)) == inode(best));
+  run.train_to(4);
+  run.checkpoints.save(run.state);  // best weights of an earlier step are copied
+  CHECK(get(checkpoint_file(folder, "4", "best.safetensors")) == get(best));
+  CHECK(inode(checkpoint_file(folder, "4", "best.safetensors")) != inode(best));
+  CHECK(weights_in(checkpoint_file(folder, "4", "model.safetensors")) == run.weights());
+}
+
+TEST_CASE("RunCheckpoints: the best weights are restored with a checkpoint") {
+  const TemporaryFolder folder;
+  const std::string best = folder / "model.safetensors";
+  std::vector<float> first;
+  {
+    SmallRun run(folder);
+    run.train_to(1);
+    run.state.best = 0.5;
+    run.checkpoints.publish(1, true);
+    first = run.weights();
+    run.train_to(2);
+    run.checkpoints.save(run.state);
+    run.train_to(3);
+    run.checkpoints.publish(3, true);  // better ones, after the checkpoint
+  }
+  CHECK(weights_in(best) != first);
+  SmallRun run(folder);
+  REQUIRE(run.resume());
+  CHECK(run.state.best == 0.5);
+  CHECK(weights_in(best) == first);
+  CHECK(run.weights() != first);
+  run.train_to(3);
+  run.checkpoints.save(run.state);
+  CHECK(weights_in(checkpoint_file(folder, "3", "best.safetensors")) == first);
+}
+
+TEST_CASE("RunCheckpoints: steps that are repeated after a restore are written anew") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(1);
+  run.checkpoints.save(run.state);
+  run.train_to(2);
+  run.state.best = 0.5;
+  run.checkpoints.publish(2, true);
+  const std::vector<float> before = run.weights();
+  REQUIRE(run.resume());
+  run.train_to(2, 0.25);
+  REQUIRE(run.weights() != before);
+  run.state.best = 0.25;
+  run.checkpoints.publish(2, false);
+  CHECK(weights_in(folder / "last.safetensors") == run.weights());
+  run.checkpoints.save(run.state);
+  CHECK(weights_in(checkpoint_file(folder, "2", "model.safetensors")) == run.weights());
+  CHECK(weights_in(checkpoint_file(folder, "2", "best.safetensors")) == before);
+}
+
+TEST_CASE("RunCheckpoints: the same step and epoch are saved once") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(1);
+  run.checkpoints.save(run.state);
+  const ino_t first = inode(checkpoint_file(folder, "1", "manifest.json"));
+  run.checkpoints.save(run.state);
+  CHECK(inode(checkpoint_file(folder, "1", "manifest.json")) == first);
+  run.state.epoch = 1;  // the end of the epoch, after its validation
+  run.checkpoints.save(run.state);
+  SmallRun again(folder);
+  REQUIRE(again.resume());
+  CHECK(again.state.epoch == 1);
+  const ino_t second = inode(checkpoint_file(folder, "1", "manifest.json"));
+  again.checkpoints.save(again.state);
+  CHECK(inode(checkpoint_file(folder, "1", "manifest.json")) == second);
+}
+
+TEST_CASE("RunCheckpoints: weights that are not finite are named and never saved") {
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    const TemporaryFolder folder;
+    SmallRun run(folder);
+    run.train_to(1);
+    run.checkpoints.publish(1, true);
+    run.checkpoints.save(run.state);
+    const std::string weights = get(folder / "model.safetensors");
+    run.train_to(2);
+    run.set_weight(bad);
+    CHECK(error_of<RunFailed>([&] { run.checkpoints.publish(2, true); }) ==
+          "step 2, nothing was saved after it: the weight 'weight' holds a value that is not finite");
+    CHECK(error_of<RunFailed>([&] { run.checkpoints.save(run.state); }) ==
+          "step 2, nothing was saved after the checkpoint before: the weight 'weight' holds a value that is not "
+          "finite");
+    CHECK(get(folder / "model.safetensors") == weights);
+    CHECK(get(folder / "last.safetensors") == weights);
+    CHECK(folder.names() == std::set<std::string>{"checkpoint", "last.safetensors", "model.safetensors"});
+    SmallRun again(folder);
+    REQUIRE(again.resume());
+    CHECK(again.state.step == 1);
+  }
+}
+
+TEST_CASE("RunCheckpoints: a damaged checkpoint is noted and the one before it taken") {
+  const TemporaryFolder folder;
+  std::vector<float> first;
+  {
+    SmallRun run(folder);
+    run.train_to(1);
+    run.checkpoints.save(run.state);
+    first = run.everything();
+    run.train_to(2);
+    run.checkpoints.save(run.state);
+  }
+  const std::string file = checkpoint_file(folder, "2", "optimizer.safetensors");
+  std::string bytes = get(file);
+  bytes[bytes.size() - 1] ^= 1;
+  put(file, bytes);
+  SmallRun run(folder);
+  REQUIRE(run.resume());
+  CHECK(run.state.step == 1);
+  CHECK(same_bits(run.everything(), first));
+  CHECK(run.notes ==
+        std::vector<std::string>{file + ": is damaged, its checksum is wrong; the checkpoint is passed over"});
+  run.train_to(2);
+  run.checkpoints.save(run.state);  // in its place
+  SmallRun again(folder);
+  REQUIRE(again.resume());
+  CHECK(again.state.step == 2);
+  CHECK(same_bits(again.everything(), run.everything()));
+
+  put(file, bytes);
+  put(checkpoint_file(folder, "1", "manifest.json"), "");
+  CHECK_THROWS_AS(SmallRun(folder).checkpoints.find(), FileError);
+}
+
+TEST_CASE("RunCheckpoints: a run is finished until it continues") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(2);
+  run.checkpoints.save(run.state);
+  CHECK_FALSE(run.checkpoints.finished(run.state));
+  run.checkpoints.finish(run.state);
+  CHECK(run.checkpoints.finished(run.state));
+  SmallRun again(folder);
+  const auto found = again.checkpoints.find();
+  REQUIRE(found);
+  CHECK(again.checkpoints.finished(*found));
+  CHECK_FALSE(again.checkpoints.finished(RunState()));
+  again.state = *found;
+  again.checkpoints.restore(again.state);
+  CHECK_FALSE(again.checkpoints.finished(again.state));
+}
+
+TEST_CASE("RunCheckpoints: a run that was started with other settings is refused, and nothing is changed") {
+  const TemporaryFolder folder;
+  {
+    SmallRun run(folder);
+    run.train_to(1);
+    run.checkpoints.save(run.state);
+  }
+  SmallRun run(folder, {{"--lr", "0.2"}, {"--seed", "1"}});
+  const std::vector<float> before = run.everything();
+  CHECK(error_of<Error>([&] { run.checkpoints.find(); }) ==
+        folder /
+            "checkpoint/000000000001: a resumed run continues as it was started, but --lr is 0.2, the run has "
+            "0.1; --seed is 1, the run has not given");
+  CHECK(same_bits(run.everything(), before));
+  SmallRun same(folder, {});  // takes over the settings of the run
+  REQUIRE(same.resume());
+  same.train_to(2);
+  same.checkpoints.save(same.state);
+  CHECK(error_of<Error>([&] { run.checkpoints.find(); }).find("--lr is 0.2, the run has 0.1") != std::string::npos);
+}
+
+TEST_CASE("RunCheckpoints: best weights that are gone fail the run and spare the checkpoint before") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(1);
+  run.state.best = 0.5;
+  run.checkpoints.publish(1, true);
+  run.checkpoints.save(run.state);
+  run.train_to(2);
+  std::filesystem::remove(folder / "model.safetensors");
+  CHECK(error_of<RunFailed>([&] { run.checkpoints.save(run.state); }) ==
+        folder /
+            "model.safetensors: cannot be opened: No such file or directory; the run had its best weights there, "
+            "and the checkpoint before this one is whole");
+  SmallRun again(folder);
+  REQUIRE(again.resume());
+  CHECK(again.state.step == 1);
+  CHECK(weights_in(folder / "model.safetensors") == again.weights());
+}
+
+TEST_CASE("RunCheckpoints: what a killed run left half-written is removed") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "checkpoint/000000000007.tmp");
+  put(folder / "checkpoint/000000000007.tmp/model.safetensors", "half");
+  SmallRun run(folder);
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoint/000000000007.tmp"));
+  CHECK_FALSE(run.resume());
+  CHECK_THROWS_AS(run.checkpoints.restore(RunState()), Error);
+}
