@@ -403,6 +403,19 @@ def attentions(g):
     g.tensors(**clean, length=length, mask=mask, y=y, dy=dy, **{"d" + role: dx for role, dx in zip(leaves, grads)})
 
 
+def transformer_layers(g):
+    for label, norm_first in {"post_norm": False, "pre_norm": True}.items():
+        g.case("transformer_encoder_layer", label, D=8, heads=2, ff_width=16, norm_first=norm_first)
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 16, norm_first=norm_first, batch_first=True, dtype=torch.float64)
+        layer.eval()
+        weights = {name: g.values(*p.shape) / 4 for name, p in layer.named_parameters()}
+        g.gradients(
+            lambda x, **weights: torch.func.functional_call(layer, weights, (x[None],))[0],
+            {"x": g.values(5, 8)},
+            weights,
+        )
+
+
 def sequences(g):
     def split(rows, length):
         return torch.split(rows, length.tolist())
@@ -528,6 +541,7 @@ def main():
         indexing,
         cross_entropies,
         attentions,
+        transformer_layers,
         sequences,
         optimizers,
         schedules,

@@ -2,8 +2,11 @@
 
 #include <thread>
 
-#include "../golden/golden.hpp"
+#include <heddle/io/model.hpp>
+
+#include "../harness/golden.hpp"
 #include "../harness/gradients.hpp"
+#include "../io/files.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -179,6 +182,83 @@ TEST_CASE("nn: an encoder takes a mask, a bias and causal attention") {
   CHECK_THROWS_WITH(encoder(x, sequences, {.dropout = 0.1}),
                     ContainsSubstring("dropout and random are not options of a call"));
   CHECK_THROWS_AS(encoder(x, sequences, {.random = &a}), Error);
+}
+
+TEST_CASE("nn: TransformerEncoderLayer has the names and shapes of torch.nn.TransformerEncoderLayer") {
+  Random random(1);
+  const nn::TransformerEncoderLayer<> layer({.D = 8, .heads = 2, .ff_width = 16}, random);
+  std::vector<std::pair<std::string, Shape>> found;
+  walk(layer, [&](const Name& name, const auto& x) { found.emplace_back(name.str(), x.shape()); });
+  const std::vector<std::pair<std::string, Shape>> of_torch{{"self_attn.in_proj_weight", {24, 8}},
+                                                            {"self_attn.in_proj_bias", {24}},
+                                                            {"self_attn.out_proj.weight", {8, 8}},
+                                                            {"self_attn.out_proj.bias", {8}},
+                                                            {"linear1.weight", {16, 8}},
+                                                            {"linear1.bias", {16}},
+                                                            {"linear2.weight", {8, 16}},
+                                                            {"linear2.bias", {8}},
+                                                            {"norm1.weight", {8}},
+                                                            {"norm1.bias", {8}},
+                                                            {"norm2.weight", {8}},
+                                                            {"norm2.bias", {8}}};
+  CHECK(found == of_torch);
+}
+
+TEST_CASE("nn: TransformerEncoderLayer computes what torch.nn.TransformerEncoderLayer does") {
+  expect_golden(
+      "transformer_encoder_layer", {"x"},
+      [](const Case& c, const auto& inputs) {
+        using Element = typename std::remove_cvref_t<decltype(inputs[0])>::Element;
+        using Master = std::conditional_t<std::is_same_v<Element, double>, double, float>;
+        Random random(1);
+        nn::TransformerEncoderLayer<Master> layer({.D = c.list("D")[0],
+                                                   .heads = static_cast<int>(c.option("heads")),
+                                                   .ff_width = c.list("ff_width")[0],
+                                                   .activation = nn::Activation::relu,
+                                                   .norm_first = c.option("norm_first") != 0},
+                                                  random);
+        each_parameter(layer, [&](const Name& name, auto& p) { p.assign(golden_tensor<Master>(c, name.str())); });
+        to(layer, inputs[0].device());
+        return layer(inputs[0], Sequences::packed({5}).to(inputs[0].device()));
+      },
+      16);
+}
+
+TEST_CASE("nn: TransformerEncoderLayer is an EncoderLayer, and is cloned, saved and loaded as one") {
+  for (const bool norm_first : {false, true}) {
+    const nn::EncoderOptions options{
+        .D = 6, .heads = 2, .ff_width = 10, .dropout = 0.25, .attention_dropout = 0.1, .norm_first = norm_first};
+    Random a(3), b(3), other(4);
+    const nn::EncoderLayer<> plain(options, a);
+    const nn::TransformerEncoderLayer<> layer(options, b);
+    const Sequences sequences = Sequences::packed({3, 0, 2});
+    const auto x = random<float>({5, 6}, 1);
+    const auto result = [&](const auto& m) { return m(converted<float>(x), sequences).host(); };
+    const auto trained_result = [&](const auto& m) {
+      Random dropout(9);
+      return m(converted<float>(x), sequences, {.causal = true}, &dropout).host();
+    };
+    const auto expected = result(plain), trained = trained_result(plain);
+    CHECK(result(layer) == expected);
+    CHECK(trained_result(layer) == trained);
+
+    auto copy = clone(layer);
+    static_assert(std::is_same_v<decltype(copy), nn::TransformerEncoderLayer<>>);
+    CHECK(result(copy) == expected);
+    CHECK(trained_result(copy) == trained);
+    nn::init::normal(copy.ff.in.weight, other);
+    CHECK(result(copy) != expected);
+    CHECK(result(layer) == expected);  // the weights of a copy are its own
+
+    const TemporaryFolder folder;
+    io::save(layer, folder / "layer.safetensors");
+    nn::TransformerEncoderLayer<> loaded(options, other);
+    CHECK(result(loaded) != expected);
+    CHECK(io::load(loaded, folder / "layer.safetensors").unexpected.empty());
+    CHECK(result(loaded) == expected);
+  }
+  Random random(1);
+  CHECK_THROWS_AS(nn::TransformerEncoderLayer<>({.D = 10, .heads = 3}, random), ShapeError);
 }
 
 TEST_CASE("nn: cross-attention is attention of two sets of sequences") {
