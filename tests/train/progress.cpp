@@ -1,5 +1,10 @@
 #include <heddle/train/progress.hpp>
 
+#include <fcntl.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <heddle/base/file.hpp>
 #include <memory>
 #include <regex>
 #include <thread>
@@ -68,6 +73,20 @@ TEST_CASE("Progress: writes lines where there is no terminal, at most one in ten
     progress.clear();
     CHECK(screen.text() == "epoch 2: step 1 of 50, loss 0.6931\n");
   }
+}
+
+TEST_CASE("Progress: draws a bar on a terminal") {
+  const io::detail::Descriptor screen(::posix_openpt(O_RDWR | O_NOCTTY));
+  REQUIRE(screen.number() >= 0);
+  REQUIRE((::grantpt(screen.number()) == 0 && ::unlockpt(screen.number()) == 0));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> terminal(
+      ::fdopen(::open(::ptsname(screen.number()), O_RDWR | O_NOCTTY), "w"), &std::fclose);
+  REQUIRE(terminal);
+  Progress progress("auto", terminal.get());
+  progress.step(0, 1, 2, 1.5);
+  char drawn[200] = {};
+  REQUIRE(::read(screen.number(), drawn, sizeof drawn - 1) > 0);
+  CHECK(std::string(drawn) == "\repoch 0 [###############...............] 1/2  loss 1.5000\x1b[K");
 }
 
 TEST_CASE("Progress: draws a bar with rate and remaining time, and clears it") {
