@@ -28,13 +28,13 @@ remark_of() {
     s/^([a-z_]+\.cpp: [0-9.]+ s) of one core.*/\1/p' | paste -sd ' '
 }
 
-table=() passed=0 failed=0 skipped=0
+# row NAME SECONDS PASSED FAILED SKIPPED REMARK: adds a row to the table, a file, because stages may run at the same time.
+row() { printf '%-12s %8s %8s %8s %8s  %s\n' "$@" >>"$logs/table.txt"; }
 
-# row NAME SECONDS PASSED FAILED SKIPPED REMARK
-row() {
-  table+=("$(printf '%-12s %8s %8s %8s %8s  %s' "$@")")
-  passed=$((passed + $3)) failed=$((failed + $4)) skipped=$((skipped + $5))
-}
+table() { cat "$logs/table.txt"; }
+
+# Prints the sum of a column of the table.
+total() { table | awk -v column="$1" '{ sum += $column } END { print sum + 0 }'; }
 
 run_stage() { (set -e; "stage_$1" "${@:2}"); }
 
@@ -63,9 +63,20 @@ show_failure() {
   echo "FAILED: stage $1; the whole log is $2"
 }
 
+# stages AT_ONCE LIST...: runs lists of stages, such as 'release package': so many lists at the same time, the stages of a
+# list one after another. A processor that one stage leaves idle serves the other.
+stages() {
+  local at_once=$1 list name
+  for list in "${@:2}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n || true; done
+    for name in $list; do stage "$name"; done &
+  done
+  wait
+}
+
 summary() {
   printf '\n%-12s %8s %8s %8s %8s\n' stage seconds passed failed skipped
-  printf '%s\n' "${table[@]}"
-  printf '\n%d s in all\n%d passed, %d failed, %d skipped\n' $SECONDS $passed $failed $skipped
-  [ $failed = 0 ]
+  table
+  printf '\n%d s in all\n%d passed, %d failed, %d skipped\n' $SECONDS "$(total 3)" "$(total 4)" "$(total 5)"
+  [ "$(total 4)" = 0 ]
 }
