@@ -65,6 +65,22 @@ TEST_CASE("EarlyStopping: NaN and infinity are no improvement") {
   }
 }
 
+TEST_CASE("EarlyStopping: a restored state continues as the original") {
+  const double values[] = {3, 4, 2, 2.5, 2.6, 2.7};
+  for (std::size_t stop = 0; stop < 5; ++stop) {
+    EarlyStopping whole({.patience = 3}), first({.patience = 3}), second({.patience = 3});
+    for (std::size_t i = 0; i < 6; ++i) {
+      if (i == stop) second.restore(first.best(), first.since_best());
+      EarlyStopping& resumed = i < stop ? first : second;
+      CHECK(whole.add(values[i]) == resumed.add(values[i]));
+      CHECK(whole.improved() == resumed.improved());
+    }
+  }
+  EarlyStopping stopping;
+  CHECK_THROWS_AS(stopping.restore(std::nan(""), 0), Error);
+  CHECK_THROWS_AS(stopping.restore(1, -1), Error);
+}
+
 TEST_CASE("EarlyStopping: refuses options out of range") {
   CHECK(error_of<Error>([] { EarlyStopping({.patience = 0}); }) ==
         "EarlyStopping: the patience must be at least 1, got 0");

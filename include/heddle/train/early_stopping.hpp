@@ -1,5 +1,6 @@
 // Ends a training that no longer improves.
 #pragma once
+#include <cmath>
 #include <limits>
 
 #include <heddle/base/error.hpp>
@@ -29,6 +30,16 @@ class EarlyStopping {
     if (improved_) best_ = value;
     without_ = improved_ ? 0 : without_ + 1;
     return without_ >= options_.patience;
+  }
+
+  /// Restores the state of a run that is resumed: the values that best() and since_best() returned.
+  /// @throws Error for a negative number, and for a best value that is NaN.
+  void restore(double best, Index since_best) {
+    require(!std::isnan(best) && since_best >= 0, "EarlyStopping: a best value of ", best, " ", since_best,
+            " values ago is not a state");
+    best_ = best;
+    without_ = since_best;
+    improved_ = since_best == 0 && best < std::numeric_limits<double>::infinity();
   }
 
   /// Returns whether the last value was an improvement: the moment to copy the weights.
