@@ -74,7 +74,7 @@ examples::ParsedFlags parse(const std::vector<std::string>& words) {
   std::vector<char*> argv;
   for (std::string& word : copies) argv.push_back(word.data());
   argv.push_back(nullptr);
-  return examples::parse_flags(static_cast<int>(words.size()), argv.data(), "Fuzzed.", {});
+  return examples::parse_flags(static_cast<int>(words.size()), argv.data(), "Fuzzed.", {}, [](CLI::App&) {});
 }
 
 }  // namespace
