@@ -134,11 +134,12 @@ class AgNews {
       require<FileError>(!is_saved_ || path.empty() || io::read_file(path) == cleaning_files_[file],
                          io::printable(path), ": is not what the model in ", io::printable(flags_.out),
                          " was trained with");
-      if (!from.empty()) parse(from);
+      if (!from.empty()) parse(data::parse_text(cleaning_files_[file], from));
     };
     read("--stop-words", own.stop_words, "stop_words.txt",
-         [&](const std::string& from) { cleaning_.stop_words = read_stop_words(from); });
-    read("--lemmas", own.lemmas, "lemmas.txt", [&](const std::string& from) { cleaning_.lemmas = read_lemmas(from); });
+         [&](const data::TextFile& words) { cleaning_.stop_words = read_stop_words(words); });
+    read("--lemmas", own.lemmas, "lemmas.txt",
+         [&](const data::TextFile& table) { cleaning_.lemmas = read_lemmas(table); });
   }
 
   Index tokens() const { return tokenizer_->vocabulary().size(); }

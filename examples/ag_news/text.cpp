@@ -119,6 +119,7 @@ std::string letters_of(std::string_view word) {
 
 NewsRows read_news(const std::string& path, Index limit) {
   const data::Table table = data::read_csv(path, {.header = false});
+  data::require_utf8(table.notes, path);
   require<FileError>(table.rows() > 0, io::printable(path), ": has no rows");
   if (table.width() != fields)
     fail<FileError>(table.where(0), ": ", table.width(), table.width() == 1 ? " field" : " fields",
@@ -151,8 +152,9 @@ std::string clean(std::string_view repaired, const CleanOptions& options) {
   return cleaned;
 }
 
-std::set<std::string, std::less<>> read_stop_words(const std::string& path) {
-  const data::Lines read = data::read_lines(path);
+std::set<std::string, std::less<>> read_stop_words(const data::TextFile& file) {
+  const data::Lines read = data::parse_lines(file);
+  data::require_utf8(read.notes, read.file);
   std::set<std::string, std::less<>> words;
   for (std::size_t i = 0; i < read.lines.size(); ++i) {
     const std::string& word = read.lines[i];
@@ -164,8 +166,9 @@ std::set<std::string, std::less<>> read_stop_words(const std::string& path) {
   return words;
 }
 
-std::map<std::string, std::string, std::less<>> read_lemmas(const std::string& path) {
-  const data::Lines read = data::read_lines(path);
+std::map<std::string, std::string, std::less<>> read_lemmas(const data::TextFile& file) {
+  const data::Lines read = data::parse_lines(file);
+  data::require_utf8(read.notes, read.file);
   std::map<std::string, std::string, std::less<>> lemmas;
   for (std::size_t i = 0; i < read.lines.size(); ++i) {
     const std::string_view line = read.lines[i];

@@ -21,8 +21,9 @@ struct NewsRows {
 };
 
 /// Reads the first `limit` rows of a file of AG News, all for 0: CSV without a header, with the fields class, title, description.
-/// @throws FileError for a file that cannot be read or has no rows, and with file and line for a row without three fields and
-/// for a class that is not 1, 2, 3 or 4. The fields of rows beyond the limit are counted, but their classes are not read.
+/// @throws FileError for a file that cannot be read or has no rows, and with file and line for a row without three fields, for
+/// bytes that are not UTF-8, and for a class that is not 1, 2, 3 or 4. The fields of rows beyond the limit are counted, but their
+/// classes are not read.
 NewsRows read_news(const std::string& path, Index limit = 0);
 
 /// Returns the text with its backslashes, entities and tags resolved, in this order:
@@ -54,12 +55,12 @@ struct CleanOptions {
 /// "dont" by then.
 std::string clean(std::string_view repaired, const CleanOptions& options = {});
 
-/// Reads a list of stop words, one a line; empty lines are ignored. @throws FileError for a file that cannot be read, and with
-/// file and line for a line that holds whitespace.
-std::set<std::string, std::less<>> read_stop_words(const std::string& path);
+/// Reads a list of stop words, one a line; empty lines are ignored. @throws FileError with file and line for a line that holds
+/// whitespace, and for bytes that are not UTF-8.
+std::set<std::string, std::less<>> read_stop_words(const data::TextFile& file);
 
-/// Reads a table of lemmas, `word<TAB>lemma` a line. @throws FileError for a file that cannot be read, and with file and line for
-/// a line without exactly one tab, an empty field, and a word with two different lemmas.
-std::map<std::string, std::string, std::less<>> read_lemmas(const std::string& path);
+/// Reads a table of lemmas, `word<TAB>lemma` a line. @throws FileError with file and line for a line without exactly one tab, an
+/// empty field, a word with two different lemmas, and bytes that are not UTF-8.
+std::map<std::string, std::string, std::less<>> read_lemmas(const data::TextFile& file);
 
 }  // namespace heddle::examples

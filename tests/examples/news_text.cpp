@@ -114,6 +114,7 @@ TEST_CASE("read_news: names file, line and value of what is wrong") {
   for (const char* c : {"", "0", " 1", "12", "-1", "World"})
     CHECK(error((std::string(c) + ",a,b\n").c_str()) == file + ":1: the class is '" + c + "', it must be 1, 2, 3 or 4");
   CHECK(error("1,a,b\n0,c,d\n", 1) == "no error");
+  CHECK(error("1,a,b\n2,c,\xC3\n") == file + ":2: holds bytes that are not UTF-8");
   CHECK_THAT(error_of([&] { read_news(folder / "none"); }), ContainsSubstring(folder / "none"));
 }
 
@@ -121,33 +122,37 @@ TEST_CASE("read_stop_words: one word a line") {
   const TemporaryFolder folder;
   const std::string file = folder / "stop.txt";
   put(file, "the\n\ndon't\r\nthe\n");
-  CHECK(read_stop_words(file) == std::set<std::string, std::less<>>{"the", "don't"});
+  CHECK(read_stop_words(data::read_text(file)) == std::set<std::string, std::less<>>{"the", "don't"});
   put(file, "");
-  CHECK(read_stop_words(file).empty());
+  CHECK(read_stop_words(data::read_text(file)).empty());
   put(file, "a\nb c\n");
-  CHECK(error_of([&] { read_stop_words(file); }) ==
+  CHECK(error_of([&] { read_stop_words(data::read_text(file)); }) ==
         file + ":2: 'b c' holds whitespace, a line of stop words must be one word");
-  CHECK_THAT(error_of([&] { read_stop_words(folder / "none"); }), ContainsSubstring(folder / "none"));
+  put(file, "a\nb\xFF\n");
+  CHECK(error_of([&] { read_stop_words(data::read_text(file)); }) == file + ":2: holds bytes that are not UTF-8");
 }
 
 TEST_CASE("read_lemmas: a word, a tab and a lemma a line") {
   const TemporaryFolder folder;
   const std::string file = folder / "lemmas.tsv";
   put(file, "stocks\tstock\nwent\tgo\r\nstocks\tstock\n");
-  CHECK(read_lemmas(file) == std::map<std::string, std::string, std::less<>>{{"stocks", "stock"}, {"went", "go"}});
+  CHECK(read_lemmas(data::read_text(file)) ==
+        std::map<std::string, std::string, std::less<>>{{"stocks", "stock"}, {"went", "go"}});
   put(file, "a\tb\na\tc\n");
-  CHECK(error_of([&] { read_lemmas(file); }) == file + ":2: the word 'a' has the lemma 'c' here and 'b' before");
+  CHECK(error_of([&] { read_lemmas(data::read_text(file)); }) ==
+        file + ":2: the word 'a' has the lemma 'c' here and 'b' before");
   for (const std::string line : {"ab", "a\tb\tc", "\tb", "a\t", "\t", ""}) {
     put(file, "x\ty\n" + line + "\n");
-    CHECK_THAT(error_of([&] { read_lemmas(file); }), ContainsSubstring(file + ":2: the line is '") &&
-                                                         ContainsSubstring("', it must be a word, a tab and a lemma"));
+    CHECK_THAT(
+        error_of([&] { read_lemmas(data::read_text(file)); }),
+        ContainsSubstring(file + ":2: the line is '") && ContainsSubstring("', it must be a word, a tab and a lemma"));
   }
 }
 
 TEST_CASE("AG News: nothing is left to repair") {
   const std::string folder = data_folder("the text of AG News");
   if (folder.empty()) return;
-  const CleanOptions options{read_stop_words(folder + "/stopwords/english.txt"), {}};
+  const CleanOptions options{read_stop_words(data::read_text(folder + "/stopwords/english.txt")), {}};
   CHECK(options.stop_words.size() == 179);
   struct Counts {
     std::size_t changed = 0, backslashes = 0, apostrophes = 0, words = 0;  // rows, but for the words

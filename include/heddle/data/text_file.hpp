@@ -84,6 +84,12 @@ inline TextFile parse_text(std::string bytes, const std::string& name) {
 // Throws FileError for a file that cannot be read, and with file and line for a NUL byte.
 inline TextFile read_text(const std::string& path) { return parse_text(io::read_file(path), path); }
 
+// Throws FileError with file and line if something in the file was not UTF-8, for a program that does not want it replaced.
+inline void require_utf8(const TextNotes& notes, const std::string& file) {
+  require<FileError>(notes.invalid_utf8 == 0, detail::at_line(io::printable(file), notes.first_invalid_line),
+                     ": holds bytes that are not UTF-8");
+}
+
 // Calls each(line, number) for every line without its end, numbers from 1. A CR before the end belongs to the end.
 template <class Each>
 void for_each_line(TextFile& source, Each each) {
