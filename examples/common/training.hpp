@@ -214,10 +214,11 @@ class Training {
     }
     if (state_.batch < per_epoch_) {
       partial_reported_ = true;
+      plot();
       return;
     }
     state_.curves["validation"].add(valid.loss());
-    if (flags_.plot) plot();
+    plot();
     ++state_.epoch;
     state_.batch = 0;
     state_.of_epoch = {};
@@ -226,19 +227,19 @@ class Training {
     stop_on_signal();
   }
 
-  void plot() const {
-    const auto series = [](const std::string& name, const train::Curve& curve, Index steps) {
+  // Does nothing without --plot, and without a folder, as in a second training that a system adds.
+  void plot() {
+    if (!flags_.plot || !out_) return;
+    const auto series = [&](const std::string& name, Index steps) {
+      const train::Curve& curve = state_.curves[name];
       train::Series points{name, {}, curve.means()};
       for (std::size_t i = 1; i <= points.y.size(); ++i)
         points.x.push_back(static_cast<double>(static_cast<Index>(i) * curve.interval() * steps));
       return points;
     };
-    io::write_atomically(out_->file("losses.svg"),
-                         train::line_chart({"Loss",
-                                            "step",
-                                            "mean loss",
-                                            {series("training", state_.curves.at("training"), 1),
-                                             series("validation", state_.curves.at("validation"), per_epoch_)}}));
+    io::write_atomically(
+        out_->file("losses.svg"),
+        train::line_chart({"Loss", "step", "mean loss", {series("training", 1), series("validation", per_epoch_)}}));
   }
 
   void save() {
