@@ -42,13 +42,16 @@ class AgNews {
       : flags_(setup.flags),
         own_(own),
         data_(setup.data),
-        vocabulary_(setup, own.embeddings.empty() ? setup.data : own.embeddings),
+        vocabulary_(setup, own.embeddings.empty() ? setup.data : own.embeddings,
+                    own.embeddings.empty() ? "--data" : "--embeddings"),
         sizes_(setup.sizes),
         is_plain_(own.saved.at("plain-text") == "yes"),
         is_saved_(setup.saved.has_value()) {
     if (!own.embeddings.empty() && !is_saved_) use(own.embeddings);
-    require(sizes_.layers == 1 && sizes_.ff_width == 0, "ag_news has one layer without a feed-forward network");
-    require(sizes_.max_length <= 512, "--max-length is ", sizes_.max_length, ", ag_news has at most 512 positions");
+    require_size(setup, "--layers", sizes_.layers, 1);
+    require_size(setup, "--ff-width", sizes_.ff_width, 0);
+    require(sizes_.max_length <= 512, setup.source(), "--max-length is ", sizes_.max_length,
+            ", ag_news has at most 512 positions");
     read_cleaning(own);
     const std::string own_vocabulary = flags_.out + "/vocab.txt";
     require<FileError>(!is_saved_ || !exists(own_vocabulary) || io::read_file(own_vocabulary) == vocabulary_.content(),
@@ -56,6 +59,10 @@ class AgNews {
                        io::printable(flags_.out));
     tokenizer_.emplace(vocabulary_.tokenizer({.uncased = setup.uncased, .special_tokens = false}));
     rows_ = pretrained_ ? pretrained_->vocabulary() : setup.saved ? setup.saved->vocabulary : tokens();
+    for (const char* needed : {"[CLS]", "[UNK]"})
+      require<FileError>(tokenizer_->vocabulary().id(needed) < rows_, io::printable(vocabulary_.path()), ": '", needed,
+                         "' is token ", tokenizer_->vocabulary().id(needed), ", but the embedding layer has ", rows_,
+                         " rows");
   }
 
   ModelSizes sizes() const { return sizes_; }
@@ -74,8 +81,10 @@ class AgNews {
   }
 
   TextSplits read_splits() {
-    const std::string whole = data_ + "/train.csv";
-    const std::string train = exists(whole) ? whole : data_ + "/train_subset.csv";
+    const std::string whole = data_ + "/train.csv", subset = data_ + "/train_subset.csv";
+    require<FileError>(exists(whole) || exists(subset), io::printable(data_),
+                       ": has neither train.csv nor train_subset.csv");
+    const std::string train = exists(whole) ? whole : subset;
     choose_pictures(train);
     return {read_split(train, flags_.train_rows), read_split(data_ + "/test.csv", flags_.valid_rows), {}};
   }

@@ -17,7 +17,7 @@ class PretrainedEmbeddings {
     const std::string config = folder + "/config.json", shown = io::printable(config);
     require<FileError>(is_folder(folder), io::printable(folder), ": is no folder; --embeddings needs one");
     const auto json = nlohmann::json::parse(io::read_file(config), nullptr, false);
-    require<FileError>(json.is_object() && json.value("model_type", "bert") == "bert", shown,
+    require<FileError>(json.is_object() && (!json.contains("model_type") || json["model_type"] == "bert"), shown,
                        ": is not the configuration of a BERT model");
     const auto size = [&](const char* key, Index most) {
       const auto found = json.find(key);

@@ -160,7 +160,10 @@ SavedConfig read_config(const std::string& path, const std::string& program, con
                      ": 'labels' must be a list of the names of at least two classes");
   for (const auto& label : *labels) {
     require<FileError>(label.is_string(), shown, ": 'labels' must hold names");
-    config.labels.push_back(label.get<std::string>());
+    const std::string name_of_class = label.get<std::string>();
+    require<FileError>(std::find(config.labels.begin(), config.labels.end(), name_of_class) == config.labels.end(),
+                       shown, ": 'labels' holds ", io::quoted_name(name_of_class), " twice");
+    config.labels.push_back(name_of_class);
   }
   const auto seed = json.find("seed");
   require<FileError>(seed != json.end() && seed->is_number_unsigned(), shown, ": 'seed' must be a whole number");

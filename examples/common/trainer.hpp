@@ -32,6 +32,9 @@ struct Setup {
   ModelSizes sizes;  // the saved ones, or those of the flags, as what follows
   bool uncased;
   std::uint64_t seed;
+
+  // What an error about a size begins with: the file of saved ones.
+  std::string source() const { return saved ? io::printable(flags.out + "/config.json") + ": " : ""; }
 };
 
 // Returns the setup, and puts the saved values of a program's own flags in place. Throws Error for a flag that differs from them.
@@ -57,8 +60,17 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
   return setup;
 }
 
+// Throws Error for a size, named as its flag, that is another than the only one that the system has.
+inline void require_size(const Setup& setup, const char* flag, Index value, Index only) {
+  require(value == only, setup.source(), flag, " is ", value, ", it must be ", only);
+}
+
+// Throws FileError for a class whose name would break a line of labels.txt.
 template <class System>
 SavedConfig config_of(const System& system, const Setup& setup, const OwnFlags& own) {
+  for (const std::string& label : system.labels())
+    require<FileError>(label == io::printable(label), io::printable(setup.data), ": the class ", io::quoted_name(label),
+                       " has a name with invalid bytes or control characters");
   return {system.sizes(), system.vocabulary(), system.labels(), setup.uncased, setup.seed, own};
 }
 
@@ -156,7 +168,9 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
 
   const Splits splits{std::move(texts.train.rows), std::move(texts.valid.rows), std::move(texts.test.rows),
                       static_cast<int>(config.labels.size())};
-  if (!flags.evaluate && flags.batch_size > splits.train.count())
+  TrainingOptions<Model> options;
+  if constexpr (requires { System::drop_last; }) options.drop_last = System::drop_last;
+  if (!flags.evaluate && !options.drop_last && flags.batch_size > splits.train.count())
     note("--batch-size " + std::to_string(flags.batch_size) + " is more than the " +
          std::to_string(splits.train.count()) + " rows to train on, which make one batch");
   if (flags.evaluate) {
@@ -165,10 +179,8 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
     report<A>(model, splits, flags, metrics);
     return;
   }
-  TrainingOptions<Model> options;
   if constexpr (requires { system.settings(); }) options.settings = system.settings();
   for (const auto& [flag, value] : own.saved) options.settings["--" + flag] = value;
-  if constexpr (requires { System::drop_last; }) options.drop_last = System::drop_last;
   if constexpr (requires(train::EventWriter & events) { system.template after_step<A>(model, Index{}, events); })
     options.after_step = [&](const Model& m, Index step, train::EventWriter& events) {
       system.template after_step<A>(m, step, events);

@@ -4,16 +4,16 @@
 
 namespace heddle::examples {
 
-// The file that --vocab names, or else vocab.txt of the trained model's folder, or else of another folder. It is read once, because it
-// may be a pipe.
+// The file that --vocab names, or else vocab.txt of the trained model's folder, or else of the folder that another flag names. It is
+// read once, because it may be a pipe.
 class VocabularyFile {
  public:
   // Throws FileError for a file that cannot be read.
-  VocabularyFile(const Setup& setup, const std::string& folder)
+  VocabularyFile(const Setup& setup, const std::string& folder, const std::string& flag = "--data")
       : path_(!setup.flags.vocab.empty() ? setup.flags.vocab : (setup.saved ? setup.flags.out : folder) + "/vocab.txt"),
         config_(io::printable(setup.flags.out + "/config.json")) {
     require<FileError>(!setup.flags.vocab.empty() || setup.saved || is_folder(folder), io::printable(folder),
-                       ": is no folder; --data needs one");
+                       ": is no folder; ", flag, " needs one");
     require<FileError>(exists(path_), io::printable(path_), ": there is no such vocabulary; give one with --vocab");
     content_ = io::read_file(path_);
   }

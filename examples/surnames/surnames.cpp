@@ -30,52 +30,49 @@ class Surnames {
   }
 
   Surnames(const Setup& setup, const Flags& own)
-      : flags_(setup.flags),
-        data_(setup.data),
-        sizes_(setup.sizes),
-        seed_(setup.seed),
+      : setup_(setup),
         is_library_(own.saved.at("layer") == "library"),
-        languages_(setup.saved ? setup.saved->labels : read_languages(data_)) {
-    require(sizes_.layers == 1 && sizes_.heads == 1 && sizes_.head_dim == sizes_.d_model,
-            "surnames has one layer with one head, as wide as the model");
-    if (sizes_.ff_width == 0) sizes_.ff_width = sizes_.d_model;
+        languages_(setup.saved ? setup.saved->labels : read_languages(setup.data)) {
+    require_size(setup, "--layers", setup.sizes.layers, 1);
+    require_size(setup, "--heads", setup.sizes.heads, 1);
+    require_size(setup, "--head-dim", setup.sizes.head_dim, setup.sizes.d_model);
   }
 
-  ModelSizes sizes() const { return sizes_; }
+  ModelSizes sizes() const { return setup_.sizes; }
   Index vocabulary() const { return cls; }
   std::vector<std::string> labels() const { return languages_; }
   std::map<std::string, std::string> files() const { return {{"split.tsv", split_}}; }
 
   // Returns the split of the seed with which the model was trained.
   TextSplits read_splits() {
-    require<FileError>(languages_ == read_languages(data_), io::printable(data_),
+    require<FileError>(languages_ == read_languages(setup_.data), io::printable(setup_.data),
                        ": its files are not named after the languages that the model knows");
     std::vector<std::string> names;
     std::vector<std::vector<int>> ids;
     std::vector<int> labels;
     for (std::size_t l = 0; l < languages_.size(); ++l)
-      for (const std::string& each : read_names(data_ + '/' + languages_[l] + ".txt")) {
+      for (const std::string& each : read_names(setup_.data + '/' + languages_[l] + ".txt")) {
         names.push_back(each);
         ids.push_back(encode_name(each));
         labels.push_back(static_cast<int>(l));
       }
     const data::Split split =
-        data::stratified_split(labels, ids, {.seed = seed_, .first_stream = stream(Stream::split)});
+        data::stratified_split(labels, ids, {.seed = setup_.seed, .first_stream = stream(Stream::split)});
     const auto rows_of = [&](const std::string& part, const std::vector<Index>& rows, Index limit) {
       EncodedTexts texts;
       for (const Index row : rows) {
         const auto i = static_cast<std::size_t>(row);
         split_ += part + '\t' + languages_[static_cast<std::size_t>(labels[i])] + '\t' + names[i] + '\n';
-        if (limit == 0 || texts.rows.count() < limit) texts.add(ids[i], labels[i], sizes_.max_length);
+        if (limit == 0 || texts.rows.count() < limit) texts.add(ids[i], labels[i], sizes().max_length);
       }
       return texts;
     };
-    return {rows_of("train", split.train, flags_.train_rows), rows_of("valid", split.valid, flags_.valid_rows),
-            rows_of("test", split.test, 0)};
+    return {rows_of("train", split.train, setup_.flags.train_rows),
+            rows_of("valid", split.valid, setup_.flags.valid_rows), rows_of("test", split.test, 0)};
   }
   EncodedTexts encode(const std::vector<std::string>& names) const {
     EncodedTexts out;
-    for (const std::string& each : names) out.add(encode_name(each), 0, sizes_.max_length);
+    for (const std::string& each : names) out.add(encode_name(each), 0, sizes().max_length);
     return out;
   }
   Model make_model(Random& random) const { return make_model(random, is_library_); }
@@ -83,31 +80,29 @@ class Surnames {
   // Prints how the test names are classified; and, for the library's layer, trains the other one and compares them.
   template <class A>
   void at_end(const Model& model, const Splits& splits, const OutFolder* out) const {
-    report_confusion<A>(model, splits.test, flags_, languages_, out);
+    const TrainerFlags& flags = setup_.flags;
+    report_confusion<A>(model, splits.test, flags, languages_, out);
     if (!is_library_) return;
     std::printf("\nthe same training with the layer own\n");
-    Random random(flags_.seed, stream(Stream::init));
+    Random random(flags.seed, stream(Stream::init));
     Model own = make_model(random, false);
-    to(own, flags_.place());
-    Training<A, Model> training(own, splits, flags_, sizes_, nullptr, {});
+    to(own, flags.place());
+    Training<A, Model> training(own, splits, flags, sizes(), nullptr, {});
     train::MetricsFile none("");
     training.run(none);
     std::printf("\nlayer    valid accuracy  test accuracy\n");
     for (const auto& [label, m] : {std::pair{"library", &model}, {"own", const_cast<const Model*>(&own)}})
       std::printf("%-7s  %14.4f  %13.4f\n", label,
-                  evaluate<A>(*m, splits.valid, flags_.batch_size, splits.classes).confusion.accuracy(),
-                  evaluate<A>(*m, splits.test, flags_.batch_size, splits.classes).confusion.accuracy());
+                  evaluate<A>(*m, splits.valid, flags.batch_size, splits.classes).confusion.accuracy(),
+                  evaluate<A>(*m, splits.test, flags.batch_size, splits.classes).confusion.accuracy());
   }
 
  private:
   Model make_model(Random& random, bool library) const {
-    return Model(sizes_, cls, static_cast<Index>(languages_.size()), flags_.dropout, library, random);
+    return Model(sizes(), cls, static_cast<Index>(languages_.size()), setup_.flags.dropout, library, random);
   }
 
-  const TrainerFlags& flags_;
-  std::string data_;
-  ModelSizes sizes_;
-  std::uint64_t seed_;
+  Setup setup_;
   bool is_library_;
   std::vector<std::string> languages_;
   std::string split_;  // the content of split.tsv
