@@ -1,0 +1,261 @@
+#!/usr/bin/env bash
+# sst2.sh FOLDER: runs sst2 that was built into FOLDER on the sample that ships with the project.
+source "$(dirname "$0")/program_helpers.sh"
+program=sst2
+sst2=$(realpath "$1/sst2") sample=$examples/sst2/sample
+cd "$work" || exit
+
+# long_run FOLDER: starts a run that no test waits for, as job `job`, and waits until it trains.
+long_run() {
+  "$sst2" --epochs 10000 --progress none --out "$1" --metrics "$1.json" >out 2>err &
+  job=$!
+  until [ -s "$1.json" ]; do sleep 0.05; done
+}
+stopped_by_signal() {
+  long_run stopped
+  kill -TERM $job
+  wait $job
+  [ $? = 3 ] && grep -q "^sst2: note: stopped by SIGTERM after step [0-9]*; to go on: .*--out stopped.* --resume$" err && [ -d stopped/checkpoint ]
+}
+
+predicts_alike() {
+  sed -n 2,9p "$sample/dev.tsv" | cut -f 1 >texts
+  diff <("$sst2" --out cuda --predict texts | cut -f 1) <("$sst2" --out cuda --predict texts --device cuda | cut -f 1) >out 2>err
+}
+
+second_run() {
+  long_run held
+  refused=1
+  if exits 2 "${train[@]}" --out held && grep -q 'another run is writing to this folder' err &&
+    exits 2 "${evaluate[@]}" --metrics held.json && grep -q 'another run is writing its metrics' err; then refused=0; fi
+  kill -KILL $job
+  wait $job 2>/dev/null
+  return $refused
+}
+
+# What a run had written is moved away while it trains, at a rate at which no better weights take its place.
+lost_weights() {
+  local idle=("${small[@]}" --epochs 100000 --checkpoint-every 1 --lr 0 --out lost)
+  "${idle[@]}" >out 2>err &
+  job=$!
+  until [ -s lost/model.safetensors ]; do sleep 0.05; done
+  mv lost/model.safetensors moved
+  wait $job
+  [ $? = 1 ] && grep -q "^sst2: error: lost/model.safetensors: cannot be opened: .*the checkpoint before this one is whole" err &&
+    [ -z "$(find lost -name '*.tmp')" ] && exits 0 "${idle[@]}" --steps 1 --resume && [ -s lost/model.safetensors ]
+}
+# The names hold bytes that are not UTF-8, and the weights to start from are gone when the run goes on.
+odd_names() {
+  local init=$'i\xff' out=$'o\xff' metrics=$'m\xff.json'
+  cp model/last.safetensors "$init"
+  exits 0 "${train[@]}" --out "$out" --metrics "$metrics" --init "$init" &&
+    exits 0 "${longer[@]}" --out initial --metrics initial.json --init ./"$init" &&
+    exits 2 "${longer[@]}" --out "$out" --metrics "$metrics" --init unbroken/last.safetensors --resume && grep -q -- '--init does not hold what' err &&
+    exits 2 "${longer[@]}" --out "$out" --metrics "$metrics" --resume && grep -q -- '--init is missing' err &&
+    rm "$init" && exits 0 "${longer[@]}" --out "$out" --metrics "$metrics" --init "$init" --resume &&
+    same_weights initial "$out" && diff <(without_seconds initial.json) <(without_seconds "$metrics")
+}
+
+small=("$sst2" --train-rows 60 --valid-rows 40 --progress none)
+longer=("${small[@]}" --batch-size 8 --steps 10)
+train=("${small[@]}" --batch-size 8 --steps 6)
+evaluate=("$sst2" --evaluate --out model --train-rows 60 --valid-rows 40 --batch-size 8)
+
+claim 'sst2 --help exits with 0' 'exits 0 "$sst2" --help'
+claim 'sst2 --version names heddle' 'exits 0 "$sst2" --version && grep -q "^heddle [0-9]" out'
+claim 'sst2 trains on its sample' 'exits 0 "${train[@]}" --out model --metrics metrics'
+claim 'it says what it trains on' 'grep -q "60 training, 40 validation" out && grep -q "^parameters " out'
+claim 'it writes the model, the configuration and the vocabulary' 'all_there model/{model,last}.safetensors model/{config.json,vocab.txt}'
+claim 'it writes metrics of each step, of the epoch, and the final ones' \
+  'lines 6 "^{\"step\"" metrics && lines 1 "^{\"epoch\":0" metrics && lines 2 "^{\"final\":true" metrics'
+claim 'a second run gives the same numbers' \
+  'exits 0 "${train[@]}" --metrics again && diff <(without_seconds metrics) <(without_seconds again)'
+claim 'another seed gives others' \
+  'exits 0 "${train[@]}" --metrics other --seed 2 && ! cmp -s <(without_seconds metrics) <(without_seconds other)'
+claim 'sst2 --evaluate gives the metrics of the best weights' \
+  'exits 0 "${evaluate[@]}" --metrics evaluated && diff <(grep final metrics) evaluated'
+claim 'it adds them to the metrics that there are' \
+  'cp metrics both && exits 0 "${evaluate[@]}" --metrics both && diff both <(cat metrics evaluated)'
+refusal 'a run that begins leaves the metrics of another alone' 'both: holds the metrics of another run; ' "${train[@]}" --metrics both
+mkdir early
+cp model/{config.json,vocab.txt} early
+echo "{\"metrics\":\"$PWD/early.json\"}" >early/started.json
+claim 'so does one that begins again because it was killed before its first checkpoint' \
+  'exits 2 "${train[@]}" --metrics both --out early --resume && grep -q "both: holds the metrics of another run; " err'
+claim 'but it writes its own again' \
+  'head -n 3 both >early.json && exits 0 "${train[@]}" --out early --metrics early.json --resume && diff <(without_seconds metrics) <(without_seconds early.json)'
+claim 'they are as they were' 'diff both <(cat metrics evaluated)'
+claim 'it trains in bf16 and with every optimizer' \
+  'exits 0 "${train[@]}" --precision bf16 && exits 0 "${train[@]}" --optimizer sgd --momentum 0.9 && exits 0 "${train[@]}" --optimizer adamw'
+
+predict() { run "$sst2" --predict - --out model "$@" < <(printf 'a good film .\n\nnot a good film .'); [ "$exited" = 0 ]; }
+claim 'sst2 --predict gives a class and its probabilities for each line' 'predict && lines 3 . out && are_distributions 2'
+claim 'sst2 --predict --logits gives scores' 'predict --logits && lines 3 . out && ! are_distributions 2'
+
+claim 'a run that --steps ended goes on to the same end as one that never paused' \
+  'exits 0 "${longer[@]}" --out unbroken --metrics unbroken.json && exits 0 "${train[@]}" --out paused --metrics paused.json &&
+   exits 0 "${longer[@]}" --out paused --metrics ../"${PWD##*/}"/./paused.json --resume && same_run unbroken paused'
+claim 'names may be any bytes, and weights to start from may be gone once a run has begun' odd_names
+twelve=("${small[@]}" --batch-size 8 --steps 12)
+moved_metrics() {
+  cp -r paused elsewhere && mkdir in && cp paused.json in/moved.json &&
+    exits 0 "${twelve[@]}" --out paused --metrics paused.json --resume && exits 0 "${twelve[@]}" --out elsewhere --metrics in/moved.json --resume &&
+    diff <(without_seconds paused.json) <(without_seconds in/moved.json) && lines 12 '^{"step"' in/moved.json
+}
+others_metrics() {
+  exits 0 "${train[@]}" --out first --metrics shared.json && mv shared.json first.json && exits 0 "${train[@]}" --seed 4 --metrics shared.json && cp shared.json kept.json &&
+    exits 2 "${longer[@]}" --out first --metrics shared.json --resume && grep -q "shared.json: does not hold what the run had written there" err && cmp shared.json kept.json
+}
+went_on() {
+  exits 0 "${train[@]}" --out ended --metrics ended.json && cp -r ended killed && cp ended.json killed.json &&
+    exits 0 "${longer[@]}" --out ended --metrics ended.json --resume && exits 0 "${longer[@]}" --out ended --metrics ended.json --resume && grep -q 'is finished: 10 steps' err &&
+    rm -r ended/checkpoint/000000000010 && exits 0 "${train[@]}" --out ended --metrics ended.json --resume && grep -q 'resuming after step' err
+}
+piped_vocabulary() {
+  exits 0 "${train[@]}" --out piped --vocab <(cat "$sample/vocab.txt") && cmp piped/vocab.txt "$sample/vocab.txt" &&
+    exits 0 "${longer[@]}" --out piped --vocab <(cat "$sample/vocab.txt") --resume
+}
+alone() { run "$sst2" --predict - --out model --data nowhere < <(echo 'a good film .'); [ "$exited" = 0 ] && lines 1 . out; }
+claim 'a finished run is left alone' 'exits 0 "${longer[@]}" --out paused --resume && grep -q "is finished: 10 steps" err && same_run unbroken paused'
+claim 'metrics that were moved go on without a line twice' moved_metrics
+claim 'and what another run wrote under their name is left alone' others_metrics
+claim 'a run that went on is not finished where it was before' went_on
+claim 'a vocabulary may come through a pipe' piped_vocabulary
+claim 'the folder is enough to predict' alone
+claim 'metrics do not go where the output goes' '"${train[@]}" --metrics /dev/stdout >log 2>err; [ $? = 2 ] && grep -q "receives what the run prints" err && [ ! -s log ]'
+refusal 'a run is not resumed with other flags, which are named' 'a resumed run continues as it was started, but --dropout is 0.2, the run has 0.1; --seed is 3' "${train[@]}" --out paused --dropout 0.2 --seed 3 --resume
+claim '--resume without a checkpoint starts from the beginning' 'exits 0 "${train[@]}" --out begun --resume && grep -q "no checkpoint" err'
+claim 'a damaged checkpoint is named and the one before it taken' \
+  'exits 0 "${train[@]}" --checkpoint-every 2 --out damaged && truncate -s 4096 damaged/checkpoint/000000000006/model.safetensors &&
+   exits 0 "${train[@]}" --checkpoint-every 2 --out damaged --resume && grep -q "000000000006/model.safetensors: has 4096 bytes" err && grep -q "resuming after step 4" err && same_weights model damaged'
+claim 'weights that are moved away while a run trains fail it, and it can go on' lost_weights
+claim 'SIGTERM ends a run after its step, with code 3 and a word on how to go on' stopped_by_signal
+claim 'a second run in the same folder says so' second_run
+claim 'a disk that fills up fails the run, and what was saved before goes on' \
+  'exits 0 "${train[@]}" --out filled --metrics filled.json && (ulimit -f 300; exits 1 "${longer[@]}" --out filled --metrics filled.json --resume) &&
+   grep -q "^sst2: error: filled/.*: File too large" err && exits 0 "${longer[@]}" --out filled --metrics filled.json --resume && same_run unbroken filled'
+refusal 'an unknown flag is answered with the nearest one' 'no flag --epocs; the nearest is --epochs' "$sst2" --epocs 3
+mkdir -p pickled useless/checkpoint/000000000003
+echo 'a diary' >bad-metrics.txt
+printf 'PK\003\004 and more' >pickled/pytorch_model.bin
+refusal 'a folder with a pickle alone is refused with its name' 'pytorch_model.bin' "$sst2" --predict - --out pickled --vocab "$sample/vocab.txt"
+refusal 'a pickle for weights is refused as one' 'PyTorch pickle' "${train[@]}" --init pickled/pytorch_model.bin
+claim 'a locale with a decimal comma changes no number' \
+  'exits 0 env LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "${train[@]}" --lr 0.001 --metrics german && diff <(without_seconds metrics) <(without_seconds german)'
+refusal 'metrics do not overwrite what are none' 'is no file of metrics' "${train[@]}" --metrics bad-metrics.txt
+refusal 'an empty name is not taken for none' '--predict is given without a name' "${train[@]}" --predict ''
+refusal 'a number is decimal' 'whole number' "$sst2" --epochs 0x2
+refusal "a folder with another model is not written to" 'holds another model' "${train[@]}" --out pickled
+mkdir own foreign
+cp "$sample"/*.tsv own
+echo mine >own/vocab.txt
+echo '{"program":"webpack"}' >foreign/config.json
+cp own/vocab.txt foreign/config.json .
+refusal 'a vocabulary in --out that no run left is not written over' "own/vocab.txt: is another file than this run's" "${train[@]}" --data own --vocab "$sample/vocab.txt" --out own
+refusal "another program's configuration is not written over" 'holds another model (config.json)' "${train[@]}" --out foreign
+claim 'both are as they were' 'cmp vocab.txt own/vocab.txt && cmp config.json foreign/config.json'
+refusal 'metrics are no file that the run writes' 'is written by the run itself' "${train[@]}" --out self --metrics ./self/config.json
+cp "$sample/vocab.txt" read.txt
+refusal 'metrics are no file that the run reads' 'read.txt: is no file of metrics' "${train[@]}" --vocab read.txt --metrics ./read.txt
+claim 'it is as it was' 'cmp read.txt "$sample/vocab.txt"'
+ln -s round round
+long=$(printf 'x%.0s' {1..300})
+for name in "$long" round; do
+  refusal "--out with a name that no folder can have is refused (${name:0:5})" "${name:0:5}.*: cannot be used as a folder" "${train[@]}" --out "$name"
+  refusal "--data with such a name too (${name:0:5})" "${name:0:5}.*: is no folder" "$sst2" --data "$name"
+done
+# Permissions do not stop root; another user may not see this checkout, nor write a profile of coverage into it.
+mkdir -m 555 locked
+cp -r "$sample" seen
+chmod -R a+rX . seen
+user=()
+[ "$(id -u)" != 0 ] || user=(env LLVM_PROFILE_FILE=/dev/null setpriv --reuid=65534 --regid=65534 --clear-groups)
+if "${user[@]}" "$sst2" --version >out 2>&1; then
+  refusal 'a folder without permission is refused with the cause' 'locked: cannot be written: Permission denied' "${user[@]}" "${train[@]}" --data seen --out locked
+else
+  echo 'skipped: a folder without permission (another user cannot run the program)'
+fi
+claim 'checkpoints that cannot be used are not passed over in silence' \
+  'exits 2 "${train[@]}" --out useless --resume && grep -q "none of its checkpoints can be used" err && [ ! -e useless/config.json ]'
+refusal '--resume needs a folder' 'needs the folder' "${train[@]}" --resume
+for change in 'heads 4294967298' 'head_dim 9223372036854775807' 'layers 2000000000' 'd_model 0' 'vocab_size 407'; do
+  rm -rf altered
+  cp -r model altered
+  sed -i -E "s/(\"${change% *}\": )[0-9]+/\1${change#* }/" altered/config.json
+  refusal "a saved $change is refused" "altered/config.json: '${change% *}' " "$sst2" --predict - --out altered
+done
+labels() {
+  rm -rf altered
+  cp -r model altered
+  sed -i -E "s/^    \"negative\",/    $1/" altered/config.json
+}
+for change in '' '3,' '"positive",' '"a", "b",'; do
+  labels "$change"
+  refusal "saved labels of [$change \"positive\"] are refused" "altered/config.json: .*\(labels\|classes\)" "$sst2" --predict - --out altered
+done
+refusal 'a flag that the saved model contradicts is named' '--layers is 7, the model in model has 2' "$sst2" --predict - --out model --layers 7
+refusal '--uncased contradicts a cased model' 'is cased' "$sst2" --predict - --out model --uncased
+claim 'a run whose weights diverge in its last step fails and saves nothing' \
+  'exits 1 "${small[@]}" --steps 1 --lr 1e38 --out diverged && [ ! -e diverged/model.safetensors ] && grep -q "is not finite" err'
+claim '--out of a run that failed can be used again' 'exits 0 "${train[@]}" --out diverged'
+claim 'a batch may be larger than the data' 'exits 0 "${small[@]}" --batch-size 9223372036854775807 --steps 1'
+printf 'one\ntwo\nthree\n' >lines.txt
+noted() { run "$sst2" --predict - --out model < <(printf '\xEF\xBB\xBFa\xff\r\n\nb'); [ "$exited" = 0 ]; }
+claim 'what was changed in the lines of --predict is said once, and each line has an answer' \
+  'noted && lines 3 . out && lines 3 "^sst2: note: standard input: " err && lines 3 "" err'
+printf 'a\nb\0\n' >nul.txt
+printf '\xFF\xFEa\0' >utf16.txt
+refusal 'a NUL byte in the lines of --predict is refused' 'nul.txt:2: a NUL byte' "$sst2" --predict nul.txt --out model
+refusal 'UTF-16 is refused' 'utf16.txt: is UTF-16' "$sst2" --predict utf16.txt --out model
+claim 'a reader that leaves early ends --predict quietly' \
+  'yes "a good film" | head -n 30000 | "$sst2" --predict - --out model 2>err | head -n 1 >out; [ "${PIPESTATUS[2]}" = 0 ] && lines 1 . out && [ ! -s err ]'
+claim 'a closed standard output is no error, and no file gets what is printed' \
+  '"$sst2" --predict lines.txt --out model >&- 2>err; [ $? = 0 ] && [ ! -s err ]'
+claim '--predict - reads from where standard input stands' \
+  '{ read -r _; run "$sst2" --predict - --out model; } <lines.txt && lines 2 . out'
+
+claim 'a full disk is named where there is one to name' \
+  '"$sst2" --predict lines.txt --out model 2>err >/dev/full; [ $? = 1 ] && grep -q "standard output cannot be written: No space left on device" err &&
+   { "$sst2" --version 2>err >/dev/full; [ $? = 1 ]; } && grep -q ": No space left on device" err && { "$sst2" --help 2>err >/dev/full; [ $? = 1 ]; } && grep -q ": No space left on device" err &&
+   { "${train[@]}" 2>err >/dev/full; [ $? = 1 ]; } && grep -q ": No space left on device" err'
+refusal 'a folder with results is not overwritten' 'holds the results of another run' "${train[@]}" --out model
+refusal 'a model is needed to predict' 'needs a model' "$sst2" --predict -
+refusal 'a folder without a model is named' 'nowhere' "$sst2" --predict - --out nowhere
+mkdir bare
+cp "$sample"/*.tsv bare
+refusal 'data that is not there is named' 'nowhere' "$sst2" --data nowhere --vocab "$sample/vocab.txt"
+refusal 'data without a vocabulary asks for one' '--vocab' "$sst2" --data bare
+check_device "$sst2" 20 "$sst2" --steps 20 --batch-size 8 --train-rows 160 --valid-rows 8 --progress none
+[ $has_gpu = no ] || claim 'a model that was trained there predicts the same on either device' predicts_alike
+refusal 'a flag without its value says so' '--lr needs a value' "$sst2" --lr
+refusal 'a flag given twice says so' '--epochs is given more than once' "$sst2" --epochs 1 --epochs 2
+refusal 'a choice is one of those there are' "--optimizer: 'lamb' is not one of adam, adamw, sgd" "$sst2" --optimizer lamb
+refusal 'dashes alone are no flag' "'--' belongs to no flag" "$sst2" --
+for flags in --nonsense '--epochs 0' '--steps -1' '--batch-size x' '--lr -1' '--dropout 1' '--optimizer lamb' '--precision fp8' \
+  '--evaluate --predict -' --logits 'stray'; do
+  # shellcheck disable=SC2086  # the flags are words
+  refusal "sst2 $flags is refused" . "$sst2" $flags
+done
+
+mkdir bad
+printf 'sentence\tlabel\ngood\t1\nbad\t7\n' >bad/train.tsv
+cp "$sample"/{dev.tsv,vocab.txt} bad
+refusal 'a wrong label is found by file and line' 'train.tsv:3: ' "$sst2" --data bad
+refusal 'a name with a line feed stays on one line' nowhere "$sst2" --data $'nowhere\nat all' --vocab "$sample/vocab.txt"
+if grep -q __asan_init "$sst2"; then
+  echo 'skipped: a lack of memory (sanitizers need more than any limit)'
+else
+  mkdir huge
+  cp "$sample"/{dev.tsv,vocab.txt} huge
+  truncate -s 3G huge/train.tsv
+  claim 'a lack of memory is a failed run' '(ulimit -v 2000000; exits 1 "$sst2" --data huge) && grep -q "^sst2: error: huge/train.tsv: memory ran out while it was read" err'
+fi
+claim 'a full disk is a failed run' 'exits 1 "${train[@]}" --metrics /dev/full && grep -q "^sst2: error: /dev/full" err'
+
+if command -v qemu-x86_64 >/dev/null && "$sst2" --version | grep -q AVX && ! grep -q __asan_init "$sst2"; then
+  claim 'a processor without the instructions of the build gets a sentence' \
+    'exits 1 qemu-x86_64 -cpu Nehalem "$sst2" --help && grep -q "was built for a processor with AVX" err'
+else
+  echo 'skipped: the programs on an older processor (qemu-x86_64 and a native build without sanitizers are needed)'
+fi
+exit $code
