@@ -1,40 +1,57 @@
 #!/usr/bin/env bash
-# kill.sh FOLDER [ROUNDS]: kills sst2 of the folder with SIGKILL at random moments and resumes it until it is done. Each round's
-# weights and metrics must equal those of a run that nobody disturbed. HEDDLE_KILL_SEED repeats a run's moments.
-set -euo pipefail
-sst2=$(realpath "$1/sst2") rounds=${2:-${HEDDLE_KILL_ROUNDS:-10}}
+# kill.sh FOLDER [ROUNDS]: kills each trainer of the folder with SIGKILL at random moments and resumes it until it is done, as often as
+# ROUNDS says. What each round leaves (weights, metrics, pictures, tables, and every event) must equal what a run leaves that nobody
+# disturbed. HEDDLE_KILL_SEED repeats a run's moments.
+source "$(dirname "$0")/program_helpers.sh"
+set -e
+folder=$(realpath "$1") rounds=${2:-${HEDDLE_KILL_ROUNDS:-4}}
 seed=${HEDDLE_KILL_SEED:-$((SRANDOM % 32768))}
 RANDOM=$seed
-echo "kill.sh: $rounds rounds, HEDDLE_KILL_SEED=$seed"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+echo "kill.sh: $rounds rounds of each trainer, HEDDLE_KILL_SEED=$seed"
 cd "$work"
 
-train=("$sst2" --epochs 3 --train-rows 800 --checkpoint-every 5 --progress none)
-without_seconds() { sed -E 's/,"seconds":[^,}]*//' "$1"; }
+fail() { echo "FAILED: $program: round $round $1"; exit 1; }
 
-"${train[@]}" --out whole --metrics whole.json >/dev/null
-kills=0
-for ((round = 1; round <= rounds; ++round)); do
-  rm -rf run run.json
+# disturb COMMAND...: runs it, resumed and killed, until it is done; counts the kills.
+disturb() {
+  local attempt delay exited job
   for ((attempt = 1; ; ++attempt)); do
-    [ $attempt -le 200 ] || { echo "FAILED: round $round does not end"; exit 1; }
-    "${train[@]}" --out run --metrics run.json --resume >/dev/null 2>err &
+    [ $attempt -le 200 ] || fail 'does not end'
+    "$@" --resume >/dev/null 2>err &
     job=$!
     # Longer each time, so that a busy machine gets past the start of the program.
     delay=$((RANDOM % (300 + 20 * attempt)))
     sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
     kill -9 $job 2>/dev/null || true
-    code=0
-    wait $job 2>/dev/null || code=$?
-    [ $code != 0 ] || break
-    [ $code = 137 ] || { cat err; echo "FAILED: round $round ends with code $code"; exit 1; }
+    exited=0
+    wait $job 2>/dev/null || exited=$?
+    [ $exited != 0 ] || break
+    [ $exited = 137 ] || { cat err; fail "ends with code $exited"; }
     kills=$((kills + 1))
   done
-  for result in last.safetensors model.safetensors; do
-    cmp "whole/$result" "run/$result" || { echo "FAILED: $result of round $round differs"; exit 1; }
+}
+
+# check_rounds PROGRAM FLAGS...
+check_rounds() {
+  program=$1
+  local train=("$folder/$program" "${@:2}" --plot --progress none) result results kills=0
+  rm -rf whole* run*
+  "${train[@]}" --out whole --metrics whole.json >/dev/null 2>err || { cat err; echo "FAILED: $program does not train"; exit 1; }
+  [ -z "$(events whole | cut -f 1,2 | sort | uniq -d)" ] || { echo "FAILED: $program writes an event twice"; exit 1; }
+  # started.json holds the name of the file of metrics, which is each run's own.
+  mapfile -t results < <(cd whole && find . -maxdepth 1 -type f ! -name 'events.*' ! -name started.json)
+  for ((round = 1; round <= rounds; ++round)); do
+    rm -rf run run.json
+    disturb "${train[@]}" --out run --metrics run.json
+    for result in "${results[@]}"; do cmp "whole/$result" "run/$result" || fail "ends with another $result"; done
+    same_numbers whole.json run.json || fail 'writes other metrics'
+    same_events whole run || fail 'writes other events, or one twice, or leaves one out'
+    [ -z "$(find run -name '*.tmp')" ] || fail 'leaves half-written files'
   done
-  diff <(without_seconds whole.json) <(without_seconds run.json) || { echo "FAILED: the metrics of round $round differ"; exit 1; }
-  [ -z "$(find run -name '*.tmp')" ] || { echo "FAILED: round $round leaves half-written files"; exit 1; }
-done
-echo "ok: $rounds runs, killed $kills times, end as the one that was not"
+  echo "ok: $program: $rounds runs, killed $kills times, end as the one that was not"
+}
+
+check_rounds sst2 --epochs 3 --train-rows 800 --checkpoint-every 5
+# The two pictures of the attention are drawn at steps 100 and 200.
+check_rounds ag_news --epochs 2 --d-model 32 --batch-size 8 --train-rows 1000 --valid-rows 40 --lr 0.001 --checkpoint-every 7
+check_rounds surnames --epochs 3 --checkpoint-every 7
