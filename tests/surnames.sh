@@ -132,6 +132,7 @@ done
 refusal '--layer is one of two' "--layer: 'third' is not one of own, library" "${few[@]}" --layer third
 refusal '--plain-text is no flag of this program' 'no flag --plain-text' "${few[@]}" --plain-text
 claim 'nothing was written' '[ ! -e nothing ] || is_empty nothing'
+refusal 'the seed of --evaluate is that of the model' '--seed is 5, the model in model was trained with 1$' "$surnames" --evaluate --out model --seed 5
 refusal 'other languages than those of the model are refused' \
   '^two: its files are not named after the languages that the model knows$' "$surnames" --evaluate --out model --data two
 # damaged CHANGE PATTERN: a sed command on config.json.
@@ -143,6 +144,7 @@ damaged() {
 }
 damaged 's/"labels": \[/"labels": 3, "x": [/' "config.json: 'labels' must be a list"
 damaged 's/"labels"/"names"/' "config.json: 'labels' must be a list"
+damaged 's/"layer": "own"/"layer": "third"/' "config.json: 'layer' is 'third', it must be own or library"
 damaged 's/"Greek"/7/' "config.json: 'labels' must hold names$"
 damaged 's/"Greek"/"Irish"/' "config.json: 'labels' holds 'Irish' twice$"
 damaged '/"Greek"/d' "model.safetensors: does not hold the weights of this model; mismatched 2: 'classif.weight' \[18, 64\] for \[17, 64\]"

@@ -20,6 +20,7 @@ class AgNews {
   struct Flags {
     OwnFlags saved{{"plain-text", "no"}};
     std::string embeddings, train_embeddings = "no", stop_words, lemmas;
+    static std::vector<std::string> choices() { return {"yes", "no"}; }
     void add(CLI::App& app) {
       add_path(app, "--embeddings", embeddings, "Hugging Face folder of a BERT model, whose embedding layer is used");
       add_switch(app, "--train-embeddings", train_embeddings, "Train the embedding layer too");

@@ -1,5 +1,6 @@
 // Texts into token sequences, and the lines of --predict into classes.
 #pragma once
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,12 @@ EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::str
 
 // Returns the lines of a file, or of standard input for "-". Prints a note for each kind of change to the text. Throws FileError.
 std::vector<std::string> read_texts(const std::string& path);
+
+// Returns a line without the blanks around it.
+inline std::string_view stripped(std::string_view line) {
+  const std::size_t first = std::min(line.find_first_not_of(" \t"), line.size());
+  return line.substr(first, line.find_last_not_of(" \t") + 1 - first);
+}
 
 // Prints the line of one text: the class with the highest value, then all values with nine significant digits, separated by tabs.
 void print_prediction(std::span<const double> values);

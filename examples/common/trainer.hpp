@@ -1,7 +1,8 @@
 // A trainer: one program that trains, evaluates and predicts. A system brings
 //   static constexpr const char *name, *description, *sample   the program, and the folder of its sample
 //   using Model                                                see training.hpp
-//   struct Flags { OwnFlags saved; void add(CLI::App&); }      its own flags; `saved` belong to the model
+//   struct Flags { OwnFlags saved; void add(CLI::App&); static std::vector<std::string> choices(); }
+//                                                              its own flags; `saved` belong to the model and have these values
 //   static TrainerFlags defaults()
 //   System(const Setup&, const Flags&)                         reads what prediction needs, such as a vocabulary
 //   ModelSizes sizes() const; Index vocabulary() const; std::vector<std::string> labels() const
@@ -37,6 +38,13 @@ struct Setup {
   std::string source() const { return saved ? io::printable(flags.out + "/config.json") + ": " : ""; }
 };
 
+// Throws FileError for a saved value that the flag cannot have.
+inline void require_one_of(const std::string& file, const std::string& name, const std::string& value,
+                           const std::vector<std::string>& choices) {
+  require<FileError>(std::find(choices.begin(), choices.end(), value) != choices.end(), io::printable(file), ": '",
+                     name, "' is ", io::quoted_name(value), ", it must be ", choices[0], " or ", choices[1]);
+}
+
 // Returns the setup, and puts the saved values of a program's own flags in place. Throws Error for a flag that differs from them.
 template <class System>
 Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool trained) {
@@ -47,9 +55,12 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
     setup.saved = read_config(flags.out + "/config.json", System::name, own.saved);
     require_agreement(flags, *setup.saved);
     setup.sizes = setup.saved->sizes;
+    require(!flags.is_given("--seed") || !flags.evaluate || flags.seed == setup.saved->seed, "--seed is ", flags.seed,
+            ", the model in ", io::printable(flags.out), " was trained with ", setup.saved->seed);
     setup.uncased = setup.saved->uncased;
     setup.seed = setup.saved->seed;
     for (const auto& [flag, value] : setup.saved->own) {
+      require_one_of(flags.out + "/config.json", flag, value, System::Flags::choices());
       require(!flags.is_given("--" + flag) || own.saved[flag] == value, "--", flag, " is ", own.saved[flag],
               ", the model in ", io::printable(flags.out), " has ", value);
       own.saved[flag] = value;

@@ -36,6 +36,7 @@ class Sst2 {
   static constexpr const char* sample = HEDDLE_SAMPLE;
   struct Flags {
     OwnFlags saved = {};
+    static std::vector<std::string> choices() { return {}; }
     void add(CLI::App&) {}
   };
   static TrainerFlags defaults() { return {}; }

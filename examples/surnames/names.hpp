@@ -5,6 +5,7 @@
 #include <heddle/text/ascii_folding.hpp>
 
 #include "../common/program.hpp"
+#include "../common/text.hpp"
 
 namespace heddle::examples {
 
@@ -14,7 +15,7 @@ inline constexpr int cls = static_cast<int>(symbols.size());  // the id in front
 // Returns the ids of a name: CLS, then its symbols after folding to ASCII. Other characters are dropped.
 inline std::vector<int> encode_name(std::string_view name) {
   std::vector<int> ids{cls};
-  for (const char c : text::fold_to_ascii(name))
+  for (const char c : text::fold_to_ascii(stripped(name)))
     if (const std::size_t id = symbols.find(c); id != symbols.npos) ids.push_back(static_cast<int>(id));
   return ids;
 }
@@ -38,8 +39,7 @@ inline std::vector<std::string> read_names(const std::string& file) {
   for (const std::string& sentence : read.notes.sentences()) note(read.file + ": " + sentence);
   std::vector<std::string> names;
   for (const std::string& line : read.lines)
-    if (const std::size_t first = line.find_first_not_of(" \t"); first != line.npos)
-      names.push_back(line.substr(first, line.find_last_not_of(" \t") + 1 - first));
+    if (const std::string_view name = stripped(line); !name.empty()) names.emplace_back(name);
   require<FileError>(!names.empty(), read.file, ": has no names");
   return names;
 }

@@ -16,9 +16,9 @@ class Surnames {
   static constexpr const char* sample = HEDDLE_SAMPLE;
   struct Flags {
     OwnFlags saved{{"layer", "own"}};
+    static std::vector<std::string> choices() { return {"own", "library"}; }
     void add(CLI::App& app) {
-      add_choice(app, "--layer", saved["layer"], {"own", "library"},
-                 "This program's encoder layer, or nn::EncoderLayer");
+      add_choice(app, "--layer", saved["layer"], choices(), "This program's encoder layer, or nn::EncoderLayer");
     }
   };
   static TrainerFlags defaults() {
