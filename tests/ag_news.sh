@@ -42,6 +42,12 @@ for flags in --plain-text '--stop-words stop' '--lemmas lemmas'; do
 done
 claim '--uncased changes a text whose case was kept' \
   'exits 0 "${train[@]}" --plain-text --metrics cased && exits 0 "${train[@]}" --plain-text --uncased --metrics uncased && ! cmp -s <(losses cased) <(losses uncased)'
+foreign_tables() {
+  mkdir stale && echo stocks >stale/stop_words.txt && exits 0 "${train[@]}" --out stale --metrics stale.json &&
+    exits 0 "${train[@]}" --out fresh --metrics fresh.json && same_run stale fresh &&
+    diff <("$ag_news" --out stale --evaluate 2>/dev/null | tail -2) <("$ag_news" --out fresh --evaluate 2>/dev/null | tail -2)
+}
+claim 'stop words in --out that are not of the run are not used' foreign_tables
 claim 'stop words and lemmas may come through a pipe; they belong to the model' \
   'exits 0 "${train[@]}" --stop-words stop --lemmas lemmas --out words --metrics words.json && exits 0 "${train[@]}" --stop-words <(cat stop) --lemmas <(cat lemmas) --out piped --metrics piped.json &&
    same_run words piped && cmp stop piped/stop_words.txt && cmp lemmas piped/lemmas.txt && rm piped/model.safetensors && cp words/model.safetensors piped'
@@ -64,6 +70,13 @@ claim 'a text is repaired and cleaned' \
   'run "$ag_news" --predict - --out model < <(printf "%s\n" "The bank #39;s &lt;b&gt;stocks&lt;/b&gt;\\fell 12 %%" "the banks stocks fell" "the bank stocks fell") && [ "$(uniq out | wc -l)" = 2 ] && [ "$(head -n 2 out | uniq | wc -l)" = 1 ]'
 tac "$sample/vocab.txt" >other.txt
 refusal 'another vocabulary is refused' '^other.txt: is not the vocabulary of the model in model$' "$ag_news" --predict - --out model --vocab other.txt
+cp -r words tampered
+echo more >>tampered/stop_words.txt
+refusal 'stop words of the model that were changed are refused' '^tampered/stop_words.txt: is not the file that belongs to the model$' "$ag_news" --predict - --out tampered
+rm tampered/stop_words.txt
+refusal 'and so are lost ones' '^tampered/stop_words.txt: is missing, but it belongs to the model$' "$ag_news" --predict - --out tampered
+printf 'unheard\tof\n' >others
+refusal 'other lemmas are refused, even if they change no text' 'but --lemmas does not hold what the run was started with$' "${train[@]}" --stop-words stop --lemmas <(cat lemmas others) --out words --metrics words.json --resume
 refusal 'other stop words are refused' '^stop: is not what the model in model was trained with$' "$ag_news" --predict - --out model --stop-words stop
 refusal '--plain-text contradicts a model' '--plain-text is yes, the model in model has no$' "$ag_news" --predict - --out model --plain-text
 
@@ -76,7 +89,7 @@ resumed=("${small[@]}" --steps 40 --out paused --resume)
 refusal '--plain-text is not changed in a resumed run' '--data does not hold what the run was started with; --plain-text is yes, the run has no$' "${resumed[@]}" --plain-text
 refusal '--train-embeddings is not changed' '--train-embeddings is yes, the run has no$' "${resumed[@]}" --train-embeddings
 refusal 'nor --schedule' '--schedule is linear, the run has constant' "${resumed[@]}" --schedule linear
-refusal 'nor what --stop-words leaves' 'but --data does not hold what the run was started with$' "${resumed[@]}" --stop-words stop
+refusal 'nor what --stop-words leaves' '; --stop-words does not hold what the run was started with$' "${resumed[@]}" --stop-words stop
 refusal 'nor --vocab' '--vocab does not hold what the run was started with$' "${resumed[@]}" --vocab other.txt
 claim 'they leave the run as it was' 'same_run unbroken paused'
 
@@ -130,7 +143,7 @@ claim '--train-embeddings trains it' \
    bert trained && exits 0 "${read_layer[@]}" --metrics of-trained && ! cmp -s <(losses metrics) <(losses of-trained)'
 bert model
 claim 'a run with another layer is not resumed' \
-  'exits 0 "${read_layer[@]}" --out layer && exits 2 "${train[@]}" --out layer --resume && grep -q "but --embeddings is missing$" err &&
+  'exits 0 "${read_layer[@]}" --out layer && exits 2 "${train[@]}" --out layer --resume && grep -q "but --embeddings is not given$" err &&
    bert trained && exits 2 "${read_layer[@]}" --out layer --resume && grep -q "but --embeddings does not hold what the run was started with$" err'
 claim 'a text may be cut at fewer positions than the layer has' 'exits 0 "${read_layer[@]}" --max-length 9 && grep -q "texts truncated to 9$" out'
 if [ -d "${HEDDLE_DATA:-}/checkpoint-tiny-bert" ]; then
@@ -188,7 +201,8 @@ refusal 'more layers than one are refused' '--layers is 2, it must be 1$' "${few
 refusal 'a feed-forward network is refused' '--ff-width is 4, it must be 0$' "${few[@]}" --ff-width 4
 refusal 'a batch of more than all rows would never be trained on' \
   '--batch-size 65 is more than the 64 rows to train on, and the last, smaller batch is dropped$' "$ag_news" --train-rows 64 --d-model 16 --batch-size 65 --out nothing
-refusal '--stop-words needs a name' '--stop-words is given without a name$' "${few[@]}" --stop-words ''
+refusal 'a flag without a use is refused' '--dropout: ag_news has no use for this flag$' "${few[@]}" --dropout 0.5
+refusal '--stop-words needs a name' '--stop-words: is given without a name$' "${few[@]}" --stop-words ''
 refusal 'stop words that are not there are named' '^nowhere: cannot be opened' "${few[@]}" --stop-words nowhere
 refusal 'stop words exclude --plain-text' '--stop-words and --plain-text exclude each other$' "${few[@]}" --stop-words stop --plain-text
 printf 'the\nof a\n' >bad

@@ -43,12 +43,12 @@ evaluate=("$surnames" --evaluate --train-rows 120 --valid-rows 60 --batch-size 8
 claim '--evaluate of the folder gives the final metrics; its split is that of the seed with which it was trained' \
   'exits 0 "${small[@]}" --steps 9 --seed 5 --out single --metrics single.json && exits 0 "${evaluate[@]}" --out single --metrics evaluated && diff <(grep final single.json) evaluated'
 claim '--evaluate takes the best weights, not the last' \
-  'exits 0 "${small[@]}" --lr 0.03 --epochs 3 --out best --metrics best.json && ! cmp -s best/model.safetensors best/last.safetensors &&
+  'exits 0 "${small[@]}" --lr 1 --epochs 3 --out best --metrics best.json && ! cmp -s best/model.safetensors best/last.safetensors &&
    exits 0 "${evaluate[@]}" --out best --metrics bests && [ "$(final_loss bests)" = "$(lowest_loss best.json)" ]'
 names=$'Dubois\nO\'Neal\nÁbel-ß\n\n  Kim\nabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz'
 predict() { run "$surnames" --predict - --out model --data nowhere "$@" <<<"$names"; [ "$exited" = 0 ]; }
 claim '--predict gives a language and the distribution over all of them, with the folder alone' 'predict && lines 6 . out && are_distributions 18'
-claim 'a name that is too long is cut, and that is said' 'grep -q "^surnames: note: 1 texts were truncated to 64 tokens$" err'
+claim 'a name that is too long is cut, and that is said' 'grep -q "^surnames: note: 1 text was truncated to 64 tokens$" err'
 claim '--logits gives the scores of that distribution' \
   'rounded out >probabilities; predict --logits && ! are_distributions 18 && diff <(softmax out) probabilities'
 claim 'accents, hyphens and what has no decomposition fold away' \
@@ -95,6 +95,17 @@ claim 'its weights have the names of nn::EncoderLayer' 'grep -q "encoder.self_at
 claim 'the layer beside it learns as the one alone' \
   'exits 0 "${small[@]}" --epochs 1 --metrics alone && [ "$(tail -n 1 <(exits 0 "${small[@]}" --epochs 1 --layer library && cat out) | tr -s " " | cut -d " " -f 2)" = "$(sed -nE "s/.*valid.*\"accuracy\":([^,]*),.*/\1/p" alone | tail -n 1 | xargs printf %.4f)" ]'
 claim 'the metrics are those of the layer that was asked for' 'lines 15 "^{\"step\"" library.json && lines 3 "^{\"final\"" library.json'
+# The second training of --layer library is stopped, and made again when the run is resumed.
+stopped_in_second() {
+  local both=("$surnames" --layer library --train-rows 80 --valid-rows 20 --epochs 150 --progress none --out second)
+  "${both[@]}" >second.txt 2>err &
+  job=$!
+  until grep -qs 'the same training' second.txt; do sleep 0.02; done
+  kill -TERM $job
+  wait $job
+  [ $? = 3 ] && grep -q '^surnames: note: stopped by SIGTERM; to go on: .* --resume$' err && exits 0 "${both[@]}" --resume && grep -q '^own ' out
+}
+claim 'SIGTERM stops the second training too, and the run can go on' stopped_in_second
 claim 'the folder knows its layer' 'run "$surnames" --predict - --out library --data nowhere <<<Kim && are_distributions 18'
 refusal 'another layer is not taken for it' '--layer is own, the model in library has library' "$surnames" --predict - --out library --layer own
 
@@ -132,6 +143,16 @@ done
 refusal '--layer is one of two' "--layer: 'third' is not one of own, library" "${few[@]}" --layer third
 refusal '--plain-text is no flag of this program' 'no flag --plain-text' "${few[@]}" --plain-text
 claim 'nothing was written' '[ ! -e nothing ] || is_empty nothing'
+refusal 'a flag without a use is refused' '--vocab: surnames has no use for this flag$' "${few[@]}" --vocab nowhere
+refusal '--plot is for a training' '--plot draws a training; it excludes --evaluate and --predict$' "$surnames" --evaluate --out model --plot
+cp -r model unnamed
+rm unnamed/config.json
+refusal 'a model without its configuration is refused' '^unnamed/config.json: is missing, so the model beside it cannot be made$' "$surnames" --evaluate --out unnamed
+mkdir alike
+for language in A B; do printf -- '-%s\n' {1..20} >alike/$language.txt; done
+refusal 'names that leave none to validate on are refused' '^alike: has no rows left to validate on$' "$surnames" --data alike
+printf 'Ann\tLee\n' >alike/A.txt
+refusal 'a tab in a name is refused' '^alike/A.txt: a tab in the name' "$surnames" --data alike
 refusal 'the seed of --evaluate is that of the model' '--seed is 5, the model in model was trained with 1$' "$surnames" --evaluate --out model --seed 5
 refusal 'other languages than those of the model are refused' \
   '^two: its files are not named after the languages that the model knows$' "$surnames" --evaluate --out model --data two

@@ -1,4 +1,5 @@
 // ag_news: trains, evaluates and applies a self-attention classifier of news on BERT's embedding layer.
+#include <heddle/data/csv.hpp>
 #include <heddle/train/heat_map.hpp>
 
 #include "../common/trainer.hpp"
@@ -17,6 +18,7 @@ class AgNews {
       "Trains a self-attention classifier of news on BERT's embedding layer, evaluates and applies it.";
   static constexpr const char* sample = HEDDLE_SAMPLE;
   static constexpr bool drop_last = true;
+  static constexpr const char* unused_flags[] = {"--dropout"};
   struct Flags {
     OwnFlags saved{{"plain-text", "no"}};
     std::string embeddings, train_embeddings = "no", stop_words, lemmas;
@@ -48,12 +50,14 @@ class AgNews {
         sizes_(setup.sizes),
         is_plain_(own.saved.at("plain-text") == "yes"),
         is_saved_(setup.saved.has_value()) {
-    if (!own.embeddings.empty() && !is_saved_) use(own.embeddings);
+    require(!is_saved_ || own.embeddings.empty(), "--embeddings: the model in ", io::printable(flags_.out),
+            " has its own embedding layer");
+    if (!own.embeddings.empty()) use(own.embeddings);
     require_size(setup, "--layers", sizes_.layers, 1);
     require_size(setup, "--ff-width", sizes_.ff_width, 0);
     require(sizes_.max_length <= 512, setup.source(), "--max-length is ", sizes_.max_length,
             ", ag_news has at most 512 positions");
-    read_cleaning(own);
+    read_cleaning(setup, own);
     const std::string own_vocabulary = flags_.out + "/vocab.txt";
     require<FileError>(!is_saved_ || !exists(own_vocabulary) || io::read_file(own_vocabulary) == vocabulary_.content(),
                        io::printable(vocabulary_.path()), ": is not the vocabulary of the model in ",
@@ -75,8 +79,14 @@ class AgNews {
     return files;
   }
   train::RunSettings settings() const {
+    const auto sum = [&](const char* file) {
+      const auto found = cleaning_files_.find(file);
+      return found == cleaning_files_.end() ? std::string(train::no_file) : train::checksum(io::crc64(found->second));
+    };
     return {
         {"--vocab", train::checksum(io::crc64(vocabulary_.content()))},
+        {"--stop-words", sum("stop_words.txt")},
+        {"--lemmas", sum("lemmas.txt")},
         {"--train-embeddings", own_.train_embeddings},
         {"--embeddings", pretrained_ ? train::checksum(io::sum_of_file(pretrained_->file()).crc64) : train::no_file}};
   }
@@ -136,15 +146,19 @@ class AgNews {
   }
 
   // Stop words and lemmas belong to the model: a trained one has them in its folder.
-  void read_cleaning(const Flags& own) {
+  void read_cleaning(const Setup& setup, const Flags& own) {
     const auto read = [&](const char* flag, const std::string& path, const std::string& file, auto&& parse) {
       require(path.empty() || !is_plain_, flag, " and --plain-text exclude each other");
-      const std::string saved = flags_.out + '/' + file, from = is_saved_ ? (exists(saved) ? saved : "") : path;
-      if (!from.empty()) cleaning_files_[file] = io::read_file(from);
-      require<FileError>(!is_saved_ || path.empty() || io::read_file(path) == cleaning_files_[file],
-                         io::printable(path), ": is not what the model in ", io::printable(flags_.out),
-                         " was trained with");
-      if (!from.empty()) parse(data::parse_text(cleaning_files_[file], from));
+      std::optional<std::string> content;
+      if (is_saved_)
+        content = read_model_file(flags_.out, *setup.saved, file);
+      else if (!path.empty())
+        content = io::read_file(path);
+      require<FileError>(!is_saved_ || path.empty() || content == io::read_file(path), io::printable(path),
+                         ": is not what the model in ", io::printable(flags_.out), " was trained with");
+      if (!content) return;
+      parse(data::parse_text(*content, is_saved_ ? flags_.out + '/' + file : path));
+      cleaning_files_[file] = std::move(*content);
     };
     read("--stop-words", own.stop_words, "stop_words.txt",
          [&](const data::TextFile& words) { cleaning_.stop_words = read_stop_words(words); });
@@ -183,13 +197,14 @@ class AgNews {
   // Keeps the texts of the training file whose attention is drawn.
   void choose_pictures(const std::string& path) {
     if (flags_.out.empty() || flags_.evaluate) return;
-    const std::vector<std::string> texts = read_news(path).texts;
+    const data::Table table = data::read_csv(path, {.header = false});
     for (const std::size_t row : {std::size_t{1129}, std::size_t{4534}}) {
-      if (row >= texts.size()) {
+      if (row >= table.rows() || table.width() != 3) {
         note(io::printable(path) + ": has no row " + std::to_string(row) + ", whose attention would be drawn");
         continue;
       }
-      const std::string text = prepared(texts[row]);
+      const std::string text = prepared(std::string(table[row][1]) + ' ' + std::string(table[row][2]));
+      if (!pictures_.empty() && pictures_[0].first == text) continue;  // a tag has one picture a step
       std::vector<int> ids = ids_of(tokenizer_->encode(text).ids);
       ids.resize(std::min(ids.size(), static_cast<std::size_t>(sizes_.max_length)));
       pictures_.emplace_back(text, ids);

@@ -46,7 +46,8 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   const auto is_size = number<Index>("a whole number from 1 to " + std::to_string(largest_size),
                                      [](Index n) { return n >= 1 && n <= largest_size; });
   const auto count = [&](const char* name, Index& value, const char* help) {
-    app.add_option(name, value, help)->check(at_least_1);
+    CLI::Option* const option = app.add_option(name, value, help)->check(at_least_1);
+    if (value > 0) option->capture_default_str();
   };
   const auto size = [&](const char* name, Index& value, const char* help) {
     app.add_option(name, value, help)->check(is_size);
@@ -55,7 +56,9 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   const auto choice = [&](const char* name, std::string& value, const std::vector<std::string>& choices,
                           const char* help) { add_choice(app, name, value, choices, help); };
   app.add_option("--data", f.data, "Folder with the data set's own files (default: the sample that ships with heddle)");
-  app.add_option("--vocab", f.vocab, "WordPiece vocabulary, one token a line (default: vocab.txt of the data folder)");
+  app.add_option(
+      "--vocab", f.vocab,
+      "WordPiece vocabulary, one token a line (default: vocab.txt in the folder of the model or of the data)");
   app.add_flag("--uncased", f.uncased, "Lower-case the text and strip its accents");
   count("--epochs", f.epochs, "How often to go through the training data");
   count("--steps", f.steps, "Stop after this many optimizer steps in all");
@@ -65,7 +68,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   app.add_option("--momentum", f.momentum, "Momentum of sgd")->check(rate);
   app.add_option("--weight-decay", f.weight_decay, "Weight decay; 0 is none (default: the optimizer's, 0.01 of adamw)")
       ->check(rate);
-  app.add_option("--clip", f.clip, "Largest norm of all gradients; 0 is any")->check(rate);
+  app.add_option("--clip", f.clip, "Largest norm of all gradients; 0 is no limit")->check(rate);
   choice("--schedule", f.schedule, {"constant", "linear", "cosine", "step"}, "Learning rate over the steps");
   app.add_option("--warmup", f.warmup, "Steps in which the learning rate rises from 0; 0 is none")
       ->check(number<Index>("a whole number of at least 0", [](Index n) { return n >= 0; }));
@@ -101,7 +104,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   size("--d-model", f.sizes.d_model, "Model width");
   size("--heads", f.sizes.heads, "Attention heads");
   size("--head-dim", f.sizes.head_dim, "Width of a head");
-  size("--ff-width", f.sizes.ff_width, "Width of the feed-forward network (default: 4 * d-model)");
+  size("--ff-width", f.sizes.ff_width, "Width of the feed-forward network (default: that of the program)");
   size("--max-length", f.sizes.max_length, "Longest text in tokens; longer ones are truncated");
 }
 
@@ -227,9 +230,8 @@ void add_choice(CLI::App& app, const std::string& flag, std::string& value, cons
 }
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help) {
   app.add_option(flag, value, help)
-      ->check(CLI::Validator(
-          [flag](std::string& name) { return name.empty() ? flag + " is given without a name" : std::string(); },
-          "PATH"));
+      ->check(CLI::Validator([](std::string& name) { return name.empty() ? "is given without a name" : std::string(); },
+                             "PATH"));
 }
 
 ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults,
@@ -262,6 +264,8 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
           " needs a model: give its folder with --out or its weights with --init");
   require_device(f.place());
   require(!f.plot || !f.out.empty(), "--plot needs a folder for the pictures, --out");
+  require(!f.plot || (!f.evaluate && f.predict.empty()),
+          "--plot draws a training; it excludes --evaluate and --predict");
   require(f.momentum == 0 || f.optimizer == "sgd", "--momentum needs --optimizer sgd");
   for (const char* flag : {"--gamma", "--gamma-every"})
     require(app.count(flag) == 0 || f.schedule == "step", flag, " needs --schedule step");

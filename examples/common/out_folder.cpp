@@ -90,6 +90,7 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
       {"heads", s.heads},    {"head_dim", s.head_dim},          {"ff_width", s.ff_width}};
   for (const auto& [name, value] : config.own) json[name] = value;
   for (const std::string& label : config.labels) files["labels.txt"] += label + '\n';
+  for (const auto& [name, content] : files) json["files"][name] = train::checksum(io::crc64(content));
   const std::string path = out.file("config.json"), text = json.dump(2) + '\n';
   const bool results = exists(out.file("model.safetensors")) || exists(out.file("last.safetensors"));
   require<FileError>(!results || !exists(path) || io::read_file(path) == text, io::printable(path),
@@ -101,6 +102,18 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
   }
   write_if_new(path, text);
   for (const auto& [name, content] : files) write_if_new(out.file(name), content);
+}
+
+std::optional<std::string> read_model_file(const std::string& folder, const SavedConfig& config,
+                                           const std::string& name) {
+  const auto found = config.files.find(name);
+  if (found == config.files.end()) return std::nullopt;
+  const std::string file = folder + '/' + name;
+  require<FileError>(exists(file), io::printable(file), ": is missing, but it belongs to the model");
+  std::string content = io::read_file(file);
+  require<FileError>(train::checksum(io::crc64(content)) == found->second, io::printable(file),
+                     ": is not the file that belongs to the model");
+  return content;
 }
 
 void require_own_metrics(const TrainerFlags& flags) {
@@ -175,6 +188,13 @@ SavedConfig read_config(const std::string& path, const std::string& program, con
   get("heads", config.sizes.heads);
   get("head_dim", config.sizes.head_dim);
   get("ff_width", config.sizes.ff_width, 0);
+  if (const auto files = json.find("files"); files != json.end()) {
+    require<FileError>(files->is_object(), shown, ": 'files' must be an object");
+    for (const auto& [file, sum] : files->items()) {
+      require<FileError>(sum.is_string(), shown, ": 'files' must hold checksums");
+      config.files[file] = sum.get<std::string>();
+    }
+  }
   for (const auto& [key, value] : own) {
     const auto found = json.find(key);
     require<FileError>(found != json.end() && found->is_string(), shown, ": '", key, "' is missing or not a text");

@@ -1,6 +1,7 @@
 // --out: a folder that one run at a time holds.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ class OutFolder {
 
   // Whether an earlier run of the program began here, with or without results.
   bool begun() const { return begun_; }
-  // Whether it was to write its metrics to this file: what it left there before its first checkpoint is its own.
+  // Whether that run wrote its metrics to this file, so that lines of a run that was killed before its first checkpoint are its own.
   bool began_with(const std::string& metrics) const;
   // Remembers that for the next start.
   void begin_with(const std::string& metrics) const;
@@ -42,11 +43,16 @@ struct SavedConfig {
   bool uncased = false;
   std::uint64_t seed = 0;
   OwnFlags own = {};
+  std::map<std::string, std::string> files = {};  // checksums of the files that a prediction needs, by name
 };
 // Writes config.json, labels.txt, and the files by name that a prediction needs, such as vocab.txt. Throws FileError if the folder has
 // another model's config.json, or such a file of other content that no run of the program left.
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
                     std::map<std::string, std::string> files);
+// Returns the content of a file that belongs to the model in a folder, or nothing if the model has none of this name. Throws FileError if
+// it is missing or was changed since.
+std::optional<std::string> read_model_file(const std::string& folder, const SavedConfig& config,
+                                           const std::string& name);
 // Reads config.json; `own` has the flags that the program adds. Throws FileError for a file that cannot be read or is another program's.
 SavedConfig read_config(const std::string& path, const std::string& program, const OwnFlags& own);
 // Throws Error for a flag that differs from the configuration.

@@ -1,12 +1,14 @@
 #include "signals.hpp"
 
 #include <csignal>
+#include <utility>
 
 namespace heddle::examples {
 namespace {
 
 constexpr int stopping[] = {SIGINT, SIGTERM};
 volatile std::sig_atomic_t received_signal = 0;
+bool is_watching = false;
 
 void set(int signal, void (*handler)(int)) {
   struct sigaction action {};
@@ -29,12 +31,15 @@ void note_signal(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals() : is_outermost_(!std::exchange(is_watching, true)) {
+  if (!is_outermost_) return;
   received_signal = 0;
   for (const int signal : stopping)
     if (!ignored(signal)) set(signal, note_signal);
 }
 StopSignals::~StopSignals() {
+  if (!is_outermost_) return;
+  is_watching = false;
   for (const int signal : stopping)
     if (!ignored(signal)) set(signal, SIG_DFL);
 }

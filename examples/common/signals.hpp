@@ -10,7 +10,7 @@ struct Stopped : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// While one lives, the two signals are only noted.
+// While one lives, the two signals are only noted. One that is made while another lives changes nothing.
 class StopSignals {
  public:
   StopSignals();
@@ -19,6 +19,9 @@ class StopSignals {
 
   // The name of the signal that came, or nullptr.
   const char* received() const;
+
+ private:
+  bool is_outermost_;
 };
 
 }  // namespace heddle::examples

@@ -11,6 +11,7 @@
 //   Model make_model(Random&) const
 // and may bring
 //   static constexpr bool drop_last                            whether a smaller last batch is not trained on
+//   static constexpr const char* unused_flags[]                common flags that it refuses
 //   std::map<std::string, std::string> files() const           files of --out by name; called after read_splits()
 //   train::RunSettings settings() const                        what decides the result beside flags and rows
 //   after_step<A>(model, step, events), at_end<A>(model, splits, out)   see TrainingOptions
@@ -30,11 +31,12 @@ struct Setup {
   const TrainerFlags& flags;
   std::string data;  // the folder
   std::optional<SavedConfig> saved;
-  ModelSizes sizes;  // the saved ones, or those of the flags, as what follows
+  // The saved values if there are any, else those of the flags.
+  ModelSizes sizes;
   bool uncased;
   std::uint64_t seed;
 
-  // What an error about a size begins with: the file of saved ones.
+  // Returns the beginning of an error about a size: the file that has the saved sizes.
   std::string source() const { return saved ? io::printable(flags.out + "/config.json") + ": " : ""; }
 };
 
@@ -48,9 +50,14 @@ inline void require_one_of(const std::string& file, const std::string& name, con
 // Returns the setup, and puts the saved values of a program's own flags in place. Throws Error for a flag that differs from them.
 template <class System>
 Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool trained) {
+  if constexpr (requires { System::unused_flags; })
+    for (const char* flag : System::unused_flags)
+      require(!flags.is_given(flag), flag, ": ", System::name, " has no use for this flag");
   Setup setup{flags,     flags.data.empty() ? System::sample : flags.data, std::nullopt, flags.sizes, flags.uncased,
               flags.seed};
   const bool is_saved = trained && !flags.out.empty() && exists(flags.out + "/config.json");
+  require<FileError>(is_saved || !trained || !flags.init.empty() || !exists(flags.out + "/model.safetensors"),
+                     io::printable(flags.out + "/config.json"), ": is missing, so the model beside it cannot be made");
   if (is_saved) {
     setup.saved = read_config(flags.out + "/config.json", System::name, own.saved);
     require_agreement(flags, *setup.saved);
@@ -110,8 +117,8 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
   to(model, flags.place());
   const EncodedTexts encoded = system.encode(read_texts(flags.predict));
   if (encoded.truncated)
-    note(std::to_string(encoded.truncated) + " texts were truncated to " + std::to_string(system.sizes().max_length) +
-         " tokens");
+    note(std::to_string(encoded.truncated) + (encoded.truncated == 1 ? " text was" : " texts were") + " truncated to " +
+         std::to_string(system.sizes().max_length) + " tokens");
   const NoGrad quiet;
   data::Batches batches(encoded.rows.count(), rows_at_once, data::Order::sequential);
   for (Index number = 0; number < batches.per_epoch(); ++number) {
@@ -179,6 +186,7 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
 
   const Splits splits{std::move(texts.train.rows), std::move(texts.valid.rows), std::move(texts.test.rows),
                       static_cast<int>(config.labels.size())};
+  require<FileError>(splits.valid.count() > 0, io::printable(setup.data), ": has no rows left to validate on");
   TrainingOptions<Model> options;
   if constexpr (requires { System::drop_last; }) options.drop_last = System::drop_last;
   if (!flags.evaluate && !options.drop_last && flags.batch_size > splits.train.count())
@@ -200,16 +208,19 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
     options.at_end = [&](const Model& m) { system.template at_end<A>(m, splits, out ? &*out : nullptr); };
   Training<A, Model> training(model, splits, flags, config.sizes, out ? &*out : nullptr, std::move(options));
   train::MetricsFile metrics(flags.metrics);
-  const Start start = flags.resume ? training.resume(metrics) : Start::anew;
+  const auto describe = [&] {
+    std::map<std::string, std::string> files;
+    if constexpr (requires { system.files(); }) files = system.files();
+    describe_model(*out, System::name, config, std::move(files));
+  };
+  const Start start = flags.resume ? training.resume(metrics, describe) : Start::anew;
   if (start == Start::finished) return;
   if (start == Start::anew) {
     if (!flags.init.empty()) load_weights(model, flags.init);
     metrics.begin(flags.resume && out->began_with(flags.metrics));
   }
   if (out) {
-    std::map<std::string, std::string> files;
-    if constexpr (requires { system.files(); }) files = system.files();
-    describe_model(*out, System::name, config, std::move(files));
+    describe();
     out->begin_with(flags.metrics);
     if (flags.plot) plot_lengths(*out, splits.train);
   }

@@ -72,6 +72,7 @@ struct TrainingOptions {
   train::RunSettings settings = {};
   // Called after each step of the run with a folder, with the number of steps so far.
   std::function<void(const Model&, Index, train::EventWriter&)> after_step = {};
+  bool is_part = false;  // the training is a part of a run, which its caller has saved
   // Called with the trained model, before the run counts as finished.
   std::function<void(const Model&)> at_end = {};
 };
@@ -92,11 +93,10 @@ class Training {
         batches_(splits.train.count(), flags.batch_size,
                  flags.order == "shuffled" ? data::Order::shuffled : data::Order::sequential, flags.seed,
                  stream(Stream::order)),
-        per_epoch_(options_.drop_last ? splits.train.count() / flags.batch_size : batches_.per_epoch()),
+        per_epoch_(
+            require_batches(options_.drop_last ? splits.train.count() / flags.batch_size : batches_.per_epoch())),
         schedule_(make_schedule(flags, total_steps())),
         progress_(flags.progress) {
-    require(per_epoch_ > 0, "--batch-size ", flags.batch_size, " is more than the ", splits.train.count(),
-            " rows to train on, and the last, smaller batch is dropped");
     if (!out) return;
     train::RunSettings settings = run_settings(flags, sizes);
     settings.insert(options_.settings.begin(), options_.settings.end());
@@ -104,8 +104,10 @@ class Training {
     checkpoints_.emplace(out->path(), model, optimizer_.slots(), std::move(settings), note);
   }
 
-  // Takes up the run in the folder, and its metrics. Throws FileError for metrics that are not the run's.
-  Start resume(train::MetricsFile& metrics) {
+  // Takes up the run in the folder, and its metrics. Calls check() before anything is changed. Throws FileError for metrics that
+  // are not the run's.
+  template <class Check>
+  Start resume(train::MetricsFile& metrics, Check check) {
     const auto found = checkpoints_->find();
     if (!found) {
       note("there is no checkpoint to resume from; the run starts from the beginning");
@@ -117,6 +119,7 @@ class Training {
       note("the run in " + flags_.out + " is finished: " + std::to_string(state_.step) + " steps");
       return Start::finished;
     }
+    check();
     const std::string missing = metrics.go_on(state_.metrics_position, state_.metrics == real_path(flags_.metrics));
     if (!missing.empty()) note(missing);
     checkpoints_->restore(state_);
@@ -144,8 +147,14 @@ class Training {
  private:
   static constexpr Index report_every = 10;  // steps between two reports to TensorBoard
 
+  Index require_batches(Index batches) const {
+    require(batches > 0, "--batch-size ", flags_.batch_size, " is more than the ", splits_.train.count(),
+            " rows to train on, and the last, smaller batch is dropped");
+    return batches;
+  }
   Index total_steps() const {
-    const Index all = flags_.epochs * per_epoch_;
+    const Index most = std::numeric_limits<Index>::max();
+    const Index all = flags_.epochs <= most / per_epoch_ ? flags_.epochs * per_epoch_ : most;
     return flags_.steps > 0 ? std::min(flags_.steps, all) : all;
   }
   bool enough_steps() const { return flags_.steps > 0 && state_.step >= flags_.steps; }
@@ -169,7 +178,7 @@ class Training {
     optimizer_.step(factor);
     ++state_.step;
     ++state_.batch;
-    const Index correct = events_ ? count_correct(z, batch.labels) : 0;
+    const Index correct = count_correct(z, batch.labels);
     state_.of_epoch.add(value, correct, batch.labels.size());
     metrics_->step(state_.step, value, flags_.lr * factor, batch.ids.size(), since_start.seconds());
     if (events_) write_events(value, correct, batch.labels.size(), flags_.lr * factor);
@@ -203,8 +212,9 @@ class Training {
                               " is not finite; nothing was saved after it");
     progress_.clear();
     const double train_loss = state_.of_epoch.mean_loss();
-    std::printf("epoch %lld  train loss %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n",
-                static_cast<long long>(state_.epoch), train_loss, valid.loss(), valid.confusion.accuracy(), seconds);
+    std::printf("epoch %lld  train loss %.4f  accuracy %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n",
+                static_cast<long long>(state_.epoch), train_loss, state_.of_epoch.accuracy(), valid.loss(),
+                valid.confusion.accuracy(), seconds);
     std::fflush(stdout);
     metrics_->epoch(state_.epoch, train_loss, valid, seconds);
     if (checkpoints_) checkpoints_->publish(state_.step, !(valid.loss() >= state_.best));
@@ -255,9 +265,10 @@ class Training {
     if (!signal) return;
     progress_.clear();
     save();
-    const std::string after = std::string(signal) + " after step " + std::to_string(state_.step);
-    throw Stopped(out_ ? "stopped by " + after + "; to go on: " + flags_.command + (flags_.resume ? "" : " --resume")
-                       : "stopped by " + after + "; without --out nothing was saved");
+    const std::string after = options_.is_part ? "" : " after step " + std::to_string(state_.step);
+    throw Stopped("stopped by " + std::string(signal) + after +
+                  (flags_.out.empty() ? "; without --out nothing was saved"
+                                      : "; to go on: " + flags_.command + (flags_.resume ? "" : " --resume")));
   }
 
   Model& model_;

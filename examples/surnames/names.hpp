@@ -40,6 +40,8 @@ inline std::vector<std::string> read_names(const std::string& file) {
   std::vector<std::string> names;
   for (const std::string& line : read.lines)
     if (const std::string_view name = stripped(line); !name.empty()) names.emplace_back(name);
+  for (const std::string& name : names)
+    require<FileError>(name.find('\t') == name.npos, read.file, ": a tab in the name ", io::quoted_name(name));
   require<FileError>(!names.empty(), read.file, ": has no names");
   return names;
 }

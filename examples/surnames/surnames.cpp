@@ -14,6 +14,7 @@ class Surnames {
   static constexpr const char* name = "surnames";
   static constexpr const char* description = "Trains a classifier of surnames by language, evaluates and applies it.";
   static constexpr const char* sample = HEDDLE_SAMPLE;
+  static constexpr const char* unused_flags[] = {"--vocab", "--uncased"};
   struct Flags {
     OwnFlags saved{{"layer", "own"}};
     static std::vector<std::string> choices() { return {"own", "library"}; }
@@ -75,6 +76,9 @@ class Surnames {
     for (const std::string& each : names) out.add(encode_name(each), 0, sizes().max_length);
     return out;
   }
+  Model make_model(Random& random, bool library) const {
+    return Model(sizes(), cls, static_cast<Index>(languages_.size()), setup_.flags.dropout, library, random);
+  }
   Model make_model(Random& random) const { return make_model(random, is_library_); }
 
   // Prints how the test names are classified; and, for the library's layer, trains the other one and compares them.
@@ -87,7 +91,7 @@ class Surnames {
     Random random(flags.seed, stream(Stream::init));
     Model own = make_model(random, false);
     to(own, flags.place());
-    Training<A, Model> training(own, splits, flags, sizes(), nullptr, {});
+    Training<A, Model> training(own, splits, flags, sizes(), nullptr, {.is_part = true});
     train::MetricsFile none("");
     training.run(none);
     std::printf("\nlayer    valid accuracy  test accuracy\n");
@@ -98,10 +102,6 @@ class Surnames {
   }
 
  private:
-  Model make_model(Random& random, bool library) const {
-    return Model(sizes(), cls, static_cast<Index>(languages_.size()), setup_.flags.dropout, library, random);
-  }
-
   Setup setup_;
   bool is_library_;
   std::vector<std::string> languages_;

@@ -295,7 +295,7 @@ TEST_CASE("RunCheckpoints: a run that was started with other settings is refused
   CHECK(error_of<Error>([&] { run.checkpoints.find(); }) ==
         folder /
             "checkpoint/000000000001: a resumed run continues as it was started, but --lr is 0.2, the run has "
-            "0.1; --seed is 1, the run has not given");
+            "0.1; --seed is 1, the run was started without it");
   CHECK(same_bits(run.everything(), before));
   SmallRun same(folder, {});  // takes over the settings of the run
   REQUIRE(same.resume());

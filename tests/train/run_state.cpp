@@ -156,7 +156,8 @@ TEST_CASE("RunState: settings that differ are all named") {
   const std::string start = "FILE: a resumed run continues as it was started, but ";
   CHECK(error({{"--lr", "0.2"}, {"--seed", "1"}}) == start + "--lr is 0.2, the run has 0.1");
   CHECK(error({{"--lr", "0.2"}, {"--seed", "2"}, {"--warmup", "3"}}) ==
-        start + "--lr is 0.2, the run has 0.1; --seed is 2, the run has 1; --warmup is 3, the run has not given");
+        start +
+            "--lr is 0.2, the run has 0.1; --seed is 2, the run has 1; --warmup is 3, the run was started without it");
 }
 
 TEST_CASE("RunState: checksums stand for files, and are not shown") {
@@ -170,7 +171,7 @@ TEST_CASE("RunState: checksums stand for files, and are not shown") {
   CHECK(error(one, one) == "no error");
   CHECK(error(none, none) == "no error");
   CHECK(error(one, two) == start + " does not hold what the run was started with");
-  CHECK(error(one, none) == start + " is missing");
+  CHECK(error(one, none) == start + " is not given");
   CHECK(error(none, two) == start + " does not hold what the run was started with");
 }
 

@@ -11,13 +11,12 @@ namespace heddle::data {
 struct SplitOptions {
   double valid = 0.1, test = 0.1;  ///< shares of each class, in rows
   std::uint64_t seed = 0;
-  std::uint64_t first_stream = 0;  ///< of the random streams; one for each class and one more are used
+  std::uint64_t first_stream = 0;  ///< of the random streams; one for each class and three more are used
 };
 
-/// The numbers of the rows of each part.
+/// The numbers of the rows of each part, in random order.
 struct Split {
-  std::vector<Index> train;        ///< in random order
-  std::vector<Index> valid, test;  ///< by class
+  std::vector<Index> train, valid, test;
 };
 
 /// Splits rows by their labels. Rows with the same label and the same key stay in one part, so that no part repeats a row of another;
@@ -59,10 +58,12 @@ Split stratified_split(const std::vector<int>& labels, const std::vector<Key>& k
       }
     }
   }
-  std::vector<Index> train;
-  for (const Index next : shuffled(static_cast<Index>(split.train.size()), options.seed, stream))
-    train.push_back(split.train[static_cast<std::size_t>(next)]);
-  split.train = std::move(train);
+  for (std::vector<Index>* part : {&split.train, &split.valid, &split.test}) {
+    std::vector<Index> mixed;
+    for (const Index next : shuffled(static_cast<Index>(part->size()), options.seed, stream++))
+      mixed.push_back((*part)[static_cast<std::size_t>(next)]);
+    *part = std::move(mixed);
+  }
   return split;
 }
 

@@ -17,7 +17,7 @@ namespace heddle::train {
 /// those of class 1 if there are two classes, and the mean over the classes otherwise (macro average).
 class ConfusionMatrix {
  public:
-  /// Creates a matrix of zeros. @throws Error for fewer than two classes.
+  /// Creates a matrix of zeros. @throws Error for fewer than two classes, and for more than 10,000.
   explicit ConfusionMatrix(int classes)
       : classes_(require_classes(classes)),
         counts_(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes)) {}
@@ -80,8 +80,11 @@ class ConfusionMatrix {
   }
 
  private:
+  static constexpr int max_classes = 10'000;
+
   static int require_classes(int classes) {
-    require(classes >= 2, "ConfusionMatrix: at least two classes are needed, got ", classes);
+    require(classes >= 2 && classes <= max_classes, "ConfusionMatrix: the number of classes is from 2 to ", max_classes,
+            ", got ", classes);
     return classes;
   }
   static double ratio(Index part, Index whole) {

@@ -1,5 +1,6 @@
 // The progress of a training on standard error: a bar on a terminal, a line now and then elsewhere.
 #pragma once
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,7 +111,11 @@ class Progress {
     if (style_ == Style::lines) {
       std::fprintf(stream_, "%s\n", line.c_str());
     } else {
-      std::fprintf(stream_, "\r%s\x1b[K", line.c_str());
+      // A line that wraps could not be overwritten.
+      winsize window{};
+      const bool has_width = ::ioctl(::fileno(stream_), TIOCGWINSZ, &window) == 0 && window.ws_col > 1;
+      const std::size_t width = has_width ? window.ws_col - std::size_t{1} : line.size();
+      std::fprintf(stream_, "\r%s\x1b[K", line.substr(0, width).c_str());
       on_screen_ = true;
     }
     std::fflush(stream_);

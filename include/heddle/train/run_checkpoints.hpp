@@ -26,7 +26,7 @@ void require_finite(const Model& model, const std::string& where) {
 template <class Model>
 class RunCheckpoints {
  public:
-  /// Removes what a killed run left half-written. Calls note(sentence) for what a user should know.
+  /// Creates the folder if it is missing, and removes what a killed run left half-written. Calls note(sentence) for what a user should know.
   RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
                  std::function<void(const std::string&)> note = {})
       : folder_(folder),
@@ -35,6 +35,7 @@ class RunCheckpoints {
         settings_(std::move(settings)),
         note_(std::move(note)),
         all_(folder + "/checkpoint") {
+    io::make_folder(folder);
     all_.clean();
   }
 

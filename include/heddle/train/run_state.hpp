@@ -125,13 +125,16 @@ inline void require_same_settings(const nlohmann::json& saved, RunSettings& sett
   std::string different;
   for (const auto& [name, value] : settings) {
     const auto found = saved.find(name);
-    const std::string before = found != saved.end() && found->is_string() ? found->get<std::string>() : "not given";
-    if (before == value) continue;
+    const bool is_saved = found != saved.end() && found->is_string();
+    const std::string before = is_saved ? found->get<std::string>() : "";
+    if (is_saved && before == value) continue;
     different += (different.empty() ? "" : "; ") + name;
-    if (!is_checksum(before) && !is_checksum(value))
+    if (!is_saved)
+      different += " is " + value + ", the run was started without it";
+    else if (!is_checksum(before) && !is_checksum(value))
       different += " is " + value + ", the run has " + before;
     else
-      different += value == no_file ? " is missing" : " does not hold what the run was started with";
+      different += value == no_file ? " is not given" : " does not hold what the run was started with";
   }
   require(different.empty(), file, ": a resumed run continues as it was started, but ", different);
   for (const auto& [name, value] : saved.items())
