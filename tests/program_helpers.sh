@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the tests of the programs share. A test script sources this file and sets `program`, the name that its program's errors begin
+# Functions that the tests of the programs share. A test script sources this file and sets `program`, the name that its program's errors begin
 # with. It says `ok: …` or `FAILED: …` for each claim, and ends with `exit $code`.
 set -uo pipefail
 examples=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../examples")

@@ -33,7 +33,7 @@ second_run() {
   return $refused
 }
 
-# What a run had written is moved away while it trains, at a rate at which no better weights take its place.
+# Moves the weights of a run away while it trains, at a rate at which no better weights take their place.
 lost_weights() {
   local idle=("${small[@]}" --epochs 100000 --checkpoint-every 1 --lr 0 --out lost)
   "${idle[@]}" >out 2>err &

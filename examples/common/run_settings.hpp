@@ -1,4 +1,4 @@
-// What decides the result of a trainer's run: its flags and the content of the files that it reads.
+// The settings of a trainer's run, which decide its result: flags, and checksums of the files that it reads.
 #pragma once
 #include <string>
 

@@ -26,7 +26,7 @@ struct TextSplits {
   EncodedTexts train, valid, test;
 };
 
-// What a system is made from: the flags, and the configuration of an earlier run if its model is used.
+// The input of a system's constructor: the flags, and the configuration of an earlier run if its model is used.
 struct Setup {
   const TrainerFlags& flags;
   std::string data;  // the folder

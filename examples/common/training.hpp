@@ -65,7 +65,7 @@ inline std::function<double(Index)> make_schedule(const TrainerFlags& f, Index t
 // How a run begins.
 enum class Start { anew, resumed, finished };
 
-// What a system adds to the loop.
+// The parts of the loop that differ between systems.
 template <class Model>
 struct TrainingOptions {
   bool drop_last = false;  // the last, smaller batch of an epoch is not trained on
@@ -158,7 +158,7 @@ class Training {
     return flags_.steps > 0 ? std::min(flags_.steps, all) : all;
   }
   bool enough_steps() const { return flags_.steps > 0 && state_.step >= flags_.steps; }
-  // Whether there is a batch to train on, or the validation after the last one of an epoch.
+  // Returns whether there is a batch to train on, or the validation after the last one of an epoch.
   bool more() const {
     return state_.epoch < flags_.epochs && !partial_reported_ && (state_.batch > 0 || !enough_steps());
   }

@@ -109,7 +109,7 @@ TEST_CASE("Image: draws text") {
 TEST_CASE("Image: draws text upwards") {
   Image image(8, 11, paper);
   image.draw_text_upwards(0, 11, "Ag", pen);
-  // The same as above after a quarter of a turn to the left.
+  // The image of the test above, turned to the left by 90 degrees.
   Image flat(11, 8, paper);
   flat.draw_text(0, 0, "Ag", pen);
   for (Index along = 0; along < 11; ++along)

@@ -271,7 +271,7 @@ TEST_CASE("EventWriter: gives later names after all files that were in the folde
   const std::string future = "events.out.tfevents.4000000000.host.1.0.heddle";
   put(folder / future, train::detail::version_record(1));
   const Index size = static_cast<Index>(get(folder / future).size());
-  // Of another computer, whose clock was ahead.
+  // A file from a computer with a later clock.
   const EventPosition listed = EventWriter(folder.path(), {{{future, size}}}, 1).sync();
   REQUIRE(listed.files.size() == 2);
   CHECK(train::detail::seconds_of_event_file(listed.files[1].name) == 4'000'000'001);

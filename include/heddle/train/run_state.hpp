@@ -1,4 +1,5 @@
-// Where a training run stands and what decides its result: the part of a checkpoint that is neither weights nor moments.
+// The state of a training run between two steps, and the settings that decide its result: the part of a checkpoint beside weights
+// and moments.
 #pragma once
 #include <cmath>
 #include <limits>
