@@ -10,8 +10,10 @@ which gives the same numbers in every version of Python.
 import os
 import random
 
+from sample import EXAMPLES, write
+
 SEED = 18
-OUT = os.path.join(os.path.dirname(__file__), "..", "examples", "surnames", "sample")
+OUT = os.path.join(EXAMPLES, "surnames", "sample")
 MIDDLE = 0.4  # the share of names with a middle, in languages that have middles
 REPEATED = {"Arabic": 0.4}  # the share of lines that repeat an earlier name of the file,
 REPEATED_ELSEWHERE = 0.06  # and in all other languages
@@ -92,8 +94,7 @@ def main():
     files[target][-1] = files[source][0]
     files[WITH_BLANK][0] += " "
     for language, names in files.items():
-        with open(os.path.join(OUT, language + ".txt"), "w", encoding="utf-8", newline="\n") as file:
-            file.write("\n".join(names) + "\n")
+        write(OUT, language + ".txt", names, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,10 @@ import random
 import re
 import string
 
+from sample import EXAMPLES, shuffled, vocabulary, write
+
 TRAIN, TEST, SEED = 1200, 160, 4
-OUT = os.path.join(os.path.dirname(__file__), "..", "examples", "ag_news", "sample")
+OUT = os.path.join(EXAMPLES, "ag_news", "sample")
 
 OTHER_CLASS = 0.7  # the share of second sentences that are of another class
 VAGUE_TITLE = 0.5  # the share of titles that hold shared words only
@@ -85,10 +87,6 @@ SENTENCES = [
 
 def pick(rng, items):
     return items[int(rng.random() * len(items))]
-
-
-def shuffled(rng, items):
-    return [item for _, item in sorted((rng.random(), item) for item in items)]
 
 
 def fill(rng, template, label):
@@ -167,33 +165,24 @@ def csv_line(row):
     return ",".join('"' + str(field).replace('"', '""') + '"' for field in row[:3])
 
 
-def vocabulary(texts):
-    """BERT's layout: special tokens, characters and continued characters of ASCII, common endings, words of the text as it
-    is, and as it is cleaned: in lower case, without punctuation."""
+def words_of(texts):
+    """Returns the words of more than one letter that are not rare, sorted: those of the text as it is, and those of the cleaned text, in
+    lower case and without punctuation."""
     clean = str.maketrans("", "", string.punctuation + string.digits)
     counts = {}
     for text in texts:
         for word in re.findall(r"[A-Za-z]+", text) + text.lower().translate(clean).split():
             counts[word] = counts.get(word, 0) + 1
-    words = sorted(word for word, count in counts.items() if count > RARE and len(word) > 1)
-    characters = [chr(c) for c in range(33, 127)]
-    endings = "es ed ing er est ly ness ful less able ment ion al ous ive".split()
-    pieces = ["##" + piece for piece in characters + endings]
-    return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + characters + pieces + words
-
-
-def write(name, lines):
-    with open(os.path.join(OUT, name), "w", encoding="ascii", newline="\n") as file:
-        file.write("\n".join(lines) + "\n")
+    return sorted(word for word, count in counts.items() if count > RARE and len(word) > 1)
 
 
 def main():
     rng = random.Random(SEED)
     made = rows(rng, TRAIN + TEST)
     for name, part in (("test.csv", made[:TEST]), ("train.csv", made[TEST:])):
-        write(name, [csv_line(row) for row in shuffled(rng, part)])
-    write("classes.txt", CLASSES)
-    write("vocab.txt", vocabulary([row[3] for row in made]))
+        write(OUT, name, [csv_line(row) for row in shuffled(rng, part)])
+    write(OUT, "classes.txt", CLASSES)
+    write(OUT, "vocab.txt", vocabulary(words_of([row[3] for row in made])))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ import random
 import re
 import string
 
+from sample import EXAMPLES, shuffled, vocabulary, write
+
 TRAIN, DEV, SEED = 2000, 200, 20
-OUT = os.path.join(os.path.dirname(__file__), "..", "examples", "sst2", "sample")
+OUT = os.path.join(EXAMPLES, "sst2", "sample")
 
 # What a sentence can be about: the thing, its parts, and adjectives that suit them (positive, negative).
 DOMAINS = [
@@ -141,10 +143,6 @@ def weighted(rng, rules):
     return rules[-1][1]
 
 
-def shuffled(rng, items):
-    return [item for _, item in sorted((rng.random(), item) for item in items)]
-
-
 class Sentence:
     """One draw. Both twins take words from the front of the same shuffled lists, so that they differ in sign only."""
 
@@ -192,26 +190,17 @@ def sentences(rng, count):
     return list(made.items())
 
 
-def vocabulary(texts):
-    """BERT's layout: special tokens, characters and continued characters of ASCII, words, common endings."""
-    characters = [chr(c) for c in range(33, 127)]
-    words = sorted({word for text in texts for word in re.findall(r"[a-z]+", text)} - set(string.ascii_lowercase))
-    endings = "es ed ing er est ly ness ful less able ment ion al ous ive".split()
-    pieces = ["##" + piece for piece in characters + endings]
-    return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + characters + pieces + words
-
-
-def write(name, lines):
-    with open(os.path.join(OUT, name), "w", encoding="ascii", newline="\n") as file:
-        file.write("\n".join(lines) + "\n")
+def words_of(texts):
+    """Returns the words of more than one letter, sorted."""
+    return sorted({word for text in texts for word in re.findall(r"[a-z]+", text)} - set(string.ascii_lowercase))
 
 
 def main():
     rng = random.Random(SEED)
     rows = sentences(rng, TRAIN + DEV)
     for name, part in (("dev.tsv", rows[:DEV]), ("train.tsv", rows[DEV:])):
-        write(name, ["sentence\tlabel"] + [f"{text}\t{label}" for text, label in shuffled(rng, part)])
-    write("vocab.txt", vocabulary([text for text, _ in rows]))
+        write(OUT, name, ["sentence\tlabel"] + [f"{text}\t{label}" for text, label in shuffled(rng, part)])
+    write(OUT, "vocab.txt", vocabulary(words_of([text for text, _ in rows])))
 
 
 if __name__ == "__main__":

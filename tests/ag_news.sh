@@ -57,10 +57,9 @@ claim 'predictions remove the stop words of the model' \
 # --- evaluation and prediction ---
 evaluate=("$ag_news" --evaluate --batch-size 8 --train-rows 124 --valid-rows 40)
 claim '--evaluate of the folder gives the final metrics' \
-  'exits 0 "${small[@]}" --steps 9 --out single --metrics single.json && exits 0 "${evaluate[@]}" --out single --metrics evaluated && diff <(grep final single.json) evaluated'
+  'evaluates_as_trained "${small[@]}" --steps 9'
 claim '--evaluate takes the best weights, not the last' \
-  'exits 0 "${sizes[@]}" --lr 0.02 --epochs 6 --out best --metrics best.json && ! cmp -s best/model.safetensors best/last.safetensors &&
-   exits 0 "${evaluate[@]}" --out best --metrics bests && [ "$(final_loss bests)" = "$(lowest_loss best.json)" ]'
+  'evaluates_the_best "${sizes[@]}" --lr 0.02 --epochs 6'
 texts=$'Stocks fell, said the bank.\n\na\\b #39;s &lt;b&gt;\n\xe2\x82\xac 5'
 predict() { run "$ag_news" --predict - --out model --data nowhere "$@" <<<"$texts"; [ "$exited" = 0 ]; }
 claim '--predict gives a class and its probabilities for each line, with the folder alone' 'predict && lines 4 . out && are_distributions 4 && [ ! -s err ]'

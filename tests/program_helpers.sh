@@ -131,6 +131,17 @@ rates_are() {
 lowest_loss() { sed -nE 's/^\{"epoch":.*"valid_loss":([^,]*),.*/\1/p' "$1" | sort -g | head -n 1; }
 final_loss() { sed -nE 's/^\{"final":true,"split":"valid","loss":([^,]*),.*/\1/p' "$1"; }
 
+# evaluates_as_trained TRAIN...: --evaluate, the array `evaluate`, gives the final metrics of this training.
+evaluates_as_trained() {
+  exits 0 "$@" --out single --metrics single.json && exits 0 "${evaluate[@]}" --out single --metrics evaluated &&
+    diff <(grep final single.json) evaluated
+}
+# evaluates_the_best TRAIN...: --evaluate takes the best weights of this training, which are not its last.
+evaluates_the_best() {
+  exits 0 "$@" --out best --metrics best.json && ! cmp -s best/model.safetensors best/last.safetensors &&
+    exits 0 "${evaluate[@]}" --out best --metrics bests && [ "$(final_loss bests)" = "$(lowest_loss best.json)" ]
+}
+
 # follows_the_cpu: the losses of the run in `on_both` on both devices.
 follows_the_cpu() {
   "${on_both[@]}" --metrics cpu.jsonl >out 2>err && "${on_both[@]}" --device cuda --metrics cuda.jsonl --out cuda >out 2>err &&

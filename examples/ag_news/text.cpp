@@ -23,7 +23,7 @@ struct NamedEntity {
   std::string_view name;
   char32_t code_point;
 };
-// Those that occur in AG News.
+// The named entities that occur in AG News.
 constexpr NamedEntity named_entities[] = {{"quot", '"'}, {"amp", '&'},       {"lt", '<'},       {"gt", '>'},
                                           {"nbsp", ' '}, {"hellip", 0x2026}, {"mdash", 0x2014}, {"rsquo", 0x2019}};
 

@@ -58,19 +58,24 @@ void load_weights(Model& model, const std::string& file) {
   train::require_finite(model, io::printable(file));
 }
 
-// Reports the final metrics of each split that has labels.
+// The scores of each split with the last weights; without rows they are empty.
+struct FinalScores {
+  train::Scores train, valid, test;
+};
+
+// Prints and writes the scores of each split that has rows, and returns them. Throws RunFailed for a loss that is not finite.
 template <class A, class Model>
-void report(const Model& model, const Splits& splits, const TrainerFlags& flags, train::MetricsFile& metrics) {
-  const std::pair<const char*, const data::LabelledSequences*> all[] = {
-      {"train", &splits.train}, {"valid", &splits.valid}, {"test", &splits.test}};
-  for (const auto& [name, rows] : all) {
-    if (rows->count() == 0) continue;
-    const train::Scores s = evaluate<A>(model, *rows, flags.batch_size, splits.classes);
+FinalScores report(const Model& model, const Splits& splits, const TrainerFlags& flags, train::MetricsFile& metrics) {
+  const auto scores_of = [&](const char* name, const data::LabelledSequences& rows) {
+    train::Scores s = evaluate<A>(model, rows, flags.batch_size, splits.classes);
+    if (rows.count() == 0) return s;
     require<train::RunFailed>(std::isfinite(s.loss()), "the ", name, " loss is not finite");
     std::printf("%-5s  loss %.4f  accuracy %.4f  precision %.4f  recall %.4f\n", name, s.loss(), s.confusion.accuracy(),
                 s.confusion.precision(), s.confusion.recall());
     metrics.final(name, s);
-  }
+    return s;
+  };
+  return {scores_of("train", splits.train), scores_of("valid", splits.valid), scores_of("test", splits.test)};
 }
 
 }  // namespace heddle::examples

@@ -108,7 +108,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   size("--max-length", f.sizes.max_length, "Longest text in tokens; longer ones are truncated");
 }
 
-// How many letters must be put in, taken out or changed (Levenshtein 1966).
+// Returns the number of letters to insert, delete or replace (Levenshtein 1966).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

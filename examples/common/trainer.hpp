@@ -14,7 +14,7 @@
 //   static constexpr const char* unused_flags[]                common flags that it refuses
 //   std::map<std::string, std::string> files() const           files of --out by name; called after read_splits()
 //   train::RunSettings settings() const                        what decides the result beside flags and rows
-//   after_step<A>(model, step, events), at_end<A>(model, splits, out)   see TrainingOptions
+//   after_step<A>(model, step, events), at_end<A>(splits, scores, out)   see TrainingOptions
 #pragma once
 #include "text.hpp"
 #include "training.hpp"
@@ -157,17 +157,15 @@ inline void plot_lengths(const OutFolder& out, const data::LabelledSequences& ro
                        train::histogram_chart("Length of the training texts", "tokens", lengths));
 }
 
-// Prints the confusion matrix of a data set with precision, recall and F1 of each class, and draws it in --out.
-template <class A, class Model>
-void report_confusion(const Model& model, const data::LabelledSequences& rows, const TrainerFlags& flags,
-                      const std::vector<std::string>& names, const OutFolder* out) {
-  const train::Scores scores = evaluate<A>(model, rows, flags.batch_size, static_cast<int>(names.size()));
-  const std::string table = to_text(scores.confusion, names);
+// Prints a confusion matrix with precision, recall and F1 of each class, and draws it in --out.
+inline void report_confusion(const train::ConfusionMatrix& confusion, const std::vector<std::string>& names,
+                             const OutFolder* out) {
+  const std::string table = to_text(confusion, names);
   std::printf("\n%s", table.c_str());
   if (!out) return;
   io::write_atomically(out->file("confusion.txt"), table);
-  io::write_atomically(out->file("confusion.svg"), train::matrix_chart("Confusion matrix", "class", "predicted class",
-                                                                       names, scores.confusion.counts()));
+  io::write_atomically(out->file("confusion.svg"),
+                       train::matrix_chart("Confusion matrix", "class", "predicted class", names, confusion.counts()));
 }
 
 template <class A, class System>
@@ -204,8 +202,10 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
     options.after_step = [&](const Model& m, Index step, train::EventWriter& events) {
       system.template after_step<A>(m, step, events);
     };
-  if constexpr (requires { system.template at_end<A>(model, splits, &*out); })
-    options.at_end = [&](const Model& m) { system.template at_end<A>(m, splits, out ? &*out : nullptr); };
+  if constexpr (requires(FinalScores & scores) { system.template at_end<A>(splits, scores, &*out); })
+    options.at_end = [&](const FinalScores& scores) {
+      system.template at_end<A>(splits, scores, out ? &*out : nullptr);
+    };
   Training<A, Model> training(model, splits, flags, config.sizes, out ? &*out : nullptr, std::move(options));
   train::MetricsFile metrics(flags.metrics);
   const auto describe = [&] {

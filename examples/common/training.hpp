@@ -62,7 +62,7 @@ inline std::function<double(Index)> make_schedule(const TrainerFlags& f, Index t
   return optim::Constant{f.warmup};
 }
 
-// How a run begins.
+// The ways in which a run begins.
 enum class Start { anew, resumed, finished };
 
 // The parts of the loop that differ between systems.
@@ -73,8 +73,8 @@ struct TrainingOptions {
   // Called after each step of the run with a folder, with the number of steps so far.
   std::function<void(const Model&, Index, train::EventWriter&)> after_step = {};
   bool is_part = false;  // the training is a part of a run, which its caller has saved
-  // Called with the trained model, before the run counts as finished.
-  std::function<void(const Model&)> at_end = {};
+  // Called with the final scores, before the run counts as finished.
+  std::function<void(const FinalScores&)> at_end = {};
 };
 
 // Trains. With a folder it writes the best and the last weights there, TensorBoard's events, and checkpoints from which a run
@@ -120,15 +120,15 @@ class Training {
       return Start::finished;
     }
     check();
-    const std::string missing = metrics.go_on(state_.metrics_position, state_.metrics == real_path(flags_.metrics));
+    const std::string missing = metrics.resume(state_.metrics_position, state_.metrics == real_path(flags_.metrics));
     if (!missing.empty()) note(missing);
     checkpoints_->restore(state_);
     note("resuming after step " + std::to_string(state_.step));
     return Start::resumed;
   }
 
-  // Throws RunFailed, and Stopped after a signal.
-  void run(train::MetricsFile& metrics) {
+  // Returns the final scores. Throws RunFailed, and Stopped after a signal.
+  FinalScores run(train::MetricsFile& metrics) {
     metrics_ = &metrics;
     if (out_) {
       events_.emplace(out_->path(), state_.events, state_.step + 1);
@@ -138,10 +138,11 @@ class Training {
       for (; state_.batch < per_epoch_ && !enough_steps(); after_step()) step();
       end_epoch();
     }
-    report<A>(model_, splits_, flags_, *metrics_);
-    if (options_.at_end) options_.at_end(model_);
+    FinalScores scores = report<A>(model_, splits_, flags_, *metrics_);
+    if (options_.at_end) options_.at_end(scores);
     if (events_) events_->sync();
     if (checkpoints_) checkpoints_->finish(state_);
+    return scores;
   }
 
  private:

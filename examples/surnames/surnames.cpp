@@ -81,11 +81,11 @@ class Surnames {
   }
   Model make_model(Random& random) const { return make_model(random, is_library_); }
 
-  // Prints how the test names are classified; and, for the library's layer, trains the other one and compares them.
+  // Prints the confusion matrix of the test names. After a training of the library's layer it trains the other one and compares both.
   template <class A>
-  void at_end(const Model& model, const Splits& splits, const OutFolder* out) const {
+  void at_end(const Splits& splits, const FinalScores& scores, const OutFolder* out) const {
     const TrainerFlags& flags = setup_.flags;
-    report_confusion<A>(model, splits.test, flags, languages_, out);
+    report_confusion(scores.test.confusion, languages_, out);
     if (!is_library_) return;
     std::printf("\nthe same training with the layer own\n");
     Random random(flags.seed, stream(Stream::init));
@@ -93,12 +93,10 @@ class Surnames {
     to(own, flags.place());
     Training<A, Model> training(own, splits, flags, sizes(), nullptr, {.is_part = true});
     train::MetricsFile none("");
-    training.run(none);
+    const FinalScores own_scores = training.run(none);
     std::printf("\nlayer    valid accuracy  test accuracy\n");
-    for (const auto& [label, m] : {std::pair{"library", &model}, {"own", const_cast<const Model*>(&own)}})
-      std::printf("%-7s  %14.4f  %13.4f\n", label,
-                  evaluate<A>(*m, splits.valid, flags.batch_size, splits.classes).confusion.accuracy(),
-                  evaluate<A>(*m, splits.test, flags.batch_size, splits.classes).confusion.accuracy());
+    for (const auto& [label, s] : {std::pair{"library", &scores}, {"own", &own_scores}})
+      std::printf("%-7s  %14.4f  %13.4f\n", label, s->valid.confusion.accuracy(), s->test.confusion.accuracy());
   }
 
  private:

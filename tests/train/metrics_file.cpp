@@ -171,7 +171,7 @@ TEST_CASE("MetricsFile: a killed run is continued without a gap or a repeated li
     const MetricsPosition position = killed_run(path, 3, 2);
     put(path, get(path) + partial);
     MetricsFile file(path);
-    CHECK(file.go_on(position, true).empty());
+    CHECK(file.resume(position, true).empty());
     CHECK(get(path) == step_lines(0, 3));
     write_metrics(file, 3, 6);
     CHECK(get(path) == step_lines(0, 6));
@@ -188,16 +188,16 @@ TEST_CASE("MetricsFile: a run whose checkpoint is before the first line is conti
   CHECK(position.bytes == 0);
   {
     MetricsFile file(path);
-    CHECK(file.go_on(position, true).empty());
+    CHECK(file.resume(position, true).empty());
     write_metrics(file, 0, 3);
     CHECK(get(path) == step_lines(0, 3));
     CHECK(file.sync().sum == io::hex(io::crc64(step_lines(0, 3))));
   }
   // Nothing tells which lines of another file are the run's.
-  CHECK(MetricsFile(path).go_on(position, false).empty());
+  CHECK(MetricsFile(path).resume(position, false).empty());
   CHECK(get(path) == step_lines(0, 3));
   // A position without a file, of a run that wrote no metrics, drops nothing.
-  CHECK(MetricsFile(path).go_on({}, true).empty());
+  CHECK(MetricsFile(path).resume({}, true).empty());
   CHECK(get(path) == step_lines(0, 3));
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("MetricsFile: a file of the same name with other content is refused an
   other[10] = '9';
   for (const std::string& content : {other, other + step_lines(3, 5)}) {
     put(path, content);
-    CHECK(error_of([&] { MetricsFile(path).go_on(position, true); }) ==
+    CHECK(error_of([&] { MetricsFile(path).resume(position, true); }) ==
           path + ": does not hold what the run had written there; choose another file or remove it");
     CHECK(get(path) == content);
   }
@@ -227,15 +227,15 @@ TEST_CASE("MetricsFile: a file that is too short is continued, and a sentence sa
   for (const std::string& content : {step_lines(0, 2), partial}) {
     put(path, content);
     MetricsFile file(path);
-    CHECK(file.go_on(position, true) == sentence(content.size()));
+    CHECK(file.resume(position, true) == sentence(content.size()));
     write_metrics(file, 3, 4);
     CHECK(get(path) == step_lines(0, 2) + step_line(3));
     CHECK(file.sync().sum == io::hex(io::crc64(step_lines(0, 2) + step_line(3))));
   }
   put(path, "");
-  CHECK(MetricsFile(path).go_on(position, true) == sentence(0));
+  CHECK(MetricsFile(path).resume(position, true) == sentence(0));
   std::filesystem::remove(path);
-  CHECK(MetricsFile(path).go_on(position, true) == sentence(0));
+  CHECK(MetricsFile(path).resume(position, true) == sentence(0));
 }
 
 TEST_CASE("MetricsFile: another file is continued at its end, and the run's own under a new name where it was") {
@@ -245,7 +245,7 @@ TEST_CASE("MetricsFile: another file is continued at its end, and the run's own 
   std::filesystem::rename(path, folder / "moved.jsonl");
   {
     MetricsFile file(folder / "moved.jsonl");
-    CHECK(file.go_on(position, false).empty());
+    CHECK(file.resume(position, false).empty());
     CHECK(get(folder / "moved.jsonl") == step_lines(0, 3));
   }
   for (const std::string& content : {std::string(), step_lines(7, 20), step_lines(7, 9) + "{\"step\":9,\"lo"}) {
@@ -253,7 +253,7 @@ TEST_CASE("MetricsFile: another file is continued at its end, and the run's own 
     put(other, content);
     const std::string whole_lines = content.substr(0, content.rfind('\n') + 1);
     MetricsFile file(other);
-    CHECK(file.go_on(position, false).empty());
+    CHECK(file.resume(position, false).empty());
     write_metrics(file, 3, 5);
     CHECK(get(other) == whole_lines + step_lines(3, 5));
     const MetricsPosition next = file.sync();
@@ -287,7 +287,7 @@ TEST_CASE("MetricsFile: without a path nothing is written") {
   const MetricsPosition position = file.sync();
   CHECK(position.bytes == 0);
   CHECK(position.sum.empty());
-  CHECK(file.go_on({10, "0"}, true).empty());
+  CHECK(file.resume({10, "0"}, true).empty());
   static_assert(!std::is_copy_constructible_v<MetricsFile> && !std::is_copy_assignable_v<MetricsFile>);
 }
 
@@ -311,13 +311,13 @@ TEST_CASE("MetricsFile: a full disk is a WriteError, and the run continues once 
     const rlimit limit{size, size};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return std::string("no limit");
     MetricsFile file(path);
-    file.go_on(position, true);
+    file.resume(position, true);
     return error_of<WriteError>([&] { write_metrics(file, 3, 100); });
   });
   CHECK(report == path + ": cannot be written: File too large");
   CHECK(get(path).starts_with(step_lines(0, 5)));
   MetricsFile file(path);
-  CHECK(file.go_on(position, true).empty());
+  CHECK(file.resume(position, true).empty());
   write_metrics(file, 3, 8);
   CHECK(get(path) == step_lines(0, 8));
 }
@@ -329,7 +329,7 @@ TEST_CASE("MetricsFile: devices and pipes have no position") {
     file.begin(false);
     write_metrics(file, 0, 2);
     CHECK(file.sync().sum.empty());
-    CHECK(file.go_on({10, "0"}, true).empty());
+    CHECK(file.resume({10, "0"}, true).empty());
   }
   const TemporaryFolder folder;
   const std::string path = folder / "pipe";
@@ -343,7 +343,7 @@ TEST_CASE("MetricsFile: devices and pipes have no position") {
   const MetricsPosition position = file.sync();
   CHECK(position.bytes == 0);
   CHECK(position.sum.empty());
-  CHECK(file.go_on({10, "0"}, true).empty());
+  CHECK(file.resume({10, "0"}, true).empty());
   char read[1000] = {};
   CHECK(::read(reader.number(), read, sizeof read - 1) > 0);
   CHECK(read == step_lines(0, 2));

@@ -42,7 +42,7 @@ RunState some_state() {
 }
 
 bool same_number(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
-bool same_progressed(const train::Progressed& a, const train::Progressed& b) {
+bool same_progressed(const train::StepSums& a, const train::StepSums& b) {
   return same_number(a.loss, b.loss) && a.correct == b.correct && a.rows == b.rows;
 }
 bool same_state(const RunState& a, const RunState& b) {
@@ -213,8 +213,8 @@ TEST_CASE("RunState: two full curves and a hundred event files fit into a manife
   CHECK(same_state(read_back(io::read_manifest(manifest, "FILE").state), state));
 }
 
-TEST_CASE("Progressed: mean loss and accuracy weigh batches by their rows") {
-  train::Progressed sums;
+TEST_CASE("StepSums: mean loss and accuracy weigh batches by their rows") {
+  train::StepSums sums;
   CHECK(sums.mean_loss() == 0);
   CHECK(sums.accuracy() == 0);
   sums.add(1, 2, 3);

@@ -1,4 +1,4 @@
-// How often each class was predicted for rows of each class, and the metrics of classification that follow from it.
+// The confusion matrix of a classifier, and the metrics that are computed from it.
 #pragma once
 #include <algorithm>
 #include <cstdio>
@@ -45,6 +45,7 @@ class ConfusionMatrix {
     return sum;
   }
 
+  /// Returns the share of all rows that were predicted as their own class.
   double accuracy() const {
     Index correct = 0;
     for (int c = 0; c < classes_; ++c) correct += count(c, c);

@@ -14,7 +14,7 @@
 
 namespace heddle::train {
 
-/// How many bytes a file of metrics holds, and their checksum.
+/// The size of a file of metrics and the checksum of its bytes.
 struct MetricsPosition {
   Index bytes = 0;
   std::string sum;
@@ -56,7 +56,7 @@ class MetricsFile {
   /// Continues a run at a position returned by sync(): drops the lines after it, which will be written again. `same_name` says
   /// whether the run wrote to this file; another file is continued after its last whole line, unless it is that file, moved.
   /// Returns a sentence if lines are missing. @throws FileError if the file has the same name and holds something else.
-  std::string go_on(const MetricsPosition& position, bool same_name);
+  std::string resume(const MetricsPosition& position, bool same_name);
 
   /// Writes the line of a step. `loss` is that of the batch before the update, `lr` the rate of the update, `tokens` the number of
   /// tokens without padding.
@@ -135,7 +135,7 @@ inline void MetricsFile::begin(bool is_own) {
   cut(0, {});
 }
 
-inline std::string MetricsFile::go_on(const MetricsPosition& position, bool same_name) {
+inline std::string MetricsFile::resume(const MetricsPosition& position, bool same_name) {
   const auto found = size();
   if (!found) return "";
   // The run had written nothing at its checkpoint. The position of a pipe, or without a file, has no checksum.

@@ -15,8 +15,8 @@
 
 namespace heddle::train {
 
-/// Sums over some steps of training.
-struct Progressed {
+/// Sums over steps of training.
+struct StepSums {
   double loss = 0;    ///< of each row
   Index correct = 0;  ///< rows whose class was predicted
   Index rows = 0;
@@ -31,12 +31,12 @@ struct Progressed {
   double accuracy() const { return rows ? static_cast<double>(correct) / static_cast<double>(rows) : 0; }
 };
 
-/// Where a run stands between two steps.
+/// The state of a run between two steps.
 struct RunState {
   Index step = 0;                                         ///< updates so far
   Index epoch = 0, batch = 0;                             ///< of the next step
-  Progressed of_epoch;                                    ///< the steps of the epoch so far
-  Progressed of_interval;                                 ///< the steps since the last report to TensorBoard
+  StepSums of_epoch;                                      ///< the steps of the epoch so far
+  StepSums of_interval;                                   ///< the steps since the last report to TensorBoard
   double best = std::numeric_limits<double>::infinity();  ///< the lowest validation loss so far
   std::string metrics;                                    ///< the file of metrics
   MetricsPosition metrics_position;
@@ -44,8 +44,8 @@ struct RunState {
   std::map<std::string, Curve> curves;  ///< for plots, by name
 };
 
-/// What decides the result of a run, such as flags, by name. A value that checksum() returned stands for the content of a file;
-/// `no_file` stands for its absence.
+/// The settings that decide the result of a run, such as flags, by name. A value that checksum() returned stands for the content of a
+/// file; `no_file` stands for its absence.
 using RunSettings = std::map<std::string, std::string>;
 inline constexpr const char* no_file = "none";
 inline std::string checksum(std::uint64_t crc64) { return "crc64 " + io::hex(crc64); }
@@ -65,7 +65,7 @@ inline std::optional<double> number_from_json(const nlohmann::json& json) {
   return std::nullopt;
 }
 
-inline nlohmann::json to_json(const Progressed& p) {
+inline nlohmann::json to_json(const StepSums& p) {
   return {{"loss", number_to_json(p.loss)}, {"correct", p.correct}, {"rows", p.rows}};
 }
 inline nlohmann::json to_json(const Curve& curve) {
@@ -106,7 +106,7 @@ class Members {
   }
   std::string text(const char* key) const { return of_type(key, at(key).is_string(), "a text").get<std::string>(); }
   bool has(const char* key) const { return object_.contains(key); }
-  Progressed progressed(const char* key) const {
+  StepSums sums(const char* key) const {
     const Members members(object(key), file_);
     return {members.number("loss"), members.count("correct"), members.count("rows")};
   }
@@ -199,8 +199,8 @@ inline RunState read_state(const nlohmann::json& json, RunSettings& settings, co
   s.step = members.count("step");
   s.epoch = members.count("epoch");
   s.batch = members.count("batch");
-  s.of_epoch = members.progressed("of_epoch");
-  s.of_interval = members.progressed("of_interval");
+  s.of_epoch = members.sums("of_epoch");
+  s.of_interval = members.sums("of_interval");
   s.metrics = members.text("metrics");
   s.metrics_position = {members.count("metrics_bytes"), members.text("metrics_sum")};
   for (const nlohmann::json& event : members.array("events")) {
