@@ -35,6 +35,14 @@ refusal() {
   report "$what" $?
 }
 
+# wait_for CONDITION: until it holds or the job `job` has ended. The condition is a line of shell.
+wait_for() {
+  until eval "$1"; do
+    kill -0 "$job" 2>/dev/null || return 1
+    sleep 0.02
+  done
+}
+
 prints() { diff - out <<<"$1"; }
 lines() { [ "$(grep -c "$2" "$3")" = "$1" ]; }
 all_there() { local file; for file; do [ -s "$file" ] || return 1; done; }

@@ -9,7 +9,7 @@ cd "$work" || exit
 long_run() {
   "$sst2" --epochs 10000 --progress none --out "$1" --metrics "$1.json" >out 2>err &
   job=$!
-  until [ -s "$1.json" ]; do sleep 0.05; done
+  wait_for "[ -s $1.json ]"
 }
 stopped_by_signal() {
   long_run stopped
@@ -38,7 +38,7 @@ lost_weights() {
   local idle=("${small[@]}" --epochs 100000 --checkpoint-every 1 --lr 0 --out lost)
   "${idle[@]}" >out 2>err &
   job=$!
-  until [ -s lost/model.safetensors ]; do sleep 0.05; done
+  wait_for '[ -s lost/model.safetensors ]'
   mv lost/model.safetensors moved
   wait $job
   [ $? = 1 ] && grep -q "^sst2: error: lost/model.safetensors: cannot be opened: .*the checkpoint before this one is whole" err &&

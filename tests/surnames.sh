@@ -99,7 +99,7 @@ stopped_in_second() {
   local both=("$surnames" --layer library --train-rows 80 --valid-rows 20 --epochs 150 --progress none --out second)
   "${both[@]}" >second.txt 2>err &
   job=$!
-  until grep -qs 'the same training' second.txt; do sleep 0.02; done
+  wait_for "grep -qs 'the same training' second.txt"
   kill -TERM $job
   wait $job
   [ $? = 3 ] && grep -q '^surnames: note: stopped by SIGTERM; to go on: .* --resume$' err && exits 0 "${both[@]}" --resume && grep -q '^own ' out
