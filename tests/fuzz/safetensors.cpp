@@ -1,5 +1,7 @@
 // safetensors files: as they come; and as a line of header, whose length is put before it, and the bytes behind that line.
 #include <sys/mman.h>
+
+#include <deque>
 #include <heddle/io/safetensors.hpp>
 
 #include "fuzz.hpp"
@@ -53,9 +55,10 @@ void check_tensor(const io::Safetensors& file, const io::TensorInfo& tensor) {
 // False where the file holds a dtype that is not written.
 bool write(const io::Safetensors& file) {
   std::vector<io::TensorBytes> tensors;
+  std::deque<std::vector<std::byte>> bytes;  // alive until they are written
   bool readable = true;
   for (const io::TensorInfo& tensor : file.tensors()) {
-    tensors.push_back({tensor.name, tensor.dtype, tensor.shape, file.bytes(tensor)});
+    tensors.push_back({tensor.name, tensor.dtype, tensor.shape, bytes.emplace_back(file.bytes(tensor))});
     readable = readable && io::readable(tensor.dtype);
   }
   written.clear();

@@ -5,6 +5,8 @@
 #include <heddle/io/model.hpp>
 #include <heddle/io/optimizer.hpp>
 
+#include <deque>
+
 #include "catch.hpp"
 #include "io/files.hpp"
 #include "io/watched_calls.hpp"
@@ -431,9 +433,10 @@ TEST_CASE("load_optimizer: refuses steps and moments that no update leaves behin
     io::save_optimizer(optimizer.slots(), file);
     const io::Safetensors saved = io::read_safetensors(file);
     std::vector<io::TensorBytes> tensors;
+    std::deque<std::vector<std::byte>> bytes;  // alive until they are written
     for (const io::TensorInfo& tensor : saved.tensors())
       if (tensor.name.find("hidden.weight") == std::string::npos)
-        tensors.push_back({tensor.name, tensor.dtype, tensor.shape, saved.bytes(tensor)});
+        tensors.push_back({tensor.name, tensor.dtype, tensor.shape, bytes.emplace_back(saved.bytes(tensor))});
     tensors.push_back({"steps.hidden.weight", io::DType::i64, {}, std::as_bytes(std::span(&steps, 1))});
     for (const auto& [name, values] : {std::pair{"first.", &first}, std::pair{"second.", &second}})
       if (!values->empty())

@@ -1,6 +1,7 @@
 #include <heddle/heddle.hpp>
 #include <heddle/io/model.hpp>
 
+#include <deque>
 #include <filesystem>
 
 #include "../catch.hpp"
@@ -153,9 +154,10 @@ TEST_CASE("io::load: a packed weight of which one name is missing is not loaded 
   io::save(model, folder("m.safetensors"));
   const auto whole = io::read_safetensors(folder("m.safetensors"));
   std::vector<io::TensorBytes> some;
+  std::deque<std::vector<std::byte>> bytes;  // alive until they are written
   for (const auto& tensor : whole.tensors())
     if (tensor.name != "attention.key.weight")
-      some.push_back({tensor.name, tensor.dtype, tensor.shape, whole.bytes(tensor)});
+      some.push_back({tensor.name, tensor.dtype, tensor.shape, bytes.emplace_back(whole.bytes(tensor))});
   io::write_safetensors(folder("s.safetensors"), some);
   const auto before = all_values(other);
   CHECK_THROWS_WITH(io::load(other, folder("s.safetensors")), ContainsSubstring("; missing 1: 'attention.key.weight'"));

@@ -1,5 +1,5 @@
-// Files read from beginning to end, and what reading and writing share: names checked, calls repeated when a signal
-// interrupts them, errors that name the file and the cause. POSIX only.
+// Reading files, and what reading and writing share: names are checked, calls that a signal interrupts are repeated, and errors name
+// the file and the cause. POSIX only.
 #pragma once
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -72,7 +72,17 @@ class Descriptor {
 
 }  // namespace detail
 
-// A file being read, from its beginning to its end. Throws FileError that names the file and the cause.
+/// Whether there is a file or folder of this name.
+inline bool path_exists(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0;
+}
+inline bool is_folder(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// A file that is open for reading. Throws FileError that names the file and the cause.
 class InputFile {
  public:
   explicit InputFile(const std::string& path) : path_(path), file_(open(path)) {
@@ -86,20 +96,33 @@ class InputFile {
   bool regular() const { return regular_; }   // not a pipe or a device
   std::size_t size() const { return size_; }  // bytes when it was opened; 0 for a pipe and in /proc
 
-  // Fewer than `count` bytes at the end of the file only.
+  // Reads the next `count` bytes and returns how many there were; fewer only at the end of the file.
   std::size_t read(void* to, std::size_t count) {
+    return read_all(
+        count, [&](std::size_t done) { return ::read(file_.number(), static_cast<char*>(to) + done, count - done); });
+  }
+
+  // Reads `count` bytes from `offset` on, and returns how many there were. Leaves the place of read() as it is; may be called by several
+  // threads at once.
+  std::size_t read_at(std::size_t offset, void* to, std::size_t count) const {
+    return read_all(count, [&](std::size_t done) {
+      return ::pread(file_.number(), static_cast<char*>(to) + done, count - done, static_cast<off_t>(offset + done));
+    });
+  }
+
+ private:
+  // Calls `call` with the number of bytes so far, until there are `count`, or no more.
+  template <class Call>
+  std::size_t read_all(std::size_t count, Call call) const {
     std::size_t done = 0;
     while (done < count) {
-      const ssize_t n =
-          detail::retry([&] { return ::read(file_.number(), static_cast<char*>(to) + done, count - done); });
+      const ssize_t n = detail::retry([&] { return call(done); });
       if (n < 0) detail::fail_file<FileError>(path_, "cannot be read", errno);
       if (n == 0) break;
       done += static_cast<std::size_t>(n);
     }
     return done;
   }
-
- private:
   static int open(const std::string& path) {
     detail::check_path<FileError>(path);
     const int number = detail::retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });

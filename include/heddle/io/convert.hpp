@@ -57,10 +57,10 @@ T cast_value(V value) {
     return static_cast<T>(value);
 }
 
-// Reads elements that stand as Stored in the file, at any address.
+// Reads elements that stand as Stored in the file, at any address. The first of them is element `first` of the tensor.
 template <class Stored, class T, class Decode>
-void convert_as(const TensorInfo& tensor, std::span<const std::byte> bytes, T* out, const std::string& file,
-                Decode decode) {
+void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte> bytes, T* out,
+                const std::string& file, Decode decode) {
   const std::size_t count = bytes.size() / sizeof(Stored);
   for (std::size_t i = 0; i < count; ++i) {
     Stored stored;
@@ -68,43 +68,61 @@ void convert_as(const TensorInfo& tensor, std::span<const std::byte> bytes, T* o
     const auto value = decode(stored);
     if (!fits<T>(value)) [[unlikely]]
       fail<FileError>(printable(file), ": tensor ", quoted_name(tensor.name), ": the value ", std::setprecision(17),
-                      +value, " at position ", i, " does not fit ", name(dtype_of<T>()));
+                      +value, " at position ", first + static_cast<Index>(i), " does not fit ", name(dtype_of<T>()));
     out[i] = cast_value<T>(value);
   }
 }
 
-}  // namespace detail
-
-// Casts tensor.shape.size() values to T (double, float, bf16, int64, int32 or bool) from F64, F32, F16, BF16, I64, I32,
-// U8 or BOOL. Throws FileError for any other dtype and for a value that T cannot hold: in an integer or bool one that
-// would change, in a floating type a finite one that would become infinite. `file` is for the message.
+// Whether a value of each type fits T: converting it cannot fail.
 template <class T>
-void convert(const TensorInfo& tensor, std::span<const std::byte> bytes, T* out, const std::string& file) {
-  require<FileError>(readable(tensor.dtype), printable(file), ": tensor ", quoted_name(tensor.name), " is of dtype ",
-                     name(tensor.dtype), ", which heddle does not read (it reads F64 F32 F16 BF16 I64 I32 U8 BOOL)");
-  require(bytes.size() * 8 == static_cast<std::size_t>(tensor.shape.size()) * bits(tensor.dtype),
-          "convert: ", bytes.size(), " bytes given for ", name(tensor.dtype), ' ', tensor.shape);
+constexpr bool always_fits(DType dtype) {
+  return dtype == dtype_of<T>()
+             ? dtype != DType::boolean
+             : std::is_same_v<T, double> || (std::is_same_v<T, float> && (dtype == DType::f16 || dtype == DType::bf16));
+}
+
+// Casts elements of a tensor from element `first` on. Throws FileError for a value that does not fit T.
+template <class T>
+void convert_piece(const TensorInfo& tensor, Index first, std::span<const std::byte> bytes, T* out,
+                   const std::string& file) {
   if (tensor.dtype == dtype_of<T>() && tensor.dtype != DType::boolean) {
     if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
     return;
   }
   const auto same = [](auto value) { return value; };
   switch (tensor.dtype) {
-    case DType::f64: return detail::convert_as<double>(tensor, bytes, out, file, same);
-    case DType::f32: return detail::convert_as<float>(tensor, bytes, out, file, same);
-    case DType::f16: return detail::convert_as<std::uint16_t>(tensor, bytes, out, file, half_to_float);
-    case DType::bf16:
-      return detail::convert_as<bf16>(tensor, bytes, out, file, [](bf16 value) { return float{value}; });
-    case DType::i64: return detail::convert_as<std::int64_t>(tensor, bytes, out, file, same);
-    case DType::i32: return detail::convert_as<std::int32_t>(tensor, bytes, out, file, same);
+    case DType::f64: return convert_as<double>(tensor, first, bytes, out, file, same);
+    case DType::f32: return convert_as<float>(tensor, first, bytes, out, file, same);
+    case DType::f16: return convert_as<std::uint16_t>(tensor, first, bytes, out, file, half_to_float);
+    case DType::bf16: return convert_as<bf16>(tensor, first, bytes, out, file, [](bf16 value) { return float{value}; });
+    case DType::i64: return convert_as<std::int64_t>(tensor, first, bytes, out, file, same);
+    case DType::i32: return convert_as<std::int32_t>(tensor, first, bytes, out, file, same);
     case DType::boolean:
       for (std::size_t i = 0; i < bytes.size(); ++i)
         if (bytes[i] > std::byte{1})
-          fail<FileError>(printable(file), ": tensor ", quoted_name(tensor.name), ": the BOOL at position ", i, " is ",
-                          std::to_integer<int>(bytes[i]), ", not 0 or 1");
+          fail<FileError>(printable(file), ": tensor ", quoted_name(tensor.name), ": the BOOL at position ",
+                          first + static_cast<Index>(i), " is ", std::to_integer<int>(bytes[i]), ", not 0 or 1");
       [[fallthrough]];
-    default: return detail::convert_as<std::uint8_t>(tensor, bytes, out, file, same);
+    default: return convert_as<std::uint8_t>(tensor, first, bytes, out, file, same);
   }
+}
+
+inline void require_readable(const TensorInfo& tensor, const std::string& file) {
+  require<FileError>(readable(tensor.dtype), printable(file), ": tensor ", quoted_name(tensor.name), " is of dtype ",
+                     name(tensor.dtype), ", which heddle does not read (it reads F64 F32 F16 BF16 I64 I32 U8 BOOL)");
+}
+
+}  // namespace detail
+
+/// Casts tensor.shape.size() values to T (double, float, bf16, int64, int32 or bool) from F64, F32, F16, BF16, I64, I32, U8 or BOOL.
+/// `file` is for messages. @throws FileError for any other dtype and for a value that T cannot hold: in an integer or bool one that
+/// would change, in a floating type a finite one that would become infinite.
+template <class T>
+void convert(const TensorInfo& tensor, std::span<const std::byte> bytes, T* out, const std::string& file) {
+  detail::require_readable(tensor, file);
+  require(bytes.size() * 8 == static_cast<std::size_t>(tensor.shape.size()) * bits(tensor.dtype),
+          "convert: ", bytes.size(), " bytes given for ", name(tensor.dtype), ' ', tensor.shape);
+  detail::convert_piece(tensor, 0, bytes, out, file);
 }
 
 }  // namespace heddle::io

@@ -28,9 +28,22 @@ FileSum save(const M& model, const std::string& path, std::map<std::string, std:
   return write_safetensors(path, std::move(tensors), std::move(metadata));
 }
 
-// The names that load ignored.
+/// A tensor of an open file.
+struct StoredTensor {
+  const Safetensors* file;
+  const TensorInfo* tensor;
+};
+
+/// The tensors of one or several files under the names of a model.
+struct WeightSource {
+  std::string name;  ///< the file or folder, for messages
+  std::map<std::string, StoredTensor, std::less<>> tensors = {};
+};
+
+/// The names that load() did not find, and those that it ignored.
 struct LoadReport {
-  std::vector<std::string> unexpected;  // in the file, but not in the model
+  std::vector<std::string> missing;     ///< in the model, but not in the file; only those that may be
+  std::vector<std::string> unexpected;  ///< in the file, but not in the model
 };
 
 namespace detail {
@@ -42,22 +55,37 @@ inline std::string abridged(const char* what, const std::vector<std::string>& na
   return text + (names.size() > most ? ", …" : "");
 }
 
-// Whether two tensors of a file hold the same values.
-inline bool same_bytes(const Safetensors& file, const TensorInfo& a, const TensorInfo& b) {
-  return a.dtype == b.dtype && std::ranges::equal(file.bytes(a), file.bytes(b));
+// Whether two stored tensors hold the same values.
+inline bool same_bytes(const StoredTensor& a, const StoredTensor& b) {
+  return a.tensor->dtype == b.tensor->dtype && std::ranges::equal(a.file->bytes(*a.tensor), b.file->bytes(*b.tensor));
+}
+
+// Reads a stored tensor into elements of a weight from `first` on, without a copy of the whole tensor.
+template <class T>
+void read_weight(const StoredTensor& from, heddle::detail::MasterTensor<T>& weight, Index first) {
+  if (weight.value().device() == Device::cpu) {
+    from.file->read(*from.tensor, weight.data() + first);
+    return;
+  }
+  from.file->each_piece<T>(*from.tensor, [&](Index offset, std::span<const T> values) {
+    weight.assign_rows(first + offset, Tensor<T>({static_cast<Index>(values.size())}, {values.begin(), values.end()}));
+  });
 }
 }  // namespace detail
 
-// Reads a model's weights in place, cast to its types; optimizers made before go on with them. Nothing is changed unless everything
-// fits: FileError lists the missing, mismatched and unexpected names otherwise. Unexpected names alone are no error, and a buffer may
-// be absent: it keeps its value. A shared weight may stand under any of its names, but not with different values.
+/// Reads a model's weights in place, cast to its types; optimizers made before go on with them. A buffer may be absent: it keeps its
+/// value, as does a weight for whose name may_miss(name) is true. A shared weight may stand under any of its names, but not with
+/// different values. @throws FileError that lists the missing, mismatched and unexpected names, unless everything fits; nothing is
+/// changed then. Unexpected names alone are no error.
 template <class M>
-LoadReport load(M& model, const std::string& path) {
-  const Safetensors file = read_safetensors(path);
+LoadReport load(
+    M& model, const WeightSource& source,
+    const std::function<bool(const std::string&)>& may_miss = [](const std::string&) { return false; }) {
+  const std::string shown = printable(source.name);
   std::vector<std::string> missing, mismatched;
   std::set<std::string> known;
   using Block = std::pair<const void*, Index>;  // of one weight, which may have several names
-  std::map<Block, const TensorInfo*> found;
+  std::map<Block, std::pair<std::string, StoredTensor>> found;
   std::vector<std::pair<std::string, Block>> absent;
   std::vector<std::function<void(bool write)>> assignments;
   walk(model, [&](const Name& name, auto& x) {
@@ -68,42 +96,53 @@ LoadReport load(M& model, const std::string& path) {
     const Shape part = count == 1 ? x.shape() : x.shape().with(0, x.shape()[0] / count);
     for (Index block = 0; block < count; ++block) {
       const std::string& one = name.blocks[static_cast<std::size_t>(block)];
-      const TensorInfo* tensor = file.find(one);
+      const auto stored = source.tensors.find(one);
       const Block key{x.identity().get(), block};
-      if (!tensor) {
+      if (stored == source.tensors.end()) {
         if (!heddle::detail::is_buffer<X>) absent.emplace_back(one, key);
         continue;
       }
-      if (!(tensor->shape == part)) {
-        mismatched.push_back(quoted_name(one) + ' ' + tensor->shape.str() + " for " + part.str());
+      const StoredTensor from = stored->second;
+      if (!(from.tensor->shape == part)) {
+        mismatched.push_back(quoted_name(one) + ' ' + from.tensor->shape.str() + " for " + part.str());
         continue;
       }
-      const auto [first, is_new] = found.emplace(key, tensor);
+      const auto [first, is_new] = found.emplace(key, std::pair(one, from));
       if (!is_new) {
-        require<FileError>(detail::same_bytes(file, *first->second, *tensor), printable(path), ": ",
-                           quoted_name(first->second->name), " and ", quoted_name(one),
+        require<FileError>(detail::same_bytes(first->second.second, from), shown, ": ",
+                           quoted_name(first->second.first), " and ", quoted_name(one),
                            " are one shared weight of this model, but their values differ");
         continue;
       }
-      assignments.push_back([&file, tensor, part, block, identity = x.identity()](bool write) {
-        Tensor<T> values(part);
-        file.read(*tensor, values.data());
-        if (write) identity->assign_rows(block * part.size(), values);
+      assignments.push_back([from, first = block * part.size(), identity = x.identity()](bool write) {
+        if (write)
+          detail::read_weight(from, *identity, first);
+        else if (!detail::always_fits<T>(from.tensor->dtype))
+          from.file->each_piece<T>(*from.tensor, [](Index, std::span<const T>) {});
       });
     }
   });
-  for (const auto& [name, block] : absent)
-    if (!found.count(block)) missing.push_back(quoted_name(name));
   LoadReport report;
-  for (const TensorInfo& tensor : file.tensors())
-    if (!known.count(tensor.name)) report.unexpected.push_back(quoted_name(tensor.name));
-  require<FileError>(missing.empty() && mismatched.empty(), printable(path),
-                     ": does not hold the weights of this model", detail::abridged("missing", missing),
-                     detail::abridged("mismatched", mismatched), detail::abridged("unexpected", report.unexpected));
+  for (const auto& [name, block] : absent)
+    if (!found.count(block)) (may_miss(name) ? report.missing : missing).push_back(quoted_name(name));
+  for (const auto& [name, stored] : source.tensors)
+    if (!known.count(name)) report.unexpected.push_back(quoted_name(name));
+  require<FileError>(missing.empty() && mismatched.empty(), shown, ": does not hold the weights of this model",
+                     detail::abridged("missing", missing), detail::abridged("mismatched", mismatched),
+                     detail::abridged("unexpected", report.unexpected));
   // A value that does not fit its type is found before anything is written.
   for (const bool write : {false, true})
     for (const auto& assign : assignments) assign(write);
   return report;
+}
+
+/// Reads a model's weights from a safetensors file under the names that its visits give them. @throws as above.
+template <class M>
+LoadReport load(M& model, const std::string& path) {
+  const Safetensors file = read_safetensors(path);
+  WeightSource source{path};
+  for (const TensorInfo& tensor : file.tensors()) source.tensors[tensor.name] = {&file, &tensor};
+  return load(model, source);
 }
 
 }  // namespace heddle::io

@@ -1,7 +1,8 @@
-// safetensors files: eight bytes of header length, a JSON header, the bytes of all tensors without a gap. All of that
-// is checked before memory for the data is asked for. What the format cannot show, such as a bit flipped in the data,
-// is not found. Format: the README and src/tensor.rs of github.com/huggingface/safetensors.
+// safetensors files: eight bytes of header length, a JSON header, the bytes of all tensors without a gap. All of that is checked
+// before a tensor is read. What the format cannot show, such as a bit flipped in the data, is not found. Format: the README and
+// src/tensor.rs of github.com/huggingface/safetensors.
 #pragma once
+#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -15,41 +16,74 @@ namespace heddle::io {
 static_assert(std::endian::native == std::endian::little,
               "heddle: safetensors files are little-endian, and bytes are not swapped here");
 
-// A file in memory. Move-only: it may be gigabytes.
+/// A safetensors file: its checked header, and its tensors, which are read when they are asked for. A file that another one replaces
+/// meanwhile is still read; one that is changed in place is not noticed unless it becomes shorter. Move-only. Const functions may be
+/// called by several threads at once.
 class Safetensors {
  public:
-  Safetensors(std::string file, SafetensorsHeader header, std::unique_ptr<std::byte[]> data)
-      : file_(std::move(file)), header_(std::move(header)), data_(std::move(data)) {
+  /// Copies bytes of the data section, which begins after the header, from an offset on.
+  using Read = std::function<void(std::size_t offset, std::span<std::byte> to)>;
+
+  Safetensors(std::string file, SafetensorsHeader header, Read read)
+      : file_(std::move(file)), header_(std::move(header)), read_(std::move(read)) {
     for (const TensorInfo& tensor : header_.tensors) by_name_[tensor.name] = &tensor;
   }
+  Safetensors(Safetensors&&) = default;
+  Safetensors& operator=(Safetensors&&) = default;
 
   const std::string& file() const { return file_; }
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // in the order of their bytes
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // nullptr where there is no such tensor.
+  /// Returns a tensor's entry, or nullptr if there is none of this name.
   const TensorInfo* find(std::string_view name) const {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : found->second;
   }
-  // Throws FileError where there is no such tensor.
+  /// Returns a tensor's entry. @throws FileError if there is none of this name.
   const TensorInfo& operator[](std::string_view name) const {
     const TensorInfo* tensor = find(name);
     require<FileError>(tensor, printable(file_), ": has no tensor ", quoted_name(name));
     return *tensor;
   }
 
-  // Little-endian, in C order.
-  std::span<const std::byte> bytes(const TensorInfo& tensor) const {
-    return {data_.get() + tensor.begin, tensor.end - tensor.begin};
+  /// Returns the bytes of a tensor: little-endian, in C order. @throws FileError if the file became shorter.
+  std::vector<std::byte> bytes(const TensorInfo& tensor) const {
+    std::vector<std::byte> all(tensor.end - tensor.begin);
+    read_(tensor.begin, all);
+    return all;
   }
 
-  // All values of the tensor cast to T. Throws as convert does.
+  /// Calls f(first, values) for the values of a tensor cast to T, a piece of at most 65,536 elements at a time, in order; `first` is
+  /// the number of the piece's first element. @throws FileError as convert() does, and if the file became shorter.
+  template <class T, class F>
+  void each_piece(const TensorInfo& tensor, F&& f) const {
+    constexpr Index most = 65536;
+    detail::require_readable(tensor, file_);
+    const std::size_t size = bits(tensor.dtype) / 8;  // of an element
+    std::vector<std::byte> stored;
+    const auto values =
+        std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(std::min(most, tensor.shape.size())));
+    for (Index first = 0; first < tensor.shape.size(); first += most) {
+      const auto count = static_cast<std::size_t>(std::min(most, tensor.shape.size() - first));
+      stored.resize(count * size);
+      read_(tensor.begin + static_cast<std::size_t>(first) * size, stored);
+      detail::convert_piece(tensor, first, stored, values.get(), file_);
+      f(first, std::span<const T>(values.get(), count));
+    }
+  }
+
+  /// Reads all values of a tensor cast to T. Takes no memory for a tensor of type T. @throws as each_piece().
   template <class T>
   void read(const TensorInfo& tensor, T* out) const {
-    convert(tensor, bytes(tensor), out, file_);
+    if (tensor.dtype == dtype_of<T>() && tensor.dtype != DType::boolean)
+      read_(tensor.begin, std::as_writable_bytes(std::span(out, static_cast<std::size_t>(tensor.shape.size()))));
+    else
+      each_piece<T>(tensor, [&](Index first, std::span<const T> values) {
+        std::copy(values.begin(), values.end(), out + first);
+      });
   }
-  /// Returns the tensor of a name with its values cast to T. @throws FileError if there is none, or for a value that T cannot hold.
+  /// Returns the tensor of a name with its values cast to T. @throws FileError if there is none, and as each_piece().
   template <class T>
   Tensor<T> tensor(std::string_view name) const {
     const TensorInfo& info = (*this)[name];
@@ -61,7 +95,7 @@ class Safetensors {
  private:
   std::string file_;
   SafetensorsHeader header_;
-  std::unique_ptr<std::byte[]> data_;
+  Read read_;
   // Points into header_.tensors, which never grows and moves as one block.
   std::unordered_map<std::string_view, const TensorInfo*> by_name_;
 };
@@ -95,17 +129,17 @@ inline SafetensorsHeader parse_header(const std::string& file, std::string_view 
   return header;
 }
 
-// read(to, count) copies the file's next bytes and returns how many there were.
-template <class Read>
-Safetensors read_safetensors(const std::string& path, std::size_t size, Read read) {
+// A reader of `size` bytes: read_at(offset, to, count) copies some of them and returns how many there were.
+template <class ReadAt>
+Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt read_at) {
   const std::string file = printable(path);
-  const auto fill = [&](void* to, std::size_t count) {
-    require<FileError>(read(to, count) == count, file, ": became shorter while it was read");
+  const auto fill = [=](std::size_t offset, void* to, std::size_t count) {
+    require<FileError>(read_at(offset, to, count) == count, file, ": became shorter while it was read");
   };
   std::uint64_t length = 0;
   require<FileError>(size >= sizeof length, file, ": has ", size, " bytes, a safetensors file has at least ",
                      sizeof length);
-  fill(&length, sizeof length);
+  fill(0, &length, sizeof length);
   size -= sizeof length;
   constexpr std::uint64_t two_bytes = 0xFFFF, zip = 0x4B50,
                           pickle = 0x0280;  // as torch.save begins a file, now and once
@@ -118,34 +152,33 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, Read rea
   require<FileError>(length <= size, file, what, "the header's length is ", length, ", but only ", size,
                      " bytes follow");
   std::string json(static_cast<std::size_t>(length), '\0');
-  fill(json.data(), json.size());
-  size -= json.size();
-  SafetensorsHeader header = parse_header(file, json, size);
-  json = {};
-  auto data = std::make_unique_for_overwrite<std::byte[]>(size);
-  fill(data.get(), size);
-  return {path, std::move(header), std::move(data)};
+  fill(sizeof length, json.data(), json.size());
+  SafetensorsHeader header = parse_header(file, json, size - json.size());
+  const std::size_t data = sizeof length + json.size();
+  return {path, std::move(header), [=](std::size_t offset, std::span<std::byte> to) {
+            if (!to.empty()) fill(data + offset, to.data(), to.size());
+          }};
 }
 
 }  // namespace detail
 
-// Throws FileError, one sentence that names the file and what is wrong with it, unless the whole file is valid, and OutOfMemory that
-// names it.
+/// Opens a file and reads its header. @throws FileError, one sentence that names the file and what is wrong with it, unless the header
+/// and the file's size are valid, and OutOfMemory that names it.
 inline Safetensors read_safetensors(const std::string& path) {
   return detail::with_memory_for(path, "read", [&] {
-    InputFile file(path);
-    require<FileError>(file.regular(), printable(path), ": is no regular file");
-    return detail::read_safetensors(path, file.size(),
-                                    [&](void* to, std::size_t count) { return file.read(to, count); });
+    const auto file = std::make_shared<InputFile>(path);
+    require<FileError>(file->regular(), printable(path), ": is no regular file");
+    return detail::read_safetensors(path, file->size(), [file](std::size_t offset, void* to, std::size_t count) {
+      return file->read_at(offset, to, count);
+    });
   });
 }
 
-// The same for a file in memory; `name` stands for it in messages.
+/// Reads a file in memory, of which the result keeps a copy; `name` stands for it in messages. @throws as read_safetensors().
 inline Safetensors parse_safetensors(std::string_view bytes, const std::string& name) {
-  return detail::read_safetensors(name, bytes.size(), [&](void* to, std::size_t count) {
-    const std::size_t copied = bytes.copy(static_cast<char*>(to), count);
-    bytes.remove_prefix(copied);
-    return copied;
+  const auto copy = std::make_shared<const std::string>(bytes);
+  return detail::read_safetensors(name, copy->size(), [copy](std::size_t offset, void* to, std::size_t count) {
+    return copy->copy(static_cast<char*>(to), count, offset);
   });
 }
 

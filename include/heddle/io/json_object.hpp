@@ -1,0 +1,115 @@
+// Reads members of JSON objects in files; what is missing or of another type is an error that names the file and the member.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <heddle/base/error.hpp>
+#include <heddle/base/file.hpp>
+#include <heddle/base/shape.hpp>
+
+namespace heddle::io {
+
+/// Parses a file's content. `file` is printable, for messages. @throws FileError for what is not JSON.
+inline nlohmann::json parse_json(std::string_view text, const std::string& file) {
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
+    const std::size_t place = what.find("at line ");
+    fail<FileError>(file, ": is not JSON", place == what.npos ? "" : ": ",
+                    place == what.npos ? "" : printable(what.substr(place), 200));
+  }
+}
+
+/// An object of a JSON file. It refers to the object, which must live as long.
+class JsonObject {
+ public:
+  /// @throws FileError for another kind of value; `what` names it, such as "the file".
+  JsonObject(const nlohmann::json& object, std::string file, const std::string& what = "the content")
+      : object_(object), file_(std::move(file)) {
+    require<FileError>(object.is_object(), file_, ": ", what, " must be a JSON object");
+  }
+
+  const std::string& file() const { return file_; }
+  const nlohmann::json& json() const { return object_; }
+
+  /// Returns a member, or nullptr if it is absent or null.
+  const nlohmann::json* find(const std::string& key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  bool has(const std::string& key) const { return find(key) != nullptr; }
+
+  /// These functions return a member of one type. @throws FileError if it is absent or null, of another type, or out of range.
+  const nlohmann::json& at(const std::string& key) const {
+    const nlohmann::json* const found = find(key);
+    require<FileError>(found, file_, ": has no '", key, "'");
+    return *found;
+  }
+  const nlohmann::json& object(const std::string& key) const { return of_type(key, at(key).is_object(), "an object"); }
+  const nlohmann::json& array(const std::string& key) const { return of_type(key, at(key).is_array(), "an array"); }
+  std::string text(const std::string& key) const {
+    return of_type(key, at(key).is_string(), "a text").get<std::string>();
+  }
+  bool boolean(const std::string& key) const { return of_type(key, at(key).is_boolean(), "true or false").get<bool>(); }
+  double number(const std::string& key, double least, double below) const {
+    const nlohmann::json& value = at(key);
+    const double x = value.is_number() ? value.get<double>() : least - 1;
+    require<FileError>(x >= least && x < below, file_, ": '", key, "' must be a number from ", least, " to below ",
+                       below);
+    return x;
+  }
+  Index count(const std::string& key, Index least = 0, Index most = std::numeric_limits<Index>::max()) const {
+    const nlohmann::json& value = at(key);
+    const bool fits = value.is_number_integer() && value >= least && value <= most;
+    if (most == std::numeric_limits<Index>::max())
+      require<FileError>(fits, file_, ": '", key, "' must be a whole number of at least ", least);
+    else
+      require<FileError>(fits, file_, ": '", key, "' must be a whole number from ", least, " to ", most);
+    return value.get<Index>();
+  }
+
+  /// These return `absent` for a member that is absent or null.
+  bool boolean_or(const std::string& key, bool absent) const { return has(key) ? boolean(key) : absent; }
+  std::string text_or(const std::string& key, const std::string& absent) const { return has(key) ? text(key) : absent; }
+  double number_or(const std::string& key, double absent, double least, double below) const {
+    return has(key) ? number(key, least, below) : absent;
+  }
+  Index count_or(const std::string& key, Index absent, Index least, Index most) const {
+    return has(key) ? count(key, least, most) : absent;
+  }
+
+ private:
+  const nlohmann::json& of_type(const std::string& key, bool is_right, const char* type) const {
+    require<FileError>(is_right, file_, ": '", key, "' must be ", type);
+    return at(key);
+  }
+
+  const nlohmann::json& object_;
+  std::string file_;
+};
+
+/// A JSON file that holds one object.
+class JsonFile {
+ public:
+  /// Reads a file. @throws FileError if it cannot be read, or is no JSON object.
+  explicit JsonFile(const std::string& path) : JsonFile(read_file(path), path) {}
+  /// Takes a file's content; `path` stands for it in messages.
+  JsonFile(std::string content, const std::string& path)
+      : text_(std::move(content)), json_(parse_json(text_, printable(path))), path_(path) {
+    object();
+  }
+
+  JsonObject object() const { return {json_, printable(path_), "the file"}; }
+  const std::string& content() const { return text_; }
+
+ private:
+  std::string text_;
+  nlohmann::json json_;
+  std::string path_;
+};
+
+}  // namespace heddle::io

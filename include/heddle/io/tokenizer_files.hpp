@@ -1,0 +1,116 @@
+// The WordPiece tokenizer of a Hugging Face folder: vocab.txt or tokenizer.json, and tokenizer_config.json.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <heddle/io/json_object.hpp>
+#include <heddle/text/wordpiece.hpp>
+
+namespace heddle::io {
+
+/// A folder's vocabulary and casing, and its tokenizer's files as they are.
+struct PretrainedTokenizer {
+  text::Vocabulary vocabulary;
+  bool uncased = true;
+  Index max_length = 0;                           ///< in tokens, special ones included; 0 if the folder does not say
+  std::map<std::string, std::string> files = {};  ///< contents by name, for saving them unchanged
+};
+
+namespace detail {
+
+// Throws FileError unless a member of tokenizer.json has the only value that WordPiece as BERT has it allows.
+inline void require_value(const JsonObject& object, const std::string& key, const nlohmann::json& only) {
+  const nlohmann::json* const value = object.find(key);
+  require<FileError>(!value || *value == only, object.file(), ": '", key, "' is ",
+                     value ? printable(value->dump(), 60) : "", ", heddle reads WordPiece tokenizers where it is ",
+                     only.dump());
+}
+
+// The lines of a vocabulary from its map of tokens to ids.
+inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string& file) {
+  std::vector<const std::string*> tokens(ids.size());
+  for (const auto& [token, id] : ids.get_ref<const nlohmann::json::object_t&>()) {
+    const bool fits = id.is_number_integer() && id >= 0 && id < tokens.size();
+    require<FileError>(fits, file, ": token ", quoted_name(token), " has the id ", printable(id.dump(), 60), ", the ",
+                       tokens.size(), " tokens must have the ids from 0 to ", tokens.size() - 1);
+    const std::string*& place = tokens[id.get<std::size_t>()];
+    require<FileError>(!place, file, ": tokens ", quoted_name(place ? *place : ""), " and ", quoted_name(token),
+                       " have the same id ", id.dump());
+    require<FileError>(token.find_first_of("\r\n") == token.npos, file, ": token ", quoted_name(token),
+                       " holds a line break");
+    place = &token;
+  }
+  std::string lines;
+  for (const std::string* token : tokens) lines += *token + '\n';
+  return lines;
+}
+
+// Reads the vocabulary and the casing of tokenizer.json.
+inline PretrainedTokenizer read_tokenizer_json(const std::string& path, const std::string& content) {
+  const JsonFile file(content, path);
+  const JsonObject all = file.object();
+  const std::string& shown = all.file();
+  const JsonObject model(all.object("model"), shown);
+  const std::string type = model.text_or("type", "WordPiece");
+  require<FileError>(type == "WordPiece", shown, ": is a tokenizer of type ", quoted_name(type),
+                     ", heddle reads WordPiece");
+  require_value(model, "unk_token", "[UNK]");
+  require_value(model, "continuing_subword_prefix", "##");
+  require_value(model, "max_input_chars_per_word", text::Word::max_characters);
+  const nlohmann::json& ids = model.object("vocab");
+  PretrainedTokenizer tokenizer{text::Vocabulary(vocabulary_lines(ids, shown), path)};
+
+  const JsonObject normalizer(all.object("normalizer"), shown, "'normalizer'");
+  require_value(normalizer, "type", "BertNormalizer");
+  require_value(normalizer, "clean_text", true);
+  require_value(normalizer, "handle_chinese_chars", true);
+  tokenizer.uncased = normalizer.boolean_or("lowercase", true);
+  require_value(normalizer, "strip_accents", tokenizer.uncased);
+  require_value(JsonObject(all.object("pre_tokenizer"), shown, "'pre_tokenizer'"), "type", "BertPreTokenizer");
+  if (all.has("added_tokens"))
+    for (const nlohmann::json& entry : all.array("added_tokens")) {
+      const JsonObject token(entry, shown, "a member of 'added_tokens'");
+      const std::string text = token.text("content");
+      const bool known = text == "[UNK]" || text == "[SEP]" || text == "[PAD]" || text == "[CLS]" || text == "[MASK]";
+      require<FileError>(known && tokenizer.vocabulary.find(text) == token.count("id"), shown, ": the added token ",
+                         quoted_name(text),
+                         " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
+    }
+  return tokenizer;
+}
+
+}  // namespace detail
+
+/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or else vocab.txt. The casing is that of tokenizer_config.json, or else
+/// of tokenizer.json, or else lower case, as in transformers. @throws FileError for a folder without them, and for a tokenizer that is
+/// not BERT's WordPiece.
+inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const char* name :
+       {"tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"})
+    if (path_exists(folder + '/' + name)) files[name] = read_file(folder + '/' + name);
+  const auto content = [&](const char* name) { return files.find(name); };
+  const auto of_tokenizer = content("tokenizer.json"), of_vocabulary = content("vocab.txt");
+  require<FileError>(of_tokenizer != files.end() || of_vocabulary != files.end(), printable(folder),
+                     ": has neither tokenizer.json nor vocab.txt");
+  PretrainedTokenizer tokenizer =
+      of_tokenizer != files.end() ? detail::read_tokenizer_json(folder + "/tokenizer.json", of_tokenizer->second)
+                                  : PretrainedTokenizer{text::Vocabulary(of_vocabulary->second, folder + "/vocab.txt")};
+  if (const auto found = content("tokenizer_config.json"); found != files.end()) {
+    const JsonFile file(found->second, folder + "/tokenizer_config.json");
+    const JsonObject config = file.object();
+    tokenizer.uncased = config.boolean_or("do_lower_case", true);
+    detail::require_value(config, "strip_accents", tokenizer.uncased);
+    detail::require_value(config, "tokenize_chinese_chars", true);
+    // A tokenizer without a limit has 1e30 there.
+    constexpr double most = 1e9;
+    const nlohmann::json* const length = config.find("model_max_length");
+    if (length && length->is_number() && *length >= 1 && *length < most) tokenizer.max_length = length->get<Index>();
+  }
+  tokenizer.files = std::move(files);
+  return tokenizer;
+}
+
+}  // namespace heddle::io

@@ -1,0 +1,85 @@
+// The weights of a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json lists.
+#pragma once
+#include <deque>
+#include <set>
+
+#include <heddle/io/json_object.hpp>
+#include <heddle/io/model.hpp>
+
+namespace heddle::io {
+
+/// The open weight files of a folder. The source of `weights()` refers to them.
+class WeightFiles {
+ public:
+  /// Opens model.safetensors, or else the shards of model.safetensors.index.json. @throws FileError for a folder without them, a shard
+  /// that is missing or lies outside the folder, and an index that does not agree with its shards.
+  explicit WeightFiles(const std::string& folder) : folder_(folder) {
+    const std::string single = folder + "/model.safetensors", index = single + ".index.json";
+    if (path_exists(single) || !path_exists(index)) {
+      require<FileError>(path_exists(single) || !path_exists(folder + "/pytorch_model.bin"), printable(single),
+                         ": is not there; the pytorch_model.bin beside it is a pickle, which is not read");
+      add(single);
+      return;
+    }
+    const JsonFile file(index);
+    const JsonObject object = file.object();
+    std::map<std::string, std::string> shard_of;  // each tensor's file name
+    for (const auto& [name, shard] : object.object("weight_map").get_ref<const nlohmann::json::object_t&>()) {
+      require<FileError>(shard.is_string(), object.file(), ": the shard of ", quoted_name(name),
+                         " must be the name of a file");
+      shard_of[name] = shard.get<std::string>();
+    }
+    std::set<std::string> shards;
+    for (const auto& [name, shard] : shard_of) {
+      require<FileError>(
+          !shard.empty() && shard != "." && shard != ".." && shard.find_first_of(std::string("/\\\0", 3)) == shard.npos,
+          object.file(), ": the shard ", quoted_name(shard), " of ", quoted_name(name),
+          " is not the name of a file in the folder");
+      shards.insert(shard);
+    }
+    for (const std::string& shard : shards) {
+      require<FileError>(path_exists(folder + '/' + shard), object.file(), ": the shard ", quoted_name(shard),
+                         " is missing");
+      const Safetensors& opened = add(folder + '/' + shard);
+      for (const TensorInfo& tensor : opened.tensors()) {
+        const auto listed = shard_of.find(tensor.name);
+        require<FileError>(listed != shard_of.end() && listed->second == shard, printable(opened.file()), ": has ",
+                           quoted_name(tensor.name), ", which model.safetensors.index.json ",
+                           listed == shard_of.end() ? "does not list" : "lists in another shard");
+      }
+    }
+    for (const auto& [name, shard] : shard_of)
+      require<FileError>(tensors_.count(name), object.file(), ": lists ", quoted_name(name), " in ", quoted_name(shard),
+                         ", which does not have it");
+  }
+  WeightFiles(WeightFiles&&) = default;
+
+  const std::string& folder() const { return folder_; }
+  /// Returns the tensors under the names that rename(name) gives them; an empty name leaves one out.
+  /// @throws FileError for two tensors of one name.
+  template <class Rename>
+  WeightSource weights(Rename rename) const {
+    WeightSource source{files_.size() == 1 ? files_.front().file() : folder_};
+    for (const auto& [name, stored] : tensors_) {
+      const std::string renamed = rename(name);
+      if (renamed.empty()) continue;
+      require<FileError>(source.tensors.emplace(renamed, stored).second, printable(source.name), ": ",
+                         quoted_name(name), " and another tensor are both ", quoted_name(renamed), " of the model");
+    }
+    return source;
+  }
+  bool has(const std::string& name) const { return tensors_.count(name) > 0; }
+
+ private:
+  const Safetensors& add(const std::string& path) {
+    const Safetensors& file = files_.emplace_back(read_safetensors(path));
+    for (const TensorInfo& tensor : file.tensors()) tensors_[tensor.name] = {&file, &tensor};
+    return file;
+  }
+
+  std::string folder_;
+  std::deque<Safetensors> files_;
+  std::map<std::string, StoredTensor> tensors_;
+};
+
+}  // namespace heddle::io

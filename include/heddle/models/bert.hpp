@@ -1,0 +1,339 @@
+// BERT (Devlin et al. 2019) and DistilBERT (Sanh et al. 2019): encoders, classifiers and BERT's masked language model. Names of weights
+// are those of transformers, so that its folders load.
+#pragma once
+#include <heddle/models/forward_options.hpp>
+#include <heddle/nn/attention.hpp>
+#include <heddle/nn/embedding.hpp>
+#include <heddle/nn/feed_forward.hpp>
+#include <heddle/nn/layer_norm.hpp>
+#include <heddle/nn/positions.hpp>
+#include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/dropout.hpp>
+#include <heddle/ops/map.hpp>
+#include <heddle/ops/rows.hpp>
+#include <heddle/ops/slice.hpp>
+
+namespace heddle::models {
+
+/// DistilBERT differs from BERT in three points: it has no token types, no dropout of the attention's result, and another head.
+enum class BertFamily { bert, distilbert };
+
+/// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
+struct BertConfig {
+  BertFamily family = BertFamily::bert;
+  Index vocabulary = 30522, D = 768, layers = 12, heads = 12, ff_width = 3072;
+  Index positions = 512;  ///< the most tokens of a text
+  Index types = 2;        ///< token types; 0 for DistilBERT
+  nn::Activation activation = nn::Activation::gelu;
+  double eps = 1e-12;       ///< of the norms
+  double deviation = 0.02;  ///< of the initial weights
+  double dropout = 0.1, attention_dropout = 0.1, classifier_dropout = 0.1;
+};
+
+namespace detail {
+
+// Draws a module's weights as BERT does: matrices and tables normal with the given deviation, biases zero.
+template <class M>
+void draw_as_bert(M& module, Random& random, double deviation) {
+  each_parameter(module, [&](const Name& name, auto& p) {
+    const std::string& last = name.blocks[0];
+    if (p.shape().rank() >= 2)
+      nn::init::normal(p, random, 0, deviation);
+    else if (last.ends_with("bias"))
+      p.assign(zeros<typename std::remove_cvref_t<decltype(p)>::Element>(p.shape()));
+  });
+}
+
+}  // namespace detail
+
+/// The embedding layer: the norm of the sum of a word's, a position's and a token type's row.
+template <class T = float>
+struct BertEmbeddings {
+  nn::Embedding<T> words;                 // [V, D]
+  nn::LearnedPositions<T> positions;      // [L, D]
+  std::optional<nn::Embedding<T>> types;  // [types, D]
+  nn::LayerNorm<T> norm;
+  double dropout;
+
+  /// @throws ShapeError for a size below 1, and Error for a dropout outside [0, 1).
+  BertEmbeddings(const BertConfig& config, Random& random)
+      : words(config.vocabulary, config.D, random),
+        positions(config.positions, config.D, random),
+        norm(config.D, config.eps),
+        dropout(config.dropout) {
+    heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
+    if (config.types > 0) types.emplace(config.types, config.D, random);
+    detail::draw_as_bert(*this, random, config.deviation);
+  }
+  BertEmbeddings(const BertEmbeddings& other, Cloning& c)
+      : words(c(other.words)),
+        positions(c(other.positions)),
+        types(c(other.types)),
+        norm(c(other.norm)),
+        dropout(other.dropout) {}
+
+  /// @throws IndexError for an id or a type outside its table, and for a sequence with more tokens than positions.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
+                    Random* random = nullptr) const {  // [N] to [N, D]
+    const Tensor<A> x = positions(words.template operator()<A>(ids), sequences);
+    require(types || !token_types, "BertEmbeddings: this model has no token types");
+    if (!types) return heddle::dropout(norm(x), dropout, random);
+    if (token_types)
+      return heddle::dropout(norm(x, types->template operator()<A>(token_types), 0, nullptr), dropout, random);
+    return heddle::dropout(norm(x + slice(types->weight.template as<A>(), 0, 0, 1)), dropout, random);
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("word_embeddings", self.words);
+    f("position_embeddings", self.positions);
+    f("token_type_embeddings", self.types);
+    f("LayerNorm", self.norm);
+  }
+};
+
+/// A post-norm layer: norm(x + attention(x)), then the same with the feed-forward network.
+template <class T = float>
+struct BertLayer {
+  nn::MultiHeadAttention<T> attention;
+  nn::LayerNorm<T> attention_norm;
+  nn::FeedForward<T> ff;
+  nn::LayerNorm<T> output_norm;
+  BertFamily family;
+  double dropout, attention_dropout;
+
+  /// @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1).
+  BertLayer(const BertConfig& config, Random& random)
+      : attention(config.D, static_cast<int>(config.heads), random),
+        attention_norm(config.D, config.eps),
+        ff(config.D, config.ff_width, random, config.activation),
+        output_norm(config.D, config.eps),
+        family(config.family),
+        dropout(config.dropout),
+        attention_dropout(config.attention_dropout) {
+    heddle::detail::require_fraction("BertLayer", "dropout", dropout);
+    heddle::detail::require_fraction("BertLayer", "attention_dropout", attention_dropout);
+    detail::draw_as_bert(*this, random, config.deviation);
+  }
+  BertLayer(const BertLayer& other, Cloning& c)
+      : attention(c(other.attention)),
+        attention_norm(c(other.attention_norm)),
+        ff(c(other.ff)),
+        output_norm(c(other.output_norm)),
+        family(other.family),
+        dropout(other.dropout),
+        attention_dropout(other.attention_dropout) {}
+
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
+    return after_attention(x, attention(x, sequences, options<A>(random)), random);
+  }
+
+  /// Returns the result's first row of each sequence, which is all that a classifier reads. It computes the keys and values of all rows,
+  /// and everything else of the first rows alone.
+  template <class A>
+  Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D] to [B, D]
+    const Tensor<A> weight = attention.qkv.weight.template as<A>(), bias = attention.qkv.bias->template as<A>();
+    const Index D = x.dim(1);
+    const Tensor<A> rows = first_rows(x, sequences);  // [B, D]
+    const Tensor<A> query = linear(rows, slice(weight, 0, 0, D), slice(bias, 0, 0, D));
+    const Tensor<A> packed = linear(x, slice(weight, 0, D, 3 * D), slice(bias, 0, D, 3 * D));  // [N, 2 * D]
+    const Sequences queries =
+        Sequences::packed(std::vector<int>(static_cast<std::size_t>(sequences.count()), 1)).to(sequences.device());
+    AttentionOptions<A> o = options<A>(random);
+    o.heads = attention.heads;
+    o.keys = &sequences;
+    const Tensor<A> y = heddle::attention(query, columns(packed, 0, D), columns(packed, D, D), queries, o);
+    return after_attention(rows, attention.out(y), random);
+  }
+
+  /// Returns the probabilities [B, H, T, T] for the layer's input x, without dropout.
+  template <class A>
+  Tensor<A> weights(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
+    const Tensor<A> packed = attention.qkv(x);
+    const Index D = x.dim(1);
+    return attention_weights(columns(packed, 0, D), columns(packed, D, D), sequences, {.heads = attention.heads});
+  }
+
+  static void visit(auto& self, auto&& f) {
+    const auto projections = [](const std::string& prefix, const std::string& q, const std::string& k,
+                                const std::string& v, const char* suffix) {
+      return std::vector<std::string>{prefix + q + suffix, prefix + k + suffix, prefix + v + suffix};
+    };
+    if (self.family == BertFamily::bert) {
+      f(projections("attention.self.", "query", "key", "value", ".weight"), self.attention.qkv.weight);
+      f(projections("attention.self.", "query", "key", "value", ".bias"), *self.attention.qkv.bias);
+      f("attention.output.dense", self.attention.out);
+      f("attention.output.LayerNorm", self.attention_norm);
+      f("intermediate.dense", self.ff.in);
+      f("output.dense", self.ff.out);
+      f("output.LayerNorm", self.output_norm);
+    } else {
+      f(projections("attention.", "q_lin", "k_lin", "v_lin", ".weight"), self.attention.qkv.weight);
+      f(projections("attention.", "q_lin", "k_lin", "v_lin", ".bias"), *self.attention.qkv.bias);
+      f("attention.out_lin", self.attention.out);
+      f("sa_layer_norm", self.attention_norm);
+      f("ffn.lin1", self.ff.in);
+      f("ffn.lin2", self.ff.out);
+      f("output_layer_norm", self.output_norm);
+    }
+  }
+
+ private:
+  template <class A>
+  AttentionOptions<A> options(Random* random) const {
+    return {.dropout = attention_dropout, .random = random};
+  }
+  template <class A>
+  Tensor<A> after_attention(const Tensor<A>& x, const Tensor<A>& attended, Random* random) const {
+    const Tensor<A> y = attention_norm(x, attended, family == BertFamily::bert ? dropout : 0, random);
+    return output_norm(y, ff(y), dropout, random);
+  }
+};
+
+/// The encoder: embeddings and layers, as transformers' BertModel without its pooler and DistilBertModel.
+template <class T = float>
+struct BertEncoder {
+  BertConfig config;
+  BertEmbeddings<T> embeddings;
+  std::vector<BertLayer<T>> layers;
+
+  /// @throws ShapeError and Error as the layers do, and ShapeError for a negative number of layers.
+  BertEncoder(const BertConfig& sizes, Random& random) : config(sizes), embeddings(sizes, random) {
+    require<ShapeError>(sizes.layers >= 0, "BertEncoder: the number of layers must not be negative, got ",
+                        sizes.layers);
+    for (Index i = 0; i < sizes.layers; ++i) layers.emplace_back(sizes, random);
+  }
+  BertEncoder(const BertEncoder& other, Cloning& c)
+      : config(other.config), embeddings(c(other.embeddings)), layers(c(other.layers)) {}
+
+  /// Returns the last hidden state. @throws IndexError as the embeddings do, and ShapeError.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
+                    const ForwardOptions<A>& options = {}) const {  // [N] to [N, D]
+    return run(ids, sequences, options, layers.size());
+  }
+
+  /// Returns the first row of each sequence of the last hidden state, that of [CLS]. The last layer computes only these rows, unless
+  /// options.hidden_states wants them all. @throws as forward().
+  template <class A = T>
+  Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
+                  const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
+    if (layers.empty() || options.hidden_states) return first_rows(forward(ids, sequences, options), sequences);
+    const Tensor<A> x = run(ids, sequences, options, layers.size() - 1);
+    if (options.attentions) options.attentions->push_back(layers.back().weights(x, sequences));
+    return layers.back().first(x, sequences, options.random);
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("embeddings", self.embeddings);
+    f(self.config.family == BertFamily::bert ? "encoder.layer" : "transformer.layer", self.layers);
+  }
+
+ private:
+  // Runs the first `count` layers.
+  template <class A>
+  Tensor<A> run(const Tensor<int>& ids, const Sequences& sequences, const ForwardOptions<A>& o,
+                std::size_t count) const {
+    Tensor<A> x = embeddings.template forward<A>(ids, sequences, o.types, o.random);  // [N, D]
+    if (o.hidden_states) o.hidden_states->push_back(x);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (o.attentions) o.attentions->push_back(layers[i].weights(x, sequences));
+      x = layers[i](x, sequences, o.random);
+      if (o.hidden_states) o.hidden_states->push_back(x);
+    }
+    return x;
+  }
+};
+
+/// Returns the name under which a classifier holds its encoder, "bert" or "distilbert".
+inline const char* encoder_name(BertFamily family) { return family == BertFamily::bert ? "bert" : "distilbert"; }
+
+/// An encoder with the head of transformers' BertForSequenceClassification (a pooler with tanh) or
+/// DistilBertForSequenceClassification (a linear map with ReLU).
+template <class T = float>
+struct BertClassifier {
+  BertEncoder<T> encoder;
+  nn::Linear<T> pooler, classifier;
+
+  /// @throws ShapeError and Error as BertEncoder does, and ShapeError for less than one class.
+  BertClassifier(const BertConfig& config, Index classes, Random& random)
+      : encoder(config, random), pooler(config.D, config.D, random), classifier(config.D, classes, random) {
+    heddle::detail::require_fraction("BertClassifier", "classifier_dropout", config.classifier_dropout);
+    detail::draw_as_bert(pooler, random, config.deviation);
+    detail::draw_as_bert(classifier, random, config.deviation);
+  }
+  BertClassifier(const BertClassifier& other, Cloning& c)
+      : encoder(c(other.encoder)), pooler(c(other.pooler)), classifier(c(other.classifier)) {}
+
+  const BertConfig& config() const { return encoder.config; }
+
+  /// Returns the scores of each class. @throws IndexError and ShapeError as BertEncoder::forward does.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
+                    const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
+    const Tensor<A> x = pooler(encoder.template first<A>(ids, sequences, options));
+    const Tensor<A> pooled = config().family == BertFamily::bert ? tanh(x) : relu(x);
+    return classifier(dropout(pooled, config().classifier_dropout, options.random));
+  }
+
+  static void visit(auto& self, auto&& f) {
+    const bool is_bert = self.encoder.config.family == BertFamily::bert;
+    f(encoder_name(self.encoder.config.family), self.encoder);
+    f(is_bert ? "bert.pooler.dense" : "pre_classifier", self.pooler);
+    f("classifier", self.classifier);
+  }
+};
+
+/// BERT's masked language model, as transformers' BertForMaskedLM. The decoder's matrix is that of the words' embeddings.
+template <class T = float>
+struct BertMaskedLm {
+  BertEncoder<T> encoder;
+  nn::Linear<T> transform;
+  nn::LayerNorm<T> norm;
+  Parameter<T> bias;  // [V]
+
+  /// @throws ShapeError and Error as BertEncoder does, and Error for DistilBERT.
+  BertMaskedLm(const BertConfig& config, Random& random)
+      : encoder(config, random),
+        transform(config.D, config.D, random),
+        norm(config.D, config.eps),
+        bias(zeros<T>({config.vocabulary})) {
+    require(config.family == BertFamily::bert, "BertMaskedLm: the model must be BERT");
+    detail::draw_as_bert(transform, random, config.deviation);
+  }
+  BertMaskedLm(const BertMaskedLm& other, Cloning& c)
+      : encoder(c(other.encoder)), transform(c(other.transform)), norm(c(other.norm)), bias(c(other.bias)) {}
+
+  const BertConfig& config() const { return encoder.config; }
+
+  /// Returns the scores of each token of the vocabulary for some rows of the batch. @throws IndexError and ShapeError as
+  /// BertEncoder::forward does, and IndexError for a row that the batch does not have.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& rows,
+                    const ForwardOptions<A>& options = {}) const {  // ids [N], rows [M], to [M, V]
+    const Tensor<A> x = take_rows(encoder.template forward<A>(ids, sequences, options), rows);
+    return linear(norm(activated(transform(x))), encoder.embeddings.words.weight.template as<A>(),
+                  bias.template as<A>());
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("bert", self.encoder);
+    f("cls.predictions.transform.dense", self.transform);
+    f("cls.predictions.transform.LayerNorm", self.norm);
+    f("cls.predictions.bias", self.bias);
+  }
+
+ private:
+  template <class A>
+  Tensor<A> activated(const Tensor<A>& x) const {
+    switch (config().activation) {
+      case nn::Activation::gelu_tanh: return gelu_tanh(x);
+      case nn::Activation::relu: return relu(x);
+      case nn::Activation::gelu: break;
+    }
+    return gelu(x);
+  }
+};
+
+}  // namespace heddle::models

@@ -1,0 +1,160 @@
+// A pre-norm encoder in the style of BERT, and its classifier. Names of weights are those of bench/peers/pre_norm_model.py.
+#pragma once
+#include <heddle/models/forward_options.hpp>
+#include <heddle/nn/attention.hpp>
+#include <heddle/nn/embedding.hpp>
+#include <heddle/nn/feed_forward.hpp>
+#include <heddle/nn/layer_norm.hpp>
+#include <heddle/nn/positions.hpp>
+#include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/dropout.hpp>
+#include <heddle/ops/rows.hpp>
+
+namespace heddle::models {
+
+/// The sizes and dropout probabilities of a pre-norm encoder.
+struct PreNormConfig {
+  Index vocabulary = 30522, D = 768, layers = 12, heads = 12, ff_width = 3072;
+  Index positions = 512;  ///< the most tokens of a text
+  double embedding_dropout = 0.5;
+  double dropout = 0.1;  ///< after each feed-forward network and before the classifier
+};
+
+/// A layer: x + attention(norm(x)), then the same with the feed-forward network.
+template <class T = float>
+struct PreNormLayer {
+  nn::LayerNorm<T> norm1, norm2;
+  nn::MultiHeadAttention<T> attention;
+  nn::FeedForward<T> ff;
+  double dropout;
+
+  /// Draws the weights as PyTorch's modules do. @throws ShapeError for a size below 1 and for heads that do not divide D.
+  PreNormLayer(const PreNormConfig& config, Random& random)
+      : norm1(config.D),
+        norm2(config.D),
+        attention(config.D, static_cast<int>(config.heads), random),
+        ff(config.D, config.ff_width, random),
+        dropout(config.dropout) {}
+  PreNormLayer(const PreNormLayer& other, Cloning& c)
+      : norm1(c(other.norm1)),
+        norm2(c(other.norm2)),
+        attention(c(other.attention)),
+        ff(c(other.ff)),
+        dropout(other.dropout) {}
+
+  template <class A>
+  Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
+    const auto [y, normed] = norm2.with_sum(x, attention(norm1(x), sequences), 0, nullptr);
+    return y + heddle::dropout(ff(normed), dropout, random);
+  }
+
+  /// Returns the probabilities [B, H, T, T] for the layer's input x.
+  template <class A>
+  Tensor<A> weights(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
+    const Tensor<A> packed = attention.qkv(norm1(x));
+    const Index D = x.dim(1);
+    return attention_weights(columns(packed, 0, D), columns(packed, D, D), sequences, {.heads = attention.heads});
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("layer_norm_1", self.norm1);
+    f("layer_norm_2", self.norm2);
+    f(heads(self, "weight"), self.attention.qkv.weight);
+    f(heads(self, "bias"), *self.attention.qkv.bias);
+    f("attention.output_linear", self.attention.out);
+    f("feed_forward.linear1", self.ff.in);
+    f("feed_forward.linear2", self.ff.out);
+  }
+
+ private:
+  // A file has q, k and v of each head as a tensor of its own.
+  static std::vector<std::string> heads(const auto& self, const std::string& suffix) {
+    std::vector<std::string> names;
+    for (const char* projection : {".q.", ".k.", ".v."})
+      for (int h = 0; h < self.attention.heads; ++h)
+        names.push_back("attention.heads." + std::to_string(h) + projection + suffix);
+    return names;
+  }
+};
+
+/// The encoder: the norm of token and position embeddings, then the layers, without a norm at the end.
+template <class T = float>
+struct PreNormEncoder {
+  PreNormConfig config;
+  nn::Embedding<T> tokens;            // [V, D]
+  nn::LearnedPositions<T> positions;  // [L, D]
+  nn::LayerNorm<T> norm;
+  std::vector<PreNormLayer<T>> layers;
+
+  /// Draws the weights as PyTorch's modules do. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a
+  /// dropout outside [0, 1).
+  PreNormEncoder(const PreNormConfig& sizes, Random& random)
+      : config(sizes),
+        tokens(sizes.vocabulary, sizes.D, random),
+        positions(sizes.positions, sizes.D, random),
+        norm(sizes.D, 1e-12) {
+    heddle::detail::require_fraction("PreNormEncoder", "embedding_dropout", sizes.embedding_dropout);
+    heddle::detail::require_fraction("PreNormEncoder", "dropout", sizes.dropout);
+    for (Index i = 0; i < sizes.layers; ++i) layers.emplace_back(sizes, random);
+  }
+  PreNormEncoder(const PreNormEncoder& other, Cloning& c)
+      : config(other.config),
+        tokens(c(other.tokens)),
+        positions(c(other.positions)),
+        norm(c(other.norm)),
+        layers(c(other.layers)) {}
+
+  /// Returns the last hidden state. @throws IndexError for an id outside the table and for a sequence with more tokens than positions,
+  /// and Error for token types, which the model does not have.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
+                    const ForwardOptions<A>& o = {}) const {  // [N] to [N, D]
+    require(!o.types, "PreNormEncoder: this model has no token types");
+    Tensor<A> x =
+        dropout(norm(positions(tokens.template operator()<A>(ids), sequences)), config.embedding_dropout, o.random);
+    if (o.hidden_states) o.hidden_states->push_back(x);
+    for (const auto& layer : layers) {
+      if (o.attentions) o.attentions->push_back(layer.weights(x, sequences));
+      x = layer(x, sequences, o.random);
+      if (o.hidden_states) o.hidden_states->push_back(x);
+    }
+    return x;
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("embeddings.token_embeddings", self.tokens);
+    f("embeddings.position_embeddings", self.positions);
+    f("embeddings.layer_norm", self.norm);
+    f("layers", self.layers);
+  }
+};
+
+/// The encoder with a linear map of the first row of each sequence.
+template <class T = float>
+struct PreNormClassifier {
+  PreNormEncoder<T> encoder;
+  nn::Linear<T> classifier;
+
+  /// @throws ShapeError and Error as PreNormEncoder does, and ShapeError for less than one class.
+  PreNormClassifier(const PreNormConfig& config, Index classes, Random& random)
+      : encoder(config, random), classifier(config.D, classes, random) {}
+  PreNormClassifier(const PreNormClassifier& other, Cloning& c)
+      : encoder(c(other.encoder)), classifier(c(other.classifier)) {}
+
+  const PreNormConfig& config() const { return encoder.config; }
+
+  /// Returns the scores of each class. @throws as PreNormEncoder::forward.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
+                    const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
+    const Tensor<A> x = first_rows(encoder.template forward<A>(ids, sequences, options), sequences);
+    return classifier(dropout(x, config().dropout, options.random));
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("encoder", self.encoder);
+    f("classifier", self.classifier);
+  }
+};
+
+}  // namespace heddle::models

@@ -1,0 +1,283 @@
+// Folders of Hugging Face: configurations of BERT, DistilBERT and heddle's pre-norm encoder, and loading and saving their models.
+#pragma once
+#include <variant>
+
+#include <heddle/io/tokenizer_files.hpp>
+#include <heddle/io/weight_files.hpp>
+#include <heddle/models/bert.hpp>
+#include <heddle/models/pre_norm.hpp>
+
+namespace heddle::models {
+
+/// The content of config.json.
+struct PretrainedConfig {
+  std::variant<BertConfig, PreNormConfig> sizes;
+  std::vector<std::string> labels;  ///< the names of the classes
+  nlohmann::json json = {};         ///< all members of the file, so that saving keeps those that heddle does not know
+
+  const BertConfig* bert() const { return std::get_if<BertConfig>(&sizes); }
+  const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
+  std::string model_type() const { return bert() ? encoder_name(bert()->family) : "heddle-prenorm"; }
+  /// The most tokens of a text, and the size of the vocabulary.
+  Index positions() const { return bert() ? bert()->positions : pre_norm()->positions; }
+  Index vocabulary() const { return bert() ? bert()->vocabulary : pre_norm()->vocabulary; }
+};
+
+namespace detail {
+
+inline constexpr Index most_size = 1'000'000;  // products of sizes stay far below 2^63
+inline constexpr Index most_tokens = std::numeric_limits<std::int32_t>::max();
+
+inline nn::Activation read_activation(const io::JsonObject& config, const std::string& key) {
+  const std::string name = config.text_or(key, "gelu");
+  if (name == "gelu") return nn::Activation::gelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return nn::Activation::gelu_tanh;
+  if (name == "relu") return nn::Activation::relu;
+  fail<FileError>(config.file(), ": '", key, "' is ", io::quoted_name(name),
+                  ", it must be gelu, gelu_new, gelu_pytorch_tanh or relu");
+}
+
+inline void require_heads(const io::JsonObject& config, Index D, Index heads) {
+  require<FileError>(D % heads == 0, config.file(), ": a width of ", D, " does not divide into ", heads, " heads");
+}
+
+inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily family) {
+  const bool bert = family == BertFamily::bert;
+  const auto size = [&](const char* of_bert, const char* of_distilbert, Index absent, Index most = most_size) {
+    return config.count_or(bert ? of_bert : of_distilbert, absent, 1, most);
+  };
+  const auto fraction = [&](const char* key, double absent) { return config.number_or(key, absent, 0, 1); };
+  require<FileError>(config.text_or("position_embedding_type", "absolute") == "absolute", config.file(),
+                     ": 'position_embedding_type' must be 'absolute'");
+  require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
+                     ": is of a decoder, heddle reads encoders");
+  BertConfig c;
+  c.family = family;
+  c.vocabulary = size("vocab_size", "vocab_size", 30522, most_tokens);
+  c.D = size("hidden_size", "dim", 768);
+  c.layers = size("num_hidden_layers", "n_layers", bert ? 12 : 6);
+  c.heads = size("num_attention_heads", "n_heads", 12);
+  c.ff_width = size("intermediate_size", "hidden_dim", 3072);
+  c.positions = size("max_position_embeddings", "max_position_embeddings", 512);
+  c.types = bert ? size("type_vocab_size", "", 2) : 0;
+  c.activation = read_activation(config, bert ? "hidden_act" : "activation");
+  c.eps = bert ? config.number_or("layer_norm_eps", 1e-12, 0, 1) : 1e-12;
+  c.deviation = config.number_or("initializer_range", 0.02, 0, 100);
+  c.dropout = fraction(bert ? "hidden_dropout_prob" : "dropout", 0.1);
+  c.attention_dropout = fraction(bert ? "attention_probs_dropout_prob" : "attention_dropout", 0.1);
+  c.classifier_dropout = bert ? fraction("classifier_dropout", c.dropout) : fraction("seq_classif_dropout", 0.2);
+  require_heads(config, c.D, c.heads);
+  return c;
+}
+
+inline PreNormConfig read_pre_norm_config(const io::JsonObject& config) {
+  PreNormConfig c;
+  c.vocabulary = config.count("vocab_size", 1, most_tokens);
+  c.D = config.count("hidden_size", 1, most_size);
+  c.layers = config.count("num_hidden_layers", 1, most_size);
+  c.heads = config.count("num_attention_heads", 1, most_size);
+  c.ff_width = config.count("intermediate_size", 1, most_size);
+  c.positions = config.count("max_position_embeddings", 1, most_size);
+  c.embedding_dropout = config.number_or("embedding_dropout_prob", c.embedding_dropout, 0, 1);
+  c.dropout = config.number_or("hidden_dropout_prob", c.dropout, 0, 1);
+  require_heads(config, c.D, c.heads);
+  return c;
+}
+
+// The labels of id2label; without it LABEL_0 and so on, as many as num_labels says, or two.
+inline std::vector<std::string> read_labels(const io::JsonObject& config) {
+  std::vector<std::string> labels;
+  constexpr Index most_classes = 100'000;
+  if (!config.has("id2label")) {
+    const Index count = config.count_or("num_labels", 2, 1, most_classes);
+    for (Index i = 0; i < count; ++i) labels.push_back("LABEL_" + std::to_string(i));
+    return labels;
+  }
+  const io::JsonObject names(config.object("id2label"), config.file(), "'id2label'");
+  for (std::size_t i = 0; i < names.json().size(); ++i) {
+    const std::string key = std::to_string(i);
+    require<FileError>(names.has(key), config.file(), ": 'id2label' has ", names.json().size(), " members, but no '",
+                       key, "'");
+    labels.push_back(names.text(key));
+  }
+  require<FileError>(!labels.empty(), config.file(), ": 'id2label' is empty");
+  return labels;
+}
+
+// An encoder under the name that it has in a classifier.
+template <class T>
+struct NamedEncoder {
+  BertEncoder<T>& encoder;
+  static void visit(auto& self, auto&& f) { f(encoder_name(self.encoder.config.family), self.encoder); }
+};
+
+// Returns the rule that gives each tensor of a folder its name in the model: "bert." or "distilbert." before the encoder's names, and
+// gamma and beta of old checkpoints as weight and bias. Buffers of positions are left out.
+inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
+  const std::string prefix = std::string(encoder_name(family)) + '.';
+  const bool bare = files.has("embeddings.word_embeddings.weight");
+  return [=](const std::string& stored) -> std::string {
+    std::string name = stored;
+    if (name.ends_with("embeddings.position_ids")) return "";
+    const auto replace_end = [&](std::string_view end, const char* by) {
+      if (name.ends_with("LayerNorm." + std::string(end))) name.replace(name.size() - end.size(), end.size(), by);
+    };
+    replace_end("gamma", "weight");
+    replace_end("beta", "bias");
+    if (bare)
+      for (const char* part : {"embeddings.", "encoder.", "transformer.", "pooler."})
+        if (name.starts_with(part)) return prefix + name;
+    return name;
+  };
+}
+
+}  // namespace detail
+
+/// Reads the configuration of a folder's model. @throws FileError that names the file for one that cannot be read, that is not of BERT,
+/// DistilBERT or heddle's pre-norm encoder, or has a value that the model cannot have.
+inline PretrainedConfig parse_config(std::string content, const std::string& path) {
+  const io::JsonFile file(std::move(content), path);
+  const io::JsonObject config = file.object();
+  const std::string type = config.text("model_type");
+  const bool known = type == "bert" || type == "distilbert" || type == "heddle-prenorm";
+  require<FileError>(known, config.file(), ": is of a model of type ", io::quoted_name(type),
+                     ", heddle reads bert, distilbert and heddle-prenorm");
+  PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json()};
+  if (type == "heddle-prenorm")
+    c.sizes = detail::read_pre_norm_config(config);
+  else
+    c.sizes = detail::read_bert_config(config, type == "bert" ? BertFamily::bert : BertFamily::distilbert);
+  return c;
+}
+inline PretrainedConfig read_config(const std::string& folder) {
+  require<FileError>(io::is_folder(folder), io::printable(folder), ": is no folder");
+  const std::string path = folder + "/config.json";
+  return parse_config(io::read_file(path), path);
+}
+
+/// A classifier of any of the three kinds. Both members have the function forward(); one of them is there.
+template <class T = float>
+struct SequenceClassifier {
+  std::optional<BertClassifier<T>> bert;
+  std::optional<PreNormClassifier<T>> pre_norm;
+
+  /// Makes the model that a configuration describes, with new weights. @throws as the models' constructors do.
+  SequenceClassifier(const PretrainedConfig& config, Random& random) {
+    const auto classes = static_cast<Index>(config.labels.size());
+    if (config.bert())
+      bert.emplace(*config.bert(), classes, random);
+    else
+      pre_norm.emplace(*config.pre_norm(), classes, random);
+  }
+  SequenceClassifier(const SequenceClassifier& other, Cloning& c) : bert(c(other.bert)), pre_norm(c(other.pre_norm)) {}
+
+  /// Returns the scores of each class. @throws IndexError and ShapeError as the models do.
+  template <class A = T>
+  Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
+                    const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
+    return bert ? bert->template forward<A>(ids, sequences, options)
+                : pre_norm->template forward<A>(ids, sequences, options);
+  }
+
+  static void visit(auto& self, auto&& f) {
+    f("", self.bert);
+    f("", self.pre_norm);
+  }
+};
+
+/// Whether a missing head, the layers behind the encoder, is an error.
+enum class MissingHead { refused, drawn };
+
+/// Reads a classifier's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.
+/// @throws FileError that lists the missing, mismatched and unexpected names, if a weight is missing or of another shape.
+template <class T>
+io::LoadReport load_weights(SequenceClassifier<T>& model, const std::string& folder,
+                            MissingHead head = MissingHead::refused) {
+  const io::WeightFiles files(folder);
+  if (model.pre_norm) return io::load(model, files.weights([](const std::string& name) { return name; }));
+  const std::string encoder = encoder_name(model.bert->config().family);
+  return io::load(model, files.weights(detail::bert_names(files, model.bert->config().family)),
+                  [&](const std::string& name) {
+                    const bool is_head = !name.starts_with(encoder + '.') || name.starts_with("bert.pooler.");
+                    return head == MissingHead::drawn && is_head;
+                  });
+}
+/// Reads an encoder's weights from a folder, whatever head the folder's model has. @throws as above.
+template <class T>
+void load_weights(BertEncoder<T>& model, const std::string& folder) {
+  const io::WeightFiles files(folder);
+  detail::NamedEncoder<T> named{model};
+  io::load(named, files.weights(detail::bert_names(files, model.config.family)));
+}
+
+/// Returns the members of config.json for a model that is saved as `architecture`, such as "BertForSequenceClassification".
+inline nlohmann::json to_json(const PretrainedConfig& config, const std::string& architecture) {
+  nlohmann::json json = config.json.is_object() ? config.json : nlohmann::json::object();
+  json.erase("torch_dtype");  // the older name of dtype
+  json["dtype"] = "float32";
+  json["architectures"] = {architecture};
+  json["model_type"] = config.model_type();
+  const auto set_activation = [&](const char* key, nn::Activation activation) {
+    if (!json.contains(key))
+      json[key] = activation == nn::Activation::relu   ? "relu"
+                  : activation == nn::Activation::gelu ? "gelu"
+                                                       : "gelu_new";
+  };
+  if (const PreNormConfig* c = config.pre_norm()) {
+    json["vocab_size"] = c->vocabulary;
+    json["hidden_size"] = c->D;
+    json["num_hidden_layers"] = c->layers;
+    json["num_attention_heads"] = c->heads;
+    json["intermediate_size"] = c->ff_width;
+    json["max_position_embeddings"] = c->positions;
+    json["embedding_dropout_prob"] = c->embedding_dropout;
+    json["hidden_dropout_prob"] = c->dropout;
+  } else {
+    const BertConfig& b = *config.bert();
+    const bool bert = b.family == BertFamily::bert;
+    json["vocab_size"] = b.vocabulary;
+    json[bert ? "hidden_size" : "dim"] = b.D;
+    json[bert ? "num_hidden_layers" : "n_layers"] = b.layers;
+    json[bert ? "num_attention_heads" : "n_heads"] = b.heads;
+    json[bert ? "intermediate_size" : "hidden_dim"] = b.ff_width;
+    json["max_position_embeddings"] = b.positions;
+    json["initializer_range"] = b.deviation;
+    set_activation(bert ? "hidden_act" : "activation", b.activation);
+    json[bert ? "hidden_dropout_prob" : "dropout"] = b.dropout;
+    json[bert ? "attention_probs_dropout_prob" : "attention_dropout"] = b.attention_dropout;
+    json[bert ? "classifier_dropout" : "seq_classif_dropout"] = b.classifier_dropout;
+    if (bert) {
+      json["type_vocab_size"] = b.types;
+      json["layer_norm_eps"] = b.eps;
+    }
+    if (!json.contains("pad_token_id")) json["pad_token_id"] = 0;
+  }
+  json.erase("id2label");
+  json.erase("label2id");
+  json.erase("num_labels");
+  for (std::size_t i = 0; i < config.labels.size(); ++i) {
+    json["id2label"][std::to_string(i)] = config.labels[i];
+    json["label2id"][config.labels[i]] = i;
+  }
+  return json;
+}
+
+/// Returns the name of a classifier's class in transformers, for config.json.
+inline std::string classifier_architecture(const PretrainedConfig& config) {
+  const std::string type = config.model_type();
+  return type == "bert"         ? "BertForSequenceClassification"
+         : type == "distilbert" ? "DistilBertForSequenceClassification"
+                                : "PreNormForSequenceClassification";
+}
+
+/// Writes a folder that transformers' from_pretrained opens: config.json, model.safetensors in F32, and the tokenizer's files, by name.
+/// Each file is replaced atomically. @throws FileError if the folder does not exist or cannot be written.
+template <class T>
+void save_pretrained(const SequenceClassifier<T>& model, const PretrainedConfig& config,
+                     const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
+  for (const auto& [name, content] : tokenizer_files) io::write_atomically(folder + '/' + name, content);
+  io::save(model, folder + "/model.safetensors");
+  io::write_atomically(folder + "/config.json", to_json(config, classifier_architecture(config)).dump(2) + '\n');
+}
+
+}  // namespace heddle::models

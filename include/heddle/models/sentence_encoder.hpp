@@ -1,0 +1,130 @@
+// Embeds text with a BERT or DistilBERT folder, or one of sentence-transformers (Reimers and Gurevych 2019).
+#pragma once
+#include <cmath>
+
+#include <heddle/models/text_batches.hpp>
+#include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/reduce.hpp>
+
+namespace heddle::models {
+
+/// How a sentence's vector comes from those of its tokens: their mean, or the vector of [CLS].
+enum class Pooling { mean, cls };
+
+/// An encoder with a tokenizer and a pooling. Const functions may be called by several threads at once.
+class SentenceEncoder {
+ public:
+  /// Loads a folder. With modules.json the pooling and the normalization are those that it lists; without it vectors are means, normalized
+  /// to length 1. @throws FileError that names the file and what is wrong with it, and for modules that heddle does not have.
+  static SentenceEncoder load(const std::string& folder, Device device = Device::cpu) {
+    const Modules modules = read_modules(folder);
+    const PretrainedConfig config = read_config(modules.encoder);
+    require<FileError>(config.bert(), io::printable(modules.encoder + "/config.json"),
+                       ": must be of BERT or DistilBERT to embed sentences");
+    const Index positions =
+        modules.max_length > 0 ? std::min(modules.max_length, config.positions()) : config.positions();
+    text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);
+    Random random(0);
+    BertEncoder<> model(*config.bert(), random);
+    load_weights(model, modules.encoder);
+    to(model, device);
+    return SentenceEncoder(std::move(tokenizer), std::move(model), modules.pooling, modules.normalized);
+  }
+
+  Index width() const { return model_.config.D; }
+  Pooling pooling() const { return pooling_; }
+  bool normalized() const { return normalized_; }  ///< whether vectors have length 1
+
+  /// Returns the vector [D] of one text. A text of more tokens than the model takes is truncated.
+  template <std::convertible_to<std::string_view> Text>
+  Tensor<float> operator()(const Text& text) const {
+    return run({tokenizer_.encode(std::string_view(text))}).with_shape({width()});
+  }
+  /// Returns the vectors [B, D] of B texts. They are packed in batches, in order, without padding.
+  Tensor<float> operator()(const std::vector<std::string>& texts) const { return run(tokenizer_.encode_batch(texts)); }
+
+ private:
+  struct Modules {
+    std::string encoder;  // the folder of the transformer
+    Pooling pooling = Pooling::mean;
+    bool normalized = true;
+    Index max_length = 0;
+  };
+
+  SentenceEncoder(text::WordPiece tokenizer, BertEncoder<> model, Pooling pooling, bool normalized)
+      : tokenizer_(std::move(tokenizer)), model_(std::move(model)), pooling_(pooling), normalized_(normalized) {}
+
+  static Pooling read_pooling(const std::string& folder) {
+    const io::JsonFile file(folder + "/config.json");
+    const io::JsonObject config = file.object();
+    std::string chosen = config.text_or("pooling_mode", "");
+    for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
+      if (!key.starts_with("pooling_mode_") || value != true) continue;
+      require<FileError>(chosen.empty(), config.file(), ": has more than one pooling, heddle has 'mean' and 'cls'");
+      chosen = key == "pooling_mode_mean_tokens" ? "mean" : key == "pooling_mode_cls_token" ? "cls" : key;
+    }
+    require<FileError>(chosen == "mean" || chosen == "cls", config.file(), ": the pooling ", io::quoted_name(chosen),
+                       " is not one of 'mean' and 'cls'");
+    return chosen == "mean" ? Pooling::mean : Pooling::cls;
+  }
+
+  // Reads modules.json: a transformer, a pooling, and maybe a normalization.
+  static Modules read_modules(const std::string& folder) {
+    const std::string path = folder + "/modules.json", shown = io::printable(path);
+    require<FileError>(io::is_folder(folder), io::printable(folder), ": is no folder");
+    if (!io::path_exists(path)) return {folder};
+    const nlohmann::json list = io::parse_json(io::read_file(path), shown);
+    require<FileError>(list.is_array(), shown, ": must be a JSON array");
+    Modules modules{folder, Pooling::mean, false};
+    std::string kinds;
+    for (const nlohmann::json& entry : list) {
+      const io::JsonObject module(entry, shown, "a module");
+      const std::string type = module.text("type"), kind = type.substr(type.rfind('.') + 1),
+                        at = module.text_or("path", "");
+      require<FileError>(!at.starts_with('/') && at.find("..") == at.npos && at.find('\0') == at.npos, shown,
+                         ": the module's path ", io::quoted_name(at), " is outside the folder");
+      const std::string of_module = at.empty() ? folder : folder + '/' + at;
+      kinds += (kinds.empty() ? "" : ", ") + kind;
+      if (kind == "Transformer") {
+        modules.encoder = of_module;
+        if (const std::string limits = of_module + "/sentence_bert_config.json"; io::path_exists(limits)) {
+          const io::JsonFile file(limits);
+          constexpr Index most = 1'000'000'000;
+          modules.max_length = file.object().count_or("max_seq_length", 0, 1, most);
+        }
+      } else if (kind == "Pooling") {
+        modules.pooling = read_pooling(of_module);
+      } else if (kind == "Normalize") {
+        modules.normalized = true;
+      }
+    }
+    require<FileError>(kinds == "Transformer, Pooling" || kinds == "Transformer, Pooling, Normalize", shown,
+                       ": the modules are ", io::quoted_name(kinds),
+                       ", heddle has Transformer, Pooling and Normalize, in this order");
+    return modules;
+  }
+
+  Tensor<float> run(const std::vector<text::Encoding>& texts) const {
+    const NoGrad quiet;
+    const Index D = width();
+    Tensor<float> all({static_cast<Index>(texts.size()), D});
+    float* to = all.data();
+    detail::each_batch(
+        texts, false, device_of(model_), [&](const Tensor<int>& ids, const Tensor<int>&, const Sequences& sequences) {
+          Tensor<float> x = pooling_ == Pooling::cls ? model_.first(ids, sequences)
+                                                     : mean_rows(model_.forward(ids, sequences), sequences);
+          if (normalized_)
+            x = x / maximum(sqrt(sum(x * x, -1, true)), full<float>({1}, 1e-12, x.device()));  // as torch's normalize
+          const std::vector<float> values = x.host();
+          to = std::copy(values.begin(), values.end(), to);
+        });
+    return all;
+  }
+
+  text::WordPiece tokenizer_;
+  BertEncoder<> model_;
+  Pooling pooling_;
+  bool normalized_;
+};
+
+}  // namespace heddle::models

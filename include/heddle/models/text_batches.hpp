@@ -1,0 +1,45 @@
+// Texts as packed batches for a model that was loaded from a folder.
+#pragma once
+#include <algorithm>
+
+#include <heddle/core/sequences.hpp>
+#include <heddle/models/pretrained.hpp>
+
+namespace heddle::models::detail {
+
+// Returns the tokenizer of a folder, which truncates to `most` tokens, or to the model's positions if `most` is 0. Throws FileError for a
+// vocabulary with more tokens than the model has embeddings.
+inline text::WordPiece make_tokenizer(const std::string& folder, Index vocabulary, Index positions) {
+  io::PretrainedTokenizer files = io::read_tokenizer(folder);
+  const Index length = files.max_length > 0 ? std::min(files.max_length, positions) : positions;
+  require<FileError>(files.vocabulary.size() <= vocabulary, files.vocabulary.name(), ": has ", files.vocabulary.size(),
+                     " tokens, the model has ", vocabulary, " embeddings");
+  return text::WordPiece(std::move(files.vocabulary),
+                         {.uncased = files.uncased, .max_length = static_cast<std::size_t>(length)});
+}
+inline text::WordPiece make_tokenizer(const std::string& folder, const PretrainedConfig& config) {
+  return make_tokenizer(folder, config.vocabulary(), config.positions());
+}
+
+// Calls f(ids [N], types [N] or empty, sequences) for the texts in order, a batch of at most 4096 tokens at a time, or of one text.
+template <class F>
+void each_batch(const std::vector<text::Encoding>& texts, bool has_types, Device device, F&& f) {
+  constexpr std::size_t most_tokens_at_once = 4096;
+  for (std::size_t first = 0, last = 0; first < texts.size(); first = last) {
+    std::vector<int> ids, types, lengths;
+    bool pairs = false;
+    do {
+      const text::Encoding& text = texts[last++];
+      ids.insert(ids.end(), text.ids.begin(), text.ids.end());
+      types.insert(types.end(), text.type_ids.begin(), text.type_ids.end());
+      lengths.push_back(static_cast<int>(text.ids.size()));
+      pairs = pairs || (!text.type_ids.empty() && text.type_ids.back() != 0);
+    } while (last < texts.size() && ids.size() + texts[last].ids.size() <= most_tokens_at_once);
+    const auto tensor = [&](const std::vector<int>& values) {
+      return Tensor<int>({static_cast<Index>(values.size())}, values).to(device);
+    };
+    f(tensor(ids), has_types && pairs ? tensor(types) : Tensor<int>(), Sequences::packed(lengths).to(device));
+  }
+}
+
+}  // namespace heddle::models::detail

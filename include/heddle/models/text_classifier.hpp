@@ -1,0 +1,77 @@
+// Classifies text with a folder of Hugging Face's or of heddle's bert_classifier.
+#pragma once
+#include <heddle/models/pretrained.hpp>
+#include <heddle/models/text_batches.hpp>
+#include <heddle/ops/softmax.hpp>
+
+namespace heddle::models {
+
+/// The class of a text.
+struct Prediction {
+  int index = 0;                     ///< the class with the highest score
+  std::string label;                 ///< its name in the folder's id2label
+  std::vector<float> probabilities;  ///< of each class
+};
+
+/// A classifier and its tokenizer. Const functions may be called by several threads at once.
+class TextClassifier {
+ public:
+  /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT or DistilBERT classifier,
+  /// or a pre-norm encoder. @throws FileError that names the file and what is wrong with it; a missing head is an error.
+  static TextClassifier load(const std::string& folder, Device device = Device::cpu) {
+    PretrainedConfig config = read_config(folder);
+    text::WordPiece tokenizer = detail::make_tokenizer(folder, config);
+    Random random(0);
+    SequenceClassifier<> model(config, random);
+    load_weights(model, folder);
+    to(model, device);
+    return TextClassifier(std::move(config), std::move(tokenizer), std::move(model));
+  }
+
+  const std::vector<std::string>& labels() const { return config_.labels; }
+  const PretrainedConfig& config() const { return config_; }
+
+  /// Classifies one text. A text of more tokens than the model has positions is truncated.
+  template <std::convertible_to<std::string_view> Text>
+  Prediction operator()(const Text& text) const {
+    return run({tokenizer_.encode(std::string_view(text))})[0];
+  }
+  /// Classifies a pair of texts, such as a premise and a hypothesis.
+  template <std::convertible_to<std::string_view> Text, std::convertible_to<std::string_view> Second>
+  Prediction operator()(const Text& a, const Second& b) const {
+    return run({tokenizer_.encode_pair(std::string_view(a), std::string_view(b))})[0];
+  }
+  /// Classifies many texts. They are packed in batches, in order, without padding.
+  std::vector<Prediction> operator()(const std::vector<std::string>& texts) const {
+    return run(tokenizer_.encode_batch(texts));
+  }
+
+ private:
+  TextClassifier(PretrainedConfig config, text::WordPiece tokenizer, SequenceClassifier<> model)
+      : config_(std::move(config)), tokenizer_(std::move(tokenizer)), model_(std::move(model)) {}
+
+  std::vector<Prediction> run(const std::vector<text::Encoding>& texts) const {
+    const NoGrad quiet;
+    std::vector<Prediction> predictions;
+    const bool types = config_.bert() && config_.bert()->types > 0;
+    detail::each_batch(
+        texts, types, device_of(model_),
+        [&](const Tensor<int>& ids, const Tensor<int>& type_ids, const Sequences& sequences) {
+          const Tensor<float> p =
+              softmax(model_.forward(ids, sequences, {.types = type_ids}), -1).to(Device::cpu);  // [B, C]
+          const Index C = p.dim(1);
+          for (Index b = 0; b < p.dim(0); ++b) {
+            const std::span row(std::as_const(p).data() + b * C, static_cast<std::size_t>(C));
+            const auto best = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+            predictions.push_back({static_cast<int>(best), config_.labels[best], {row.begin(), row.end()}});
+          }
+        });
+    return predictions;
+  }
+
+  PretrainedConfig config_;
+  text::WordPiece tokenizer_;
+  SequenceClassifier<> model_;
+};
+
+}  // namespace heddle::models
