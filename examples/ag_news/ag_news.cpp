@@ -59,9 +59,9 @@ class AgNews {
             ", ag_news has at most 512 positions");
     read_cleaning(setup, own);
     const std::string own_vocabulary = flags_.out + "/vocab.txt";
-    require<FileError>(!is_saved_ || !exists(own_vocabulary) || io::read_file(own_vocabulary) == vocabulary_.content(),
-                       io::printable(vocabulary_.path()), ": is not the vocabulary of the model in ",
-                       io::printable(flags_.out));
+    require<FileError>(
+        !is_saved_ || !io::path_exists(own_vocabulary) || io::read_file(own_vocabulary) == vocabulary_.content(),
+        io::printable(vocabulary_.path()), ": is not the vocabulary of the model in ", io::printable(flags_.out));
     tokenizer_.emplace(vocabulary_.tokenizer({.uncased = setup.uncased, .special_tokens = false}));
     rows_ = pretrained_ ? pretrained_->vocabulary() : setup.saved ? setup.saved->vocabulary : tokens();
     for (const char* needed : {"[CLS]", "[UNK]"})
@@ -93,9 +93,9 @@ class AgNews {
 
   TextSplits read_splits() {
     const std::string whole = data_ + "/train.csv", subset = data_ + "/train_subset.csv";
-    require<FileError>(exists(whole) || exists(subset), io::printable(data_),
+    require<FileError>(io::path_exists(whole) || io::path_exists(subset), io::printable(data_),
                        ": has neither train.csv nor train_subset.csv");
-    const std::string train = exists(whole) ? whole : subset;
+    const std::string train = io::path_exists(whole) ? whole : subset;
     choose_pictures(train);
     return {read_split(train, flags_.train_rows), read_split(data_ + "/test.csv", flags_.valid_rows), {}};
   }

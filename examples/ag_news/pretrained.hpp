@@ -15,7 +15,7 @@ class PretrainedEmbeddings {
   // Throws FileError for a folder without these files, and for a configuration that is not BERT's.
   explicit PretrainedEmbeddings(const std::string& folder) : file_(folder + "/model.safetensors") {
     const std::string config = folder + "/config.json", shown = io::printable(config);
-    require<FileError>(is_folder(folder), io::printable(folder), ": is no folder; --embeddings needs one");
+    require<FileError>(io::is_folder(folder), io::printable(folder), ": is no folder; --embeddings needs one");
     const auto json = nlohmann::json::parse(io::read_file(config), nullptr, false);
     require<FileError>(json.is_object() && (!json.contains("model_type") || json["model_type"] == "bert"), shown,
                        ": is not the configuration of a BERT model");

@@ -16,11 +16,50 @@ struct Splits {
   int classes = 2;
 };
 
-// Returns the scores of the classes for a batch on the model's device.
+// The first random stream of each use: streams of two uses never meet, and each is a function of the seed and a count.
+enum class Stream : std::uint64_t {
+  init = 0,
+  order = std::uint64_t{1} << 56,
+  dropout = std::uint64_t{2} << 56,
+  split = std::uint64_t{3} << 56,
+  masks = std::uint64_t{4} << 56,
+  valid_masks = std::uint64_t{5} << 56
+};
+inline std::uint64_t stream(Stream use, Index number = 0) {
+  return static_cast<std::uint64_t>(use) + static_cast<std::uint64_t>(number);
+}
+
+// Returns the scores of the classes for a batch on the model's device. Dropout is active if and only if `random` is given.
 template <class A, class Model>
 Tensor<float> logits(const Model& model, const data::Batch& batch, Random* random = nullptr) {  // [B, C]
-  return cast<float>(model.template forward<A>(batch.ids, batch.sequences, random));
+  if constexpr (requires { model.template forward<A>(batch.ids, batch.sequences, random); })
+    return cast<float>(model.template forward<A>(batch.ids, batch.sequences, random));
+  else
+    return cast<float>(model.template forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = random}));
 }
+
+// The scores that a model gives, and the labels that they should give the highest score.
+struct Scored {
+  Tensor<float> z;     // [M, C]
+  Tensor<int> labels;  // [M]
+};
+
+// Returns the scores and labels of a batch. A model that is trained on something else than the batch's labels has the function score();
+// it draws what it hides of the batch from `hiding`.
+template <class A, class Model>
+Scored score(const Model& model, const data::Batch& batch, Random& hiding, Random* random = nullptr) {
+  if constexpr (requires { model.template score<A>(batch, hiding, random); })
+    return model.template score<A>(batch, hiding, random);
+  else
+    return {logits<A>(model, batch, random), batch.labels};
+}
+
+// Whether a model is trained on something else than the batch's labels. Its rows count as of class 1, and are predicted as class 1 if
+// the label has the highest score, else as class 0.
+template <class A, class Model>
+constexpr bool hides_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
+  model.template score<A>(batch, hiding, random);
+};
 
 // Returns how many rows of z [B, C] have their label's score as the highest.
 inline Index count_correct(const Tensor<float>& z, const Tensor<int>& labels) {
@@ -39,13 +78,15 @@ train::Scores evaluate(const Model& model, const data::LabelledSequences& rows, 
   data::Batches batches(rows.count(), batch_size, data::Order::sequential);
   const Device device = device_of(model);
   for (Index number = 0; number < batches.per_epoch(); ++number) {
-    const data::Batch batch = rows.batch(batches(0, number));
-    const data::Batch there = batch.to(device);
-    const Tensor<float> z = logits<A>(model, there);
-    scores.add_loss(cross_entropy(z, there.labels).item(), batch.labels.size());
-    const auto predicted = argmax(z, -1).host();
-    for (Index b = 0; b < batch.labels.size(); ++b)
-      scores.confusion.add(batch.labels.data()[b], static_cast<int>(predicted[static_cast<std::size_t>(b)]));
+    Random hiding(0, stream(Stream::valid_masks, number));
+    const Scored scored = score<A>(model, rows.batch(batches(0, number)).to(device), hiding);
+    scores.add_loss(cross_entropy(scored.z, scored.labels).item(), scored.labels.size());
+    const auto predicted = argmax(scored.z, -1).host();
+    const std::vector<int> labels = scored.labels.host();
+    for (std::size_t b = 0; b < labels.size(); ++b) {
+      const auto best = static_cast<int>(predicted[b]);
+      hides_labels<A, Model> ? scores.confusion.add(1, best == labels[b]) : scores.confusion.add(labels[b], best);
+    }
   }
   return scores;
 }

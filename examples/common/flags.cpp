@@ -242,6 +242,7 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   CLI::App app(description);
   app.set_version_flag("--version", version_text());
   add_flags(app, f);
+  if (f.takes_model) add_path(app, "--model", f.model, "Folder of a pre-trained model, as Hugging Face has them");
   add_own(app);
   parsed.exit = !parse_command_line(app, argc, argv);
   if (parsed.exit) return parsed;
@@ -260,8 +261,9 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   require(!f.resume || (!f.evaluate && f.predict.empty()), "--resume trains; it excludes --evaluate and --predict");
   require(f.checkpoint_every == 0 || !f.out.empty(), "--checkpoint-every needs a folder for the checkpoints, --out");
   const bool needs_model = f.evaluate || !f.predict.empty();
-  require(!needs_model || !f.out.empty() || !f.init.empty(), f.evaluate ? "--evaluate" : "--predict",
-          " needs a model: give its folder with --out or its weights with --init");
+  require(!needs_model || !f.out.empty() || !f.init.empty() || !f.model.empty(),
+          f.evaluate ? "--evaluate" : "--predict", " needs a model: give its folder with --out",
+          f.takes_model ? " or --model," : "", " or its weights with --init");
   require_device(f.place());
   require(!f.plot || !f.out.empty(), "--plot needs a folder for the pictures, --out");
   require(!f.plot || (!f.evaluate && f.predict.empty()),

@@ -27,6 +27,8 @@ struct ModelSizes {
 
 struct TrainerFlags {
   std::string data, vocab, init, out, metrics, predict;
+  std::string model;         // the folder of a pre-trained model
+  bool takes_model = false;  // whether the program has the flag --model
   bool uncased = false, evaluate = false, logits = false, resume = false, plot = false;
   std::set<std::string> given;                                                   // the flags of the command line
   std::string command;                                                           // as it was given, quoted for a shell

@@ -13,31 +13,41 @@
 
 namespace heddle::examples {
 
-bool exists(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0;
-}
-
-bool is_folder(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 namespace {
 
 // The files that the programs write into --out with io::write_atomically().
-constexpr const char* written_files[] = {
-    "model.safetensors", "last.safetensors", "config.json",   "started.json",  "vocab.txt",  "labels.txt", "split.tsv",
-    "stop_words.txt",    "lemmas.txt",       "confusion.txt", "confusion.svg", "losses.svg", "lengths.svg"};
+constexpr const char* written_files[] = {"model.safetensors",
+                                         "last.safetensors",
+                                         "config.json",
+                                         "started.json",
+                                         "vocab.txt",
+                                         "labels.txt",
+                                         "split.tsv",
+                                         "stop_words.txt",
+                                         "lemmas.txt",
+                                         "confusion.txt",
+                                         "confusion.svg",
+                                         "losses.svg",
+                                         "lengths.svg",
+                                         "tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json"};
+
+// The configuration in a config.json: the file's object, or its member 'heddle' beside what other programs read.
+const nlohmann::json& own_members(const nlohmann::json& json) {
+  const auto own = json.find("heddle");
+  return own != json.end() && own->is_object() ? *own : json;
+}
 
 // Whether a config.json is of this program; a file that is no JSON is of nobody's.
 bool is_config_of(const std::string& file, const std::string& program) {
   const auto json = nlohmann::json::parse(io::read_file(file), nullptr, false);
-  return json.is_object() && json.contains("program") && json["program"] == program;
+  return json.is_object() && own_members(json).value("program", nlohmann::json()) == program;
 }
 
 void write_if_new(const std::string& file, const std::string& text) {
-  if (!exists(file) || io::read_file(file) != text) io::write_atomically(file, text);
+  if (!io::path_exists(file) || io::read_file(file) != text) io::write_atomically(file, text);
 }
 
 }  // namespace
@@ -46,22 +56,22 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
   const std::string shown = io::printable(path);
   std::error_code error, dangling;
   std::filesystem::create_directories(path, error);
-  require<FileError>(is_folder(path), shown, ": cannot be used as a folder for results: ",
-                     std::filesystem::is_symlink(path, dangling) && !exists(path) ? "it is a link to nothing"
-                     : error                                                      ? error.message()
-                                                                                  : "it is a file");
+  require<FileError>(io::is_folder(path), shown, ": cannot be used as a folder for results: ",
+                     std::filesystem::is_symlink(path, dangling) && !io::path_exists(path) ? "it is a link to nothing"
+                     : error                                                               ? error.message()
+                                                                                           : "it is a file");
   lock_ = io::detail::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock_.number() < 0 || ::access(path.c_str(), W_OK | X_OK) != 0)
     io::detail::fail_file<FileError>(path, "cannot be written", errno);
   require<FileError>(::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0, shown, ": another run is writing to this folder");
   for (const char* result : {"model.safetensors", "last.safetensors", "checkpoint"})
-    require<FileError>(resume || !exists(file(result)), shown, ": holds the results of another run (", result,
+    require<FileError>(resume || !io::path_exists(file(result)), shown, ": holds the results of another run (", result,
                        "); give another --out, go on with that run by --resume, or remove them");
   // The config.json of a run that ended before its first results is of no use to anyone.
   const std::string config = file("config.json");
-  begun_ = exists(config) && is_config_of(config, program);
-  const bool foreign = exists(config) && !begun_;
-  require<FileError>(!foreign && !exists(file("pytorch_model.bin")), shown, ": holds another model (",
+  begun_ = io::path_exists(config) && is_config_of(config, program);
+  const bool foreign = io::path_exists(config) && !begun_;
+  require<FileError>(!foreign && !io::path_exists(file("pytorch_model.bin")), shown, ": holds another model (",
                      foreign ? "config.json" : "pytorch_model.bin", "); give another --out");
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();
@@ -73,7 +83,7 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
 
 bool OutFolder::began_with(const std::string& metrics) const {
   const std::string started = file("started.json");
-  if (!begun_ || !exists(started)) return false;
+  if (!begun_ || !io::path_exists(started)) return false;
   const auto json = nlohmann::json::parse(io::read_file(started), nullptr, false);
   return json.is_object() && json.contains("metrics") && json["metrics"] == real_path(metrics);
 }
@@ -82,7 +92,7 @@ void OutFolder::begin_with(const std::string& metrics) const {
 }
 
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
-                    std::map<std::string, std::string> files) {
+                    std::map<std::string, std::string> files, const std::string& model) {
   const ModelSizes& s = config.sizes;
   nlohmann::ordered_json json{
       {"program", program},  {"vocab_size", config.vocabulary}, {"labels", config.labels}, {"uncased", config.uncased},
@@ -91,13 +101,18 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
   for (const auto& [name, value] : config.own) json[name] = value;
   for (const std::string& label : config.labels) files["labels.txt"] += label + '\n';
   for (const auto& [name, content] : files) json["files"][name] = train::checksum(io::crc64(content));
+  if (!model.empty()) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::parse(model);
+    all["heddle"] = std::move(json);
+    json = std::move(all);
+  }
   const std::string path = out.file("config.json"), text = json.dump(2) + '\n';
-  const bool results = exists(out.file("model.safetensors")) || exists(out.file("last.safetensors"));
-  require<FileError>(!results || !exists(path) || io::read_file(path) == text, io::printable(path),
+  const bool results = io::path_exists(out.file("model.safetensors")) || io::path_exists(out.file("last.safetensors"));
+  require<FileError>(!results || !io::path_exists(path) || io::read_file(path) == text, io::printable(path),
                      ": is of another model than this run's");
   for (const auto& [name, content] : files) {
     const std::string file = out.file(name);
-    require<FileError>(out.begun() || !exists(file) || io::read_file(file) == content, io::printable(file),
+    require<FileError>(out.begun() || !io::path_exists(file) || io::read_file(file) == content, io::printable(file),
                        ": is another file than this run's; give another --out, or remove it");
   }
   write_if_new(path, text);
@@ -109,7 +124,7 @@ std::optional<std::string> read_model_file(const std::string& folder, const Save
   const auto found = config.files.find(name);
   if (found == config.files.end()) return std::nullopt;
   const std::string file = folder + '/' + name;
-  require<FileError>(exists(file), io::printable(file), ": is missing, but it belongs to the model");
+  require<FileError>(io::path_exists(file), io::printable(file), ": is missing, but it belongs to the model");
   std::string content = io::read_file(file);
   require<FileError>(train::checksum(io::crc64(content)) == found->second, io::printable(file),
                      ": is not the file that belongs to the model");
@@ -148,8 +163,9 @@ void require_agreement(const TrainerFlags& flags, const SavedConfig& saved) {
 
 SavedConfig read_config(const std::string& path, const std::string& program, const OwnFlags& own) {
   const std::string text = io::read_file(path), shown = io::printable(path);
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  require<FileError>(json.is_object(), shown, ": is not a JSON object");
+  const auto all = nlohmann::json::parse(text, nullptr, false);
+  require<FileError>(all.is_object(), shown, ": is not a JSON object");
+  const nlohmann::json& json = own_members(all);
   const auto get = [&](const char* key, auto& value, Index least = 1, Index most = largest_size) {
     using T = std::remove_reference_t<decltype(value)>;
     const auto found = json.find(key);

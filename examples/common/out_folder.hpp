@@ -45,10 +45,11 @@ struct SavedConfig {
   OwnFlags own = {};
   std::map<std::string, std::string> files = {};  // checksums of the files that a prediction needs, by name
 };
-// Writes config.json, labels.txt, and the files by name that a prediction needs, such as vocab.txt. Throws FileError if the folder has
-// another model's config.json, or such a file of other content that no run of the program left.
+// Writes config.json, labels.txt, and the files by name that a prediction needs, such as vocab.txt. config.json holds `model`, the
+// members that other programs read, as a JSON object or empty, and the configuration: by itself, or under 'heddle' beside them.
+// Throws FileError if the folder has another model's config.json, or such a file of other content that no run of the program left.
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
-                    std::map<std::string, std::string> files);
+                    std::map<std::string, std::string> files, const std::string& model = "");
 // Returns the content of a file that belongs to the model in a folder, or nothing if the model has none of this name. Throws FileError if
 // it is missing or was changed since.
 std::optional<std::string> read_model_file(const std::string& folder, const SavedConfig& config,
@@ -57,9 +58,6 @@ std::optional<std::string> read_model_file(const std::string& folder, const Save
 SavedConfig read_config(const std::string& path, const std::string& program, const OwnFlags& own);
 // Throws Error for a flag that differs from the configuration.
 void require_agreement(const TrainerFlags& flags, const SavedConfig& saved);
-
-bool exists(const std::string& path);
-bool is_folder(const std::string& path);
 
 // Throws FileError if --metrics names a file that the run writes itself, or that holds anything but metrics.
 void require_own_metrics(const TrainerFlags& flags);

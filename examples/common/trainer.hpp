@@ -14,6 +14,9 @@
 //   static constexpr const char* unused_flags[]                common flags that it refuses
 //   std::map<std::string, std::string> files() const           files of --out by name; called after read_splits()
 //   train::RunSettings settings() const                        what decides the result beside flags and rows
+//   std::string model_config() const                           members of config.json for other programs, as a JSON object
+//   bool is_uncased() const                                    whether text is lower-cased, if another than --uncased says
+//   static constexpr bool free_length                          whether --max-length may be given anew for a trained model
 //   after_step<A>(model, step, events), at_end<A>(splits, scores, out)   see TrainingOptions
 #pragma once
 #include "text.hpp"
@@ -55,12 +58,14 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
       require(!flags.is_given(flag), flag, ": ", System::name, " has no use for this flag");
   Setup setup{flags,     flags.data.empty() ? System::sample : flags.data, std::nullopt, flags.sizes, flags.uncased,
               flags.seed};
-  const bool is_saved = trained && !flags.out.empty() && exists(flags.out + "/config.json");
-  require<FileError>(is_saved || !trained || !flags.init.empty() || !exists(flags.out + "/model.safetensors"),
+  const bool is_saved = trained && !flags.out.empty() && io::path_exists(flags.out + "/config.json");
+  require<FileError>(is_saved || !trained || !flags.init.empty() || !io::path_exists(flags.out + "/model.safetensors"),
                      io::printable(flags.out + "/config.json"), ": is missing, so the model beside it cannot be made");
   if (is_saved) {
     setup.saved = read_config(flags.out + "/config.json", System::name, own.saved);
-    require_agreement(flags, *setup.saved);
+    TrainerFlags compared = flags;
+    if constexpr (requires { System::free_length; }) compared.given.erase("--max-length");
+    require_agreement(compared, *setup.saved);
     setup.sizes = setup.saved->sizes;
     require(!flags.is_given("--seed") || !flags.evaluate || flags.seed == setup.saved->seed, "--seed is ", flags.seed,
             ", the model in ", io::printable(flags.out), " was trained with ", setup.saved->seed);
@@ -73,7 +78,7 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
       own.saved[flag] = value;
     }
   }
-  require<FileError>(!flags.predict.empty() || is_folder(setup.data), io::printable(setup.data),
+  require<FileError>(!flags.predict.empty() || io::is_folder(setup.data), io::printable(setup.data),
                      ": is no folder; --data needs one");
   return setup;
 }
@@ -89,7 +94,9 @@ SavedConfig config_of(const System& system, const Setup& setup, const OwnFlags& 
   for (const std::string& label : system.labels())
     require<FileError>(label == io::printable(label), io::printable(setup.data), ": the class ", io::quoted_name(label),
                        " has a name with invalid bytes or control characters");
-  return {system.sizes(), system.vocabulary(), system.labels(), setup.uncased, setup.seed, own};
+  bool is_uncased = setup.uncased;
+  if constexpr (requires { system.is_uncased(); }) is_uncased = system.is_uncased();
+  return {system.sizes(), system.vocabulary(), system.labels(), is_uncased, setup.seed, own};
 }
 
 template <class System>
@@ -98,10 +105,13 @@ typename System::Model make_model(const System& system, const TrainerFlags& flag
   return system.make_model(random);
 }
 
+// Loads the weights of --init, or else of the model in --out. Without either the model has those of --model.
 template <class Model>
-void load_trained(Model& model, const TrainerFlags& flags) {
+void load_trained(Model& model, const Setup& setup) {
+  const TrainerFlags& flags = setup.flags;
+  if (flags.init.empty() && !setup.saved && !flags.model.empty()) return;
   const std::string file = flags.out + "/model.safetensors";
-  require<FileError>(!flags.init.empty() || exists(file) || !exists(flags.out + "/pytorch_model.bin"),
+  require<FileError>(!flags.init.empty() || io::path_exists(file) || !io::path_exists(flags.out + "/pytorch_model.bin"),
                      io::printable(file),
                      ": is not there; the pytorch_model.bin beside it is a pickle, which is not read");
   load_weights(model, flags.init.empty() ? file : flags.init);
@@ -113,7 +123,7 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
   const Setup setup = set_up<System>(flags, own, true);
   const System system(setup, own);
   auto model = make_model(system, flags);
-  load_trained(model, flags);
+  load_trained(model, setup);
   to(model, flags.place());
   const EncodedTexts encoded = system.encode(read_texts(flags.predict));
   if (encoded.truncated)
@@ -140,8 +150,9 @@ void print_start(const Splits& splits, const TextSplits& texts, const SavedConfi
   const auto number = [](Index n) { return static_cast<long long>(n); };
   std::printf("rows        %lld training, %lld validation", number(splits.train.count()), number(splits.valid.count()));
   if (splits.test.count() > 0) std::printf(", %lld test", number(splits.test.count()));
-  std::printf("\nclasses     %lld\nvocabulary  %lld tokens\n", number(static_cast<Index>(config.labels.size())),
-              number(config.vocabulary));
+  std::printf("\n");
+  if (!hides_labels<float, Model>) std::printf("classes     %lld\n", number(static_cast<Index>(config.labels.size())));
+  std::printf("vocabulary  %lld tokens\n", number(config.vocabulary));
   std::printf("longest     %lld tokens, %lld texts truncated to %lld\n",
               number(std::max({texts.train.longest, texts.valid.longest, texts.test.longest})),
               number(texts.train.truncated + texts.valid.truncated + texts.test.truncated),
@@ -179,7 +190,7 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
   if (!flags.out.empty() && !flags.evaluate) out.emplace(flags.out, System::name, flags.resume);
   TextSplits texts = system.read_splits();
   Model model = make_model(system, flags);
-  if (flags.evaluate) load_trained(model, flags);
+  if (flags.evaluate) load_trained(model, setup);
   to(model, flags.place());
 
   const Splits splits{std::move(texts.train.rows), std::move(texts.valid.rows), std::move(texts.test.rows),
@@ -211,7 +222,9 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
   const auto describe = [&] {
     std::map<std::string, std::string> files;
     if constexpr (requires { system.files(); }) files = system.files();
-    describe_model(*out, System::name, config, std::move(files));
+    std::string model_config;
+    if constexpr (requires { system.model_config(); }) model_config = system.model_config();
+    describe_model(*out, System::name, config, std::move(files), model_config);
   };
   const Start start = flags.resume ? training.resume(metrics, describe) : Start::anew;
   if (start == Start::finished) return;
@@ -238,10 +251,14 @@ int trainer(int argc, char** argv) {
     if (parsed.exit) return;
     const TrainerFlags& flags = parsed.flags;
     const bool bf16_rows = flags.precision == "bf16";
-    if (!flags.predict.empty())
-      bf16_rows ? predict<bf16, System>(flags, own) : predict<float, System>(flags, own);
-    else
+    if (!flags.predict.empty()) {
+      if constexpr (hides_labels<float, typename System::Model>)
+        fail("--predict needs a classifier");
+      else
+        bf16_rows ? predict<bf16, System>(flags, own) : predict<float, System>(flags, own);
+    } else {
       bf16_rows ? run<bf16, System>(flags, own) : run<float, System>(flags, own);
+    }
   });
 }
 

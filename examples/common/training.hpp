@@ -1,6 +1,7 @@
-// The training loop of every system. A model brings
+// The training loop of every system. A model brings a static visit and
 //   template <class A> Tensor<A> forward(const Tensor<int>& ids, const Sequences&, Random*) const   logits [B, C]
-// and a static visit.
+// or the forward() of models/, or, if it is trained on something else than the batch's labels,
+//   template <class A> Scored score(const data::Batch&, Random& hiding, Random*) const
 #pragma once
 #include <functional>
 #include <variant>
@@ -16,17 +17,6 @@
 #include "signals.hpp"
 
 namespace heddle::examples {
-
-// The first random stream of each use: streams of two uses never meet, and each is a function of the seed and a count.
-enum class Stream : std::uint64_t {
-  init = 0,
-  order = std::uint64_t{1} << 56,
-  dropout = std::uint64_t{2} << 56,
-  split = std::uint64_t{3} << 56
-};
-inline std::uint64_t stream(Stream use, Index number = 0) {
-  return static_cast<std::uint64_t>(use) + static_cast<std::uint64_t>(number);
-}
 
 // The optimizer that the flags name.
 class Optimizer {
@@ -168,8 +158,9 @@ class Training {
     const train::Stopwatch since_start;
     const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch)).to(flags_.place());
     Random random(flags_.seed, stream(Stream::dropout, state_.step));
-    const Tensor<float> z = logits<A>(model_, batch, &random);
-    const Tensor<float> loss = cross_entropy(z, batch.labels);
+    Random hiding(flags_.seed, stream(Stream::masks, state_.step));
+    const Scored scored = score<A>(model_, batch, hiding, &random);
+    const Tensor<float> loss = cross_entropy(scored.z, scored.labels);
     const double value = loss.item();
     require<train::RunFailed>(std::isfinite(value), "the loss of step ", state_.step + 1,
                               " is not finite; nothing was saved after it");
@@ -179,10 +170,10 @@ class Training {
     optimizer_.step(factor);
     ++state_.step;
     ++state_.batch;
-    const Index correct = count_correct(z, batch.labels);
-    state_.of_epoch.add(value, correct, batch.labels.size());
-    metrics_->step(state_.step, value, flags_.lr * factor, batch.ids.size(), since_start.seconds());
-    if (events_) write_events(value, correct, batch.labels.size(), flags_.lr * factor);
+    const Index correct = count_correct(scored.z, scored.labels), rows = scored.labels.size();
+    state_.of_epoch.add(value, correct, rows);
+    metrics_->step(state_.step, value, flags_.lr * factor, batch.tokens(), since_start.seconds());
+    if (events_) write_events(value, correct, rows, flags_.lr * factor);
     progress_.step(state_.epoch, state_.batch, per_epoch_, state_.of_epoch.mean_loss());
   }
 

@@ -12,9 +12,10 @@ class VocabularyFile {
   VocabularyFile(const Setup& setup, const std::string& folder, const std::string& flag = "--data")
       : path_(!setup.flags.vocab.empty() ? setup.flags.vocab : (setup.saved ? setup.flags.out : folder) + "/vocab.txt"),
         config_(io::printable(setup.flags.out + "/config.json")) {
-    require<FileError>(!setup.flags.vocab.empty() || setup.saved || is_folder(folder), io::printable(folder),
+    require<FileError>(!setup.flags.vocab.empty() || setup.saved || io::is_folder(folder), io::printable(folder),
                        ": is no folder; ", flag, " needs one");
-    require<FileError>(exists(path_), io::printable(path_), ": there is no such vocabulary; give one with --vocab");
+    require<FileError>(io::path_exists(path_), io::printable(path_),
+                       ": there is no such vocabulary; give one with --vocab");
     content_ = io::read_file(path_);
   }
 

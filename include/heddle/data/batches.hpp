@@ -2,6 +2,8 @@
 // up at any point without replaying what came before.
 #pragma once
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <span>
 
 #include <heddle/base/random.hpp>
@@ -61,24 +63,37 @@ class Batches {
   std::vector<Index> order_of_epoch_;
 };
 
-// The rows of one training step. N is the total number of tokens.
+/// The rows of one training step. N is the total number of tokens, padding included.
 struct Batch {
-  Tensor<int> ids;      // [N]
-  Sequences sequences;  // of B sequences
-  Tensor<int> labels;   // [B]
+  Tensor<int> ids;         // [N]
+  Sequences sequences;     // of B sequences
+  Tensor<int> labels;      // [B]
+  Tensor<int> types = {};  // [N] 1 for the second text of a pair; empty if there is none
 
-  // A copy on `device`; what lies there already is shared.
-  Batch to(Device device) const { return {ids.to(device), sequences.to(device), labels.to(device)}; }
+  /// Returns a copy on `device`; what lies there already is shared.
+  Batch to(Device device) const {
+    return {ids.to(device), sequences.to(device), labels.to(device), types ? types.to(device) : types};
+  }
+  /// Returns the number of tokens without padding.
+  Index tokens() const {
+    const std::vector<int>& lengths = sequences.lengths();
+    return std::accumulate(lengths.begin(), lengths.end(), Index{0});
+  }
 };
 
-// Token sequences with a label each, in one block of memory.
+/// Token sequences with a label each, in one block of memory.
 class LabelledSequences {
  public:
-  void add(std::span<const int> ids, int label) {
+  /// Adds a text, or a pair of texts of which the second begins at token `second`.
+  void add(std::span<const int> ids, int label, std::optional<Index> second = {}) {
     ids_.insert(ids_.end(), ids.begin(), ids.end());
     ends_.push_back(static_cast<Index>(ids_.size()));
     labels_.push_back(label);
+    seconds_.push_back(second.value_or(static_cast<Index>(ids.size())));
+    has_pairs_ = has_pairs_ || second;
   }
+  /// Pads every sequence of the batches to T tokens of id 0; 0 packs them without padding, which is the default.
+  void pad_to(Index T) { padded_to_ = T; }
 
   // Rows count from 0 and are not checked here.
   Index count() const { return static_cast<Index>(labels_.size()); }
@@ -88,24 +103,41 @@ class LabelledSequences {
                                    static_cast<std::size_t>(ends_[static_cast<std::size_t>(row)] - first));
   }
   int label(Index row) const { return labels_[static_cast<std::size_t>(row)]; }
+  /// Returns the token at which the second text of a row begins; the number of its tokens if there is none.
+  Index second(Index row) const { return seconds_[static_cast<std::size_t>(row)]; }
 
-  // A copy of some rows, packed in the order given. Throws ShapeError for more than 2^31 - 1 tokens.
+  /// Returns a copy of some rows, in the order given. @throws ShapeError for more than 2^31 - 1 tokens, and for a row that is longer
+  /// than what batches are padded to.
   Batch batch(std::span<const Index> rows) const {
-    std::vector<int> all, lengths, labels;
+    std::vector<int> all, types, lengths, labels;
     for (const Index row : rows) {
       const auto one = ids(row);
       all.insert(all.end(), one.begin(), one.end());
+      if (has_pairs_) {
+        types.resize(types.size() + static_cast<std::size_t>(second(row)), 0);
+        types.resize(all.size(), 1);
+      }
+      if (padded_to_ > 0) {
+        all.resize((lengths.size() + 1) * static_cast<std::size_t>(padded_to_), 0);
+        if (has_pairs_) types.resize(all.size(), 0);
+      }
       lengths.push_back(static_cast<int>(one.size()));
       labels.push_back(label(row));
     }
-    return {Tensor<int>({static_cast<Index>(all.size())}, all), Sequences::packed(lengths),
-            Tensor<int>({static_cast<Index>(labels.size())}, labels)};
+    const auto tensor = [](const std::vector<int>& values) {
+      return Tensor<int>({static_cast<Index>(values.size())}, values);
+    };
+    return {tensor(all), padded_to_ > 0 ? Sequences::padded(lengths, padded_to_) : Sequences::packed(lengths),
+            tensor(labels), has_pairs_ ? tensor(types) : Tensor<int>()};
   }
 
  private:
   std::vector<int> ids_;
   std::vector<Index> ends_;  // one past the last token of each sequence
+  std::vector<Index> seconds_;
   std::vector<int> labels_;
+  bool has_pairs_ = false;
+  Index padded_to_ = 0;
 };
 
 }  // namespace heddle::data

@@ -191,8 +191,8 @@ enum class MissingHead { refused, drawn };
 /// Reads a classifier's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.
 /// @throws FileError that lists the missing, mismatched and unexpected names, if a weight is missing or of another shape.
 template <class T>
-io::LoadReport load_weights(SequenceClassifier<T>& model, const std::string& folder,
-                            MissingHead head = MissingHead::refused) {
+io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& folder,
+                               MissingHead head = MissingHead::refused) {
   const io::WeightFiles files(folder);
   if (model.pre_norm) return io::load(model, files.weights([](const std::string& name) { return name; }));
   const std::string encoder = encoder_name(model.bert->config().family);
@@ -204,10 +204,25 @@ io::LoadReport load_weights(SequenceClassifier<T>& model, const std::string& fol
 }
 /// Reads an encoder's weights from a folder, whatever head the folder's model has. @throws as above.
 template <class T>
-void load_weights(BertEncoder<T>& model, const std::string& folder) {
+void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   const io::WeightFiles files(folder);
   detail::NamedEncoder<T> named{model};
   io::load(named, files.weights(detail::bert_names(files, model.config.family)));
+}
+
+/// Reads a masked language model's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.
+/// @throws FileError as above.
+template <class T>
+io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder,
+                               MissingHead head = MissingHead::refused) {
+  const io::WeightFiles files(folder);
+  const auto rename = detail::bert_names(files, BertFamily::bert);
+  // The decoder's matrix and bias are stored a second time by some programs.
+  const auto without_decoder = [&](const std::string& name) {
+    return name.starts_with("cls.predictions.decoder.") ? std::string() : rename(name);
+  };
+  return io::load(model, files.weights(without_decoder),
+                  [&](const std::string& name) { return head == MissingHead::drawn && !name.starts_with("bert."); });
 }
 
 /// Returns the members of config.json for a model that is saved as `architecture`, such as "BertForSequenceClassification".

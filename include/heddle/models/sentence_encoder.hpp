@@ -26,7 +26,7 @@ class SentenceEncoder {
     text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);
     Random random(0);
     BertEncoder<> model(*config.bert(), random);
-    load_weights(model, modules.encoder);
+    load_pretrained(model, modules.encoder);
     to(model, device);
     return SentenceEncoder(std::move(tokenizer), std::move(model), modules.pooling, modules.normalized);
   }

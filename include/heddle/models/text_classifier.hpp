@@ -23,7 +23,7 @@ class TextClassifier {
     text::WordPiece tokenizer = detail::make_tokenizer(folder, config);
     Random random(0);
     SequenceClassifier<> model(config, random);
-    load_weights(model, folder);
+    load_pretrained(model, folder);
     to(model, device);
     return TextClassifier(std::move(config), std::move(tokenizer), std::move(model));
   }

@@ -1,0 +1,445 @@
+// bert_classifier: fine-tunes, evaluates and applies BERT and DistilBERT classifiers from Hugging Face folders, trains a pre-norm encoder
+// from scratch, and pre-trains BERT on plain text.
+#include <heddle/data/lines.hpp>
+#include <heddle/models/pretrained.hpp>
+
+#include "../common/trainer.hpp"
+#include "../common/vocabulary.hpp"
+#include "labelled_texts.hpp"
+#include "pretrainer.hpp"
+
+namespace heddle::examples {
+namespace {
+
+using models::PretrainedConfig;
+
+struct BertFlags {
+  OwnFlags saved{{"objective", "classes"}};
+  std::string task = "ag_news", train, valid, freeze = "none", pretrain, from_scratch = "no", pad_to_max = "no";
+  TableColumns columns;
+  static std::vector<std::string> choices() { return {"classes", "masked tokens"}; }
+  void add(CLI::App& app) {
+    add_choice(app, "--task", task, {"ag_news", "sst2"}, "Data set in --data");
+    add_path(app, "--train", train, "Table to train on, TSV or CSV with a header; or texts for --pretrain");
+    add_path(app, "--valid", valid, "Table, or texts for --pretrain, to validate on");
+    add_path(app, "--text", columns.text, "Column of the text");
+    add_path(app, "--text-pair", columns.second, "Column of the second text; --predict splits lines at a tab");
+    add_path(app, "--label", columns.label, "Column of the class: its number from 0, or its name");
+    add_choice(app, "--freeze", freeze, {"none", "embeddings", "encoder"}, "Part of the model that is not trained");
+    add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, for comparison");
+    add_switch(app, "--from-scratch", from_scratch, "Train a pre-norm encoder from random weights");
+    add_path(app, "--pretrain", pretrain, "Pre-train BERT as a masked language model on the lines of a text file");
+  }
+};
+
+// Prints a note for the weights that a folder does not have, and one for those that the model does not have.
+void print_report(const io::LoadReport& report, const std::string& folder) {
+  const auto print = [&](const std::vector<std::string>& names, const char* what) {
+    if (names.empty()) return;
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    note(io::printable(folder) + ": " + what + ": " + list);
+  };
+  print(report.missing, "has no weights of the head, which are drawn at random from the seed");
+  print(report.unexpected, "has weights that are not of this model and were left out");
+}
+
+// The model and tokenizer of a run: those of a folder, or new ones that the flags describe.
+class BertSetup {
+ public:
+  BertSetup(const Setup& setup, const BertFlags& own)
+      : flags_(setup.flags), own_(own), data_(setup.data), is_saved_(setup.saved.has_value()) {
+    check_flags();
+    folder_ = is_saved_ ? flags_.out : flags_.model;
+    if (folder_.empty())
+      make_new(setup);
+    else
+      read_folder(setup);
+    if (flags_.is_given("--dropout")) override_dropout();
+    const Index positions = config_.positions();
+    require(!flags_.is_given("--max-length") || flags_.sizes.max_length <= positions, "--max-length is ",
+            flags_.sizes.max_length, ", the model has ", positions, " positions");
+    length_ = flags_.is_given("--max-length") ? flags_.sizes.max_length : std::min(limit_, positions);
+    constexpr Index specials = 3;  // of a pair
+    require(length_ >= specials, "--max-length is ", length_, ", a pair of texts has ", specials, " special tokens");
+    options_.max_length = static_cast<std::size_t>(length_);
+  }
+
+  const TrainerFlags& flags() const { return flags_; }
+  const PretrainedConfig& config() const { return config_; }
+  PretrainedConfig& config() { return config_; }
+  const std::string& folder() const { return folder_; }  // of the weights to begin with; empty for new ones
+  bool is_saved() const { return is_saved_; }
+  bool is_applied() const { return flags_.evaluate || !flags_.predict.empty(); }
+  bool is_uncased() const { return options_.uncased; }
+  const std::string& data() const { return data_; }
+  const text::Vocabulary& vocabulary() const { return tokenizer_->vocabulary(); }
+  const std::map<std::string, std::string>& files() const { return files_; }
+
+  ModelSizes sizes() const {
+    ModelSizes s;
+    if (const models::BertConfig* c = config_.bert())
+      s = {c->layers, c->D, c->heads, c->D / c->heads, c->ff_width, length_};
+    else if (const models::PreNormConfig* p = config_.pre_norm())
+      s = {p->layers, p->D, p->heads, p->D / p->heads, p->ff_width, length_};
+    return s;
+  }
+
+  // Encodes texts, or pairs of texts if `second` has any, on all threads.
+  EncodedTexts encode(const std::vector<std::string>& first, const std::vector<std::string>& second,
+                      const std::vector<int>& labels) const {
+    const auto encodings = second.empty() ? tokenizer_->encode_batch(first) : tokenizer_->encode_batch(first, second);
+    EncodedTexts rows;
+    for (std::size_t i = 0; i < encodings.size(); ++i) {
+      const text::Encoding& e = encodings[i];
+      const auto one = std::find(e.type_ids.begin(), e.type_ids.end(), 1);
+      rows.longest = std::max(rows.longest, static_cast<Index>(e.ids.size() + e.truncated));
+      rows.truncated += e.truncated > 0;
+      const bool typed = one != e.type_ids.end() && config_.bert() && config_.bert()->types > 1;
+      rows.rows.add(e.ids, labels[i], typed ? std::optional<Index>(one - e.type_ids.begin()) : std::nullopt);
+    }
+    if (own_.pad_to_max == "yes") rows.rows.pad_to(length_);
+    return rows;
+  }
+
+  train::RunSettings settings() const {
+    io::Crc64 files;
+    for (const auto& [name, content] : files_) files.add(std::as_bytes(std::span(content)));
+    return {{"--model", flags_.model.empty() ? train::no_file : train::checksum(sum_of_model())},
+            {"--from-scratch", own_.from_scratch},
+            {"--vocab", train::checksum(files.value())},
+            {"--freeze", own_.freeze},
+            {"--pad-to-max", own_.pad_to_max},
+            {"--max-length", std::to_string(length_)},
+            {"--dropout for every dropout", flags_.is_given("--dropout") ? "yes" : "no"}};
+  }
+
+  // The tokenizer is made once all classes are known to be right, because it takes the vocabulary.
+  void make_tokenizer() {
+    if (!tokenizer_) tokenizer_.emplace(std::move(*tokens_), options_);
+  }
+
+ private:
+  void check_flags() const {
+    const bool pretrain = !own_.pretrain.empty(), scratch = own_.from_scratch == "yes";
+    require(!scratch || flags_.model.empty(), "--from-scratch and --model exclude each other");
+    require(!scratch || !pretrain, "--from-scratch and --pretrain exclude each other");
+    require(is_saved_ || scratch || pretrain || !flags_.model.empty(),
+            "there is no model: give the folder of one with --model, or --from-scratch, or --pretrain");
+    require(flags_.model.empty() || flags_.vocab.empty(), "--vocab: the model in --model has its own tokenizer");
+    const bool table = !own_.train.empty() || !own_.valid.empty();
+    for (const char* flag : {"--text", "--text-pair", "--label"})
+      require(!flags_.is_given(flag) || table || !flags_.predict.empty(), flag, " needs --train and --valid");
+    require(!table || !flags_.is_given("--task"), "--task and --train exclude each other");
+    if (flags_.model.empty()) return;
+    for (const char* flag : {"--layers", "--d-model", "--heads", "--ff-width", "--uncased"})
+      require(!flags_.is_given(flag), flag, ": the model in --model has its own");
+  }
+
+  // Reads the configuration and the tokenizer of a folder.
+  void read_folder(const Setup& setup) {
+    config_ = models::read_config(folder_);
+    io::PretrainedTokenizer tokenizer = io::read_tokenizer(folder_);
+    if (is_saved_)
+      for (const auto& [name, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, name);
+    require<FileError>(tokenizer.vocabulary.size() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ",
+                       tokenizer.vocabulary.size(), " tokens, the model has ", config_.vocabulary(), " embeddings");
+    options_.uncased = tokenizer.uncased;
+    if (tokenizer.max_length > 0) limit_ = std::min(limit_, tokenizer.max_length);
+    for (const std::string& sentence : tokenizer.vocabulary.notes())
+      note(tokenizer.vocabulary.name() + ": " + sentence);
+    tokens_ = std::move(tokenizer.vocabulary);
+    files_ = std::move(tokenizer.files);
+  }
+
+  // Makes the configuration that the flags describe, and the tokenizer of --vocab.
+  void make_new(const Setup& setup) {
+    const VocabularyFile file(setup, data_);
+    tokens_ = read_vocabulary(file.content(), file.path());
+    options_.uncased = flags_.uncased;
+    const ModelSizes& s = flags_.sizes;
+    require(s.d_model % s.heads == 0, "--d-model ", s.d_model, " does not divide into --heads ", s.heads);
+    const Index V = tokens_->size();
+    if (own_.pretrain.empty()) {
+      config_.sizes = models::PreNormConfig{.vocabulary = V,
+                                            .D = s.d_model,
+                                            .layers = s.layers,
+                                            .heads = s.heads,
+                                            .ff_width = s.ff_width,
+                                            .positions = s.max_length};
+    } else {
+      models::BertConfig c;
+      c.vocabulary = V;
+      c.D = s.d_model;
+      c.layers = s.layers;
+      c.heads = s.heads;
+      c.ff_width = s.ff_width;
+      c.positions = s.max_length;
+      config_.sizes = c;
+    }
+    files_["vocab.txt"] = file.content();
+    files_["tokenizer_config.json"] = std::string("{\n  \"do_lower_case\": ") + (flags_.uncased ? "true" : "false") +
+                                      ",\n  \"model_max_length\": " + std::to_string(s.max_length) +
+                                      ",\n  \"tokenizer_class\": \"BertTokenizer\"\n}\n";
+  }
+
+  void override_dropout() {
+    const double p = flags_.dropout;
+    if (auto* bert = std::get_if<models::BertConfig>(&config_.sizes))
+      bert->dropout = bert->attention_dropout = bert->classifier_dropout = p;
+    else
+      std::get<models::PreNormConfig>(config_.sizes).dropout =
+          std::get<models::PreNormConfig>(config_.sizes).embedding_dropout = p;
+  }
+
+  std::uint64_t sum_of_model() const {
+    io::Crc64 all;
+    for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
+      if (const std::string file = flags_.model + '/' + name; io::path_exists(file)) {
+        const std::uint64_t sum = io::sum_of_file(file).crc64;
+        all.add(std::as_bytes(std::span(&sum, 1)));
+      }
+    return all.value();
+  }
+
+  const TrainerFlags& flags_;
+  const BertFlags& own_;
+  std::string data_, folder_;
+  bool is_saved_;
+  PretrainedConfig config_{};
+  std::optional<text::Vocabulary> tokens_;
+  text::WordPieceOptions options_;
+  std::optional<text::WordPiece> tokenizer_;
+  std::map<std::string, std::string> files_;
+  Index limit_ = 512, length_ = 0;
+};
+
+// Flags and defaults that fine-tuning and pre-training share.
+struct BertProgram {
+  using Flags = BertFlags;
+  static constexpr const char* name = "bert_classifier";
+  static constexpr const char* sample = HEDDLE_SAMPLE;
+  static constexpr bool free_length = true;
+  static constexpr const char* unused_flags[] = {"--head-dim"};
+  static constexpr const char* description =
+      "Fine-tunes, evaluates and applies BERT and DistilBERT classifiers, and pre-trains BERT.";
+  static TrainerFlags defaults() {
+    TrainerFlags f;
+    f.takes_model = true;
+    f.epochs = 3;
+    f.lr = 5e-5;
+    f.optimizer = "adamw";
+    f.schedule = "linear";
+    f.sizes = {.layers = 12, .d_model = 768, .heads = 12, .head_dim = 64, .ff_width = 3072, .max_length = 512};
+    return f;
+  }
+};
+
+class BertClassifierSystem : public BertProgram {
+ public:
+  using Model = models::SequenceClassifier<>;
+  static TrainerFlags defaults() {
+    TrainerFlags f = BertProgram::defaults();
+    f.train_rows = 500;
+    f.valid_rows = 1000;
+    return f;
+  }
+
+  BertClassifierSystem(const Setup& setup, const Flags& own) : own_(own), setup_(setup, own) {
+    const TrainerFlags& flags = setup_.flags();
+    require<FileError>(own.saved.at("objective") == "classes", io::printable(flags.out + "/config.json"),
+                       ": is of a masked language model, which has no classes; fine-tune it with --model");
+    const bool table = !own.train.empty() || !own.valid.empty();
+    if (flags.predict.empty() && table)
+      require(!own.train.empty() && !own.valid.empty() && !own.columns.text.empty() && !own.columns.label.empty(),
+              "a table needs --train, --valid, --text and --label");
+    if (flags.predict.empty()) read_texts();
+    choose_classes();
+    setup_.make_tokenizer();
+  }
+
+  ModelSizes sizes() const { return setup_.sizes(); }
+  bool is_uncased() const { return setup_.is_uncased(); }
+  Index vocabulary() const { return setup_.config().vocabulary(); }
+  std::vector<std::string> labels() const { return setup_.config().labels; }
+  std::map<std::string, std::string> files() const { return setup_.files(); }
+  train::RunSettings settings() const { return setup_.settings(); }
+  std::string model_config() const { return to_json(setup_.config(), classifier_architecture(setup_.config())).dump(); }
+
+  TextSplits read_splits() { return {encoded(train_), encoded(valid_), {}}; }
+  EncodedTexts encode(const std::vector<std::string>& lines) const {
+    std::vector<std::string> first = lines, second;
+    if (!own_.columns.second.empty())
+      for (std::string& line : first) {
+        const std::size_t tab = std::min(line.find('\t'), line.size());
+        second.push_back(line.substr(std::min(tab + 1, line.size())));
+        line.resize(tab);
+      }
+    return setup_.encode(first, second, std::vector<int>(lines.size(), 0));
+  }
+  Model make_model(Random& random) const {
+    Model model(setup_.config(), random);
+    if (!setup_.folder().empty() && !setup_.is_saved()) {
+      const auto head = setup_.is_applied() ? models::MissingHead::refused : models::MissingHead::drawn;
+      print_report(models::load_pretrained(model, setup_.folder(), head), setup_.folder());
+    }
+    freeze(model);
+    return model;
+  }
+
+ private:
+  void read_texts() {
+    const TrainerFlags& flags = setup_.flags();
+    if (!own_.train.empty()) {
+      train_ = read_table(own_.train, own_.columns, limit("--train-rows", flags.train_rows));
+      valid_ = read_table(own_.valid, own_.columns, limit("--valid-rows", flags.valid_rows));
+    } else if (own_.task == "sst2") {
+      const TableColumns columns{"sentence", "", "label"};
+      const std::string folder = setup_.flags().data.empty() ? HEDDLE_SST2_SAMPLE : setup_.data();
+      train_ = read_table(folder + "/train.tsv", columns, limit("--train-rows", flags.train_rows));
+      valid_ = read_table(folder + "/dev.tsv", columns, limit("--valid-rows", flags.valid_rows));
+    } else {
+      const std::string whole = setup_.data() + "/train.csv", subset = setup_.data() + "/train_subset.csv";
+      train_ = read_ag_news(io::path_exists(whole) || !io::path_exists(subset) ? whole : subset, flags.train_rows);
+      valid_ = read_ag_news(setup_.data() + "/test.csv", flags.valid_rows);
+    }
+  }
+  // Only AG News has a limit of rows by default.
+  Index limit(const char* flag, Index value) const { return setup_.flags().is_given(flag) ? value : 0; }
+
+  // Takes the classes of the model's head, or else those of the data.
+  void choose_classes() {
+    const bool has_head = setup_.is_saved() || (!setup_.folder().empty() && has_classifier(setup_.folder()));
+    std::vector<std::string>& labels = setup_.config().labels;
+    const bool task = own_.train.empty();
+    const std::vector<std::string> of_task = own_.task == "sst2"
+                                                 ? std::vector<std::string>{"negative", "positive"}
+                                                 : std::vector<std::string>{"World", "Sports", "Business", "Sci/Tech"};
+    if (!setup_.flags().predict.empty()) {
+      require(!setup_.folder().empty(), "--predict needs the folder of a model, --out or --model");
+      require<FileError>(has_head, io::printable(setup_.folder()),
+                         ": has no classifier's weights, so it cannot predict");
+      return;
+    }
+    if (has_head) {
+      const bool agrees = !task || labels.size() == of_task.size();
+      require<FileError>(agrees, io::printable(setup_.folder() + "/config.json"), ": the model has ", labels.size(),
+                         " classes, ", own_.task, " has ", of_task.size());
+      return;
+    }
+    labels = task ? of_task : classes_in(train_);
+  }
+  static bool has_classifier(const std::string& folder) {
+    const io::WeightFiles files(folder);
+    return files.has("classifier.weight");
+  }
+
+  EncodedTexts encoded(const LabelledTexts& texts) const {
+    return setup_.encode(texts.first, texts.second, class_of_each(texts, labels()));
+  }
+
+  void freeze(Model& model) const {
+    const auto freeze_all = [](auto& module) { each_parameter(module, [](const Name&, auto& p) { p.freeze(); }); };
+    const auto freeze_part = [&](auto& classifier) {
+      if (own_.freeze == "embeddings") freeze_embeddings(classifier.encoder, freeze_all);
+      if (own_.freeze == "encoder") freeze_all(classifier.encoder);
+    };
+    if (model.bert) freeze_part(*model.bert);
+    if (model.pre_norm) freeze_part(*model.pre_norm);
+  }
+  static void freeze_embeddings(models::BertEncoder<>& encoder, const auto& freeze_all) {
+    freeze_all(encoder.embeddings);
+  }
+  static void freeze_embeddings(models::PreNormEncoder<>& encoder, const auto& freeze_all) {
+    freeze_all(encoder.tokens);
+    freeze_all(encoder.positions);
+    freeze_all(encoder.norm);
+  }
+
+  const Flags& own_;
+  BertSetup setup_;
+  LabelledTexts train_, valid_;
+};
+
+// Pre-training: the model learns to restore tokens that are hidden from it.
+class BertPretraining : public BertProgram {
+ public:
+  using Model = Pretrainer;
+  struct Flags : BertFlags {
+    Flags() { saved["objective"] = "masked tokens"; }
+  };
+
+  BertPretraining(const Setup& setup, const Flags& own) : own_(own), setup_(setup, own) {
+    require(own.freeze == "none", "--pretrain and --freeze exclude each other");
+    for (const char* flag : {"--task", "--train", "--text", "--text-pair", "--label"})
+      require(!setup_.flags().is_given(flag), "--pretrain and ", flag, " exclude each other");
+    require<FileError>(setup_.config().bert() && setup_.config().model_type() == "bert",
+                       io::printable(setup_.folder() + "/config.json"), ": must be of BERT to be pre-trained");
+    setup_.make_tokenizer();
+    setup_.config().labels.clear();
+  }
+
+  ModelSizes sizes() const { return setup_.sizes(); }
+  bool is_uncased() const { return setup_.is_uncased(); }
+  Index vocabulary() const { return setup_.config().vocabulary(); }
+  std::vector<std::string> labels() const { return {"other", "hidden token"}; }
+  std::map<std::string, std::string> files() const { return setup_.files(); }
+  train::RunSettings settings() const { return setup_.settings(); }
+  std::string model_config() const { return to_json(setup_.config(), "BertForMaskedLM").dump(); }
+
+  TextSplits read_splits() {
+    const TrainerFlags& flags = setup_.flags();
+    constexpr std::size_t hold_out_every = 20;
+    std::vector<std::string> lines = read_lines(own_.pretrain), train, valid;
+    if (!own_.valid.empty()) {
+      train = std::move(lines);
+      valid = read_lines(own_.valid);
+    } else {
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        ((i + 1) % hold_out_every == 0 ? valid : train).push_back(std::move(lines[i]));
+      require<FileError>(!valid.empty(), io::printable(own_.pretrain), ": has ", train.size(), " lines, ",
+                         hold_out_every, " are needed, because every 20th is used to validate; or give --valid");
+    }
+    const auto first = [](std::vector<std::string>& rows, Index limit) {
+      if (limit > 0 && static_cast<Index>(rows.size()) > limit) rows.resize(static_cast<std::size_t>(limit));
+    };
+    first(train, flags.train_rows);
+    first(valid, flags.valid_rows);
+    return {encode(train), encode(valid), {}};
+  }
+  EncodedTexts encode(const std::vector<std::string>& lines) const {
+    return setup_.encode(lines, {}, std::vector<int>(lines.size(), 0));
+  }
+  Model make_model(Random& random) const {
+    const text::Vocabulary& v = setup_.vocabulary();
+    Model model(*setup_.config().bert(), {v.id("[MASK]"), {v.id("[CLS]"), v.id("[SEP]"), v.id("[PAD]")}}, random);
+    if (!setup_.folder().empty() && !setup_.is_saved())
+      print_report(models::load_pretrained(model.model, setup_.folder(), models::MissingHead::drawn), setup_.folder());
+    return model;
+  }
+
+ private:
+  // Returns the lines that hold more than blanks.
+  static std::vector<std::string> read_lines(const std::string& path) {
+    std::vector<std::string> lines = examples::read_texts(path);
+    std::erase_if(lines, [](const std::string& line) { return stripped(line).empty(); });
+    require<FileError>(!lines.empty(), io::printable(path), ": has no text");
+    return lines;
+  }
+
+  const Flags& own_;
+  BertSetup setup_;
+};
+
+bool is_pretraining(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc,
+                     [](const std::string& word) { return word == "--pretrain" || word.starts_with("--pretrain="); });
+}
+
+}  // namespace
+}  // namespace heddle::examples
+
+int main(int argc, char** argv) {
+  using namespace heddle::examples;
+  return is_pretraining(argc, argv) ? trainer<BertPretraining>(argc, argv) : trainer<BertClassifierSystem>(argc, argv);
+}

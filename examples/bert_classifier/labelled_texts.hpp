@@ -1,0 +1,41 @@
+// The labelled texts that bert_classifier is trained on: AG News, SST-2, or columns of a table.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <heddle/base/shape.hpp>
+
+namespace heddle::examples {
+
+/// Texts or pairs of texts, each with the cell that names its class, and where it stands.
+struct LabelledTexts {
+  std::string file;                        // printable
+  std::vector<std::string> first, second;  // `second` is empty without pairs
+  std::vector<std::string> labels;         // as they stand in the file
+  std::vector<std::size_t> lines;          // of each row, from 1
+  std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
+};
+
+/// The columns of a table.
+struct TableColumns {
+  std::string text, second, label;  // `second` is empty without pairs
+};
+
+/// Reads the first `limit` rows of a table with a header, all for 0: CSV if the file's name ends with .csv, else TSV without quoting.
+/// Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
+LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
+
+/// Reads the first `limit` rows of a file of AG News, all for 0, with what the data set lost repaired. The labels are the names of the
+/// classes. @throws FileError as read_news().
+LabelledTexts read_ag_news(const std::string& path, Index limit);
+
+/// Returns the class of each row. A cell is a class's name, or else its number from 0. @throws FileError with file and line for a cell
+/// that is neither.
+std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes);
+
+/// Returns the names of the classes that occur: the cells in alphabetical order, or LABEL_0, LABEL_1 and so on if all of them are
+/// numbers. @throws FileError for fewer than two classes and for more than 10,000.
+std::vector<std::string> classes_in(const LabelledTexts& texts);
+
+}  // namespace heddle::examples
