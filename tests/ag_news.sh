@@ -161,12 +161,18 @@ few=("$ag_news" --steps 2 --train-rows 64 --batch-size 8 --progress none --out n
 layer=("${few[@]}" --embeddings bert)
 refusal 'a layer that is not there is named' '^nowhere: is no folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere
 refusal 'the same with a vocabulary' '^nowhere: is no folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere --vocab other.txt
-for change in '"bert"/"gpt2"' '"bert"/5' '{/['; do
+for change in '"bert"/"gpt2"' '"bert"/5'; do
   bert model
   sed -i "s/$change/" bert/config.json
   refusal "a layer's configuration after s/$change/ is refused" '^bert/config.json: is not the configuration of a BERT model$' "${layer[@]}"
 done
-for change in 'vocab_size": 703/vocab_size": 0' 'hidden_size": 16/hidden_size": "x"' 'max_position_embeddings": 512/max_position_embeddings": 1e9' 'hidden_size/width'; do
+bert model
+sed -i 's/{/[/' bert/config.json
+refusal "a layer's configuration that is not JSON is refused" '^bert/config.json: is not JSON: at line ' "${layer[@]}"
+bert model
+sed -i 's/hidden_size/width/' bert/config.json
+refusal "a layer's configuration without a width is refused" "^bert/config.json: has no 'hidden_size'$" "${layer[@]}"
+for change in 'vocab_size": 703/vocab_size": 0' 'hidden_size": 16/hidden_size": "x"' 'max_position_embeddings": 512/max_position_embeddings": 1e9'; do
   bert model
   sed -i "s/$change/" bert/config.json
   key=${change%%[\"/]*}

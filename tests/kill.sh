@@ -48,10 +48,15 @@ check_rounds() {
     same_events whole run || fail 'writes other events, or one twice, or leaves one out'
     [ -z "$(find run -name '*.tmp')" ] || fail 'leaves half-written files'
   done
-  echo "ok: $program: $rounds runs, killed $kills times, end as the one that was not"
+  echo "ok: ${*:1:2}: $rounds runs, killed $kills times, end as the one that was not"
 }
 
 check_rounds sst2 --epochs 3 --train-rows 800 --checkpoint-every 5
 # The two pictures of the attention are drawn at steps 100 and 200.
 check_rounds ag_news --epochs 2 --d-model 32 --batch-size 8 --train-rows 1000 --valid-rows 40 --lr 0.001 --checkpoint-every 7
 check_rounds surnames --epochs 3 --checkpoint-every 7
+cut -f 1 "$examples/sst2/sample/train.tsv" >plain.txt
+small=(--layers 2 --d-model 32 --heads 2 --ff-width 64 --max-length 64)
+check_rounds bert_classifier --pretrain plain.txt "${small[@]}" --batch-size 64 --epochs 2 --checkpoint-every 7
+mv whole base
+check_rounds bert_classifier --model base --task sst2 --train-rows 800 --epochs 2 --checkpoint-every 7

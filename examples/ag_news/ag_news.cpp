@@ -83,12 +83,11 @@ class AgNews {
       const auto found = cleaning_files_.find(file);
       return found == cleaning_files_.end() ? std::string(train::no_file) : train::checksum(io::crc64(found->second));
     };
-    return {
-        {"--vocab", train::checksum(io::crc64(vocabulary_.content()))},
-        {"--stop-words", sum("stop_words.txt")},
-        {"--lemmas", sum("lemmas.txt")},
-        {"--train-embeddings", own_.train_embeddings},
-        {"--embeddings", pretrained_ ? train::checksum(io::sum_of_file(pretrained_->file()).crc64) : train::no_file}};
+    return {{"--vocab", train::checksum(io::crc64(vocabulary_.content()))},
+            {"--stop-words", sum("stop_words.txt")},
+            {"--lemmas", sum("lemmas.txt")},
+            {"--train-embeddings", own_.train_embeddings},
+            {"--embeddings", pretrained_ ? train::checksum(pretrained_->checksum()) : train::no_file}};
   }
 
   TextSplits read_splits() {
@@ -121,8 +120,8 @@ class AgNews {
       const auto T = static_cast<Index>(ids.size());
       const Sequences one = Sequences::packed({static_cast<int>(T)}).to(flags_.place());
       const Tensor<float> x =
-          cast<float>(model.embeddings.operator()<A>(Tensor<int>({T}, ids).to(flags_.place()), one));  // [T, D]
-      const Tensor<float> weights = model.attention.weights(x, one).to(Device::cpu);                   // [H, T, T]
+          cast<float>(model.embeddings.forward<A>(Tensor<int>({T}, ids).to(flags_.place()), one));  // [T, D]
+      const Tensor<float> weights = model.attention.weights(x, one).to(Device::cpu);                // [H, T, T]
       std::vector<std::string> tokens;
       for (const int id : ids) tokens.emplace_back(tokenizer_->vocabulary().token(id));
       events.image("Text attention: " + text, train::heat_map({view<3>(weights), tokens, tokens}), step);

@@ -2,37 +2,11 @@
 // bench/peers/ag_news_model.py.
 #pragma once
 #include <heddle/heddle.hpp>
-#include <heddle/io/safetensors.hpp>
+#include <heddle/models/bert.hpp>
 
 #include "../common/flags.hpp"
 
 namespace heddle::examples {
-
-// BERT's embedding layer (Devlin et al. 2019) for tokens of type 0: the norm of the sum of three tables' rows.
-struct BertEmbeddings {
-  nn::Embedding<> words, positions, types;  // [V, D], [L, D], [2, D]
-  nn::LayerNorm<> norm;
-
-  // Draws the tables as BERT does: normal values with a deviation of 0.02.
-  BertEmbeddings(Index V, Index L, Index D, Random& random)
-      : words(V, D, random), positions(L, D, random), types(2, D, random), norm(D, 1e-12) {
-    for (nn::Embedding<>* table : {&words, &positions, &types}) nn::init::normal(table->weight, random, 0, 0.02);
-  }
-
-  template <class A>
-  Tensor<A> operator()(const Tensor<int>& ids, const Sequences& sequences) const {  // [N] to [N, D]
-    const Tensor<A> type = slice(types.weight.as<A>(), 0, 0, 1);                    // [1, D]
-    const Tensor<A> fixed = positions.weight.as<A>() + type;                        // [L, D]
-    return norm(words.operator()<A>(ids) + take_rows(fixed, sequences.position()));
-  }
-
-  static void visit(auto& self, auto&& f) {
-    f("word_embeddings", self.words);
-    f("position_embeddings", self.positions);
-    f("token_type_embeddings", self.types);
-    f("LayerNorm", self.norm);
-  }
-};
 
 // Self-attention of H heads, each K wide, of which only the first row of each sequence is computed. The score of a key is
 // q (W x + b) = (q W) x + q b, and q b is the same for every key of a query, so it does not change the softmax. The result is
@@ -82,19 +56,19 @@ struct FirstRowAttention {
 };
 
 struct NewsModel {
-  BertEmbeddings embeddings;
+  models::BertEmbeddings<> embeddings;
   FirstRowAttention attention;
   nn::Linear<> head;
 
   NewsModel(const ModelSizes& s, Index vocabulary, Index classes, Random& random)
-      : embeddings(vocabulary, s.max_length, s.d_model, random),
+      : embeddings({.vocabulary = vocabulary, .D = s.d_model, .positions = s.max_length, .dropout = 0}, random),
         attention(s.d_model, s.heads, s.head_dim, random),
         head(s.d_model, classes, random) {}
 
   // Returns the scores of each class. The model has no dropout.
   template <class A>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, Random* = nullptr) const {  // [N] to [B, C]
-    return head(attention(embeddings.operator()<A>(ids, sequences), sequences));
+    return head(attention(embeddings.forward<A>(ids, sequences), sequences));
   }
 
   static void visit(auto& self, auto&& f) {

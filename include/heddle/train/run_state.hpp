@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include <heddle/base/printable.hpp>
+#include <heddle/io/json_object.hpp>
 #include <heddle/train/curve.hpp>
 #include <heddle/train/metrics_file.hpp>
 #include <heddle/train/tensorboard.hpp>
@@ -81,45 +81,18 @@ inline void require_utf8(const char* what, const std::string& value) {
   require(text::is_utf8(value), "a run cannot be saved: ", what, ' ', io::quoted_name(value), " is not UTF-8");
 }
 
-// Reads the members of a JSON object; an absent member, and one of another type, is an error that names the file.
-class Members {
- public:
-  Members(const nlohmann::json& object, const std::string& file) : object_(object), file_(file) {
-    require<FileError>(object.is_object(), file, ": the state of a run must be a JSON object");
-  }
-
-  const nlohmann::json& at(const char* key) const {
-    const auto found = object_.find(key);
-    require<FileError>(found != object_.end(), file_, ": has no '", key, "'");
-    return *found;
-  }
-  const nlohmann::json& object(const char* key) const { return of_type(key, at(key).is_object(), "an object"); }
-  const nlohmann::json& array(const char* key) const { return of_type(key, at(key).is_array(), "an array"); }
-  Index count(const char* key) const {
-    const nlohmann::json& value = at(key);
-    return of_type(key, value.is_number_integer() && value >= 0, "a whole number of at least 0").get<Index>();
-  }
-  double number(const char* key) const {
-    const auto value = number_from_json(at(key));
-    of_type(key, value.has_value(), "a number");
-    return *value;
-  }
-  std::string text(const char* key) const { return of_type(key, at(key).is_string(), "a text").get<std::string>(); }
-  bool has(const char* key) const { return object_.contains(key); }
-  StepSums sums(const char* key) const {
-    const Members members(object(key), file_);
-    return {members.number("loss"), members.count("correct"), members.count("rows")};
-  }
-
- private:
-  const nlohmann::json& of_type(const char* key, bool is_right, const char* type) const {
-    require<FileError>(is_right, file_, ": '", key, "' must be ", type);
-    return at(key);
-  }
-
-  const nlohmann::json& object_;
-  const std::string& file_;
-};
+inline io::JsonObject state_object(const nlohmann::json& json, const std::string& file) {
+  return {json, file, "the state of a run"};
+}
+inline double read_number(const io::JsonObject& object, const char* key) {
+  const auto value = number_from_json(object.at(key));
+  require<FileError>(value.has_value(), object.file(), ": '", key, "' must be a number");
+  return *value;
+}
+inline StepSums read_sums(const io::JsonObject& object, const char* key) {
+  const io::JsonObject sums = state_object(object.object(key), object.file());
+  return {read_number(sums, "loss"), sums.count("correct"), sums.count("rows")};
+}
 
 inline void require_same_settings(const nlohmann::json& saved, RunSettings& settings, const std::string& file) {
   const auto is_checksum = [](const std::string& value) { return value.starts_with("crc64 "); };
@@ -143,7 +116,7 @@ inline void require_same_settings(const nlohmann::json& saved, RunSettings& sett
 }
 
 inline Curve read_curve(const nlohmann::json& json, const std::string& file) {
-  const Members members(json, file);
+  const io::JsonObject members = state_object(json, file);
   std::vector<double> means;
   for (const nlohmann::json& mean : members.array("means")) {
     const auto value = number_from_json(mean);
@@ -151,7 +124,7 @@ inline Curve read_curve(const nlohmann::json& json, const std::string& file) {
     means.push_back(*value);
   }
   const Index interval = members.count("interval"), pending = members.count("pending_count");
-  const double pending_sum = members.number("pending_sum");
+  const double pending_sum = read_number(members, "pending_sum");
   try {
     return Curve(interval, std::move(means), pending_sum, pending);
   } catch (const Error& error) {
@@ -193,22 +166,22 @@ inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
 /// Reads what to_json() returned; messages name the checkpoint `file`. Settings that are absent from `settings` are added from the
 /// checkpoint. @throws FileError for other JSON, and Error that names each setting that differs.
 inline RunState read_state(const nlohmann::json& json, RunSettings& settings, const std::string& file) {
-  const detail::Members members(json, file);
+  const io::JsonObject members = detail::state_object(json, file);
   detail::require_same_settings(members.object("settings"), settings, file);
   RunState s;
   s.step = members.count("step");
   s.epoch = members.count("epoch");
   s.batch = members.count("batch");
-  s.of_epoch = members.sums("of_epoch");
-  s.of_interval = members.sums("of_interval");
+  s.of_epoch = detail::read_sums(members, "of_epoch");
+  s.of_interval = detail::read_sums(members, "of_interval");
   s.metrics = members.text("metrics");
   s.metrics_position = {members.count("metrics_bytes"), members.text("metrics_sum")};
   for (const nlohmann::json& event : members.array("events")) {
-    const detail::Members of_file(event, file);
+    const io::JsonObject of_file = detail::state_object(event, file);
     s.events.files.push_back({of_file.text("name"), of_file.count("bytes")});
   }
   for (const auto& [name, curve] : members.object("curves").items()) s.curves[name] = detail::read_curve(curve, file);
-  if (members.has("best")) s.best = members.number("best");
+  if (members.has("best")) s.best = detail::read_number(members, "best");
   return s;
 }
 
