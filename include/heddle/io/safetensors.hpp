@@ -24,6 +24,7 @@ class Safetensors {
   /// Copies bytes of the data section, which begins after the header, from an offset on.
   using Read = std::function<void(std::size_t offset, std::span<std::byte> to)>;
 
+  /// Takes a checked header and a function that reads the data; read_safetensors() and parse_safetensors() call it.
   Safetensors(std::string file, SafetensorsHeader header, Read read)
       : file_(std::move(file)), header_(std::move(header)), read_(std::move(read)) {
     for (const TensorInfo& tensor : header_.tensors) by_name_[tensor.name] = &tensor;
