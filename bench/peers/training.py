@@ -83,13 +83,17 @@ def train(
     drop_last=False,
     valid=None,
     evaluation_batch=256,
+    make_optimizer=torch.optim.Adam,
+    factor=lambda step: 1.0,
     report=print,
 ):
     """Minimizes cross-entropy with Adam; `report` receives the metrics of steps and epochs.
 
-    A seed shuffles the rows, None keeps file order. Parameters that require no gradient are left alone.
+    A seed shuffles the rows, None keeps file order. Parameters that require no gradient are left alone. The rate of step
+    k, counted from 0, is lr * factor(k).
     """
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=lr)
+    optimizer = make_optimizer([p for p in model.parameters() if p.requires_grad], lr=lr)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
     generator = None if shuffle_seed is None else torch.Generator().manual_seed(shuffle_seed)
     model.train()
     step = 0
@@ -104,13 +108,15 @@ def train(
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
+            rate = schedule.get_last_lr()[0]
+            schedule.step()
             step += 1
             value = loss.item()
             report(
                 {
                     "step": step,
                     "loss": value,
-                    "lr": lr,
+                    "lr": rate,
                     "tokens": int(real.sum()) + rows.own_tokens * len(batch),
                     "seconds": time.perf_counter() - step_started,
                 }

@@ -1,0 +1,109 @@
+"""Folders of BERT and DistilBERT classifiers with random weights, made by transformers.
+
+    bench/peers/bert_folders.py DIR --vocab FILE [--base-only]
+
+writes one folder for each case below DIR. Needs torch and transformers.
+"""
+
+import argparse
+import os
+from dataclasses import dataclass, field
+
+import torch
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    BertForSequenceClassification,
+    BertTokenizer,
+    DistilBertConfig,
+    DistilBertForSequenceClassification,
+)
+from transformers.utils import logging
+
+logging.disable_progress_bar()
+
+MODELS = {
+    "bert": (BertConfig, BertForSequenceClassification),
+    "distilbert": (DistilBertConfig, DistilBertForSequenceClassification),
+}
+SIZES = {  # BERT's name of each size and DistilBERT's
+    "bert": ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    "distilbert": ("dim", "n_layers", "n_heads", "hidden_dim", "activation"),
+}
+DROPOUTS = {
+    "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"),
+    "distilbert": ("dropout", "attention_dropout", "seq_classif_dropout"),
+}
+
+
+@dataclass
+class Case:
+    """A classifier. The defaults are the sizes of bert-base-uncased."""
+
+    name: str
+    family: str = "bert"
+    width: int = 768
+    layers: int = 12
+    heads: int = 12
+    ff_width: int = 3072
+    activation: str = "gelu"
+    classes: int = 2
+    extra: dict = field(default_factory=dict)  # further members of the configuration
+
+    def config(self):
+        sizes = (self.width, self.layers, self.heads, self.ff_width, self.activation)
+        named = dict(zip(SIZES[self.family], sizes))
+        return MODELS[self.family][0](**named, num_labels=self.classes, **self.extra)
+
+
+BERT_BASE = Case("bert-base")
+DISTILBERT_BASE = Case("distilbert-base", "distilbert", layers=6)
+BASE = [BERT_BASE, DISTILBERT_BASE]
+ODD = [
+    Case("bert-33x3", "bert", 33, 2, 3, 77, classes=5),
+    Case("bert-8x1", "bert", 8, 1, 1, 5, classes=3),
+    Case("bert-48x4", "bert", 48, 3, 4, 96, "gelu_new", extra={"layer_norm_eps": 1e-5, "type_vocab_size": 4}),
+    Case("bert-130x13", "bert", 130, 3, 13, 261, "relu", classes=7, extra={"type_vocab_size": 1}),
+    Case("bert-312x12", "bert", 312, 4, 12, 1200),
+    Case("distilbert-33x3", "distilbert", 33, 3, 3, 19, classes=4),
+    Case("distilbert-20x5", "distilbert", 20, 2, 5, 7, "relu", extra={"sinusoidal_pos_embds": True}),
+    Case("distilbert-128x2", "distilbert", 128, 2, 2, 512, classes=11),
+]
+
+
+@torch.no_grad()
+def draw(model, width):
+    """Draws all weights wider than transformers does, so that logits and attention differ between texts."""
+    for name, p in model.named_parameters():
+        is_gain = "norm" in name.lower() and name.endswith("weight")
+        p.normal_(1.0 if is_gain else 0.0, 0.1 if p.dim() == 1 else width**-0.5)
+
+
+def make_folder(folder, case, vocab, seed=1):
+    """Writes the case's classifier and the tokenizer. Returns the folder."""
+    torch.manual_seed(seed)
+    model = MODELS[case.family][1](case.config())
+    draw(model, case.width)
+    model.save_pretrained(folder)
+    BertTokenizer(vocab=vocab).save_pretrained(folder)
+    return folder
+
+
+def load_classifier(folder, family="bert", dropout=None, **options):
+    """Returns the classifier in evaluation mode. `dropout` replaces every dropout probability."""
+    chosen = {} if dropout is None else dict.fromkeys(DROPOUTS[family], dropout)
+    return AutoModelForSequenceClassification.from_pretrained(folder, **chosen, **options).eval()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--vocab", required=True, help="uncased BERT vocabulary")
+    parser.add_argument("--base-only", action="store_true")
+    options = parser.parse_args()
+    for case in BASE if options.base_only else [*BASE, *ODD]:
+        print(make_folder(os.path.join(options.folder, case.name), case, options.vocab))
+
+
+if __name__ == "__main__":
+    main()
