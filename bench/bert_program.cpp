@@ -29,16 +29,12 @@ struct Model {
   models::PretrainedConfig config;
   models::SequenceClassifier<> classifier;
 
-  explicit Model(const std::string& folder) : config(models::read_config(folder)), classifier(make(config)) {
-    models::load_weights(classifier, folder);
+  explicit Model(const std::string& folder)
+      : config(models::read_config(folder)),
+        classifier(models::make_without_values<models::SequenceClassifier<>>(config)) {
+    models::load_pretrained(classifier, folder);
   }
   Index classes() const { return static_cast<Index>(config.labels.size()); }
-
- private:
-  static models::SequenceClassifier<> make(const models::PretrainedConfig& config) {
-    Random random(1);
-    return models::SequenceClassifier<>(config, random);
-  }
 };
 
 Tensor<int> flattened(const nlohmann::json& rows) {

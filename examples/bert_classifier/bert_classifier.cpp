@@ -278,9 +278,11 @@ class BertClassifierSystem : public BertProgram {
     return setup_.encode(first, second, std::vector<int>(lines.size(), 0));
   }
   Model make_model(Random& random) const {
-    Model model(setup_.config(), random);
-    if (!setup_.folder().empty() && !setup_.is_saved()) {
+    const bool is_read = setup_.is_saved() || !setup_.folder().empty();
+    Model model = is_read ? models::make_without_values<Model>(setup_.config()) : Model(setup_.config(), random);
+    if (is_read && !setup_.is_saved()) {
       const auto head = setup_.is_applied() ? models::MissingHead::refused : models::MissingHead::drawn;
+      if (model.bert) model.bert->draw_head(random);
       print_report(models::load_pretrained(model, setup_.folder(), head), setup_.folder());
     }
     freeze(model);

@@ -32,9 +32,10 @@ struct BertConfig {
 
 namespace detail {
 
-// Draws a module's weights as BERT does: matrices and tables normal with the given deviation, biases zero.
+// Draws a module's weights as BERT does: matrices and tables normal with the given deviation, biases zero. Does nothing under NoInit.
 template <class M>
 void draw_as_bert(M& module, Random& random, double deviation) {
+  if (nn::NoInit::active()) return;
   each_parameter(module, [&](const Name& name, auto& p) {
     const std::string& last = name.blocks[0];
     if (p.shape().rank() >= 2)
@@ -260,13 +261,17 @@ struct BertClassifier {
   BertClassifier(const BertConfig& config, Index classes, Random& random)
       : encoder(config, random), pooler(config.D, config.D, random), classifier(config.D, classes, random) {
     heddle::detail::require_fraction("BertClassifier", "classifier_dropout", config.classifier_dropout);
-    detail::draw_as_bert(pooler, random, config.deviation);
-    detail::draw_as_bert(classifier, random, config.deviation);
+    draw_head(random);
   }
   BertClassifier(const BertClassifier& other, Cloning& c)
       : encoder(c(other.encoder)), pooler(c(other.pooler)), classifier(c(other.classifier)) {}
 
   const BertConfig& config() const { return encoder.config; }
+  /// Draws the weights of both layers behind the encoder.
+  void draw_head(Random& random) {
+    detail::draw_as_bert(pooler, random, config().deviation);
+    detail::draw_as_bert(classifier, random, config().deviation);
+  }
 
   /// Returns the scores of each class. @throws IndexError and ShapeError as BertEncoder::forward does.
   template <class A = T>

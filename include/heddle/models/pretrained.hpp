@@ -185,6 +185,14 @@ struct SequenceClassifier {
   }
 };
 
+/// Makes a model whose weights are read next: they have no values, and none are drawn.
+template <class Model, class Config>
+Model make_without_values(const Config& config) {
+  const nn::NoInit undrawn;
+  Random unused(0);
+  return Model(config, unused);
+}
+
 /// Whether a missing head, the layers behind the encoder, is an error.
 enum class MissingHead { refused, drawn };
 

@@ -24,8 +24,7 @@ class SentenceEncoder {
     const Index positions =
         modules.max_length > 0 ? std::min(modules.max_length, config.positions()) : config.positions();
     text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);
-    Random random(0);
-    BertEncoder<> model(*config.bert(), random);
+    auto model = make_without_values<BertEncoder<>>(*config.bert());
     load_pretrained(model, modules.encoder);
     to(model, device);
     return SentenceEncoder(std::move(tokenizer), std::move(model), modules.pooling, modules.normalized);

@@ -21,8 +21,7 @@ class TextClassifier {
   static TextClassifier load(const std::string& folder, Device device = Device::cpu) {
     PretrainedConfig config = read_config(folder);
     text::WordPiece tokenizer = detail::make_tokenizer(folder, config);
-    Random random(0);
-    SequenceClassifier<> model(config, random);
+    auto model = make_without_values<SequenceClassifier<>>(config);
     load_pretrained(model, folder);
     to(model, device);
     return TextClassifier(std::move(config), std::move(tokenizer), std::move(model));

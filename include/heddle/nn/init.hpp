@@ -5,9 +5,26 @@
 
 namespace heddle::nn {
 
+/// While one exists, modules made on the same thread get weights without values, which is faster and takes less memory than drawing
+/// them: for a model whose weights are read from a file next. Norms and fixed tables get their values all the same.
+class NoInit {
+ public:
+  NoInit() { active_ = true; }
+  NoInit(const NoInit&) = delete;
+  NoInit& operator=(const NoInit&) = delete;
+  ~NoInit() { active_ = previous_; }
+
+  static bool active() { return active_; }
+
+ private:
+  static inline thread_local bool active_ = false;
+  bool previous_ = active_;
+};
+
 // Uniform in ±1/sqrt(fan_in): torch.nn.Linear's weight and bias (Kaiming uniform with a = sqrt(5) comes to the same).
 template <class T>
 Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
+  if (NoInit::active()) return Parameter<T>(Tensor<T>(shape));
   const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
   return Parameter<T>(uniform<T>(shape, -bound, bound, random));
 }
@@ -15,7 +32,7 @@ Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
 // Standard normal: torch.nn.Embedding's weight.
 template <class T>
 Parameter<T> embedding_init(Shape shape, Random& random) {
-  return Parameter<T>(randn<T>(shape, random));
+  return Parameter<T>(NoInit::active() ? Tensor<T>(shape) : randn<T>(shape, random));
 }
 
 // One value everywhere: the norms' ones and zeros.
@@ -41,7 +58,7 @@ struct Fans {
 
 }  // namespace detail
 
-// These functions write initial values into a parameter that exists, as those of torch.nn.init.
+// These functions write initial values into a parameter that exists, as those of torch.nn.init. NoInit does not affect them.
 namespace init {
 
 // Values of a normal distribution. Throws Error for a standard deviation that is negative or not finite.
