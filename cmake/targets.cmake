@@ -33,3 +33,12 @@ function(heddle_program name)
   add_executable(${name} ${ARGN})
   heddle_settings(${name})
 endfunction()
+
+# Checks that measure nothing build the example programs and the benchmarks faster with -O1: the functions that they spend their time in are
+# in heddle::compiled.
+set(HEDDLE_PROGRAM_FLAGS "" CACHE STRING "Compiler options for the example programs and the benchmarks, such as -O1; they follow the build type's")
+function(heddle_measured_program name)
+  heddle_program(${name} ${ARGN})
+  separate_arguments(flags UNIX_COMMAND "${HEDDLE_PROGRAM_FLAGS}")
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${flags}>)
+endfunction()

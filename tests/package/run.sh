@@ -68,6 +68,8 @@ for compiler in g++ clang++; do
   command -v "$compiler" >/dev/null || { echo "skipped: README's program with $compiler, which is not installed"; continue; }
   for level in -O0 -O2 -O3; do
     [ "${3:-}" != quick ] || [ "$compiler $level" = 'g++ -O2' ] || continue
+    # clang warns of the same at every level.
+    [ "${3:-}" = all ] || [ "$compiler $level" != 'clang++ -O3' ] || continue
     check "README's program has no warning: $compiler $level" without_warnings "$compiler" "$level"
   done
 done
