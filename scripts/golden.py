@@ -79,6 +79,6 @@ def write(golden, file, script):
     """Writes the cases to a file of tests/golden, or to the file that the command line names."""
     default = pathlib.Path(__file__).resolve().parent.parent / "tests/golden" / file
     version = torch.__version__.split("+")[0]
-    with open(sys.argv[1] if len(sys.argv) > 1 else default, "w", encoding="ascii", newline="\n") as out:
+    with open(sys.argv[1] if len(sys.argv) > 1 else default, "w", encoding="utf-8", newline="\n") as out:
         out.write(f"# Made by scripts/{script} with PyTorch {version}; the format is in README.md.\n")
         out.write("\n".join(golden.lines) + "\n")
