@@ -12,10 +12,17 @@
 
 namespace heddle::io {
 
-/// Parses a file's content. `file` is printable, for messages. @throws FileError for what is not JSON.
+/// Parses a file's content. `file` is printable, for messages. @throws FileError for what is not JSON, and for arrays and objects that
+/// are nested more than 128 deep.
 inline nlohmann::json parse_json(std::string_view text, const std::string& file) {
+  constexpr int most_levels = 128;  // as in serde_json; copying, comparing and printing a value are recursive
+  // nlohmann::json takes a NUL byte for the end of its input.
+  require<FileError>(text.find('\0') == text.npos, file, ": is not JSON: it has a NUL byte");
   try {
-    return nlohmann::json::parse(text);
+    return nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+      require<FileError>(depth <= most_levels, file, ": is nested more than ", most_levels, " deep");
+      return true;
+    });
   } catch (const nlohmann::json::exception& error) {
     const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
     const std::size_t place = what.find("at line ");

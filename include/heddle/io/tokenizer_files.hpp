@@ -23,23 +23,32 @@ namespace detail {
 // Throws FileError unless a member of tokenizer.json has the only value that WordPiece as BERT has it allows.
 inline void require_value(const JsonObject& object, const std::string& key, const nlohmann::json& only) {
   const nlohmann::json* const value = object.find(key);
-  require<FileError>(!value || *value == only, object.file(), ": '", key, "' is ",
-                     value ? printable(value->dump(), 60) : "", ", heddle reads WordPiece tokenizers where it is ",
-                     only.dump());
+  if (value && *value != only)
+    fail<FileError>(object.file(), ": '", key, "' is ", printable(value->dump(), 60),
+                    ", heddle reads WordPiece tokenizers where it is ", only.dump());
 }
 
-// The lines of a vocabulary from its map of tokens to ids.
+// Throws FileError unless an added token is one of those that WordPiece recognizes in a text.
+inline void require_known_token(const text::Vocabulary& vocabulary, const std::string& token, Index id,
+                                const std::string& file) {
+  const bool known = token == "[UNK]" || token == "[SEP]" || token == "[PAD]" || token == "[CLS]" || token == "[MASK]";
+  require<FileError>(known && id >= 0 && vocabulary.find(token) == id, file, ": the added token ", quoted_name(token),
+                     " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
+}
+
+// Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids are 0 to their number - 1.
 inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string& file) {
   std::vector<const std::string*> tokens(ids.size());
   for (const auto& [token, id] : ids.get_ref<const nlohmann::json::object_t&>()) {
-    const bool fits = id.is_number_integer() && id >= 0 && id < tokens.size();
-    require<FileError>(fits, file, ": token ", quoted_name(token), " has the id ", printable(id.dump(), 60), ", the ",
-                       tokens.size(), " tokens must have the ids from 0 to ", tokens.size() - 1);
+    if (!id.is_number_integer() || id < 0 || id >= tokens.size())
+      fail<FileError>(file, ": token ", quoted_name(token), " has the id ", printable(id.dump(), 60), ", the ",
+                      tokens.size(), " tokens must have the ids from 0 to ", tokens.size() - 1);
     const std::string*& place = tokens[id.get<std::size_t>()];
-    require<FileError>(!place, file, ": tokens ", quoted_name(place ? *place : ""), " and ", quoted_name(token),
-                       " have the same id ", id.dump());
-    require<FileError>(token.find_first_of("\r\n") == token.npos, file, ": token ", quoted_name(token),
-                       " holds a line break");
+    if (place)
+      fail<FileError>(file, ": tokens ", quoted_name(*place), " and ", quoted_name(token), " have the same id ",
+                      id.dump());
+    if (token.find_first_of("\r\n") != token.npos || (id == 0 && token.starts_with("\xEF\xBB\xBF")))
+      fail<FileError>(file, ": token ", quoted_name(token), " holds a line break or a byte-order mark");
     place = &token;
   }
   std::string lines;
@@ -72,20 +81,46 @@ inline PretrainedTokenizer read_tokenizer_json(const std::string& path, const st
   if (all.has("added_tokens"))
     for (const nlohmann::json& entry : all.array("added_tokens")) {
       const JsonObject token(entry, shown, "a member of 'added_tokens'");
-      const std::string text = token.text("content");
-      const bool known = text == "[UNK]" || text == "[SEP]" || text == "[PAD]" || text == "[CLS]" || text == "[MASK]";
-      require<FileError>(known && tokenizer.vocabulary.find(text) == token.count("id"), shown, ": the added token ",
-                         quoted_name(text),
-                         " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
+      require_known_token(tokenizer.vocabulary, token.text("content"), token.count("id"), shown);
     }
   return tokenizer;
 }
 
+// Checks the tokens that added_tokens.json adds to vocab.txt.
+inline void check_added_tokens(const text::Vocabulary& vocabulary, const std::string& path,
+                               const std::string& content) {
+  const JsonFile file(content, path);
+  const JsonObject ids = file.object();
+  for (const auto& [token, id] : ids.json().get_ref<const nlohmann::json::object_t&>())
+    require_known_token(vocabulary, token, id.is_number_integer() ? id.get<Index>() : -1, ids.file());
+}
+
+// Applies tokenizer_config.json. Beside tokenizer.json, PreTrainedTokenizerFast and TokenizersBackend ignore do_lower_case.
+inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, bool has_tokenizer_json) {
+  const std::string type = config.text_or("tokenizer_class", "BertTokenizer");
+  if (!has_tokenizer_json || (type != "PreTrainedTokenizerFast" && type != "TokenizersBackend")) {
+    tokenizer.uncased = config.boolean_or("do_lower_case", true);
+    require_value(config, "strip_accents", tokenizer.uncased);
+    require_value(config, "tokenize_chinese_chars", true);
+  }
+  if (config.has("added_tokens_decoder"))
+    for (const auto& [id, entry] : config.object("added_tokens_decoder").get_ref<const nlohmann::json::object_t&>()) {
+      const std::string text = JsonObject(entry, config.file(), "a member of 'added_tokens_decoder'").text("content");
+      const Index known = tokenizer.vocabulary.find(text);
+      require_known_token(tokenizer.vocabulary, text, id == std::to_string(known) ? known : -1, config.file());
+    }
+  // A tokenizer without a limit has 1e30 there.
+  constexpr double most = 1e9;
+  const nlohmann::json* const length = config.find("model_max_length");
+  if (length && length->is_number() && *length >= 1 && *length < most) tokenizer.max_length = length->get<Index>();
+}
+
 }  // namespace detail
 
-/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or else vocab.txt. The casing is that of tokenizer_config.json, or else
-/// of tokenizer.json, or else lower case, as in transformers. @throws FileError for a folder without them, and for a tokenizer that is
-/// not BERT's WordPiece.
+/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or else vocab.txt. The casing is do_lower_case of tokenizer_config.json,
+/// which is true if that file does not have it. Without tokenizer_config.json, or with PreTrainedTokenizerFast or TokenizersBackend as
+/// its tokenizer_class, the casing is that of tokenizer.json. @throws FileError for a folder without a vocabulary, for a tokenizer that
+/// is not BERT's WordPiece, and for added tokens.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const char* name :
@@ -98,16 +133,11 @@ inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   PretrainedTokenizer tokenizer =
       of_tokenizer != files.end() ? detail::read_tokenizer_json(folder + "/tokenizer.json", of_tokenizer->second)
                                   : PretrainedTokenizer{text::Vocabulary(of_vocabulary->second, folder + "/vocab.txt")};
+  if (const auto found = content("added_tokens.json"); found != files.end())
+    detail::check_added_tokens(tokenizer.vocabulary, folder + "/added_tokens.json", found->second);
   if (const auto found = content("tokenizer_config.json"); found != files.end()) {
     const JsonFile file(found->second, folder + "/tokenizer_config.json");
-    const JsonObject config = file.object();
-    tokenizer.uncased = config.boolean_or("do_lower_case", true);
-    detail::require_value(config, "strip_accents", tokenizer.uncased);
-    detail::require_value(config, "tokenize_chinese_chars", true);
-    // A tokenizer without a limit has 1e30 there.
-    constexpr double most = 1e9;
-    const nlohmann::json* const length = config.find("model_max_length");
-    if (length && length->is_number() && *length >= 1 && *length < most) tokenizer.max_length = length->get<Index>();
+    detail::apply_tokenizer_config(tokenizer, file.object(), of_tokenizer != files.end());
   }
   tokenizer.files = std::move(files);
   return tokenizer;

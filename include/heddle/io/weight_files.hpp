@@ -8,6 +8,30 @@
 
 namespace heddle::io {
 
+namespace detail {
+
+// Returns the file name of each tensor's shard from the content of model.safetensors.index.json. Throws FileError for a shard that is not
+// the name of a file in the folder.
+inline std::map<std::string, std::string> parse_weight_index(std::string content, const std::string& path) {
+  const JsonFile file(std::move(content), path);
+  const JsonObject object = file.object();
+  std::map<std::string, std::string> shard_of;
+  for (const auto& [name, value] : object.object("weight_map").get_ref<const nlohmann::json::object_t&>()) {
+    require<FileError>(value.is_string(), object.file(), ": the shard of ", quoted_name(name),
+                       " must be the name of a file");
+    const std::string shard = value.get<std::string>();
+    require<FileError>(
+        !shard.empty() && shard != "." && shard != ".." && shard.find_first_of(std::string("/\\\0", 3)) == shard.npos,
+        object.file(), ": the shard ", quoted_name(shard), " of ", quoted_name(name),
+        " is not the name of a file in the folder");
+    shard_of[name] = shard;
+  }
+  require<FileError>(!shard_of.empty(), object.file(), ": 'weight_map' is empty");
+  return shard_of;
+}
+
+}  // namespace detail
+
 /// The open weight files of a folder. The source of `weights()` refers to them.
 class WeightFiles {
  public:
@@ -21,24 +45,11 @@ class WeightFiles {
       add(single);
       return;
     }
-    const JsonFile file(index);
-    const JsonObject object = file.object();
-    std::map<std::string, std::string> shard_of;  // each tensor's file name
-    for (const auto& [name, shard] : object.object("weight_map").get_ref<const nlohmann::json::object_t&>()) {
-      require<FileError>(shard.is_string(), object.file(), ": the shard of ", quoted_name(name),
-                         " must be the name of a file");
-      shard_of[name] = shard.get<std::string>();
-    }
+    const auto shard_of = detail::parse_weight_index(read_file(index), index);
     std::set<std::string> shards;
-    for (const auto& [name, shard] : shard_of) {
-      require<FileError>(
-          !shard.empty() && shard != "." && shard != ".." && shard.find_first_of(std::string("/\\\0", 3)) == shard.npos,
-          object.file(), ": the shard ", quoted_name(shard), " of ", quoted_name(name),
-          " is not the name of a file in the folder");
-      shards.insert(shard);
-    }
+    for (const auto& [name, shard] : shard_of) shards.insert(shard);
     for (const std::string& shard : shards) {
-      require<FileError>(path_exists(folder + '/' + shard), object.file(), ": the shard ", quoted_name(shard),
+      require<FileError>(path_exists(folder + '/' + shard), printable(index), ": the shard ", quoted_name(shard),
                          " is missing");
       const Safetensors& opened = add(folder + '/' + shard);
       for (const TensorInfo& tensor : opened.tensors()) {
@@ -49,8 +60,8 @@ class WeightFiles {
       }
     }
     for (const auto& [name, shard] : shard_of)
-      require<FileError>(tensors_.count(name), object.file(), ": lists ", quoted_name(name), " in ", quoted_name(shard),
-                         ", which does not have it");
+      require<FileError>(tensors_.count(name), printable(index), ": lists ", quoted_name(name), " in ",
+                         quoted_name(shard), ", which does not have it");
   }
   WeightFiles(WeightFiles&&) = default;
 

@@ -1,6 +1,8 @@
 // BERT (Devlin et al. 2019) and DistilBERT (Sanh et al. 2019): encoders, classifiers and BERT's masked language model. Names of weights
 // are those of transformers, so that its folders load.
 #pragma once
+#include <algorithm>
+
 #include <heddle/models/forward_options.hpp>
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/embedding.hpp>
@@ -215,12 +217,14 @@ struct BertEncoder {
     return run(ids, sequences, options, layers.size());
   }
 
-  /// Returns the first row of each sequence of the last hidden state, that of [CLS]. The last layer computes only these rows, unless
-  /// options.hidden_states wants them all. @throws as forward().
+  /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The last layer computes
+  /// only these rows, unless options.hidden_states wants them all. @throws as forward().
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
-    if (layers.empty() || options.hidden_states) return first_rows(forward(ids, sequences, options), sequences);
+    const bool has_empty = std::ranges::find(sequences.lengths(), 0) != sequences.lengths().end();
+    if (layers.empty() || options.hidden_states || has_empty)
+      return first_rows(forward(ids, sequences, options), sequences);
     const Tensor<A> x = run(ids, sequences, options, layers.size() - 1);
     if (options.attentions) options.attentions->push_back(layers.back().weights(x, sequences));
     return layers.back().first(x, sequences, options.random);

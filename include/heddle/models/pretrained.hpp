@@ -202,13 +202,13 @@ template <class T>
 io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
   const io::WeightFiles files(folder);
-  if (model.pre_norm) return io::load(model, files.weights([](const std::string& name) { return name; }));
-  const std::string encoder = encoder_name(model.bert->config().family);
-  return io::load(model, files.weights(detail::bert_names(files, model.bert->config().family)),
-                  [&](const std::string& name) {
-                    const bool is_head = !name.starts_with(encoder + '.') || name.starts_with("bert.pooler.");
-                    return head == MissingHead::drawn && is_head;
-                  });
+  const std::string encoder = model.bert ? encoder_name(model.bert->config().family) : "encoder";
+  const auto may_miss = [&](const std::string& name) {
+    const bool is_head = !name.starts_with(encoder + '.') || name.starts_with("bert.pooler.");
+    return head == MissingHead::drawn && is_head;
+  };
+  return model.bert ? io::load(model, files.weights(detail::bert_names(files, model.bert->config().family)), may_miss)
+                    : io::load(model, files.weights([](const std::string& name) { return name; }), may_miss);
 }
 /// Reads an encoder's weights from a folder, whatever head the folder's model has. @throws as above.
 template <class T>
@@ -216,6 +216,12 @@ void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   const io::WeightFiles files(folder);
   detail::NamedEncoder<T> named{model};
   io::load(named, files.weights(detail::bert_names(files, model.config.family)));
+}
+/// Reads a masked language model's weights from a folder. @throws as above.
+template <class T>
+io::LoadReport load_weights(BertMaskedLm<T>& model, const std::string& folder) {
+  const io::WeightFiles files(folder);
+  return io::load(model, files.weights(detail::bert_names(files, model.config().family)));
 }
 
 /// Reads a masked language model's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.

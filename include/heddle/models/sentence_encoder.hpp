@@ -4,6 +4,7 @@
 
 #include <heddle/models/text_batches.hpp>
 #include <heddle/ops/arithmetic.hpp>
+#include <heddle/ops/maximum.hpp>
 #include <heddle/ops/reduce.hpp>
 
 namespace heddle::models {
@@ -24,6 +25,8 @@ class SentenceEncoder {
     const Index positions =
         modules.max_length > 0 ? std::min(modules.max_length, config.positions()) : config.positions();
     text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);
+    require<FileError>(!modules.lower_case || tokenizer.options().uncased, io::printable(modules.encoder),
+                       ": 'do_lower_case' is true in sentence_bert_config.json, but the tokenizer is cased");
     auto model = make_without_values<BertEncoder<>>(*config.bert());
     load_pretrained(model, modules.encoder);
     to(model, device);
@@ -47,7 +50,8 @@ class SentenceEncoder {
     std::string encoder;  // the folder of the transformer
     Pooling pooling = Pooling::mean;
     bool normalized = true;
-    Index max_length = 0;
+    Index max_length = 0;     // in tokens; 0 if the folder does not say
+    bool lower_case = false;  // whether texts are converted to lower case before the tokenizer reads them
   };
 
   SentenceEncoder(text::WordPiece tokenizer, BertEncoder<> model, Pooling pooling, bool normalized)
@@ -90,6 +94,7 @@ class SentenceEncoder {
           const io::JsonFile file(limits);
           constexpr Index most = 1'000'000'000;
           modules.max_length = file.object().count_or("max_seq_length", 0, 1, most);
+          modules.lower_case = file.object().boolean_or("do_lower_case", false);
         }
       } else if (kind == "Pooling") {
         modules.pooling = read_pooling(of_module);

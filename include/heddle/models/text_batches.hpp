@@ -7,11 +7,13 @@
 
 namespace heddle::models::detail {
 
-// Returns the tokenizer of a folder, which truncates to `most` tokens, or to the model's positions if `most` is 0. Throws FileError for a
-// vocabulary with more tokens than the model has embeddings.
+// Returns the tokenizer of a folder, which truncates to the model's positions, or to what tokenizer_config.json says if that is less.
+// Throws FileError for a vocabulary with more tokens than the model has embeddings, and for less than two tokens a text.
 inline text::WordPiece make_tokenizer(const std::string& folder, Index vocabulary, Index positions) {
   io::PretrainedTokenizer files = io::read_tokenizer(folder);
   const Index length = files.max_length > 0 ? std::min(files.max_length, positions) : positions;
+  require<FileError>(length >= 2, io::printable(folder), ": texts have at most ", length,
+                     " token, [CLS] and [SEP] alone are two");
   require<FileError>(files.vocabulary.size() <= vocabulary, files.vocabulary.name(), ": has ", files.vocabulary.size(),
                      " tokens, the model has ", vocabulary, " embeddings");
   return text::WordPiece(std::move(files.vocabulary),

@@ -1,0 +1,222 @@
+#include <heddle/heddle.hpp>
+#include <heddle/models/bert.hpp>
+
+#include "../harness/parameter_gradients.hpp"
+#include "../io/files.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+using models::BertConfig;
+using models::BertFamily;
+
+namespace {
+
+// Odd sizes, and weights that are large enough for texts to differ.
+BertConfig tiny_bert(BertFamily family, Index layers) {
+  const bool bert = family == BertFamily::bert;
+  return {.family = family,
+          .vocabulary = 7,
+          .D = 6,
+          .layers = layers,
+          .heads = 3,
+          .ff_width = 5,
+          .positions = 5,
+          .types = bert ? 2 : 0,
+          .activation = bert ? nn::Activation::gelu : nn::Activation::gelu_tanh,
+          .deviation = 0.5};
+}
+
+struct BertBatch {
+  Tensor<int> ids, types;
+  Sequences sequences;
+};
+BertBatch ragged_batch() {
+  return {Tensor<int>({8}, {2, 5, 3, 6, 1, 0, 4, 4}), Tensor<int>({8}, {0, 1, 1, 0, 0, 0, 1, 1}),
+          Sequences::packed({3, 1, 4})};
+}
+
+void expect_same_values(const Tensor<float>& actual, const Tensor<float>& expected) {
+  REQUIRE(actual.shape() == expected.shape());
+  const auto values = joined(expected.host());
+  expect_close(joined(actual.host()), values, part_of_largest(1e-6, values));
+}
+
+}  // namespace
+
+TEST_CASE("models::BertClassifier: gradients match finite differences, with and without dropout") {
+  const BertBatch batch = ragged_batch();
+  for (const BertFamily family : {BertFamily::bert, BertFamily::distilbert}) {
+    Random random(1);
+    models::BertClassifier<double> model(tiny_bert(family, 2), 3, random);
+    const Tensor<int> types = family == BertFamily::bert ? batch.types : Tensor<int>();
+    expect_parameter_gradients(model, [&] { return model.forward(batch.ids, batch.sequences, {.types = types}); });
+    expect_parameter_gradients(model, [&] {
+      Random dropout(2);
+      return model.forward(batch.ids, batch.sequences, {.random = &dropout});
+    });
+  }
+}
+
+TEST_CASE("models::BertMaskedLm: gradients match finite differences") {
+  Random random(1);
+  const BertBatch batch = ragged_batch();
+  models::BertMaskedLm<double> model(tiny_bert(BertFamily::bert, 1), random);
+  const Tensor<int> rows({3}, {6, 0, 6});
+  expect_parameter_gradients(model, [&] { return model.forward(batch.ids, batch.sequences, rows); });
+}
+
+TEST_CASE("models::BertEncoder: first() is the first rows of forward(), for empty and padded sequences too") {
+  const Tensor<int> ids({8}, {2, 5, 3, 6, 1, 0, 4, 4});
+  for (const BertFamily family : {BertFamily::bert, BertFamily::distilbert})
+    for (const Index layers : {0, 1, 2}) {
+      Random random(1);
+      const models::BertEncoder<> encoder(tiny_bert(family, layers), random);
+      for (const Sequences& s : {Sequences::packed({3, 1, 4}), Sequences::packed({0, 5, 0, 3}),
+                                 Sequences::padded({2, 4}, 4), Sequences::padded({3, 0}, 4)}) {
+        const Tensor<float> first = encoder.first(ids, s);
+        expect_same_values(first, first_rows(encoder.forward(ids, s), s));
+        std::vector<Tensor<float>> states;
+        expect_same_values(encoder.first(ids, s, {.hidden_states = &states}), first);
+      }
+    }
+}
+
+TEST_CASE("models::BertClassifier: a packed batch gives what its texts give alone and padded") {
+  Random random(1);
+  const models::BertClassifier<> model(tiny_bert(BertFamily::bert, 2), 3, random);
+  const Tensor<float> packed = model.forward(Tensor<int>({6}, {2, 5, 3, 6, 1, 0}), Sequences::packed({3, 1, 2}));
+  expect_same_values(model.forward(Tensor<int>({3}, {2, 5, 3}), Sequences::packed({3})), packed.leading(0, 1));
+  expect_same_values(model.forward(Tensor<int>({1}, {6}), Sequences::packed({1})), packed.leading(1, 2));
+  const Tensor<int> rows({9}, {2, 5, 3, 6, 0, 0, 1, 0, 0});
+  expect_same_values(model.forward(rows, Sequences::padded({3, 1, 2}, 3)), packed);
+  CHECK(model.forward(Tensor<int>({0}), Sequences::packed({})).shape() == Shape({0, 3}));
+}
+
+TEST_CASE("models::BertEncoder: hidden states and attention probabilities on request") {
+  Random random(1);
+  const BertBatch batch = ragged_batch();
+  const models::BertEncoder<> encoder(tiny_bert(BertFamily::bert, 2), random);
+  const Tensor<float> plain = encoder.forward(batch.ids, batch.sequences);
+  for (const bool first_only : {false, true}) {
+    std::vector<Tensor<float>> states, attentions;
+    const models::ForwardOptions<float> both{.hidden_states = &states, .attentions = &attentions};
+    if (first_only)
+      encoder.first(batch.ids, batch.sequences, {.attentions = &attentions});
+    else
+      CHECK(encoder.forward(batch.ids, batch.sequences, both).host() == plain.host());
+    REQUIRE(attentions.size() == 2);
+    for (const auto& p : attentions) {
+      REQUIRE(p.shape() == Shape({3, 3, 4, 4}));
+      const std::vector<float> sums = sum(p, -1).host();
+      for (std::size_t row = 0; row < sums.size(); ++row)
+        CHECK(sums[row] == Approx(row % 4 < std::size_t{std::array{3u, 1u, 4u}[row / 12]} ? 1 : 0).margin(1e-6));
+    }
+    if (first_only) continue;
+    REQUIRE(states.size() == 3);
+    CHECK(states[0].shape() == Shape({8, 6}));
+    CHECK(states[2].host() == plain.host());
+  }
+}
+
+TEST_CASE("models::BertClassifier: dropout is active if and only if there is a generator") {
+  Random random(1);
+  const BertBatch batch = ragged_batch();
+  const models::BertClassifier<> model(tiny_bert(BertFamily::bert, 1), 2, random);
+  const auto with_dropout = [&](std::uint64_t seed) {
+    Random dropout(seed);
+    return model.forward(batch.ids, batch.sequences, {.random = &dropout}).host();
+  };
+  CHECK(with_dropout(1) == with_dropout(1));
+  CHECK(with_dropout(1) != with_dropout(2));
+  CHECK(with_dropout(1) != model.forward(batch.ids, batch.sequences).host());
+}
+
+TEST_CASE("models::BertClassifier: token types default to 0") {
+  Random random(1);
+  const BertBatch batch = ragged_batch();
+  const models::BertClassifier<> model(tiny_bert(BertFamily::bert, 1), 2, random);
+  const Tensor<float> plain = model.forward(batch.ids, batch.sequences);
+  expect_same_values(model.forward(batch.ids, batch.sequences, {.types = Tensor<int>({8}, std::vector<int>(8, 0))}),
+                     plain);
+  CHECK(model.forward(batch.ids, batch.sequences, {.types = batch.types}).host() != plain.host());
+}
+
+TEST_CASE("models::BertClassifier: a clone has its own weights, and a frozen encoder gets no gradient") {
+  Random random(1);
+  const BertBatch batch = ragged_batch();
+  models::BertClassifier<> model(tiny_bert(BertFamily::bert, 1), 2, random);
+  const auto before = model.forward(batch.ids, batch.sequences).host();
+  each_parameter(model.encoder, [](const Name&, auto& p) { p.freeze(); });
+  auto copy = clone(model);
+  CHECK(parameter_count(copy) == parameter_count(model));
+  backward(sum(copy.forward(batch.ids, batch.sequences)));
+  each_parameter(copy.encoder, [](const Name&, const auto& p) { CHECK(!p.grad()); });
+  CHECK(copy.classifier.weight.grad());
+  CHECK(!model.classifier.weight.grad());
+  copy.encoder.embeddings.words.weight.assign(zeros<float>({7, 6}));
+  CHECK(copy.forward(batch.ids, batch.sequences).host() != before);
+  CHECK(model.forward(batch.ids, batch.sequences).host() == before);
+}
+
+TEST_CASE("models::BertClassifier: activations in bf16 follow those in float") {
+  Random random(1);
+  const BertBatch batch = ragged_batch();
+  const models::BertClassifier<> model(tiny_bert(BertFamily::bert, 2), 3, random);
+  const auto expected = joined(model.forward(batch.ids, batch.sequences, {.types = batch.types}).host());
+  const auto actual = cast<float>(model.forward<bf16>(batch.ids, batch.sequences, {.types = batch.types})).host();
+  expect_close(joined(actual), expected, part_of_largest(0.05, expected));
+}
+
+TEST_CASE("models: BERT's initial weights are normal, with zero biases") {
+  Random random(1);
+  const models::BertClassifier<> model({.vocabulary = 500, .D = 48, .layers = 1, .heads = 4, .ff_width = 96}, 3,
+                                       random);
+  const auto deviation = [](const auto& p) {
+    double square = 0;
+    for (const float w : p.value().host()) square += w * w / static_cast<double>(p.shape().size());
+    return std::sqrt(square);
+  };
+  each_parameter(model, [&](const Name& name, const auto& p) {
+    INFO(name.str());
+    const bool is_norm = name.str().find("LayerNorm.weight") != std::string::npos;
+    const double expected = p.shape().rank() > 1 ? 0.02 : is_norm ? 1 : 0;
+    CHECK(deviation(p) == Approx(expected).epsilon(p.shape().size() > 2000 ? 0.05 : 0.3));
+  });
+}
+
+TEST_CASE("models: BERT refuses sizes and inputs that do not fit") {
+  Random random(1);
+  const BertBatch batch = ragged_batch();
+  const auto changed = [](auto change) {
+    BertConfig config = tiny_bert(BertFamily::bert, 1);
+    change(config);
+    return config;
+  };
+  const auto model = [&](const BertConfig& config) { return [&] { models::BertClassifier<>(config, 2, random); }; };
+  CHECK(error_of<ShapeError>(model(changed([](auto& c) { c.heads = 4; }))).find("6 does not divide into 4 heads") !=
+        std::string::npos);
+  CHECK(error_of<ShapeError>(model(changed([](auto& c) { c.layers = -1; }))) ==
+        "BertEncoder: the number of layers must not be negative, got -1");
+  CHECK_THROWS_AS(model(changed([](auto& c) { c.vocabulary = 0; }))(), ShapeError);
+  CHECK_THROWS_WITH(model(changed([](auto& c) { c.dropout = 1; }))(), ContainsSubstring("BertEmbeddings: dropout"));
+  CHECK_THROWS_WITH(model(changed([](auto& c) { c.attention_dropout = -1; }))(),
+                    ContainsSubstring("BertLayer: attention_dropout"));
+  CHECK_THROWS_WITH(model(changed([](auto& c) { c.classifier_dropout = 2; }))(),
+                    ContainsSubstring("BertClassifier: classifier_dropout"));
+  CHECK_THROWS_WITH(models::BertMaskedLm<>(tiny_bert(BertFamily::distilbert, 1), random),
+                    "BertMaskedLm: the model must be BERT");
+
+  const models::BertEncoder<> bert(tiny_bert(BertFamily::bert, 1), random),
+      distilbert(tiny_bert(BertFamily::distilbert, 1), random);
+  CHECK_THROWS_AS(bert.forward(Tensor<int>({1}, {7}), Sequences::packed({1})), IndexError);
+  CHECK_THROWS_AS(bert.forward(Tensor<int>({1}, {0}), Sequences::packed({1}), {.types = Tensor<int>({1}, {2})}),
+                  IndexError);
+  CHECK_THROWS_AS(bert.forward(batch.ids, batch.sequences, {.types = Tensor<int>({2}, {0, 1})}), ShapeError);
+  CHECK_THROWS_AS(bert.first(batch.ids, Sequences::packed({3})), ShapeError);
+  CHECK_THROWS_WITH(bert.first(Tensor<int>({6}, std::vector<int>(6, 1)), Sequences::packed({6})),
+                    "LearnedPositions: a sequence of 6 tokens is longer than the table's 5 positions");
+  CHECK_THROWS_WITH(distilbert.forward(batch.ids, batch.sequences, {.types = batch.types}),
+                    "BertEmbeddings: this model has no token types");
+  const models::BertMaskedLm<> masked(tiny_bert(BertFamily::bert, 1), random);
+  CHECK_THROWS_AS(masked.forward(batch.ids, batch.sequences, Tensor<int>({1}, {8})), IndexError);
+}
