@@ -1,0 +1,185 @@
+#include <heddle/io/tokenizer_files.hpp>
+
+#include "catch.hpp"
+#include "io/files.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+const char* const small_vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n";
+
+// A tokenizer.json with that vocabulary, and the given changes.
+std::string tokenizer_json(const char* changes = "{}") {
+  auto json = nlohmann::json::parse(R"({
+    "added_tokens": [{"id": 1, "content": "[UNK]"}, {"id": 4, "content": "[MASK]"}],
+    "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
+                   "lowercase": true},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+              "max_input_chars_per_word": 100,
+              "vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5, "##b": 6}}})");
+  json.merge_patch(nlohmann::json::parse(changes));
+  return json.dump();
+}
+
+struct TokenizerFolder : TemporaryFolder {
+  std::string error() const {
+    return error_of([&] { io::read_tokenizer(path()); });
+  }
+  // The error of a tokenizer.json with changes, without the file's name.
+  std::string error_with(const char* changes) const {
+    put(*this / "tokenizer.json", tokenizer_json(changes));
+    const std::string text = error(), file = *this / "tokenizer.json: ";
+    return text.starts_with(file) ? text.substr(file.size()) : text;
+  }
+  bool uncased() const { return io::read_tokenizer(path()).uncased; }
+};
+
+}  // namespace
+
+TEST_CASE("io::read_tokenizer: vocab.txt and tokenizer.json give the same vocabulary") {
+  const TokenizerFolder folder;
+  CHECK(folder.error() == folder.path() + ": has neither tokenizer.json nor vocab.txt");
+  put(folder / "vocab.txt", small_vocabulary);
+  const auto of_lines = io::read_tokenizer(folder.path());
+  CHECK(of_lines.vocabulary.size() == 7);
+  CHECK(of_lines.uncased);
+  CHECK(of_lines.max_length == 0);
+  CHECK(of_lines.files.size() == 1);
+  CHECK(of_lines.files.at("vocab.txt") == small_vocabulary);
+  // tokenizer.json is read rather than vocab.txt; both are kept.
+  put(folder / "vocab.txt", "x\n");
+  put(folder / "tokenizer.json", tokenizer_json());
+  const auto of_json = io::read_tokenizer(folder.path());
+  REQUIRE(of_json.vocabulary.size() == 7);
+  for (int id = 0; id < 7; ++id) CHECK(of_json.vocabulary.token(id) == of_lines.vocabulary.token(id));
+  CHECK(of_json.files.at("vocab.txt") == "x\n");
+  CHECK(of_json.files.size() == 2);
+}
+
+TEST_CASE("io::read_tokenizer: the casing is that of transformers") {
+  const TokenizerFolder folder;
+  const auto configure = [&](const char* config) { put(folder / "tokenizer_config.json", config); };
+  put(folder / "vocab.txt", small_vocabulary);
+  configure("{}");
+  CHECK(folder.uncased());
+  configure(R"({"do_lower_case": false, "strip_accents": false})");
+  CHECK(!folder.uncased());
+  configure(R"({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": false})");
+  CHECK(!folder.uncased());
+
+  put(folder / "tokenizer.json", tokenizer_json(R"({"normalizer": {"lowercase": false}})"));
+  std::filesystem::remove(folder / "tokenizer_config.json");
+  CHECK(!folder.uncased());
+  configure("{}");
+  CHECK(folder.uncased());
+  configure(R"({"tokenizer_class": "DistilBertTokenizer", "do_lower_case": true})");
+  CHECK(folder.uncased());
+  for (const char* type : {"PreTrainedTokenizerFast", "TokenizersBackend"}) {
+    configure((R"({"do_lower_case": true, "tokenizer_class": ")" + std::string(type) + "\"}").c_str());
+    CHECK(!folder.uncased());
+  }
+
+  configure(R"({"do_lower_case": 1})");
+  CHECK(folder.error() == folder / "tokenizer_config.json: 'do_lower_case' must be true or false");
+  configure(R"({"strip_accents": false})");
+  CHECK(folder.error() ==
+        folder / "tokenizer_config.json: 'strip_accents' is false, heddle reads WordPiece tokenizers where it is true");
+  configure(R"({"do_lower_case": false, "strip_accents": true})");
+  CHECK(folder.error() ==
+        folder / "tokenizer_config.json: 'strip_accents' is true, heddle reads WordPiece tokenizers where it is false");
+  configure(R"({"tokenize_chinese_chars": false})");
+  CHECK(folder.error() == folder /
+                              "tokenizer_config.json: 'tokenize_chinese_chars' is false, heddle reads WordPiece "
+                              "tokenizers where it is true");
+}
+
+TEST_CASE("io::read_tokenizer: the longest text in tokens") {
+  const TokenizerFolder folder;
+  put(folder / "vocab.txt", small_vocabulary);
+  const auto length = [&](const std::string& value) {
+    put(folder / "tokenizer_config.json", R"({"model_max_length": )" + value + "}");
+    return io::read_tokenizer(folder.path()).max_length;
+  };
+  CHECK(length("512") == 512);
+  CHECK(length("512.0") == 512);
+  for (const char* none : {"1000000000000000019884624838656", "1e30", "0", "-5", "null", "\"x\"", "0.5"})
+    CHECK(length(none) == 0);
+}
+
+TEST_CASE("io::read_tokenizer: a tokenizer.json that is not BERT's WordPiece is refused") {
+  const TokenizerFolder folder;
+  CHECK(folder.error_with("{}") == "no error");
+  CHECK(folder.error_with(R"({"normalizer": {"strip_accents": true}})") == "no error");
+  CHECK(folder.error_with(R"({"added_tokens": null})") == "no error");
+  CHECK(folder.error_with(R"({"model": {"type": "BPE"}})") == "is a tokenizer of type 'BPE', heddle reads WordPiece");
+  CHECK(folder.error_with(R"({"model": null})") == "has no 'model'");
+  CHECK(folder.error_with(R"({"model": {"vocab": null}})") == "has no 'vocab'");
+  CHECK(folder.error_with(R"({"model": {"vocab": []}})") == "'vocab' must be an object");
+  CHECK(folder.error_with(R"({"normalizer": null})") == "has no 'normalizer'");
+  CHECK(folder.error_with(R"({"pre_tokenizer": null})") == "has no 'pre_tokenizer'");
+  const std::string only = ", heddle reads WordPiece tokenizers where it is ";
+  CHECK(folder.error_with(R"({"model": {"unk_token": "<unk>"}})") == "'unk_token' is \"<unk>\"" + only + "\"[UNK]\"");
+  CHECK(folder.error_with(R"({"model": {"continuing_subword_prefix": ""}})") ==
+        "'continuing_subword_prefix' is \"\"" + only + "\"##\"");
+  CHECK(folder.error_with(R"({"model": {"max_input_chars_per_word": 50}})") ==
+        "'max_input_chars_per_word' is 50" + only + "100");
+  CHECK(folder.error_with(R"({"normalizer": {"type": "Lowercase"}})") ==
+        "'type' is \"Lowercase\"" + only + "\"BertNormalizer\"");
+  CHECK(folder.error_with(R"({"normalizer": {"clean_text": false}})") == "'clean_text' is false" + only + "true");
+  CHECK(folder.error_with(R"({"normalizer": {"handle_chinese_chars": false}})") ==
+        "'handle_chinese_chars' is false" + only + "true");
+  CHECK(folder.error_with(R"({"normalizer": {"strip_accents": false}})") == "'strip_accents' is false" + only + "true");
+  CHECK(folder.error_with(R"({"pre_tokenizer": {"type": "Whitespace"}})") ==
+        "'type' is \"Whitespace\"" + only + "\"BertPreTokenizer\"");
+}
+
+TEST_CASE("io::read_tokenizer: ids of tokenizer.json are a sequence without gaps") {
+  const TokenizerFolder folder;
+  const std::string ids = ", the 8 tokens must have the ids from 0 to 7";
+  CHECK(folder.error_with(R"({"model": {"vocab": {"c": 7}}})") == "no error");
+  CHECK(folder.error_with(R"({"model": {"vocab": {"c": 8}}})") == "token 'c' has the id 8" + ids);
+  CHECK(folder.error_with(R"({"model": {"vocab": {"c": -1}}})") == "token 'c' has the id -1" + ids);
+  CHECK(folder.error_with(R"({"model": {"vocab": {"c": 7.0}}})") == "token 'c' has the id 7.0" + ids);
+  CHECK(folder.error_with(R"({"model": {"vocab": {"c": 18446744073709551615}}})") ==
+        "token 'c' has the id 18446744073709551615" + ids);
+  CHECK(folder.error_with(R"({"model": {"vocab": {"c": 5}}})") == "tokens 'a' and 'c' have the same id 5");
+  CHECK(folder.error_with(R"({"model": {"vocab": {"c\r": 7}}})") ==
+        "token 'c\\x0d' holds a line break or a byte-order mark");
+  CHECK(folder.error_with(R"({"model": {"vocab": {"": 7}}})").ends_with(": the token is empty"));
+  put(folder / "tokenizer.json", R"({"model": {"vocab": {}}})");
+  CHECK(folder.error().ends_with(": is empty; a vocabulary holds one token a line"));
+}
+
+TEST_CASE("io::read_tokenizer: tokens that are added to a vocabulary are refused") {
+  const TokenizerFolder folder;
+  const std::string known = " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary";
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 5, "content": "a"}]})") == "the added token 'a'" + known);
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 5, "content": "[SEP]"}]})") == "the added token '[SEP]'" + known);
+  CHECK(folder.error_with(R"({"added_tokens": [{"content": "[SEP]"}]})") == "has no 'id'");
+  CHECK(folder.error_with(R"({"added_tokens": [7]})") == "a member of 'added_tokens' must be a JSON object");
+  CHECK(folder.error_with(R"({"added_tokens": {}})") == "'added_tokens' must be an array");
+
+  std::filesystem::remove(folder / "tokenizer.json");
+  put(folder / "vocab.txt", small_vocabulary);
+  put(folder / "added_tokens.json", R"({"[MASK]": 4})");
+  CHECK(folder.error() == "no error");
+  for (const char* added : {R"({"[NEW]": 7})", R"({"[MASK]": 5})", R"({"[MASK]": "x"})"}) {
+    put(folder / "added_tokens.json", added);
+    CHECK(folder.error().ends_with(known));
+  }
+  std::filesystem::remove(folder / "added_tokens.json");
+  const auto decoder = [&](const std::string& content) {
+    put(folder / "tokenizer_config.json", R"({"added_tokens_decoder": )" + content + "}");
+    return folder.error();
+  };
+  CHECK(decoder(R"({"0": {"content": "[PAD]"}, "4": {"content": "[MASK]"}})") == "no error");
+  CHECK(decoder(R"({"7": {"content": "[NEW]"}})") == folder / "tokenizer_config.json: the added token '[NEW]'" + known);
+  CHECK(decoder(R"({"7": {"content": "[MASK]"}})").ends_with(known));
+  CHECK(decoder(R"({"7": []})") ==
+        folder / "tokenizer_config.json: a member of 'added_tokens_decoder' must be a JSON object");
+  put(folder / "vocab.txt", "[UNK]\n");
+  CHECK(decoder(R"({"-1": {"content": "[MASK]"}})").ends_with(known));
+}
