@@ -282,7 +282,7 @@ class BertClassifierSystem : public BertProgram {
     Model model = is_read ? models::make_without_values<Model>(setup_.config()) : Model(setup_.config(), random);
     if (is_read && !setup_.is_saved()) {
       const auto head = setup_.is_applied() ? models::MissingHead::refused : models::MissingHead::drawn;
-      if (model.bert) model.bert->draw_head(random);
+      model.draw_head(random);
       print_report(models::load_pretrained(model, setup_.folder(), head), setup_.folder());
     }
     freeze(model);

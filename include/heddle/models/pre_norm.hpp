@@ -142,6 +142,12 @@ struct PreNormClassifier {
       : encoder(c(other.encoder)), classifier(c(other.classifier)) {}
 
   const PreNormConfig& config() const { return encoder.config; }
+  /// Draws the weights of the linear map.
+  void draw_head(Random& random) {
+    const nn::Linear<T> drawn(config().D, classifier.weight.shape()[0], random);
+    classifier.weight.assign(drawn.weight);
+    classifier.bias->assign(*drawn.bias);
+  }
 
   /// Returns the scores of each class. @throws as PreNormEncoder::forward.
   template <class A = T>

@@ -171,6 +171,9 @@ struct SequenceClassifier {
   }
   SequenceClassifier(const SequenceClassifier& other, Cloning& c) : bert(c(other.bert)), pre_norm(c(other.pre_norm)) {}
 
+  /// Draws the weights of the layers behind the encoder.
+  void draw_head(Random& random) { bert ? bert->draw_head(random) : pre_norm->draw_head(random); }
+
   /// Returns the scores of each class. @throws IndexError and ShapeError as the models do.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
@@ -196,7 +199,8 @@ Model make_without_values(const Config& config) {
 /// Whether a missing head, the layers behind the encoder, is an error.
 enum class MissingHead { refused, drawn };
 
-/// Reads a classifier's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.
+/// Reads a classifier's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn: call draw_head()
+/// of a model without values before.
 /// @throws FileError that lists the missing, mismatched and unexpected names, if a weight is missing or of another shape.
 template <class T>
 io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& folder,
@@ -217,13 +221,6 @@ void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   detail::NamedEncoder<T> named{model};
   io::load(named, files.weights(detail::bert_names(files, model.config.family)));
 }
-/// Reads a masked language model's weights from a folder. @throws as above.
-template <class T>
-io::LoadReport load_weights(BertMaskedLm<T>& model, const std::string& folder) {
-  const io::WeightFiles files(folder);
-  return io::load(model, files.weights(detail::bert_names(files, model.config().family)));
-}
-
 /// Reads a masked language model's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.
 /// @throws FileError as above.
 template <class T>

@@ -1,0 +1,130 @@
+#include <heddle/heddle.hpp>
+#include <heddle/models/text_classifier.hpp>
+
+#include <thread>
+
+#include "../harness/compare.hpp"
+#include "catch.hpp"
+#include "model_folder.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+using models::Prediction;
+using models::TextClassifier;
+
+namespace {
+
+std::vector<double> softmax_of(const std::vector<double>& scores) {
+  std::vector<double> p;
+  double sum = 0;
+  for (const double score : scores) sum += p.emplace_back(std::exp(score));
+  for (double& value : p) value /= sum;
+  return p;
+}
+
+std::string load_error(const ModelFolder& folder) {
+  return error_of([&] { TextClassifier::load(folder.path()); });
+}
+
+}  // namespace
+
+TEST_CASE("models::TextClassifier: texts and pairs as transformers classifies them") {
+  for (const char* name : {"bert", "distilbert", "sharded", "pre_norm"}) {
+    const TextClassifier classifier = TextClassifier::load(golden_model(name));
+    std::vector<std::string> texts;
+    std::vector<std::vector<float>> alone;
+    for (const Case& c : golden_texts(name)) {
+      INFO(name << ' ' << c.label);
+      const bool is_pair = c.has("b");
+      const Prediction prediction = is_pair ? classifier(c.word("a"), c.word("b")) : classifier(c.word("a"));
+      const auto expected = softmax_of(c["y"].values);
+      expect_close(joined(prediction.probabilities), expected, part_of_largest(1e-5, expected));
+      const auto best = static_cast<std::size_t>(std::max_element(expected.begin(), expected.end()) - expected.begin());
+      CHECK(prediction.index == static_cast<int>(best));
+      CHECK(prediction.label == classifier.labels()[best]);
+      if (is_pair) continue;
+      texts.push_back(c.word("a"));
+      alone.push_back(prediction.probabilities);
+    }
+    const std::vector<Prediction> predictions = classifier(texts);
+    REQUIRE(predictions.size() == texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      expect_close(joined(predictions[i].probabilities), joined(alone[i]), [](double) { return 1e-6; });
+  }
+}
+
+TEST_CASE("models::TextClassifier: the labels of the folder, and any kind of text") {
+  const TextClassifier classifier = TextClassifier::load(golden_model("bert"));
+  CHECK(classifier.labels() == std::vector<std::string>{"bad", "so-so", "good"});
+  CHECK(classifier.config().model_type() == "bert");
+  const auto expected = classifier("the cat").probabilities;
+  CHECK(classifier(std::string("the cat")).probabilities == expected);
+  CHECK(classifier(std::string_view("the cat")).probabilities == expected);
+  CHECK(classifier("the cat", std::string_view("")).probabilities != expected);
+  CHECK(classifier(std::vector<std::string>{}).empty());
+  CHECK(classifier("\xff\xfe").probabilities == classifier("").probabilities);  // what is not UTF-8 is dropped
+}
+
+TEST_CASE("models::TextClassifier: more texts than one batch takes are classified in order") {
+  const TextClassifier classifier = TextClassifier::load(golden_model("bert"));
+  std::vector<std::string> texts(1000, "the cat sat");
+  texts[400] = texts[999] = "the dog";
+  const auto predictions = classifier(texts);
+  REQUIRE(predictions.size() == 1000);
+  const auto cat = joined(classifier("the cat sat").probabilities), dog = joined(classifier("the dog").probabilities);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    expect_close(joined(predictions[i].probabilities), i == 400 || i == 999 ? dog : cat, [](double) { return 1e-6; });
+}
+
+TEST_CASE("models::TextClassifier: a text is truncated at the model's positions") {
+  const TextClassifier classifier = TextClassifier::load(golden_model("bert"));
+  std::string text = "the big dog sat on the mat . the cat";  // 10 tokens and two special ones
+  const auto expected = classifier(text).probabilities;
+  text += " is";
+  CHECK(classifier(text).probabilities == expected);
+  for (int i = 0; i < 1000; ++i) text += " big";
+  CHECK(classifier(text).probabilities == expected);
+  const ModelFolder folder("bert");
+  folder.change("tokenizer_config.json", {{"model_max_length", 4}});
+  const TextClassifier shorter = TextClassifier::load(folder.path());
+  CHECK(shorter("the big dog").probabilities == classifier("the big").probabilities);
+}
+
+TEST_CASE("models::TextClassifier: several threads use one classifier") {
+  const TextClassifier classifier = TextClassifier::load(golden_model("bert"));
+  const std::vector<std::string> texts{"the cat sat", "", "a big dog, is it?"};
+  const auto all = [&] {
+    std::vector<float> values;
+    for (const Prediction& p : classifier(texts))
+      values.insert(values.end(), p.probabilities.begin(), p.probabilities.end());
+    const auto pair = classifier("a cat", "a dog").probabilities;
+    values.insert(values.end(), pair.begin(), pair.end());
+    return values;
+  };
+  const auto expected = all();
+  std::vector<int> wrong(4);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int repeat = 0; repeat < 5; ++repeat) wrong[t] += all() != expected;
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == std::vector<int>(4));
+}
+
+TEST_CASE("models::TextClassifier: a folder that does not fit together is refused") {
+  CHECK_THROWS_WITH(TextClassifier::load("/nowhere"), "/nowhere: is no folder");
+  CHECK_THROWS_WITH(TextClassifier::load(golden_model("old")), ContainsSubstring("; missing 4: "));
+  const ModelFolder folder("bert");
+  put(folder / "vocab.txt", get(folder / "vocab.txt") + "extra\n");
+  CHECK(load_error(folder) == folder / "vocab.txt: has 31 tokens, the model has 30 embeddings");
+  put(folder / "vocab.txt", "[UNK]\n[CLS]\n");
+  CHECK(load_error(folder) == folder / "vocab.txt: has no token '[SEP]'");
+  folder.change("tokenizer_config.json", {{"model_max_length", 1}});
+  CHECK(load_error(folder) == folder.path() + ": texts have at most 1 token, [CLS] and [SEP] alone are two");
+  folder.remove("vocab.txt");
+  CHECK(load_error(folder) == folder.path() + ": has neither tokenizer.json nor vocab.txt");
+  const ModelFolder no_weights("bert");
+  no_weights.remove("model.safetensors");
+  CHECK_THROWS_WITH(TextClassifier::load(no_weights.path()), ContainsSubstring("model.safetensors: cannot be opened"));
+}
