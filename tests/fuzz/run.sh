@@ -49,7 +49,7 @@ if [ "$1" = --one ]; then
 fi
 programs=$(realpath "$1")/fuzz seconds=$2
 shift 2
-[ $# -gt 0 ] || set -- safetensors vocabulary tsv csv tokenizer manifest news flags
+[ $# -gt 0 ] || set -- safetensors vocabulary tsv csv tokenizer manifest model_config tokenizer_json weight_index news flags
 # Released memory waits in a queue until it is used again; the usual 256 MiB would hide how much an input takes.
 export ASAN_OPTIONS=quarantine_size_mb=16
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' "$0" --one "$programs" "$seconds" '{}'

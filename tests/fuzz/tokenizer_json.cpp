@@ -1,0 +1,30 @@
+// tokenizer.json: as it comes, and as the members of its vocabulary alone.
+#include <heddle/io/tokenizer_files.hpp>
+
+#include "fuzz.hpp"
+
+namespace {
+
+using namespace heddle;
+
+void check_tokenizer(const std::string& content) {
+  const auto read = fuzz::attempt<FileError>([&] { return io::detail::read_tokenizer_json("input", content); });
+  if (!read) return;
+  const text::Vocabulary& vocabulary = read->vocabulary;
+  const nlohmann::json ids = nlohmann::json::parse(content)["model"]["vocab"];
+  fuzz::claim(static_cast<std::size_t>(vocabulary.size()) == ids.size(), "the vocabulary has all tokens");
+  for (const auto& [token, id] : ids.items())
+    fuzz::claim(id == vocabulary.find(token), "a token has the id that the file gives it");
+  fuzz::claim(vocabulary.notes().empty(), "the tokens are kept as they are");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const fuzz::Input input(data, size);
+  check_tokenizer(input.string());
+  check_tokenizer(
+      R"({"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"vocab":{)" +
+      input.string() + "}}}");
+  return 0;
+}
