@@ -125,6 +125,15 @@ claim '--evaluate takes the best weights' 'evaluate=("$bert" --evaluate --model 
 refusal 'a folder without a classifier cannot predict' '^pre: has no classifier.s weights, so it cannot predict$' "$bert" --model pre --predict -
 refusal 'a masked language model is no classifier' '^pre/config.json: is of a masked language model, which has no classes' "$bert" --out pre --predict -
 
+# --- DistilBERT, as transformers saves it: tokenizer.json without vocab.txt ---
+distilbert=$(dirname "$examples")/tests/golden/models/distilbert
+printf 'text,label\none two,0\ntwo three,1\none one,2\n' >three.csv
+claim 'it fine-tunes DistilBERT' \
+  'exits 0 "$bert" --model "$distilbert" --train three.csv --valid three.csv --text text --label label --steps 2 --progress none --out distil && grep -q "\"DistilBertForSequenceClassification\"" distil/config.json && grep -qa distilbert.transformer.layer.0.attention.q_lin.weight distil/model.safetensors'
+claim 'its tokenizer is unchanged' 'same_files "$distilbert" distil tokenizer.json tokenizer_config.json && [ ! -e distil/vocab.txt ]'
+claim 'its folder predicts' 'predict --out distil && are_distributions 3'
+refusal 'DistilBERT is not pre-trained' 'config.json: must be of BERT to be pre-trained$' "$bert" --pretrain plain.txt --model "$distilbert"
+
 # --- from scratch ---
 scratch=("$bert" --from-scratch "${tiny[@]}" --train-rows 40 --valid-rows 20 --batch-size 8 --progress none)
 claim '--from-scratch trains a pre-norm encoder' 'exits 0 "${scratch[@]}" --steps 6 --out scratch && grep -q "\"model_type\": \"heddle-prenorm\"" scratch/config.json'

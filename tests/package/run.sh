@@ -82,6 +82,14 @@ if [ "${3:-}" != quick ]; then
   check 'add_subdirectory gives the target' consumer add_subdirectory -DHEDDLE_SOURCE="$source"
   check 'FetchContent gives the target' consumer FetchContent -DHEDDLE_SOURCE="$source"
 fi
+# The project of docs/guide-bert.md, on a tiny folder of Hugging Face's.
+classifies() {
+  local folder=$scratch/build
+  cmake -S "$source/examples/classify" -B "$folder" -DCMAKE_PREFIX_PATH="$work/a moved prefix" && cmake --build "$folder" &&
+    [ "$(printf 'one text\n\n' | "$folder/classify" "$source/tests/golden/models/bert" | cut -f 1 | grep -c .)" = 2 ] &&
+    ! "$folder/classify" nowhere </dev/null
+}
+[ "${3:-}" = quick ] || check 'the twenty lines of examples/classify classify standard input' classifies
 # The last of two -std counts.
 made_by_make() {
   mkdir -p "$work/make" && cd "$work/make" && make -j "$(nproc)" -f "$here/Makefile" HEDDLE="$source/include" EIGEN="$eigen" \

@@ -50,10 +50,10 @@ class JsonObject {
   }
   bool has(const std::string& key) const { return find(key) != nullptr; }
 
-  /// These functions return a member of one type. @throws FileError if it is absent or null, of another type, or out of range.
+  /// These functions return a member of one type. @throws FileError if it is absent, of another type, such as null, or out of range.
   const nlohmann::json& at(const std::string& key) const {
-    const nlohmann::json* const found = find(key);
-    require<FileError>(found, file_, ": has no '", key, "'");
+    const auto found = object_.find(key);
+    require<FileError>(found != object_.end(), file_, ": has no '", key, "'");
     return *found;
   }
   const nlohmann::json& object(const std::string& key) const { return of_type(key, at(key).is_object(), "an object"); }
