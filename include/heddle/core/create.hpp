@@ -1,8 +1,10 @@
 // Tensors made by a rule: one value everywhere, evenly spaced values, or random ones.
 #pragma once
 #include <cmath>
+#include <utility>
 
 #include <heddle/base/random.hpp>
+#include <heddle/base/threads.hpp>
 #include <heddle/core/dispatch.hpp>
 
 namespace heddle {
@@ -61,6 +63,24 @@ namespace detail {
 inline double unit_interval(std::uint32_t high, std::uint32_t low) {
   return (static_cast<double>(high >> 5) * 67108864 + static_cast<double>(low >> 6) + 1) / 9007199254740992.0;
 }
+
+// Fills a tensor on all threads; f makes two elements of a draw.
+template <class T, class F>
+Tensor<T> draw_pairs(Shape shape, Random& random, F f) {
+  Tensor<T> y(shape);
+  const Index size = y.size(), pairs = (size + 1) / 2;
+  const kernel::Draws draws = random.take(static_cast<std::uint64_t>(pairs));
+  T* const out = y.data();
+  constexpr Index grain = 4096;  // a hundred microseconds
+  kernel::parallel(pairs, grain, [=](Index begin, Index end) {
+    for (Index p = begin; p < end; ++p) {
+      const auto [first, second] = f(draws(static_cast<std::uint64_t>(p)));
+      out[2 * p] = static_cast<T>(first);
+      if (2 * p + 1 < size) out[2 * p + 1] = static_cast<T>(second);
+    }
+  });
+  return y;
+}
 }  // namespace detail
 
 /// Returns uniform values in [lo, hi). Element i takes half a draw, so every T gets the same numbers, rounded.
@@ -69,31 +89,21 @@ template <class T>
 Tensor<T> uniform(Shape shape, double lo, double hi, Random& random) {
   require(lo <= hi && std::isfinite(hi - lo), "uniform: lo must not be greater than hi, and both finite; got ", lo,
           " and ", hi);
-  Tensor<T> y(shape);
-  const kernel::Draws draws = random.take(static_cast<std::uint64_t>((y.size() + 1) / 2));
-  T* const out = y.data();
-  for (Index i = 0; i < y.size(); ++i) {
-    const kernel::PhiloxWords words = draws(static_cast<std::uint64_t>(i / 2));
-    const double u = 1 - detail::unit_interval(words.w[i % 2 * 2], words.w[i % 2 * 2 + 1]);
-    out[i] = static_cast<T>(lo + (hi - lo) * u);
-  }
-  return y;
+  return detail::draw_pairs<T>(shape, random, [=](const kernel::PhiloxWords& words) {
+    const double first = detail::unit_interval(words.w[0], words.w[1]),
+                 second = detail::unit_interval(words.w[2], words.w[3]);
+    return std::pair(lo + (hi - lo) * (1 - first), lo + (hi - lo) * (1 - second));
+  });
 }
 
 /// Returns standard normal values (Box and Muller 1958). One draw gives two elements.
 template <class T>
 Tensor<T> randn(Shape shape, Random& random) {
-  Tensor<T> y(shape);
-  const kernel::Draws draws = random.take(static_cast<std::uint64_t>((y.size() + 1) / 2));
-  T* const out = y.data();
-  for (Index i = 0; i < y.size(); i += 2) {
-    const kernel::PhiloxWords words = draws(static_cast<std::uint64_t>(i / 2));
+  return detail::draw_pairs<T>(shape, random, [](const kernel::PhiloxWords& words) {
     const double radius = std::sqrt(-2 * std::log(detail::unit_interval(words.w[0], words.w[1])));
     const double angle = 6.283185307179586 * detail::unit_interval(words.w[2], words.w[3]);
-    out[i] = static_cast<T>(radius * std::cos(angle));
-    if (i + 1 < y.size()) out[i + 1] = static_cast<T>(radius * std::sin(angle));
-  }
-  return y;
+    return std::pair(radius * std::cos(angle), radius * std::sin(angle));
+  });
 }
 
 }  // namespace heddle

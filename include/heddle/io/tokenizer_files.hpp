@@ -117,9 +117,9 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 
 }  // namespace detail
 
-/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or else vocab.txt. The casing is do_lower_case of tokenizer_config.json,
-/// which is true if that file does not have it. Without tokenizer_config.json, or with PreTrainedTokenizerFast or TokenizersBackend as
-/// its tokenizer_class, the casing is that of tokenizer.json. @throws FileError for a folder without a vocabulary, for a tokenizer that
+/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or else vocab.txt. The casing is that of transformers: do_lower_case of
+/// tokenizer_config.json, which is true if the file or the member is absent; but that of tokenizer.json if tokenizer_class is
+/// PreTrainedTokenizerFast or TokenizersBackend. @throws FileError for a folder without a vocabulary, for a tokenizer that
 /// is not BERT's WordPiece, and for added tokens.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
@@ -138,6 +138,8 @@ inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   if (const auto found = content("tokenizer_config.json"); found != files.end()) {
     const JsonFile file(found->second, folder + "/tokenizer_config.json");
     detail::apply_tokenizer_config(tokenizer, file.object(), of_tokenizer != files.end());
+  } else {
+    tokenizer.uncased = true;
   }
   tokenizer.files = std::move(files);
   return tokenizer;
