@@ -181,7 +181,7 @@ inline RunState read_state(const nlohmann::json& json, RunSettings& settings, co
     s.events.files.push_back({of_file.text("name"), of_file.count("bytes")});
   }
   for (const auto& [name, curve] : members.object("curves").items()) s.curves[name] = detail::read_curve(curve, file);
-  if (members.has("best")) s.best = detail::read_number(members, "best");
+  if (members.json().contains("best")) s.best = detail::read_number(members, "best");
   return s;
 }
 
