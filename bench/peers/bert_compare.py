@@ -82,15 +82,15 @@ class BertProgram:
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, folder
 
-    def text(self, command, model, *flags, text=None):
-        words = [str(word) for word in (self.binary, command, model, "--threads", THREADS, *flags)]
+    def text(self, command, model, *flags, threads=THREADS, text=None):
+        words = [str(word) for word in (self.binary, command, model, "--threads", threads, *flags)]
         done = subprocess.run(words, input=text, stdout=subprocess.PIPE, encoding="utf-8")
         if done.returncode:  # its standard error went to ours
             sys.exit(f"exit code {done.returncode}: {' '.join(words)}")
         return done.stdout
 
-    def __call__(self, *words):
-        return json.loads(self.text(*words))
+    def __call__(self, *words, threads=THREADS):
+        return json.loads(self.text(*words, threads=threads))
 
     def write_batches(self, name, batches):
         """Writes batches of ids, or of pairs of ids and types. Returns the flags that name them."""
@@ -387,7 +387,7 @@ class Bench:
         order = rows.batches(32, generator)[:8]
         ragged = [{"ids": [rows.texts[r] for r in part]} for part in order]
         for name, batches, bound in [("8x128", full, FULL_BOUND), ("SST-2's lengths, 32 texts", ragged, RAGGED_BOUND)]:
-            flags, calls = self.program.write_batches("speed", batches), self.options.calls
+            flags, calls = self.program.write_batches("speed", batches), max(self.options.calls, len(batches))
             inputs = [inputs_of(batch, padded=False) for batch in batches]
 
             def ours(command):
@@ -454,7 +454,7 @@ class Bench:
 
             def ours():
                 return self.program("latency", folder, "--tokens", LATENCY_TOKENS, "--calls", calls,
-                                    "--threads", threads)["seconds"]  # fmt: skip
+                                    threads=threads)["seconds"]  # fmt: skip
 
             def pytorch():
                 with torch.inference_mode():
