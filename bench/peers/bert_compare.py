@@ -282,7 +282,7 @@ class Bench:
         """Returns the metrics of the fine-tuning that every check compares."""
         return self.trainer.train("--model", folder, "--order", "sequential", "--dropout", 0, "--optimizer", "adamw",
                                   "--weight-decay", 0.01, "--lr", LR, "--schedule", "linear", "--clip", 0, "--warmup", 0,
-                                  "--batch-size", BATCH, *flags)  # fmt: skip
+                                  "--batch-size", BATCH, "--train-rows", STEPS * BATCH, *flags)  # fmt: skip
 
     def peer_tune(self, model, rows):
         theirs = []
