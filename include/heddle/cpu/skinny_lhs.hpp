@@ -5,95 +5,83 @@
 
 namespace heddle::kernel {
 
-// The left operand, transposed: the elements of one column are in the lanes of one or two registers.
+// The left operand [M, K] of products with transposed right operands [N, K]. Both are read along K, so that an element of the result is
+// the sum of one register's lanes.
 class SkinnyLhs {
  public:
   static bool pays(Index rows, Index columns, Index depth) {
-    constexpr Index worth_it = 1 << 18;  // numbers on the right: more than the first cache holds
-    return rows > Half::lanes / 2 && rows <= 2 * lanes && columns * depth >= worth_it;
+    constexpr Index least = 5, worth_it = 1 << 18;  // numbers on the right: more than the first cache holds
+    return rows >= least && rows <= 2 * lanes && columns * depth >= worth_it;
   }
 
-  explicit SkinnyLhs(MatrixView<const float> a) : rows_(a.rows), at_once_({a.width, 2 * lanes}) {
-    const View<float, 2> x = view<2>(at_once_);
-    for (Index k = 0; k < a.width; ++k) {
-      for (Index m = 0; m < rows_; ++m) x(k, m) = a(m, k);
-      std::fill_n(&x(k, 0) + rows_, 2 * lanes - rows_, 0.f);
-    }
-  }
+  explicit SkinnyLhs(MatrixView<const float> a) : a_(a) {}
 
   // c = a b^T, or c += a b^T, for b [N, K].
   void times_transposed(MatrixView<const float> b, MatrixView<float> c, Into into) const {
-    if (rows_ <= Half::lanes) return multiply<Half, None>(b, c, into);
-    if (rows_ <= lanes) return multiply<Whole, None>(b, c, into);
-    if (rows_ <= lanes + Half::lanes) return multiply<Whole, Half>(b, c, into);
-    multiply<Whole, Whole>(b, c, into);
+    Index n = 0;
+    for (; n + most_columns <= c.width; n += most_columns) some_columns<most_columns>(b, n, c, into);
+    for (; n < c.width; ++n) some_columns<1>(b, n, c, into);
   }
 
  private:
-  // Registers.
-  struct Whole {
-    using Packet = Eigen::internal::packet_traits<float>::type;
-    static constexpr Index lanes = sizeof(Packet) / sizeof(float);
-  };
-  struct Half {
-    using Packet = Eigen::internal::packet_traits<float>::half;
-    static constexpr Index lanes = sizeof(Packet) / sizeof(float);
-  };
-  struct None {};
-  static constexpr Index lanes = Whole::lanes;
-  static constexpr int most_columns =
-      lanes == 16 ? 8 : 6;                     // whose sums stay in registers: there are 32 in AVX-512, else 16
-  static constexpr Index depth_at_once = 512;  // a sum of sums is nearer the exact one
+  using Packet = Eigen::internal::packet_traits<float>::type;
+  static constexpr Index lanes = sizeof(Packet) / sizeof(float);
+  // The sums of a block stay in registers: there are 32 in AVX-512, else 16.
+  static constexpr int most_columns = 4, most_rows = lanes == 16 ? 5 : 2;
 
-  template <class First, class Second>
-  void multiply(MatrixView<const float> b, MatrixView<float> c, Into into) const {
-    float sums[most_columns][2 * lanes];
-    const auto some_columns = [&]<int columns>(Index n) {
-      std::fill_n(&sums[0][0], std::size(sums) * std::size(sums[0]), 0.f);
-      for (Index k = 0; k < b.width; k += depth_at_once)
-        add_block<columns, First, Second>(b, n, k, std::min(k + depth_at_once, b.width), sums);
-      for (Index m = 0; m < rows_; ++m)
-        for (int i = 0; i < columns; ++i) c(m, n + i) = (into == Into::add ? c(m, n + i) : 0.f) + sums[i][m];
-    };
-    Index n = 0;
-    for (; n + most_columns <= c.width; n += most_columns) some_columns.template operator()<most_columns>(n);
-    for (; n < c.width; ++n) some_columns.template operator()<1>(n);
+  // Computes `columns` columns of c from column n on.
+  template <int columns>
+  void some_columns(MatrixView<const float> b, Index n, MatrixView<float> c, Into into) const {
+    // While blocks compute, they request the rows of b for the next columns: the processor itself looks ahead within a page only.
+    const Index blocks = (a_.rows + most_rows - 1) / most_rows, last = b.rows - 1;
+    const bool few = blocks < columns;
+    for (Index m = 0, next = n + columns; m < a_.rows; m += most_rows, next += few ? 2 : 1) {
+      const float* const ahead[] = {&b(std::min(next, last), 0), &b(std::min(next + 1, last), 0)};
+      const Index rows = std::min<Index>(most_rows, a_.rows - m);
+      few ? block_of<columns, 2>(rows, m, b, n, ahead, c, into) : block_of<columns, 1>(rows, m, b, n, ahead, c, into);
+    }
   }
 
-  // Adds the products of elements [k, end) with rows n to n + columns of b.
-  template <int columns, class First, class Second>
-  void add_block(MatrixView<const float> b, Index n, Index k, Index end, float (*sums)[2 * lanes]) const {
-    using Eigen::internal::padd, Eigen::internal::ploadu, Eigen::internal::pmadd, Eigen::internal::pset1,
-        Eigen::internal::pstoreu;
-    constexpr bool two = !std::is_same_v<Second, None>;
-    using Packet = typename First::Packet;
-    using Other = typename std::conditional_t<two, Second, First>::Packet;
-    Packet sum[columns];
-    Other other[columns];
-    for (int i = 0; i < columns; ++i) {
-      sum[i] = pset1<Packet>(0.f);
-      if constexpr (two) other[i] = pset1<Other>(0.f);
-    }
-    const float* a = at_once_.data() + k * 2 * lanes;
-    const float* const rows = &b(n, 0);
-    for (; k < end; ++k, a += 2 * lanes) {
-      const Packet x = ploadu<Packet>(a);
-      Other x_other;
-      if constexpr (two) x_other = ploadu<Other>(a + First::lanes);
-      for (int i = 0; i < columns; ++i) {
-        const float weight = rows[i * b.stride + k];
-        sum[i] = pmadd(x, pset1<Packet>(weight), sum[i]);
-        if constexpr (two) other[i] = pmadd(x_other, pset1<Other>(weight), other[i]);
+  // Computes the block of `rows` rows, at most `most`.
+  template <int columns, int requests, int most = most_rows>
+  void block_of(Index rows, Index m, MatrixView<const float> b, Index n, const float* const* ahead, MatrixView<float> c,
+                Into into) const {
+    if constexpr (most > 1)
+      if (rows < most) return block_of<columns, requests, most - 1>(rows, m, b, n, ahead, c, into);
+    block<most, columns, requests>(m, b, n, ahead, c, into);
+  }
+
+  // Not inlined, because g++ 12 then runs out of registers.
+  template <int rows, int columns, int requests>
+  [[gnu::noinline]] void block(Index m, MatrixView<const float> b, Index n, const float* const* ahead,
+                               MatrixView<float> c, Into into) const {
+    using Eigen::internal::ploadu, Eigen::internal::pmadd, Eigen::internal::predux, Eigen::internal::pset1;
+    Packet sum[rows][columns];
+    for (auto& row : sum)
+      for (Packet& s : row) s = pset1<Packet>(0.f);
+    const float *const x = &a_(m, 0), *const y = &b(n, 0), *const ahead0 = ahead[0], *const ahead1 = ahead[1];
+    const Index x_stride = a_.stride, y_stride = b.stride, depth = a_.width;
+    Index k = 0;
+    for (; k + lanes <= depth; k += lanes) {
+      __builtin_prefetch(ahead0 + k, 0, 2);
+      if constexpr (requests > 1) __builtin_prefetch(ahead1 + k, 0, 2);
+      Packet weight[columns];
+      for (int j = 0; j < columns; ++j) weight[j] = ploadu<Packet>(y + j * y_stride + k);
+      for (int i = 0; i < rows; ++i) {
+        const Packet value = ploadu<Packet>(x + i * x_stride + k);
+        for (int j = 0; j < columns; ++j) sum[i][j] = pmadd(value, weight[j], sum[i][j]);
       }
     }
-    for (int i = 0; i < columns; ++i) {
-      pstoreu(sums[i], padd(ploadu<Packet>(sums[i]), sum[i]));
-      if constexpr (two) pstoreu(sums[i] + First::lanes, padd(ploadu<Other>(sums[i] + First::lanes), other[i]));
-    }
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < columns; ++j) {
+        float total = predux(sum[i][j]);
+        for (Index rest = k; rest < depth; ++rest) total += x[i * x_stride + rest] * y[j * y_stride + rest];
+        float& out = c(m + i, n + j);
+        out = (into == Into::add ? out : 0.f) + total;
+      }
   }
 
-  Index rows_;
-  Tensor<float> at_once_;  // [K, lanes of two registers]
+  MatrixView<const float> a_;
 };
 
 }  // namespace heddle::kernel
