@@ -28,6 +28,9 @@ claim '--model goes on with a folder' \
 claim '--evaluate gives the final metrics' 'exits 0 "${pretrain[@]}" --evaluate --out pre --metrics evaluated && [ "$(final_loss evaluated)" = "$(lowest_loss pre.json)" ]'
 head -n 3 plain.txt >short.txt
 refusal 'too few lines to validate on are refused' '^short.txt: has 3 lines, 20 are needed' "$bert" --pretrain short.txt "${tiny[@]}"
+(cat plain.txt; printf '\xe2\x80\x8b\n[SEP]\n') >hidden.txt
+claim 'texts without a token that can be hidden are left out, with a note' \
+  'exits 0 "$bert" --pretrain hidden.txt --valid hidden.txt "${tiny[@]}" --batch-size 1 --steps 1 --progress none && grep -q "note: hidden.txt: 2 texts have no token that can be hidden" err && grep -q "200 training, 200 validation" out'
 printf '\n  \n' >blank.txt
 refusal 'a file of empty lines is refused' '^blank.txt: has no text$' "$bert" --pretrain blank.txt "${tiny[@]}"
 refusal 'it predicts nothing' "^--predict needs a classifier$" "$bert" --pretrain plain.txt --predict - --out pre
@@ -106,10 +109,20 @@ refusal 'a single class is refused' '^one.csv: has 1 class, a classifier needs 2
 refusal 'a table needs both files and both columns' '^a table needs --train, --valid, --text and --label$' "$bert" --model pre --train train.tsv --text sentence --label label
 refusal '--task and --train exclude each other' '^--task and --train exclude each other$' "$bert" --model pre --task sst2 --train train.tsv
 refusal 'a column without a table is refused' '^--label needs --train and --valid$' "$bert" --model pre --label x
+printf 'sentence,label\na,0\nb,Sports\n' >one_of_four.csv
+printf 'sentence,label\na,x\nb,\n' >empty.csv
 (printf 'a\tb\tlabel\n'; for i in 1 2 3 4; do printf 'good film %s\tit is fun\t1\nbad film %s\tit is dull\t0\n' $i $i; done) >pairs.tsv
 claim 'it trains on pairs of texts' 'exits 0 "$bert" --model pre --batch-size 4 --progress none --steps 3 --train pairs.tsv --valid pairs.tsv --text a --text-pair b --label label --out pairs'
 claim '--predict splits a line at its first tab into a pair, but only with --text-pair' \
   'run "$bert" --out pairs --predict - --text-pair b <<<$'"'"'good film\tit is fun'"'"' && cp out pair && run "$bert" --out pairs --predict - <<<$'"'"'good film\tit is fun'"'"' && ! cmp -s pair out && run "$bert" --out pairs --predict - --text-pair b <<<"good film it is fun" && lines 1 . out'
+claim 'a line without a tab is a single text' \
+  'run "$bert" --out pairs --predict - <<<"it is fun" && cp out single && run "$bert" --out pairs --predict - --text-pair b <<<"it is fun" && diff out single'
+numbered() { cp -r model "$1" && rm -r "$1"/{checkpoint,started.json} && sed -i 's/"0": "World"/"0": "1"/; s/"1": "Sports"/"1": "0"/' "$1/config.json"; }
+claim 'the classes of a task are numbers, whatever the names of the classes are' \
+  'numbered numbers && rows=(--train-rows 20 --valid-rows 20 --progress none --evaluate) && exits 0 "$bert" --model model "${rows[@]}" && cp out named.txt && exits 0 "$bert" --model numbers "${rows[@]}" && diff out named.txt'
+claim 'classes without a row to train on are noted' \
+  'exits 0 "$bert" --model model --text sentence --label label --train one_of_four.csv --valid one_of_four.csv --steps 1 --progress none && grep -q "note: one_of_four.csv: the rows to train on hold 2 of the 4 classes$" err'
+refusal 'an empty label is refused' '^empty.csv:3: the label is empty$' "${table[@]}" --train empty.csv --valid named.csv
 claim '--task sst2 reads the data set' 'exits 0 "$bert" --model pre --task sst2 --data "$films" --train-rows 16 --valid-rows 8 --steps 1 --progress none --out films && [ "$(xargs <films/labels.txt)" = "negative positive" ]'
 
 # --- prediction ---
@@ -164,6 +177,10 @@ fresh; echo '{"model_type": ' >bad/config.json; bad_folder 'a config.json that i
 fresh; echo '{"model_type":"gpt2"}' >bad/config.json; bad_folder 'another type of model is refused' "config.json: is of a model of type 'gpt2'"
 fresh; sed -i 's/"hidden_size": 16/"hidden_size": -1/' bad/config.json; bad_folder 'a negative size is refused' "config.json: 'hidden_size' must be a whole number from 1 to "
 fresh; sed -i 's/"hidden_size": 16/"hidden_size": 32/' bad/config.json; bad_folder 'sizes that the weights do not have are refused' 'model.safetensors: does not hold the weights of this model; mismatched '
+fresh; sed -i 's/"num_hidden_layers": 1/"num_hidden_layers": 1000000/' bad/config.json; bad_folder 'layers that the weights do not have are refused at once' "model.safetensors: does not hold the weights of this model; missing 'bert.encoder.layer.999999.intermediate.dense.weight'"
+fresh; sed -i 's/"model_type"/"problem_type": "regression", "model_type"/' bad/config.json; bad_folder 'a regression is refused' "config.json: 'problem_type' is \"regression\""
+fresh; echo '{"tokenizer_class": "RobertaTokenizer"}' >bad/tokenizer_config.json; bad_folder 'another tokenizer is refused' "tokenizer_config.json: 'tokenizer_class' is 'RobertaTokenizer'"
+fresh; echo '{"truncation_side": "left"}' >bad/tokenizer_config.json; bad_folder 'truncation on the left is refused' "tokenizer_config.json: 'truncation_side' is \"left\""
 fresh; rm bad/vocab.txt; refusal 'a folder without a tokenizer is refused' '^bad: has neither tokenizer.json nor vocab.txt$' "$bert" --model bad --predict -
 fresh; rm bad/model.safetensors; bad_folder 'a folder without weights is refused' 'model.safetensors: '
 fresh; mv bad/model.safetensors bad/one.safetensors; echo '{"weight_map": {"classifier.bias": "../one.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a shard outside the folder is refused' "model.safetensors.index.json: the shard '../one.safetensors' of 'classifier.bias' is not the name of a file"

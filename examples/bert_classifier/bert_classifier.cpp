@@ -20,7 +20,7 @@ struct BertFlags {
   static std::vector<std::string> choices() { return {"classes", "masked tokens"}; }
   void add(CLI::App& app) {
     add_choice(app, "--task", task, {"ag_news", "sst2"}, "Data set in --data");
-    add_path(app, "--train", train, "Table to train on, TSV or CSV with a header; or texts for --pretrain");
+    add_path(app, "--train", train, "Table to train on, TSV or CSV with a header");
     add_path(app, "--valid", valid, "Table, or texts for --pretrain, to validate on");
     add_path(app, "--text", columns.text, "Column of the text");
     add_path(app, "--text-pair", columns.second, "Column of the second text; --predict splits lines at a tab");
@@ -36,11 +36,13 @@ struct BertFlags {
 void print_report(const io::LoadReport& report, const std::string& folder) {
   const auto print = [&](const std::vector<std::string>& names, const char* what) {
     if (names.empty()) return;
+    constexpr std::size_t most = 12;
     std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-    note(io::printable(folder) + ": " + what + ": " + list);
+    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) list += (i ? ", " : "") + names[i];
+    note(io::printable(folder) + ": " + what + " (" + std::to_string(names.size()) + "): " + list +
+         (names.size() > most ? ", …" : ""));
   };
-  print(report.missing, "has no weights of the head, which are drawn at random from the seed");
+  print(report.missing, "has no weights of the head, which begins anew");
   print(report.unexpected, "has weights that are not of this model and were left out");
 }
 
@@ -57,11 +59,14 @@ class BertSetup {
       read_folder(setup);
     if (flags_.is_given("--dropout")) override_dropout();
     const Index positions = config_.positions();
+    if (!flags_.predict.empty()) limit_ = std::max(limit_, positions);
+    if (tokenizer_limit_ > 0) limit_ = std::min(limit_, tokenizer_limit_);
     require(!flags_.is_given("--max-length") || flags_.sizes.max_length <= positions, "--max-length is ",
             flags_.sizes.max_length, ", the model has ", positions, " positions");
     length_ = flags_.is_given("--max-length") ? flags_.sizes.max_length : std::min(limit_, positions);
     constexpr Index specials = 3;  // of a pair
-    require(length_ >= specials, "--max-length is ", length_, ", a pair of texts has ", specials, " special tokens");
+    require(length_ >= specials, "texts of at most ", length_, " tokens are too short: a pair has ", specials,
+            " special tokens");
     options_.max_length = static_cast<std::size_t>(length_);
   }
 
@@ -85,10 +90,16 @@ class BertSetup {
     return s;
   }
 
-  // Encodes texts, or pairs of texts if `second` has any, on all threads.
-  EncodedTexts encode(const std::vector<std::string>& first, const std::vector<std::string>& second,
+  // Encodes texts on all threads, with a second text where `second` has one. `second` may be empty.
+  EncodedTexts encode(const std::vector<std::string>& first, const std::vector<std::optional<std::string>>& second,
                       const std::vector<int>& labels) const {
-    const auto encodings = second.empty() ? tokenizer_->encode_batch(first) : tokenizer_->encode_batch(first, second);
+    std::vector<text::Encoding> encodings(first.size());
+    constexpr Index grain = 32;
+    kernel::parallel(static_cast<Index>(first.size()), grain, [&](Index begin, Index end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+        encodings[i] =
+            !second.empty() && second[i] ? tokenizer_->encode_pair(first[i], *second[i]) : tokenizer_->encode(first[i]);
+    });
     EncodedTexts rows;
     for (std::size_t i = 0; i < encodings.size(); ++i) {
       const text::Encoding& e = encodings[i];
@@ -98,6 +109,9 @@ class BertSetup {
       const bool typed = one != e.type_ids.end() && config_.bert() && config_.bert()->types > 1;
       rows.rows.add(e.ids, labels[i], typed ? std::optional<Index>(one - e.type_ids.begin()) : std::nullopt);
     }
+    return padded(std::move(rows));
+  }
+  EncodedTexts padded(EncodedTexts rows) const {
     if (own_.pad_to_max == "yes") rows.rows.pad_to(length_);
     return rows;
   }
@@ -131,6 +145,7 @@ class BertSetup {
     for (const char* flag : {"--text", "--text-pair", "--label"})
       require(!flags_.is_given(flag) || table || !flags_.predict.empty(), flag, " needs --train and --valid");
     require(!table || !flags_.is_given("--task"), "--task and --train exclude each other");
+    require(own_.train.empty() || flags_.data.empty(), "--data and --train exclude each other");
     if (flags_.model.empty()) return;
     for (const char* flag : {"--layers", "--d-model", "--heads", "--ff-width", "--uncased"})
       require(!flags_.is_given(flag), flag, ": the model in --model has its own");
@@ -139,13 +154,14 @@ class BertSetup {
   // Reads the configuration and the tokenizer of a folder.
   void read_folder(const Setup& setup) {
     config_ = models::read_config(folder_);
+    if (own_.pretrain.empty()) models::require_single_label(config_, folder_);
     io::PretrainedTokenizer tokenizer = io::read_tokenizer(folder_);
     if (is_saved_)
       for (const auto& [name, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, name);
     require<FileError>(tokenizer.vocabulary.size() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ",
                        tokenizer.vocabulary.size(), " tokens, the model has ", config_.vocabulary(), " embeddings");
     options_.uncased = tokenizer.uncased;
-    if (tokenizer.max_length > 0) limit_ = std::min(limit_, tokenizer.max_length);
+    tokenizer_limit_ = tokenizer.max_length;
     for (const std::string& sentence : tokenizer.vocabulary.notes())
       note(tokenizer.vocabulary.name() + ": " + sentence);
     tokens_ = std::move(tokenizer.vocabulary);
@@ -194,11 +210,12 @@ class BertSetup {
 
   std::uint64_t sum_of_model() const {
     io::Crc64 all;
-    for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
-      if (const std::string file = flags_.model + '/' + name; io::path_exists(file)) {
-        const std::uint64_t sum = io::sum_of_file(file).crc64;
-        all.add(std::as_bytes(std::span(&sum, 1)));
-      }
+    std::vector<std::string> files = io::WeightFiles(flags_.model).paths();
+    files.push_back(flags_.model + "/config.json");
+    for (const std::string& file : files) {
+      const std::uint64_t sum = io::sum_of_file(file).crc64;
+      all.add(std::as_bytes(std::span(&sum, 1)));
+    }
     return all.value();
   }
 
@@ -211,7 +228,7 @@ class BertSetup {
   text::WordPieceOptions options_;
   std::optional<text::WordPiece> tokenizer_;
   std::map<std::string, std::string> files_;
-  Index limit_ = 512, length_ = 0;
+  Index limit_ = 512, tokenizer_limit_ = 0, length_ = 0;
 };
 
 // Flags and defaults that fine-tuning and pre-training share.
@@ -266,24 +283,30 @@ class BertClassifierSystem : public BertProgram {
   train::RunSettings settings() const { return setup_.settings(); }
   std::string model_config() const { return to_json(setup_.config(), classifier_architecture(setup_.config())).dump(); }
 
-  TextSplits read_splits() { return {encoded(train_), encoded(valid_), {}}; }
+  TextSplits read_splits() {
+    compare_classes(class_of_each(train_, labels()));
+    return {encoded(train_), encoded(valid_), {}};
+  }
   EncodedTexts encode(const std::vector<std::string>& lines) const {
-    std::vector<std::string> first = lines, second;
+    std::vector<std::string> first = lines;
+    std::vector<std::optional<std::string>> second;
     if (!own_.columns.second.empty())
       for (std::string& line : first) {
-        const std::size_t tab = std::min(line.find('\t'), line.size());
-        second.push_back(line.substr(std::min(tab + 1, line.size())));
-        line.resize(tab);
+        const std::size_t tab = line.find('\t');
+        second.push_back(tab == line.npos ? std::nullopt : std::optional(line.substr(tab + 1)));
+        line.resize(std::min(tab, line.size()));
       }
     return setup_.encode(first, second, std::vector<int>(lines.size(), 0));
   }
   Model make_model(Random& random) const {
     const bool is_read = setup_.is_saved() || !setup_.folder().empty();
+    if (is_read) models::require_sizes(setup_.config(), setup_.folder());
     Model model = is_read ? models::make_without_values<Model>(setup_.config()) : Model(setup_.config(), random);
     if (is_read && !setup_.is_saved()) {
       const auto head = setup_.is_applied() ? models::MissingHead::refused : models::MissingHead::drawn;
       model.draw_head(random);
-      print_report(models::load_pretrained(model, setup_.folder(), head), setup_.folder());
+      const io::LoadReport report = models::load_pretrained(model, setup_.folder(), head);
+      if (!setup_.flags().resume) print_report(report, setup_.folder());
     }
     freeze(model);
     return model;
@@ -300,6 +323,7 @@ class BertClassifierSystem : public BertProgram {
       const std::string folder = setup_.flags().data.empty() ? HEDDLE_SST2_SAMPLE : setup_.data();
       train_ = read_table(folder + "/train.tsv", columns, limit("--train-rows", flags.train_rows));
       valid_ = read_table(folder + "/dev.tsv", columns, limit("--valid-rows", flags.valid_rows));
+      train_.are_numbers = valid_.are_numbers = true;
     } else {
       const std::string whole = setup_.data() + "/train.csv", subset = setup_.data() + "/train_subset.csv";
       train_ = read_ag_news(io::path_exists(whole) || !io::path_exists(subset) ? whole : subset, flags.train_rows);
@@ -329,7 +353,17 @@ class BertClassifierSystem : public BertProgram {
                          " classes, ", own_.task, " has ", of_task.size());
       return;
     }
-    labels = task ? of_task : classes_in(train_);
+    if (task)
+      labels = of_task;
+    else if (setup_.folder().empty() || !setup_.config().json.contains("id2label"))
+      labels = classes_in(train_);
+  }
+  // Notes classes of the model that no row to train on has.
+  void compare_classes(const std::vector<int>& found) const {
+    const std::set<int> distinct(found.begin(), found.end());
+    if (distinct.size() < labels().size())
+      note(train_.file + ": the rows to train on hold " + std::to_string(distinct.size()) + " of the " +
+           std::to_string(labels().size()) + " classes");
   }
   static bool has_classifier(const std::string& folder) {
     const io::WeightFiles files(folder);
@@ -337,7 +371,7 @@ class BertClassifierSystem : public BertProgram {
   }
 
   EncodedTexts encoded(const LabelledTexts& texts) const {
-    return setup_.encode(texts.first, texts.second, class_of_each(texts, labels()));
+    return setup_.encode(texts.first, {texts.second.begin(), texts.second.end()}, class_of_each(texts, labels()));
   }
 
   void freeze(Model& model) const {
@@ -377,6 +411,11 @@ class BertPretraining : public BertProgram {
       require(!setup_.flags().is_given(flag), "--pretrain and ", flag, " exclude each other");
     require<FileError>(setup_.config().bert() && setup_.config().model_type() == "bert",
                        io::printable(setup_.folder() + "/config.json"), ": must be of BERT to be pre-trained");
+    const nlohmann::json& config = setup_.config().json;
+    require<FileError>(
+        !config.is_object() || config.value("tie_word_embeddings", true),
+        io::printable(setup_.folder() + "/config.json"),
+        ": 'tie_word_embeddings' is false, heddle pre-trains models whose decoder is their word embeddings");
     setup_.make_tokenizer();
     setup_.config().labels.clear();
   }
@@ -399,28 +438,57 @@ class BertPretraining : public BertProgram {
     } else {
       for (std::size_t i = 0; i < lines.size(); ++i)
         ((i + 1) % hold_out_every == 0 ? valid : train).push_back(std::move(lines[i]));
-      require<FileError>(!valid.empty(), io::printable(own_.pretrain), ": has ", train.size(), " lines, ",
-                         hold_out_every, " are needed, because every 20th is used to validate; or give --valid");
+      require<FileError>(!valid.empty(), io::printable(own_.pretrain), ": has ", train.size(),
+                         train.size() == 1 ? " line, " : " lines, ", hold_out_every,
+                         " are needed, because every 20th is used to validate; or give --valid");
     }
     const auto first = [](std::vector<std::string>& rows, Index limit) {
       if (limit > 0 && static_cast<Index>(rows.size()) > limit) rows.resize(static_cast<std::size_t>(limit));
     };
     first(train, flags.train_rows);
     first(valid, flags.valid_rows);
-    return {encode(train), encode(valid), {}};
+    return {encode_some(train, own_.pretrain), encode_some(valid, own_.valid.empty() ? own_.pretrain : own_.valid), {}};
   }
   EncodedTexts encode(const std::vector<std::string>& lines) const {
     return setup_.encode(lines, {}, std::vector<int>(lines.size(), 0));
   }
   Model make_model(Random& random) const {
     const text::Vocabulary& v = setup_.vocabulary();
-    Model model(*setup_.config().bert(), {v.id("[MASK]"), {v.id("[CLS]"), v.id("[SEP]"), v.id("[PAD]")}}, random);
+    Model model(*setup_.config().bert(), {v.id("[MASK]"), kept_tokens()}, random);
     if (!setup_.folder().empty() && !setup_.is_saved())
-      print_report(models::load_pretrained(model.model, setup_.folder(), models::MissingHead::drawn), setup_.folder());
+      if (const auto report = models::load_pretrained(model.model, setup_.folder(), models::MissingHead::drawn);
+          !setup_.flags().resume)
+        print_report(report, setup_.folder());
     return model;
   }
 
  private:
+  // Returns the ids that are never hidden; a vocabulary may be without [PAD].
+  std::vector<int> kept_tokens() const {
+    std::vector<int> ids;
+    for (const char* token : {"[CLS]", "[SEP]", "[PAD]"})
+      if (const std::int32_t id = setup_.vocabulary().find(token); id != text::Vocabulary::none) ids.push_back(id);
+    return ids;
+  }
+  // Encodes the lines that have a token which can be hidden. Throws FileError if there is none.
+  EncodedTexts encode_some(const std::vector<std::string>& lines, const std::string& path) const {
+    const std::vector<int> kept = kept_tokens();
+    EncodedTexts all = encode(lines), some;
+    some.longest = all.longest;
+    some.truncated = all.truncated;
+    for (Index row = 0; row < all.rows.count(); ++row) {
+      const auto ids = all.rows.ids(row);
+      const bool can_hide = std::any_of(ids.begin(), ids.end(),
+                                        [&](int id) { return std::find(kept.begin(), kept.end(), id) == kept.end(); });
+      if (can_hide) some.rows.add(ids, 0);
+    }
+    const Index left_out = all.rows.count() - some.rows.count();
+    if (left_out > 0)
+      note(io::printable(path) + ": " + std::to_string(left_out) + (left_out == 1 ? " text has" : " texts have") +
+           " no token that can be hidden and left out");
+    require<FileError>(some.rows.count() > 0, io::printable(path), ": has no text with a token that can be hidden");
+    return setup_.padded(std::move(some));
+  }
   // Returns the lines that hold more than blanks.
   static std::vector<std::string> read_lines(const std::string& path) {
     std::vector<std::string> lines = examples::read_texts(path);

@@ -34,7 +34,8 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
   const std::size_t first = table.column(columns.text), label = table.column(columns.label);
   const std::size_t second = columns.second.empty() ? first : table.column(columns.second);
   const std::size_t rows = limit ? std::min(table.rows(), static_cast<std::size_t>(limit)) : table.rows();
-  LabelledTexts texts{io::printable(path), {}, {}, {}, {}};
+  LabelledTexts texts;
+  texts.file = io::printable(path);
   require<FileError>(rows > 0, texts.file, ": has no rows");
   for (std::size_t row = 0; row < rows; ++row) {
     texts.first.emplace_back(table[row][first]);
@@ -48,7 +49,9 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
 LabelledTexts read_ag_news(const std::string& path, Index limit) {
   const NewsRows rows = read_news(path, limit);
   print_notes(rows.notes, path);
-  LabelledTexts texts{io::printable(path), {}, {}, {}, {}};
+  LabelledTexts texts;
+  texts.file = io::printable(path);
+  texts.are_numbers = true;
   for (std::size_t row = 0; row < rows.texts.size(); ++row) {
     texts.first.push_back(repair(rows.texts[row]));
     texts.labels.push_back(std::to_string(rows.labels[row]));
@@ -61,7 +64,8 @@ std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std
   std::vector<int> all;
   for (std::size_t row = 0; row < texts.labels.size(); ++row) {
     const std::string& cell = texts.labels[row];
-    const auto named = std::find(classes.begin(), classes.end(), cell);
+    require<FileError>(!cell.empty(), texts.where(row), ": the label is empty");
+    const auto named = texts.are_numbers ? classes.end() : std::find(classes.begin(), classes.end(), cell);
     const auto number =
         named != classes.end() ? static_cast<int>(named - classes.begin()) : number_in(cell).value_or(-1);
     require<FileError>(number >= 0 && number < static_cast<int>(classes.size()), texts.where(row), ": the label is ",

@@ -14,6 +14,7 @@ struct LabelledTexts {
   std::vector<std::string> first, second;  // `second` is empty without pairs
   std::vector<std::string> labels;         // as they stand in the file
   std::vector<std::size_t> lines;          // of each row, from 1
+  bool are_numbers = false;                // whether every label is its class's number, never a name
   std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
 };
 
@@ -26,12 +27,12 @@ struct TableColumns {
 /// Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 
-/// Reads the first `limit` rows of a file of AG News, all for 0, with what the data set lost repaired. The labels are the names of the
-/// classes. @throws FileError as read_news().
+/// Reads the first `limit` rows of a file of AG News, all for 0, with what the data set lost repaired. The labels are the numbers
+/// of the classes, from 0. @throws FileError as read_news().
 LabelledTexts read_ag_news(const std::string& path, Index limit);
 
 /// Returns the class of each row. A cell is a class's name, or else its number from 0. @throws FileError with file and line for a cell
-/// that is neither.
+/// that is neither, and for an empty one.
 std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes);
 
 /// Returns the names of the classes that occur: the cells in alphabetical order, or LABEL_0, LABEL_1 and so on if all of them are

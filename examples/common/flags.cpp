@@ -273,7 +273,8 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
     require(app.count(flag) == 0 || f.schedule == "step", flag, " needs --schedule step");
   require(app.count("--head-dim") > 0 || app.count("--d-model") + app.count("--heads") == 0 ||
               f.sizes.d_model % f.sizes.heads == 0,
-          "--d-model ", f.sizes.d_model, " does not divide into --heads ", f.sizes.heads, "; give a --head-dim");
+          "--d-model ", f.sizes.d_model, " does not divide into --heads ", f.sizes.heads,
+          f.takes_model ? "" : "; give a --head-dim");
   if (app.count("--head-dim") == 0 && app.count("--d-model") + app.count("--heads") > 0)
     f.sizes.head_dim = f.sizes.d_model / f.sizes.heads;
   if (f.threads > 0) set_threads(f.threads);

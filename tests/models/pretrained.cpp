@@ -391,7 +391,7 @@ TEST_CASE("models::read_config: labels are the members 0, 1 and so on of id2labe
   CHECK(labels(R"({"1": "b", "0": "a"})") == std::vector<std::string>{"a", "b"});
   CHECK_THROWS_WITH(labels(R"({"0": "a", "2": "b"})"), "f: 'id2label' has 2 members, but no '1'");
   CHECK_THROWS_WITH(labels(R"({"00": "a"})"), "f: 'id2label' has 1 members, but no '0'");
-  CHECK_THROWS_WITH(labels(R"({"0": 1})"), "f: '0' must be a text");
+  CHECK_THROWS_WITH(labels(R"({"0": 1})"), "f: 'id2label' must hold names");
   CHECK_THROWS_WITH(labels("{}"), "f: 'id2label' is empty");
   CHECK_THROWS_WITH(labels("[]"), "f: 'id2label' must be an object");
   CHECK_THROWS_WITH(models::parse_config(R"({"model_type": "bert", "num_labels": 0})", "f"),

@@ -133,7 +133,7 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
   CHECK(pooling_error(R"({"pooling_mode_max_tokens": true})") ==
         pooling + ": the pooling 'pooling_mode_max_tokens'" + known);
   CHECK(pooling_error(R"({"pooling_mode": "lasttoken"})") == pooling + ": the pooling 'lasttoken'" + known);
-  CHECK(pooling_error("{}") == pooling + ": the pooling ''" + known);
+  CHECK(pooling_error("{}") == pooling + ": the pooling 'none'" + known);
   CHECK(pooling_error(R"({"pooling_mode": 1})") == pooling + ": 'pooling_mode' must be a text");
   folder.remove("1_Pooling/config.json");
   CHECK_THROWS_WITH(SentenceEncoder::load(folder.path()), ContainsSubstring("1_Pooling/config.json: cannot be opened"));

@@ -112,6 +112,23 @@ TEST_CASE("models::TextClassifier: several threads use one classifier") {
   CHECK(wrong == std::vector<int>(4));
 }
 
+TEST_CASE("models::TextClassifier: one that was moved from, and scores that are not finite, are errors") {
+  TextClassifier first = TextClassifier::load(golden_model("bert"));
+  const TextClassifier second = std::move(first);
+  CHECK_THROWS_WITH(first("a cat"), "a TextClassifier is used that was moved from");
+  CHECK(second("a cat").probabilities.size() == second.labels().size());
+  const ModelFolder folder("bert");
+  PretrainedConfig config = read_config(folder.path());
+  auto model = make_without_values<SequenceClassifier<>>(config);
+  load_pretrained(model, folder.path());
+  model.bert->classifier.bias->assign(full<float>(model.bert->classifier.bias->shape(), std::nanf("")));
+  save_pretrained(model, config, {}, folder.path());
+  CHECK_THROWS_WITH(TextClassifier::load(folder.path())("a cat"), "TextClassifier: the model's scores are not finite");
+  config.labels.emplace_back("another");
+  CHECK_THROWS_WITH(save_pretrained(model, config, {}, folder.path()),
+                    ContainsSubstring("save_pretrained: the model has "));
+}
+
 TEST_CASE("models::TextClassifier: a folder that does not fit together is refused") {
   CHECK_THROWS_WITH(TextClassifier::load("/nowhere"), "/nowhere: is no folder");
   CHECK_THROWS_WITH(TextClassifier::load(golden_model("old")), ContainsSubstring("; missing 4: "));

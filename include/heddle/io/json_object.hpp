@@ -110,6 +110,7 @@ class JsonFile {
     object();
   }
 
+  /// Returns the object, which refers to this file.
   JsonObject object() const { return {json_, printable(path_), "the file"}; }
   const std::string& content() const { return text_; }
 

@@ -98,6 +98,24 @@ inline void check_added_tokens(const text::Vocabulary& vocabulary, const std::st
 // Applies tokenizer_config.json. Beside tokenizer.json, PreTrainedTokenizerFast and TokenizersBackend ignore do_lower_case.
 inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, bool has_tokenizer_json) {
   const std::string type = config.text_or("tokenizer_class", "BertTokenizer");
+  bool is_known = false;
+  for (const char* name : {"BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast",
+                           "PreTrainedTokenizerFast", "TokenizersBackend"})
+    is_known = is_known || type == name;
+  require<FileError>(is_known, config.file(), ": 'tokenizer_class' is ", quoted_name(type),
+                     ", heddle reads BERT's and DistilBERT's");
+  require_value(config, "truncation_side", "right");
+  for (const auto& [key, token] : {std::pair{"unk_token", "[UNK]"},
+                                   {"sep_token", "[SEP]"},
+                                   {"cls_token", "[CLS]"},
+                                   {"pad_token", "[PAD]"},
+                                   {"mask_token", "[MASK]"}}) {
+    const nlohmann::json* const value = config.find(key);
+    if (value && value->is_object())
+      require_value(JsonObject(*value, config.file(), std::string("'") + key + "'"), "content", token);
+    else
+      require_value(config, key, token);
+  }
   if (!has_tokenizer_json || (type != "PreTrainedTokenizerFast" && type != "TokenizersBackend")) {
     tokenizer.uncased = config.boolean_or("do_lower_case", true);
     require_value(config, "strip_accents", tokenizer.uncased);

@@ -80,6 +80,12 @@ class WeightFiles {
     return source;
   }
   bool has(const std::string& name) const { return tensors_.count(name) > 0; }
+  /// Returns the names of the open files.
+  std::vector<std::string> paths() const {
+    std::vector<std::string> all;
+    for (const Safetensors& file : files_) all.push_back(file.file());
+    return all;
+  }
 
  private:
   const Safetensors& add(const std::string& path) {

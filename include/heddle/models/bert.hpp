@@ -81,6 +81,8 @@ struct BertEmbeddings {
                     Random* random = nullptr) const {  // [N] to [N, D]
     const Tensor<A> x = positions(words.template operator()<A>(ids), sequences);
     require(types || !token_types, "BertEmbeddings: this model has no token types");
+    require<ShapeError>(!token_types || token_types.shape() == ids.shape(), "BertEmbeddings: the token types ",
+                        token_types.shape(), " must have the shape of the ids, ", ids.shape());
     if (!types) return heddle::dropout(norm(x), dropout, random);
     if (token_types)
       return heddle::dropout(norm(x, types->template operator()<A>(token_types), 0, nullptr), dropout, random);

@@ -98,6 +98,7 @@ inline std::vector<std::string> read_labels(const io::JsonObject& config) {
     const std::string key = std::to_string(i);
     require<FileError>(names.has(key), config.file(), ": 'id2label' has ", names.json().size(), " members, but no '",
                        key, "'");
+    require<FileError>(names.at(key).is_string(), config.file(), ": 'id2label' must hold names");
     labels.push_back(names.text(key));
   }
   require<FileError>(!labels.empty(), config.file(), ": 'id2label' is empty");
@@ -188,6 +189,52 @@ struct SequenceClassifier {
   }
 };
 
+/// Compares the sizes of a configuration with the weights of its folder, so that no memory is allocated for a model that the weights do not
+/// fit. @throws FileError that names the weight.
+inline void require_sizes(const PretrainedConfig& config, const std::string& folder) {
+  const io::WeightFiles files(folder);
+  const auto check = [&](const io::WeightSource& source, const std::string& name, const Shape& expected) {
+    const auto found = source.tensors.find(name);
+    require<FileError>(found != source.tensors.end(), io::printable(source.name),
+                       ": does not hold the weights of this model; missing ", io::quoted_name(name));
+    const Shape& shape = found->second.tensor->shape;
+    require<FileError>(shape == expected, io::printable(source.name),
+                       ": does not hold the weights of this model; mismatched ", io::quoted_name(name), ' ', shape,
+                       " for ", expected);
+  };
+  if (const PreNormConfig* c = config.pre_norm()) {
+    const io::WeightSource source = files.weights([](const std::string& name) { return name; });
+    check(source, "encoder.embeddings.token_embeddings.weight", {c->vocabulary, c->D});
+    check(source, "encoder.embeddings.position_embeddings.weight", {c->positions, c->D});
+    if (c->layers > 0)
+      check(source, "encoder.layers." + std::to_string(c->layers - 1) + ".feed_forward.linear1.weight",
+            {c->ff_width, c->D});
+    return;
+  }
+  const BertConfig& b = *config.bert();
+  const bool bert = b.family == BertFamily::bert;
+  const std::string encoder = std::string(encoder_name(b.family)) + '.';
+  const io::WeightSource source = files.weights(detail::bert_names(files, b.family));
+  check(source, encoder + "embeddings.word_embeddings.weight", {b.vocabulary, b.D});
+  check(source, encoder + "embeddings.position_embeddings.weight", {b.positions, b.D});
+  if (b.types > 0) check(source, encoder + "embeddings.token_type_embeddings.weight", {b.types, b.D});
+  if (b.layers > 0)
+    check(source,
+          encoder + (bert ? "encoder.layer." : "transformer.layer.") + std::to_string(b.layers - 1) +
+              (bert ? ".intermediate.dense.weight" : ".ffn.lin1.weight"),
+          {b.ff_width, b.D});
+}
+
+/// Refuses a classifier that is not of one label among several: its scores are no softmax. @throws FileError.
+inline void require_single_label(const PretrainedConfig& config, const std::string& folder) {
+  const std::string file = io::printable(folder + "/config.json");
+  const auto kind = config.json.find("problem_type");
+  require<FileError>(kind == config.json.end() || kind->is_null() || *kind == "single_label_classification", file,
+                     ": 'problem_type' is ", kind == config.json.end() ? "" : io::printable(kind->dump(), 60),
+                     ", heddle's classifiers choose one label of several");
+  require<FileError>(config.labels.size() >= 2, file, ": has one class, a classifier has at least two");
+}
+
 /// Makes a model whose weights are read next: they have no values, and none are drawn.
 template <class Model, class Config>
 Model make_without_values(const Config& config) {
@@ -244,10 +291,11 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
   json["architectures"] = {architecture};
   json["model_type"] = config.model_type();
   const auto set_activation = [&](const char* key, nn::Activation activation) {
-    if (!json.contains(key))
-      json[key] = activation == nn::Activation::relu   ? "relu"
-                  : activation == nn::Activation::gelu ? "gelu"
-                                                       : "gelu_new";
+    const char* const name = activation == nn::Activation::relu   ? "relu"
+                             : activation == nn::Activation::gelu ? "gelu"
+                                                                  : "gelu_new";
+    const bool is_same_function = activation == nn::Activation::gelu_tanh && json.value(key, "") == "gelu_pytorch_tanh";
+    if (!is_same_function) json[key] = name;
   };
   if (const PreNormConfig* c = config.pre_norm()) {
     json["vocab_size"] = c->vocabulary;
@@ -296,14 +344,30 @@ inline std::string classifier_architecture(const PretrainedConfig& config) {
                                 : "PreNormForSequenceClassification";
 }
 
-/// Writes a folder that transformers' from_pretrained opens: config.json, model.safetensors in F32, and the tokenizer's files, by name.
-/// Each file is replaced atomically. @throws FileError if the folder does not exist or cannot be written.
-template <class T>
-void save_pretrained(const SequenceClassifier<T>& model, const PretrainedConfig& config,
-                     const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
+namespace detail {
+template <class M>
+void save_folder(const M& model, const nlohmann::json& config,
+                 const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   for (const auto& [name, content] : tokenizer_files) io::write_atomically(folder + '/' + name, content);
   io::save(model, folder + "/model.safetensors");
-  io::write_atomically(folder + "/config.json", to_json(config, classifier_architecture(config)).dump(2) + '\n');
+  io::write_atomically(folder + "/config.json", config.dump(2) + '\n');
+}
+}  // namespace detail
+
+/// Writes a folder that transformers' from_pretrained opens: config.json, model.safetensors in F32, and the tokenizer's files, by name.
+/// Each file is replaced atomically; other files of the folder stay. @throws FileError if the folder does not exist or cannot be written,
+/// and Error if the configuration has another number of classes than the model.
+inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
+                            const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
+  const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
+  require(classes == static_cast<Index>(config.labels.size()), "save_pretrained: the model has ", classes,
+          " classes, its configuration ", config.labels.size());
+  detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
+}
+/// Writes a folder for transformers' BertForMaskedLM. @throws FileError as above.
+inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
+                            const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
+  detail::save_folder(model, to_json(config, "BertForMaskedLM"), tokenizer_files, folder);
 }
 
 }  // namespace heddle::models

@@ -1,6 +1,7 @@
 // Embeds text with a BERT or DistilBERT folder, or one of sentence-transformers (Reimers and Gurevych 2019).
 #pragma once
 #include <cmath>
+#include <memory>
 
 #include <heddle/models/text_batches.hpp>
 #include <heddle/ops/arithmetic.hpp>
@@ -12,7 +13,8 @@ namespace heddle::models {
 /// How a sentence's vector comes from those of its tokens: their mean, or the vector of [CLS].
 enum class Pooling { mean, cls };
 
-/// An encoder with a tokenizer and a pooling. Const functions may be called by several threads at once.
+/// An encoder with a tokenizer and a pooling. Copies share both. Const functions may be called by several threads at once, and throw Error
+/// for an object that was moved from.
 class SentenceEncoder {
  public:
   /// Loads a folder. With modules.json the pooling and the normalization are those that it lists; without it vectors are means, normalized
@@ -27,23 +29,27 @@ class SentenceEncoder {
     text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);
     require<FileError>(!modules.lower_case || tokenizer.options().uncased, io::printable(modules.encoder),
                        ": 'do_lower_case' is true in sentence_bert_config.json, but the tokenizer is cased");
+    require_sizes(config, modules.encoder);
     auto model = make_without_values<BertEncoder<>>(*config.bert());
     load_pretrained(model, modules.encoder);
     to(model, device);
-    return SentenceEncoder(std::move(tokenizer), std::move(model), modules.pooling, modules.normalized);
+    return SentenceEncoder(
+        std::make_shared<const State>(std::move(tokenizer), std::move(model), modules.pooling, modules.normalized));
   }
 
-  Index width() const { return model_.config.D; }
-  Pooling pooling() const { return pooling_; }
-  bool normalized() const { return normalized_; }  ///< whether vectors have length 1
+  Index width() const { return state().model.config.D; }
+  Pooling pooling() const { return state().pooling; }
+  bool normalized() const { return state().normalized; }  ///< whether vectors have length 1
 
   /// Returns the vector [D] of one text. A text of more tokens than the model takes is truncated.
   template <std::convertible_to<std::string_view> Text>
   Tensor<float> operator()(const Text& text) const {
-    return run({tokenizer_.encode(std::string_view(text))}).with_shape({width()});
+    return run({state().tokenizer.encode(std::string_view(text))}).with_shape({width()});
   }
   /// Returns the vectors [B, D] of B texts. They are packed in batches, in order, without padding.
-  Tensor<float> operator()(const std::vector<std::string>& texts) const { return run(tokenizer_.encode_batch(texts)); }
+  Tensor<float> operator()(const std::vector<std::string>& texts) const {
+    return run(state().tokenizer.encode_batch(texts));
+  }
 
  private:
   struct Modules {
@@ -54,16 +60,29 @@ class SentenceEncoder {
     bool lower_case = false;  // whether texts are converted to lower case before the tokenizer reads them
   };
 
-  SentenceEncoder(text::WordPiece tokenizer, BertEncoder<> model, Pooling pooling, bool normalized)
-      : tokenizer_(std::move(tokenizer)), model_(std::move(model)), pooling_(pooling), normalized_(normalized) {}
+  struct State {
+    text::WordPiece tokenizer;
+    BertEncoder<> model;
+    Pooling pooling;
+    bool normalized;
+    State(text::WordPiece t, BertEncoder<> m, Pooling p, bool n)
+        : tokenizer(std::move(t)), model(std::move(m)), pooling(p), normalized(n) {}
+  };
+
+  explicit SentenceEncoder(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  const State& state() const {
+    require(state_ != nullptr, "a SentenceEncoder is used that was moved from");
+    return *state_;
+  }
 
   static Pooling read_pooling(const std::string& folder) {
     const io::JsonFile file(folder + "/config.json");
     const io::JsonObject config = file.object();
-    std::string chosen = config.text_or("pooling_mode", "");
+    std::string chosen = config.text_or("pooling_mode", "none");
     for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
       if (!key.starts_with("pooling_mode_") || value != true) continue;
-      require<FileError>(chosen.empty(), config.file(), ": has more than one pooling, heddle has 'mean' and 'cls'");
+      require<FileError>(chosen == "none", config.file(), ": has more than one pooling, heddle has 'mean' and 'cls'");
       chosen = key == "pooling_mode_mean_tokens" ? "mean" : key == "pooling_mode_cls_token" ? "cls" : key;
     }
     require<FileError>(chosen == "mean" || chosen == "cls", config.file(), ": the pooling ", io::quoted_name(chosen),
@@ -84,23 +103,31 @@ class SentenceEncoder {
       const io::JsonObject module(entry, shown, "a module");
       const std::string type = module.text("type"), kind = type.substr(type.rfind('.') + 1),
                         at = module.text_or("path", "");
-      require<FileError>(!at.starts_with('/') && at.find("..") == at.npos && at.find('\0') == at.npos, shown,
-                         ": the module's path ", io::quoted_name(at), " is outside the folder");
+      require<FileError>(!at.starts_with('/') && ('/' + at + '/').find("/../") == at.npos && at.find('\0') == at.npos,
+                         shown, ": the module's path ", io::quoted_name(at), " is outside the folder");
       const std::string of_module = at.empty() ? folder : folder + '/' + at;
       kinds += (kinds.empty() ? "" : ", ") + kind;
       if (kind == "Transformer") {
         modules.encoder = of_module;
-        if (const std::string limits = of_module + "/sentence_bert_config.json"; io::path_exists(limits)) {
+        for (const char* name : {"sentence_bert_config.json", "sentence_distilbert_config.json"}) {
+          const std::string limits = of_module + '/' + name;
+          if (!io::path_exists(limits)) continue;
           const io::JsonFile file(limits);
           constexpr Index most = 1'000'000'000;
           modules.max_length = file.object().count_or("max_seq_length", 0, 1, most);
           modules.lower_case = file.object().boolean_or("do_lower_case", false);
+          break;
         }
       } else if (kind == "Pooling") {
         modules.pooling = read_pooling(of_module);
       } else if (kind == "Normalize") {
         modules.normalized = true;
       }
+    }
+    if (const std::string settings = folder + "/config_sentence_transformers.json"; io::path_exists(settings)) {
+      const io::JsonFile file(settings);
+      require<FileError>(!file.object().has("default_prompt_name"), io::printable(settings),
+                         ": 'default_prompt_name' is given, heddle puts no prompt before a text");
     }
     require<FileError>(kinds == "Transformer, Pooling" || kinds == "Transformer, Pooling, Normalize", shown,
                        ": the modules are ", io::quoted_name(kinds),
@@ -110,14 +137,16 @@ class SentenceEncoder {
 
   Tensor<float> run(const std::vector<text::Encoding>& texts) const {
     const NoGrad quiet;
+    const State& loaded = state();
+    const BertEncoder<>& model = loaded.model;
     const Index D = width();
     Tensor<float> all({static_cast<Index>(texts.size()), D});
     float* to = all.data();
     detail::each_batch(
-        texts, false, device_of(model_), [&](const Tensor<int>& ids, const Tensor<int>&, const Sequences& sequences) {
-          Tensor<float> x = pooling_ == Pooling::cls ? model_.first(ids, sequences)
-                                                     : mean_rows(model_.forward(ids, sequences), sequences);
-          if (normalized_)
+        texts, false, device_of(model), [&](const Tensor<int>& ids, const Tensor<int>&, const Sequences& sequences) {
+          Tensor<float> x = loaded.pooling == Pooling::cls ? model.first(ids, sequences)
+                                                           : mean_rows(model.forward(ids, sequences), sequences);
+          if (loaded.normalized)
             x = x / maximum(sqrt(sum(x * x, -1, true)), full<float>({1}, 1e-12, x.device()));  // as torch's normalize
           const std::vector<float> values = x.host();
           to = std::copy(values.begin(), values.end(), to);
@@ -125,10 +154,7 @@ class SentenceEncoder {
     return all;
   }
 
-  text::WordPiece tokenizer_;
-  BertEncoder<> model_;
-  Pooling pooling_;
-  bool normalized_;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace heddle::models

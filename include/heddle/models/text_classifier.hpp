@@ -1,5 +1,8 @@
 // Classifies text with a folder of Hugging Face's or of heddle's bert_classifier.
 #pragma once
+#include <cmath>
+#include <memory>
+
 #include <heddle/models/pretrained.hpp>
 #include <heddle/models/text_batches.hpp>
 #include <heddle/ops/softmax.hpp>
@@ -13,64 +16,82 @@ struct Prediction {
   std::vector<float> probabilities;  ///< of each class
 };
 
-/// A classifier and its tokenizer. Const functions may be called by several threads at once.
+/// A classifier and its tokenizer. Copies share both. Const functions may be called by several threads at once, and throw Error for an
+/// object that was moved from.
 class TextClassifier {
  public:
   /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT or DistilBERT classifier,
   /// or a pre-norm encoder. @throws FileError that names the file and what is wrong with it; a missing head is an error.
   static TextClassifier load(const std::string& folder, Device device = Device::cpu) {
     PretrainedConfig config = read_config(folder);
+    require_single_label(config, folder);
+    require_sizes(config, folder);
     text::WordPiece tokenizer = detail::make_tokenizer(folder, config);
     auto model = make_without_values<SequenceClassifier<>>(config);
     load_pretrained(model, folder);
     to(model, device);
-    return TextClassifier(std::move(config), std::move(tokenizer), std::move(model));
+    return TextClassifier(std::make_shared<const State>(std::move(config), std::move(tokenizer), std::move(model)));
   }
 
-  const std::vector<std::string>& labels() const { return config_.labels; }
-  const PretrainedConfig& config() const { return config_; }
+  const std::vector<std::string>& labels() const { return state().config.labels; }
+  const PretrainedConfig& config() const { return state().config; }
 
   /// Classifies one text. A text of more tokens than the model has positions is truncated.
   template <std::convertible_to<std::string_view> Text>
   Prediction operator()(const Text& text) const {
-    return run({tokenizer_.encode(std::string_view(text))})[0];
+    return run({state().tokenizer.encode(std::string_view(text))})[0];
   }
   /// Classifies a pair of texts, such as a premise and a hypothesis.
   template <std::convertible_to<std::string_view> Text, std::convertible_to<std::string_view> Second>
   Prediction operator()(const Text& a, const Second& b) const {
-    return run({tokenizer_.encode_pair(std::string_view(a), std::string_view(b))})[0];
+    return run({state().tokenizer.encode_pair(std::string_view(a), std::string_view(b))})[0];
   }
   /// Classifies many texts. They are packed in batches, in order, without padding.
   std::vector<Prediction> operator()(const std::vector<std::string>& texts) const {
-    return run(tokenizer_.encode_batch(texts));
+    return run(state().tokenizer.encode_batch(texts));
   }
 
  private:
-  TextClassifier(PretrainedConfig config, text::WordPiece tokenizer, SequenceClassifier<> model)
-      : config_(std::move(config)), tokenizer_(std::move(tokenizer)), model_(std::move(model)) {}
+  struct State {
+    PretrainedConfig config;
+    text::WordPiece tokenizer;
+    SequenceClassifier<> model;
+    State(PretrainedConfig c, text::WordPiece t, SequenceClassifier<> m)
+        : config(std::move(c)), tokenizer(std::move(t)), model(std::move(m)) {}
+  };
+
+  explicit TextClassifier(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+  const State& state() const {
+    require(state_ != nullptr, "a TextClassifier is used that was moved from");
+    return *state_;
+  }
 
   std::vector<Prediction> run(const std::vector<text::Encoding>& texts) const {
     const NoGrad quiet;
+    const State& loaded = state();
+    const PretrainedConfig& config = loaded.config;
+    const SequenceClassifier<>& model = loaded.model;
     std::vector<Prediction> predictions;
-    const bool types = config_.bert() && config_.bert()->types > 0;
+    const bool types = config.bert() && config.bert()->types > 1;
     detail::each_batch(
-        texts, types, device_of(model_),
+        texts, types, device_of(model),
         [&](const Tensor<int>& ids, const Tensor<int>& type_ids, const Sequences& sequences) {
           const Tensor<float> p =
-              softmax(model_.forward(ids, sequences, {.types = type_ids}), -1).to(Device::cpu);  // [B, C]
+              softmax(model.forward(ids, sequences, {.types = type_ids}), -1).to(Device::cpu);  // [B, C]
           const Index C = p.dim(1);
           for (Index b = 0; b < p.dim(0); ++b) {
             const std::span row(std::as_const(p).data() + b * C, static_cast<std::size_t>(C));
+            require(std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); }),
+                    "TextClassifier: the model's scores are not finite");
             const auto best = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
-            predictions.push_back({static_cast<int>(best), config_.labels[best], {row.begin(), row.end()}});
+            predictions.push_back({static_cast<int>(best), config.labels[best], {row.begin(), row.end()}});
           }
         });
     return predictions;
   }
 
-  PretrainedConfig config_;
-  text::WordPiece tokenizer_;
-  SequenceClassifier<> model_;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace heddle::models
