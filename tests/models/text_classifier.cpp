@@ -118,14 +118,14 @@ TEST_CASE("models::TextClassifier: one that was moved from, and scores that are 
   CHECK_THROWS_WITH(first("a cat"), "a TextClassifier is used that was moved from");
   CHECK(second("a cat").probabilities.size() == second.labels().size());
   const ModelFolder folder("bert");
-  PretrainedConfig config = read_config(folder.path());
-  auto model = make_without_values<SequenceClassifier<>>(config);
-  load_pretrained(model, folder.path());
+  models::PretrainedConfig config = models::read_config(folder.path());
+  auto model = models::make_without_values<models::SequenceClassifier<>>(config);
+  models::load_pretrained(model, folder.path());
   model.bert->classifier.bias->assign(full<float>(model.bert->classifier.bias->shape(), std::nanf("")));
-  save_pretrained(model, config, {}, folder.path());
+  models::save_pretrained(model, config, {}, folder.path());
   CHECK_THROWS_WITH(TextClassifier::load(folder.path())("a cat"), "TextClassifier: the model's scores are not finite");
   config.labels.emplace_back("another");
-  CHECK_THROWS_WITH(save_pretrained(model, config, {}, folder.path()),
+  CHECK_THROWS_WITH(models::save_pretrained(model, config, {}, folder.path()),
                     ContainsSubstring("save_pretrained: the model has "));
 }
 

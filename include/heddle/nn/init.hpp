@@ -14,6 +14,7 @@ class NoInit {
   NoInit& operator=(const NoInit&) = delete;
   ~NoInit() { active_ = previous_; }
 
+  /// Returns whether one exists on the calling thread.
   static bool active() { return active_; }
 
  private:
