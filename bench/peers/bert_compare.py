@@ -312,8 +312,8 @@ class Bench:
         for config in PRE_NORM:
             model, folder = self.pre_norm(config)
             batches = [batch for batch in draw_batches(BERT_BASE) if "types" not in batch]
+            model.double()
             with torch.inference_mode():
-                model.double()
                 exact = torch.cat([model(*collate(batch["ids"])) for batch in batches])
             worst = (self.program.logits(folder, batches) - exact).abs().max() / exact.abs().max()
             yield at_most(f"prenorm, width {config.d_model}, logits", worst.item(), LOGIT_BOUND)
