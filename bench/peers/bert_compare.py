@@ -45,7 +45,8 @@ LOGIT_BOUND, LOSS_BOUND, EMBEDDING_BOUND = 1e-5, 1e-5, 1e-5
 FULL_BOUND, RAGGED_BOUND, BF16_BOUND, LATENCY_BOUND, MEMORY_BOUND = 1.0, 2.5, 1.05, 1.0, 1.1
 BF16_ERRORS = 2.0  # times PyTorch's
 STEPS, BATCH, LR, TEXTS, LATENCY_CALLS, LATENCY_TOKENS = 50, 8, 5e-5, 400, 1000, 20
-PRETRAIN_STEPS, LABELLED, SMALL = 2000, 500, {"layers": 2, "d-model": 128, "heads": 2, "ff-width": 512}
+PRETRAIN_STEPS, LABELLED = 6000, 500
+SMALL = Case("bert-small", width=128, layers=2, heads=2, ff_width=512, extra={"max_position_embeddings": 128})
 FEW_TOKENS = 64  # of the vocabulary that the ids of `logits` skip: special and unused ones
 
 TRAINED = [DISTILBERT_BASE, Case("bert-pairs", width=128, layers=4, heads=4, ff_width=512, classes=3)]
@@ -478,24 +479,22 @@ class Bench:
         yield row("memory of loading, BERT-base", text, f"<= {MEMORY_BOUND}x", seen["peak_bytes"] <= MEMORY_BOUND * size)
 
     def pretrain(self):
-        lines, valid = self.lines("train.tsv"), self.path("dev.tsv")
-        self.write_table("dev.tsv", self.lines("dev.tsv"))
-        corpus, few = self.write_table("corpus.txt", [columns[:1] for columns in lines[1:]]), self.path("few.tsv")
-        sizes = [word for name, value in SMALL.items() for word in (f"--{name}", value)]
-        base = ["--from-scratch", "--vocab", self.options.vocab, "--uncased", *sizes, "--max-length", 128]
-        table = ["--train", few, "--valid", valid, "--text", "sentence", "--label", "label"]
-        tune = [*table, "--epochs", self.options.epochs, "--batch-size", 16, "--lr", 1e-4, "--optimizer", "adamw"]
+        lines, valid = self.lines("train.tsv"), self.write_table("dev.tsv", self.lines("dev.tsv"))
+        corpus = self.write_table("corpus.txt", [columns[:1] for columns in lines[1:]])
         accuracy = {"pre-trained": [], "not pre-trained": []}
         for seed in range(1, self.options.seeds + 1):
             order = torch.randperm(len(lines) - 1, generator=torch.Generator().manual_seed(seed))[:LABELLED]
-            self.write_table("few.tsv", [lines[0], *(lines[1 + i] for i in order.tolist())])
-            encoder = self.path(f"encoder{seed}")
-            self.trainer.train(*base, "--pretrain", corpus, "--steps", self.options.pretrain_steps, "--batch-size", 32,
-                               "--lr", 5e-4, "--optimizer", "adamw", "--seed", seed, "--out", encoder)  # fmt: skip
-            for name, start in [("pre-trained", ["--model", encoder]), ("not pre-trained", base)]:
-                out = self.path(f"{name.split()[0]}{seed}")
-                ours = self.trainer.train(*start, *tune, "--seed", seed, "--out", out)
+            few = self.write_table("few.tsv", [lines[0], *(lines[1 + i] for i in order.tolist())])
+            new, encoder = self.path(f"new{seed}"), self.path(f"encoder{seed}")
+            make_folder(new, SMALL, self.options.vocab, seed, wide=False)
+            self.trainer.train("--model", new, "--pretrain", corpus, "--steps", self.options.pretrain_steps, "--epochs", 100,
+                               "--batch-size", 32, "--lr", 5e-4, "--seed", seed, "--out", encoder)  # fmt: skip
+            for name, model in [("pre-trained", encoder), ("not pre-trained", new)]:
+                ours = self.trainer.train("--model", model, "--train", few, "--valid", valid, "--text", "sentence", "--label",
+                                          "label", "--epochs", self.options.epochs, "--batch-size", 16, "--lr", 2e-4,
+                                          "--seed", seed, "--out", f"{model}-tuned")  # fmt: skip
                 accuracy[name].append(finals_of(ours)["valid"]["accuracy"])
+            yield f"pretrain, seed {seed}: " + ", ".join(f"{name} {a[-1]:.2%}" for name, a in accuracy.items()), True
         a, b = (statistics.mean(values) for values in accuracy.values())
         spread = "; ".join(f"{name} {statistics.mean(values):.2%} ({min(values):.2%} to {max(values):.2%})"
                            for name, values in accuracy.items())  # fmt: skip

@@ -79,11 +79,12 @@ def draw(model, width):
         p.normal_(1.0 if is_gain else 0.0, 0.1 if p.dim() == 1 else width**-0.5)
 
 
-def make_folder(folder, case, vocab, seed=1):
-    """Writes the case's classifier and the tokenizer. Returns the folder."""
+def make_folder(folder, case, vocab, seed=1, wide=True):
+    """Writes the case's classifier, with weights of draw() or those of transformers, and the tokenizer. Returns the folder."""
     torch.manual_seed(seed)
     model = MODELS[case.family][1](case.config())
-    draw(model, case.width)
+    if wide:
+        draw(model, case.width)
     model.save_pretrained(folder)
     BertTokenizer(vocab=vocab).save_pretrained(folder)
     return folder
