@@ -73,7 +73,7 @@ class BertSetup {
   const TrainerFlags& flags() const { return flags_; }
   const PretrainedConfig& config() const { return config_; }
   PretrainedConfig& config() { return config_; }
-  const std::string& folder() const { return folder_; }  // of the weights to begin with; empty for new ones
+  const std::string& folder() const { return folder_; }  // has the initial weights; empty if they are drawn
   bool is_saved() const { return is_saved_; }
   bool is_applied() const { return flags_.evaluate || !flags_.predict.empty(); }
   bool is_uncased() const { return options_.uncased; }
@@ -284,8 +284,9 @@ class BertClassifierSystem : public BertProgram {
   std::string model_config() const { return to_json(setup_.config(), classifier_architecture(setup_.config())).dump(); }
 
   TextSplits read_splits() {
-    compare_classes(class_of_each(train_, labels()));
-    return {encoded(train_), encoded(valid_), {}};
+    const std::vector<int> classes = class_of_each(train_, labels());
+    compare_classes(classes);
+    return {encoded(train_, classes), encoded(valid_, class_of_each(valid_, labels())), {}};
   }
   EncodedTexts encode(const std::vector<std::string>& lines) const {
     std::vector<std::string> first = lines;
@@ -370,8 +371,8 @@ class BertClassifierSystem : public BertProgram {
     return files.has("classifier.weight");
   }
 
-  EncodedTexts encoded(const LabelledTexts& texts) const {
-    return setup_.encode(texts.first, {texts.second.begin(), texts.second.end()}, class_of_each(texts, labels()));
+  EncodedTexts encoded(const LabelledTexts& texts, const std::vector<int>& classes) const {
+    return setup_.encode(texts.first, {texts.second.begin(), texts.second.end()}, classes);
   }
 
   void freeze(Model& model) const {

@@ -60,7 +60,7 @@ TEST_CASE("models::SentenceEncoder: a folder without modules.json gives normaliz
   CHECK(encoder.pooling() == Pooling::mean);
   CHECK(encoder.normalized());
   CHECK(length_of(encoder("the cat").host()) == Approx(1));
-  // The same encoder as the golden one, without the limit of 8 tokens.
+  // This folder has the golden encoder without its limit of 8 tokens.
   const ModelFolder folder("sentence_mean");
   folder.remove("modules.json");
   const auto& c = golden_texts("sentence_mean")[0];

@@ -6,7 +6,7 @@
 
 namespace heddle::models {
 
-/// What the forward pass of an encoder may be given beside the tokens.
+/// The optional arguments of an encoder's forward pass.
 template <class A>
 struct ForwardOptions {
   Tensor<int> types = {};    ///< [N] token types; all 0 if empty
