@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <mutex>
 #include <utility>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include <heddle/base/error.hpp>
 #include <heddle/base/memory_cache.hpp>
@@ -34,10 +37,10 @@ class HostPool {
         return block;
       }
     }
-    void* block = std::aligned_alloc(alignment, size.bytes);
+    void* block = new_block(size.bytes, bytes);
     if (!block) {
       trim();
-      block = std::aligned_alloc(alignment, size.bytes);
+      block = new_block(size.bytes, bytes);
     }
     const std::lock_guard lock(mutex_);
     if (!block) fail<OutOfMemory>("out of memory: ", size.bytes, " bytes requested, ", stats_.in_use, " bytes in use");
@@ -75,6 +78,17 @@ class HostPool {
   static detail::SizeClass class_of(std::size_t bytes) {
     require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory: ", bytes, " bytes requested");
     return detail::size_class(std::max(alignment, (bytes + alignment - 1) / alignment * alignment));
+  }
+  // Returns a block from the system, or nullptr. Large ones begin at a huge page, and the system is asked for such pages as far as the
+  // `used` bytes fill them: weights are then read with fewer address translations.
+  static void* new_block(std::size_t bytes, std::size_t used) {
+    constexpr std::size_t huge_page = std::size_t{2} << 20;
+    if (used < huge_page) return std::aligned_alloc(alignment, bytes);
+    void* const block = std::aligned_alloc(huge_page, (bytes + huge_page - 1) / huge_page * huge_page);
+#ifdef MADV_HUGEPAGE
+    if (block) madvise(block, used / huge_page * huge_page, MADV_HUGEPAGE);  // a hint, which may fail
+#endif
+    return block;
   }
   static void* next(void* block) { return block ? *static_cast<void**>(block) : nullptr; }
   void count(std::size_t bytes) {
