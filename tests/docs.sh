@@ -16,7 +16,10 @@ mkdir -p "$folder"
 
 {
   echo '#include <heddle/heddle.hpp>'
-  (cd include && find heddle/{io,text,data,train,models} -name '*.hpp' -printf '#include <%p>\n' | sort)
+  (cd include && find heddle/{io,text,data,train,models,view} -name '*.hpp' -printf '#include <%p>\n' | sort)
+} >"$folder/all.hpp"
+{
+  echo '#include "all.hpp"'
   echo 'using namespace heddle;'
   for warning in unused-variable unused-but-set-variable unused-function shadow; do
     echo "#pragma GCC diagnostic ignored \"-W$warning\""

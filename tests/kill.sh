@@ -4,7 +4,7 @@
 # disturbed. HEDDLE_KILL_SEED repeats a run's moments.
 source "$(dirname "$0")/program_helpers.sh"
 set -e
-folder=$(realpath "$1") rounds=${2:-${HEDDLE_KILL_ROUNDS:-4}}
+folder=$(realpath "$1") rounds=${2:-${HEDDLE_KILL_ROUNDS:-2}}
 seed=${HEDDLE_KILL_SEED:-$((SRANDOM % 32768))}
 RANDOM=$seed
 echo "kill.sh: $rounds rounds of each trainer, HEDDLE_KILL_SEED=$seed"

@@ -7,7 +7,7 @@ cd "$work" || exit
 
 # long_run FOLDER: starts a run that no test waits for, as job `job`, and waits until it trains.
 long_run() {
-  "$sst2" --epochs 10000 --progress none --out "$1" --metrics "$1.json" >out 2>err &
+  "$sst2" "${sizes[@]}" --epochs 10000 --progress none --out "$1" --metrics "$1.json" >out 2>err &
   job=$!
   wait_for "[ -s $1.json ]"
 }
@@ -56,14 +56,16 @@ odd_names() {
     same_weights initial "$out" && diff <(without_seconds initial.json) <(without_seconds "$metrics")
 }
 
-small=("$sst2" --train-rows 60 --valid-rows 40 --progress none)
+# A small model, because sanitizers make each run slow.
+sizes=(--d-model 16 --heads 2 --head-dim 8 --ff-width 32)
+small=("$sst2" "${sizes[@]}" --train-rows 60 --valid-rows 40 --progress none)
 longer=("${small[@]}" --batch-size 8 --steps 10)
 train=("${small[@]}" --batch-size 8 --steps 6)
 evaluate=("$sst2" --evaluate --out model --train-rows 60 --valid-rows 40 --batch-size 8)
 
 claim 'sst2 --help exits with 0' 'exits 0 "$sst2" --help'
 claim 'sst2 --version names heddle' 'exits 0 "$sst2" --version && grep -q "^heddle [0-9]" out'
-claim 'sst2 trains on its sample' 'exits 0 "${train[@]}" --out model --metrics metrics'
+claim 'sst2 trains on its sample' 'exits 0 "$sst2" --steps 2 --train-rows 64 --valid-rows 32 --progress none && exits 0 "${train[@]}" --out model --metrics metrics'
 claim 'it says what it trains on' 'grep -q "60 training, 40 validation" out && grep -q "^parameters " out'
 claim 'it writes the model, the configuration and the vocabulary' 'all_there model/{model,last}.safetensors model/{config.json,vocab.txt}'
 claim 'it writes metrics of each step, of the epoch, and the final ones' \
@@ -132,7 +134,7 @@ claim 'weights that are moved away while a run trains fail it, and it can go on'
 claim 'SIGTERM ends a run after its step, with code 3 and a word on how to go on' stopped_by_signal
 claim 'a second run in the same folder says so' second_run
 claim 'a disk that fills up fails the run, and what was saved before goes on' \
-  'exits 0 "${train[@]}" --out filled --metrics filled.json && (ulimit -f 300; exits 1 "${longer[@]}" --out filled --metrics filled.json --resume) &&
+  'exits 0 "${train[@]}" --out filled --metrics filled.json && (ulimit -f 60; exits 1 "${longer[@]}" --out filled --metrics filled.json --resume) &&
    grep -q "^sst2: error: filled/.*: File too large" err && exits 0 "${longer[@]}" --out filled --metrics filled.json --resume && same_run unbroken filled'
 refusal 'an unknown flag is answered with the nearest one' 'no flag --epocs; the nearest is --epochs' "$sst2" --epocs 3
 mkdir -p pickled useless/checkpoint/000000000003

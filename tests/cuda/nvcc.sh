@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# nvcc.sh SOURCE WORK: compiles one file of kernels for the architectures that are supported, with results in the folder WORK.
+# nvcc.sh SOURCE WORK [all]: compiles one file of kernels for sm_80, with results in the folder WORK. Files of cuda/attention, whose kernels
+# need most registers, are compiled for sm_90a too, and with `all` every file.
 # Registers that spill to memory cost more than a kernel can win. Says `ok: …` or `FAILED: …`.
 set -euo pipefail
 source=$1 said=$2/$(basename "$1").txt
 root=$(dirname "$0")/../..
 start=$SECONDS
-if ! nvcc -std=c++20 -I"$root/include" -Werror all-warnings -gencode arch=compute_80,code='[sm_80,compute_80]' \
-  -gencode arch=compute_90a,code=sm_90a -Xptxas -v -c "$source" -o "$2/$(basename "$source").o" >"$said" 2>&1; then
+targets=(-gencode 'arch=compute_80,code=[sm_80,compute_80]')
+if [ "${3:-}" = all ] || [[ $source == cuda/attention/* ]]; then targets+=(-gencode arch=compute_90a,code=sm_90a); fi
+if ! nvcc -std=c++20 -I"$root/include" -Werror all-warnings "${targets[@]}" -Xptxas -v -c "$source" -o "$2/$(basename "$source").o" >"$said" 2>&1; then
   cat "$said"
   echo "FAILED: nvcc compiles $source"
   exit 1

@@ -105,7 +105,7 @@ void expect_hidden(Index K, bool by_bias, Device device) {
 
 TEMPLATE_TEST_CASE("attention: NaN and infinity in a masked key or value change no bit", "", float, bf16) {
   on_each_device<TestType>([](Device device) {
-    for (const Index K : {8, 64, 136})
+    for (const Index K : is_exhaustive() ? std::vector<Index>{8, 64, 136} : std::vector<Index>{8, 136})
       for (const bool by_bias : {false, true}) expect_hidden<TestType>(K, by_bias, device);
   });
 }
@@ -225,12 +225,12 @@ TEST_CASE("attention: the number of threads changes no bit") {
 }
 
 TEST_CASE("attention: memory is linear in the length") {
-  const int T = is_exhaustive() ? 16384 : 4096;
+  const int T = is_exhaustive() ? 16384 : 2048;
   const auto s = Sequences::packed({T});
   const auto q = normal({T, 2}, 1), k = normal({T, 2}, 2), v = variable(normal({T, 2}, 3));
   const auto stats = [] { return HostPool::instance().stats(); };
   const std::size_t limit =
-      std::max(stats().peak, stats().in_use + (std::size_t{1} << 22));  // 4 MiB; a [T, T] matrix has 64 MiB or 1 GiB
+      std::max(stats().peak, stats().in_use + (std::size_t{1} << 22));  // 4 MiB; a [T, T] matrix has 16 MiB or 1 GiB
   const auto y = attention(q, k, v, s, {.causal = true});
   backward(y, y);
   CHECK(stats().peak <= limit);
