@@ -34,10 +34,10 @@ struct FirstRowAttention {
     return out(reshape(permute(values, {1, 0, 2}), {B, H * K}) + value.bias->as<A>());
   }
 
-  // Returns the probabilities of all rows of one sequence, for pictures.
-  Tensor<float> weights(const Tensor<float>& x, const Sequences& sequences) const {  // [T, D] to [H, T, T]
-    const Tensor<float> p = attention_weights(query(x), key(x), sequences, {.heads = heads});
-    return reshape(p, {heads, x.dim(0), x.dim(0)});
+  // Returns the queries, keys and probabilities of all rows, for pictures.
+  nn::AttentionRecord<float> record(const Tensor<float>& x, const Sequences& sequences) const {  // [N, D]
+    const Tensor<float> q = query(x), k = key(x);
+    return {q, k, attention_weights(q, k, sequences, {.heads = heads})};
   }
 
   static void visit(auto& self, auto&& f) {
@@ -57,23 +57,28 @@ struct FirstRowAttention {
 
 struct NewsModel {
   models::BertEmbeddings<> embeddings;
-  FirstRowAttention attention;
+  FirstRowAttention attend;
   nn::Linear<> head;
 
   NewsModel(const ModelSizes& s, Index vocabulary, Index classes, Random& random)
       : embeddings({.vocabulary = vocabulary, .D = s.d_model, .positions = s.max_length, .dropout = 0}, random),
-        attention(s.d_model, s.heads, s.head_dim, random),
+        attend(s.d_model, s.heads, s.head_dim, random),
         head(s.d_model, classes, random) {}
 
   // Returns the scores of each class. The model has no dropout.
   template <class A>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, Random* = nullptr) const {  // [N] to [B, C]
-    return head(attention(embeddings.forward<A>(ids, sequences), sequences));
+    return head(attend(embeddings.forward<A>(ids, sequences), sequences));
+  }
+
+  // Returns what the layer attends to.
+  std::vector<nn::AttentionRecord<float>> attention(const Tensor<int>& ids, const Sequences& sequences) const {
+    return {attend.record(embeddings.forward(ids, sequences), sequences)};
   }
 
   static void visit(auto& self, auto&& f) {
     f("embedder.embeddings", self.embeddings);
-    f("attn", self.attention);
+    f("attn", self.attend);
     f("classifier_head", self.head);
   }
 };

@@ -235,7 +235,7 @@ class BertSetup {
 struct BertProgram {
   using Flags = BertFlags;
   static constexpr const char* name = "bert_classifier";
-  static constexpr const char* sample = HEDDLE_SAMPLE;
+  static constexpr const char* sample = HEDDLE_SAMPLES "/ag_news/sample";
   static constexpr bool free_length = true;
   static constexpr const char* unused_flags[] = {"--head-dim"};
   static constexpr const char* description =
@@ -321,7 +321,7 @@ class BertClassifierSystem : public BertProgram {
       valid_ = read_table(own_.valid, own_.columns, limit("--valid-rows", flags.valid_rows));
     } else if (own_.task == "sst2") {
       const TableColumns columns{"sentence", "", "label"};
-      const std::string folder = setup_.flags().data.empty() ? HEDDLE_SST2_SAMPLE : setup_.data();
+      const std::string folder = setup_.flags().data.empty() ? HEDDLE_SAMPLES "/sst2/sample" : setup_.data();
       train_ = read_table(folder + "/train.tsv", columns, limit("--train-rows", flags.train_rows));
       valid_ = read_table(folder + "/dev.tsv", columns, limit("--valid-rows", flags.valid_rows));
       train_.are_numbers = valid_.are_numbers = true;

@@ -72,10 +72,21 @@ struct Sst2Model {
   // Returns the scores of each class. Dropout is active if and only if `random` is given.
   template <class A>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
-                    Random* random = nullptr) const {  // [N] to [B, C]
-    Tensor<A> x = heddle::dropout(positions(embedding.operator()<A>(ids), sequences), dropout, random);  // [N, D]
+                    Random* random = nullptr) const {                             // [N] to [B, C]
+    Tensor<A> x = heddle::dropout(embedded<A>(ids, sequences), dropout, random);  // [N, D]
     for (const Sst2Block& block : blocks) x = block(x, sequences, random);
     return out(norm(first_rows(x, sequences)));
+  }
+
+  // Returns what each layer attends to.
+  std::vector<nn::AttentionRecord<float>> attention(const Tensor<int>& ids, const Sequences& sequences) const {
+    std::vector<nn::AttentionRecord<float>> layers;
+    Tensor<float> x = embedded<float>(ids, sequences);
+    for (const Sst2Block& block : blocks) {
+      layers.push_back(block.attention.record(x, sequences));
+      x = block(x, sequences, nullptr);
+    }
+    return layers;
   }
 
   static void visit(auto& self, auto&& f) {
@@ -84,6 +95,12 @@ struct Sst2Model {
     f("transformer_blocks", self.blocks);
     f("norm", self.norm);
     f("out", self.out);
+  }
+
+ private:
+  template <class A>
+  Tensor<A> embedded(const Tensor<int>& ids, const Sequences& sequences) const {  // [N] to [N, D]
+    return positions(embedding.operator()<A>(ids), sequences);
   }
 };
 

@@ -31,6 +31,12 @@ struct OwnLayer {
     return norm(y, ff(y), 0, nullptr);
   }
 
+  // Returns the queries, keys and probabilities of all rows, for pictures.
+  nn::AttentionRecord<float> record(const Tensor<float>& x, const Sequences& sequences) const {  // [N, D]
+    const Tensor<float> q = query(x), k = slice(key_value(x), 1, 0, x.dim(1));
+    return {q, k, attention_weights(q, k, sequences)};
+  }
+
   static void visit(auto& self, auto&& f) {
     f("linear_q", self.query);
     f(std::vector<std::string>{"linear_k.weight", "linear_v.weight"}, self.key_value.weight);
@@ -63,14 +69,15 @@ struct SurnameModel {
   // Returns the scores of each language. Dropout is active if and only if `random` is given.
   template <class A>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
-                    Random* random = nullptr) const {  // [N] to [B, C]
-    // A one-hot row times a matrix is a row of it: all symbols are projected once, and the CLS row follows as the last symbol.
-    const Tensor<A> symbols = transpose(projection.weight.as<A>(), 0, 1) + projection.bias->as<A>();  // [S, D]
-    const Tensor<A> table = concat({symbols, cls.weight.as<A>()}, 0);                                 // [S + 1, D]
-    const Tensor<A> pe = reshape(positions.as<A>(), {positions.shape()[0], positions.shape()[2]});    // [L, D]
-    const Tensor<A> x =
-        heddle::dropout(embed(ids, table) + take_rows(pe, sequences.position()), dropout, random);  // [N, D]
+                    Random* random = nullptr) const {                                   // [N] to [B, C]
+    const Tensor<A> x = heddle::dropout(embedded<A>(ids, sequences), dropout, random);  // [N, D]
     return out(own ? (*own)(x, sequences) : first_rows((*library)(x, sequences, random), sequences));
+  }
+
+  // Returns what the layer attends to.
+  std::vector<nn::AttentionRecord<float>> attention(const Tensor<int>& ids, const Sequences& sequences) const {
+    const Tensor<float> x = embedded<float>(ids, sequences);
+    return {own ? own->record(x, sequences) : library->attention.record(x, sequences)};
   }
 
   static void visit(auto& self, auto&& f) {
@@ -80,6 +87,16 @@ struct SurnameModel {
     f("encoder", self.own);
     f("encoder", self.library);
     f("classif", self.out);
+  }
+
+ private:
+  template <class A>
+  Tensor<A> embedded(const Tensor<int>& ids, const Sequences& sequences) const {  // [N] to [N, D]
+    // A one-hot row times a matrix is a row of it: all symbols are projected once, and the CLS row follows as the last symbol.
+    const Tensor<A> symbols = transpose(projection.weight.as<A>(), 0, 1) + projection.bias->as<A>();  // [S, D]
+    const Tensor<A> table = concat({symbols, cls.weight.as<A>()}, 0);                                 // [S + 1, D]
+    const Tensor<A> pe = reshape(positions.as<A>(), {positions.shape()[0], positions.shape()[2]});    // [L, D]
+    return embed(ids, table) + take_rows(pe, sequences.position());
   }
 };
 

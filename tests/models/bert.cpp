@@ -118,6 +118,24 @@ TEST_CASE("models::BertEncoder: hidden states and attention probabilities on req
   }
 }
 
+TEST_CASE("models::BertEncoder: the probabilities of a record follow from its queries and keys") {
+  Random random(3);
+  const models::BertEncoder<> encoder(tiny_bert(BertFamily::bert, 2), random);
+  const Sequences one = Sequences::packed({4});
+  std::vector<nn::AttentionRecord<float>> records;
+  std::vector<Tensor<float>> attentions;
+  encoder.forward(Tensor<int>({4}, {2, 5, 3, 6}), one, {.attentions = &attentions, .records = &records});
+  REQUIRE(records.size() == 2);
+  for (std::size_t layer = 0; layer < 2; ++layer) {
+    const nn::AttentionRecord<float>& r = records[layer];
+    CHECK(r.queries.shape() == Shape({4, 6}));
+    const auto heads = [](const Tensor<float>& x) { return permute(reshape(x, {4, 3, 2}), {1, 0, 2}); };  // [H, T, K]
+    const Tensor<float> scores = matmul(heads(r.queries), heads(r.keys), {.transpose_b = true}) * std::sqrt(0.5f);
+    expect_close(joined(r.weights.host()), joined(softmax(scores, -1).host()), [](double) { return 1e-6; });
+    expect_same_values(r.weights, attentions[layer]);
+  }
+}
+
 TEST_CASE("models::BertClassifier: dropout is active if and only if there is a generator") {
   Random random(1);
   const BertBatch batch = ragged_batch();

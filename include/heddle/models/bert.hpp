@@ -152,12 +152,10 @@ struct BertLayer {
     return after_attention(rows, attention.out(y), random);
   }
 
-  /// Returns the probabilities [B, H, T, T] for the layer's input x, without dropout.
+  /// Returns the attention's queries, keys and probabilities for the layer's input x, without dropout.
   template <class A>
-  Tensor<A> weights(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
-    const Tensor<A> packed = attention.qkv(x);
-    const Index D = x.dim(1);
-    return attention_weights(columns(packed, 0, D), columns(packed, D, D), sequences, {.heads = attention.heads});
+  nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
+    return attention.record(x, sequences);
   }
 
   static void visit(auto& self, auto&& f) {
@@ -228,7 +226,7 @@ struct BertEncoder {
     if (layers.empty() || options.hidden_states || has_empty)
       return first_rows(forward(ids, sequences, options), sequences);
     const Tensor<A> x = run(ids, sequences, options, layers.size() - 1);
-    if (options.attentions) options.attentions->push_back(layers.back().weights(x, sequences));
+    options.record(layers.back(), x, sequences);
     return layers.back().first(x, sequences, options.random);
   }
 
@@ -245,7 +243,7 @@ struct BertEncoder {
     Tensor<A> x = embeddings.template forward<A>(ids, sequences, o.types, o.random);  // [N, D]
     if (o.hidden_states) o.hidden_states->push_back(x);
     for (std::size_t i = 0; i < count; ++i) {
-      if (o.attentions) o.attentions->push_back(layers[i].weights(x, sequences));
+      o.record(layers[i], x, sequences);
       x = layers[i](x, sequences, o.random);
       if (o.hidden_states) o.hidden_states->push_back(x);
     }

@@ -3,6 +3,7 @@
 
 #include <heddle/base/random.hpp>
 #include <heddle/core/tensor.hpp>
+#include <heddle/nn/attention.hpp>
 
 namespace heddle::models {
 
@@ -14,6 +15,15 @@ struct ForwardOptions {
   std::vector<Tensor<A>>* hidden_states =
       {};  ///< receives layers + 1 tensors [N, D]: the embeddings, then each layer's result
   std::vector<Tensor<A>>* attentions = {};  ///< receives the probabilities [B, H, T, T] of each layer, without dropout
+  std::vector<nn::AttentionRecord<A>>* records = {};  ///< receives the queries, keys and probabilities of each layer
+
+  /// Stores what is asked for of a layer's attention to its input x [N, D].
+  void record(const auto& layer, const Tensor<A>& x, const Sequences& sequences) const {
+    if (!attentions && !records) return;
+    nn::AttentionRecord<A> r = layer.record(x, sequences);
+    if (attentions) attentions->push_back(r.weights);
+    if (records) records->push_back(std::move(r));
+  }
 };
 
 }  // namespace heddle::models

@@ -48,12 +48,10 @@ struct PreNormLayer {
     return y + heddle::dropout(ff(normed), dropout, random);
   }
 
-  /// Returns the probabilities [B, H, T, T] for the layer's input x.
+  /// Returns the attention's queries, keys and probabilities for the layer's input x.
   template <class A>
-  Tensor<A> weights(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
-    const Tensor<A> packed = attention.qkv(norm1(x));
-    const Index D = x.dim(1);
-    return attention_weights(columns(packed, 0, D), columns(packed, D, D), sequences, {.heads = attention.heads});
+  nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
+    return attention.record(norm1(x), sequences);
   }
 
   static void visit(auto& self, auto&& f) {
@@ -114,7 +112,7 @@ struct PreNormEncoder {
         dropout(norm(positions(tokens.template operator()<A>(ids), sequences)), config.embedding_dropout, o.random);
     if (o.hidden_states) o.hidden_states->push_back(x);
     for (const auto& layer : layers) {
-      if (o.attentions) o.attentions->push_back(layer.weights(x, sequences));
+      o.record(layer, x, sequences);
       x = layer(x, sequences, o.random);
       if (o.hidden_states) o.hidden_states->push_back(x);
     }

@@ -2,8 +2,16 @@
 #include <heddle/nn/linear.hpp>
 #include <heddle/ops/attention/attention.hpp>
 #include <heddle/ops/padded.hpp>
+#include <heddle/ops/slice.hpp>
 
 namespace heddle::nn {
+
+/// The queries and keys of a self-attention, and the probabilities that follow from them.
+template <class A>
+struct AttentionRecord {
+  Tensor<A> queries, keys;  ///< [N, H * K]
+  Tensor<A> weights;        ///< [B, H, T, T], without dropout
+};
 
 // Self-attention of H heads, each K wide: out(attention(query(x), key(x), value(x))). The three projections are one
 // product with one packed weight; files hold them as three.
@@ -33,6 +41,15 @@ struct MultiHeadAttention {
     const Tensor<A> y = out(attention(columns(packed, 0, each), columns(packed, each, each),
                                       columns(packed, 2 * each, each), sequences, options));  // [N, D]
     return heddle::detail::rows_as_given(y, x.shape(), sequences);
+  }
+
+  /// Returns the queries, keys and probabilities for x, as pictures show them. @throws ShapeError.
+  template <class A>
+  AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
+    const Tensor<A> packed = qkv(x);                                                 // [N, 3 * H * K]
+    const Index each = packed.dim(1) / 3;
+    return {slice(packed, 1, 0, each), slice(packed, 1, each, 2 * each),
+            attention_weights(columns(packed, 0, each), columns(packed, each, each), sequences, {.heads = heads})};
   }
 
   static void visit(auto& self, auto&& f) {

@@ -22,6 +22,8 @@ struct HeatMap {
 
 namespace detail {
 
+using pictures::sequential_color;
+
 inline constexpr Color white{255, 255, 255}, ink{40, 40, 40}, not_finite_gray{160, 160, 160};
 
 // Returns the side of a cell in pixels: large enough for a label where there are few.

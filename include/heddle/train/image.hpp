@@ -7,12 +7,14 @@
 #include <vector>
 
 #include <heddle/base/build.hpp>
+#include <heddle/base/color.hpp>
 #include <heddle/base/error.hpp>
 #include <heddle/base/utf8.hpp>
 #include <heddle/train/bitmap_font.hpp>
-#include <heddle/train/color.hpp>
 
 namespace heddle::train {
+
+using pictures::Color;
 
 /// An RGB image with 8 bits per channel. Column 0 is on the left and row 0 at the top.
 class Image {

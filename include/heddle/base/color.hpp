@@ -6,15 +6,13 @@
 #include <cstdint>
 #include <string>
 
-namespace heddle::train {
+namespace heddle::pictures {
 
 /// A color in sRGB, 8 bits per channel.
 struct Color {
   std::uint8_t red, green, blue;
   friend bool operator==(const Color&, const Color&) = default;
 };
-
-namespace detail {
 
 // Nine points whose lightness (CIE L*) falls evenly from 97 to 17, while the hue moves from yellow to blue. The order can be seen
 // without hue, so the map also serves readers who do not distinguish all colors, and gray prints.
@@ -51,5 +49,4 @@ inline std::string to_hex(Color color) {
   return text;
 }
 
-}  // namespace detail
-}  // namespace heddle::train
+}  // namespace heddle::pictures

@@ -1,0 +1,102 @@
+// The attention of a model on one text, as pictures and files show it.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <heddle/core/tensor.hpp>
+
+namespace heddle::pictures {
+
+/// The attention of one layer of H heads on a text of T tokens.
+struct LayerAttention {
+  Tensor<float> weights;                  ///< [H, T, T] or [1, H, T, T] probabilities: of each head, a row per query
+  Tensor<float> queries = {}, keys = {};  ///< [T, H * K] each, from which the scores follow; both may be empty
+};
+
+/// The attention of a model on one text, or on a pair of texts.
+struct AttentionMap {
+  std::vector<std::string> tokens;      ///< T of them, in UTF-8
+  std::vector<LayerAttention> layers;   ///< all of H heads
+  Index second = 0;                     ///< the first token of the second text; 0 if there is one text
+  std::vector<std::string> texts = {};  ///< the text, or both, for the heading of a page
+  std::string title = "Attention";
+  double scale = 0;  ///< factor of a query's products with the keys; 0: 1 / sqrt(K)
+};
+
+namespace detail {
+
+// The values of a map in host memory, checked. Indices: layer l, head h, query i, key j.
+class CheckedMap {
+ public:
+  explicit CheckedMap(const AttentionMap& map) : map_(map) {
+    T_ = static_cast<Index>(map.tokens.size());
+    require<ShapeError>(!map.layers.empty() && T_ > 0, "AttentionMap: has ", map.layers.size(), " layers and ", T_,
+                        " tokens, it needs one of each at least");
+    require<ShapeError>(map.second >= 0 && map.second < T_, "AttentionMap: 'second' is ", map.second, ", the text has ",
+                        T_, " tokens");
+    const Shape& first = map.layers[0].weights.shape();
+    H_ = first.rank() >= 3 ? first[first.rank() - 3] : 0;
+    for (std::size_t l = 0; l < map.layers.size(); ++l) {
+      const LayerAttention& layer = map.layers[l];
+      const Shape& shape = layer.weights.shape();
+      require<ShapeError>(H_ > 0 && (shape == Shape{H_, T_, T_} || shape == Shape{1, H_, T_, T_}),
+                          "AttentionMap: the weights of layer ", l, " have the shape ", shape, ", they must be ",
+                          Shape{std::max<Index>(H_, 1), T_, T_}, " for ", T_, " tokens");
+      weights_.push_back(layer.weights.host());
+      for (const float w : weights_.back())
+        require(w >= 0 && w <= 1.001f, "AttentionMap: a weight of layer ", l, " is ", w,
+                ", probabilities are from 0 to 1");
+    }
+    read_vectors();
+  }
+
+  Index T() const { return T_; }
+  Index H() const { return H_; }
+  Index L() const { return std::ssize(weights_); }
+  /// The width of a head's queries and keys; 0 if the map has none.
+  Index K() const { return K_; }
+  double scale() const { return map_.scale > 0 ? map_.scale : K_ > 0 ? 1 / std::sqrt(static_cast<double>(K_)) : 1; }
+  const AttentionMap& map() const { return map_; }
+
+  float weight(Index l, Index h, Index i, Index j) const { return row(l, h, i)[j]; }
+  const float* row(Index l, Index h, Index i) const {
+    return weights_[static_cast<std::size_t>(l)].data() + (h * T_ + i) * T_;
+  }
+  // K values of a token's query or key in one head.
+  const float* query(Index l, Index h, Index i) const { return at(queries_, l, h, i); }
+  const float* key(Index l, Index h, Index i) const { return at(keys_, l, h, i); }
+
+  void require_head(Index layer, Index head) const {
+    require<IndexError>(layer >= 0 && layer < L(), "AttentionMap: layer ", layer, " of ", L());
+    require<IndexError>(head >= 0 && head < H(), "AttentionMap: head ", head, " of ", H());
+  }
+
+ private:
+  void read_vectors() {
+    for (std::size_t l = 0; l < map_.layers.size(); ++l) {
+      const LayerAttention& layer = map_.layers[l];
+      const bool has_queries = layer.queries && layer.queries.size() > 0;
+      if (l == 0 && has_queries && layer.queries.shape().rank() == 2) K_ = layer.queries.dim(1) / H_;
+      if (!has_queries && K_ == 0) continue;
+      const Shape expected{T_, H_ * std::max<Index>(K_, 1)};
+      require<ShapeError>(
+          layer.queries && layer.keys && layer.queries.shape() == expected && layer.keys.shape() == expected,
+          "AttentionMap: the queries and keys of layer ", l, " must have the shape ", expected);
+      queries_.push_back(layer.queries.host());
+      keys_.push_back(layer.keys.host());
+    }
+  }
+  const float* at(const std::vector<std::vector<float>>& rows, Index l, Index h, Index i) const {
+    return rows[static_cast<std::size_t>(l)].data() + (i * H_ + h) * K_;
+  }
+
+  const AttentionMap& map_;
+  Index T_ = 0, H_ = 0, K_ = 0;
+  std::vector<std::vector<float>> weights_, queries_, keys_;
+};
+
+}  // namespace detail
+}  // namespace heddle::pictures

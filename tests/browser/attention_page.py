@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""attention_page.py PROGRAMS MODELS [PICTURES]: uses pages of attention_view as a reader does, in headless Chromium.
+
+PROGRAMS is the folder of attention_view and bert_classifier, MODELS that of the small models of tests/golden/models. Prints `ok: ...`
+or `FAILED: ...` for each claim. With PICTURES it leaves screenshots in that folder.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from chromium import Browser, Failed  # noqa: E402
+
+programs, models = os.path.abspath(sys.argv[1]), sys.argv[2]
+view = os.path.join(programs, 'attention_view')
+pictures = sys.argv[3] if len(sys.argv) > 3 else None
+work = tempfile.mkdtemp()
+failures = 0
+
+
+def claim(what, holds):
+    global failures
+    try:
+        holds = holds() if callable(holds) else holds
+    except Failed as error:
+        what, holds = f'{what}: {error}', False
+    print(('ok: ' if holds else 'FAILED: ') + what)
+    failures += not holds
+
+
+def page(name, *flags, model='bert'):
+    path = os.path.join(work, name)
+    subprocess.run([view, '--model', os.path.join(models, model), '--out', path, *flags], check=True)
+    return path
+
+
+def look(name):
+    if pictures:
+        browser.screenshot(os.path.join(pictures, name + '.png'))
+
+
+single = page('single.html', '--text', 'hello world this is text')
+pair = page('pair.html', '--text', 'hello world', '--text-b', 'good text')
+weights = json.load(open(page('single.json', '--text', 'hello world this is text', '--format', 'json')))['attention'][0]['attn']
+attack = page('attack.html', '--text', '</script><img src=x onerror="window.attacked=1"><script>window.attacked=1</script> שלום עולם ' + 'w' * 300)
+
+browser = Browser(shutil.which('chromium') or shutil.which('chromium-browser'))
+try:
+    status = 'document.getElementById("status").textContent'
+
+    def text_of(selector):
+        return browser.evaluate(f'document.querySelector({json.dumps(selector)}).textContent')
+
+    def shown():
+        return browser.evaluate('[...document.querySelectorAll("[role=tabpanel]")].filter(e => !e.hidden).map(e => e.id).join()')
+
+    def picture(selector):
+        return browser.evaluate(f'document.querySelector({json.dumps(selector)}).toDataURL()')
+
+    # --- heads ---
+    browser.open(single)
+    claim('the page opens with the lines of the heads', shown() == 'heads')
+    claim('it has a tab for each view', browser.evaluate('document.querySelectorAll("[role=tab]:not([hidden])").length') == 6)
+    look('heads')
+    all_lines = picture('#lines')
+    browser.move('#queries .token:nth-child(2)')
+    browser.settle()
+    claim('hovering over a query says what it attends to', lambda: browser.evaluate(status).startswith('Query 1 “'))
+    heads = len(weights[0])
+    best = max((weights[0][h][1][k], h, k) for h in range(heads) for k in range(len(weights[0][h][1])))
+    claim('the largest weight is named first', lambda: f'{best[0]:.3f} (head {best[1]})' in browser.evaluate(status).split(',')[0])
+    claim('only the lines of that query remain', browser.evaluate('document.getElementById("lines").style.visibility') == 'hidden')
+    browser.move('#keys .token:nth-child(3)')
+    browser.settle()
+    claim('hovering over a key says who attends to it', lambda: browser.evaluate(status).startswith('Key 2 “'))
+    browser.click('#queries .token:nth-child(2)')
+    browser.move('#keys .token:nth-child(4)')
+    browser.settle()
+    claim('a click keeps a token selected', lambda: browser.evaluate(status).startswith('Query 1 “'))
+    browser.key('Escape')
+    browser.move('#title')
+    browser.settle()
+    claim('Escape releases it', browser.evaluate('document.getElementById("lines").style.visibility') == 'visible')
+    browser.click('#chips button:nth-child(1)')
+    claim('a click on a head removes its lines', picture('#lines') != all_lines and
+          browser.evaluate('document.querySelector("#chips button").getAttribute("aria-pressed")') == 'false')
+    browser.click('#all-heads')
+    claim('and "all" brings them back', picture('#lines') == all_lines)
+    browser.click('#chips button:nth-child(2)', modifiers=8)
+    claim('Shift and a click show one head alone',
+          browser.evaluate('[...document.querySelectorAll("#chips [aria-pressed=true]")].map(e => e.textContent).join()') == '1')
+    browser.click('#no-heads')
+    browser.choose('#layer', '1')
+    browser.click('#all-heads')
+    claim('another layer has other lines', picture('#lines') != all_lines)
+
+    # --- the keyboard ---
+    browser.evaluate('document.querySelector("#queries .token").focus()')
+    browser.key('ArrowDown')
+    claim('the arrow keys move through the tokens', browser.evaluate(status).startswith('Query 1 “'))
+    browser.key('ArrowRight')
+    claim('and to the keys', browser.evaluate(status).startswith('Key 1 “'))
+    browser.key('[', '[')
+    claim('[ goes to the layer before', browser.evaluate('document.getElementById("layer").value') == '0')
+    browser.key(']', ']')
+    claim('] goes to the layer behind', browser.evaluate('document.getElementById("layer").value') == '1')
+    browser.evaluate('document.getElementById("tab-heads").focus()')
+    browser.key('ArrowRight')
+    claim('the arrow keys change the view', shown() == 'model' and browser.evaluate('document.activeElement.id') == 'tab-model')
+
+    # --- model ---
+    look('model')
+    cells = browser.evaluate('document.querySelectorAll("#grid button").length')
+    claim('the model view has a picture for each head', cells == len(weights) * heads)
+    browser.evaluate('document.querySelector("#grid button").focus()')
+    browser.key('ArrowDown')
+    claim('the arrow keys move in the grid', browser.evaluate('document.activeElement.getAttribute("aria-label")') == 'Layer 1, head 0')
+    browser.key('Enter', '\r')
+    claim('Enter opens the head', shown() == 'heads' and browser.evaluate('document.getElementById("layer").value') == '1')
+
+    # --- neurons ---
+    browser.click('#tab-neurons')
+    browser.choose('#layer', '0')
+    browser.choose('#head', '1')
+    browser.choose('#neuron-query', '2')
+    browser.choose('#neuron-key', '3')
+    look('neurons')
+    claim('the neuron view names the softmax of a pair',
+          lambda: f'softmax over all keys = {weights[0][1][2][3]:.3f}' in text_of('#equation') or abs(weights[0][1][2][3]) < 0.001)
+    scores = browser.evaluate('[...document.querySelectorAll("#neuron-rows tr")].map(r => +r.children[3].textContent)')
+    largest = max(scores)
+    sums = sum(2.718281828 ** (s - largest) for s in scores)
+    apart = max(abs(2.718281828 ** (s - largest) / sums - w) for s, w in zip(scores, weights[0][1][2]))
+    claim('the softmax of the scaled products is the attention, within the rounding', apart < 0.01)
+    browser.click('#neuron-rows tr:nth-child(2)')
+    claim('a click on a key chooses it', browser.evaluate('document.getElementById("neuron-key").value') == '1')
+
+    # --- heat map ---
+    browser.click('#tab-map')
+    look('map')
+    before = picture('#map-view canvas')
+    browser.click('#map-in')
+    claim('the heat map zooms', picture('#map-view canvas') != before)
+    browser.click('#map-fit')
+    browser.evaluate('document.getElementById("map-view").focus()')
+    browser.key('ArrowDown')
+    browser.key('ArrowDown')
+    browser.key('ArrowRight')
+    claim('the arrow keys move the cell, and its value is said',
+          lambda: 'Query 1 “' in browser.evaluate(status) and browser.evaluate(status).endswith(f'{weights[0][1][1][1]:.3f}'))
+    browser.move('#map-view', 0.5, 0.5)
+    browser.settle()
+    claim('so it is on hover', '→ key' in browser.evaluate(status))
+
+    # --- rollout and statistics ---
+    browser.click('#tab-rollout')
+    look('rollout')
+    browser.click('#rollout-text button:nth-child(3)')
+    claim('a click on a token shows where it comes from',
+          browser.evaluate('document.querySelector("#rollout-text [aria-pressed=true]").textContent') ==
+          browser.evaluate('document.querySelectorAll("#queries .token")[2].textContent'))
+    browser.click('#tab-statistics')
+    browser.choose('#measure', '4')
+    look('statistics')
+    own = sum(weights[0][0][n][n] for n in range(len(weights[0][0]))) / len(weights[0][0])
+    claim('the statistics have the share on the token itself', abs(float(text_of('#statistics-rows button')) - own) < 0.001)
+    claim('nothing was requested, and nothing went wrong', lambda: not browser.complaints() or print(browser.complaints()))
+
+    # --- pairs ---
+    browser.open(pair)
+    lines = picture('#lines')
+    browser.choose('#filter', 'ab')
+    claim('a filter keeps the lines from one sentence to the other', picture('#lines') != lines)
+    claim('and dims the tokens of the rest', browser.evaluate('document.querySelector("#keys .token").classList.contains("off")') is True)
+    browser.move('#queries .token:nth-child(2)')
+    browser.settle()
+    second = browser.evaluate('JSON.parse(document.getElementById("page-data").textContent).second')
+    named = [int(part.split(' ')[0]) for part in browser.evaluate(status).split(' attends to ')[1].split('), ')]
+    claim('the filter holds for what is said', all(n >= second for n in named))
+    claim('a single text has no filter', lambda: (browser.open(single), browser.evaluate('document.getElementById("filter-label").hidden'))[1])
+
+    # --- colors, widths, paper ---
+    plain = browser.evaluate('getComputedStyle(document.body).backgroundColor')
+    browser.media(prefers_color_scheme='dark')
+    claim('dark mode follows the system', browser.evaluate('getComputedStyle(document.body).backgroundColor') != plain)
+    look('dark')
+    browser.click('#theme')
+    claim('a button changes it back', browser.evaluate('getComputedStyle(document.body).backgroundColor') == plain)
+    browser.media(prefers_color_scheme='light')
+    browser.resize(360, 740)
+    for path, what in ((single, 'a text'), (attack, 'long and right-to-left tokens')):
+        browser.open(path)
+        for tab in ('heads', 'model', 'neurons', 'map', 'rollout', 'statistics'):
+            browser.click('#tab-' + tab)
+            width = browser.evaluate('document.documentElement.scrollWidth')
+            claim(f'{tab} with {what} fits into 360 pixels', width <= 360 or print('width', width))
+        if path == single:
+            browser.click('#tab-heads')
+            look('narrow')
+    claim('a text with scripts does nothing', browser.evaluate('window.attacked === undefined && document.querySelectorAll("img").length === 0'))
+    claim('and is shown as it is', '<img' in text_of('#texts'))
+    claim('with nothing requested', lambda: not browser.complaints() or print(browser.complaints()))
+    browser.resize(1000, 800)
+    for tab in ('heads', 'model', 'map', 'rollout'):
+        browser.open(single, '#view=' + tab)
+        pdf = browser.pdf()
+        claim(f'{tab} prints', pdf.startswith(b'%PDF') and len(pdf) > 8000 and browser.evaluate('document.documentElement.dataset.ready') == 'yes')
+        if pictures:
+            open(os.path.join(pictures, tab + '.pdf'), 'wb').write(pdf)
+    claim('a fragment chooses the view', lambda: (browser.open(single, '#view=map&layer=1&head=1'), shown() == 'map' and
+                                                  browser.evaluate('document.getElementById("layer").value') == '1')[1])
+    claim('every control has a name', browser.evaluate(
+        '[...document.querySelectorAll("button, select")].filter(e => e.offsetParent).every(e => e.textContent.trim() || e.getAttribute("aria-label") || e.closest("label"))'))
+
+    # --- a large model: 12 layers of 12 heads, 64 wide, 512 tokens ---
+    large = os.path.join(work, 'large')
+    subprocess.run([os.path.join(programs, 'bert_classifier'), '--from-scratch', '--ff-width', '64', '--steps', '1', '--batch-size', '4',
+                    '--train-rows', '8', '--valid-rows', '8', '--progress', 'none', '--out', large], check=True, stdout=subprocess.DEVNULL)
+    path = page('large.html', '--text', 'the bank fell on news of oil ' * 100, model=large)
+    seconds = browser.open(path)
+    claim(f'512 tokens x 12 x 12 open within 2 s ({seconds:.2f} s, {os.path.getsize(path) / 1e6:.0f} MB)', seconds <= 2)
+    times = []
+    for n in range(2, 30):
+        browser.evaluate(f'document.querySelector("#queries .token:nth-child({n})").scrollIntoView()')
+        times.append(browser.evaluate(
+            f'(token => {{ const start = performance.now(); token.dispatchEvent(new PointerEvent("pointerover", {{bubbles: true}}));'
+            f' document.getElementById("focus-lines").getContext("2d").getImageData(0, 0, 1, 1); return performance.now() - start; }})'
+            f'(document.querySelector("#queries .token:nth-child({n})"))'))
+    median = sorted(times)[len(times) // 2]
+    claim(f'they respond to hover within 50 ms (median {median:.1f} ms, most {max(times):.1f} ms)', median <= 50)
+    look('large')
+    browser.click('#tab-map')
+    look('large-map')
+    claim('they open no view with an error', lambda: not browser.complaints() or print(browser.complaints()))
+    path = page('middle.html', '--text', 'the bank fell on news of oil ' * 8 + 'the bank fell on news', model=large)
+    claim(f'64 tokens x 12 x 12 stay below 6 MB ({os.path.getsize(path) / 1e6:.1f} MB)', os.path.getsize(path) < 6e6)
+finally:
+    browser.close()
+    shutil.rmtree(work)
+sys.exit(failures > 0)
