@@ -45,7 +45,7 @@ LOGIT_BOUND, LOSS_BOUND, EMBEDDING_BOUND = 1e-5, 1e-5, 1e-5
 FULL_BOUND, RAGGED_BOUND, BF16_BOUND, LATENCY_BOUND, MEMORY_BOUND = 1.0, 2.5, 1.05, 1.0, 1.1
 BF16_ERRORS = 2.0  # times PyTorch's
 STEPS, BATCH, LR, TEXTS, LATENCY_CALLS, LATENCY_TOKENS = 50, 8, 5e-5, 400, 1000, 20
-PRETRAIN_STEPS, LABELLED = 6000, 500
+PRETRAIN_STEPS, LABELLED = 8000, 500
 SMALL = Case("bert-small", width=128, layers=2, heads=2, ff_width=512, extra={"max_position_embeddings": 128})
 FEW_TOKENS = 64  # of the vocabulary that the ids of `logits` skip: special and unused ones
 
@@ -482,17 +482,17 @@ class Bench:
         lines, valid = self.lines("train.tsv"), self.write_table("dev.tsv", self.lines("dev.tsv"))
         corpus = self.write_table("corpus.txt", [columns[:1] for columns in lines[1:]])
         accuracy = {"pre-trained": [], "not pre-trained": []}
+        new, encoder = self.path("new"), self.path("encoder")
+        make_folder(new, SMALL, self.options.vocab, 1, wide=False)
+        self.trainer.train("--model", new, "--pretrain", corpus, "--steps", self.options.pretrain_steps, "--epochs", 1000,
+                           "--batch-size", 128, "--lr", 1e-3, "--warmup", 400, "--seed", 1, "--out", encoder)  # fmt: skip
         for seed in range(1, self.options.seeds + 1):
             order = torch.randperm(len(lines) - 1, generator=torch.Generator().manual_seed(seed))[:LABELLED]
             few = self.write_table("few.tsv", [lines[0], *(lines[1 + i] for i in order.tolist())])
-            new, encoder = self.path(f"new{seed}"), self.path(f"encoder{seed}")
-            make_folder(new, SMALL, self.options.vocab, seed, wide=False)
-            self.trainer.train("--model", new, "--pretrain", corpus, "--steps", self.options.pretrain_steps, "--epochs", 100,
-                               "--batch-size", 32, "--lr", 5e-4, "--seed", seed, "--out", encoder)  # fmt: skip
             for name, model in [("pre-trained", encoder), ("not pre-trained", new)]:
                 ours = self.trainer.train("--model", model, "--train", few, "--valid", valid, "--text", "sentence", "--label",
-                                          "label", "--epochs", self.options.epochs, "--batch-size", 16, "--lr", 2e-4,
-                                          "--seed", seed, "--out", f"{model}-tuned")  # fmt: skip
+                                          "label", "--epochs", self.options.epochs, "--batch-size", 16, "--lr", 5e-4,
+                                          "--dropout", 0.3, "--seed", seed, "--out", f"{model}-tuned{seed}")  # fmt: skip
                 accuracy[name].append(finals_of(ours)["valid"]["accuracy"])
             yield f"pretrain, seed {seed}: " + ", ".join(f"{name} {a[-1]:.2%}" for name, a in accuracy.items()), True
         a, b = (statistics.mean(values) for values in accuracy.values())
@@ -507,7 +507,7 @@ def main():
     parser.add_argument("--turns", type=int, default=5, help="of `speed`, `bf16` and `latency`")
     parser.add_argument("--calls", type=int, default=8, help="of each side in a turn of `speed` and `bf16`")
     parser.add_argument("--pretrain-steps", type=int, default=PRETRAIN_STEPS)
-    parser.add_argument("--epochs", type=int, default=10, help="of the labelled rows in `pretrain`")
+    parser.add_argument("--epochs", type=int, default=30, help="of the labelled rows in `pretrain`")
     parser.add_argument("--seeds", type=int, default=5, help="1 to N, of `pretrain`")
     check(Bench, parser.parse_args(), CHECKS)
 
