@@ -1,4 +1,4 @@
-// What the attention benchmarks compute: B packed sequences whose lengths fall evenly from `length` to (2 fill - 1) times that.
+// The work of the attention benchmarks: B packed sequences whose lengths fall evenly from `length` to (2 fill - 1) times that.
 #pragma once
 #include "bench.hpp"
 
@@ -39,7 +39,7 @@ auto attention_call_of(const AttentionCase& c, const Tensor<T>& qkv, const Tenso
   };
 }
 
-// The function to time: packed rows.
+// Returns the function to time: packed rows.
 template <class T>
 auto attention_call(const AttentionCase& c) {
   const Sequences texts = Sequences::packed(c.lengths());
@@ -47,7 +47,7 @@ auto attention_call(const AttentionCase& c) {
   return attention_call_of(c, cast<T>(normal({N, 3 * D})), cast<T>(normal({N, D})), texts, Tensor<bool>());
 }
 
-// The same work on padded rows, with a mask of keys instead of lengths.
+// Returns the same attention on padded rows, with a mask of keys instead of lengths.
 template <class T>
 auto masked_attention_call(const AttentionCase& c) {
   const std::vector<int> lengths = c.lengths(), whole(lengths.size(), static_cast<int>(c.length));

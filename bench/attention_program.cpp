@@ -16,7 +16,7 @@ struct Flags {
   bool mask = false, json = false;
 };
 
-// The median of calls over at least half a second, in seconds.
+// Returns the median of calls over at least half a second, in seconds.
 template <class Call>
 double median_seconds(Call&& call) {
   using Clock = std::chrono::steady_clock;

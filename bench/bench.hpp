@@ -1,4 +1,4 @@
-// How a benchmark is added: a name that the peers in peers/ use too, what one call computes or moves, and the call.
+// Adds benchmarks. Each has a name that the peers in peers/ use too, the work or bytes of one call, and the call.
 #pragma once
 #include <benchmark/benchmark.h>
 
@@ -35,7 +35,7 @@ Tensor<T> normal(Shape shape) {
   return randn<T>(shape, random);
 }
 
-// An operation on a matrix [N, D], forward alone and forward with backward. `moved` is how often the forward touches the matrix.
+// Adds an operation on a matrix [N, D], forward alone and forward with backward. The forward touches the matrix `moved` times.
 template <class Op>
 bool add_forward_and_backward(const std::string& op, Index N, Index D, double moved, Op f) {
   const double bytes = moved * static_cast<double>(N * D) * sizeof(float);

@@ -81,7 +81,7 @@ std::vector<double> time_calls(const std::vector<Batch>& batches, int count, Run
   return seconds;
 }
 
-// The smallest value that at least this share of the values does not exceed.
+// Returns the smallest value that at least this share of the values does not exceed.
 double quantile(std::vector<double> values, double share) {
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);
@@ -151,7 +151,7 @@ void embed(const Flags& flags) {
                 (i + 1) % static_cast<std::size_t>(encode.width()) ? ' ' : '\n');
 }
 
-// The greatest resident memory of the process so far.
+// Returns the greatest resident memory of the process so far.
 double peak_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)

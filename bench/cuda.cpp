@@ -22,7 +22,7 @@ struct Work {
 };
 std::vector<Work> all;
 
-// Of a function of one tensor, alone and with its backward.
+// Adds the benchmarks of a function of one tensor, alone and with its backward.
 template <class T, class F>
 void add_both(const std::string& op, Index rows, Index width, F f, const nlohmann::json& forward,
               const nlohmann::json& both) {
@@ -161,7 +161,7 @@ void print(const nlohmann::json& line) {
   std::fflush(stdout);
 }
 
-// Whether all of it worked.
+// Measures all benchmarks that match. Returns whether all of them worked.
 bool measure(const std::string& filter) {
   print(machine());
   Timer timer;

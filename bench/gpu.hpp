@@ -1,4 +1,4 @@
-// How work on the GPU is timed, and what it is made of.
+// Times work on the GPU and counts its kernels and bytes.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -63,7 +63,7 @@ class Timer {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
 
-  // What the host takes to queue a call, after a few that warm up.
+  // Returns the time that the host takes to enqueue a call, after a few calls that warm up.
   template <class Call>
   static double seconds_of(Call&& call) {
     for (int i = 0; i < 3; ++i) call();
@@ -85,7 +85,7 @@ class Timer {
     return median(all);
   }
 
-  // By the GPU's clock.
+  // Returns the time of a call by the GPU's clock.
   template <class Call>
   double between(Call&& call) {
     check(cudaEventRecord(begin_, stream()));

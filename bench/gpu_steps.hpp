@@ -13,7 +13,8 @@ using Call = std::function<void()>;
 
 constexpr Index batch_size = 32, batches = 8, vocabulary = 28996;
 
-// Of a batch: about as those of SST-2, 4 tokens and an exponential distribution of mean 10, at fixed places of it.
+// Returns the lengths of a batch, distributed about as those of SST-2: 4 tokens and an exponential distribution of mean 10, at fixed
+// quantiles.
 inline std::vector<int> sst2_lengths(Index batch) {
   std::vector<int> lengths;
   for (Index i = batch * batch_size; i < (batch + 1) * batch_size; ++i)

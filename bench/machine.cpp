@@ -1,4 +1,4 @@
-// What the machine can do at most, to hold the rest against: multiplications and additions in registers, and copying.
+// Measures the peaks of the machine, to which the other benchmarks are compared: multiplications and additions in registers, and copying.
 #include "machine.hpp"
 
 #include "bench.hpp"

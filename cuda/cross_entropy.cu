@@ -24,7 +24,7 @@ constexpr Index most_loss_blocks = 1024;  // of `rows`: several for each multipr
 constexpr int finish_threads = cuda::block_threads(256);
 constexpr int logits_threads = cuda::block_threads(512);  // of a block that owns a row, at most
 
-// What a row's label asks for. The target t of class c is `share` w_y where c is the label y, and `smooth` w_c in all.
+// The target distribution of a row. The target t of class c is `smooth` w_c, plus `share` w_y if c is the label y.
 template <class T, class L>
 struct Targets {
   View<const L, 1> labels;
@@ -41,14 +41,14 @@ struct Targets {
         share(static_cast<float>(1 - smoothing)),
         smooth(static_cast<float>(smoothing / static_cast<double>(C))) {}
 
-  // The class of row n; -1 where it takes no part, as a row beyond the last.
+  // Returns the class of row n; -1 where it takes no part, as a row beyond the last.
   __device__ Index label(Index n) const {
     if (n >= labels.extent[0]) return -1;
     const std::int64_t y = labels(n);
     return y == ignored || y < 0 || y >= classes ? -1 : y;
   }
   __device__ float weight(Index c) const { return weights.data ? static_cast<float>(weights(c)) : 1.f; }
-  // Of neighbouring classes.
+  // Loads the weights of neighboring classes from c on.
   template <int width>
   __device__ void weights_from(Index c, float (&w)[width]) const {
     if (weights.data) return cuda::load_floats(weights.data + c, w);
@@ -56,7 +56,7 @@ struct Targets {
   }
 };
 
-// The sum of w (log_sum - z) over all classes, with z less the greatest.
+// Returns the sum of w (log_sum - z) over all classes, with z less the greatest.
 template <int width, class Team, class T, class L>
 __device__ float smoothed_loss(const Team& team, const Targets<T, L>& targets, const T* row, Index C, float greatest,
                                float log_sum) {
@@ -128,7 +128,7 @@ __global__ __launch_bounds__(finish_threads) void cross_entropy_smoothed(View<co
   if (threadIdx.x == 0) *sum = all;
 }
 
-// What all rows of the backward share.
+// The scale of the loss, which all rows of the backward share.
 struct LossScale {
   float all_smooth;             // smooth times the sum of weights, where it is known when the kernel is launched
   const float* all_smooth_sum;  // where it is not
@@ -138,7 +138,7 @@ struct LossScale {
   __device__ float smoothed() const { return all_smooth_sum ? *all_smooth_sum : all_smooth; }
 };
 
-// How dlogits of a row are made of its logits.
+// Computes dlogits of a row from its logits.
 template <class T, class L>
 struct RowGradient {
   const Targets<T, L>& targets;

@@ -49,7 +49,7 @@ __device__ Index block_min(Index value) {
   return value;
 }
 
-// The first position in [first, last) with a wrong id, or `last`; the same for all threads of the block, which come
+// Returns the first position in [first, last) with a wrong id, or `last`; the same for all threads of the block, which come
 // together.
 template <class I>
 __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index first, Index last) {

@@ -80,7 +80,7 @@ const CublasLt& lt() {
 // All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, bias, sums, alignment.
 using Key = std::array<Index, 19>;
 
-// How far a pointer is aligned, up to what cuBLASLt asks about.
+// Returns the alignment of a pointer, up to the largest that cuBLASLt asks about.
 Index alignment_of(const void* data) {
   Index bytes = 1;
   while (bytes < 256 && reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(2 * bytes) == 0)
@@ -123,7 +123,7 @@ BroadcastPlan<1> repeated_row(Index rows, Index width) {
   return plan;
 }
 
-// What cuBLASLt needs for each call of a shape; kept for the life of the process.
+// The descriptors and the algorithm of a shape. Plans are kept for the life of the process.
 class Plan {
  public:
   template <class T>
@@ -193,7 +193,7 @@ class Plan {
     return made;
   }
 
-  // Whether there is an algorithm.
+  // Chooses an algorithm. Returns false if there is none.
   template <class T>
   bool choose(const Product<T>& p) {
     cublasLtMatmulPreference_t wishes = nullptr;

@@ -90,7 +90,7 @@ struct TileShape {
     row_tiles = ((rows - 1) >> row_bits) + 1;
     column_tiles = ((columns - 1) >> column_bits) + 1;
   }
-  // Whether a block has enough to do: else both axes are short, and neighbours in y are near enough in x.
+  // Returns whether a block has enough to do: else both axes are short, and neighbours in y are near enough in x.
   bool pays() const { return row_bits + column_bits >= 2 * side_bits - 2; }
 };
 

@@ -35,7 +35,7 @@ constexpr int most_states = 8;       // of a thread, one for each element of a v
 template <class T>
 constexpr int width = std::min(cuda::vector_width<T>, most_states);
 
-// The smallest power of two that is no less than `count`, up to 2^most.
+// Returns the smallest power of two that is no less than `count`, up to 2^most.
 int bits_for(Index count, int most) {
   int bits = 0;
   while (bits < most && Index{1} << bits < count) ++bits;
@@ -48,7 +48,7 @@ struct WorkItem {
   int walker, number;  // the walker's index in the block, and among the walkers of all pieces
 };
 
-// How an axis of n elements or vectors is partitioned among threads, for each of outer * inner results.
+// The partition of an axis of n elements or vectors among threads, for each of outer * inner results.
 struct Partition {
   Index outer, inner;
   int column_bits, walker_bits;
@@ -97,8 +97,8 @@ struct SequenceRows {
   __device__ Index count(Index o) const { return length[o]; }
 };
 
-// What is reduced to what: a State takes Elements and joins with other States; start() is one that took none, and of(o)
-// is what writes result o.
+// The kinds of reduction: a State takes Elements and joins with other States. start() returns a state without elements, and of(o)
+// the function that writes result o.
 
 // y = the sum over divisor, or over the number of rows.
 template <class T, class Y>

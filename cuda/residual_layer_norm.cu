@@ -38,7 +38,7 @@ struct SummedRows {
       for (int i = 0; i < cuda::eight; ++i) row[g * cuda::eight + i] = stored[i];
     });
   }
-  // What this thread made.
+  // Reads the sums that this thread wrote.
   template <class L>
   __device__ void read(const L& layout, Index n, typename L::Column first, typename L::Column end,
                        float (&row)[L::values]) const {

@@ -35,7 +35,7 @@ cudaStream_t current() {
 constexpr std::size_t least_block = 512;  // bytes
 constexpr int least_capability = 8;       // asynchronous copies, and bf16 in the tensor cores
 
-// What a block for so many bytes has; where nothing is cached, no more.
+// Returns the size of a block for so many bytes, which is not rounded if nothing is cached.
 std::size_t rounded(std::size_t bytes) {
   if (!detail::memory_is_cached) return std::max<std::size_t>(bytes, 1);
   require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory on the GPU: ", bytes, " bytes requested");
@@ -113,7 +113,7 @@ class Pool {
     stats_.cached = 0;
   }
 
-  // What comes on `later` from now on waits for what is queued on `earlier`.
+  // Orders later work on `later` after the work that is enqueued on `earlier`.
   static void order(cudaStream_t earlier, cudaStream_t later) noexcept {
     cudaEvent_t event = nullptr;
     if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess &&

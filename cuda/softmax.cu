@@ -20,7 +20,7 @@ namespace {
 
 using cuda::infinity;
 
-// What is subtracted from x: the greatest, so that no exponential overflows.
+// Returns the value to subtract from x: the largest of the row, so that no exponential overflows.
 __device__ float shift_of(float greatest, bool nothing_gives_zeros) {
   return nothing_gives_zeros && greatest == -infinity ? 0.f : greatest;
 }
@@ -73,7 +73,7 @@ __global__ __launch_bounds__(Team::most_threads) void softmax_held(Team team, Vi
   });
 }
 
-// What a thread has of a row's dy and y.
+// The part of a row's dy and y that a thread holds.
 template <class F, int each, int width>
 struct HeldGradients {
   static constexpr int accesses = each / width;

@@ -221,7 +221,7 @@ inline constexpr Range cased[] = {{
 {kind_ranges("cased")}
 }};
 
-// Where lower-casing and stripping accents change the kind that `cased` gives.
+// The ranges in which lower-casing and stripping accents change the kind that `cased` gives.
 inline constexpr Range uncased[] = {{
 {kind_ranges("uncased")}
 }};
@@ -255,7 +255,7 @@ inline constexpr Sequence sequences[] = {{
 {lines(f"{{{c:#x}, {{{', '.join(f'{x:#x}' for x in (t + [0])[:3])}}}}}" for c, t in tables["sequences"])}
 }};
 
-// What the compatibility ideographs from U+F900 and from U+2F800 on become in uncased text.
+// The characters that the compatibility ideographs from U+F900 and from U+2F800 on become in uncased text.
 inline constexpr char32_t ideographs_f900[] = {{
 {lines(f"{x:#x}" for x in tables["ideographs"][0])}
 }};

@@ -26,7 +26,7 @@ Tensor<float> cube(const Tensor<float>& x) {
   });
 }
 
-// The identity, with whatever backward.
+// Returns the identity, with whatever backward.
 template <class Backward>
 Tensor<float> identity(const char* op, const Tensor<float>& x, Backward backward) {
   return record(op, Tensor<float>(x.shape(), x.host()), inputs(x), backward);

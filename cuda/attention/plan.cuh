@@ -18,7 +18,7 @@ struct AttentionTask {
   Index calls_per_row = kernel::calls_per_score_row(plan.longest_k);
 
   HEDDLE_HD bool has_dropout() const { return plan.dropout.threshold > 0; }
-  // Whether pairs of a query and a key of the same sequence may be masked.
+  // Returns whether pairs of a query and a key of the same sequence may be masked.
   HEDDLE_HD bool may_mask() const { return plan.causal || plan.mask.data || plan.bias.data; }
 };
 
@@ -64,7 +64,7 @@ struct SequenceHead {
   }
 };
 
-// The heads of all sequences.
+// Returns the heads of all sequences.
 template <class T>
 HEDDLE_HD Index head_count(const kernel::AttentionPlan<T>& plan) {
   return plan.q_begin.extent[0] * plan.heads;

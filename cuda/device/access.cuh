@@ -39,7 +39,7 @@ __device__ void store_vector(T* to, const Vector<T, count>& values) {
   *reinterpret_cast<Vector<T, count>*>(to) = values;
 }
 
-// Whether vectors of `width` elements may begin at each of the pointers.
+// Returns whether vectors of `width` elements may begin at each of the pointers.
 template <int width, class... T>
 bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);

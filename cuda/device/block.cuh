@@ -10,7 +10,7 @@ namespace heddle::cuda {
 inline constexpr int most_warps = 32;  // of a block
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// What `reduce` makes of a warp's values and then of the warps' results; `nothing` changes no result.
+// Reduces a value of each thread, first within warps, then over the warps' results. `nothing` is the identity of `reduce`.
 template <class Reduce>
 __device__ float reduce_block(float value, float nothing, Reduce reduce) {
   auto& of_warp = shared<float[most_warps]>();

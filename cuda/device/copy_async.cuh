@@ -15,7 +15,7 @@ __device__ inline void copy_async(void* to, const void* from, int valid = 16) {
 #endif
 }
 
-// What was begun since the last call is a group.
+// Closes a group of copies: all that began since the last call.
 __device__ inline void commit_copies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");

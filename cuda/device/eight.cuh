@@ -35,8 +35,8 @@ struct Eight {
   }
 };
 
-// Of the elements from `from` on, `valid` are there: all eight or none where they are `vectors`, else any number.
-// Others are 0.
+// Loads eight elements that begin at `from`, of which `valid` exist: all eight or none if they are `vectors`, else any number.
+// The others are 0.
 template <bool vectors, class T, class I>
 __device__ Eight<T> load_eight(const T* from, I valid) {
   using Words = typename Eight<T>::Words;
@@ -62,8 +62,8 @@ __device__ void store_eight(T* to, I valid, const Eight<T>& values) {
   }
 }
 
-// What a dropout multiplies elements e to e + 7 by: 0 or the rule's scale. With `whole_calls` e is a multiple of eight;
-// else two calls are drawn, and the first of their draws are passed over.
+// Returns the factors of a dropout for elements e to e + 7: 0 or the rule's scale. With `whole_calls` e is a multiple of eight;
+// else two calls are drawn, and the first of their draws are skipped.
 template <bool whole_calls>
 __device__ void dropout_factors(const kernel::ElementDropout& drop, Index e, float (&factors)[eight]) {
   constexpr int words = 4;  // of a call

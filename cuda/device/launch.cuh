@@ -1,5 +1,5 @@
-// How kernels are started. Every .cu file includes this first: it brings CUDA's words, NVIDIA's own where nvcc compiles and
-// the emulator's elsewhere.
+// Starts kernels. Every .cu file includes this first: it brings CUDA's words, NVIDIA's own where nvcc compiles and the
+// emulator's elsewhere.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -36,7 +36,7 @@ inline void check(cudaError_t error, const char* what) {
   fail<CudaError>(what, ": ", cudaGetErrorString(error));
 }
 
-// The name of a kernel as it is written in the source, with its template arguments.
+// Returns the name of a kernel as it is written in the source, with its template arguments.
 template <auto kernel>
 std::string_view kernel_name() {
   std::string_view name = __PRETTY_FUNCTION__;
@@ -56,7 +56,7 @@ template <auto kernel>
                   block.y, ", ", block.z, "), ", shared_bytes, " bytes of shared memory: ", cudaGetErrorString(error));
 }
 
-// Whether each piece of work is waited for, so that its errors appear where it was queued: HEDDLE_SYNC=1 in the environment.
+// Returns whether each piece of work is waited for, so that its errors appear where it was queued: HEDDLE_SYNC=1 in the environment.
 inline bool waits_for_each() {
   static const bool yes = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
   return yes;
@@ -99,7 +99,7 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream
   if (waits_for_each()) throw_report();
 }
 
-// How many blocks of `each` cover `work`.
+// Returns the number of blocks of `each` that cover `work`.
 inline unsigned blocks_for(Index work, int each) { return static_cast<unsigned>((work + each - 1) / each); }
 
 }  // namespace heddle::cuda

@@ -1,4 +1,4 @@
-// How the rows [N, D] of norms lie in threads, for norm_forward.cuh and norm_backward.cuh.
+// The layout of the rows [N, D] of norms in threads, for norm_forward.cuh and norm_backward.cuh.
 //
 // A team of threads owns a row: some lanes of a warp up to 256 columns, a warp up to 1024, a block beyond. A thread owns
 // groups of eight neighbouring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are
@@ -18,8 +18,8 @@ struct NormTile {
   static constexpr Index most_blocks = 256;  // of norm_backward: two or nearly so for each multiprocessor
 };
 
-// How rows lie in teams: a thread owns `groups` groups of eight columns, a team's width apart. Where a row is not held
-// as a whole, it is worked on in stretches of as many columns.
+// The layout of rows in teams: a thread owns `groups` groups of eight columns, a team's width apart. A row that is not held as
+// a whole is processed in stretches of as many columns.
 template <class Team_, int groups_, bool vectors_, bool whole_ = true>
 struct NormLayout {
   using Team = Team_;
@@ -35,14 +35,14 @@ struct NormLayout {
 
   explicit NormLayout(Index D) : team(Team::for_row(D, values)) {}
   unsigned block() const { return static_cast<unsigned>(lanes ? threads : team.size()); }
-  // Of a block.
+  // Returns the number of rows of a block.
   HEDDLE_HD int rows() const {
     if constexpr (lanes) return threads >> team.bits;
     return 1;
   }
-  // Of the team's columns, the first of a group.
+  // Returns the first column of a group of this thread.
   __device__ int column(int group) const { return (team.rank() + group * team.size()) * eight; }
-  // Whether this thread's column i is left of `end`, which is a multiple of eight for vectors.
+  // Returns whether this thread's column i is left of `end`, which is a multiple of eight for vectors.
   __device__ bool inside(int i, Column first, Column end) const {
     return first + column(i / eight) + (vectors ? 0 : i % eight) < end;
   }

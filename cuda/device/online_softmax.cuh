@@ -10,7 +10,7 @@ struct OnlineSoftmax {
 
   __device__ static OnlineSoftmax of_nothing() { return {-infinity, 0}; }
 
-  // The sum relative to another number, which is no smaller.
+  // Returns the sum relative to another number, which is no smaller.
   __device__ float sum_below(float top) const { return greatest == top ? sum : sum * expf(greatest - top); }
   template <int count>
   __device__ void add(const float* x) {
@@ -28,7 +28,7 @@ struct OnlineSoftmax {
     sum = sum_below(top) + other.sum_below(top);
     greatest = top;
   }
-  // Of a whole team, whose threads all come.
+  // Joins the states of a team. All of its threads must call it.
   template <class Team>
   __device__ OnlineSoftmax of_all(const Team& team) const {
     const float top = team.max(greatest);
@@ -36,7 +36,7 @@ struct OnlineSoftmax {
   }
 };
 
-// Of a row of n elements, for all threads of its team; `width` as load_held has it.
+// Returns the state of a row of n elements, for all threads of its team; `width` is load_held()'s.
 template <int width, class Team, class T>
 __device__ OnlineSoftmax online_softmax(const Team& team, const T* row, Index n) {
   constexpr int each = most_held<width>;

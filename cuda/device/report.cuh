@@ -1,5 +1,5 @@
-// What a kernel found wrong with its input, told to the host without stopping the stream: a record in host memory that the GPU
-// writes. The next call that waits throws it.
+// Reports invalid input of a kernel to the host without stopping the stream: a record in host memory that the GPU writes. The
+// next synchronizing call throws it.
 #pragma once
 #include <cstdint>
 
@@ -14,7 +14,7 @@ struct Report {
   std::int64_t id, position, limit;
 };
 
-// The process's one record, as kernels see it (runtime.cu).
+// Returns the process's one record, as kernels see it (runtime.cu).
 Report* report();
 
 }  // namespace heddle::cuda

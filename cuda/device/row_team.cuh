@@ -85,7 +85,7 @@ void with_width(Index n, F&& f, const U*... pointers) {
   f(std::integral_constant<int, 1>());
 }
 
-// How many elements of a row a thread may hold: fewer where each is an access of its own, with an address and a test.
+// The number of elements of a row that a thread may hold: fewer if each is an access of its own, with an address and a test.
 template <int width>
 inline constexpr int most_held = width == 1 ? 8 : 32;
 

@@ -4,7 +4,7 @@
 
 namespace heddle::cuda {
 
-// Of the block, with a size that is part of its type; `which` tells the arrays of one type in a kernel apart:
+// Returns shared memory of the block whose size is part of its type. `which` distinguishes the arrays of one type in a kernel:
 //   auto& partial = shared<float[warps][columns]>();
 template <class T, int which = 0>
 __device__ T& shared() {
@@ -33,7 +33,7 @@ class SharedArrays {
     return static_cast<T*>(emulator::next_shared(bytes, emulator::Where::current()));
 #endif
   }
-  // Of an array of so many bytes, as it counts for the launch.
+  // Returns the bytes that an array takes of the launch's shared memory.
   HEDDLE_HD static constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
  private:

@@ -10,7 +10,7 @@ __device__ inline float warp_sum(float value) {
   return value;
 }
 
-// The same with the larger of two; NaN is passed over, as fmaxf does.
+// Returns the largest value of the warp in every lane; NaN is ignored, as by fmaxf.
 __device__ inline float warp_max(float value) {
   for (int distance = warp_size / 2; distance > 0; distance /= 2)
     value = fmaxf(value, __shfl_xor_sync(all_lanes, value, distance));

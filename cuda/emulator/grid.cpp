@@ -116,7 +116,7 @@ void retire(const std::vector<Watched>& finished) {
   for (; kept.size() > most_kept; kept.pop_front()) __tsan_destroy_fiber(kept.front().fiber);
 }
 
-// What the block's threads did before a fault comes before what the host does next.
+// Orders the work of the block's threads before a fault ahead of the host's next work.
 void order_abandoned() {
   for (unsigned i = 0; races_are_watched() && i < block.count; ++i) {
     if (block.threads[i].waits == Wait::done) continue;
@@ -126,7 +126,8 @@ void order_abandoned() {
   }
 }
 
-// The threads of a block, all ready. What they begin after is ordered anew for each block: also what was done to their stacks.
+// Makes all threads of a block ready. Orders the work before the block ahead of them, for each block anew, and with it earlier uses of
+// their stacks.
 void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, std::vector<Watched>& watched) {
   release(&grid_order->launch);
   block.count = shape.block.x * shape.block.y * shape.block.z;
@@ -223,7 +224,7 @@ void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void*
   }
   const std::vector<BlockNumber> numbers = order_of(blocks);
   for (std::uint64_t b = 0; b < blocks && !failed; ++b) {
-    // To ThreadSanitizer a stack that is used again is memory that two threads share: it gets new ones.
+    // ThreadSanitizer takes a stack that is used again for memory that two threads share, so it gets new ones.
     std::optional<Stacks> new_stacks;
     if (races_are_watched()) new_stacks.emplace(shape.block.x * shape.block.y * shape.block.z);
     block.order = rooms.order(b);

@@ -14,7 +14,7 @@ struct dim3 {
   constexpr dim3(unsigned width = 1, unsigned height = 1, unsigned depth = 1) : x(width), y(height), z(depth) {}
 };
 
-// Of the GPU thread that runs.
+// The indices of the GPU thread that runs.
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 
@@ -29,12 +29,12 @@ struct Where {
   }
 };
 
-// What a kernel did wrong: the line, the block and the thread.
+// An error of a kernel: the line, the block and the thread.
 struct Fault : std::logic_error {
   using std::logic_error::logic_error;
 };
 
-// How grids run from now on.
+// Options of the grids that run from now on.
 struct Options {
   std::uint64_t seed = 0;           // 0: blocks and threads go in order; any other: in an order drawn from it
   std::uint32_t fill = 0x7fa17fa1;  // in memory that nobody wrote: a signalling NaN, as a float and as two bf16
@@ -63,18 +63,18 @@ void run_grid(const LaunchShape& shape, void (*kernel)(const void* arguments), c
 // Ends the grid with this sentence.
 [[noreturn]] void fault(const char* what, Where where);
 
-// All threads of the block come here, and none may have returned. Orders memory within the block.
+// Waits until all threads of the block come, of which none may have returned. Orders memory within the block.
 void barrier(Where where);
-// The same; how many of them came with true.
+// As barrier(). Returns the number of threads that passed true.
 unsigned barrier_count(bool vote, Where where);
 
 // The operations of a warp: every lane of `mask` that has not returned comes with the same mask and the same operation.
 
 // Orders memory within the lanes of the mask. No other of these does.
 void sync_warp(unsigned mask, Where where);
-// The lanes that came with true.
+// Returns the lanes that passed true.
 unsigned ballot(unsigned mask, bool vote, Where where);
-// What lane `source` came with.
+// Returns the value that lane `source` passed.
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned source, Where where);
 
 // Registers of one lane for the tensor core.
@@ -85,9 +85,9 @@ enum class WarpOp { sync, ballot, shuffle, mma_bf16, mma_tf32, load_rows, load_c
 // a, b and c of an mma in words 0-3, 4-5 and 6-9, or a row of eight bf16 in words 0-3; d, or a fragment, in words 0-3.
 Registers tensor_core(WarpOp op, const Registers& in, Where where);
 
-// The array of the block that belongs to `key`, which is one address for each array of a kernel.
+// Returns the array of the block that belongs to `key`, which is one address for each array of a kernel.
 void* fixed_shared(const void* key, std::size_t bytes, Where where);
-// The next array of the block's dynamic shared memory; every thread asks for the same ones in the same order.
+// Returns the next array of the block's dynamic shared memory. Every thread must ask for the same ones in the same order.
 void* next_shared(std::size_t bytes, Where where);
 constexpr std::size_t shared_alignment = 16;  // of each array
 

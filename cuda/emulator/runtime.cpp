@@ -54,12 +54,12 @@ struct Event {
 struct Work {
   std::function<void()> run;
   RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this is reached
-  // What the host did before it queued the work. Each has its own: what the host does later is not ordered before it.
+  // Orders the host's work before this enqueued work. Each has its own, because the host's later work is not ordered before it.
   std::uint64_t queued = 0;
 };
 
-// To ThreadSanitizer a thread of its own, ordered with the host by what is queued and waited for. So it has a stack of its
-// own, too, and what is queued is in memory that the host leaves alone.
+// A stream, which ThreadSanitizer takes for a thread: it is ordered with the host by enqueueing and synchronizing. So it has a
+// stack of its own, and enqueued work is in memory that the host does not touch.
 struct Stream {
   std::deque<std::unique_ptr<Work>> queue;
   Order grids{};

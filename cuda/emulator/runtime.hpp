@@ -68,7 +68,7 @@ struct cudaPointerAttributes {
   cudaMemoryType type;
 };
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
-// From the host: the source is read at once, as the driver does with memory that is not pinned.
+// Copies. A source in host memory is read at once, as the driver does with memory that is not pinned.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                               std::size_t width, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream);
@@ -96,8 +96,8 @@ struct cudaLaunchConfig_t {
 
 namespace heddle::emulator {
 
-// Of the one device: as much shared memory as an H100's block may have; memory that a test may make scarce, and grids that it may
-// make low.
+// The properties of the one device: as much shared memory as a block of an H100 has, and limits that a test may lower: its memory
+// and the height of grids.
 struct Device {
   int count = 1, multiprocessors = 4, capability = 8, grid_height = 65535;
   std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
@@ -110,7 +110,7 @@ Device& device();
 
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
                     std::function<void(const LaunchShape&, Order&)> run);
-// What stands for a library's kernel.
+// Enqueues host code that stands in for a library's kernel.
 void enqueue_host_work(cudaStream_t stream, std::function<void()> work);
 
 }  // namespace heddle::emulator
@@ -124,7 +124,7 @@ template <class... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)(Parameters...)) {
   return heddle::emulator::device().code;
 }
-// A kernel that asks for more than 48 KiB says so first.
+// Allows a kernel more than 48 KiB of dynamic shared memory.
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 
 template <class... Parameters, class... Arguments>

@@ -1,5 +1,5 @@
-// What AddressSanitizer and ThreadSanitizer offer to programs with stacks and synchronisation of their own. Null where they
-// are not linked.
+// The functions of AddressSanitizer and ThreadSanitizer for programs with stacks and synchronization of their own. They are null
+// unless they are linked.
 #pragma once
 #include <cstddef>
 
@@ -23,7 +23,7 @@ constexpr unsigned tsan_no_ordering = 1;  // a switch between fibers is not a sy
 
 inline bool races_are_watched() { return __tsan_create_fiber != nullptr; }
 
-// What was released before is ordered before what follows an acquire.
+// Orders the work before a release ahead of the work after an acquire.
 inline void release(void* object) {
   if (races_are_watched()) __tsan_release(object);
 }

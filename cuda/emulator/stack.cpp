@@ -26,7 +26,7 @@ std::size_t stride() { return Stacks::size + page(); }
 
 #ifdef __x86_64__
 
-// What a function must preserve (System V ABI), then the stack pointer; the floating point modes are everyone's.
+// Saves the registers that a function must preserve (System V ABI), and switches stacks. All share the floating-point modes.
 extern "C" void heddle_emulator_switch(void** from, void* to);
 asm(R"(
   .text

@@ -5,7 +5,7 @@
 
 namespace heddle::emulator {
 
-// Where something runs: a stack, its registers when it does not run, and what the sanitizers know it by.
+// An execution context: a stack, its registers while it does not run, and its identity for the sanitizers.
 struct Context {
   void* registers = nullptr;  // saved on the stack, at this address
   void* bottom = nullptr;     // of the stack; the operating system's own one is found out at the first switch
@@ -18,7 +18,7 @@ enum class Leave { for_now, for_good };
 
 // Leaves `from` and goes on in `to`. Returns when something switches back to `from`, never when it was left for good.
 void switch_context(Context& from, Context& to, Leave leave = Leave::for_now);
-// The first thing to do on a new stack.
+// Must be called first on a new stack.
 void arrived(const Context* self = nullptr);
 
 // `context` will begin in entry(), which must not return. Its stack is [bottom, bottom + size).

@@ -1,6 +1,6 @@
-// What the emulator's own files know of the threads of the block that runs. They are compiled without ThreadSanitizer: its
-// fibers are the GPU's threads, which must not seem to race in the emulator's memory. For the same reason nothing here
-// allocates while a GPU thread runs.
+// The state of the running block's threads that the emulator's own files share. They are compiled without ThreadSanitizer: its
+// fibers are the GPU's threads, which must not seem to race in the emulator's memory. For the same reason nothing here allocates
+// while a GPU thread runs.
 #pragma once
 #include "grid.hpp"
 #include "stack.hpp"
@@ -73,12 +73,12 @@ extern Thread* running;
 
 inline Warp& warp_of(const Thread& thread) { return block.warps[thread.number / warp_size]; }
 
-// The thread may go on.
+// Lets the thread run again.
 void make_ready(Thread& thread);
-// The running thread waits until it is made ready.
+// Makes the running thread wait until it is made ready.
 void wait(Wait what, Where where);
 
-// A lane that has returned no longer counts.
+// Removes a lane that has returned from its warp.
 void leave_warp(Thread& thread);
 
 // The block's shared memory is all unwritten and nobody's.

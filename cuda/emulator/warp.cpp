@@ -71,7 +71,7 @@ void require_same(const Warp& warp, const Thread& self) {
   }
 }
 
-// The lane comes with self.in, and goes on with self.out.
+// Joins the warp's operation with self.in, and returns with self.out.
 void come(WarpOp op, unsigned mask, Where where) {
   Thread& self = *running;
   Warp& warp = warp_of(self);

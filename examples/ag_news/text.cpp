@@ -62,7 +62,7 @@ std::optional<char32_t> code_point_of_entity(std::string_view name) {
   return {};
 }
 
-// The name between a possible start of an entity and the semicolon; empty if there is none.
+// Returns the name between a possible start of an entity and the semicolon; empty if there is none.
 std::string_view entity_name(std::string_view text) {
   std::size_t size = text.starts_with('#') ? 1 : 0;
   while (size < text.size() && (is_letter(text[size]) || is_digit(text[size]))) ++size;
@@ -88,7 +88,7 @@ std::string decode_entities(std::string_view text) {
   return decoded;
 }
 
-// The size of the tag that the text begins with, 0 if it begins with none.
+// Returns the size of the tag that the text begins with, 0 if it begins with none.
 std::size_t tag_size(std::string_view text) {
   const std::size_t name = text.starts_with("</") ? 2 : 1;
   if (!text.starts_with('<') || name >= text.size() || !is_letter(text[name])) return 0;

@@ -68,7 +68,7 @@ void note_truncation(Index had, Index length) {
     note("the text has " + std::to_string(had) + " tokens and was truncated to " + std::to_string(length) + " tokens");
 }
 
-// The attention of a model that a trainer of this folder wrote.
+// Returns the attention of a model that a trainer of this folder wrote.
 template <class System>
 pictures::AttentionMap attention_of_system(const ViewFlags& flags) {
   require(!flags.second, "--text-b: a model of ", System::name, " reads one text, not a pair");
@@ -89,7 +89,7 @@ pictures::AttentionMap attention_of_system(const ViewFlags& flags) {
   return make_map(model.attention(batch, Sequences::packed({static_cast<int>(ids.size())})), std::move(tokens), flags);
 }
 
-// The attention of a model in a Hugging Face folder.
+// Returns the attention of a model in a Hugging Face folder.
 pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
   const models::PretrainedConfig config = models::read_config(flags.model);
   models::require_sizes(config, flags.model);

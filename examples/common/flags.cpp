@@ -24,7 +24,7 @@
 namespace heddle::examples {
 namespace {
 
-// A decimal number that reads as T from the first digit to the last and satisfies `right`.
+// Returns a check that a text is a decimal number of type T, from the first digit to the last, that satisfies `right`.
 template <class T, class Right>
 CLI::Validator number(const std::string& what, Right right) {
   return CLI::Validator(
@@ -120,7 +120,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// What to say of a word that is no flag's.
+// Returns the message about a word that is no flag.
 std::string unknown(const CLI::App& app, const std::string& word) {
   if (word[0] != '-' || word.find_first_not_of('-') == word.npos) return "'" + word + "' belongs to no flag";
   const std::string flag = word.substr(0, word.find('='));

@@ -17,7 +17,7 @@ class Validator;
 
 namespace heddle::examples {
 
-// Of a model's sizes, which are multiplied with each other: the products stay far below 2^63.
+// The largest size of a model. Sizes are multiplied with each other, and the products stay far below 2^63.
 inline constexpr Index largest_size = 1'000'000;
 
 // A model's sizes; a program sets its own defaults before the flags are read.
@@ -53,10 +53,11 @@ struct ParsedFlags {
   bool exit = false;  // --help or --version was asked for and answered
 };
 
-// A value that must be one of these words.
+// Returns a check that a value is one of these words.
 CLI::Validator one_of(const std::vector<std::string>& choices);
 
-// False where only --help or --version was asked for, which is answered. Throws heddle::Error for what is wrong with the line.
+// Parses a command line. Returns false if only --help or --version was asked for, which is answered. Throws heddle::Error for an invalid
+// line.
 bool parse_command_line(CLI::App& app, int argc, char** argv);
 
 // Reads the command line into flags that start from `defaults`; add_own(app) adds a program's own flags. Throws heddle::Error for an
@@ -71,7 +72,7 @@ void add_choice(CLI::App& app, const std::string& flag, std::string& value, cons
                 const std::string& help);
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
 
-// What --version prints: the library and what it was built with.
+// Returns the text of --version: the library and what it was built with.
 std::string version_text();
 
 }  // namespace heddle::examples

@@ -40,7 +40,7 @@ const nlohmann::json& own_members(const nlohmann::json& json) {
   return own != json.end() && own->is_object() ? *own : json;
 }
 
-// Whether a config.json is of this program; a file that is no JSON is of nobody's.
+// Returns whether a config.json is of this program; a file that is no JSON is of nobody's.
 bool is_config_of(const std::string& file, const std::string& program) {
   const auto json = nlohmann::json::parse(io::read_file(file), nullptr, false);
   return json.is_object() && own_members(json).value("program", nlohmann::json()) == program;

@@ -17,9 +17,10 @@ class OutFolder {
   // program's results, or any results unless the run is resumed.
   OutFolder(const std::string& path, const std::string& program, bool resume);
 
-  // Whether an earlier run of the program began here, with or without results.
+  // Returns whether an earlier run of the program began here, with or without results.
   bool begun() const { return begun_; }
-  // Whether that run wrote its metrics to this file, so that lines of a run that was killed before its first checkpoint are its own.
+  // Returns whether that run wrote its metrics to this file, so that lines of a run that was killed before its first checkpoint are its
+  // own.
   bool began_with(const std::string& metrics) const;
   // Remembers that for the next start.
   void begin_with(const std::string& metrics) const;

@@ -43,7 +43,7 @@ void note(const std::string& text) {
   std::fprintf(stderr, "%s: note: %s\n", program_name().c_str(), one_line(text).c_str());
 }
 
-// What a shell has closed is opened again on nothing: else the first file that is opened would take the place of standard output.
+// Opens standard streams that the shell closed on /dev/null: otherwise the first file that is opened would become standard output.
 void open_standard_streams() {
   for (int file = ::open("/dev/null", O_RDWR); file >= 0; file = ::open("/dev/null", O_RDWR))
     if (file > STDERR_FILENO) {
@@ -71,7 +71,7 @@ int run_program(const std::string& name, const std::function<void()>& work) {
   name_of_program() = name;
   if (!processor_checked()) return failed;
   open_standard_streams();
-  // What they announce are errors of write as well, and those are handled.
+  // Writes report the same conditions as errors, which are handled.
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   try {
     work();

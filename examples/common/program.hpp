@@ -1,4 +1,4 @@
-// What every program does around its work: error texts, notes and exit codes.
+// The frame of every program: error texts, notes and exit codes.
 #pragma once
 #include <functional>
 #include <string>

@@ -27,7 +27,7 @@ struct EncodedTexts {
   }
 };
 
-// All texts with a label each, encoded on all threads.
+// Encodes all texts, with a label each, on all threads.
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
                     const std::vector<int>& labels);
 

@@ -241,7 +241,7 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
   training.run(metrics);
 }
 
-// The main of a trainer.
+// Runs a trainer's main().
 template <class System>
 int trainer(int argc, char** argv) {
   return run_program(System::name, [&] {

@@ -36,7 +36,7 @@ std::size_t to_length(const std::string& text) {
   return length;
 }
 
-// False where the command line only asked for --help or --version, which is then answered.
+// Returns false if the command line asked only for --help or --version, which is then answered.
 bool parse(int argc, char** argv, Flags& flags) {
   CLI::App app("Cuts each line of standard input into WordPiece tokens, as the Hugging Face tokenizers library does");
   std::string max_length;

@@ -123,7 +123,7 @@ TEST_CASE("allocation: whichever of a training step fails, nothing leaks and the
   t.step();
   HostPool::instance().trim();
   zero_grad(t.net);
-  // How many blocks a refused request leaves behind.
+  // The number of blocks that a refused request leaves behind.
   Ended ended{};
   const auto left_by = [&](long request) {
     HostPool::instance().trim();
@@ -136,7 +136,7 @@ TEST_CASE("allocation: whichever of a training step fails, nothing leaks and the
   long k = 0;
   for (; k == 0 || ended != Ended::without_failure; ++k) {
     const std::size_t memory = HostPool::instance().stats().in_use;
-    // What is made once, by the first to need it, stays; a leak grows each time.
+    // Objects that the first user makes once stay; a leak grows each time.
     if (left_by(k) != 0 && left_by(k) != 0) FAIL_CHECK("request " << k << " leaks");
     if (HostPool::instance().stats().in_use != memory) FAIL_CHECK("request " << k << " leaks tensors");
     REQUIRE(std::isfinite(t.step()));

@@ -15,7 +15,7 @@ bool watched() { return races_are_watched() || !detail::memory_is_cached; }
 // ThreadSanitizer knows no more than some 8,000 threads at a time.
 Lengths ragged() { return watched() ? Lengths{1, 0, 33} : Lengths{1, 0, 33, 70}; }
 
-// All results of one call on the GPU, in T.
+// Returns all results of one call on the GPU, in T.
 template <class T>
 Evaluation on_gpu(const AttentionForm& form, const Inputs& inputs) {
   return evaluate<T>(attention_function(form), inputs, Device::cuda);

@@ -14,7 +14,7 @@ namespace {
 
 // --- check_ids ---
 
-// What the next call that waits throws, or nothing.
+// Returns the message that the next synchronizing call throws, or nothing.
 template <class I>
 std::string said_of(const std::vector<I>& ids, const kernel::IdCheck& check) {
   const DeviceArray<I> on_device(ids);

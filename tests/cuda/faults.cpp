@@ -174,7 +174,7 @@ __global__ void shuffle_outside(float* y) {
   y[static_cast<int>(blockIdx.x) * threads + i] = __shfl_xor_sync(wrong ? all_lanes - 1 : all_lanes, 1.0f, 1);
 }
 
-// Of lane 3, which has returned.
+// Reads from lane 3, which has returned.
 template <bool wrong>
 __global__ void shuffle_returned(float* y) {
   const int i = static_cast<int>(threadIdx.x);
@@ -456,7 +456,7 @@ const Case cases[] = {
     {"dynamic-size", "emulator", with_dynamic<dynamic_size<false>>, with_dynamic<dynamic_size<true>>},
 };
 
-// Whether the values depend neither on what memory held nor on the schedule, and none is NaN.
+// Returns whether the values depend neither on what memory held nor on the schedule, and none is NaN.
 bool sound(Values (*work)(), const std::vector<std::uint64_t>& schedules) {
   const Values first = work();
   for (const float value : first)

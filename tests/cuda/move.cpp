@@ -39,7 +39,7 @@ constexpr std::size_t shifts[] = {0, 1};  // words that y begins after an aligne
 
 const bool* flags(const std::uint8_t* values) { return reinterpret_cast<const bool*>(values); }
 
-// What f writes to `count` words on the GPU, the first of them `shift` words after an aligned address.
+// Returns the words that f writes on the GPU: `count` of them, the first `shift` words after an aligned address.
 template <class W, class F>
 std::vector<W> on_gpu(Index count, F&& f, std::size_t shift = 0) {
   const DeviceArray<W> y(std::vector<W>(size_of(count) + shift, W{77}));

@@ -12,7 +12,7 @@ namespace heddle::testing {
 // For many numbers of rows: some lanes of a warp, and a warp; multiples of eight columns, and others.
 inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
 
-// A row that is not held in registers. It is narrower for ThreadSanitizer, where blocks have 128 threads instead of 512.
+// Returns a row that is not held in registers. It is narrower for ThreadSanitizer, where blocks have 128 threads instead of 512.
 inline Index streamed_row() { return races_are_watched() ? 2056 : 8200; }
 
 // The widest row of each layout and what is just wider: lanes with 8, 16, 24 and 32 columns each, blocks, and rows that
@@ -31,7 +31,7 @@ void expect_norms_always(F&& f, Operands&& operands) {
   for (const Index D : {Index{1025}, Index{1032}, streamed_row()}) expect_same_always<T>(f, operands(2, D));
 }
 
-// The elements of x but the first, in that shape: they do not begin at an aligned address.
+// Returns the elements of x but the first, in that shape: they do not begin at an aligned address.
 template <class T>
 Tensor<T> but_first(const Tensor<T>& x, const Shape& shape) {
   return reshape(slice(x, 0, 1, x.size()), shape);

@@ -64,7 +64,7 @@ class OnDevice {
   std::vector<std::unique_ptr<DeviceArray<float>>> arrays_;
 };
 
-// The rule of parameter i, with other settings than those of its neighbours.
+// Returns the rule of parameter i, with other settings than those of its neighbours.
 Adam rule_of(const optim::AdamOptions& options, std::size_t i) {
   const double some = 1 + static_cast<double>(i % 5);
   return Adam(options, {0.1 * some, 0.01 * some, static_cast<std::int64_t>(i % 3) + 1});
@@ -166,7 +166,7 @@ void check_rule(const Options& options) {
 Index not_finite_in(const Parameters& in) { return kernel::first_not_finite(Cuda{}, OnDevice(in).gradients); }
 double squares_in(const Parameters& in) { return kernel::sum_of_squares(Cuda{}, OnDevice(in).gradients); }
 
-// The scaled gradients, one parameter after another. They are written over the values.
+// Returns the scaled gradients, one parameter after another. They are written over the values.
 std::vector<float> scaled(float factor, const Parameters& in) {
   const OnDevice device(in);
   std::vector<View<float, 1>> results;

@@ -34,7 +34,7 @@ void check_sums() {
   }
 }
 
-// What the kernel writes for x that begins `shift` elements after an aligned address.
+// Returns the kernel's result for x that begins `shift` elements after an aligned address.
 template <class Y, class T>
 std::vector<Y> sums_of(const std::vector<T>& values, const Shape& shape, Acc<T> divisor, Index shift = 0) {
   std::vector<T> moved(static_cast<std::size_t>(shift));

@@ -12,7 +12,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// What the kernels make of x, and of dy and y. Not y and gradient of one call: in bf16 the gradient inherits y's
+// Returns the kernels' results for x, and for dy and y. y and the gradient are not of one call: in bf16 the gradient inherits y's
 // rounding.
 template <class F, class T>
 Tensor<T> forward(const Tensor<T>& x, int axis) {

@@ -26,7 +26,7 @@ std::vector<std::string> arguments(std::string_view text) {
   return words;
 }
 
-// What bash makes of a command of plain words, words in single quotes, \' between them, and $'...' with octal bytes.
+// Splits a command as bash does: plain words, words in single quotes, \' between them, and $'...' with octal bytes.
 std::vector<std::string> split_as_shell(std::string_view command) {
   std::vector<std::string> words(1);
   bool quoted = false;

@@ -1,4 +1,4 @@
-// What the fuzz targets share: claims that end the program, errors that are one visible line, and a bound on memory.
+// The common part of the fuzz targets: claims that end the program, errors that are one visible line, and a bound on memory.
 // libFuzzer brings main(); each target is one LLVMFuzzerTestOneInput.
 #pragma once
 #include <sanitizer/allocator_interface.h>
@@ -68,7 +68,7 @@ class Input {
   std::string_view text_;
 };
 
-// Whether f() returns: false where it throws an E, whose text must be a line that a terminal shows. Every other exception
+// Returns whether f() returns: false where it throws an E, whose text must be a line that a terminal shows. Every other exception
 // ends the program.
 template <class E, class F>
 bool accepted(F&& f) {
@@ -84,8 +84,7 @@ bool accepted(F&& f) {
   }
 }
 
-// What f() gives; nothing where it throws an E, as above. What is done with the result stands outside, where no error is
-// expected any more.
+// Returns f(), or nothing if it throws an E, as above. The caller uses the result outside, where no error is expected any more.
 template <class E, class F>
 auto attempt(F&& f) {
   std::optional<std::invoke_result_t<F>> result;

@@ -52,7 +52,7 @@ void check_tensor(const io::Safetensors& file, const io::TensorInfo& tensor) {
               "a double holds every value that is none but a wrong BOOL");
 }
 
-// False where the file holds a dtype that is not written.
+// Returns false if the file holds a dtype that is not written.
 bool write(const io::Safetensors& file) {
   std::vector<io::TensorBytes> tensors;
   std::deque<std::vector<std::byte>> bytes;  // alive until they are written

@@ -1,4 +1,4 @@
-// What holds of every table, whatever file it was read from.
+// Properties of every table, whatever file it was read from.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -19,7 +19,7 @@ inline void check_text(const data::TextFile& source, std::string_view bytes) {
   claim(source.notes.invalid_utf8 == 0 || source.notes.first_invalid_line > 0, "the first invalid line is named");
 }
 
-// The input as the readers of tables take it; nothing where that refuses it.
+// Returns the input as the readers of tables take it; nothing where that refuses it.
 inline std::optional<data::TextFile> read_text(const Input& input) {
   auto source = attempt<FileError>([&] { return data::parse_text(input.string(), "input"); });
   if (source) check_text(*source, input.text());

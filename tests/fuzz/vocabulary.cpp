@@ -26,7 +26,7 @@ void check_probe(const Vocabulary& vocabulary, const std::string& probe) {
               "id() refuses what find() does not know");
 }
 
-// A file's lines as a vocabulary keeps them: each ends with LF alone.
+// Returns a file's lines as a vocabulary keeps them: each ends with LF alone.
 std::string kept_lines(std::string file) {
   if (file.starts_with("\xEF\xBB\xBF")) file.erase(0, 3);
   if (!file.ends_with('\n')) file += '\n';

@@ -44,7 +44,7 @@ struct Case {
   double option(const std::string& key, double otherwise) const { return options.count(key) ? option(key) : otherwise; }
   // An option that is a word.
   const std::string& word(const std::string& key) const { return find(options, key); }
-  // An option of several whole numbers: axes, shape.
+  // Returns an option of several whole numbers: axes, shape.
   std::vector<Index> list(const std::string& key) const {
     std::istringstream text(find(options, key));
     std::vector<Index> values;

@@ -1,4 +1,4 @@
-// How values are judged: NaN and infinity stand where they are expected, and every other value is within a bound.
+// Compares values: NaN and infinity must stand where they are expected, and every other value must be within a bound.
 #pragma once
 #include <algorithm>
 #include <cmath>

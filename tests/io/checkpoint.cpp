@@ -64,7 +64,7 @@ struct Run {
                           {"optimizer.safetensors", io::save_optimizer(adam.slots(), to + "/optimizer.safetensors")}};
     });
   }
-  // The state's number of steps, 0 where there is no whole checkpoint; and what was said of damaged ones.
+  // Returns the state's number of steps, 0 where there is no whole checkpoint; and what was said of damaged ones.
   std::pair<int, std::string> load() {
     std::string damaged;
     const auto found = io::Checkpoints(folder / "all").newest([&](const std::string& why) { damaged += why + '\n'; });
@@ -427,7 +427,7 @@ TEST_CASE("load_optimizer: refuses steps and moments that no update leaves behin
     values[7] = value;
     return values;
   };
-  // What is said of the state of a hidden.weight, among others that are fine.
+  // Returns the error about the state of a hidden.weight, among others that are valid.
   const auto error = [&](auto& optimizer, std::int64_t steps, const std::vector<float>& first,
                          const std::vector<float>& second) {
     io::save_optimizer(optimizer.slots(), file);

@@ -69,14 +69,14 @@ class Unprivileged {
   bool was_root_;
 };
 
-// The folder of real data, or nothing: such a test skips aloud.
+// Returns the folder of real data, or nothing: then the test is skipped aloud.
 inline std::string data_folder(const char* test) {
   const char* const folder = std::getenv("HEDDLE_DATA");
   if (!folder) std::cerr << "skipped: " << test << ": HEDDLE_DATA is not set\n";
   return folder ? folder : "";
 }
 
-// What the call's exception says, or "no error".
+// Returns the message of the call's exception, or "no error".
 template <class E = FileError, class Call>
 std::string error_of(Call call) {
   try {

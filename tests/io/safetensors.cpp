@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* golden_io = HEDDLE_GOLDEN_DIR "/io/";
 
-// The lines of a file of scripts/golden-safetensors.py, split at tabs.
+// Returns the lines of a file of scripts/golden-safetensors.py, split at tabs.
 std::vector<std::vector<std::string>> golden_lines(const char* name) {
   std::ifstream file(std::string(golden_io) + name);
   REQUIRE(file);
@@ -57,7 +57,7 @@ std::string file_of(const std::string& header, const std::string& data = "") {
 std::string entry(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return R"({"dtype":")" + dtype + R"(","shape":[)" + shape + R"(],"data_offsets":[)" + offsets + "]}";
 }
-// A file of one tensor 'w'.
+// Returns a file of one tensor 'w'.
 std::string one(const std::string& dtype, const std::string& shape, const std::string& offsets, std::size_t size = 4) {
   return file_of(R"({"w":)" + entry(dtype, shape, offsets) + '}', std::string(size, '\1'));
 }
@@ -67,7 +67,7 @@ std::string refusal(const std::string& bytes) {
   return message.starts_with("m: ") ? message.substr(3) : message;
 }
 
-// What is refused is refused in one short line about the file.
+// Returns whether bytes are accepted; checks that a refusal is one short line about the file.
 bool accepts(const std::string& bytes) {
   const std::string message = refusal(bytes);
   if (message == "no error") return true;

@@ -10,7 +10,7 @@ namespace {
 
 const char* const small_vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n";
 
-// A tokenizer.json with that vocabulary, and the given changes.
+// Returns a tokenizer.json with that vocabulary, and the given changes.
 std::string tokenizer_json(const char* changes = "{}") {
   auto json = nlohmann::json::parse(R"({
     "added_tokens": [{"id": 1, "content": "[UNK]"}, {"id": 4, "content": "[MASK]"}],
@@ -28,7 +28,7 @@ struct TokenizerFolder : TemporaryFolder {
   std::string error() const {
     return error_of([&] { io::read_tokenizer(path()); });
   }
-  // The error of a tokenizer.json with changes, without the file's name.
+  // Returns the error of a tokenizer.json with changes, without the file's name.
   std::string error_with(const char* changes) const {
     put(*this / "tokenizer.json", tokenizer_json(changes));
     const std::string text = error(), file = *this / "tokenizer.json: ";

@@ -34,7 +34,7 @@ text::Encoding encode_golden(const text::WordPiece& tokenizer, const Case& c) {
   return text;
 }
 
-// All texts of a golden folder as one ragged batch.
+// Returns all texts of a golden folder as one ragged batch.
 GoldenBatch golden_batch(const std::string& folder, const std::vector<Case>& cases) {
   const auto tokenizer = models::detail::make_tokenizer(folder, models::read_config(folder));
   GoldenBatch batch;
@@ -81,7 +81,7 @@ void expect_golden_values(const std::vector<float>& actual, const std::vector<do
   expect_close(joined(actual), expected, part_of_largest(1e-5, expected));
 }
 
-// The error of a config.json with changes, without the file's name.
+// Returns the error of a config.json with changes, without the file's name.
 std::string config_error(const std::string& golden_folder, const nlohmann::json& changes) {
   nlohmann::json json = nlohmann::json::parse(get(golden_model(golden_folder) + "/config.json"));
   json.merge_patch(changes);

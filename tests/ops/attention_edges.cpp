@@ -1,5 +1,4 @@
-// What attention promises beyond its formula: masks hide NaN, padding and threads change nothing, memory is linear,
-// dropout is exact.
+// Properties of attention beyond its formula: masks hide NaN, padding and threads change nothing, memory is linear, dropout is exact.
 #include <heddle/autograd/backward.hpp>
 #include <heddle/core/create.hpp>
 #include <heddle/ops/attention/attention.hpp>

@@ -11,7 +11,7 @@ namespace {
 
 using Bits = std::vector<bool>;
 
-// Each comparison of x with y.
+// Returns each comparison of x with y.
 template <class A, class B>
 std::vector<Bits> all_comparisons(const A& x, const B& y) {
   return {(x == y).host(), (x != y).host(), (x < y).host(), (x <= y).host(), (x > y).host(), (x >= y).host()};

@@ -157,7 +157,7 @@ struct TwoMatrices {
   }
 };
 
-// The norms before some steps with the same gradients, and the weights after them.
+// Returns the norms before some steps with the same gradients, and the weights after them.
 template <class Make>
 std::vector<double> after_steps(Device device, Make make) {
   const auto gradient = [&](Shape shape, std::uint64_t seed) {
@@ -178,7 +178,7 @@ std::vector<double> after_steps(Device device, Make make) {
   return all;
 }
 
-// The losses of some steps, and a weight of the model after it came back to the CPU.
+// Returns the losses of some steps, and a weight of the model after it came back to the CPU.
 template <class Make>
 std::vector<double> after_training(Device device, Make make) {
   Random random(3);

@@ -30,5 +30,5 @@ struct Classifier {
   }
 };
 
-// The loss before and after some steps of training.
+// Returns the loss before and after some steps of training.
 std::pair<float, float> train(Classifier& model, const heddle::data::Batch& batch);

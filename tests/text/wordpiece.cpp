@@ -143,7 +143,7 @@ TEST_CASE("WordPiece: any bytes are text") {
   }
 }
 
-// What the Rust library made of the same lines, as scripts/golden-text.py recorded it.
+// Compares with the ids that the Rust library gave for the same lines, as scripts/golden-text.py recorded them.
 TEST_CASE("WordPiece: SST-2, AG News and all code points with both BERT vocabularies") {
   const std::string folder = data_folder("WordPiece on real data");
   if (folder.empty()) return;

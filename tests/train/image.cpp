@@ -15,7 +15,7 @@ namespace {
 
 constexpr Color paper{255, 255, 255}, pen{10, 20, 30};
 
-// The image as text: '#' for each pixel that is not paper.
+// Returns the image as text: '#' for each pixel that is not paper.
 std::string drawn_on(const Image& image) {
   std::string text;
   for (Index y = 0; y < image.height(); ++y) {

@@ -98,7 +98,7 @@ inline std::vector<ReadEvent> read_events(std::string_view bytes) {
   return events;
 }
 
-// The events of a run, as TensorBoard reads it: the files in the order of their names.
+// Returns the events of a run, as TensorBoard reads it: the files in the order of their names.
 inline std::vector<ReadEvent> read_run(const TemporaryFolder& folder) {
   std::vector<ReadEvent> all;
   for (const std::string& name : folder.names()) {
@@ -109,7 +109,7 @@ inline std::vector<ReadEvent> read_run(const TemporaryFolder& folder) {
   return all;
 }
 
-// The steps of a tag in the order of the files.
+// Returns the steps of a tag in the order of the files.
 inline std::vector<Index> steps_of(const TemporaryFolder& folder, const std::string& tag) {
   std::vector<Index> steps;
   for (const ReadEvent& event : read_run(folder))

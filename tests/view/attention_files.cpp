@@ -77,7 +77,7 @@ TEST_CASE("write_attention_json: a pair has bertviz's five entries") {
     CHECK(list[n]["attn"][0][1].size() == rows[n]);
     CHECK(list[n]["attn"][0][1][0].size() == columns[n]);
   }
-  // From the second text's first token to the first text's second one.
+  // The weight from the second text's first token to the first text's second one.
   CHECK(list[4]["attn"][0][1][0][1].get<float>() == map.layers[0].weights.host()[(5 + 3) * 5 + 1]);
 }
 

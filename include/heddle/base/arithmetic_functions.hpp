@@ -39,7 +39,7 @@ struct Div {
   }
 };
 
-// The larger and the smaller of two numbers, a NaN if there is one. `better` is >= or <=.
+// Returns the larger and the smaller of two numbers, a NaN if there is one. `better` is >= or <=.
 template <class A, class B, class Better>
 HEDDLE_HD auto better_or_nan(const A& a, const B& b, const Better& better) {
   if constexpr (std::is_integral_v<A>)

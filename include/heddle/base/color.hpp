@@ -14,8 +14,8 @@ struct Color {
   friend bool operator==(const Color&, const Color&) = default;
 };
 
-// Nine points whose lightness (CIE L*) falls evenly from 97 to 17, while the hue moves from yellow to blue. The order can be seen
-// without hue, so the map also serves readers who do not distinguish all colors, and gray prints.
+/// Nine points whose lightness (CIE L*) falls evenly from 97 to 17, while the hue moves from yellow to blue. The order can be seen
+/// without hue, so the map also serves readers who do not distinguish all colors, and gray prints.
 inline constexpr std::array<Color, 9> color_map_points{{{251, 248, 213},
                                                         {200, 227, 174},
                                                         {132, 206, 154},
@@ -26,7 +26,7 @@ inline constexpr std::array<Color, 9> color_map_points{{{251, 248, 213},
                                                         {3, 67, 108},
                                                         {28, 39, 80}}};
 
-// Returns the color of a share: pale yellow for 0, dark blue for 1. Other shares are clamped; NaN counts as 0.
+/// Returns the color of a share: pale yellow for 0, dark blue for 1. Other shares are clamped; NaN counts as 0.
 inline Color sequential_color(double share) {
   constexpr int last = static_cast<int>(color_map_points.size()) - 1;
   const double position = share > 0 ? std::min(share, 1.0) * last : 0;
@@ -40,7 +40,7 @@ inline Color sequential_color(double share) {
   return {mix(a.red, b.red), mix(a.green, b.green), mix(a.blue, b.blue)};
 }
 
-// Returns a color as CSS names it: "#0a9899".
+/// Returns a color as CSS names it: "#0a9899".
 inline std::string to_hex(Color color) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text = "#";

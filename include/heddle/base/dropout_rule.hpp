@@ -21,7 +21,7 @@ struct DropoutRule {
     require(threshold < 65536, op, ": a dropout probability of ", p, " leaves nothing");
   }
 
-  // Whether an element with this 16-bit draw is kept.
+  // Returns whether an element with this 16-bit draw is kept.
   HEDDLE_HD bool keeps(std::uint32_t draw) const { return draw >= threshold; }
   HEDDLE_HD bool is_active() const { return threshold > 0; }
 

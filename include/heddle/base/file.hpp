@@ -72,7 +72,7 @@ class Descriptor {
 
 }  // namespace detail
 
-/// Whether there is a file or folder of this name.
+/// Returns whether there is a file or folder of this name.
 inline bool path_exists(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0;
@@ -136,8 +136,8 @@ class InputFile {
   std::size_t size_ = 0;
 };
 
-// All bytes of a file. Its size is only where reading starts from: a file may grow meanwhile, and a pipe has none. Throws FileError, and
-// OutOfMemory that names the file.
+// Returns all bytes of a file. Its size is only where reading starts from: a file may grow meanwhile, and a pipe has none. Throws
+// FileError, and OutOfMemory that names the file.
 inline std::string read_file(const std::string& path) {
   constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
   constexpr std::size_t first_step = 1 << 16;

@@ -67,7 +67,7 @@ struct Draws {
   }
 };
 
-// How many 16-bit draws one call gives.
+// The number of 16-bit draws of one call.
 inline constexpr Index draws_per_call = 8;
 
 // Returns 16-bit draw e (0 to 7) of one call.

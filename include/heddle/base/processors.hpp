@@ -1,4 +1,4 @@
-// How many processors this process may use. In a container, or under a batch system, that is fewer than the machine has.
+// The number of processors that this process may use. In a container, or under a batch system, it is less than the machine has.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -17,8 +17,8 @@ HEDDLE_HD auto exp_or_zero(const E& x) {
     return (x.exp() - std::numeric_limits<A>::min()).max(A(0));
 }
 
-// How softmax and log_softmax are made of x less the greatest x, e = exp of that, and the sum of e, all along one axis,
-// and their gradients of dy, y and the sum of `weight(dy, y)`.
+// The formulas of softmax and log_softmax: from x less the largest x, e = exp of that, and the sum of e, all along one axis; and
+// those of their gradients, from dy, y and the sum of `weight(dy, y)`.
 struct Softmax {
   template <class X, class E, class S>
   HEDDLE_HD static auto value(const X&, const E& e, const S& sum) {

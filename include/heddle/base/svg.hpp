@@ -9,7 +9,7 @@
 
 namespace heddle::pictures {
 
-// Returns the text as XML: markup is escaped, and U+FFFD stands for what XML 1.0 does not allow.
+/// Returns the text as XML: markup is escaped, and U+FFFD stands for what XML 1.0 does not allow.
 inline std::string escape_xml(std::string_view text) {
   std::string escaped;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
@@ -32,7 +32,7 @@ inline std::string escape_xml(std::string_view text) {
   return escaped;
 }
 
-// Returns the first code points of a text, with an ellipsis if it has more.
+/// Returns the first code points of a text, with an ellipsis if it has more.
 inline std::string shorten(std::string_view text, int longest) {
   const char *at = text.data(), *const end = at + text.size(), *cut = at;
   for (int count = 0; at != end; ++count) {
@@ -43,16 +43,16 @@ inline std::string shorten(std::string_view text, int longest) {
   return std::string(text);
 }
 
-// Returns a number with a point in every locale.
+/// Returns a number with a point in every locale.
 inline std::string number(double value, std::chars_format format, int precision) {
   char digits[400];  // the largest number in fixed notation has 309 digits before its point
   return {digits, std::to_chars(std::begin(digits), std::end(digits), value, format, precision).ptr};
 }
 
-// Returns a coordinate in the chart, in hundredths of a pixel.
+/// Returns a coordinate, in hundredths of a pixel.
 inline std::string coordinate(double value) { return number(value, std::chars_format::fixed, 2); }
 
-// Returns a step of a path: 'M' moves to (x, y), 'L' draws a line to it.
+/// Returns a step of a path: 'M' moves to (x, y), 'L' draws a line to it.
 inline std::string path_step(char command, double x, double y) {
   std::string step(1, command);
   step += coordinate(x);
@@ -61,9 +61,10 @@ inline std::string path_step(char command, double x, double y) {
   return step;
 }
 
-// Builds an SVG file. Lengths are in pixels.
+/// Builds an SVG file. Lengths are in pixels; `classes` are those of the style sheet below.
 class Svg {
  public:
+  /// Begins a file with a background and a title.
   Svg(double width, double height, std::string_view title) : width_(width) {
     const std::string box = coordinate(width) + ' ' + coordinate(height);
     text_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"heddle-chart\" role=\"img\" viewBox=\"0 0 " + box +
@@ -74,6 +75,7 @@ class Svg {
     text(width / 2, 22, shorten(title, static_cast<int>(width / glyph)), "title middle");
   }
 
+  /// Draws a rectangle whose upper left corner is (x, y).
   void rectangle(double x, double y, double width, double height, std::string_view classes,
                  std::string_view fill = {}) {
     text_ += "<rect x=\"" + coordinate(x) + "\" y=\"" + coordinate(y) + "\" width=\"" + coordinate(width) +
@@ -81,17 +83,20 @@ class Svg {
     if (!fill.empty()) text_ += " fill=\"" + std::string(fill) + '"';
     text_ += "/>\n";
   }
+  /// Draws a line from (x1, y1) to (x2, y2).
   void line(double x1, double y1, double x2, double y2, std::string_view classes) {
     path(path_step('M', x1, y1) + path_step('L', x2, y2), classes);
   }
+  /// Draws a path of steps, which path_step() makes.
   void path(std::string_view steps, std::string_view classes) {
     text_ += "<path d=\"" + std::string(steps) + "\" class=\"" + std::string(classes) + "\"/>\n";
   }
+  /// Draws a dot with its center at (x, y).
   void dot(double x, double y, std::string_view classes) {
     text_ += "<circle cx=\"" + coordinate(x) + "\" cy=\"" + coordinate(y) + "\" r=\"3\" class=\"" +
              std::string(classes) + "\"/>\n";
   }
-  // Writes a line of text with its base line at y; `upwards` rotates it by 90 degrees around (x, y).
+  /// Writes a line of text with its base line at y; `upwards` rotates it by 90 degrees around (x, y).
   void text(double x, double y, std::string_view text, std::string_view classes, bool upwards = false) {
     if (text.empty()) return;
     const std::string at = coordinate(x) + ' ' + coordinate(y);
@@ -101,6 +106,7 @@ class Svg {
   }
 
   double width() const { return width_; }
+  /// Returns the whole file.
   std::string finish() const { return text_ + "</svg>\n"; }
 
  private:

@@ -1,4 +1,4 @@
-// How operations call kernels: with views of their tensors, and with the tag of the device that holds them.
+// Calls kernels with views of tensors, and with the tag of the device that holds them.
 #pragma once
 #include <heddle/core/tensor.hpp>
 #ifdef HEDDLE_CUDA

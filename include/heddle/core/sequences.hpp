@@ -101,7 +101,7 @@ class Sequences {
 
 namespace detail {
 
-// Whether a shape is [B, T, ...] for these sequences, which are padded to T.
+// Returns whether a shape is [B, T, ...] for these sequences, which are padded to T.
 inline bool is_padded_batch(const Shape& s, const Sequences& sequences) {
   return sequences.padded_to() > 0 && s.rank() >= 3 && s[0] == sequences.count() && s[1] == sequences.padded_to();
 }

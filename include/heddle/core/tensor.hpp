@@ -66,7 +66,7 @@ class heddle::Tensor {
   int rank() const { return shape_.rank(); }
   Index size() const { return shape_.size(); }
   Device device() const { return device_; }
-  /// Whether this is no empty handle.
+  /// Returns whether the handle has memory, that is, is not empty.
   bool has_data() const { return storage_ != nullptr; }
   /// Returns has_data(); but for a Tensor<bool> its only element, so that `if (any(isnan(x)))` asks for the value.
   /// @throws ShapeError for a Tensor<bool> unless it has exactly one element.
@@ -165,7 +165,7 @@ class heddle::Tensor {
     t.version_ = version();
     return t;
   }
-  /// Whether the block has other handles, or belongs to the caller (wrap).
+  /// Returns whether the block has other handles, or belongs to the caller (wrap).
   bool is_shared() const { return storage_ && (storage_.use_count() > 1 || !storage_->owned); }
   /// Returns the number of writes to the block, which all its handles share.
   std::uint64_t version() const { return storage_ ? storage_->version : 0; }

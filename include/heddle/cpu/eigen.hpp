@@ -1,4 +1,4 @@
-// How CPU kernels see memory: as Eigen rows, arrays and matrices.
+// Views memory as Eigen's rows, arrays and matrices, for CPU kernels.
 #pragma once
 // g++ 12's own header of AVX-512 intrinsics begins vectors with themselves to say that they have no value, and g++ reports
 // that as a fault in every program that inlines them through Eigen, -isystem or not. It also takes the buffer of an Eigen array

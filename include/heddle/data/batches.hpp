@@ -11,7 +11,7 @@
 
 namespace heddle::data {
 
-// The numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates; Knuth 3.4.2, P).
+// Returns the numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates; Knuth 3.4.2, P).
 inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_t stream) {
   __extension__ using Wide = unsigned __int128;
   std::vector<Index> order(static_cast<std::size_t>(count));

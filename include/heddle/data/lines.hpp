@@ -29,7 +29,7 @@ inline Lines parse_lines(TextFile source) {
 // Throws FileError for a file that cannot be read, and with file and line for a NUL byte.
 inline Lines read_lines(const std::string& path) { return parse_lines(read_text(path)); }
 
-// All *.txt files of a folder, sorted by name (bytes, so that the order is the same everywhere). Throws FileError where
+// Returns all *.txt files of a folder, sorted by name (bytes, so that the order is the same everywhere). Throws FileError where
 // there are none.
 inline std::vector<Lines> read_folder(const std::string& folder) {
   std::error_code error;

@@ -1,6 +1,6 @@
-// What the readers of TSV and CSV give: text fields in rows of equal width, and the line where each row began. The text
-// of all fields is one string, and where each begins in it takes four bytes, so that a file of little but separators takes
-// no more than a few times its size.
+// The tables that the readers of TSV and CSV return: text fields in rows of equal width, and the line where each row began. The text
+// of all fields is one string, and the offset of each takes four bytes, so a file of little but separators takes no more than a few
+// times its size.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -48,8 +48,8 @@ class Row {
     const std::uint32_t* begin_ = nullptr;
   };
 
-  // Where the row's text begins, and where each of its fields does and the last one ends: modulo 2^32, for their
-  // differences count.
+  // Takes the beginning of the row's text, and the offsets of its fields and of the end of the last one. Offsets are modulo 2^32; only
+  // their differences count.
   Row(const char* text, const std::uint32_t* begin, std::size_t size) : text_(text), begin_(begin), size_(size) {}
 
   std::size_t size() const { return size_; }
@@ -83,7 +83,7 @@ class Table {
     return {text_.data() + base + (begin_[first] - static_cast<std::uint32_t>(base)), begin_.data() + first, width_};
   }
 
-  // The position of a column. Throws FileError with the columns there are, unless exactly one has the name.
+  // Returns the position of a column. Throws FileError with the columns of the table unless exactly one has the name.
   std::size_t column(std::string_view name) const {
     const auto count = std::count(columns_.begin(), columns_.end(), name);
     std::string list;
@@ -96,7 +96,7 @@ class Table {
     return static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
   }
 
-  // The line where a row begins, from 1; and FILE:LINE, the beginning of an error about the row.
+  // Returns the line where a row begins, from 1; and FILE:LINE, the beginning of an error about the row.
   std::size_t line(std::size_t row) const {
     const auto after = std::upper_bound(jumps_.begin(), jumps_.end(), std::pair(row, std::string::npos));
     return (after - 1)->second + (row - (after - 1)->first);

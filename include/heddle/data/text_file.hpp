@@ -12,7 +12,7 @@
 
 namespace heddle::data {
 
-// What was changed in a file, or is unusual in it, but was no reason to refuse it.
+// Changes made to a file's text, and unusual things in it, which were no reason to refuse it.
 struct TextNotes {
   bool bom = false;
   std::size_t crlf = 0;                // lines that ended with CR LF
@@ -20,7 +20,7 @@ struct TextNotes {
   std::size_t first_invalid_line = 0;  // the first of them here
   bool no_final_newline = false;
 
-  // A sentence for each thing noted, without the file's name.
+  // Returns a sentence for each note, without the file's name.
   std::vector<std::string> sentences() const {
     std::vector<std::string> all;
     if (bom) all.push_back("a byte-order mark was skipped");
@@ -63,7 +63,7 @@ inline void replace_invalid(TextFile& source) {
 
 }  // namespace detail
 
-// The same for bytes in memory; `name` stands for the file in messages.
+// Parses bytes in memory as read_text() parses a file; `name` stands for the file in messages.
 inline TextFile parse_text(std::string bytes, const std::string& name) {
   TextFile source{io::printable(name), std::move(bytes), {}};
   const bool utf16 = source.text.starts_with("\xFF\xFE") || source.text.starts_with("\xFE\xFF");

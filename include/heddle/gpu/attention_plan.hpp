@@ -38,7 +38,7 @@ struct AttentionPlan {
 
   Index count() const { return q_begin.extent[0]; }
 
-  // Whether query i of sequence b and head h must not see key j.
+  // Returns whether query i of sequence b and head h must not see key j.
   HEDDLE_HD bool masked(Index b, Index h, Index i, Index j) const {
     const bool* const visible = mask.row(b, h, i);
     const T* const added = bias.row(b, h, i);

@@ -4,7 +4,7 @@
 
 namespace heddle::kernel {
 
-// Where N operands' elements are for each element of the result. Axes are counted from the last. Adjacent axes along which
+// The positions of N operands' elements for each element of the result. Axes are counted from the last. Adjacent axes along which
 // every operand behaves the same are merged: equal shapes have one axis, a matrix and a row two. There is at least one axis.
 template <int N>
 struct BroadcastPlan {

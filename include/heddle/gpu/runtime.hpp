@@ -1,4 +1,4 @@
-// What a tensor needs of the GPU: availability, streams, memory and copies. Defined in cuda/runtime.cu. Every function is
+// The GPU functions that a tensor needs: availability, streams, memory and copies. Defined in cuda/runtime.cu. Every function is
 // called on the host and throws CudaError for an error that CUDA reports. Work is enqueued on the calling thread's stream,
 // and functions return before it is complete, except those that say "synchronizes".
 #pragma once

@@ -163,7 +163,7 @@ class Checkpoints {
     require<FileError>(bytes == sum.bytes, printable(path), ": has ", bytes, " bytes instead of ", sum.bytes);
   }
 
-  // One that this user may not read is not damaged: passed over, it would be removed by the next saves.
+  // Throws for a checkpoint that this user may not read. It is not damaged; if it were skipped, the next saves would remove it.
   static void require_readable(const std::string& folder) {
     const auto all = [](const std::string&) { return true; };
     for (const std::string& name : Checkpoints(folder).entries(all))

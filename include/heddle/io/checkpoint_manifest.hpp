@@ -30,7 +30,7 @@ inline bool is_file_name(const std::string& name) {
          name.find('\0') == std::string::npos && text::is_utf8(name);
 }
 
-// The end of a manifest whose text so far is `body`.
+// Returns the end of a manifest whose text so far is `body`.
 inline std::string seal(std::string_view body) {
   Crc64 crc;
   crc.add(body);

@@ -73,7 +73,7 @@ void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte
   }
 }
 
-// Whether a value of each type fits T: converting it cannot fail.
+// Returns whether a value of each type fits T: converting it cannot fail.
 template <class T>
 constexpr bool always_fits(DType dtype) {
   return dtype == dtype_of<T>()

@@ -55,7 +55,7 @@ inline std::string abridged(const char* what, const std::vector<std::string>& na
   return text + (names.size() > most ? ", …" : "");
 }
 
-// Whether two stored tensors hold the same values.
+// Returns whether two stored tensors hold the same values.
 inline bool same_bytes(const StoredTensor& a, const StoredTensor& b) {
   return a.tensor->dtype == b.tensor->dtype && std::ranges::equal(a.file->bytes(*a.tensor), b.file->bytes(*b.tensor));
 }

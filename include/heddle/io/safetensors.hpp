@@ -130,7 +130,7 @@ inline SafetensorsHeader parse_header(const std::string& file, std::string_view 
   return header;
 }
 
-// A reader of `size` bytes: read_at(offset, to, count) copies some of them and returns how many there were.
+// Reads `size` bytes by read_at(offset, to, count), which copies some of them and returns their number.
 template <class ReadAt>
 Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt read_at) {
   const std::string file = printable(path);

@@ -1,5 +1,5 @@
-// What a safetensors file says of a tensor. All element types of the format are known, so that a file holding some that
-// heddle does not read is still checked whole, and its other tensors are read.
+// The description of a tensor in a safetensors file. All element types of the format are known, so a file that holds some that
+// heddle does not read is still checked as a whole, and its other tensors are read.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -46,7 +46,7 @@ constexpr std::optional<DType> find_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-// The dtype that holds a T as it is.
+// Returns the dtype that holds a T as it is.
 template <class T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, double>) return DType::f64;

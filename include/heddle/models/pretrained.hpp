@@ -18,7 +18,7 @@ struct PretrainedConfig {
   const BertConfig* bert() const { return std::get_if<BertConfig>(&sizes); }
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
   std::string model_type() const { return bert() ? encoder_name(bert()->family) : "heddle-prenorm"; }
-  /// The most tokens of a text, and the size of the vocabulary.
+  /// Returns the most tokens of a text, and the size of the vocabulary.
   Index positions() const { return bert() ? bert()->positions : pre_norm()->positions; }
   Index vocabulary() const { return bert() ? bert()->vocabulary : pre_norm()->vocabulary; }
 };
@@ -84,7 +84,7 @@ inline PreNormConfig read_pre_norm_config(const io::JsonObject& config) {
   return c;
 }
 
-// The labels of id2label; without it LABEL_0 and so on, as many as num_labels says, or two.
+// Returns the labels of id2label; without it LABEL_0 and so on, as many as num_labels says, or two.
 inline std::vector<std::string> read_labels(const io::JsonObject& config) {
   std::vector<std::string> labels;
   constexpr Index most_classes = 100'000;

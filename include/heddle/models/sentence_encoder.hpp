@@ -10,7 +10,7 @@
 
 namespace heddle::models {
 
-/// How a sentence's vector comes from those of its tokens: their mean, or the vector of [CLS].
+/// The rule that makes a sentence's vector from those of its tokens: their mean, or the vector of [CLS].
 enum class Pooling { mean, cls };
 
 /// An encoder with a tokenizer and a pooling. Copies share both. Const functions may be called by several threads at once, and throw Error

@@ -120,7 +120,7 @@ void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {
 
 }  // namespace init
 
-// A size that a module is made with. Throws ShapeError unless it is at least 1.
+// Checks a size of a module, and returns it. Throws ShapeError unless it is at least 1.
 inline Index require_size(const char* module, const char* what, Index size) {
   require<ShapeError>(size >= 1, module, ": ", what, " must be at least 1, got ", size);
   return size;

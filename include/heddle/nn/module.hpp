@@ -112,7 +112,7 @@ void walk(M& model, F&& f) {
   detail::visit_leaves(Name(""), model, with_own_name);
 }
 
-/// The same, but a shared one only once, under its first name.
+/// Visits as walk() does, but a shared parameter only once, under its first name.
 template <class M, class F>
 void walk_once(M& model, F&& f) {
   std::set<const void*> seen;

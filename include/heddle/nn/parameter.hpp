@@ -239,7 +239,7 @@ class Parameter : public detail::MasterHandle<T> {
 
   /// Returns the gradient: empty before the first backward, and for a frozen parameter.
   Tensor<T> grad() const { return frozen() ? Tensor<T>() : this->value().grad(); }
-  /// Whether it is a constant, which gets no gradient and is skipped by optimizers.
+  /// Returns whether it is a constant, which gets no gradient and is skipped by optimizers.
   bool frozen() const { return !this->value().requires_grad(); }
   void freeze(bool yes = true) {
     if (yes != frozen())

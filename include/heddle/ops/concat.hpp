@@ -37,7 +37,7 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
     return dxs;
   });
 }
-/// The same for concat({a, b}, axis).
+/// Concatenates as concat(span, axis) does: concat({a, b}, axis).
 template <class T>
 Tensor<T> concat(std::initializer_list<Tensor<T>> xs, int axis = 0) {
   return concat(std::vector<Tensor<T>>(xs), axis);

@@ -77,7 +77,7 @@ Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   const auto apply = [dropout](const Tensor<T>& from) { return detail::apply(dropout, from); };
   return record("dropout", apply(x), inputs(x), apply);  // it is its own gradient
 }
-/// The same.
+/// Drops elements as dropout(x, p, &random) does.
 template <class T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random& random) {
   return dropout(x, p, &random);

@@ -77,7 +77,7 @@ void repeat(Cpu, const BroadcastPlan<1>& plan, const Y* dy, Acc<Y> divisor, T* d
 
 namespace detail {
 
-// What a backward needs of an input whose values it does not read.
+// The properties of an input that a backward needs if it does not read the values.
 struct GradientTarget {
   Shape shape;
   bool gradient;  // whether one is required

@@ -14,7 +14,7 @@ Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
                 [before = x.shape()](const Tensor<T>& dy) { return dy.with_shape(before); });
 }
 
-/// The same with one extent that may be -1 and is computed from the others. @throws ShapeError if no extent, or more than one,
+/// Reshapes to extents of which one may be -1 and is computed from the others. @throws ShapeError if no extent, or more than one,
 /// is possible.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {

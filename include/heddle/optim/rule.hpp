@@ -1,4 +1,4 @@
-// What every optimizer's rule has in common. A rule is the formula of one element's update with one parameter's constants,
+// The common part of every optimizer's rule. A rule is the formula of one element's update with one parameter's constants,
 // written once for the CPU and the GPU; sgd_rule.hpp is the shortest. It has
 //   Options::optimizer, lr, weight_decay      the name that begins messages, and the settings that groups may replace
 //   Options::check()                          throws Error for another setting that is outside its range; may be absent

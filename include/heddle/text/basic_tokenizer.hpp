@@ -31,7 +31,7 @@ class Word {
     if (characters_++ < max_characters) bytes_[size_++] = c;
   }
 
-  // The same of any code point.
+  // Appends any code point.
   void append(char32_t code_point) {
     if (characters_++ < max_characters)
       size_ += static_cast<std::size_t>(encode_utf8(code_point, bytes_.data() + size_));
@@ -58,7 +58,7 @@ class Word {
     ++characters_;
   }
 
-  // What follows is not sorted with the marks before it.
+  // Ends a run of marks: later marks are not sorted with them.
   void end_run() { run_length_ = 0; }
 
  private:

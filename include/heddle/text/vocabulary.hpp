@@ -51,7 +51,7 @@ class Vocabulary {
   const std::string& name() const { return name_; }  // the file, as messages show it
   std::size_t longest() const { return longest_; }   // bytes of the longest token
 
-  // A sentence for each thing that was changed in the file's text, without its name.
+  // Returns a sentence for each change to the file's text, without its name.
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     if (bom_) all.push_back("a byte-order mark was skipped");
@@ -65,14 +65,14 @@ class Vocabulary {
     return line(id);
   }
 
-  // The token's id, or `none`.
+  // Returns the token's id, or `none`.
   std::int32_t find(std::string_view token) const {
     return token.substr(0, 2) == "##" ? find_continuation(token.substr(2)) : find(hash(token), "", token);
   }
-  // The id of "##" and the piece, or `none`.
+  // Returns the id of "##" and the piece, or `none`.
   std::int32_t find_continuation(std::string_view piece) const { return find(~hash(piece), "##", piece); }
 
-  // The token's id. Throws FileError where there is none.
+  // Returns the token's id. Throws FileError where there is none.
   std::int32_t id(std::string_view token) const {
     const std::int32_t found = find(token);
     require<FileError>(found != none, name_, ": has no token ", io::quoted_name(token));

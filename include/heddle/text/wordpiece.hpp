@@ -15,7 +15,7 @@
 
 namespace heddle::text {
 
-// How a WordPiece encodes.
+// The options of a WordPiece tokenizer.
 struct WordPieceOptions {
   bool uncased = false;                                              // lower-case and strip accents; else neither
   bool special_tokens = true;                                        // [CLS] a [SEP], [CLS] a [SEP] b [SEP]
@@ -30,8 +30,8 @@ struct Encoding {
   bool operator==(const Encoding&) const = default;
 };
 
-// How much of two sequences of n1 and n2 tokens is kept where `room` tokens are allowed: the Rust library's "longest
-// first", which is not quite what cutting one token at a time off the longer one gives.
+// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `room` tokens are allowed: the Rust library's "longest
+// first", which differs slightly from cutting one token at a time off the longer one.
 inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std::size_t n2, std::size_t room) {
   if (n1 + n2 <= room) return {n1, n2};
   std::size_t shorter = std::min(n1, n2);
@@ -172,7 +172,7 @@ class WordPiece {
     });
   }
 
-  // The longest piece that the vocabulary knows, then the longest that continues it, and so on. False without one.
+  // Appends the longest piece that the vocabulary knows, then the longest that continues it, and so on. Returns false if there is none.
   bool append_pieces(std::string_view word, std::vector<std::int32_t>& ids) const {
     for (std::size_t begin = 0; begin < word.size();) {
       std::size_t length = std::min(word.size() - begin, vocabulary_.longest());

@@ -56,7 +56,7 @@ class CheckedMap {
   Index T() const { return T_; }
   Index H() const { return H_; }
   Index L() const { return std::ssize(weights_); }
-  /// The width of a head's queries and keys; 0 if the map has none.
+  /// Returns the width of a head's queries and keys; 0 if the map has none.
   Index K() const { return K_; }
   double scale() const { return map_.scale > 0 ? map_.scale : K_ > 0 ? 1 / std::sqrt(static_cast<double>(K_)) : 1; }
   const AttentionMap& map() const { return map_; }

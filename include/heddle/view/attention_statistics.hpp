@@ -6,7 +6,7 @@
 
 namespace heddle::pictures {
 
-/// What one head attends to, as means over the queries of a text.
+/// A description of one head; each number is a mean over the queries of a text.
 struct HeadStatistics {
   double entropy = 0;    ///< of the weights, in bits: 0 for one key, log2(T) for all alike
   double distance = 0;   ///< tokens between query and key

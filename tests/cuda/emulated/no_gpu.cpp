@@ -1,4 +1,4 @@
-// What only a GPU that is not there, or is another one, can show.
+// Tests of a missing GPU, and of one with other properties.
 #include <heddle/gpu/kernels.hpp>
 
 #include "../../catch.hpp"

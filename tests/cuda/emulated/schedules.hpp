@@ -1,4 +1,4 @@
-// What tests ask of the GPU beside its work, of the emulator. The same for a real one stands in ../real.
+// Schedules, scarce memory and low grids of the emulator. ../real has the same interface for a real GPU.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,4 +1,4 @@
-// What tests ask of the GPU beside its work, of a real one. The same for the emulator stands in ../emulated.
+// Schedules, scarce memory and low grids of a real GPU. ../emulated has the same interface for the emulator.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,4 +1,4 @@
-// How attention is called: columns of a packed product, options, and the checked call that the backward keeps.
+// The arguments of attention: columns of a packed product, options, and the checked call that the backward keeps.
 #pragma once
 #include <cmath>
 #include <numeric>

@@ -28,7 +28,7 @@ Index visible_keys(const AttentionPlan<T>& plan, Index keys, Index end) {
   return plan.causal ? std::min(keys, end) : keys;
 }
 
-// Whether a tile with the scores s can have masked ones.
+// Returns whether a tile with the scores s can have masked ones.
 template <class T>
 bool may_be_masked(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s) {
   return plan.mask.data || plan.bias.data || (plan.causal && at.j + s.width > at.i + 1);
@@ -92,7 +92,7 @@ MatrixView<const Acc<T>> widen(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer
   }
 }
 
-// Whether all elements are finite. NaN and infinity times zero are NaN, and so is a sum with them.
+// Returns whether all elements are finite. NaN and infinity times zero are NaN, and so is a sum with them.
 template <class A>
 bool all_finite(MatrixView<const A> x) {
   A sum = 0;
