@@ -82,7 +82,7 @@ inline bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// A file that is open for reading. Throws FileError that names the file and the cause.
+/// A file that is open for reading. @throws FileError that names the file and the cause.
 class InputFile {
  public:
   explicit InputFile(const std::string& path) : path_(path), file_(open(path)) {
@@ -93,17 +93,17 @@ class InputFile {
     size_ = regular_ ? static_cast<std::size_t>(status.st_size) : 0;
   }
 
-  bool regular() const { return regular_; }   // not a pipe or a device
-  std::size_t size() const { return size_; }  // bytes when it was opened; 0 for a pipe and in /proc
+  bool regular() const { return regular_; }   ///< not a pipe or a device
+  std::size_t size() const { return size_; }  ///< bytes when it was opened; 0 for a pipe and in /proc
 
-  // Reads the next `count` bytes and returns how many there were; fewer only at the end of the file.
+  /// Reads the next `count` bytes and returns how many there were; fewer only at the end of the file.
   std::size_t read(void* to, std::size_t count) {
     return read_all(
         count, [&](std::size_t done) { return ::read(file_.number(), static_cast<char*>(to) + done, count - done); });
   }
 
-  // Reads `count` bytes from `offset` on, and returns how many there were. Leaves the place of read() as it is; may be called by several
-  // threads at once.
+  /// Reads `count` bytes from `offset` on, and returns how many there were. Leaves the place of read() as it is; may be called by several
+  /// threads at once.
   std::size_t read_at(std::size_t offset, void* to, std::size_t count) const {
     return read_all(count, [&](std::size_t done) {
       return ::pread(file_.number(), static_cast<char*>(to) + done, count - done, static_cast<off_t>(offset + done));
@@ -136,8 +136,8 @@ class InputFile {
   std::size_t size_ = 0;
 };
 
-// Returns all bytes of a file. Its size is only where reading starts from: a file may grow meanwhile, and a pipe has none. Throws
-// FileError, and OutOfMemory that names the file.
+/// Returns all bytes of a file. Its size is only where reading starts from: a file may grow meanwhile, and a pipe has none. Throws
+/// FileError, and OutOfMemory that names the file.
 inline std::string read_file(const std::string& path) {
   constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
   constexpr std::size_t first_step = 1 << 16;

@@ -11,7 +11,7 @@ inline constexpr char32_t replacement_character = 0xFFFD;
 /// The most bytes of a code point.
 inline constexpr int max_utf8_bytes = 4;
 
-// The code point at `at`, which moves behind it (at least one byte). Needs at < end.
+/// Returns the code point at `at`, and moves `at` behind it, by at least one byte. Needs at < end.
 inline char32_t decode_utf8(const char*& at, const char* end) {
   const auto lead = static_cast<unsigned char>(*at++);
   if (lead < 0x80) return lead;
@@ -29,7 +29,7 @@ inline char32_t decode_utf8(const char*& at, const char* end) {
   return code_point;
 }
 
-// Writes the code point's bytes, at most four, and returns how many.
+/// Writes the code point's bytes, at most four, and returns how many.
 inline int encode_utf8(char32_t code_point, char* out) {
   const auto continuation = [&](int shift) { return static_cast<char>(0x80 | (code_point >> shift & 0x3F)); };
   if (code_point < 0x80) {
@@ -54,7 +54,7 @@ inline int encode_utf8(char32_t code_point, char* out) {
   return 4;
 }
 
-// Whether all of it is.
+/// Returns whether the text is valid UTF-8.
 inline bool is_utf8(std::string_view text) {
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
     const char* begin = at;

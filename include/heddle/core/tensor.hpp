@@ -227,8 +227,8 @@ class heddle::Tensor {
 
 namespace heddle {
 
-// heddle::compiled contains these, so they are not defined within the class: what is defined there is inline, and every user
-// compiles it.
+/// heddle::compiled contains these, so they are not defined within the class: what is defined there is inline, and every user
+/// compiles it.
 template <class T>
 void Tensor<T>::take(Tensor&& other) noexcept {
   shape_ = std::exchange(other.shape_, no_elements);

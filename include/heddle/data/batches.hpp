@@ -11,7 +11,7 @@
 
 namespace heddle::data {
 
-// Returns the numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates; Knuth 3.4.2, P).
+/// Returns the numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates; Knuth 3.4.2, P).
 inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_t stream) {
   __extension__ using Wide = unsigned __int128;
   std::vector<Index> order(static_cast<std::size_t>(count));
@@ -25,13 +25,13 @@ inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_
   return order;
 }
 
-// The order of the rows in an epoch.
+/// The order of the rows in an epoch.
 enum class Order { shuffled, sequential };
 
-// The rows of each batch of each epoch; the last batch of an epoch may be smaller.
+/// The rows of each batch of each epoch; the last batch of an epoch may be smaller.
 class Batches {
  public:
-  // Shuffles with streams first_stream + epoch. Throws ShapeError for a batch size below 1.
+  /// Shuffles with streams first_stream + epoch. @throws ShapeError for a batch size below 1.
   Batches(Index rows, Index batch_size, Order order, std::uint64_t seed = 0, std::uint64_t first_stream = 0)
       : rows_(rows), batch_size_(batch_size), order_(order), seed_(seed), first_stream_(first_stream) {
     require<ShapeError>(batch_size >= 1, "Batches: the batch size must be at least 1, got ", batch_size);
@@ -39,8 +39,8 @@ class Batches {
 
   Index per_epoch() const { return rows_ / batch_size_ + (rows_ % batch_size_ != 0); }
 
-  // The rows of a batch, valid until another epoch is asked for. Both count from 0. Throws IndexError for a batch that
-  // the epoch does not have.
+  /// The rows of a batch, valid until another epoch is asked for. Both count from 0. @throws IndexError for a batch that
+  /// the epoch does not have.
   std::span<const Index> operator()(Index epoch, Index number) {
     require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number, " of an epoch of ",
                         per_epoch());
@@ -65,10 +65,10 @@ class Batches {
 
 /// The rows of one training step. N is the total number of tokens, padding included.
 struct Batch {
-  Tensor<int> ids;         // [N]
-  Sequences sequences;     // of B sequences
-  Tensor<int> labels;      // [B]
-  Tensor<int> types = {};  // [N] 1 for the second text of a pair; empty if there is none
+  Tensor<int> ids;         ///< [N]
+  Sequences sequences;     ///< of B sequences
+  Tensor<int> labels;      ///< [B]
+  Tensor<int> types = {};  ///< [N] 1 for the second text of a pair; empty if there is none
 
   /// Returns a copy on `device`; what lies there already is shared.
   Batch to(Device device) const {
@@ -95,7 +95,7 @@ class LabelledSequences {
   /// Pads every sequence of the batches to T tokens of id 0; 0 packs them without padding, which is the default.
   void pad_to(Index T) { padded_to_ = T; }
 
-  // Rows count from 0 and are not checked here.
+  /// Rows count from 0 and are not checked here.
   Index count() const { return static_cast<Index>(labels_.size()); }
   std::span<const int> ids(Index row) const {
     const Index first = row ? ends_[static_cast<std::size_t>(row - 1)] : 0;

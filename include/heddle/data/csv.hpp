@@ -6,9 +6,9 @@
 
 namespace heddle::data {
 
-// For read_csv and parse_csv.
+/// For read_csv and parse_csv.
 struct CsvOptions {
-  bool header = true;  // the first record names the columns
+  bool header = true;  ///< the first record names the columns
 };
 
 namespace detail {
@@ -85,7 +85,7 @@ class CsvReader {
 
 }  // namespace detail
 
-// Reads a table from text in memory. Throws as read_csv.
+/// Reads a table from text in memory. Throws as read_csv.
 inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   Table table(source.file, source.text.size());
   detail::CsvReader reader(source);
@@ -107,8 +107,8 @@ inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   return table;
 }
 
-// Throws FileError for a file that cannot be read, or is empty where it should have a header, and with file and line
-// for a row of another width, more than 65,536 columns, a stray quote, a quote never closed (the line where it opens) and a NUL byte.
+/// @throws FileError for a file that cannot be read, or is empty where it should have a header, and with file and line
+/// for a row of another width, more than 65,536 columns, a stray quote, a quote never closed (the line where it opens) and a NUL byte.
 inline Table read_csv(const std::string& path, CsvOptions options = {}) { return parse_csv(read_text(path), options); }
 
 }  // namespace heddle::data

@@ -10,15 +10,15 @@
 
 namespace heddle::data {
 
-// A text file, taken apart.
+/// A text file, taken apart.
 struct Lines {
-  std::string file;                // printable, for messages
-  std::string label;               // the file's name without folder and extension
-  std::vector<std::string> lines;  // line i + 1 of the file; empty ones too
+  std::string file;                ///< printable, for messages
+  std::string label;               ///< the file's name without folder and extension
+  std::vector<std::string> lines;  ///< line i + 1 of the file; empty ones too
   TextNotes notes;
 };
 
-// Reads lines from text in memory.
+/// Reads lines from text in memory.
 inline Lines parse_lines(TextFile source) {
   Lines result{source.file, std::filesystem::path(source.file).stem().string(), {}, {}};
   for_each_line(source, [&](std::string_view line, std::size_t) { result.lines.emplace_back(line); });
@@ -26,11 +26,11 @@ inline Lines parse_lines(TextFile source) {
   return result;
 }
 
-// Throws FileError for a file that cannot be read, and with file and line for a NUL byte.
+/// @throws FileError for a file that cannot be read, and with file and line for a NUL byte.
 inline Lines read_lines(const std::string& path) { return parse_lines(read_text(path)); }
 
-// Returns all *.txt files of a folder, sorted by name (bytes, so that the order is the same everywhere). Throws FileError where
-// there are none.
+/// Returns all *.txt files of a folder, sorted by name (bytes, so that the order is the same everywhere). @throws FileError where
+/// there are none.
 inline std::vector<Lines> read_folder(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> paths;

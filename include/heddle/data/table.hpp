@@ -16,7 +16,7 @@
 
 namespace heddle::data {
 
-// The fields of one row, valid as long as the table. The number of a field is not checked.
+/// The fields of one row, valid as long as the table. The number of a field is not checked.
 class Row {
  public:
   class iterator {
@@ -48,12 +48,12 @@ class Row {
     const std::uint32_t* begin_ = nullptr;
   };
 
-  // Takes the beginning of the row's text, and the offsets of its fields and of the end of the last one. Offsets are modulo 2^32; only
-  // their differences count.
+  /// Takes the beginning of the row's text, and the offsets of its fields and of the end of the last one. Offsets are modulo 2^32; only
+  /// their differences count.
   Row(const char* text, const std::uint32_t* begin, std::size_t size) : text_(text), begin_(begin), size_(size) {}
 
   std::size_t size() const { return size_; }
-  // One of them.
+  /// One of them.
   std::string_view operator[](std::size_t field) const { return *at(field); }
   iterator begin() const { return at(0); }
   iterator end() const { return at(size_); }
@@ -66,24 +66,24 @@ class Row {
   std::size_t size_;
 };
 
-// Rows and columns count from 0, lines of the file from 1. The number of a row is not checked.
+/// Rows and columns count from 0, lines of the file from 1. The number of a row is not checked.
 class Table {
  public:
   static constexpr std::size_t most_columns = 65536;
 
-  // Empty; `file` begins the messages of errors, `bytes` is how much text will be added at most.
+  /// Empty; `file` begins the messages of errors, `bytes` is how much text will be added at most.
   explicit Table(std::string file, std::size_t bytes = 0) : file_(std::move(file)) { text_.reserve(bytes); }
 
-  const std::vector<std::string>& columns() const { return columns_; }  // their names; none without a header
-  std::size_t width() const { return width_; }                          // fields in every row
+  const std::vector<std::string>& columns() const { return columns_; }  ///< their names; none without a header
+  std::size_t width() const { return width_; }                          ///< fields in every row
   std::size_t rows() const { return rows_; }
-  // A row.
+  /// A row.
   Row operator[](std::size_t row) const {
     const std::size_t first = row * width_, base = bases_[first / block];
     return {text_.data() + base + (begin_[first] - static_cast<std::uint32_t>(base)), begin_.data() + first, width_};
   }
 
-  // Returns the position of a column. Throws FileError with the columns of the table unless exactly one has the name.
+  /// Returns the position of a column. @throws FileError with the columns of the table unless exactly one has the name.
   std::size_t column(std::string_view name) const {
     const auto count = std::count(columns_.begin(), columns_.end(), name);
     std::string list;
@@ -96,7 +96,7 @@ class Table {
     return static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
   }
 
-  // Returns the line where a row begins, from 1; and FILE:LINE, the beginning of an error about the row.
+  /// Returns the line where a row begins, from 1; and FILE:LINE, the beginning of an error about the row.
   std::size_t line(std::size_t row) const {
     const auto after = std::upper_bound(jumps_.begin(), jumps_.end(), std::pair(row, std::string::npos));
     return (after - 1)->second + (row - (after - 1)->first);
@@ -105,8 +105,8 @@ class Table {
 
   TextNotes notes;
 
-  // For readers: fields one by one with the line where their row begins, then the end of the header, or of the row.
-  // Throws FileError for a row of another width than the header or, without one, the first row, and for too many columns.
+  /// For readers: fields one by one with the line where their row begins, then the end of the header, or of the row.
+  /// @throws FileError for a row of another width than the header or, without one, the first row, and for too many columns.
   void add(std::string_view field, std::size_t line) {
     if (begin_.size() - row_begin_ == most_columns)
       fail<FileError>(detail::at_line(file_, line), ": more than ", most_columns, " columns");
@@ -134,7 +134,7 @@ class Table {
     ++rows_;
     row_begin_ = begin_.size();
   }
-  // Once the width is known: room for the fields of a file with so many separators and lines, at most.
+  /// Once the width is known: room for the fields of a file with so many separators and lines, at most.
   void reserve(std::size_t separators, std::size_t lines) {
     begin_.reserve(1 + std::min(width_ * (lines + 1), separators + lines + 1));
   }

@@ -12,15 +12,15 @@
 
 namespace heddle::data {
 
-// Changes made to a file's text, and unusual things in it, which were no reason to refuse it.
+/// Changes made to a file's text, and unusual things in it, which were no reason to refuse it.
 struct TextNotes {
   bool bom = false;
-  std::size_t crlf = 0;                // lines that ended with CR LF
-  std::size_t invalid_utf8 = 0;        // sequences that became U+FFFD,
-  std::size_t first_invalid_line = 0;  // the first of them here
+  std::size_t crlf = 0;                ///< lines that ended with CR LF
+  std::size_t invalid_utf8 = 0;        ///< sequences that became U+FFFD,
+  std::size_t first_invalid_line = 0;  ///< the first of them here
   bool no_final_newline = false;
 
-  // Returns a sentence for each note, without the file's name.
+  /// Returns a sentence for each note, without the file's name.
   std::vector<std::string> sentences() const {
     std::vector<std::string> all;
     if (bom) all.push_back("a byte-order mark was skipped");
@@ -33,9 +33,9 @@ struct TextNotes {
   }
 };
 
-// A whole file: valid UTF-8 without a byte-order mark, its lines ending as they did.
+/// A whole file: valid UTF-8 without a byte-order mark, its lines ending as they did.
 struct TextFile {
-  std::string file;  // printable, for messages
+  std::string file;  ///< printable, for messages
   std::string text;
   TextNotes notes;
 };
@@ -63,7 +63,7 @@ inline void replace_invalid(TextFile& source) {
 
 }  // namespace detail
 
-// Parses bytes in memory as read_text() parses a file; `name` stands for the file in messages.
+/// Parses bytes in memory as read_text() parses a file; `name` stands for the file in messages.
 inline TextFile parse_text(std::string bytes, const std::string& name) {
   TextFile source{io::printable(name), std::move(bytes), {}};
   const bool utf16 = source.text.starts_with("\xFF\xFE") || source.text.starts_with("\xFE\xFF");
@@ -81,16 +81,16 @@ inline TextFile parse_text(std::string bytes, const std::string& name) {
   return source;
 }
 
-// Throws FileError for a file that cannot be read, and with file and line for a NUL byte.
+/// @throws FileError for a file that cannot be read, and with file and line for a NUL byte.
 inline TextFile read_text(const std::string& path) { return parse_text(io::read_file(path), path); }
 
-// Throws FileError with file and line if something in the file was not UTF-8, for a program that does not want it replaced.
+/// @throws FileError with file and line if something in the file was not UTF-8, for a program that does not want it replaced.
 inline void require_utf8(const TextNotes& notes, const std::string& file) {
   require<FileError>(notes.invalid_utf8 == 0, detail::at_line(io::printable(file), notes.first_invalid_line),
                      ": holds bytes that are not UTF-8");
 }
 
-// Calls each(line, number) for every line without its end, numbers from 1. A CR before the end belongs to the end.
+/// Calls each(line, number) for every line without its end, numbers from 1. A CR before the end belongs to the end.
 template <class Each>
 void for_each_line(TextFile& source, Each each) {
   std::string_view rest = source.text;

@@ -5,7 +5,7 @@
 
 namespace heddle::data {
 
-// Reads a table from text in memory. Throws as read_tsv.
+/// Reads a table from text in memory. Throws as read_tsv.
 inline Table parse_tsv(TextFile source) {
   Table table(source.file, source.text.size());
   for_each_line(source, [&](std::string_view line, std::size_t number) {
@@ -26,8 +26,8 @@ inline Table parse_tsv(TextFile source) {
   return table;
 }
 
-// Throws FileError for a file that cannot be read or is empty, and with file and line for a row of another width than
-// the header, more than 65,536 columns and a NUL byte.
+/// @throws FileError for a file that cannot be read or is empty, and with file and line for a row of another width than
+/// the header, more than 65,536 columns and a NUL byte.
 inline Table read_tsv(const std::string& path) { return parse_tsv(read_text(path)); }
 
 }  // namespace heddle::data

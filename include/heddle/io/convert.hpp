@@ -15,7 +15,7 @@
 
 namespace heddle::io {
 
-// IEEE 754 half precision: all 65,536 patterns exactly; a NaN keeps its sign and payload.
+/// IEEE 754 half precision: all 65,536 patterns exactly; a NaN keeps its sign and payload.
 inline float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 0x1fu, mantissa = half & 0x3ffu;
   const std::uint32_t normal = (exponent + 112) << 23 | mantissa << 13;  // 112: the difference of the exponents' biases

@@ -9,7 +9,7 @@
 
 namespace heddle::io {
 
-// The checksum of bytes that arrive in parts: crc.add(a); crc.add(b); crc.value().
+/// The checksum of bytes that arrive in parts: crc.add(a); crc.add(b); crc.value().
 class Crc64 {
  public:
   void add(std::span<const std::byte> bytes) {
@@ -53,14 +53,14 @@ class Crc64 {
   std::uint64_t rest_ = ~std::uint64_t{0};
 };
 
-// Returns the checksum of a text.
+/// Returns the checksum of a text.
 inline std::uint64_t crc64(std::string_view text) {
   Crc64 crc;
   crc.add(std::as_bytes(std::span(text)));
   return crc.value();
 }
 
-// Sixteen hexadecimal digits.
+/// Sixteen hexadecimal digits.
 inline std::string hex(std::uint64_t value) {
   std::string digits(16, '0');
   for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, value >>= 4)

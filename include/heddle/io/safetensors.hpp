@@ -33,7 +33,7 @@ class Safetensors {
   Safetensors& operator=(Safetensors&&) = default;
 
   const std::string& file() const { return file_; }
-  const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  // in the order of their bytes
+  const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  ///< in the order of their bytes
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
   /// Returns a tensor's entry, or nullptr if there is none of this name.

@@ -20,9 +20,9 @@
 
 namespace heddle::io {
 
-// The content of a header.
+/// The content of a header.
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // in the order of their bytes
+  std::vector<TensorInfo> tensors;  ///< in the order of their bytes
   std::map<std::string, std::string> metadata;
 };
 

@@ -15,7 +15,7 @@
 
 namespace heddle::io {
 
-// The limit that readers put on the length of a header.
+/// The limit that readers put on the length of a header.
 inline constexpr std::size_t safetensors_header_limit = 100'000'000;
 
 /// A tensor to be written: its values in C order, little-endian, as they stand in memory.

@@ -13,19 +13,19 @@
 
 namespace heddle::io {
 
-// Up to boolean: read and written. After it: only known.
+/// Up to boolean: read and written. After it: only known.
 enum class DType : std::uint8_t {  // clang-format off
   f64, f32, f16, bf16, i64, i32, u8, boolean,
   u64, u32, u16, i16, i8, c64, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz, f6_e2m3, f6_e3m2, f4
 };  // clang-format on
 
-// An element type in a file.
+/// An element type in a file.
 struct DTypeInfo {
-  std::string_view name;  // as in the file
-  unsigned bits;          // of one element
+  std::string_view name;  ///< as in the file
+  unsigned bits;          ///< of one element
 };
 
-// One entry per DType.
+/// One entry per DType.
 inline constexpr std::array<DTypeInfo, 22> dtypes{{
     {"F64", 64},        {"F32", 32},    {"F16", 16},    {"BF16", 16},   {"I64", 64},    {"I32", 32},
     {"U8", 8},          {"BOOL", 8},    {"U64", 64},    {"U32", 32},    {"U16", 16},    {"I16", 16},
@@ -34,19 +34,19 @@ inline constexpr std::array<DTypeInfo, 22> dtypes{{
 }};
 static_assert(dtypes[static_cast<std::size_t>(DType::f4)].name == "F4");
 
-// As the file names it; the bits of one element; whether convert takes it.
+/// As the file names it; the bits of one element; whether convert takes it.
 constexpr std::string_view name(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].name; }
 constexpr unsigned bits(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].bits; }
 constexpr bool readable(DType dtype) { return dtype <= DType::boolean; }
 
-// None for a name that is none of the format's.
+/// None for a name that is none of the format's.
 constexpr std::optional<DType> find_dtype(std::string_view name) {
   for (std::size_t i = 0; i < dtypes.size(); ++i)
     if (dtypes[i].name == name) return static_cast<DType>(i);
   return std::nullopt;
 }
 
-// Returns the dtype that holds a T as it is.
+/// Returns the dtype that holds a T as it is.
 template <class T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, double>) return DType::f64;
@@ -57,12 +57,12 @@ constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, bool>) return DType::boolean;
 }
 
-// One entry of a header.
+/// One entry of a header.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  std::size_t begin = 0, end = 0;  // of its bytes, counted from the first one behind the header
+  std::size_t begin = 0, end = 0;  ///< of its bytes, counted from the first one behind the header
 };
 
 }  // namespace heddle::io

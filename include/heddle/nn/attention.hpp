@@ -13,8 +13,8 @@ struct AttentionRecord {
   Tensor<A> weights;        ///< [B, H, T, T], without dropout
 };
 
-// Self-attention of H heads, each K wide: out(attention(query(x), key(x), value(x))). The three projections are one
-// product with one packed weight; files hold them as three.
+/// Self-attention of H heads, each K wide: out(attention(query(x), key(x), value(x))). The three projections are one
+/// product with one packed weight; files hold them as three.
 template <class T = float>
 struct MultiHeadAttention {
   Linear<T> qkv;  // D to 3 * H * K

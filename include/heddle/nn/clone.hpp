@@ -39,7 +39,7 @@ class Cloning {
         "heddle::clone: give the module a constructor M(const M& other, Cloning& c) that copies each member with c");
     return M(m, *this);
   }
-  // Anything else is no member of a model. Without this, the compiler would list all of the above.
+  /// Anything else is no member of a model. Without this, the compiler would list all of the above.
   template <class X>
   X operator()(const X&) {
     static_assert(!std::is_same_v<X, X>,

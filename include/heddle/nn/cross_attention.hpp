@@ -5,8 +5,8 @@
 
 namespace heddle::nn {
 
-// Attention of one set of sequences to another, of H heads, each K wide: out(attention(query(x), key(memory), value(memory))).
-// Sequence b of x sees sequence b of the memory. Keys and values are one product with one packed weight; files hold two.
+/// Attention of one set of sequences to another, of H heads, each K wide: out(attention(query(x), key(memory), value(memory))).
+/// Sequence b of x sees sequence b of the memory. Keys and values are one product with one packed weight; files hold two.
 template <class T = float>
 struct CrossAttention {
   Linear<T> query;      // D to H * K

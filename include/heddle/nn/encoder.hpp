@@ -7,20 +7,20 @@
 
 namespace heddle::nn {
 
-// The sizes and choices of an encoder's layers.
+/// The sizes and choices of an encoder's layers.
 struct EncoderOptions {
   Index D = 64;
   int heads = 4;
-  Index head_width = 0;  // 0: D / heads
-  Index ff_width = 0;    // 0: 4 * D
-  double dropout = 0.1;  // after each sublayer, when a generator is passed
+  Index head_width = 0;  ///< 0: D / heads
+  Index ff_width = 0;    ///< 0: 4 * D
+  double dropout = 0.1;  ///< after each sublayer, when a generator is passed
   double attention_dropout = 0;
   Activation activation = Activation::gelu;
-  bool norm_first = false;  // pre-norm: x + f(norm(x)); post-norm: norm(x + f(x))
+  bool norm_first = false;  ///< pre-norm: x + f(norm(x)); post-norm: norm(x + f(x))
   double eps = 1e-5;
 };
 
-// Attention and a feed-forward network, each with a residual connection, dropout and a LayerNorm.
+/// Attention and a feed-forward network, each with a residual connection, dropout and a LayerNorm.
 template <class T = float>
 struct EncoderLayer {
   MultiHeadAttention<T> attention;
@@ -85,7 +85,7 @@ struct EncoderLayer {
   }
 };
 
-// Layers one after another; a pre-norm encoder ends with a LayerNorm of its own.
+/// Layers one after another; a pre-norm encoder ends with a LayerNorm of its own.
 template <class T = float>
 struct Encoder {
   std::vector<EncoderLayer<T>> layers;

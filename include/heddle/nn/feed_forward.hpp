@@ -4,10 +4,10 @@
 
 namespace heddle::nn {
 
-// The functions of ops/map.hpp that a FeedForward may have.
+/// The functions of ops/map.hpp that a FeedForward may have.
 enum class Activation { gelu, gelu_tanh, relu };
 
-// Two linear maps with an activation between them, named as torch.nn.Sequential(Linear, GELU, Linear) names them.
+/// Two linear maps with an activation between them, named as torch.nn.Sequential(Linear, GELU, Linear) names them.
 template <class T = float>
 struct FeedForward {
   Linear<T> in, out;

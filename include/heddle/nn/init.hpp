@@ -22,7 +22,7 @@ class NoInit {
   bool previous_ = active_;
 };
 
-// Uniform in ±1/sqrt(fan_in): torch.nn.Linear's weight and bias (Kaiming uniform with a = sqrt(5) comes to the same).
+/// Uniform in ±1/sqrt(fan_in): torch.nn.Linear's weight and bias (Kaiming uniform with a = sqrt(5) comes to the same).
 template <class T>
 Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
   if (NoInit::active()) return Parameter<T>(Tensor<T>(shape));
@@ -30,13 +30,13 @@ Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
   return Parameter<T>(uniform<T>(shape, -bound, bound, random));
 }
 
-// Standard normal: torch.nn.Embedding's weight.
+/// Standard normal: torch.nn.Embedding's weight.
 template <class T>
 Parameter<T> embedding_init(Shape shape, Random& random) {
   return Parameter<T>(NoInit::active() ? Tensor<T>(shape) : randn<T>(shape, random));
 }
 
-// One value everywhere: the norms' ones and zeros.
+/// One value everywhere: the norms' ones and zeros.
 template <class T>
 Parameter<T> constant_init(Shape shape, double value) {
   return Parameter<T>(Tensor<T>(shape, std::vector<T>(static_cast<std::size_t>(shape.size()), static_cast<T>(value))));
@@ -62,7 +62,7 @@ struct Fans {
 // These functions write initial values into a parameter that exists, as those of torch.nn.init. NoInit does not affect them.
 namespace init {
 
-// Values of a normal distribution. Throws Error for a standard deviation that is negative or not finite.
+/// Values of a normal distribution. @throws Error for a standard deviation that is negative or not finite.
 template <class T>
 void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1) {
   heddle::detail::require_nonnegative("normal", "deviation", deviation);
@@ -73,14 +73,14 @@ void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation =
   p.assign(values);
 }
 
-// Values uniform in [lo, hi). Throws Error unless lo <= hi.
+/// Values uniform in [lo, hi). @throws Error unless lo <= hi.
 template <class T>
 void uniform(Parameter<T>& p, Random& random, double lo = 0, double hi = 1) {
   p.assign(heddle::uniform<T>(p.shape(), lo, hi, random));
 }
 
-// Values of a normal distribution that is cut off at lo and hi: what falls outside is drawn again. Throws Error unless
-// [lo, hi] holds a hundredth of the distribution.
+/// Values of a normal distribution that is cut off at lo and hi: what falls outside is drawn again. @throws Error unless
+/// [lo, hi] holds a hundredth of the distribution.
 template <class T>
 void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1, double lo = -2,
                   double hi = 2) {
@@ -99,7 +99,7 @@ void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double devia
   p.assign(values);
 }
 
-// Uniform in ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010). Throws ShapeError for a weight of fewer than two axes.
+/// Uniform in ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010). @throws ShapeError for a weight of fewer than two axes.
 template <class T>
 void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   heddle::detail::require_nonnegative("xavier_uniform", "gain", gain);
@@ -108,8 +108,8 @@ void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   uniform(p, random, -bound, bound);
 }
 
-// Uniform in ±sqrt(6 / ((1 + a^2) in)) (He et al. 2015), for a leaky ReLU of negative slope a. Throws ShapeError for a weight of
-// fewer than two axes.
+/// Uniform in ±sqrt(6 / ((1 + a^2) in)) (He et al. 2015), for a leaky ReLU of negative slope a. @throws ShapeError for a weight of
+/// fewer than two axes.
 template <class T>
 void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {
   require(std::isfinite(a), "kaiming_uniform: a must be finite, got ", a);
@@ -120,7 +120,7 @@ void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {
 
 }  // namespace init
 
-// Checks a size of a module, and returns it. Throws ShapeError unless it is at least 1.
+/// Checks a size of a module, and returns it. @throws ShapeError unless it is at least 1.
 inline Index require_size(const char* module, const char* what, Index size) {
   require<ShapeError>(size >= 1, module, ": ", what, " must be at least 1, got ", size);
   return size;

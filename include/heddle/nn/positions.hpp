@@ -9,7 +9,7 @@
 
 namespace heddle::nn {
 
-// pe(t, 2i) = sin(t / 10000^(2i/D)), pe(t, 2i+1) = cos of the same (Vaswani et al. 2017). An odd D ends with a sine.
+/// pe(t, 2i) = sin(t / 10000^(2i/D)), pe(t, 2i+1) = cos of the same (Vaswani et al. 2017). An odd D ends with a sine.
 template <class T>
 Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   Tensor<T> pe({require_size("SinusoidalPositions", "L", L), require_size("SinusoidalPositions", "D", D)});
@@ -23,13 +23,13 @@ Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   return pe;
 }
 
-// Throws IndexError for a sequence longer than L.
+/// @throws IndexError for a sequence longer than L.
 inline void require_positions(const char* module, const Sequences& sequences, Index L) {
   require<IndexError>(sequences.longest() <= L, module, ": a sequence of ", sequences.longest(),
                       " tokens is longer than the table's ", L, " positions");
 }
 
-// Returns x with each token's row of the table [L, D] added. Throws ShapeError.
+/// Returns x with each token's row of the table [L, D] added. @throws ShapeError.
 template <class T>
 Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
   const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
@@ -39,7 +39,7 @@ Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>&
   return heddle::detail::rows_as_given(rows + take_rows(table, sequences.position()), x.shape(), sequences);
 }
 
-// x + pe(position), a fixed table that stands in the file.
+/// x + pe(position), a fixed table that stands in the file.
 template <class T = float>
 struct SinusoidalPositions {
   Buffer<T> pe;  // [1, L, D], the shape that PyTorch's tutorials save it in
@@ -62,7 +62,7 @@ struct SinusoidalPositions {
 template <class T>
 SinusoidalPositions<T>::SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
 
-// x + weight(position), a table that is trained.
+/// x + weight(position), a table that is trained.
 template <class T = float>
 struct LearnedPositions {
   Parameter<T> weight;  // [L, D]

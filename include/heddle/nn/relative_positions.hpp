@@ -8,9 +8,9 @@
 
 namespace heddle::nn {
 
-// A trained number for each head and distance between a query and a key, which attention adds to their score:
-//   layer(x, sequences, {.bias = positions(sequences)})
-// Distances beyond the greatest share the number of the greatest (Shaw et al. 2018, Raffel et al. 2020).
+/// A trained number for each head and distance between a query and a key, which attention adds to their score:
+///   layer(x, sequences, {.bias = positions(sequences)})
+/// Distances beyond the greatest share the number of the greatest (Shaw et al. 2018, Raffel et al. 2020).
 template <class T = float>
 struct RelativePositionBias {
   Parameter<T> weight;  // [2 * greatest + 1, H]; row greatest + d is that of a key d after its query

@@ -123,7 +123,7 @@ Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
-// Two element types do not compile: cast<T>(x) gives another. Without these, the compiler would list every operator.
+/// Two element types do not compile: cast<T>(x) gives another. Without these, the compiler would list every operator.
 template <class A, class B>
 requires(!std::is_same_v<A, B>) void operator+(const Tensor<A>&, const Tensor<B>&) = delete;
 template <class A, class B>

@@ -65,7 +65,7 @@ Tensor<T> bce_with_logits(const Tensor<T>& x, const Tensor<T>& target,
 
 /// The options of torch.nn.functional.kl_div. Reduction::batch_mean is the divergence as mathematics defines it.
 struct KlDivOptions {
-  bool log_target = false;  // whether target holds log-probabilities too
+  bool log_target = false;  ///< whether target holds log-probabilities too
   Reduction reduction = Reduction::mean;
 };
 /// Returns the Kullback-Leibler divergence target (log target - x) of log-probabilities x, reduced, with 0 log 0 = 0.

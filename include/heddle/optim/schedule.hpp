@@ -7,19 +7,19 @@
 
 namespace heddle::optim {
 
-// Linear warm-up that all schedules share: factor step / warmup, so the first of several warm-up steps has rate 0.
+/// Linear warm-up that all schedules share: factor step / warmup, so the first of several warm-up steps has rate 0.
 inline double warm_up(std::int64_t step, std::int64_t warmup) {
   return step < warmup ? static_cast<double>(step) / static_cast<double>(warmup) : 1.0;
 }
 
-// 1 after the warm-up. Steps count from 0 here and below; a warm-up of 0 is none.
+/// 1 after the warm-up. Steps count from 0 here and below; a warm-up of 0 is none.
 struct Constant {
   std::int64_t warmup = 0;
-  // The factor on the rate.
+  /// The factor on the rate.
   double operator()(std::int64_t step) const { return warm_up(step, warmup); }
 };
 
-// Down to 0 at `total`, in a straight line after the warm-up (get_linear_schedule_with_warmup of transformers).
+/// Down to 0 at `total`, in a straight line after the warm-up (get_linear_schedule_with_warmup of transformers).
 struct Linear {
   std::int64_t total = 1, warmup = 0;
   double operator()(std::int64_t step) const {
@@ -29,7 +29,7 @@ struct Linear {
   }
 };
 
-// Down to 0 at `total` along half a cosine after the warm-up (get_cosine_schedule_with_warmup of transformers).
+/// Down to 0 at `total` along half a cosine after the warm-up (get_cosine_schedule_with_warmup of transformers).
 struct Cosine {
   std::int64_t total = 1, warmup = 0;
   double operator()(std::int64_t step) const {
@@ -40,7 +40,7 @@ struct Cosine {
   }
 };
 
-// gamma^k, where k grows by one every `every` steps (StepLR).
+/// gamma^k, where k grows by one every `every` steps (StepLR).
 struct Step {
   double gamma = 0.1;
   std::int64_t every = 1, warmup = 0;

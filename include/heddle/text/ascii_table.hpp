@@ -6,13 +6,13 @@
 
 namespace heddle::text::unicode {
 
-// The ASCII characters of consecutive code points, beginning at `first`. A blank stands for none.
+/// The ASCII characters of consecutive code points, beginning at `first`. A blank stands for none.
 struct AsciiRow {
   char32_t first;
   std::string_view letters;
 };
 
-// Sorted by `first`. A decomposition never holds more than one ASCII character, and never a blank.
+/// Sorted by `first`. A decomposition never holds more than one ASCII character, and never a blank.
 inline constexpr AsciiRow ascii_rows[] = {
     {0xc0, "AAAAAA CEEEEIIII NOOOOO  UUUUY  aaaaaa ceeeeiiii nooooo  uuuuy y"},
     {0x100, "AaAaAaCcCcCcCcDd  EeEeEeEeEeGgGgGgGgHh  IiIiIiIiI   JjKk LlLlLl"},

@@ -11,33 +11,33 @@
 
 namespace heddle::text {
 
-// The word that is being read: UTF-8 of its first hundred characters. WordPiece knows no longer word.
+/// The word that is being read: UTF-8 of its first hundred characters. WordPiece knows no longer word.
 class Word {
  public:
   static constexpr std::size_t max_characters = 100;
 
   std::string_view text() const { return {bytes_.data(), size_}; }
-  std::size_t characters() const { return characters_; }  // of the whole word
+  std::size_t characters() const { return characters_; }  ///< of the whole word
 
-  // Begins the next word.
+  /// Begins the next word.
   void clear() {
     size_ = 0;
     characters_ = 0;
     end_run();
   }
 
-  // Characters behind the hundredth are counted, not kept.
+  /// Characters behind the hundredth are counted, not kept.
   void append_ascii(char c) {
     if (characters_++ < max_characters) bytes_[size_++] = c;
   }
 
-  // Appends any code point.
+  /// Appends any code point.
   void append(char32_t code_point) {
     if (characters_++ < max_characters)
       size_ += static_cast<std::size_t>(encode_utf8(code_point, bytes_.data() + size_));
   }
 
-  // Canonical order: within a run of marks, by combining class, otherwise as they came.
+  /// Canonical order: within a run of marks, by combining class, otherwise as they came.
   void append_mark(char32_t code_point, char32_t combining_class) {
     if (characters_ >= max_characters) {
       ++characters_;
@@ -58,7 +58,7 @@ class Word {
     ++characters_;
   }
 
-  // Ends a run of marks: later marks are not sorted with them.
+  /// Ends a run of marks: later marks are not sorted with them.
   void end_run() { run_length_ = 0; }
 
  private:
@@ -72,10 +72,10 @@ class Word {
   std::size_t size_ = 0, characters_ = 0, run_length_ = 0, run_end_ = 0;
 };
 
-// Const functions may be called by several threads at once.
+/// Const functions may be called by several threads at once.
 class BasicTokenizer {
  public:
-  // Uncased: lower-cased, and without accents.
+  /// Uncased: lower-cased, and without accents.
   explicit BasicTokenizer(bool uncased) : characters_(uncased) {
     for (char32_t c = 0; c < ascii_.size(); ++c) {
       const Character character = characters_[c];
@@ -84,7 +84,7 @@ class BasicTokenizer {
     }
   }
 
-  // Calls f(const Word&) for each word of the text, in order. The text may hold any bytes.
+  /// Calls f(const Word&) for each word of the text, in order. The text may hold any bytes.
   template <class F>
   void operator()(std::string_view text, F&& f) const {
     Word word;

@@ -13,8 +13,8 @@ namespace heddle::text {
 
 using unicode::Kind;
 
-// `value` is, for a word's or an isolated character, the code point that it becomes (0: it stays); for a mark its
-// combining class; for a sequence its place in unicode::sequences.
+/// `value` is, for a word's or an isolated character, the code point that it becomes (0: it stays); for a mark its
+/// combining class; for a sequence its place in unicode::sequences.
 class Character {
  public:
   Character() = default;
@@ -27,10 +27,10 @@ class Character {
   std::uint32_t bits_ = 0;
 };
 
-// The table.
+/// The table.
 class Characters {
  public:
-  // Uncased: lower-cased, decomposed (NFD), and without nonspacing marks.
+  /// Uncased: lower-cased, decomposed (NFD), and without nonspacing marks.
   explicit Characters(bool uncased) : blocks_(1), block_of_(0x110000 / block_size), own_(block_of_.size()) {
     for (const auto& range : unicode::cased) fill(range.first, range.last, {range.kind, 0});
     if (!uncased) return;
@@ -46,7 +46,7 @@ class Characters {
       writable(unicode::sequences[i].source) = {unicode::sequence, static_cast<char32_t>(i)};
   }
 
-  // Needs a code point of at most U+10FFFF.
+  /// Needs a code point of at most U+10FFFF.
   Character operator[](char32_t code_point) const {
     return blocks_[block_of_[code_point / block_size]][code_point % block_size];
   }

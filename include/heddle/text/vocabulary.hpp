@@ -18,18 +18,18 @@
 
 namespace heddle::text {
 
-// Less than 2^30 bytes in all.
+/// Less than 2^30 bytes in all.
 class Vocabulary {
  public:
   static constexpr std::int32_t none = -1;
-  static constexpr std::size_t max_bytes = std::size_t{1} << 30;  // offsets and ids then fit in 32 bits
+  static constexpr std::size_t max_bytes = std::size_t{1} << 30;  ///< offsets and ids then fit in 32 bits
 
-  // Reads a file. Throws FileError where it cannot be read, and as below.
+  /// Reads a file. @throws FileError where it cannot be read, and as below.
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
-  // Takes lines that end at LF or CR LF (a last one without LF counts); `name` stands for the file in errors. A byte-order
-  // mark is skipped. Throws FileError for no line at all, and with the line for a token that is empty, not UTF-8, has a NUL
-  // byte, or is there already.
+  /// Takes lines that end at LF or CR LF (a last one without LF counts); `name` stands for the file in errors. A byte-order
+  /// mark is skipped. @throws FileError for no line at all, and with the line for a token that is empty, not UTF-8, has a NUL
+  /// byte, or is there already.
   explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
       : name_(io::printable(name)), text_(std::move(lines)) {
     bom_ = text_.starts_with("\xEF\xBB\xBF");
@@ -48,10 +48,10 @@ class Vocabulary {
   }
 
   std::int32_t size() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
-  const std::string& name() const { return name_; }  // the file, as messages show it
-  std::size_t longest() const { return longest_; }   // bytes of the longest token
+  const std::string& name() const { return name_; }  ///< the file, as messages show it
+  std::size_t longest() const { return longest_; }   ///< bytes of the longest token
 
-  // Returns a sentence for each change to the file's text, without its name.
+  /// Returns a sentence for each change to the file's text, without its name.
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     if (bom_) all.push_back("a byte-order mark was skipped");
@@ -59,20 +59,20 @@ class Vocabulary {
     return all;
   }
 
-  // Valid as long as the vocabulary is. Throws IndexError for an id outside 0 to size() - 1.
+  /// Valid as long as the vocabulary is. @throws IndexError for an id outside 0 to size() - 1.
   std::string_view token(std::int32_t id) const {
     require<IndexError>(id >= 0 && id < size(), name_, ": id ", id, " is outside 0 to ", size() - 1);
     return line(id);
   }
 
-  // Returns the token's id, or `none`.
+  /// Returns the token's id, or `none`.
   std::int32_t find(std::string_view token) const {
     return token.substr(0, 2) == "##" ? find_continuation(token.substr(2)) : find(hash(token), "", token);
   }
-  // Returns the id of "##" and the piece, or `none`.
+  /// Returns the id of "##" and the piece, or `none`.
   std::int32_t find_continuation(std::string_view piece) const { return find(~hash(piece), "##", piece); }
 
-  // Returns the token's id. Throws FileError where there is none.
+  /// Returns the token's id. @throws FileError where there is none.
   std::int32_t id(std::string_view token) const {
     const std::int32_t found = find(token);
     require<FileError>(found != none, name_, ": has no token ", io::quoted_name(token));

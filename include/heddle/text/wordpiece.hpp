@@ -15,23 +15,23 @@
 
 namespace heddle::text {
 
-// The options of a WordPiece tokenizer.
+/// The options of a WordPiece tokenizer.
 struct WordPieceOptions {
-  bool uncased = false;                                              // lower-case and strip accents; else neither
-  bool special_tokens = true;                                        // [CLS] a [SEP], [CLS] a [SEP] b [SEP]
-  std::size_t max_length = std::numeric_limits<std::size_t>::max();  // in tokens, special ones included
+  bool uncased = false;                                              ///< lower-case and strip accents; else neither
+  bool special_tokens = true;                                        ///< [CLS] a [SEP], [CLS] a [SEP] b [SEP]
+  std::size_t max_length = std::numeric_limits<std::size_t>::max();  ///< in tokens, special ones included
 };
 
-// A text, or a pair of them, as ids.
+/// A text, or a pair of them, as ids.
 struct Encoding {
-  std::vector<std::int32_t> ids, type_ids;  // type 1 for the second sequence of a pair and its [SEP]
-  std::size_t truncated = 0;                // tokens that max_length cut off
+  std::vector<std::int32_t> ids, type_ids;  ///< type 1 for the second sequence of a pair and its [SEP]
+  std::size_t truncated = 0;                ///< tokens that max_length cut off
 
   bool operator==(const Encoding&) const = default;
 };
 
-// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `room` tokens are allowed: the Rust library's "longest
-// first", which differs slightly from cutting one token at a time off the longer one.
+/// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `room` tokens are allowed: the Rust library's "longest
+/// first", which differs slightly from cutting one token at a time off the longer one.
 inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std::size_t n2, std::size_t room) {
   if (n1 + n2 <= room) return {n1, n2};
   std::size_t shorter = std::min(n1, n2);
@@ -43,11 +43,11 @@ inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std
   return n1 > n2 ? std::pair(longer, shorter) : std::pair(shorter, longer);
 }
 
-// Gives exactly what the Rust tokenizers library gives. Const functions may be called by several threads at once.
+/// Gives exactly what the Rust tokenizers library gives. Const functions may be called by several threads at once.
 class WordPiece {
  public:
-  // Throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] where they are wanted; Error where
-  // max_length has no room for them.
+  /// @throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] where they are wanted; Error where
+  /// max_length has no room for them.
   explicit WordPiece(Vocabulary vocabulary, WordPieceOptions options = {})
       : vocabulary_(std::move(vocabulary)),
         options_(options),
@@ -65,8 +65,8 @@ class WordPiece {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   const WordPieceOptions& options() const { return options_; }
 
-  // Any bytes are text: what is not UTF-8 is dropped. The five special tokens are recognised anywhere in it, but only
-  // in capitals.
+  /// Any bytes are text: what is not UTF-8 is dropped. The five special tokens are recognised anywhere in it, but only
+  /// in capitals.
   Encoding encode(std::string_view text) const {
     Encoding out;
     const std::size_t specials = options_.special_tokens ? 2 : 0;
@@ -81,7 +81,7 @@ class WordPiece {
     return out;
   }
 
-  // Throws Error where max_length has no room for the special tokens.
+  /// @throws Error where max_length has no room for the special tokens.
   Encoding encode_pair(std::string_view a, std::string_view b) const {
     const std::size_t specials = options_.special_tokens ? 3 : 0;
     require_room(specials);
@@ -102,7 +102,7 @@ class WordPiece {
     return out;
   }
 
-  // encode of each text, on all threads. Texts: a vector of strings or string views, or anything else with size and [].
+  /// encode of each text, on all threads. Texts: a vector of strings or string views, or anything else with size and [].
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& texts) const {
     std::vector<Encoding> out(std::size(texts));
@@ -110,7 +110,7 @@ class WordPiece {
     return out;
   }
 
-  // encode_pair of each text in `a` with that in `b`. Throws Error for different sizes.
+  /// encode_pair of each text in `a` with that in `b`. @throws Error for different sizes.
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& a, const Texts& b) const {
     require(std::size(a) == std::size(b), "encode_batch: ", std::size(a), " first texts, but ", std::size(b),
@@ -120,7 +120,7 @@ class WordPiece {
     return out;
   }
 
-  // Appends the ids of the text alone: no special tokens are added, nothing is cut off.
+  /// Appends the ids of the text alone: no special tokens are added, nothing is cut off.
   void append(std::string_view text, std::vector<std::int32_t>& ids) const {
     std::size_t begin = 0;
     for (std::size_t at = text.find('['); at != std::string_view::npos; at = text.find('[', at)) {
