@@ -19,9 +19,11 @@ inline std::string moment_name(const optim::Moment& moment, const std::string& p
 // weight stays as it is then.
 template <class T>
 void check_moment(const std::string& file, const std::string& name, const std::vector<T>& values, bool nonnegative) {
-  for (const T value : values)
-    require<FileError>(nonnegative ? value >= 0 : std::isfinite(value), file, ": ", quoted_name(name), " holds ", value,
-                       nonnegative ? ", it must be at least 0" : ", it must be finite");
+  const auto refused = std::find_if_not(values.begin(), values.end(),
+                                        [&](T value) { return nonnegative ? value >= 0 : std::isfinite(value); });
+  if (refused != values.end())
+    fail<FileError>(file, ": ", quoted_name(name), " holds ", *refused,
+                    nonnegative ? ", it must be at least 0" : ", it must be finite");
 }
 
 }  // namespace detail

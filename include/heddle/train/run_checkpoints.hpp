@@ -1,6 +1,7 @@
 // Checkpoints of a training run from which it resumes bit for bit: weights, moment estimates, the best weights so far, and the
 // run's state.
 #pragma once
+#include <algorithm>
 #include <functional>
 
 #include <heddle/io/checkpoint.hpp>
@@ -15,9 +16,10 @@ namespace heddle::train {
 template <class Model>
 void require_finite(const Model& model, const std::string& where) {
   walk_once(model, [&](const Name& name, const auto& x) {
-    for (const auto value : x.value().host())
-      require<RunFailed>(std::isfinite(value), where, ": the weight '", name.str(),
-                         "' holds a value that is not finite");
+    // The message is made once a weight: its name may be as long as a line.
+    const auto values = x.value().host();
+    require<RunFailed>(std::all_of(values.begin(), values.end(), [](auto value) { return std::isfinite(value); }),
+                       where, ": the weight '", name.str(), "' holds a value that is not finite");
   });
 }
 
