@@ -125,11 +125,13 @@ void add_all() {
   for (const Index bytes : {6291456, 12582912, 25165824, 50331648, 1073741824}) add_copy(bytes);
   for (const Index n : {4096, 8192}) add_peak(n);
   all.push_back({"sst2/fp32/step", nlohmann::json::object(), sst2_step, true});
-  for (const auto& [B, S] : {std::pair<Index, Index>{8, 128}, {32, 128}})
+  for (const auto& [batch, length] : {std::pair<Index, Index>{8, 128}, {32, 128}}) {
+    const Index B = batch, S = length;
     all.push_back({"encoder/bf16/" + sizes({B, S}) + "/step",
                    {{"flops", 3 * 2.0 * 12 * 12 * 768 * 768 * static_cast<double>(B * S)}},
                    [=] { return encoder_step(B, S); },
                    true});
+  }
   for (const Index N : {16384, 4096}) {
     add_rows<bf16>(N, 768);
     add_rows<float>(N, 768);
