@@ -58,8 +58,9 @@ pictures::AttentionMap make_map(const std::vector<nn::AttentionRecord<float>>& r
   for (const nn::AttentionRecord<float>& r : records) map.layers.push_back({r.weights, r.queries, r.keys});
   map.texts = {flags.text};
   if (flags.second) map.texts.push_back(*flags.second);
-  map.title =
-      "Attention in " + io::printable(std::filesystem::path(flags.model + '/').parent_path().filename().string());
+  std::error_code error;
+  const std::string path = std::filesystem::weakly_canonical(flags.model, error).string();
+  map.title = "Attention in " + io::printable(path.substr(path.rfind('/') + 1));
   return map;
 }
 
@@ -138,8 +139,8 @@ pictures::AttentionMap attention_of(const ViewFlags& flags) {
 }
 
 void write_view(const ViewFlags& flags) {
-  require(text::is_utf8(flags.text) && text::is_utf8(flags.second.value_or("")),
-          flags.second ? "--text and --text-b" : "--text", ": is not UTF-8");
+  require(text::is_utf8(flags.text), "--text: is not UTF-8");
+  require(text::is_utf8(flags.second.value_or("")), "--text-b: is not UTF-8");
   const std::string folder = std::filesystem::path(flags.out).parent_path().string();
   require<FileError>(folder.empty() || io::is_folder(folder), io::printable(flags.out), ": its folder does not exist");
   require<FileError>(!io::is_folder(flags.out), io::printable(flags.out), ": is a folder, --out needs a file");
@@ -153,6 +154,10 @@ void write_view(const ViewFlags& flags) {
   };
   require_below("--layer", flags.layer.value_or(0), layers, "layers");
   require_below("--head", flags.head.value_or(0), heads, "heads");
+  for (const pictures::LayerAttention& layer : map.layers)
+    for (const Tensor<float>* x : {&layer.weights, &layer.queries, &layer.keys})
+      require<train::RunFailed>(all(isfinite(*x)).item(), io::printable(flags.model),
+                                ": the model's attention is not finite");
   const pictures::PageOptions first{flags.layer.value_or(0), flags.head};
   io::write_atomically(flags.out, [&](io::OutputFile& out) {
     const auto write = [&](std::string_view text) { out.write(text); };

@@ -120,6 +120,10 @@ try:
     claim('the arrow keys move in the grid', browser.evaluate('document.activeElement.getAttribute("aria-label")') == 'Layer 1, head 0')
     browser.key('Enter', '\r')
     claim('Enter opens the head', shown() == 'heads' and browser.evaluate('document.getElementById("layer").value') == '1')
+    claim('the focus moves to its tab', browser.evaluate('document.activeElement.id') == 'tab-heads')
+    address = browser.evaluate('location.hash')
+    claim('the address keeps the head', lambda: (browser.open(single, address), browser.evaluate(
+        '[...document.querySelectorAll("#chips [aria-pressed=true]")].map(e => e.textContent).join()'))[1] == '0')
 
     # --- neurons ---
     browser.click('#tab-neurons')
@@ -154,6 +158,9 @@ try:
     browser.move('#map-view', 0.5, 0.5)
     browser.settle()
     claim('so it is on hover', '→ key' in browser.evaluate(status))
+    browser.choose('#layer', '1')
+    claim('another layer clears what was said of the one before', browser.evaluate(status) == '')
+    browser.choose('#layer', '0')
 
     # --- rollout and statistics ---
     browser.click('#tab-rollout')

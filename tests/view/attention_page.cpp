@@ -127,10 +127,20 @@ TEST_CASE("AttentionMap: errors") {
   CHECK(error_for([](AttentionMap& m) { m.layers[0].weights = zeros<float>({9}); }).find("have the shape [9]") !=
         std::string::npos);
   CHECK(error_for([](AttentionMap& m) { m.layers[1].keys = {}; }) ==
-        "AttentionMap: the queries and keys of layer 1 must have the shape [3, 8]");
+        "AttentionMap: all layers must have queries and keys, or none; layer 1 differs");
+  CHECK(error_for([](AttentionMap& m) {
+          m.layers[1].keys = zeros<float>({3, 7});
+        }) ==
+        "AttentionMap: layer 1 has queries [3, 8] and keys [3, 7]; both must be [T, H * K] with T = 3 and H = 2, alike "
+        "in "
+        "all layers");
+  CHECK(error_for([](AttentionMap& m) { m.layers[0].keys.data()[0] = std::nanf(""); }) ==
+        "AttentionMap: a query or key of layer 0 is not finite");
+  CHECK(error_for([](AttentionMap& m) { m.scale = std::numeric_limits<double>::infinity(); }) ==
+        "AttentionMap: 'scale' is inf, it must be at least 0 and finite");
   CHECK(error_for([](AttentionMap& m) {
           m.layers[1].weights.data()[4] = std::nanf("");
-        }).find("a weight of layer 1 is nan, probabilities are from 0 to 1") != std::string::npos);
+        }).find("a probability of layer 1 is nan, it must be from 0 to 1") != std::string::npos);
   CHECK(error_for([](AttentionMap& m) { m.layers[0].weights.data()[0] = -0.5f; }).find("is -0.5") != std::string::npos);
   CHECK(error_for([](AttentionMap& m) { m.second = 3; }) == "AttentionMap: 'second' is 3, the text has 3 tokens");
   const AttentionMap map = example_map(2, 2, 3, 4);

@@ -12,7 +12,8 @@ namespace heddle::pictures {
 
 /// The attention of one layer of H heads on a text of T tokens.
 struct LayerAttention {
-  Tensor<float> weights;                  ///< [H, T, T] or [1, H, T, T] probabilities: of each head, a row per query
+  Tensor<float> weights;  ///< [H, T, T] or [1, H, T, T] probabilities: of each head, a row per query, of zeros
+                          ///< if it has no keys
   Tensor<float> queries = {}, keys = {};  ///< [T, H * K] each, from which the scores follow; both may be empty
 };
 
@@ -46,10 +47,12 @@ class CheckedMap {
                           "AttentionMap: the weights of layer ", l, " have the shape ", shape, ", they must be ",
                           Shape{std::max<Index>(H_, 1), T_, T_}, " for ", T_, " tokens");
       weights_.push_back(layer.weights.host());
-      for (const float w : weights_.back())
-        require(w >= 0 && w <= 1.001f, "AttentionMap: a weight of layer ", l, " is ", w,
-                ", probabilities are from 0 to 1");
+      constexpr float most = 1.001f;  // 1, rounded
+      for (const float p : weights_.back())
+        require(p >= 0 && p <= most, "AttentionMap: a probability of layer ", l, " is ", p, ", it must be from 0 to 1");
     }
+    require(std::isfinite(map.scale) && map.scale >= 0, "AttentionMap: 'scale' is ", map.scale,
+            ", it must be at least 0 and finite");
     read_vectors();
   }
 
@@ -76,17 +79,22 @@ class CheckedMap {
 
  private:
   void read_vectors() {
+    const bool given = map_.layers[0].queries.has_data();
     for (std::size_t l = 0; l < map_.layers.size(); ++l) {
       const LayerAttention& layer = map_.layers[l];
-      const bool has_queries = layer.queries && layer.queries.size() > 0;
-      if (l == 0 && has_queries && layer.queries.shape().rank() == 2) K_ = layer.queries.dim(1) / H_;
-      if (!has_queries && K_ == 0) continue;
-      const Shape expected{T_, H_ * std::max<Index>(K_, 1)};
-      require<ShapeError>(
-          layer.queries && layer.keys && layer.queries.shape() == expected && layer.keys.shape() == expected,
-          "AttentionMap: the queries and keys of layer ", l, " must have the shape ", expected);
+      require<ShapeError>(layer.queries.has_data() == given && layer.keys.has_data() == given,
+                          "AttentionMap: all layers must have queries and keys, or none; layer ", l, " differs");
+      if (!given) continue;
+      const Shape &q = layer.queries.shape(), &k = layer.keys.shape();
+      if (l == 0 && q.rank() == 2) K_ = q[1] / H_;
+      require<ShapeError>(K_ > 0 && q == Shape({T_, H_ * K_}) && k == q, "AttentionMap: layer ", l, " has queries ", q,
+                          " and keys ", k, "; both must be [T, H * K] with T = ", T_, " and H = ", H_,
+                          ", alike in all layers");
       queries_.push_back(layer.queries.host());
       keys_.push_back(layer.keys.host());
+      for (const std::vector<float>* values : {&queries_.back(), &keys_.back()})
+        require(std::all_of(values->begin(), values->end(), [](float v) { return std::isfinite(v); }),
+                "AttentionMap: a query or key of layer ", l, " is not finite");
     }
   }
   const float* at(const std::vector<std::vector<float>>& rows, Index l, Index h, Index i) const {

@@ -72,8 +72,8 @@ inline std::vector<std::vector<float>> rollout(const CheckedMap& map) {
 
 }  // namespace detail
 
-/// Returns the statistics of each head: layers * heads of them, layer by layer. @throws ShapeError and Error for a map with tensors of
-/// other shapes or with values that are no probabilities.
+/// Returns the statistics of each head: layers * heads of them, layer by layer. @throws ShapeError for tensors of other
+/// shapes, and Error for a probability outside [0, 1] and for queries or keys that are not finite. Rows need not sum to 1.
 inline std::vector<HeadStatistics> attention_statistics(const AttentionMap& map) {
   const detail::CheckedMap checked(map);
   std::vector<HeadStatistics> all;
