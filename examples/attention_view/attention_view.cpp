@@ -69,7 +69,7 @@ void note_truncation(Index had, Index length) {
     note("the text has " + std::to_string(had) + " tokens and was truncated to " + std::to_string(length) + " tokens");
 }
 
-// Returns the attention of a model that a trainer of this folder wrote.
+// Returns the attention of a model that the trainer of a system wrote.
 template <class System>
 pictures::AttentionMap attention_of_system(const ViewFlags& flags) {
   require(!flags.second, "--text-b: a model of ", System::name, " reads one text, not a pair");

@@ -59,7 +59,7 @@ class CheckedMap {
   Index T() const { return T_; }
   Index H() const { return H_; }
   Index L() const { return std::ssize(weights_); }
-  /// Returns the width of a head's queries and keys; 0 if the map has none.
+  // Returns the width of a head's queries and keys; 0 if the map has none.
   Index K() const { return K_; }
   double scale() const { return map_.scale > 0 ? map_.scale : K_ > 0 ? 1 / std::sqrt(static_cast<double>(K_)) : 1; }
   const AttentionMap& map() const { return map_; }
@@ -68,7 +68,7 @@ class CheckedMap {
   const float* row(Index l, Index h, Index i) const {
     return weights_[static_cast<std::size_t>(l)].data() + (h * T_ + i) * T_;
   }
-  // K values of a token's query or key in one head.
+  // These functions return K values of a token's query or key in one head.
   const float* query(Index l, Index h, Index i) const { return at(queries_, l, h, i); }
   const float* key(Index l, Index h, Index i) const { return at(keys_, l, h, i); }
 
