@@ -6,6 +6,7 @@ or `FAILED: ...` for each claim. With PICTURES it leaves screenshots in that fol
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,28 @@ def page(name, *flags, model='bert'):
 def look(name):
     if pictures:
         browser.screenshot(os.path.join(pictures, name + '.png'))
+
+
+# The least difference of two colors, in L*a*b* (CIE 1976), of what readers with and without red and green cones see (Machado, Oliveira
+# and Fernandes 2009, severity 1).
+def least_difference(colors):
+    kinds = [((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+             ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+             ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))]
+
+    def product(matrix, vector):
+        return [sum(a * b for a, b in zip(row, vector)) for row in matrix]
+
+    def lab(color, kind):
+        parts = [int(color[n:n + 2], 16) / 255 for n in (1, 3, 5)]
+        linear = product(kind, [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts])
+        xyz = product(((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041)),
+                      [min(1, max(0, v)) for v in linear])
+        x, y, z = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (xyz[0] / 0.95047, xyz[1], xyz[2] / 1.08883))
+        return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+    return min(sum((p - q) ** 2 for p, q in zip(lab(a, kind), lab(b, kind))) ** 0.5
+               for kind in kinds for n, a in enumerate(colors) for b in colors[:n])
 
 
 single = page('single.html', '--text', 'hello world this is text')
@@ -84,6 +107,9 @@ try:
     browser.move('#title')
     browser.settle()
     claim('Escape releases it', browser.evaluate('document.getElementById("lines").style.visibility') == 'visible')
+    browser.key('ArrowDown')
+    claim('and keeps the place of the keyboard', lambda: browser.evaluate(status).startswith('Query 2 “'))
+    browser.key('Escape')
     browser.click('#chips button:nth-child(1)')
     claim('a click on a head removes its lines', picture('#lines') != all_lines and
           browser.evaluate('document.querySelector("#chips button").getAttribute("aria-pressed")') == 'false')
@@ -93,6 +119,7 @@ try:
     claim('Shift and a click show one head alone',
           browser.evaluate('[...document.querySelectorAll("#chips [aria-pressed=true]")].map(e => e.textContent).join()') == '1')
     browser.click('#no-heads')
+    claim('the address knows that no head is shown', 'shown=none' in browser.evaluate('location.hash'))
     browser.choose('#layer', '1')
     browser.click('#all-heads')
     claim('another layer has other lines', picture('#lines') != all_lines)
@@ -159,7 +186,9 @@ try:
     browser.settle()
     claim('so it is on hover', '→ key' in browser.evaluate(status))
     browser.choose('#layer', '1')
-    claim('another layer clears what was said of the one before', browser.evaluate(status) == '')
+    other = json.load(open(page('other.json', '--text', 'hello world this is text', '--format', 'json')))['attention'][0]['attn'][1][1]
+    claim('another layer has its own value in the status', lambda: any(
+        browser.evaluate(status).endswith(f': {w:.3f}') for row in other for w in row))
     browser.choose('#layer', '0')
 
     # --- rollout and statistics ---
@@ -169,6 +198,8 @@ try:
     claim('a click on a token shows where it comes from',
           browser.evaluate('document.querySelector("#rollout-text [aria-pressed=true]").textContent') ==
           browser.evaluate('document.querySelectorAll("#queries .token")[2].textContent'))
+    claim('and the status follows', ' of 2 “' in browser.evaluate(status))
+    claim('all tokens are one stop of the Tab key', browser.evaluate('document.querySelectorAll("#rollout-text [tabindex=\\"0\\"]").length') == 1)
     browser.click('#tab-statistics')
     browser.choose('#measure', '4')
     look('statistics')
@@ -195,6 +226,11 @@ try:
     claim('dark mode follows the system', browser.evaluate('getComputedStyle(document.body).backgroundColor') != plain)
     look('dark')
     browser.click('#theme')
+    source = open(single).read()
+    for theme in ('light', 'dark'):
+        colors = re.findall('#[0-9a-f]{6}', re.search(f'const {theme} = \\[([^]]*)\\]', source).group(1))
+        claim(f'the 16 {theme} colors are apart for color-blind readers too ({least_difference(colors):.1f})',
+              len(colors) == 16 and least_difference(colors) >= 20)
     claim('a button changes it back', browser.evaluate('getComputedStyle(document.body).backgroundColor') == plain)
     browser.media(prefers_color_scheme='light')
     browser.resize(360, 740)
@@ -210,6 +246,12 @@ try:
     claim('a text with scripts does nothing', browser.evaluate('window.attacked === undefined && document.querySelectorAll("img").length === 0'))
     claim('and is shown as it is', '<img' in text_of('#texts'))
     claim('with nothing requested', lambda: not browser.complaints() or print(browser.complaints()))
+    browser.resize(600, 150)
+    browser.open(attack, '#view=map')
+    claim('a low window has a heat map', browser.evaluate(
+        '(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0;'
+        ' for (let p = 0; p < d.length; p += 4) n += Math.max(d[p], d[p + 1], d[p + 2]) - Math.min(d[p], d[p + 1], d[p + 2]) > 40; return n; })'
+        '(document.querySelector("#map-view canvas"))') > 100)
     browser.resize(1000, 800)
     for tab in ('heads', 'model', 'map', 'rollout'):
         browser.open(single, '#view=' + tab)
