@@ -38,9 +38,10 @@ Tensor<T> deep_copy(const Tensor<T>& x) {
 /// is empty, `values` is the whole gradient.
 template <class T>
 struct RowGradient {
-  Tensor<Index> rows;  // [M]
-  Tensor<T> values;    // [M, the other axes taken as one]
+  Tensor<Index> rows;  ///< the rows, [M]
+  Tensor<T> values;    ///< their gradients, [M, the other axes as one]
 
+  /// Returns whether there are values.
   explicit operator bool() const { return static_cast<bool>(values); }
 
   /// Returns the whole gradient, of the given shape.

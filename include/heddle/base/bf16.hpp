@@ -7,7 +7,7 @@ namespace heddle {
 /// A 16-bit floating-point number with the exponent range of float and 8 significant bits. The conversion to float is
 /// exact and implicit, the conversion from float explicit.
 struct bf16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< the upper half of a float's bits
 
   bf16() = default;
 
@@ -26,6 +26,7 @@ struct bf16 {
   /// Rounds to float first, then to bf16.
   HEDDLE_HD explicit bf16(double value) : bf16(static_cast<float>(value)) {}
 
+  /// Returns the value as a float, which is exact.
   HEDDLE_HD operator float() const { return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16); }
 };
 

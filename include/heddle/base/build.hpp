@@ -24,7 +24,8 @@ namespace heddle {
 using Index = std::int64_t;
 
 // The version, the backends and the instruction set, in this order. Inline bodies differ between backends, and Eigen's
-// memory layout between instruction sets.
+// memory layout between instruction sets. They are no part of the names that users write, nor of the reference.
+/// @cond
 inline namespace v0_1 {
 #ifdef HEDDLE_ONEDNN
 inline namespace onednn {
@@ -41,6 +42,7 @@ inline namespace avx {
 #else
 inline namespace baseline {
 #endif
+/// @endcond
 
 /// A handle to a contiguous, row-major array on one device: core/tensor.hpp.
 template <class T>
@@ -49,6 +51,7 @@ class Tensor;
 /// Selects the CPU's overload of a kernel.
 struct Cpu {};
 
+/// @cond
 }  // namespace avx512, avx2, avx or baseline
 #ifdef HEDDLE_CUDA
 }  // namespace with_cuda
@@ -57,6 +60,7 @@ struct Cpu {};
 }  // namespace onednn
 #endif
 }  // namespace v0_1
+/// @endcond
 
 /// Selects the GPU's overload of a kernel. The CUDA library is compiled apart from its users, so this name carries no
 /// settings.

@@ -14,10 +14,10 @@ namespace heddle {
 
 /// One axis of an operand, as an error message shows it: {"x", x, -1}. @throws Error for an empty tensor.
 struct Axis {
-  const char* operand;
-  Shape shape;
-  Device device;
-  int axis;
+  const char* operand;  ///< its name in the message
+  Shape shape;          ///< its shape
+  Device device;        ///< its device
+  int axis;             ///< the axis; -1 is the last
 
   /// `which` may be negative: -1 is the last axis.
   template <class TensorT>

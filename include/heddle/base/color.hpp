@@ -10,7 +10,9 @@ namespace heddle::pictures {
 
 /// A color in sRGB, 8 bits per channel.
 struct Color {
-  std::uint8_t red, green, blue;
+  std::uint8_t red;    ///< from 0 to 255
+  std::uint8_t green;  ///< from 0 to 255
+  std::uint8_t blue;   ///< from 0 to 255
   friend bool operator==(const Color&, const Color&) = default;
 };
 

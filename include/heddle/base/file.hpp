@@ -77,6 +77,7 @@ inline bool path_exists(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0;
 }
+/// Returns whether there is a folder of this name.
 inline bool is_folder(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
@@ -85,6 +86,7 @@ inline bool is_folder(const std::string& path) {
 /// A file that is open for reading. @throws FileError that names the file and the cause.
 class InputFile {
  public:
+  /// Opens a file. @throws FileError if there is none, it cannot be read, or it is a folder.
   explicit InputFile(const std::string& path) : path_(path), file_(open(path)) {
     struct stat status {};
     if (::fstat(file_.number(), &status) != 0) detail::fail_file<FileError>(path, "cannot be read", errno);

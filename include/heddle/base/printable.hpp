@@ -7,7 +7,7 @@
 
 namespace heddle::io {
 
-/// Returns the text with \xNN for each byte of what is not UTF-8, controls a terminal, or ends a line (U+2028 and U+2029 do),
+/// Returns the text with \\xNN for each byte of what is not UTF-8, controls a terminal, or ends a line (U+2028 and U+2029 do),
 /// cut after about `limit` bytes. The default limit is the longest path there is.
 inline std::string printable(std::string_view text, std::size_t limit = 4096) {
   constexpr char digits[] = "0123456789abcdef";

@@ -7,10 +7,14 @@ namespace heddle {
 /// A position in the sequence of 128-bit draws that a seed and a stream name. Two streams of one seed never overlap.
 class Random {
  public:
+  /// Begins the sequence of draws of a seed and a stream.
   explicit Random(std::uint64_t seed, std::uint64_t stream = 0) : draws_{seed, stream, 0} {}
 
+  /// Returns the seed.
   std::uint64_t seed() const { return draws_.seed; }
+  /// Returns the stream.
   std::uint64_t stream() const { return draws_.stream; }
+  /// Returns the number of draws taken so far.
   std::uint64_t position() const { return draws_.first; }
   /// Restores a position returned by position().
   void seek(std::uint64_t position) { draws_.first = position; }

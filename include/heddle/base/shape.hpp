@@ -17,12 +17,13 @@ namespace heddle {
 /// @throws ShapeError for a negative extent, more than eight axes, or a size that does not fit in 63 bits.
 class Shape {
  public:
-  static constexpr int max_rank = 8;
+  static constexpr int max_rank = 8;  ///< the most axes of a shape
 
   Shape() = default;
   /// Takes the extents of the axes, in order.
   constexpr Shape(std::initializer_list<Index> extents)
       : Shape(std::span<const Index>(extents.begin(), extents.size())) {}
+  /// Takes the extents of the axes, in order.
   constexpr explicit Shape(std::span<const Index> extents) {
     if (extents.size() > max_rank)
       throw ShapeError("Shape: " + std::to_string(extents.size()) + " axes given, at most 8 are supported");
@@ -31,11 +32,15 @@ class Shape {
     check();
   }
 
+  /// Returns the number of axes.
   int rank() const { return rank_; }
+  /// Returns the product of the extents; 1 for a scalar.
   Index size() const { return size_; }
   /// Returns the extent of an axis; -1 is the last. @throws ShapeError if the axis does not exist.
   Index operator[](int axis) const { return extent_[static_cast<std::size_t>(this->axis(axis))]; }
+  /// Returns a pointer to the first extent.
   constexpr const Index* begin() const { return extent_.data(); }
+  /// Returns a pointer behind the last extent.
   constexpr const Index* end() const { return extent_.data() + rank_; }
 
   /// Returns an axis counted from 0; -1 is the last. @throws ShapeError if the axis does not exist.

@@ -105,6 +105,7 @@ class Svg {
     text_ += '>' + escape_xml(text) + "</text>\n";
   }
 
+  /// Returns the width in pixels.
   double width() const { return width_; }
   /// Returns the whole file.
   std::string finish() const { return text_ + "</svg>\n"; }

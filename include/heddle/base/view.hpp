@@ -8,8 +8,8 @@ namespace heddle {
 /// extents are not.
 template <class T, int Rank>
 struct View {
-  T* data;
-  Index extent[Rank];
+  T* data;             ///< the first element
+  Index extent[Rank];  ///< the extents of the axes
 
   /// Returns one element: one index per axis, without a bounds check.
   template <class... I>
@@ -26,8 +26,10 @@ struct View {
 /// way when they are columns of one packed product. `data` points at the first column of row 0.
 template <class T>
 struct MatrixView {
-  T* data;
-  Index rows, width, stride;
+  T* data;       ///< the first column of row 0
+  Index rows;    ///< number of rows
+  Index width;   ///< number of columns
+  Index stride;  ///< elements from one row to the next
 
   /// Returns the element in row n and column d, without a bounds check.
   HEDDLE_HD T& operator()(Index n, Index d) const { return data[n * stride + d]; }

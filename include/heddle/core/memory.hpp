@@ -69,6 +69,7 @@ class HostPool {
     stats_.cached = 0;
   }
 
+  /// Returns the pool's figures.
   MemoryStats stats() const {
     const std::lock_guard lock(mutex_);
     return stats_;

@@ -29,10 +29,11 @@ template <class T>
 class heddle::Tensor {
  public:
   static_assert(std::is_trivially_copyable_v<T> && !std::is_const_v<T>);
-  using Element = T;
+  using Element = T;  ///< the type of an element
 
   /// Makes an empty handle without data. Using it as an operand throws Error.
   Tensor() = default;
+  /// Makes another handle on the same block.
   Tensor(const Tensor& other)
       : shape_(other.shape_),
         device_(other.device_),
@@ -44,6 +45,7 @@ class heddle::Tensor {
   Tensor(Tensor&& other) noexcept;
   /// Makes this another handle. @throws Error for a parameter or buffer, as the next one.
   Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
+  /// Takes over another handle. @throws Error if this is a parameter or buffer.
   Tensor& operator=(Tensor&& other);
   ~Tensor() = default;
 
@@ -52,6 +54,7 @@ class heddle::Tensor {
 
   /// Makes a tensor on the CPU. @throws ShapeError unless there is one value per element.
   Tensor(Shape shape, const std::vector<T>& values);
+  /// Makes a tensor on the CPU. @throws ShapeError unless there is one value per element.
   Tensor(Shape shape, std::initializer_list<T> values) : Tensor(shape, std::vector<T>(values)) {}
 
   /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every handle.
@@ -60,11 +63,15 @@ class heddle::Tensor {
     return Tensor(shape, device, memory);
   }
 
+  /// Returns the extents of all axes.
   const Shape& shape() const { return shape_; }
   /// Returns the extent of an axis; -1 is the last. @throws ShapeError if the axis does not exist.
   Index dim(int axis) const { return shape_[axis]; }
+  /// Returns the number of axes.
   int rank() const { return shape_.rank(); }
+  /// Returns the number of elements.
   Index size() const { return shape_.size(); }
+  /// Returns the device that holds the block.
   Device device() const { return device_; }
   /// Returns whether the handle has memory, that is, is not empty.
   bool has_data() const { return storage_ != nullptr; }
@@ -88,6 +95,7 @@ class heddle::Tensor {
     require_host();
     return device_data();
   }
+  /// Returns the host pointer for reading. @throws Error for a tensor on the GPU.
   const T* data() const {
     require_host();
     return device_data();
@@ -99,6 +107,7 @@ class heddle::Tensor {
     version_ = ++storage_->version;
     return data_;
   }
+  /// Returns the pointer on the tensor's device for reading. @throws Error in a backward if the block was written since the forward.
   const T* device_data() const {
     require_data();
     if (detail::grad_mode == detail::GradMode::backward && storage_->version != version_) [[unlikely]]
@@ -171,13 +180,17 @@ class heddle::Tensor {
   std::uint64_t version() const { return storage_ ? storage_->version : 0; }
 
   // --- autograd (autograd/record.hpp); a tensor without a node is a constant ---
+  /// Returns whether backward computes a gradient for this tensor.
   bool requires_grad() const { return static_cast<bool>(node_); }
+  /// Returns the node that made this tensor; null for a constant.
   const detail::NodeRef& node() const { return node_; }
+  /// Returns a handle on the same block that `node` made.
   Tensor with_node(detail::NodeRef node) const {
     Tensor t = *this;
     t.node_ = std::move(node);
     return t;
   }
+  /// Returns a handle on the same block that is a constant.
   Tensor without_node() const { return with_node({}); }
   /// Returns the gradient that backward accumulated. Empty before the first backward, and for an intermediate result.
   /// @throws Error for a tensor that does not require a gradient.

@@ -177,6 +177,7 @@ auto wrap(Eigen::PlainObjectBase<Derived>& m) {
   static_assert(Derived::IsRowMajor, "heddle::wrap: the matrix must be row-major");
   return Tensor<typename Derived::Scalar>::wrap(m.data(), {m.rows(), m.cols()});
 }
+/// Wraps an Eigen map in the same way.
 template <class Plain, int Options>
 auto wrap(Eigen::Map<Plain, Options, Eigen::Stride<0, 0>>& m) {
   static_assert(Plain::IsRowMajor, "heddle::wrap: the map must be row-major");

@@ -37,6 +37,7 @@ class Batches {
     require<ShapeError>(batch_size >= 1, "Batches: the batch size must be at least 1, got ", batch_size);
   }
 
+  /// Returns the number of batches in an epoch.
   Index per_epoch() const { return rows_ / batch_size_ + (rows_ % batch_size_ != 0); }
 
   /// The rows of a batch, valid until another epoch is asked for. Both count from 0. @throws IndexError for a batch that
@@ -97,11 +98,13 @@ class LabelledSequences {
 
   /// Rows count from 0 and are not checked here.
   Index count() const { return static_cast<Index>(labels_.size()); }
+  /// Returns the token ids of a row.
   std::span<const int> ids(Index row) const {
     const Index first = row ? ends_[static_cast<std::size_t>(row - 1)] : 0;
     return std::span(ids_).subspan(static_cast<std::size_t>(first),
                                    static_cast<std::size_t>(ends_[static_cast<std::size_t>(row)] - first));
   }
+  /// Returns the label of a row.
   int label(Index row) const { return labels_[static_cast<std::size_t>(row)]; }
   /// Returns the token at which the second text of a row begins; the number of its tokens if there is none.
   Index second(Index row) const { return seconds_[static_cast<std::size_t>(row)]; }

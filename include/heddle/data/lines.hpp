@@ -15,7 +15,7 @@ struct Lines {
   std::string file;                ///< printable, for messages
   std::string label;               ///< the file's name without folder and extension
   std::vector<std::string> lines;  ///< line i + 1 of the file; empty ones too
-  TextNotes notes;
+  TextNotes notes;                 ///< remarks on the text
 };
 
 /// Reads lines from text in memory.

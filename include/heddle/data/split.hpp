@@ -9,14 +9,17 @@ namespace heddle::data {
 
 /// The options of stratified_split.
 struct SplitOptions {
-  double valid = 0.1, test = 0.1;  ///< shares of each class, in rows
-  std::uint64_t seed = 0;
+  double valid = 0.1;              ///< share of each class's rows for validation, from 0 to 1
+  double test = 0.1;               ///< share of each class's rows for the test, from 0 to 1
+  std::uint64_t seed = 0;          ///< seed of the shuffle
   std::uint64_t first_stream = 0;  ///< of the random streams; one for each class and three more are used
 };
 
 /// The numbers of the rows of each part, in random order.
 struct Split {
-  std::vector<Index> train, valid, test;
+  std::vector<Index> train;  ///< rows for training
+  std::vector<Index> valid;  ///< rows for validation
+  std::vector<Index> test;   ///< rows for the test
 };
 
 /// Splits rows by their labels. Rows with the same label and the same key stay in one part, so that no part repeats a row of another;

@@ -19,26 +19,35 @@ namespace heddle::data {
 /// The fields of one row, valid as long as the table. The number of a field is not checked.
 class Row {
  public:
+  /// An input iterator over the fields of a row.
   class iterator {
    public:
+    /// The types that std::iterator_traits reads.
+    /// @{
     using value_type = std::string_view;
     using reference = std::string_view;
     using pointer = void;
     using difference_type = std::ptrdiff_t;
     using iterator_category = std::input_iterator_tag;
+    /// @}
     iterator() = default;
+    /// Points at a field: its text, and its offset followed by that of its end.
     iterator(const char* text, const std::uint32_t* begin) : text_(text), begin_(begin) {}
+    /// Returns the field.
     std::string_view operator*() const { return {text_, size()}; }
+    /// Moves to the next field.
     iterator& operator++() {
       text_ += size();
       ++begin_;
       return *this;
     }
+    /// Moves to the next field and returns the iterator from before.
     iterator operator++(int) {
       const iterator before = *this;
       ++*this;
       return before;
     }
+    /// Returns whether both point at the same field.
     bool operator==(const iterator& other) const { return begin_ == other.begin_; }
 
    private:
@@ -52,10 +61,13 @@ class Row {
   /// their differences count.
   Row(const char* text, const std::uint32_t* begin, std::size_t size) : text_(text), begin_(begin), size_(size) {}
 
+  /// Returns the number of fields.
   std::size_t size() const { return size_; }
-  /// One of them.
+  /// Returns a field.
   std::string_view operator[](std::size_t field) const { return *at(field); }
+  /// Returns an iterator at the first field.
   iterator begin() const { return at(0); }
+  /// Returns an iterator behind the last field.
   iterator end() const { return at(size_); }
 
  private:
@@ -69,15 +81,16 @@ class Row {
 /// Rows and columns count from 0, lines of the file from 1. The number of a row is not checked.
 class Table {
  public:
-  static constexpr std::size_t most_columns = 65536;
+  static constexpr std::size_t most_columns = 65536;  ///< the most columns of a table
 
   /// Empty; `file` begins the messages of errors, `bytes` is how much text will be added at most.
   explicit Table(std::string file, std::size_t bytes = 0) : file_(std::move(file)) { text_.reserve(bytes); }
 
-  const std::vector<std::string>& columns() const { return columns_; }  ///< their names; none without a header
+  const std::vector<std::string>& columns() const { return columns_; }  ///< names; empty without a header
   std::size_t width() const { return width_; }                          ///< fields in every row
+  /// Returns the number of rows, without the header.
   std::size_t rows() const { return rows_; }
-  /// A row.
+  /// Returns a row.
   Row operator[](std::size_t row) const {
     const std::size_t first = row * width_, base = bases_[first / block];
     return {text_.data() + base + (begin_[first] - static_cast<std::uint32_t>(base)), begin_.data() + first, width_};
@@ -101,9 +114,10 @@ class Table {
     const auto after = std::upper_bound(jumps_.begin(), jumps_.end(), std::pair(row, std::string::npos));
     return (after - 1)->second + (row - (after - 1)->first);
   }
+  /// Returns FILE:LINE, the beginning of an error about a row.
   std::string where(std::size_t row) const { return detail::at_line(file_, line(row)); }
 
-  TextNotes notes;
+  TextNotes notes;  ///< remarks on the text of the file
 
   /// For readers: fields one by one with the line where their row begins, then the end of the header, or of the row.
   /// @throws FileError for a row of another width than the header or, without one, the first row, and for too many columns.
@@ -117,6 +131,7 @@ class Table {
                       " bytes");
     begin_.push_back(static_cast<std::uint32_t>(text_.size()));
   }
+  /// Takes the fields added so far as the names of the columns.
   void end_header() {
     width_ = begin_.size() - 1;
     for (const std::string_view name : (*this)[0]) columns_.emplace_back(name);
@@ -124,6 +139,7 @@ class Table {
     begin_.resize(1);
     bases_.resize(1);
   }
+  /// Ends a row, which begins in `line`. @throws FileError if its width is not that of the others.
   void end_row(std::size_t line) {
     const std::size_t fields = begin_.size() - row_begin_;
     if (rows_ == 0 && columns_.empty()) width_ = fields;

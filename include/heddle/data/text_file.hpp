@@ -14,11 +14,11 @@ namespace heddle::data {
 
 /// Changes made to a file's text, and unusual things in it, which were no reason to refuse it.
 struct TextNotes {
-  bool bom = false;
+  bool bom = false;                    ///< whether a byte-order mark was skipped
   std::size_t crlf = 0;                ///< lines that ended with CR LF
   std::size_t invalid_utf8 = 0;        ///< sequences that became U+FFFD,
   std::size_t first_invalid_line = 0;  ///< the first of them here
-  bool no_final_newline = false;
+  bool no_final_newline = false;       ///< whether the last line has no newline
 
   /// Returns a sentence for each note, without the file's name.
   std::vector<std::string> sentences() const {
@@ -36,8 +36,8 @@ struct TextNotes {
 /// A whole file: valid UTF-8 without a byte-order mark, its lines ending as they did.
 struct TextFile {
   std::string file;  ///< printable, for messages
-  std::string text;
-  TextNotes notes;
+  std::string text;  ///< the content
+  TextNotes notes;   ///< remarks on it
 };
 
 namespace detail {

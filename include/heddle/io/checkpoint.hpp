@@ -14,17 +14,19 @@ namespace heddle::io {
 
 /// A checkpoint whose files are intact.
 struct Checkpoint {
-  std::string folder;
-  CheckpointManifest manifest;
+  std::string folder;           ///< the path of its folder
+  CheckpointManifest manifest;  ///< its number, files and state
 
   /// Returns whether the checkpoint holds a file of this name, and the path of that file.
   bool has(const std::string& name) const { return manifest.files.count(name) > 0; }
+  /// Returns the path of a file of the checkpoint.
   std::string file(const std::string& name) const { return folder + '/' + name; }
 };
 
 /// A folder of checkpoints. Only one process at a time may use it: the caller holds a lock.
 class Checkpoints {
  public:
+  /// Takes the folder's path; the folder is made when the first checkpoint is written.
   explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
 
   /// Returns the intact checkpoint of the highest number. Calls damaged(sentence) for each that is passed over.

@@ -14,9 +14,9 @@ using FileSums = std::map<std::string, FileSum>;
 
 /// The content of a manifest.
 struct CheckpointManifest {
-  std::int64_t number = 0;
-  FileSums files;
-  nlohmann::json state;
+  std::int64_t number = 0;  ///< the number of the checkpoint
+  FileSums files;           ///< the sizes and checksums of its files
+  nlohmann::json state;     ///< what the writer stored with it
 };
 
 namespace detail {

@@ -12,6 +12,7 @@ namespace heddle::io {
 /// The checksum of bytes that arrive in parts: crc.add(a); crc.add(b); crc.value().
 class Crc64 {
  public:
+  /// Adds bytes behind those before.
   void add(std::span<const std::byte> bytes) {
     const auto& table = tables();
     const std::byte* at = bytes.data();
@@ -25,8 +26,10 @@ class Crc64 {
     }
     for (; left > 0; --left, ++at) rest_ = table[0][(rest_ ^ static_cast<std::uint64_t>(*at)) & 0xFF] ^ rest_ >> 8;
   }
+  /// Adds the bytes of a text.
   void add(std::string_view text) { add(std::as_bytes(std::span(text))); }
 
+  /// Returns the checksum of all bytes so far.
   std::uint64_t value() const { return ~rest_; }
 
  private:

@@ -9,7 +9,8 @@ namespace heddle::io {
 
 /// A file's size in bytes and its checksum (crc64.hpp).
 struct FileSum {
-  std::uint64_t bytes = 0, crc64 = 0;
+  std::uint64_t bytes = 0;  ///< the size in bytes
+  std::uint64_t crc64 = 0;  ///< the checksum
   friend bool operator==(const FileSum&, const FileSum&) = default;
 };
 

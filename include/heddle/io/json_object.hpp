@@ -40,7 +40,9 @@ class JsonObject {
     require<FileError>(object.is_object(), file_, ": ", what, " must be a JSON object");
   }
 
+  /// Returns the name of the file, for messages.
   const std::string& file() const { return file_; }
+  /// Returns the object itself.
   const nlohmann::json& json() const { return object_; }
 
   /// Returns a member, or nullptr if it is absent or null.
@@ -48,6 +50,7 @@ class JsonObject {
     const auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
+  /// Returns whether there is such a member that is not null.
   bool has(const std::string& key) const { return find(key) != nullptr; }
 
   /// These functions return a member of one type. @throws FileError if it is absent, of another type, such as null, or out of range.
@@ -56,12 +59,17 @@ class JsonObject {
     require<FileError>(found != object_.end(), file_, ": has no '", key, "'");
     return *found;
   }
+  /// Returns a member that is an object.
   const nlohmann::json& object(const std::string& key) const { return of_type(key, at(key).is_object(), "an object"); }
+  /// Returns a member that is an array.
   const nlohmann::json& array(const std::string& key) const { return of_type(key, at(key).is_array(), "an array"); }
+  /// Returns a member that is a text.
   std::string text(const std::string& key) const {
     return of_type(key, at(key).is_string(), "a text").get<std::string>();
   }
+  /// Returns a member that is true or false.
   bool boolean(const std::string& key) const { return of_type(key, at(key).is_boolean(), "true or false").get<bool>(); }
+  /// Returns a member that is a number in [least, below).
   double number(const std::string& key, double least, double below) const {
     const nlohmann::json& value = at(key);
     const double x = value.is_number() ? value.get<double>() : least - 1;
@@ -69,6 +77,7 @@ class JsonObject {
                        below);
     return x;
   }
+  /// Returns a member that is a whole number in [least, most].
   Index count(const std::string& key, Index least = 0, Index most = std::numeric_limits<Index>::max()) const {
     const nlohmann::json& value = at(key);
     const bool fits = value.is_number_integer() && value >= least && value <= most;
@@ -81,10 +90,13 @@ class JsonObject {
 
   /// These return `absent` for a member that is absent or null.
   bool boolean_or(const std::string& key, bool absent) const { return has(key) ? boolean(key) : absent; }
+  /// Returns a text, or `absent`.
   std::string text_or(const std::string& key, const std::string& absent) const { return has(key) ? text(key) : absent; }
+  /// Returns a number in [least, below), or `absent`.
   double number_or(const std::string& key, double absent, double least, double below) const {
     return has(key) ? number(key, least, below) : absent;
   }
+  /// Returns a whole number in [least, most], or `absent`.
   Index count_or(const std::string& key, Index absent, Index least, Index most) const {
     return has(key) ? count(key, least, most) : absent;
   }
@@ -112,6 +124,7 @@ class JsonFile {
 
   /// Returns the object, which refers to this file.
   JsonObject object() const { return {json_, printable(path_), "the file"}; }
+  /// Returns the bytes of the file.
   const std::string& content() const { return text_; }
 
  private:

@@ -30,14 +30,14 @@ FileSum save(const M& model, const std::string& path, std::map<std::string, std:
 
 /// A tensor of an open file.
 struct StoredTensor {
-  const Safetensors* file;
-  const TensorInfo* tensor;
+  const Safetensors* file;   ///< the file that holds it
+  const TensorInfo* tensor;  ///< its entry in that file
 };
 
 /// The tensors of one or several files under the names of a model.
 struct WeightSource {
-  std::string name;  ///< the file or folder, for messages
-  std::map<std::string, StoredTensor, std::less<>> tensors = {};
+  std::string name;                                               ///< the file or folder, for messages
+  std::map<std::string, StoredTensor, std::less<>> tensors = {};  ///< the tensors by name
 };
 
 /// The names that load() did not find, and those that it ignored.

@@ -29,11 +29,15 @@ class Safetensors {
       : file_(std::move(file)), header_(std::move(header)), read_(std::move(read)) {
     for (const TensorInfo& tensor : header_.tensors) by_name_[tensor.name] = &tensor;
   }
+  /// Takes over the open file.
   Safetensors(Safetensors&&) = default;
+  /// Takes over the open file.
   Safetensors& operator=(Safetensors&&) = default;
 
+  /// Returns the path, for messages.
   const std::string& file() const { return file_; }
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }  ///< in the order of their bytes
+  /// Returns the metadata of the header.
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
   /// Returns a tensor's entry, or nullptr if there is none of this name.

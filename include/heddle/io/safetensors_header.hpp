@@ -22,8 +22,8 @@ namespace heddle::io {
 
 /// The content of a header.
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  ///< in the order of their bytes
-  std::map<std::string, std::string> metadata;
+  std::vector<TensorInfo> tensors;              ///< in the order of their bytes
+  std::map<std::string, std::string> metadata;  ///< texts by name
 };
 
 namespace detail {

@@ -20,10 +20,10 @@ inline constexpr std::size_t safetensors_header_limit = 100'000'000;
 
 /// A tensor to be written: its values in C order, little-endian, as they stand in memory.
 struct TensorBytes {
-  std::string name;
-  DType dtype;
-  Shape shape;
-  std::span<const std::byte> bytes;
+  std::string name;                  ///< its name in the file
+  DType dtype;                       ///< the type of its elements
+  Shape shape;                       ///< its shape
+  std::span<const std::byte> bytes;  ///< its values
 };
 /// Returns the bytes of a tensor on the host, for write_safetensors. They belong to x, which must live until they are written.
 /// @throws Error for a tensor on a GPU.

@@ -36,7 +36,9 @@ static_assert(dtypes[static_cast<std::size_t>(DType::f4)].name == "F4");
 
 /// As the file names it; the bits of one element; whether convert takes it.
 constexpr std::string_view name(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].name; }
+/// Returns the bits of one element.
 constexpr unsigned bits(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].bits; }
+/// Returns whether convert() reads the type.
 constexpr bool readable(DType dtype) { return dtype <= DType::boolean; }
 
 /// None for a name that is none of the format's.
@@ -59,10 +61,11 @@ constexpr DType dtype_of() {
 
 /// One entry of a header.
 struct TensorInfo {
-  std::string name;
-  DType dtype = DType::f32;
-  Shape shape;
-  std::size_t begin = 0, end = 0;  ///< of its bytes, counted from the first one behind the header
+  std::string name;          ///< its name in the file
+  DType dtype = DType::f32;  ///< the type of its elements
+  Shape shape;               ///< its shape
+  std::size_t begin = 0;     ///< offset of its first byte in the data section
+  std::size_t end = 0;       ///< offset behind its last byte
 };
 
 }  // namespace heddle::io

@@ -12,8 +12,8 @@ namespace heddle::io {
 
 /// A folder's vocabulary and casing, and its tokenizer's files as they are.
 struct PretrainedTokenizer {
-  text::Vocabulary vocabulary;
-  bool uncased = true;
+  text::Vocabulary vocabulary;                    ///< the tokens
+  bool uncased = true;                            ///< whether texts are lower-cased
   Index max_length = 0;                           ///< in tokens, special ones included; 0 if the folder does not say
   std::map<std::string, std::string> files = {};  ///< contents by name, for saving them unchanged
 };

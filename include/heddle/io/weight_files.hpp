@@ -63,8 +63,10 @@ class WeightFiles {
       require<FileError>(tensors_.count(name), printable(index), ": lists ", quoted_name(name), " in ",
                          quoted_name(shard), ", which does not have it");
   }
+  /// Takes over the open files.
   WeightFiles(WeightFiles&&) = default;
 
+  /// Returns the path of the folder.
   const std::string& folder() const { return folder_; }
   /// Returns the tensors under the names that rename(name) gives them; an empty name leaves one out.
   /// @throws FileError for two tensors of one name.
@@ -79,6 +81,7 @@ class WeightFiles {
     }
     return source;
   }
+  /// Returns whether there is a tensor of this name.
   bool has(const std::string& name) const { return tensors_.count(name) > 0; }
   /// Returns the names of the open files.
   std::vector<std::string> paths() const {

@@ -24,6 +24,7 @@ namespace io {
 /// The file that write_atomically() passes to its caller, written from beginning to end.
 class OutputFile {
  public:
+  /// Takes an open file descriptor; `path` stands for it in messages.
   OutputFile(const std::string& path, int file) : path_(path), file_(file) {}
 
   /// Appends the bytes. @throws WriteError.
@@ -35,6 +36,7 @@ class OutputFile {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
   }
+  /// Appends a text. @throws FileError if it cannot be written.
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
   /// Returns the size and checksum of what was written so far.

@@ -22,14 +22,20 @@ enum class BertFamily { bert, distilbert };
 
 /// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
 struct BertConfig {
-  BertFamily family = BertFamily::bert;
-  Index vocabulary = 30522, D = 768, layers = 12, heads = 12, ff_width = 3072;
-  Index positions = 512;  ///< the most tokens of a text
-  Index types = 2;        ///< token types; 0 for DistilBERT
-  nn::Activation activation = nn::Activation::gelu;
-  double eps = 1e-12;       ///< of the norms
-  double deviation = 0.02;  ///< of the initial weights
-  double dropout = 0.1, attention_dropout = 0.1, classifier_dropout = 0.1;
+  BertFamily family = BertFamily::bert;              ///< which of the two models it is
+  Index vocabulary = 30522;                          ///< V, the number of tokens
+  Index D = 768;                                     ///< width of the rows
+  Index layers = 12;                                 ///< number of layers
+  Index heads = 12;                                  ///< attention heads of a layer
+  Index ff_width = 3072;                             ///< width of the feed-forward networks
+  Index positions = 512;                             ///< the most tokens of a text
+  Index types = 2;                                   ///< token types; 0 for DistilBERT
+  nn::Activation activation = nn::Activation::gelu;  ///< of the feed-forward networks
+  double eps = 1e-12;                                ///< of the norms
+  double deviation = 0.02;                           ///< of the initial weights
+  double dropout = 0.1;                              ///< after the embeddings and each sublayer
+  double attention_dropout = 0.1;                    ///< of the attention probabilities
+  double classifier_dropout = 0.1;                   ///< before the classifier
 };
 
 namespace detail {
@@ -52,11 +58,11 @@ void draw_as_bert(M& module, Random& random, double deviation) {
 /// The embedding layer: the norm of the sum of a word's, a position's and a token type's row.
 template <class T = float>
 struct BertEmbeddings {
-  nn::Embedding<T> words;                 // [V, D]
-  nn::LearnedPositions<T> positions;      // [L, D]
-  std::optional<nn::Embedding<T>> types;  // [types, D]
-  nn::LayerNorm<T> norm;
-  double dropout;
+  nn::Embedding<T> words;                 ///< [V, D]
+  nn::LearnedPositions<T> positions;      ///< [L, D]
+  std::optional<nn::Embedding<T>> types;  ///< [types, D]; none for DistilBERT
+  nn::LayerNorm<T> norm;                  ///< over the sum
+  double dropout;                         ///< probability after the norm
 
   /// @throws ShapeError for a size below 1, and Error for a dropout outside [0, 1).
   BertEmbeddings(const BertConfig& config, Random& random)
@@ -68,6 +74,7 @@ struct BertEmbeddings {
     if (config.types > 0) types.emplace(config.types, config.D, random);
     detail::draw_as_bert(*this, random, config.deviation);
   }
+  /// Copies the members of `other` for clone().
   BertEmbeddings(const BertEmbeddings& other, Cloning& c)
       : words(c(other.words)),
         positions(c(other.positions)),
@@ -89,6 +96,7 @@ struct BertEmbeddings {
     return heddle::dropout(norm(x + slice(types->weight.template as<A>(), 0, 0, 1)), dropout, random);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("word_embeddings", self.words);
     f("position_embeddings", self.positions);
@@ -100,12 +108,13 @@ struct BertEmbeddings {
 /// A post-norm layer: norm(x + attention(x)), then the same with the feed-forward network.
 template <class T = float>
 struct BertLayer {
-  nn::MultiHeadAttention<T> attention;
-  nn::LayerNorm<T> attention_norm;
-  nn::FeedForward<T> ff;
-  nn::LayerNorm<T> output_norm;
-  BertFamily family;
-  double dropout, attention_dropout;
+  nn::MultiHeadAttention<T> attention;  ///< self-attention
+  nn::LayerNorm<T> attention_norm;      ///< after the attention
+  nn::FeedForward<T> ff;                ///< feed-forward network
+  nn::LayerNorm<T> output_norm;         ///< after the feed-forward network
+  BertFamily family;                    ///< which of the two models the layer belongs to
+  double dropout;                       ///< after each sublayer
+  double attention_dropout;             ///< of the attention probabilities
 
   /// @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1).
   BertLayer(const BertConfig& config, Random& random)
@@ -120,6 +129,7 @@ struct BertLayer {
     heddle::detail::require_fraction("BertLayer", "attention_dropout", attention_dropout);
     detail::draw_as_bert(*this, random, config.deviation);
   }
+  /// Copies the members of `other` for clone().
   BertLayer(const BertLayer& other, Cloning& c)
       : attention(c(other.attention)),
         attention_norm(c(other.attention_norm)),
@@ -129,6 +139,7 @@ struct BertLayer {
         dropout(other.dropout),
         attention_dropout(other.attention_dropout) {}
 
+  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     return after_attention(x, attention(x, sequences, options<A>(random)), random);
@@ -158,6 +169,7 @@ struct BertLayer {
     return attention.record(x, sequences);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     const auto projections = [](const std::string& prefix, const std::string& q, const std::string& k,
                                 const std::string& v, const char* suffix) {
@@ -197,9 +209,9 @@ struct BertLayer {
 /// The encoder: embeddings and layers, as transformers' BertModel without its pooler and DistilBertModel.
 template <class T = float>
 struct BertEncoder {
-  BertConfig config;
-  BertEmbeddings<T> embeddings;
-  std::vector<BertLayer<T>> layers;
+  BertConfig config;                 ///< its sizes
+  BertEmbeddings<T> embeddings;      ///< embedding layer
+  std::vector<BertLayer<T>> layers;  ///< all layers, first to last
 
   /// @throws ShapeError and Error as the layers do, and ShapeError for a negative number of layers.
   BertEncoder(const BertConfig& sizes, Random& random) : config(sizes), embeddings(sizes, random) {
@@ -207,6 +219,7 @@ struct BertEncoder {
                         sizes.layers);
     for (Index i = 0; i < sizes.layers; ++i) layers.emplace_back(sizes, random);
   }
+  /// Copies the members of `other` for clone().
   BertEncoder(const BertEncoder& other, Cloning& c)
       : config(other.config), embeddings(c(other.embeddings)), layers(c(other.layers)) {}
 
@@ -230,6 +243,7 @@ struct BertEncoder {
     return layers.back().first(x, sequences, options.random);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("embeddings", self.embeddings);
     f(self.config.family == BertFamily::bert ? "encoder.layer" : "transformer.layer", self.layers);
@@ -258,8 +272,9 @@ inline const char* encoder_name(BertFamily family) { return family == BertFamily
 /// DistilBertForSequenceClassification (a linear map with ReLU).
 template <class T = float>
 struct BertClassifier {
-  BertEncoder<T> encoder;
-  nn::Linear<T> pooler, classifier;
+  BertEncoder<T> encoder;    ///< encoder
+  nn::Linear<T> pooler;      ///< pre_classifier in DistilBERT, [D, D]
+  nn::Linear<T> classifier;  ///< [C, D]
 
   /// @throws ShapeError and Error as BertEncoder does, and ShapeError for less than one class.
   BertClassifier(const BertConfig& config, Index classes, Random& random)
@@ -267,9 +282,11 @@ struct BertClassifier {
     heddle::detail::require_fraction("BertClassifier", "classifier_dropout", config.classifier_dropout);
     draw_head(random);
   }
+  /// Copies the members of `other` for clone().
   BertClassifier(const BertClassifier& other, Cloning& c)
       : encoder(c(other.encoder)), pooler(c(other.pooler)), classifier(c(other.classifier)) {}
 
+  /// Returns the sizes of the encoder.
   const BertConfig& config() const { return encoder.config; }
   /// Draws the weights of both layers behind the encoder.
   void draw_head(Random& random) {
@@ -286,6 +303,7 @@ struct BertClassifier {
     return classifier(dropout(pooled, config().classifier_dropout, options.random));
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     const bool is_bert = self.encoder.config.family == BertFamily::bert;
     f(encoder_name(self.encoder.config.family), self.encoder);
@@ -297,10 +315,10 @@ struct BertClassifier {
 /// BERT's masked language model, as transformers' BertForMaskedLM. The decoder's matrix is that of the words' embeddings.
 template <class T = float>
 struct BertMaskedLm {
-  BertEncoder<T> encoder;
-  nn::Linear<T> transform;
-  nn::LayerNorm<T> norm;
-  Parameter<T> bias;  // [V]
+  BertEncoder<T> encoder;   ///< encoder
+  nn::Linear<T> transform;  ///< [D, D], before the decoder
+  nn::LayerNorm<T> norm;    ///< over the transformed rows
+  Parameter<T> bias;        ///< of the decoder, [V]
 
   /// @throws ShapeError and Error as BertEncoder does, and Error for DistilBERT.
   BertMaskedLm(const BertConfig& config, Random& random)
@@ -311,9 +329,11 @@ struct BertMaskedLm {
     require(config.family == BertFamily::bert, "BertMaskedLm: the model must be BERT");
     detail::draw_as_bert(transform, random, config.deviation);
   }
+  /// Copies the members of `other` for clone().
   BertMaskedLm(const BertMaskedLm& other, Cloning& c)
       : encoder(c(other.encoder)), transform(c(other.transform)), norm(c(other.norm)), bias(c(other.bias)) {}
 
+  /// Returns the sizes of the encoder.
   const BertConfig& config() const { return encoder.config; }
 
   /// Returns the scores of each token of the vocabulary for some rows of the batch. @throws IndexError and ShapeError as
@@ -326,6 +346,7 @@ struct BertMaskedLm {
                   bias.template as<A>());
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("bert", self.encoder);
     f("cls.predictions.transform.dense", self.transform);

@@ -14,19 +14,24 @@ namespace heddle::models {
 
 /// The sizes and dropout probabilities of a pre-norm encoder.
 struct PreNormConfig {
-  Index vocabulary = 30522, D = 768, layers = 12, heads = 12, ff_width = 3072;
-  Index positions = 512;  ///< the most tokens of a text
-  double embedding_dropout = 0.5;
-  double dropout = 0.1;  ///< after each feed-forward network and before the classifier
+  Index vocabulary = 30522;        ///< V, the number of tokens
+  Index D = 768;                   ///< width of the rows
+  Index layers = 12;               ///< number of layers
+  Index heads = 12;                ///< attention heads of a layer
+  Index ff_width = 3072;           ///< width of the feed-forward networks
+  Index positions = 512;           ///< the most tokens of a text
+  double embedding_dropout = 0.5;  ///< after the embeddings
+  double dropout = 0.1;            ///< after each feed-forward network and before the classifier
 };
 
 /// A layer: x + attention(norm(x)), then the same with the feed-forward network.
 template <class T = float>
 struct PreNormLayer {
-  nn::LayerNorm<T> norm1, norm2;
-  nn::MultiHeadAttention<T> attention;
-  nn::FeedForward<T> ff;
-  double dropout;
+  nn::LayerNorm<T> norm1;               ///< before the attention
+  nn::LayerNorm<T> norm2;               ///< before the feed-forward network
+  nn::MultiHeadAttention<T> attention;  ///< self-attention
+  nn::FeedForward<T> ff;                ///< feed-forward network
+  double dropout;                       ///< in the feed-forward network
 
   /// Draws the weights as PyTorch's modules do. @throws ShapeError for a size below 1 and for heads that do not divide D.
   PreNormLayer(const PreNormConfig& config, Random& random)
@@ -35,6 +40,7 @@ struct PreNormLayer {
         attention(config.D, static_cast<int>(config.heads), random),
         ff(config.D, config.ff_width, random),
         dropout(config.dropout) {}
+  /// Copies the members of `other` for clone().
   PreNormLayer(const PreNormLayer& other, Cloning& c)
       : norm1(c(other.norm1)),
         norm2(c(other.norm2)),
@@ -42,6 +48,7 @@ struct PreNormLayer {
         ff(c(other.ff)),
         dropout(other.dropout) {}
 
+  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     const auto [y, normed] = norm2.with_sum(x, attention(norm1(x), sequences), 0, nullptr);
@@ -54,6 +61,7 @@ struct PreNormLayer {
     return attention.record(norm1(x), sequences);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("layer_norm_1", self.norm1);
     f("layer_norm_2", self.norm2);
@@ -78,11 +86,11 @@ struct PreNormLayer {
 /// The encoder: the norm of token and position embeddings, then the layers, without a norm at the end.
 template <class T = float>
 struct PreNormEncoder {
-  PreNormConfig config;
-  nn::Embedding<T> tokens;            // [V, D]
-  nn::LearnedPositions<T> positions;  // [L, D]
-  nn::LayerNorm<T> norm;
-  std::vector<PreNormLayer<T>> layers;
+  PreNormConfig config;                 ///< its sizes
+  nn::Embedding<T> tokens;              ///< [V, D]
+  nn::LearnedPositions<T> positions;    ///< [L, D]
+  nn::LayerNorm<T> norm;                ///< over the sum of both
+  std::vector<PreNormLayer<T>> layers;  ///< all layers, first to last
 
   /// Draws the weights as PyTorch's modules do. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a
   /// dropout outside [0, 1).
@@ -95,6 +103,7 @@ struct PreNormEncoder {
     heddle::detail::require_fraction("PreNormEncoder", "dropout", sizes.dropout);
     for (Index i = 0; i < sizes.layers; ++i) layers.emplace_back(sizes, random);
   }
+  /// Copies the members of `other` for clone().
   PreNormEncoder(const PreNormEncoder& other, Cloning& c)
       : config(other.config),
         tokens(c(other.tokens)),
@@ -119,6 +128,7 @@ struct PreNormEncoder {
     return x;
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("embeddings.token_embeddings", self.tokens);
     f("embeddings.position_embeddings", self.positions);
@@ -130,15 +140,17 @@ struct PreNormEncoder {
 /// The encoder with a linear map of the first row of each sequence.
 template <class T = float>
 struct PreNormClassifier {
-  PreNormEncoder<T> encoder;
-  nn::Linear<T> classifier;
+  PreNormEncoder<T> encoder;  ///< encoder
+  nn::Linear<T> classifier;   ///< [C, D]
 
   /// @throws ShapeError and Error as PreNormEncoder does, and ShapeError for less than one class.
   PreNormClassifier(const PreNormConfig& config, Index classes, Random& random)
       : encoder(config, random), classifier(config.D, classes, random) {}
+  /// Copies the members of `other` for clone().
   PreNormClassifier(const PreNormClassifier& other, Cloning& c)
       : encoder(c(other.encoder)), classifier(c(other.classifier)) {}
 
+  /// Returns the sizes of the encoder.
   const PreNormConfig& config() const { return encoder.config; }
   /// Draws the weights of the linear map.
   void draw_head(Random& random) {
@@ -155,6 +167,7 @@ struct PreNormClassifier {
     return classifier(dropout(x, config().dropout, options.random));
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("encoder", self.encoder);
     f("classifier", self.classifier);

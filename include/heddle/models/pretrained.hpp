@@ -11,15 +11,19 @@ namespace heddle::models {
 
 /// The content of config.json.
 struct PretrainedConfig {
-  std::variant<BertConfig, PreNormConfig> sizes;
-  std::vector<std::string> labels;  ///< the names of the classes
-  nlohmann::json json = {};         ///< all members of the file, so that saving keeps those that heddle does not know
+  std::variant<BertConfig, PreNormConfig> sizes;  ///< the sizes of the model that the file describes
+  std::vector<std::string> labels;                ///< the names of the classes
+  nlohmann::json json = {};  ///< all members of the file, so that saving keeps those that heddle does not know
 
+  /// Returns the sizes of a BERT or DistilBERT, otherwise nullptr.
   const BertConfig* bert() const { return std::get_if<BertConfig>(&sizes); }
+  /// Returns the sizes of a pre-norm encoder, otherwise nullptr.
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
+  /// Returns the file's model_type: bert, distilbert or heddle-prenorm.
   std::string model_type() const { return bert() ? encoder_name(bert()->family) : "heddle-prenorm"; }
   /// Returns the most tokens of a text, and the size of the vocabulary.
   Index positions() const { return bert() ? bert()->positions : pre_norm()->positions; }
+  /// Returns the number of tokens in the vocabulary.
   Index vocabulary() const { return bert() ? bert()->vocabulary : pre_norm()->vocabulary; }
 };
 
@@ -150,6 +154,7 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
     c.sizes = detail::read_bert_config(config, type == "bert" ? BertFamily::bert : BertFamily::distilbert);
   return c;
 }
+/// Reads config.json of a folder. @throws FileError as parse_config() does, and if there is no such folder.
 inline PretrainedConfig read_config(const std::string& folder) {
   require<FileError>(io::is_folder(folder), io::printable(folder), ": is no folder");
   const std::string path = folder + "/config.json";
@@ -159,8 +164,8 @@ inline PretrainedConfig read_config(const std::string& folder) {
 /// A classifier of any of the three kinds. Both members have the function forward(); one of them is there.
 template <class T = float>
 struct SequenceClassifier {
-  std::optional<BertClassifier<T>> bert;
-  std::optional<PreNormClassifier<T>> pre_norm;
+  std::optional<BertClassifier<T>> bert;         ///< a BERT or DistilBERT; otherwise empty
+  std::optional<PreNormClassifier<T>> pre_norm;  ///< a pre-norm classifier; otherwise empty
 
   /// Makes the model that a configuration describes, with new weights. @throws as the models' constructors do.
   SequenceClassifier(const PretrainedConfig& config, Random& random) {
@@ -170,6 +175,7 @@ struct SequenceClassifier {
     else
       pre_norm.emplace(*config.pre_norm(), classes, random);
   }
+  /// Copies the members of `other` for clone().
   SequenceClassifier(const SequenceClassifier& other, Cloning& c) : bert(c(other.bert)), pre_norm(c(other.pre_norm)) {}
 
   /// Draws the weights of the layers behind the encoder.
@@ -183,6 +189,7 @@ struct SequenceClassifier {
                 : pre_norm->template forward<A>(ids, sequences, options);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("", self.bert);
     f("", self.pre_norm);

@@ -37,7 +37,9 @@ class SentenceEncoder {
         std::make_shared<const State>(std::move(tokenizer), std::move(model), modules.pooling, modules.normalized));
   }
 
+  /// Returns the width D of the vectors.
   Index width() const { return state().model.config.D; }
+  /// Returns how rows become one vector.
   Pooling pooling() const { return state().pooling; }
   bool normalized() const { return state().normalized; }  ///< whether vectors have length 1
 

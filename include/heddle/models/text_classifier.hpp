@@ -33,7 +33,9 @@ class TextClassifier {
     return TextClassifier(std::make_shared<const State>(std::move(config), std::move(tokenizer), std::move(model)));
   }
 
+  /// Returns the names of the classes, in the order of the probabilities.
   const std::vector<std::string>& labels() const { return state().config.labels; }
+  /// Returns the content of config.json.
   const PretrainedConfig& config() const { return state().config; }
 
   /// Classifies one text. A text of more tokens than the model has positions is truncated.

@@ -9,28 +9,30 @@ namespace heddle::nn {
 /// The queries and keys of a self-attention, and the probabilities that follow from them.
 template <class A>
 struct AttentionRecord {
-  Tensor<A> queries, keys;  ///< [N, H * K]
-  Tensor<A> weights;        ///< [B, H, T, T], without dropout
+  Tensor<A> queries;  ///< [N, H * K]
+  Tensor<A> keys;     ///< [N, H * K]
+  Tensor<A> weights;  ///< [B, H, T, T], without dropout
 };
 
 /// Self-attention of H heads, each K wide: out(attention(query(x), key(x), value(x))). The three projections are one
 /// product with one packed weight; files hold them as three.
 template <class T = float>
 struct MultiHeadAttention {
-  Linear<T> qkv;  // D to 3 * H * K
-  Linear<T> out;  // H * K to D
-  int heads;
+  Linear<T> qkv;  ///< D to 3 * H * K: queries, keys and values
+  Linear<T> out;  ///< H * K to D
+  int heads;      ///< number of heads
 
-  // A head width of 0 stands for D / heads. Throws ShapeError when that does not divide.
+  /// A head width of 0 stands for D / heads. @throws ShapeError when that does not divide.
   MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0)
       : qkv(D, 3 * head_count * width(D, head_count, head_width), random),
         out(head_count * width(D, head_count, head_width), D, random),
         heads(head_count) {}
+  /// Copies the members of `other` for clone().
   MultiHeadAttention(const MultiHeadAttention& other, Cloning& c)
       : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
 
-  // The options' heads is this module's; what else they say (masks, bias, dropout) goes to the attention. Throws ShapeError, and
-  // Error for keys of their own, which CrossAttention has.
+  /// The options' heads is this module's; what else they say (masks, bias, dropout) goes to the attention. @throws ShapeError, and
+  /// Error for keys of their own, which CrossAttention has.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
@@ -52,6 +54,7 @@ struct MultiHeadAttention {
             attention_weights(columns(packed, 0, each), columns(packed, each, each), sequences, {.heads = heads})};
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f(std::vector<std::string>{"query.weight", "key.weight", "value.weight"}, self.qkv.weight);
     f(std::vector<std::string>{"query.bias", "key.bias", "value.bias"}, *self.qkv.bias);

@@ -11,27 +11,32 @@ namespace heddle {
 /// `weight(c(other.weight)), heads(other.heads)`. Weights that are shared in the original are shared in the copy.
 class Cloning {
  public:
+  /// Copies a parameter.
   template <class T>
   Parameter<T> operator()(const Parameter<T>& p) {
     Parameter<T> copy(copied(p));
     copy.freeze(p.frozen());
     return copy;
   }
+  /// Copies a buffer.
   template <class T>
   Buffer<T> operator()(const Buffer<T>& b) {
     return Buffer<T>(copied(b));
   }
+  /// Copies each module of a vector.
   template <class X>
   std::vector<X> operator()(const std::vector<X>& xs) {
     std::vector<X> copies;
     for (const X& x : xs) copies.push_back((*this)(x));
     return copies;
   }
+  /// Copies an optional module.
   template <class X>
   std::optional<X> operator()(const std::optional<X>& x) {
     if (!x) return std::nullopt;
     return (*this)(*x);
   }
+  /// Copies a module by its constructor M(const M&, Cloning&).
   template <detail::Module M>
   M operator()(const M& m) {
     static_assert(

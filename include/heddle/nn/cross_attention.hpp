@@ -9,21 +9,22 @@ namespace heddle::nn {
 /// Sequence b of x sees sequence b of the memory. Keys and values are one product with one packed weight; files hold two.
 template <class T = float>
 struct CrossAttention {
-  Linear<T> query;      // D to H * K
-  Linear<T> key_value;  // memory_width to 2 * H * K
-  Linear<T> out;        // H * K to D
-  int heads;
+  Linear<T> query;      ///< D to H * K
+  Linear<T> key_value;  ///< memory_width to 2 * H * K: keys and values
+  Linear<T> out;        ///< H * K to D
+  int heads;            ///< number of heads
 
-  // K is D / heads. A memory width of 0 stands for D. Throws ShapeError when D does not divide into the heads.
+  /// K is D / heads. A memory width of 0 stands for D. @throws ShapeError when D does not divide into the heads.
   CrossAttention(Index D, int head_count, Random& random, Index memory_width = 0)
       : query(D, divisible(D, head_count), random),
         key_value(memory_width ? memory_width : D, 2 * D, random),
         out(D, D, random),
         heads(head_count) {}
+  /// Copies the members of `other` for clone().
   CrossAttention(const CrossAttention& other, Cloning& c)
       : query(c(other.query)), key_value(c(other.key_value)), out(c(other.out)), heads(other.heads) {}
 
-  // The options' heads and keys are this module's; what else they say (masks, bias, dropout) goes to the attention.
+  /// The options' heads and keys are this module's; what else they say (masks, bias, dropout) goes to the attention.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [Nq, D] or [B, Tq, D]
                        const Sequences& sequences,
@@ -36,6 +37,7 @@ struct CrossAttention {
     return out(attention(query(x), columns(kv, 0, each), columns(kv, each, each), sequences, options));
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("query", self.query);
     f(std::vector<std::string>{"key.weight", "value.weight"}, self.key_value.weight);

@@ -8,19 +8,21 @@ namespace heddle::nn {
 /// A table of V rows, as torch.nn.Embedding.
 template <class T = float>
 struct Embedding {
-  Parameter<T> weight;  // [V, D]
+  Parameter<T> weight;  ///< [V, D]
 
-  // Standard normal. Throws ShapeError for a size below 1.
+  /// Standard normal. @throws ShapeError for a size below 1.
   Embedding(Index V, Index D, Random& random);
+  /// Copies the members of `other` for clone().
   Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)) {}
 
-  // The rows of the table that ids name, in activations of type A: rows are looked up first and cast then, so that a bf16 model
-  // does not cast its whole vocabulary.
+  /// The rows of the table that ids name, in activations of type A: rows are looked up first and cast then, so that a bf16 model
+  /// does not cast its whole vocabulary.
   template <class A = T, class I>
   Tensor<A> operator()(const Tensor<I>& ids) const {  // [...] int or int64, to [..., D]
     return cast<A>(embed(ids, weight));
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
 

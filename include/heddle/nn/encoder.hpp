@@ -9,29 +9,30 @@ namespace heddle::nn {
 
 /// The sizes and choices of an encoder's layers.
 struct EncoderOptions {
-  Index D = 64;
-  int heads = 4;
-  Index head_width = 0;  ///< 0: D / heads
-  Index ff_width = 0;    ///< 0: 4 * D
-  double dropout = 0.1;  ///< after each sublayer, when a generator is passed
-  double attention_dropout = 0;
-  Activation activation = Activation::gelu;
-  bool norm_first = false;  ///< pre-norm: x + f(norm(x)); post-norm: norm(x + f(x))
-  double eps = 1e-5;
+  Index D = 64;                              ///< width of the rows
+  int heads = 4;                             ///< attention heads of a layer
+  Index head_width = 0;                      ///< 0: D / heads
+  Index ff_width = 0;                        ///< 0: 4 * D
+  double dropout = 0.1;                      ///< after each sublayer, when a generator is passed
+  double attention_dropout = 0;              ///< of the attention probabilities, when a generator is passed
+  Activation activation = Activation::gelu;  ///< of the feed-forward networks
+  bool norm_first = false;                   ///< pre-norm: x + f(norm(x)); post-norm: norm(x + f(x))
+  double eps = 1e-5;                         ///< of the norms, added to the variance
 };
 
 /// Attention and a feed-forward network, each with a residual connection, dropout and a LayerNorm.
 template <class T = float>
 struct EncoderLayer {
-  MultiHeadAttention<T> attention;
-  LayerNorm<T> norm1;
-  FeedForward<T> ff;
-  LayerNorm<T> norm2;
-  double dropout, attention_dropout;
-  bool norm_first;
+  MultiHeadAttention<T> attention;  ///< self-attention
+  LayerNorm<T> norm1;               ///< before or after the attention
+  FeedForward<T> ff;                ///< feed-forward network
+  LayerNorm<T> norm2;               ///< before or after the feed-forward network
+  double dropout;                   ///< after each sublayer
+  double attention_dropout;         ///< of the attention probabilities
+  bool norm_first;                  ///< pre-norm instead of post-norm
 
-  // Throws ShapeError for a size below 1, and where D does not divide into the heads and no head_width is given; Error for a
-  // dropout outside [0, 1) and a negative eps.
+  /// @throws ShapeError for a size below 1, and where D does not divide into the heads and no head_width is given; Error for a
+  /// dropout outside [0, 1) and a negative eps.
   EncoderLayer(const EncoderOptions& o, Random& random)
       : attention(o.D, o.heads, random, o.head_width),
         norm1(o.D, o.eps),
@@ -43,6 +44,7 @@ struct EncoderLayer {
     heddle::detail::require_fraction("EncoderLayer", "dropout", dropout);
     heddle::detail::require_fraction("EncoderLayer", "attention_dropout", attention_dropout);
   }
+  /// Copies the members of `other` for clone().
   EncoderLayer(const EncoderLayer& other, Cloning& c)
       : attention(c(other.attention)),
         norm1(c(other.norm1)),
@@ -77,6 +79,7 @@ struct EncoderLayer {
     return norm2(y, ff(y), dropout, random);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("attention", self.attention);
     f("norm1", self.norm1);
@@ -88,24 +91,26 @@ struct EncoderLayer {
 /// Layers one after another; a pre-norm encoder ends with a LayerNorm of its own.
 template <class T = float>
 struct Encoder {
-  std::vector<EncoderLayer<T>> layers;
-  std::optional<LayerNorm<T>> norm;
+  std::vector<EncoderLayer<T>> layers;  ///< all layers, first to last
+  std::optional<LayerNorm<T>> norm;     ///< after the last layer of a pre-norm encoder
 
-  // Throws ShapeError for a negative depth, and as EncoderLayer does.
+  /// @throws ShapeError for a negative depth, and as EncoderLayer does.
   Encoder(int depth, const EncoderOptions& options, Random& random);
+  /// Copies the members of `other` for clone().
   Encoder(const Encoder& other, Cloning& c);
 
-  // Dropout is active if and only if `random` is given. Throws ShapeError.
+  /// Dropout is active if and only if `random` is given. @throws ShapeError.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(std::move(x), sequences, AttentionOptions<A>(), random);
   }
-  // Takes options for the attention of every layer too. Throws as EncoderLayer does.
+  /// Takes options for the attention of every layer too. @throws as EncoderLayer does.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, const AttentionOptions<A>& options, Random* random = nullptr) const;
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("layers", self.layers);
     f("norm", self.norm);

@@ -10,15 +10,18 @@ enum class Activation { gelu, gelu_tanh, relu };
 /// Two linear maps with an activation between them, named as torch.nn.Sequential(Linear, GELU, Linear) names them.
 template <class T = float>
 struct FeedForward {
-  Linear<T> in, out;
-  Activation activation;
+  Linear<T> in;           ///< D to width
+  Linear<T> out;          ///< width to D
+  Activation activation;  ///< between the two
 
-  // D to width and back. Throws ShapeError for a size below 1.
+  /// Draws weights from D to width and back. @throws ShapeError for a size below 1.
   FeedForward(Index D, Index width, Random& random, Activation function = Activation::gelu)
       : in(D, width, random), out(width, D, random), activation(function) {}
+  /// Copies the members of `other` for clone().
   FeedForward(const FeedForward& other, Cloning& c)
       : in(c(other.in)), out(c(other.out)), activation(other.activation) {}
 
+  /// Returns out(activation(in(x))). @throws ShapeError.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     switch (activation) {
@@ -29,6 +32,7 @@ struct FeedForward {
     return out(linear_gelu(x, in.weight.template as<A>(), in.bias ? in.bias->template as<A>() : Tensor<A>()));
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("0", self.in);
     f("2", self.out);

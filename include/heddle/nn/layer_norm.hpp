@@ -8,16 +8,19 @@ namespace heddle::nn {
 /// A norm of the last axis, as torch.nn.LayerNorm. Files name gamma `weight` and beta `bias`.
 template <class T = float>
 struct LayerNorm {
-  Parameter<T> gamma, beta;  // [D]
-  double eps;
+  Parameter<T> gamma;  ///< [D] factors; weight in files
+  Parameter<T> beta;   ///< [D] summands; bias in files
+  double eps;          ///< added to the variance
 
   /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1, and Error for a negative eps.
   explicit LayerNorm(Index D, double epsilon = 1e-5)
       : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {
     heddle::detail::require_nonnegative("LayerNorm", "eps", eps);
   }
+  /// Copies the members of `other` for clone().
   LayerNorm(const LayerNorm& other, Cloning& c) : gamma(c(other.gamma)), beta(c(other.beta)), eps(other.eps) {}
 
+  /// Returns (x - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance of the last axis. @throws ShapeError.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps);
@@ -35,6 +38,7 @@ struct LayerNorm {
     return residual_layer_norm_with_sum(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("weight", self.gamma);
     f("bias", self.beta);

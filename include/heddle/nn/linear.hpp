@@ -8,18 +8,21 @@ namespace heddle::nn {
 /// y = x weight^T + bias, as torch.nn.Linear.
 template <class T = float>
 struct Linear {
-  Parameter<T> weight;               // [out, in]
-  std::optional<Parameter<T>> bias;  // [out]
+  Parameter<T> weight;               ///< [out, in]
+  std::optional<Parameter<T>> bias;  ///< [out]
 
-  // Drawn as linear_init says. Throws ShapeError for a size below 1.
+  /// Draws the weights by linear_init. @throws ShapeError for a size below 1.
   Linear(Index in, Index out, Random& random, bool with_bias = true);
+  /// Copies the members of `other` for clone().
   Linear(const Linear& other, Cloning& c) : weight(c(other.weight)), bias(c(other.bias)) {}
 
+  /// Returns x weight^T + bias. @throws ShapeError.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., in] to [..., out]
     return linear(x, weight.template as<A>(), bias ? bias->template as<A>() : Tensor<A>());
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("weight", self.weight);
     f("bias", self.bias);

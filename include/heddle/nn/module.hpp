@@ -13,11 +13,13 @@ namespace heddle {
 /// The names of one parameter. A packed parameter (q, k and v in one matrix) has one name per equal block of rows: it is
 /// several tensors in a file and one for an optimizer.
 struct Name {
-  std::vector<std::string> blocks;
+  std::vector<std::string> blocks;  ///< one name per block of rows
 
   /// Takes one name, or one per block of rows.
   Name(const char* name) : blocks{name} {}
+  /// Takes one name.
   Name(std::string name) : blocks{std::move(name)} {}
+  /// Takes one name per block of rows.
   Name(std::vector<std::string> names) : blocks(std::move(names)) {}
 
   /// Returns the blocks' names joined by "|".

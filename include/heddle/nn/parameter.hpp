@@ -233,14 +233,18 @@ class Parameter : public detail::MasterHandle<T> {
 
   /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
   explicit Parameter(const Tensor<T>& initial);
+  /// Takes over the memory if no other tensor shares it, and copies it otherwise.
   explicit Parameter(Tensor<T>&& initial);
+  /// Takes over the identity.
   Parameter(Parameter&&) noexcept = default;
+  /// Takes over the identity.
   Parameter& operator=(Parameter&&) noexcept = default;
 
   /// Returns the gradient: empty before the first backward, and for a frozen parameter.
   Tensor<T> grad() const { return frozen() ? Tensor<T>() : this->value().grad(); }
   /// Returns whether it is a constant, which gets no gradient and is skipped by optimizers.
   bool frozen() const { return !this->value().requires_grad(); }
+  /// Makes it a constant, or a weight that is trained again.
   void freeze(bool yes = true) {
     if (yes != frozen())
       this->identity()->set_node(yes ? detail::NodeRef() : detail::NodeRef(new detail::Leaf<T>(this->shape())));
@@ -270,8 +274,11 @@ class Buffer : public detail::MasterHandle<T> {
 
   /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
   explicit Buffer(const Tensor<T>& value);
+  /// Takes over the memory if no other tensor shares it, and copies it otherwise.
   explicit Buffer(Tensor<T>&& value);
+  /// Takes over the identity.
   Buffer(Buffer&&) noexcept = default;
+  /// Takes over the identity.
   Buffer& operator=(Buffer&&) noexcept = default;
 
  private:

@@ -42,13 +42,14 @@ Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>&
 /// x + pe(position), a fixed table that stands in the file.
 template <class T = float>
 struct SinusoidalPositions {
-  Buffer<T> pe;  // [1, L, D], the shape that PyTorch's tutorials save it in
+  Buffer<T> pe;  ///< [1, L, D], the shape that PyTorch's tutorials save it in
 
-  // For sequences of at most L tokens. Throws ShapeError for a size below 1.
+  /// For sequences of at most L tokens. @throws ShapeError for a size below 1.
   SinusoidalPositions(Index L, Index D);
+  /// Copies the members of `other` for clone().
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
 
-  // Throws IndexError for a sequence longer than L.
+  /// @throws IndexError for a sequence longer than L.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
@@ -56,6 +57,7 @@ struct SinusoidalPositions {
     return add_positions("SinusoidalPositions", x, table.with_shape({pe.shape()[1], pe.shape()[2]}), sequences);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) { f("pe", self.pe); }
 };
 
@@ -65,21 +67,23 @@ SinusoidalPositions<T>::SinusoidalPositions(Index L, Index D) : pe(sinusoidal_ta
 /// x + weight(position), a table that is trained.
 template <class T = float>
 struct LearnedPositions {
-  Parameter<T> weight;  // [L, D]
+  Parameter<T> weight;  ///< [L, D]
 
-  // For sequences of at most L tokens; standard normal. Throws ShapeError for a size below 1.
+  /// For sequences of at most L tokens; standard normal. @throws ShapeError for a size below 1.
   LearnedPositions(Index L, Index D, Random& random)
       : weight(embedding_init<T>({require_size("LearnedPositions", "L", L), require_size("LearnedPositions", "D", D)},
                                  random)) {}
+  /// Copies the members of `other` for clone().
   LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)) {}
 
-  // Throws IndexError for a sequence longer than L.
+  /// @throws IndexError for a sequence longer than L.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("LearnedPositions", sequences, weight.shape()[0]);
     return add_positions("LearnedPositions", x, weight.template as<A>(), sequences);
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
 

@@ -13,15 +13,16 @@ namespace heddle::nn {
 /// Distances beyond the greatest share the number of the greatest (Shaw et al. 2018, Raffel et al. 2020).
 template <class T = float>
 struct RelativePositionBias {
-  Parameter<T> weight;  // [2 * greatest + 1, H]; row greatest + d is that of a key d after its query
+  Parameter<T> weight;  ///< [2 * greatest + 1, H]; row greatest + d is for a key d after its query
 
-  // Initializes to zeros. Throws ShapeError for a negative distance or fewer than one head.
+  /// Initializes to zeros. @throws ShapeError for a negative distance or fewer than one head.
   RelativePositionBias(Index greatest, int heads)
       : weight(constant_init<T>({2 * checked(greatest) + 1, require_size("RelativePositionBias", "heads", heads)}, 0)) {
   }
+  /// Copies the members of `other` for clone().
   RelativePositionBias(const RelativePositionBias& other, Cloning& c) : weight(c(other.weight)) {}
 
-  // Returns [1, H, T, T], where T is what the sequences are padded to, or their longest.
+  /// Returns [1, H, T, T], where T is what the sequences are padded to, or their longest.
   template <class A = T>
   Tensor<A> operator()(const Sequences& sequences) const {
     const Index greatest = weight.shape()[0] / 2, H = weight.shape()[1];
@@ -34,6 +35,7 @@ struct RelativePositionBias {
     return reshape(transpose(of_pairs), {1, H, length, length});
   }
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 
  private:

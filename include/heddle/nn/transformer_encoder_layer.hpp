@@ -9,6 +9,7 @@ template <class T = float>
 struct TransformerEncoderLayer : EncoderLayer<T> {
   using EncoderLayer<T>::EncoderLayer;
 
+  /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("self_attn.in_proj_weight", self.attention.qkv.weight);
     f("self_attn.in_proj_bias", *self.attention.qkv.bias);

@@ -163,6 +163,7 @@ Tensor<T> operator+(const Tensor<T>& x, S number) {
   return record("add", detail::combine<kernel::Add>("add", x, number), inputs(x),
                 [](const Tensor<T>& dy) { return dy; });
 }
+/// Returns number + x.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(S number, const Tensor<T>& x) {
   return x + number;
@@ -185,6 +186,7 @@ Tensor<T> operator*(const Tensor<T>& x, S number) {
   return record("mul", detail::combine<kernel::Mul>("mul", x, number), inputs(x),
                 [number](const Tensor<T>& dy) { return dy * number; });
 }
+/// Returns number * x.
 template <class T, NumberFor<T> S>
 Tensor<T> operator*(S number, const Tensor<T>& x) {
   return x * number;
@@ -208,6 +210,7 @@ template <class T>
 Tensor<T> operator-(const Tensor<T>& x) {
   return record("neg", detail::combine<kernel::Mul>("neg", x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });
 }
+/// Returns -x.
 template <class T>
 Tensor<T> neg(const Tensor<T>& x) {
   return -x;

@@ -13,12 +13,17 @@ namespace heddle {
 /// axes, as in PyTorch.
 class Axes {
  public:
+  /// Takes one axis.
   template <std::integral I>
   requires(!std::is_same_v<I, bool>) Axes(I axis) : axes_{static_cast<int>(axis)} {}
+  /// Takes several axes; an empty list stands for all.
   Axes(std::initializer_list<int> axes) : axes_(axes) {}
+  /// Takes several axes; an empty list stands for all.
   Axes(std::vector<int> axes) : axes_(std::move(axes)) {}
+  /// Returns all axes.
   static Axes all() { return std::vector<int>(); }
 
+  /// Returns the axes as given; an empty list stands for all.
   const std::vector<int>& list() const { return axes_; }
 
  private:

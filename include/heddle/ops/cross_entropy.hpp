@@ -13,10 +13,10 @@ namespace heddle {
 /// The options of torch.nn.functional.cross_entropy.
 template <class T>
 struct CrossEntropyOptions {
-  std::int64_t ignore_index = -100;  // rows with this label take no part
-  Tensor<T> class_weights = {};      // [C]
-  double label_smoothing = 0;        // in [0, 1]
-  Reduction reduction = Reduction::mean;
+  std::int64_t ignore_index = -100;       ///< rows with this label are ignored
+  Tensor<T> class_weights = {};           ///< [C] factors of the classes; empty: 1
+  double label_smoothing = 0;             ///< in [0, 1]
+  Reduction reduction = Reduction::mean;  ///< of the rows' losses
 };
 
 namespace kernel {

@@ -9,7 +9,7 @@ namespace heddle {
 
 /// The option of mse_loss and l1_loss.
 struct LossOptions {
-  Reduction reduction = Reduction::mean;
+  Reduction reduction = Reduction::mean;  ///< of the elements' losses
 };
 
 namespace detail {
@@ -42,9 +42,9 @@ Tensor<T> l1_loss(const Tensor<T>& x, const Tensor<T>& target, const LossOptions
 /// The options of torch.nn.functional.binary_cross_entropy_with_logits.
 template <class T>
 struct BceOptions {
-  Tensor<T> weight = {};      // factors of the losses, of a shape that broadcasts to theirs
-  Tensor<T> pos_weight = {};  // factors of the positive terms, such as [C]
-  Reduction reduction = Reduction::mean;
+  Tensor<T> weight = {};                  ///< factors of the losses, of a shape that broadcasts to theirs
+  Tensor<T> pos_weight = {};              ///< factors of the positive terms, such as [C]
+  Reduction reduction = Reduction::mean;  ///< of the elements' losses
 };
 /// Returns the binary cross-entropy of logits with targets t in [0, 1], reduced:
 /// (1 - t) x + (1 + (pos_weight - 1) t) log(1 + e^-x), times weight. No exponential overflows.
@@ -65,8 +65,8 @@ Tensor<T> bce_with_logits(const Tensor<T>& x, const Tensor<T>& target,
 
 /// The options of torch.nn.functional.kl_div. Reduction::batch_mean is the divergence as mathematics defines it.
 struct KlDivOptions {
-  bool log_target = false;  ///< whether target holds log-probabilities too
-  Reduction reduction = Reduction::mean;
+  bool log_target = false;                ///< whether target holds log-probabilities too
+  Reduction reduction = Reduction::mean;  ///< of the elements' terms
 };
 /// Returns the Kullback-Leibler divergence target (log target - x) of log-probabilities x, reduced, with 0 log 0 = 0.
 /// @throws ShapeError unless both have the same shape.
@@ -96,9 +96,9 @@ Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1
 
 /// The options of torch.nn.functional.normalize.
 struct NormalizeOptions {
-  double p = 2;
-  int axis = 1;
-  double eps = 1e-12;
+  double p = 2;        ///< order of the norm
+  int axis = 1;        ///< the axis of a vector
+  double eps = 1e-12;  ///< lower bound of the norm
 };
 /// Returns x divided by its p-norm along an axis, or by eps if that is larger. @throws ShapeError if the axis does not exist.
 template <class T>

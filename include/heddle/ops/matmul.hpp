@@ -80,7 +80,8 @@ Tensor<T> matrix_product(const Tensor<T>& a, bool transpose_a,    // [..., M, K]
 
 /// The options of matmul.
 struct MatmulOptions {
-  bool transpose_a = false, transpose_b = false;  ///< exchange the last two axes first
+  bool transpose_a = false;  ///< exchange the last two axes of a first
+  bool transpose_b = false;  ///< exchange the last two axes of b first
 };
 
 /// Returns the product of a and b, as torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError.

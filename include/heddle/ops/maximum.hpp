@@ -49,7 +49,8 @@ Tensor<T> minimum(const Tensor<T>& a, const Tensor<T>& b) {
 
 /// The bounds of clamp. An infinite one has no effect.
 struct ClampOptions {
-  double min = -std::numeric_limits<double>::infinity(), max = std::numeric_limits<double>::infinity();
+  double min = -std::numeric_limits<double>::infinity();  ///< lower limit
+  double max = std::numeric_limits<double>::infinity();   ///< upper limit
 };
 /// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}); max, if min is larger. The gradient passes
 /// strictly between the bounds, as in PyTorch. @throws Error for a NaN bound.

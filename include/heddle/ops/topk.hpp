@@ -31,14 +31,14 @@ void topk(Cpu, bool largest, View<const T, 2> x, View<Index, 2> position) {
 
 /// The options of torch.topk.
 struct TopKOptions {
-  int axis = -1;
-  bool largest = true;
+  int axis = -1;        ///< the axis to select from; -1 is the last
+  bool largest = true;  ///< select the largest values, otherwise the smallest
 };
 /// The selected elements, and their positions along the axis.
 template <class T>
 struct TopK {
-  Tensor<T> values;
-  Tensor<Index> indices;
+  Tensor<T> values;       ///< the values, sorted
+  Tensor<Index> indices;  ///< their indices along the axis
 };
 
 /// Returns the k largest elements along an axis in descending order, or the k smallest in ascending order, and their positions. Equal

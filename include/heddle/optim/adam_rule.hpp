@@ -27,16 +27,24 @@ namespace heddle::optim {
 
 /// The options of torch.optim.Adam.
 struct AdamOptions {
-  static constexpr const char* optimizer = "Adam";
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  static constexpr const char* optimizer = "Adam";  ///< name in messages
+  double lr = 1e-3;                                 ///< learning rate
+  double beta1 = 0.9;                               ///< decay of the first moment estimate
+  double beta2 = 0.999;                             ///< decay of the second moment estimate
+  double eps = 1e-8;                                ///< added to the denominator
+  double weight_decay = 0;                          ///< L2 penalty, added to the gradient
 
   /// Checks the betas and eps; Optimizer checks what all have. @throws Error.
   void check() const { detail::check_adam(*this); }
 };
 /// The options of torch.optim.AdamW.
 struct AdamWOptions {
-  static constexpr const char* optimizer = "AdamW";
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+  static constexpr const char* optimizer = "AdamW";  ///< name in messages
+  double lr = 1e-3;                                  ///< learning rate
+  double beta1 = 0.9;                                ///< decay of the first moment estimate
+  double beta2 = 0.999;                              ///< decay of the second moment estimate
+  double eps = 1e-8;                                 ///< added to the denominator
+  double weight_decay = 0.01;                        ///< decoupled weight decay
 
   /// Checks the betas and eps; Optimizer checks what all have. @throws Error.
   void check() const { detail::check_adam(*this); }
@@ -45,13 +53,19 @@ struct AdamWOptions {
 /// The rule of Adam and AdamW.
 template <class T>
 struct AdamRule {
-  using Element = T;
-  static constexpr std::array moments{Moment{.name = "first"}, Moment{.name = "second", .is_nonnegative = true}};
+  using Element = T;  ///< the type of a parameter
+  static constexpr std::array moments{
+      Moment{.name = "first"},
+      Moment{.name = "second", .is_nonnegative = true}};  ///< the moment estimates of each element
 
-  T one_minus_beta1, beta2, one_minus_beta2, eps;
-  T rate;                       // lr / (1 - beta1^t)
-  T inv_sqrt_bias_correction2;  // 1 / sqrt(1 - beta2^t)
-  T l2 = 0, decay_factor = 1;   // of Adam, of AdamW
+  T one_minus_beta1;            ///< 1 - beta1
+  T beta2;                      ///< decay of the second moment estimate
+  T one_minus_beta2;            ///< 1 - beta2
+  T eps;                        ///< added to the denominator
+  T rate;                       ///< lr / (1 - beta1^t)
+  T inv_sqrt_bias_correction2;  ///< 1 / sqrt(1 - beta2^t)
+  T l2 = 0;                     ///< weight_decay of Adam
+  T decay_factor = 1;           ///< 1 - lr weight_decay of AdamW
 
   /// Computes the constants of one parameter and step.
   AdamRule(const AdamOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
@@ -62,7 +76,9 @@ struct AdamRule {
     decay_factor = static_cast<T>(1 - settings.lr * settings.weight_decay);
   }
 
+  /// Returns whether the update reads the moment estimates.
   HEDDLE_HD bool needs_moments() const { return true; }
+  /// Returns whether an element with zero gradient and zero moment estimates stays as it is.
   bool keeps_stateless_rows() const { return l2 == 0 && decay_factor == 1 && eps > 0; }
 
   /// Updates one element and its moments.

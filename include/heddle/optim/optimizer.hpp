@@ -80,7 +80,7 @@ enum class Gradients { required, optional };
 template <class Options, template <class> class Rule>
 class Optimizer {
  public:
-  Options options;
+  Options options;  ///< the settings, which may be changed between steps
 
   /// Creates the optimizer for every parameter of `model`. @throws Error for an option outside its range, a group without
   /// `select`, a group that matches no parameter, and a name that the model visits twice.
@@ -100,10 +100,11 @@ class Optimizer {
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
   Slots& slots() { return slots_; }
+  /// Returns the state of each parameter.
   const Slots& slots() const { return slots_; }
 
  private:
-  friend heddle::detail::Enrollment<Optimizer>;
+  friend struct heddle::detail::Enrollment<Optimizer>;
 
   // A parameter with a gradient.
   template <class T>

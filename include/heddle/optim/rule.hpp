@@ -22,8 +22,9 @@ struct Moment {
 
 /// The settings of one parameter in one step.
 struct UpdateSettings {
-  double lr, weight_decay;
-  std::int64_t step;  ///< 1 in the first step
+  double lr;            ///< learning rate
+  double weight_decay;  ///< its meaning depends on the optimizer
+  std::int64_t step;    ///< 1 in the first step
 };
 
 }  // namespace heddle::optim

@@ -14,14 +14,16 @@ inline double warm_up(std::int64_t step, std::int64_t warmup) {
 
 /// 1 after the warm-up. Steps count from 0 here and below; a warm-up of 0 is none.
 struct Constant {
-  std::int64_t warmup = 0;
+  std::int64_t warmup = 0;  ///< steps of the warm-up
   /// The factor on the rate.
   double operator()(std::int64_t step) const { return warm_up(step, warmup); }
 };
 
 /// Down to 0 at `total`, in a straight line after the warm-up (get_linear_schedule_with_warmup of transformers).
 struct Linear {
-  std::int64_t total = 1, warmup = 0;
+  std::int64_t total = 1;   ///< steps of the training
+  std::int64_t warmup = 0;  ///< steps of the warm-up
+  /// Returns the factor on the learning rate in a step.
   double operator()(std::int64_t step) const {
     if (step < warmup) return warm_up(step, warmup);
     return std::max(0.0,
@@ -31,7 +33,9 @@ struct Linear {
 
 /// Down to 0 at `total` along half a cosine after the warm-up (get_cosine_schedule_with_warmup of transformers).
 struct Cosine {
-  std::int64_t total = 1, warmup = 0;
+  std::int64_t total = 1;   ///< steps of the training
+  std::int64_t warmup = 0;  ///< steps of the warm-up
+  /// Returns the factor on the learning rate in a step.
   double operator()(std::int64_t step) const {
     if (step < warmup) return warm_up(step, warmup);
     const double progress =
@@ -42,8 +46,10 @@ struct Cosine {
 
 /// gamma^k, where k grows by one every `every` steps (StepLR).
 struct Step {
-  double gamma = 0.1;
-  std::int64_t every = 1, warmup = 0;
+  double gamma = 0.1;       ///< factor of each decrease
+  std::int64_t every = 1;   ///< steps between two decreases
+  std::int64_t warmup = 0;  ///< steps of the warm-up
+  /// Returns the factor on the learning rate in a step.
   double operator()(std::int64_t step) const {
     return warm_up(step, warmup) * std::pow(gamma, static_cast<double>(step / std::max<std::int64_t>(1, every)));
   }

@@ -10,8 +10,10 @@ namespace heddle::optim {
 
 /// The options of torch.optim.SGD, without dampening and Nesterov momentum.
 struct SgdOptions {
-  static constexpr const char* optimizer = "Sgd";
-  double lr = 1e-3, momentum = 0, weight_decay = 0;
+  static constexpr const char* optimizer = "Sgd";  ///< name in messages
+  double lr = 1e-3;                                ///< learning rate
+  double momentum = 0;                             ///< factor of the moment estimate, in [0, 1)
+  double weight_decay = 0;                         ///< L2 penalty, added to the gradient
 
   /// Checks the momentum; Optimizer checks what all have. @throws Error.
   void check() const { detail::require_fraction(optimizer, "momentum", momentum); }
@@ -20,11 +22,14 @@ struct SgdOptions {
 /// The rule of Sgd.
 template <class T>
 struct SgdRule {
-  using Element = T;
-  static constexpr std::array moments{Moment{.name = "first", .is_optional = true}};
+  using Element = T;  ///< the type of a parameter
+  static constexpr std::array moments{
+      Moment{.name = "first", .is_optional = true}};  ///< the moment estimate of each element, if there is momentum
 
-  T lr, momentum, weight_decay;
-  bool is_first_step;
+  T lr;                ///< learning rate
+  T momentum;          ///< factor of the moment estimate
+  T weight_decay;      ///< L2 penalty
+  bool is_first_step;  ///< whether the moment estimate begins with this gradient
 
   /// Computes the constants of one parameter and step.
   SgdRule(const SgdOptions& options, const UpdateSettings& settings)
@@ -33,7 +38,9 @@ struct SgdRule {
         weight_decay(static_cast<T>(settings.weight_decay)),
         is_first_step(settings.step == 1) {}
 
+  /// Returns whether the update reads the moment estimate.
   HEDDLE_HD bool needs_moments() const { return momentum != 0; }
+  /// Returns whether an element with zero gradient and zero moment estimate stays as it is.
   bool keeps_stateless_rows() const { return weight_decay == 0; }
 
   /// Updates one element and its moment.

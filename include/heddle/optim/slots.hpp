@@ -11,21 +11,23 @@ namespace heddle::optim {
 
 /// Parameters with settings of their own. The first group that selects a parameter applies.
 struct Group {
-  std::function<bool(const std::string& name)> select = {};
-  std::optional<double> lr = {}, weight_decay = {};
-  bool frozen = false;
+  std::function<bool(const std::string& name)> select = {};  ///< returns whether the group has the parameter of a name
+  std::optional<double> lr = {};                             ///< learning rate; the optimizer's if empty
+  std::optional<double> weight_decay = {};                   ///< the optimizer's if empty
+  bool frozen = false;                                       ///< not updated
 };
 
 /// One parameter of an optimizer.
 template <class T>
 struct Slot {
-  using Element = T;
-  static constexpr std::size_t max_moments = 2;
+  using Element = T;                             ///< the type of the parameter
+  static constexpr std::size_t max_moments = 2;  ///< the most moment estimates of an optimizer
 
-  std::string name;
-  typename Parameter<T>::Identity parameter;
-  std::optional<double> lr, weight_decay;  ///< its group's
-  bool frozen = false;
+  std::string name;                            ///< its name in the model
+  typename Parameter<T>::Identity parameter;   ///< the parameter
+  std::optional<double> lr;                    ///< learning rate of its group
+  std::optional<double> weight_decay;          ///< that of its group
+  bool frozen = false;                         ///< not updated
   std::int64_t steps = 0;                      ///< how often it was updated
   std::array<Tensor<T>, max_moments> moments;  ///< empty before they are first needed
   std::vector<char> row_flags;  ///< one per row: whether its moments may be nonzero; empty if they are not tracked
@@ -66,6 +68,7 @@ class Slots {
     for (auto& slot : std::get<0>(slots_)) f(slot);
     for (auto& slot : std::get<1>(slots_)) f(slot);
   }
+  /// Calls f(slot) for each parameter: those of float first, then those of double.
   template <class F>
   void each(F&& f) const {
     for (const auto& slot : std::get<0>(slots_)) f(slot);

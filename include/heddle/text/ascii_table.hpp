@@ -8,8 +8,8 @@ namespace heddle::text::unicode {
 
 /// The ASCII characters of consecutive code points, beginning at `first`. A blank stands for none.
 struct AsciiRow {
-  char32_t first;
-  std::string_view letters;
+  char32_t first;            ///< the first code point
+  std::string_view letters;  ///< one for each code point
 };
 
 /// Sorted by `first`. A decomposition never holds more than one ASCII character, and never a blank.

@@ -14,8 +14,9 @@ namespace heddle::text {
 /// The word that is being read: UTF-8 of its first hundred characters. WordPiece knows no longer word.
 class Word {
  public:
-  static constexpr std::size_t max_characters = 100;
+  static constexpr std::size_t max_characters = 100;  ///< characters that are kept
 
+  /// Returns the characters kept, in UTF-8.
   std::string_view text() const { return {bytes_.data(), size_}; }
   std::size_t characters() const { return characters_; }  ///< of the whole word
 

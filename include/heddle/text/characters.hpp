@@ -18,9 +18,12 @@ using unicode::Kind;
 class Character {
  public:
   Character() = default;
+  /// Packs both into 32 bits.
   Character(Kind kind, char32_t value) : bits_(value << 8 | static_cast<std::uint32_t>(kind)) {}
 
+  /// Returns the class of the code point.
   Kind kind() const { return static_cast<Kind>(bits_ & 0xFF); }
+  /// Returns the value, whose meaning depends on the class.
   char32_t value() const { return bits_ >> 8; }
 
  private:

@@ -21,7 +21,7 @@ namespace heddle::text {
 /// Less than 2^30 bytes in all.
 class Vocabulary {
  public:
-  static constexpr std::int32_t none = -1;
+  static constexpr std::int32_t none = -1;                        ///< the id of no token
   static constexpr std::size_t max_bytes = std::size_t{1} << 30;  ///< offsets and ids then fit in 32 bits
 
   /// Reads a file. @throws FileError where it cannot be read, and as below.
@@ -47,6 +47,7 @@ class Vocabulary {
     for (std::int32_t id = 0; id < size(); ++id) add(id);
   }
 
+  /// Returns the number of tokens.
   std::int32_t size() const { return static_cast<std::int32_t>(begin_.size()) - 1; }
   const std::string& name() const { return name_; }  ///< the file, as messages show it
   std::size_t longest() const { return longest_; }   ///< bytes of the longest token

@@ -24,9 +24,11 @@ struct WordPieceOptions {
 
 /// A text, or a pair of them, as ids.
 struct Encoding {
-  std::vector<std::int32_t> ids, type_ids;  ///< type 1 for the second sequence of a pair and its [SEP]
-  std::size_t truncated = 0;                ///< tokens that max_length cut off
+  std::vector<std::int32_t> ids;       ///< one per token
+  std::vector<std::int32_t> type_ids;  ///< 1 for the second sequence of a pair and its [SEP], otherwise 0
+  std::size_t truncated = 0;           ///< tokens that max_length cut off
 
+  /// Compares all members.
   bool operator==(const Encoding&) const = default;
 };
 
@@ -62,7 +64,9 @@ class WordPiece {
       if (const std::int32_t id = vocabulary_.find(token); id != Vocabulary::none) special_.push_back({token, id});
   }
 
+  /// Returns the vocabulary.
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  /// Returns the options.
   const WordPieceOptions& options() const { return options_; }
 
   /// Any bytes are text: what is not UTF-8 is dropped. The five special tokens are recognised anywhere in it, but only

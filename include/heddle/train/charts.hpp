@@ -17,14 +17,17 @@ namespace heddle::train {
 
 /// The points of one line. A point with a value that is not finite leaves a gap.
 struct Series {
-  std::string name;
-  std::vector<double> x, y;
+  std::string name;       ///< the name in the legend
+  std::vector<double> x;  ///< abscissas
+  std::vector<double> y;  ///< ordinates, as many
 };
 
 /// The content of a line chart.
 struct LineChart {
-  std::string title, x_label, y_label;
-  std::vector<Series> series;
+  std::string title;           ///< over the chart
+  std::string x_label;         ///< under the horizontal axis
+  std::string y_label;         ///< beside the vertical axis
+  std::vector<Series> series;  ///< the lines
 };
 
 namespace detail {

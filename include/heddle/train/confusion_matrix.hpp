@@ -29,6 +29,7 @@ class ConfusionMatrix {
     ++counts_[place(label, predicted)];
   }
 
+  /// Returns the number of classes.
   int classes() const { return classes_; }
   /// Returns the number of rows of a label that were predicted as a class. @throws IndexError.
   Index count(int label, int predicted) const {
@@ -57,12 +58,15 @@ class ConfusionMatrix {
   double recall(int c) const { return ratio(count(c, c), labelled(c)); }
   /// Returns the harmonic mean of precision and recall. @throws IndexError.
   double f1(int c) const { return ratio(2 * count(c, c), predicted(c) + labelled(c)); }
+  /// Returns the mean precision of the classes.
   double precision() const {
     return average([this](int c) { return precision(c); });
   }
+  /// Returns the mean recall of the classes.
   double recall() const {
     return average([this](int c) { return recall(c); });
   }
+  /// Returns the mean of the classes' harmonic means.
   double f1() const {
     return average([this](int c) { return f1(c); });
   }

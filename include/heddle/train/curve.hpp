@@ -15,7 +15,7 @@ namespace heddle::train {
 /// neighbouring points are merged, so that a run has fewer than 512 points, and from step 256 on at least 256.
 class Curve {
  public:
-  static constexpr std::size_t limit = 512;
+  static constexpr std::size_t limit = 512;  ///< points of a full curve
 
   Curve() = default;
   /// Restores a curve from what interval(), means(), pending_sum() and pending_count() returned. @throws Error for what they cannot return.

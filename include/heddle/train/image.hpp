@@ -31,7 +31,9 @@ class Image {
     fill(0, 0, width, height, background);
   }
 
+  /// Returns the width in pixels.
   Index width() const { return width_; }
+  /// Returns the height in pixels.
   Index height() const { return height_; }
   /// Returns the bytes of all pixels, row-major: [height, width, 3].
   std::span<const std::uint8_t> pixels() const { return pixels_; }

@@ -16,8 +16,8 @@ namespace heddle::train {
 
 /// The size of a file of metrics and the checksum of its bytes.
 struct MetricsPosition {
-  Index bytes = 0;
-  std::string sum;
+  Index bytes = 0;  ///< the size in bytes
+  std::string sum;  ///< the checksum
 };
 
 /// Returns the shortest digits that read back as the same number, in every locale; "null" if it is not finite.

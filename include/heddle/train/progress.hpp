@@ -16,6 +16,7 @@ namespace heddle::train {
 /// Measures time from its construction on.
 class Stopwatch {
  public:
+  /// Returns the seconds since the beginning.
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 
  private:

@@ -95,6 +95,7 @@ class RunCheckpoints {
 
   /// Marks the run as finished: its final metrics are reported as well.
   void finish(const RunState& state) { io::write_atomically(finished_file(), std::to_string(state.step)); }
+  /// Returns whether the run was marked as finished in this state.
   bool finished(const RunState& state) const {
     struct stat status {};
     return ::stat(finished_file().c_str(), &status) == 0 &&

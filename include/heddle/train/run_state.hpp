@@ -19,7 +19,7 @@ namespace heddle::train {
 struct StepSums {
   double loss = 0;    ///< of each row
   Index correct = 0;  ///< rows whose class was predicted
-  Index rows = 0;
+  Index rows = 0;     ///< rows so far
 
   /// Adds a step with `count` rows.
   void add(double mean_loss, Index correct_rows, Index count) {
@@ -27,27 +27,32 @@ struct StepSums {
     correct += correct_rows;
     rows += count;
   }
+  /// Returns the mean loss of a row; 0 without rows.
   double mean_loss() const { return rows ? loss / static_cast<double>(rows) : 0; }
+  /// Returns the share of rows that were predicted correctly; 0 without rows.
   double accuracy() const { return rows ? static_cast<double>(correct) / static_cast<double>(rows) : 0; }
 };
 
 /// The state of a run between two steps.
 struct RunState {
   Index step = 0;                                         ///< updates so far
-  Index epoch = 0, batch = 0;                             ///< of the next step
+  Index epoch = 0;                                        ///< epoch of the next step
+  Index batch = 0;                                        ///< batch of the next step
   StepSums of_epoch;                                      ///< the steps of the epoch so far
   StepSums of_interval;                                   ///< the steps since the last report to TensorBoard
   double best = std::numeric_limits<double>::infinity();  ///< the lowest validation loss so far
   std::string metrics;                                    ///< the file of metrics
-  MetricsPosition metrics_position;
-  EventPosition events;
-  std::map<std::string, Curve> curves;  ///< for plots, by name
+  MetricsPosition metrics_position;                       ///< the end of the file of metrics
+  EventPosition events;                                   ///< the end of the event files
+  std::map<std::string, Curve> curves;                    ///< for plots, by name
 };
 
 /// The settings that decide the result of a run, such as flags, by name. A value that checksum() returned stands for the content of a
 /// file; `no_file` stands for its absence.
 using RunSettings = std::map<std::string, std::string>;
+/// The setting of a file that was not given.
 inline constexpr const char* no_file = "none";
+/// Returns the setting that stands for a file of this CRC-64.
 inline std::string checksum(std::uint64_t crc64) { return "crc64 " + io::hex(crc64); }
 
 namespace detail {

@@ -6,9 +6,9 @@ namespace heddle::train {
 
 /// Sums over the rows of a data set.
 struct Scores {
-  ConfusionMatrix confusion;
-  double loss_sum = 0;
-  Index rows = 0;  ///< rows in loss_sum
+  ConfusionMatrix confusion;  ///< rows by label and prediction
+  double loss_sum = 0;        ///< sum of the rows' losses
+  Index rows = 0;             ///< rows in loss_sum
 
   /// @throws Error for fewer than two classes, and for more than 10,000.
   explicit Scores(int classes) : confusion(classes) {}

@@ -21,9 +21,10 @@ namespace heddle::train {
 
 /// The end of a run's event files. A checkpoint stores it, so that a resumed run continues them.
 struct EventPosition {
+  /// One event file.
   struct File {
     std::string name;  ///< without its folder
-    Index bytes;
+    Index bytes;       ///< its size
     friend bool operator==(const File&, const File&) = default;
   };
   std::vector<File> files;  ///< in the order of their names
@@ -201,7 +202,9 @@ class EventWriter {
     append(detail::restart_record(next_step, detail::seconds_since_1970()));
   }
 
+  /// Takes over the open file.
   EventWriter(EventWriter&&) = default;
+  /// Takes over the open file.
   EventWriter& operator=(EventWriter&&) = default;
 
   /// Writes a number, which TensorBoard stores as a float. It may be NaN or infinite. @throws Error if the tag is empty.
@@ -218,6 +221,7 @@ class EventWriter {
   void histogram(const std::string& tag, std::span<const float> values, Index step) {
     append(detail::histogram_record(tag, detail::count_values(values), step, detail::seconds_since_1970()));
   }
+  /// Writes the distribution of the values, as for float.
   void histogram(const std::string& tag, std::span<const double> values, Index step) {
     append(detail::histogram_record(tag, detail::count_values(values), step, detail::seconds_since_1970()));
   }

@@ -12,9 +12,10 @@ namespace heddle::pictures {
 
 /// The attention of one layer of H heads on a text of T tokens.
 struct LayerAttention {
-  Tensor<float> weights;  ///< [H, T, T] or [1, H, T, T] probabilities: of each head, a row per query, of zeros
-                          ///< if it has no keys
-  Tensor<float> queries = {}, keys = {};  ///< [T, H * K] each, from which the scores follow; both may be empty
+  Tensor<float> weights;       ///< [H, T, T] or [1, H, T, T] probabilities: of each head, a row per query, of zeros
+                               ///< if it has no keys
+  Tensor<float> queries = {};  ///< [T, H * K], from which the scores follow; may be empty
+  Tensor<float> keys = {};     ///< [T, H * K]; empty if there are no queries
 };
 
 /// The attention of a model on one text, or on a pair of texts.
@@ -23,8 +24,8 @@ struct AttentionMap {
   std::vector<LayerAttention> layers;   ///< all of H heads
   Index second = 0;                     ///< the first token of the second text; 0 if there is one text
   std::vector<std::string> texts = {};  ///< the text, or both, for the heading of a page
-  std::string title = "Attention";
-  double scale = 0;  ///< factor of a query's products with the keys; 0: 1 / sqrt(K)
+  std::string title = "Attention";      ///< the heading of a page
+  double scale = 0;                     ///< factor of a query's products with the keys; 0: 1 / sqrt(K)
 };
 
 namespace detail {

@@ -16,7 +16,7 @@ namespace heddle::pictures {
 
 /// The first view of a page.
 struct PageOptions {
-  Index layer = 0;
+  Index layer = 0;                 ///< the layer that is shown
   std::optional<Index> head = {};  ///< all heads of the layer if empty
 };
 

@@ -17,17 +17,23 @@ namespace heddle {
 /// Columns [first, first + width) of a matrix. A tensor converts to all its columns.
 template <class T>
 struct ColumnSlice {
-  using Element = T;
-  Tensor<T> x;  // [N, D] or [B, T, D]
-  Index first, width;
+  using Element = T;  ///< the type of an element
+  Tensor<T> x;        ///< [N, D] or [B, T, D]
+  Index first;        ///< the first of the columns
+  Index width;        ///< their number
 
   /// Takes all columns, or some; columns() checks them.
   ColumnSlice(const Tensor<T>& rows) : x(rows), first(0), width(rows.rank() > 0 ? rows.dim(-1) : 0) {}
+  /// Takes some columns, which columns() checks.
   ColumnSlice(const Tensor<T>& rows, Index from, Index columns) : x(rows), first(from), width(columns) {}
 
+  /// Returns the shape of the columns.
   Shape shape() const { return x.rank() > 0 ? x.shape().with(-1, width) : x.shape(); }
+  /// Returns the device.
   Device device() const { return x.device(); }
+  /// Returns whether backward computes a gradient for x.
   bool requires_grad() const { return x.requires_grad(); }
+  /// Returns whether x is not empty.
   explicit operator bool() const { return static_cast<bool>(x); }
 };
 
@@ -43,14 +49,14 @@ ColumnSlice<T> columns(const Tensor<T>& x, Index first, Index width) {
 /// The options of attention and attention_weights.
 template <class T>
 struct AttentionOptions {
-  Index heads = 1;
+  Index heads = 1;                   ///< number of heads
   std::optional<double> scale = {};  ///< 1 / sqrt(K) if not given
   bool causal = false;               ///< query i sees keys 0 to i
   double dropout = 0;                ///< the probability to drop; active if and only if `random` is given
-  Random* random = nullptr;
-  Tensor<bool> mask = {};           ///< [B or 1, H or 1, Tq or 1, Tk] true where a query may see a key
-  Tensor<T> bias = {};              ///< the same axes; added to the scaled scores; -infinity masks
-  const Sequences* keys = nullptr;  ///< the sequences of k and v, if they differ from those of q
+  Random* random = nullptr;          ///< generator of the dropout mask
+  Tensor<bool> mask = {};            ///< [B or 1, H or 1, Tq or 1, Tk] true where a query may see a key
+  Tensor<T> bias = {};               ///< the same axes; added to the scaled scores; -infinity masks
+  const Sequences* keys = nullptr;   ///< the sequences of k and v, if they differ from those of q
 };
 
 namespace kernel {
