@@ -8,7 +8,7 @@
 //                        written once; q and dy are read once for each block.
 //
 // Both recompute the scores, so that one warp computes every sum in one order: no atomics, and no partial sums in memory.
-// docs/attention-kernels.md lists rows, traffic and shared arrays of every attention kernel.
+// docs/gpu.md lists rows, traffic and shared arrays of every attention kernel.
 #include "../device/vector.cuh"
 #include "dropout.cuh"
 #include "wide.cuh"

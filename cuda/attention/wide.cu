@@ -12,7 +12,7 @@
 //   bias_gradient          A block owns 64 x 64 elements and iterates in order over the sequences, heads and queries that share
 //                          them.
 //
-// docs/attention-kernels.md lists rows, traffic and shared arrays of every attention kernel.
+// docs/gpu.md lists rows, traffic and shared arrays of every attention kernel.
 #include "wide.cuh"
 
 #include "dropout.cuh"
