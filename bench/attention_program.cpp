@@ -1,4 +1,4 @@
-// attention: times attention of one shape, and says what share of the processor's peak, measured in the same run, it reaches.
+// attention: times attention of one shape, and prints its share of the processor's peak, which is measured in the same run.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>

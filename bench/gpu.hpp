@@ -42,7 +42,7 @@ class Timer {
     });
   }
 
-  // Seconds of a call in a row of them, as a program meets it: with a warm cache, and with what the host takes.
+  // Returns the seconds of a call in a sequence of calls: with a warm cache, and including the host's time.
   template <class Call>
   double in_a_row(Call& call) {
     constexpr double row = 0.02;

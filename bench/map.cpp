@@ -1,4 +1,4 @@
-// gelu, and what else map<F> gives.
+// gelu and other functions of map<F>.
 #include "bench.hpp"
 
 namespace heddle::bench {

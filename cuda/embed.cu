@@ -34,7 +34,7 @@ constexpr int threads = cuda::block_threads(256);
 constexpr int warps = threads / warp_size;
 constexpr int each = 4;  // ids that a thread has on their way at once
 constexpr int tile = threads * each;
-constexpr Index most_blocks = 256;  // bounds what is looked at again where ids are wrong
+constexpr Index most_blocks = 256;  // limits the search for the invalid id
 
 // Every thread receives the smallest of the block.
 __device__ Index block_min(Index value) {

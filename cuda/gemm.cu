@@ -1,9 +1,9 @@
-// Matrix products by cuBLASLt: the only file that names it, and one that the emulator does not run (emulator/gemm.cpp stands
-// in). The library is opened when the first product asks for it, so that a program starts where there is none.
+// Matrix products by cuBLASLt: the only file that calls it. The emulator uses emulator/gemm.cpp instead. The library is opened at the first
+// product, so that a program starts on a machine without it.
 //
-// cuBLASLt counts by columns: our row-major c = a b is its c^T = b^T a^T on the same memory. What it chose for a shape is
-// kept. All accumulates in fp32; fp32 products are exact unless TF32 is allowed. The workspace is ours, so that the choice,
-// and with it every bit of a result, does not depend on what else runs.
+// cuBLASLt's matrices are column-major: our row-major c = a b is its c^T = b^T a^T on the same memory. The algorithm for each shape is
+// cached. All products accumulate in fp32; fp32 products are exact unless TF32 is allowed. The workspace belongs to heddle, so that the
+// choice of the algorithm, and with it every bit of a result, does not depend on other work.
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -17,7 +17,7 @@
 namespace heddle::kernel {
 namespace {
 
-constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // NVIDIA's recommendation for Hopper
 
 // --- the library ---
 
@@ -80,7 +80,7 @@ const CublasLt& lt() {
 // All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, bias, sums, alignment.
 using Key = std::array<Index, 19>;
 
-// Returns the alignment of a pointer, up to the largest that cuBLASLt asks about.
+// Returns the alignment of a pointer, up to the largest that cuBLASLt distinguishes.
 Index alignment_of(const void* data) {
   Index bytes = 1;
   while (bytes < 256 && reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(2 * bytes) == 0)
@@ -203,7 +203,7 @@ class Plan {
                  "cublasLtMatmulPreferenceSetAttribute");
     };
     wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    // Parts of a sum are added in fp32, whatever the result's type is.
+    // Parts of a sum are added in fp32, for any type of the result.
     wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.b.data)));

@@ -1,8 +1,8 @@
 // map<F>: F::f of each element, and its backward. Functions: include/heddle/base/scalar_functions.hpp; definitions:
 // include/heddle/ops/map.hpp.
 //
-// A thread owns vectors of 16 bytes (device/elementwise.cuh). The forward reads x once and writes y once; the backward
-// reads dy and, of x and y, what the derivative is made of, and writes dx.
+// A thread owns vectors of 16 bytes (device/elementwise.cuh). The forward reads x once and writes y once; the backward reads dy and the
+// operands of the derivative (x or y), and writes dx.
 #include "device/elementwise.cuh"
 
 namespace heddle::kernel {

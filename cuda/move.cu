@@ -67,7 +67,7 @@ struct TileShape {
   static constexpr int side_bits = sizeof(W) > 2 ? 5 : 6;  // squares of 32 or 64: sides of 64 bytes or more
   static constexpr int size = 1 << 2 * side_bits;
   static constexpr int bank = 4;  // bytes
-  // Words between rows, so that those of a column lie in different banks. The shortest rows are of two words.
+  // Words between rows, so that those of a column are in different banks. The shortest rows are of two words.
   static constexpr int gap = sizeof(W) < bank ? bank / int{sizeof(W)} : 1;
   static constexpr int memory = size + size / 2 * gap;
 

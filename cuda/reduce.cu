@@ -107,7 +107,7 @@ struct AddUp {
   using State = SumAcc<T>;
   Y* y;
   State divisor;
-  const int* rows = nullptr;  // of each result, where there is no divisor
+  const int* rows = nullptr;  // of each result, if there is no divisor
 
   __device__ AddUp of(Index o) const { return {y, rows ? static_cast<State>(rows[o] > 1 ? rows[o] : 1) : divisor}; }
   __device__ static State start() { return 0; }
@@ -141,7 +141,8 @@ __device__ V reversed(V v) {
     return -v;
 }
 
-// The first of the largest or smallest, a NaN preceding all else; 0 at `nowhere` if there is no element. States hold reversed values if the smallest is searched.
+// The first of the largest or smallest elements; a NaN precedes all others; 0 at `nowhere` if there is no element. For the smallest, states
+// hold reversed values.
 template <bool smallest, class E, class Y>
 struct FindExtremum {
   using Element = E;
@@ -228,11 +229,11 @@ __device__ void reduce_range(const E* x, const Rows& rows, const Partition& part
   const StridedRange range{at.number, partition.walkers() * partition.pieces, steps, step, valid, partition.along};
   partition.wide ? take_all<true, Op>(from, range, mine) : take_all<false, Op>(from, range, mine);
   if (!partition.along || at.number > 0) return;
-  for (int i = 0; i < width<E>; ++i)  // what no vector holds
+  for (int i = 0; i < width<E>; ++i)  // elements that fill no vector
     if (const Index k = steps * width<E> + i; k < n) Op::take(mine[i], from[k], k);
 }
 
-// Reduces the walkers' states into that of walker 0, pair by pair. All threads of the block call this.
+// Reduces the walkers' states to that of walker 0, pair by pair. All threads of the block call this.
 template <class Op, int each, class State>
 __device__ void reduce_partials(const Partition& partition, int walker, State (&mine)[each]) {
   auto& states = cuda::shared<State[each][threads]>();
@@ -286,7 +287,7 @@ void run(const typename Op::Element* x, const Rows& rows, const Partition& parti
                                             rest, from_parts);
 }
 
-// Parts are kept as what their sum is made of: float, or int64.
+// Partial sums have the type of the accumulation: float, or int64.
 template <class T, class Y, class Rows>
 void add_up(const T* x, const Rows& rows, const Partition& partition, const AddUp<T, Y>& op) {
   using Part = std::conditional_t<std::is_integral_v<T>, std::int64_t, float>;
@@ -344,7 +345,7 @@ __global__ __launch_bounds__(threads) void spread_rows(View<const T, 2> dy, Sequ
   for (int i = 0; i < width<T>; ++i)
     if (i < valid) share.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / divisor);
   const Index hop = partition.walkers() * partition.pieces;
-  T* to = &dx(rows.first(at.o) + at.number, at.d);  // steps: nvcc splits a vector whose address is computed anew
+  T* to = &dx(rows.first(at.o) + at.number, at.d);  // steps: nvcc splits a vector whose address is recomputed
   for (Index n = at.number; n < count; n += hop, to += hop * partition.inner) {
     if (partition.wide) {
       cuda::store_vector(to, share);

@@ -1,6 +1,5 @@
-// Streams, memory, copies and settings. Memory comes from a cache: cudaMalloc and cudaFree wait for the whole GPU. A block
-// belongs to the stream it was allocated for and is used again there without waiting, because what comes later on a stream
-// runs later.
+// Streams, memory, copies and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole GPU. A block
+// belongs to the stream it was allocated for and is reused there without synchronization, because later work of a stream runs later.
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -23,7 +22,7 @@ cudaStream_t new_stream() {
   return made;
 }
 
-// One for all threads that chose none: what one of them queued is done before what another one makes of it. Never destroyed:
+// The stream of all threads that chose none: work of one thread runs before later work of another that uses it. Never destroyed, because
 // tensors in static storage are released late.
 cudaStream_t current() {
   static const cudaStream_t shared = new_stream();
@@ -102,7 +101,7 @@ class Pool {
     return nullptr;
   }
 
-  // cudaFree waits until nobody uses the block. What it reports is of work before, and found again by whoever waits for that.
+  // cudaFree synchronizes until the block is unused. It reports errors of earlier work, which the next synchronization reports again.
   static void give_back(void* memory) noexcept {
     if (cudaFree(memory) != cudaSuccess) cudaGetLastError();
   }
@@ -167,7 +166,7 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
 
 std::atomic<bool> allows_tf32 = false;
 
-// For the question whether there is code for the GPU.
+// For the check that there is code for the GPU.
 __global__ void any_kernel() {}
 
 }  // namespace

@@ -25,7 +25,7 @@ __device__ float shift_of(float greatest, bool nothing_gives_zeros) {
   return nothing_gives_zeros && greatest == -infinity ? 0.f : greatest;
 }
 
-// A sum of exponentials, with what softmax or log_softmax takes of it: made once a row, not once an element.
+// A sum of exponentials, and its inverse or logarithm: computed once per row instead of once per element.
 struct Divisor {
   float reciprocal, logarithm;
 
@@ -168,7 +168,7 @@ struct SoftmaxColumns {
   __device__ int lane() const { return static_cast<int>(threadIdx.x) & (lanes() - 1); }
   __device__ int walker() const { return static_cast<int>(threadIdx.x) >> bits; }
 
-  // Every walker of a column receives what all of them have together; all threads come, once in a kernel.
+  // Every walker of a column receives their combined state. All threads call this, once in a kernel.
   template <class Part, int width>
   __device__ void merge(Part (&parts)[width]) const {
     auto& of_thread = cuda::shared<Part[width][threads]>();

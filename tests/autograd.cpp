@@ -26,7 +26,7 @@ Tensor<float> cube(const Tensor<float>& x) {
   });
 }
 
-// Returns the identity, with whatever backward.
+// Returns the identity, with a backward of the caller.
 template <class Backward>
 Tensor<float> identity(const char* op, const Tensor<float>& x, Backward backward) {
   return record(op, Tensor<float>(x.shape(), x.host()), inputs(x), backward);
@@ -261,7 +261,7 @@ TEST_CASE("autograd: an exception in a backward leaves everything usable") {
   CHECK(in_use() <= before + 64);  // no gradient is left in the graph but x's
   x.set_grad({});
   const auto y = x * x;
-  CHECK(y.requires_grad());  // recording goes on
+  CHECK(y.requires_grad());  // recording continues
   backward(y);
   CHECK(x.grad().item() == 4);
 }

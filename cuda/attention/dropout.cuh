@@ -1,5 +1,5 @@
-// Dropout of a tile of scores. gpu/attention_plan.hpp says which call of the generator decides which keys; every kernel draws
-// the same bits again, and no mask is stored.
+// Dropout of a tile of scores. gpu/attention_plan.hpp assigns the generator's calls to the keys; every kernel repeats the same draws, and
+// no mask is stored.
 #pragma once
 #include "tile.cuh"
 

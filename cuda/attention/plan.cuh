@@ -70,8 +70,8 @@ HEDDLE_HD Index head_count(const kernel::AttentionPlan<T>& plan) {
   return plan.q_begin.extent[0] * plan.heads;
 }
 
-// Calls f for each head that the block works on: every gridDim.y-th from blockIdx.y on. The head stands in shared memory,
-// because registers are scarce. All threads of the block call this.
+// Calls f for each head that the block processes: every gridDim.y-th from blockIdx.y on. The head is in shared memory, because registers
+// are scarce. All threads of the block call this.
 template <class T, class F>
 __device__ __forceinline__ void for_each_head(SequenceHead<T>* head, const kernel::AttentionPlan<T>& plan, F f) {
   for (Index pair = blockIdx.y; pair < head_count(plan); pair = head->pair + gridDim.y) {

@@ -1,7 +1,7 @@
 // One tile of attention's scores: which pairs of rows it has and which of them are masked, its softmax, and its gradients.
 //
-// A tile is a block's own rows times some other rows: own queries and other keys, or own keys and other queries for the
-// gradients of k and v. products.cuh says which lane holds which score.
+// A tile is a block's own rows times some other rows: own queries and other keys, or own keys and other queries for the gradients of k and
+// v. products.cuh assigns the scores to the lanes.
 #pragma once
 #include "../device/block.cuh"
 #include "products.cuh"

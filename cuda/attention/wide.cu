@@ -1,5 +1,5 @@
-// attention for heads wider than 128, and what needs scores in memory: the probabilities themselves and the gradient of the
-// bias. Formulas: ops/attention/forward.hpp and backward.hpp.
+// attention for heads wider than 128, and the functions that need scores in memory: the probabilities and the gradient of the bias.
+// Formulas: ops/attention/forward.hpp and backward.hpp.
 //
 // Rows are loaded in chunks of 64 columns, whose products add up. These are kernels of their own instead of calls of
 // `multiply` because only the device knows where sequences begin, and because a score must not be rounded before its softmax.

@@ -18,7 +18,7 @@ struct alignas(sizeof(T) * count) Vector {
 template <class... T>
 inline constexpr int vector_width = access_bytes / static_cast<int>(std::max({sizeof(T)...}));
 
-// On a GPU an access that is not aligned ends the context; the emulator says where.
+// On a GPU an access that is not aligned ends the context; the emulator reports its line.
 template <int count, class T>
 __device__ void require_aligned([[maybe_unused]] const T* address) {
 #ifndef __CUDACC__
@@ -45,8 +45,8 @@ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
 }
 
-// Adds 1 to a number in the GPU's memory and returns what it was. A thread that sees the sum also sees what this one wrote
-// before, and so does its block behind a barrier.
+// Adds 1 to a number in the GPU's memory and returns the old value. A thread that reads the sum also sees the earlier writes of this
+// thread, and so does its block after a barrier.
 __device__ inline unsigned count_after_writes(unsigned* number) {
 #ifdef __CUDACC__
   unsigned before;

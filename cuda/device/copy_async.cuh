@@ -1,5 +1,5 @@
-// Copies from global to shared memory that do not pass through registers (cp.async, sm_80): begun in groups, and there when
-// they were waited for. What other threads copied needs a barrier after the wait.
+// Copies from global to shared memory that bypass the registers (cp.async, sm_80). They are issued in groups and complete after a wait.
+// Copies of other threads need a barrier after the wait.
 #pragma once
 #include "launch.cuh"
 
@@ -24,7 +24,7 @@ __device__ inline void commit_copies() {
 #endif
 }
 
-// Until all but the last `groups` groups of this thread are there.
+// Waits until all but the last `groups` groups of this thread are complete.
 template <int groups>
 __device__ void wait_copies() {
 #ifdef __CUDACC__

@@ -104,7 +104,7 @@ __device__ Loaded<T, width, vectors> load_operand(const T* x, const kernel::Broa
   return loaded;
 }
 
-// No vector crosses the end of a row, but where there is but one row.
+// No vector crosses the end of a row, unless there is only one row.
 template <int width, class F, class Y, class... X>
 __global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f,
                                                                            kernel::BroadcastPlan<sizeof...(X)> plan,
@@ -121,7 +121,7 @@ __global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f,
   (std::make_integer_sequence<int, sizeof...(X)>());
 }
 
-// y = f(x...) for each element of the result, each operand's being where the plan says.
+// y = f(x...) for each element of the result, with the operands' elements that the plan names.
 template <class F, class Y, class... X>
 void for_broadcast_elements(F f, const kernel::BroadcastPlan<sizeof...(X)>& plan, Y* y, const X*... x) {
   constexpr int width = vector_width<Y, X...>, threads = ElementTile::threads;

@@ -61,7 +61,7 @@ inline bool waits_for_each() {
   static const bool yes = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
   return yes;
 }
-// Throws what a kernel reported, once it was waited for (runtime.cu).
+// Throws the error that a kernel has reported, after a synchronization (runtime.cu).
 void throw_report();
 
 // Lets a kernel have as much shared memory as the GPU gives one block; by itself it has 48 KiB.

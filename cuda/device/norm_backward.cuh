@@ -39,7 +39,7 @@ struct NormRow {
   __device__ float dyn(int i) const { return dy[i / eight][i % eight]; }
 };
 
-// Writes the block's sums of dgamma and dbeta, those of its teams together.
+// Writes the block's sums of dgamma and dbeta, added over its teams.
 template <class L>
 __device__ void add_teams(const L& layout, const float (&g)[L::values], const float (&b)[L::values],
                           View<float, 3> sums) {
@@ -128,7 +128,7 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
   if constexpr (L::whole) add_teams(layout, g, b, sums);
 }
 
-// Adds up what the walkers of a block found for each of 32 columns; the first walker receives it.
+// Adds the walkers' sums for each of 32 columns; the first walker receives the result.
 template <int count>
 __device__ void add_walkers(float (&sums)[count]) {
   auto& parts = shared<float[NormTile::walkers][count][warp_size]>();
@@ -157,7 +157,7 @@ __global__ __launch_bounds__(NormTile::walkers* warp_size) void sum_parameters(N
   dbeta(d) = T(sums[1]);
 }
 
-// `made` [blocks, 2 D]: of each block the sums of dgamma and then those of dbeta.
+// `made` [blocks, 2 D]: for each block the sums of dgamma, then those of dbeta.
 template <class T>
 __global__ __launch_bounds__(NormTile::walkers* warp_size) void add_blocks(View<const float, 2> made, View<T, 1> dgamma,
                                                                            View<T, 1> dbeta) {

@@ -7,7 +7,7 @@
 
 namespace heddle::cuda {
 
-// An id outside its table. The texts are the host's. Whoever claims the record writes it, and raises the flag last.
+// An id that is out of range. The texts are in host memory. The thread that claims the record writes it, and raises the flag last.
 struct Report {
   unsigned claimed, raised;
   const char *op, *what, *where;

@@ -1,5 +1,5 @@
-// Loops that are written out whatever their length: registers have no index, so that an array that is indexed by the
-// variable of a loop lies in memory.
+// Loops that the compiler unrolls for any length: registers have no index, so an array that is indexed by a loop's variable would be in
+// memory.
 #pragma once
 #include <utility>
 

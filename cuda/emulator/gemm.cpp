@@ -1,4 +1,4 @@
-// Stands for cuda/gemm.cu: plain products in float, on the stream as a kernel would be.
+// Replaces cuda/gemm.cu: plain products in float, enqueued on the stream like a kernel.
 #include <cuda_runtime.h>
 
 #include <heddle/gpu/kernels.hpp>

@@ -32,7 +32,7 @@ Order* grid_order;
 char failure[2048];
 bool failed;
 
-// Threads that may go on: each stands here at most once.
+// Threads that are ready to run, each at most once.
 Thread* ready[most_threads];
 unsigned ready_count, ready_first;
 
@@ -65,7 +65,7 @@ const char* waits_for(const Thread& thread) {
   return text("in %s with mask 0x%x", name_of(thread.op), thread.mask);
 }
 
-// Says where the running thread waits, and where one waits that is not with it.
+// Reports the position of the running thread, and of a waiting thread that is elsewhere.
 [[noreturn]] void fault_of_deadlock() {
   const Thread& last = *running;
   for (unsigned i = 0; i < block.count; ++i) {
@@ -126,8 +126,7 @@ void order_abandoned() {
   }
 }
 
-// Makes all threads of a block ready. Orders the work before the block ahead of them, for each block anew, and with it earlier uses of
-// their stacks.
+// Makes all threads of a block ready. Orders earlier work, for each block anew, and earlier uses of their stacks before them.
 void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, std::vector<Watched>& watched) {
   release(&grid_order->launch);
   block.count = shape.block.x * shape.block.y * shape.block.z;
@@ -295,7 +294,7 @@ unsigned barrier_count(bool vote, Where where) {
     block.votes[block.generation % 2] = 0;
     for (unsigned i = 0; i < block.count; ++i)
       if (&block.threads[i] != running) make_ready(block.threads[i]);
-    if (options().seed) {  // who came last need not be who goes on first
+    if (options().seed) {  // the last thread to arrive need not continue first
       make_ready(*running);
       wait(Wait::nothing, where);
     }

@@ -1,6 +1,6 @@
-// A grid of GPU threads on one core of a host: each GPU thread has a stack of its own and runs until it waits for others.
-// What kernels do is checked as far as it goes: who comes to a barrier and to a shuffle, which shared memory they asked for.
-// Bounds are AddressSanitizer's business and races ThreadSanitizer's, to which every GPU thread is a thread.
+// A grid of GPU threads on one core of a host: each GPU thread has a stack of its own and runs until it waits for others. The emulator
+// checks which threads reach a barrier or a shuffle, and their shared memory. AddressSanitizer checks bounds, and ThreadSanitizer races:
+// every GPU thread is a thread to it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +37,7 @@ struct Fault : std::logic_error {
 // Options of the grids that run from now on.
 struct Options {
   std::uint64_t seed = 0;           // 0: blocks and threads go in order; any other: in an order drawn from it
-  std::uint32_t fill = 0x7fa17fa1;  // in memory that nobody wrote: a signalling NaN, as a float and as two bf16
+  std::uint32_t fill = 0x7fa17fa1;  // in memory that was not written: a signalling NaN, as a float and as two bf16
 };
 Options& options();
 
@@ -50,7 +50,7 @@ struct LaunchShape {
   std::size_t shared_bytes = 0;  // for the arrays that a kernel takes with next_shared
 };
 
-// Addresses by which ThreadSanitizer knows what comes before a grid and after it.
+// Addresses by which ThreadSanitizer orders the work before and after a grid.
 struct Order {
   std::uint64_t launch, finish;
 };

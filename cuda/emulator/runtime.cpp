@@ -17,7 +17,7 @@
 
 namespace heddle::emulator {
 
-// One call of cudaEventRecord: whether its stream has reached it. Work that waits for it is ordered after what it released.
+// One call of cudaEventRecord: whether its stream has reached it. Work that waits for it is ordered after the work before it.
 struct Record {
   bool reached = false;
   std::uint64_t order = 0;
@@ -53,7 +53,7 @@ struct Event {
 
 struct Work {
   std::function<void()> run;
-  RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this is reached
+  RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this event is reached
   // Orders the host's work before this enqueued work. Each has its own, because the host's later work is not ordered before it.
   std::uint64_t queued = 0;
 };
@@ -76,7 +76,7 @@ struct Runtime {
   std::vector<Stream*> streams{&standard};  // in the order of their creation
   std::map<void*, std::size_t> memory;
   std::set<const void*> pinned;
-  std::map<const void*, int> most_shared;  // bytes, of kernels that asked for more than usual
+  std::map<const void*, int> most_shared;  // bytes, of kernels that requested more than the default
   cudaError_t last = cudaSuccess;
   std::uint64_t turn = 0;
 };
@@ -150,7 +150,7 @@ void abandon() {
   for (Stream* stream : runtime().streams) stream->queue.clear();
 }
 
-// Some stream that can go on: the first, or one that is drawn.
+// A stream that can continue: the first one, or a random one.
 Stream* next_stream() {
   std::vector<Stream*> able;
   for (Stream* stream : runtime().streams)

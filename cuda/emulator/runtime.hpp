@@ -1,5 +1,5 @@
-// The part of CUDA's runtime that heddle's host code calls, for a device that is this process itself. Work is queued: it is
-// done when somebody waits for it, stream by stream in an order that is drawn, so that what was not waited for is not there.
+// The part of CUDA's runtime that heddle's host code calls, for a device that is this process itself. Work is enqueued and runs at a
+// synchronization, stream by stream in a random order, so that results are missing unless the caller synchronized.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -103,22 +103,22 @@ struct Device {
   std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
   int driver_version = 13000;
   cudaError_t driver = cudaSuccess,
-              code = cudaSuccess;     // what the first call says, and what there is to say of kernels
-  const char* without_products = "";  // why there is no library for them
+              code = cudaSuccess;     // the result of the first call, and the error of a kernel
+  const char* without_products = "";  // the reason why libraries are not available
 };
 Device& device();
 
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
                     std::function<void(const LaunchShape&, Order&)> run);
-// Enqueues host code that stands in for a library's kernel.
+// Enqueues host code that replaces a library's kernel.
 void enqueue_host_work(cudaStream_t stream, std::function<void()> work);
 
 }  // namespace heddle::emulator
 
 struct cudaFuncAttributes {
-  std::size_t sharedSizeBytes;  // what nvcc counts; here kernels take it as they run
+  std::size_t sharedSizeBytes;  // a property that nvcc computes; unused here
 };
-// Says whether there is code of a kernel for the device.
+// Returns whether there is code of a kernel for the device.
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return heddle::emulator::device().code; }
 template <class... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)(Parameters...)) {

@@ -7,7 +7,7 @@
 namespace heddle::emulator {
 namespace {
 
-constexpr std::size_t gap = 256;               // bytes after each array that nobody may touch
+constexpr std::size_t gap = 256;               // bytes after each array that must not be accessed
 constexpr std::size_t most_fixed = 48 * 1024;  // bytes of static shared memory
 constexpr std::size_t banks_period = 128;      // bytes: arrays begin at the first bank
 constexpr int garbage = 0xff;                  // NaN in every format
@@ -85,7 +85,7 @@ void copy_async(void* to, const void* from, std::size_t bytes, std::size_t valid
   if (reinterpret_cast<std::uintptr_t>(to) % bytes || (valid && reinterpret_cast<std::uintptr_t>(from) % bytes))
     fault(text("an asynchronous copy of %zu bytes that is not aligned", bytes), where);
   self.copies[self.copy_count++] = {to, from, bytes, valid, self.groups};
-  std::memset(to, garbage, bytes);  // what stands there until it lands is the hardware's affair
+  std::memset(to, garbage, bytes);  // the content before the copy is complete is undefined
 }
 
 void commit_copies() { ++running->groups; }

@@ -1,4 +1,4 @@
-// Stands for cuda/sort.cu: a stable sort on the host, on the stream as a kernel would be.
+// Replaces cuda/sort.cu: a stable sort on the host, enqueued on the stream like a kernel.
 #include "device/sort.cuh"
 
 #include <algorithm>

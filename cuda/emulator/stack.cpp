@@ -52,7 +52,7 @@ heddle_emulator_switch:
 )");
 
 void begin_at(Context& context, void (*entry)()) {
-  unpoison(context.bottom, context.size);  // of what was abandoned there
+  unpoison(context.bottom, context.size);  // memory of abandoned frames
   constexpr int saved = 6;                 // registers, all zero: a debugger's walk ends at rbp = 0
   auto* top = static_cast<std::uintptr_t*>(context.bottom) + context.size / sizeof(std::uintptr_t);
   *--top = 0;  // where a return address would be: the stack is aligned as after a call

@@ -16,7 +16,7 @@ struct Context {
 
 enum class Leave { for_now, for_good };
 
-// Leaves `from` and goes on in `to`. Returns when something switches back to `from`, never when it was left for good.
+// Suspends `from` and resumes `to`. Returns when a switch resumes `from`; never if that does not happen.
 void switch_context(Context& from, Context& to, Leave leave = Leave::for_now);
 // Must be called first on a new stack.
 void arrived(const Context* self = nullptr);

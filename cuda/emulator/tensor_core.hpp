@@ -1,5 +1,5 @@
-// The tensor core's instructions on the registers of a warp. The PTX manual says which lane holds which element, in the sections
-// "Matrix Fragments for mma.m16n8k16 / m16n8k8" and "ldmatrix".
+// The tensor core's instructions on the registers of a warp. The PTX manual assigns elements to lanes in the sections "Matrix Fragments for
+// mma.m16n8k16 / m16n8k8" and "ldmatrix".
 #pragma once
 #include "grid.hpp"
 

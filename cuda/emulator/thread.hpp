@@ -43,8 +43,8 @@ struct Warp {
   unsigned turn[warp_size];  // of BlockOrder::warps
 };
 
-// For ThreadSanitizer: what barriers and warps order by, by turns, so that a thread that resumes late is not ordered after
-// others that already ran on to the next one. Each block of a grid has its own: blocks have no order.
+// For ThreadSanitizer: two objects by which barriers and warps order threads, in alternation, so that a thread that resumes late is not
+// ordered after threads that have already reached the next barrier. Each block of a grid has its own, because blocks are not ordered.
 struct BlockOrder {
   std::uint64_t barrier[2], warps[most_warps][warp_size][2];  // of the masks that begin at each lane
 };
@@ -81,7 +81,7 @@ void wait(Wait what, Where where);
 // Removes a lane that has returned from its warp.
 void leave_warp(Thread& thread);
 
-// The block's shared memory is all unwritten and nobody's.
+// Marks the block's shared memory as unwritten and unowned.
 constexpr std::size_t shared_room = 512 * 1024;  // 228 KiB at most are used, and a gap after each array
 void clear_shared(std::byte* room, std::size_t dynamic_bytes);
 

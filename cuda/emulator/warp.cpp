@@ -1,4 +1,4 @@
-// The operations of a warp: the last lane to come works out what each lane gets.
+// The operations of a warp: the last lane to arrive computes every lane's result.
 #include <bit>
 
 #include "sanitizers.hpp"

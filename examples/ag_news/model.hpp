@@ -71,7 +71,7 @@ struct NewsModel {
     return head(attend(embeddings.forward<A>(ids, sequences), sequences));
   }
 
-  // Returns what the layer attends to.
+  // Returns the layer's attention.
   std::vector<nn::AttentionRecord<float>> attention(const Tensor<int>& ids, const Sequences& sequences) const {
     return {attend.record(embeddings.forward(ids, sequences), sequences)};
   }

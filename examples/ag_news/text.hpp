@@ -1,4 +1,4 @@
-// The text of AG News: its rows, the repair of what was lost when the data set was made, and the cleaning that leaves lower-case
+// The text of AG News: reads its rows, repairs the damage that was done when the data set was made, and cleans the text to lower-case
 // words.
 #pragma once
 #include <functional>
@@ -17,7 +17,7 @@ namespace heddle::examples {
 struct NewsRows {
   std::vector<std::string> texts;  // the title, a blank and the description, as they stand in the file
   std::vector<int> labels;         // 0 to 3: the file's class less one
-  data::TextNotes notes;           // what was changed in the file's text
+  data::TextNotes notes;           // changes made to the file's text
 };
 
 /// Reads the first `limit` rows of a file of AG News, all for 0: CSV without a header, with the fields class, title, description.

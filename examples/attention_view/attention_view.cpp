@@ -1,4 +1,4 @@
-// attention_view: draws what a model attends to in a text, as one HTML page, or writes it as JSON, CSV or SVG.
+// attention_view: draws a model's attention on a text as one HTML page, or writes it as JSON, CSV or SVG.
 #include <CLI/CLI.hpp>
 #include <heddle/io/write_atomically.hpp>
 #include <heddle/models/pretrained.hpp>
@@ -27,7 +27,7 @@ Index to_number(const std::string& flag, const std::string& text) {
   return number;
 }
 
-// Returns nothing if only --help or --version was asked for, which is answered.
+// Returns nothing if the command line is --help or --version, which is answered here.
 std::optional<ViewFlags> parse(int argc, char** argv) {
   CLI::App app("Draws what a model attends to in a text");
   ViewFlags f;

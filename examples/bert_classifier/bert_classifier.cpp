@@ -334,7 +334,7 @@ class BertClassifierSystem : public BertProgram {
   // Only AG News has a limit of rows by default.
   Index limit(const char* flag, Index value) const { return setup_.flags().is_given(flag) ? value : 0; }
 
-  // Takes the classes of the model's head, or else those of the data.
+  // Takes the classes of the model's head, or otherwise those of the data.
   void choose_classes() {
     const bool has_head = setup_.is_saved() || (!setup_.folder().empty() && has_classifier(setup_.folder()));
     std::vector<std::string>& labels = setup_.config().labels;

@@ -8,7 +8,7 @@
 
 namespace heddle::examples {
 
-/// Texts or pairs of texts, each with the cell that names its class, and where it stands.
+/// Texts or pairs of texts, each with the cell that names its class, and its line.
 struct LabelledTexts {
   std::string file;                        // printable
   std::vector<std::string> first, second;  // `second` is empty without pairs
@@ -27,8 +27,8 @@ struct TableColumns {
 /// Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 
-/// Reads the first `limit` rows of a file of AG News, all for 0, with what the data set lost repaired. The labels are the numbers
-/// of the classes, from 0. @throws FileError as read_news().
+/// Reads the first `limit` rows of a file of AG News (0: all) and repairs their text. The labels are the numbers of the classes, from 0.
+/// @throws FileError as read_news().
 LabelledTexts read_ag_news(const std::string& path, Index limit);
 
 /// Returns the class of each row. A cell is a class's name, or else its number from 0. @throws FileError with file and line for a cell

@@ -1,4 +1,4 @@
-// The scores of a classifier on a data set, and loading one that was trained before.
+// The scores of a classifier on a data set, and the loading of a trained classifier.
 #pragma once
 #include <heddle/data/batches.hpp>
 #include <heddle/heddle.hpp>
@@ -44,8 +44,8 @@ struct Scored {
   Tensor<int> labels;  // [M]
 };
 
-// Returns the scores and labels of a batch. A model that is trained on something else than the batch's labels has the function score();
-// it draws what it hides of the batch from `hiding`.
+// Returns the scores and labels of a batch. A model with other targets than the batch's labels has the function score(), which masks tokens
+// of the batch with draws of `hiding`.
 template <class A, class Model>
 Scored score(const Model& model, const data::Batch& batch, Random& hiding, Random* random = nullptr) {
   if constexpr (requires { model.template score<A>(batch, hiding, random); })

@@ -50,14 +50,13 @@ struct TrainerFlags {
 
 struct ParsedFlags {
   TrainerFlags flags;
-  bool exit = false;  // --help or --version was asked for and answered
+  bool exit = false;  // the command line was --help or --version, which is answered
 };
 
 // Returns a check that a value is one of these words.
 CLI::Validator one_of(const std::vector<std::string>& choices);
 
-// Parses a command line. Returns false if only --help or --version was asked for, which is answered. Throws heddle::Error for an invalid
-// line.
+// Parses a command line. Returns false for --help and --version, which it answers. Throws heddle::Error for an invalid line.
 bool parse_command_line(CLI::App& app, int argc, char** argv);
 
 // Reads the command line into flags that start from `defaults`; add_own(app) adds a program's own flags. Throws heddle::Error for an
@@ -72,7 +71,7 @@ void add_choice(CLI::App& app, const std::string& flag, std::string& value, cons
                 const std::string& help);
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
 
-// Returns the text of --version: the library and what it was built with.
+// Returns the text of --version: the versions of the library, the compiler and its dependencies.
 std::string version_text();
 
 }  // namespace heddle::examples

@@ -34,13 +34,13 @@ constexpr const char* written_files[] = {"model.safetensors",
                                          "special_tokens_map.json",
                                          "added_tokens.json"};
 
-// The configuration in a config.json: the file's object, or its member 'heddle' beside what other programs read.
+// The configuration in a config.json: the file's object, or its member 'heddle' if other programs read the file too.
 const nlohmann::json& own_members(const nlohmann::json& json) {
   const auto own = json.find("heddle");
   return own != json.end() && own->is_object() ? *own : json;
 }
 
-// Returns whether a config.json is of this program; a file that is no JSON is of nobody's.
+// Returns whether this program wrote a config.json; false for a file that is not JSON.
 bool is_config_of(const std::string& file, const std::string& program) {
   const auto json = nlohmann::json::parse(io::read_file(file), nullptr, false);
   return json.is_object() && own_members(json).value("program", nlohmann::json()) == program;

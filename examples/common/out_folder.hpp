@@ -30,7 +30,7 @@ class OutFolder {
  private:
   std::string path_;
   bool begun_ = false;
-  io::detail::Descriptor lock_{-1};  // of the folder itself: it ends with the process, whatever ends that
+  io::detail::Descriptor lock_{-1};  // of the folder itself: the system releases it when the process ends
 };
 
 // The values of flags that only one program has and that belong to its model, by name.

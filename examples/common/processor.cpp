@@ -1,4 +1,4 @@
-// Compiled for any processor of the architecture, whatever the programs' flags.
+// Compiled for the architecture's baseline, for any flags of the programs.
 #include "processor.hpp"
 
 #include <unistd.h>

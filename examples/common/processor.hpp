@@ -1,12 +1,12 @@
-// A program that was built for this processor's own instructions says so on another one, in a sentence.
+// Ends a program with an error message if it was built for instructions that this processor lacks.
 #pragma once
 
 namespace heddle::examples {
 
-// Bit i stands for the instruction set of that number in processor.cpp. Data, not code: it is read before anything else runs.
+// Bit i is the instruction set of that number in processor.cpp. Data, not code, because it is read before any other code runs.
 extern const unsigned required_instructions;
 
-// True. Whoever asks links the check, which runs before main.
+// Returns true. A caller links the check, which runs before main.
 bool processor_checked();
 
 }  // namespace heddle::examples

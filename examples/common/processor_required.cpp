@@ -1,4 +1,4 @@
-// Compiled with the flags of the programs: what the compiler was allowed to use.
+// Compiled with the flags of the programs: the instruction sets that the compiler was allowed to use.
 #include "processor.hpp"
 
 namespace heddle::examples {

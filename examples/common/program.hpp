@@ -9,13 +9,13 @@ namespace heddle::examples {
 
 enum ExitCode { done = 0, failed = 1, bad_input = 2, stopped = 3 };
 
-// Nobody reads standard output any more: a quiet end. Exit code 0.
+// Thrown if the reader of standard output has left: the program ends without a message. Exit code 0.
 struct OutputClosed {};
 // Throws OutputClosed, and train::RunFailed where standard output cannot be written; `cause` is the errno of a write that failed before.
 void flush_output(int cause = 0);
 
-// Runs `work` and turns what it throws into one line on standard error and an exit code: 1 for train::RunFailed, a lack of memory and
-// what nobody expected, 2 for every other error of heddle's, which is about the input.
+// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed, a lack of memory and
+// unexpected exceptions, 2 for other errors of heddle, which are caused by the input.
 int run_program(const std::string& name, const std::function<void()>& work);
 
 // `sst2: note: …` on standard error, one line.
@@ -24,7 +24,7 @@ void note(const std::string& text);
 // The name that errors and notes begin with.
 const std::string& program_name();
 
-// One line, whatever bytes are in it: control characters and what is not UTF-8 are escaped.
+// Returns the text in one line: control characters and invalid UTF-8 are escaped.
 std::string one_line(const std::string& text);
 
 }  // namespace heddle::examples

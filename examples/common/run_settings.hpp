@@ -9,8 +9,8 @@
 
 namespace heddle::examples {
 
-// Returns a file's name from the root, without links, and printable: two names of one file give the same, whatever bytes they hold.
-// Returns an empty string for an empty name.
+// Returns a file's printable path from the root, without links: two names of one file give the same path. Returns an empty string for an
+// empty name.
 std::string real_path(const std::string& path);
 
 // Returns the flags that every trainer has; --epochs and --steps only under a schedule whose rates depend on them. A file that was

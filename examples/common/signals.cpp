@@ -17,7 +17,7 @@ void set(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
-// Whoever started the program may have said that it is not to be stopped so.
+// A parent process may have set these signals to be ignored.
 bool ignored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;

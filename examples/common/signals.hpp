@@ -5,12 +5,12 @@
 
 namespace heddle::examples {
 
-// Thrown when a signal ended the run and what there was is saved. Exit code 3.
+// Thrown after a signal ended the run and its state is saved. Exit code 3.
 struct Stopped : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// While one lives, the two signals are only noted. One that is made while another lives changes nothing.
+// While an object exists, the two signals are only recorded. A nested object changes nothing.
 class StopSignals {
  public:
   StopSignals();

@@ -10,7 +10,7 @@
 
 namespace heddle::examples {
 
-// Notes what was changed in its text. Throws FileError.
+// Prints a note for each change that was made to the text. Throws FileError.
 text::Vocabulary read_vocabulary(std::string tokens, const std::string& path);
 
 struct EncodedTexts {

@@ -24,7 +24,7 @@
 
 namespace heddle::examples {
 
-// The texts of each split as rows, and what the program says about them.
+// The texts of each split as rows, and the notes on them.
 struct TextSplits {
   EncodedTexts train, valid, test;
 };
@@ -34,7 +34,7 @@ struct Setup {
   const TrainerFlags& flags;
   std::string data;  // the folder
   std::optional<SavedConfig> saved;
-  // The saved values if there are any, else those of the flags.
+  // The saved values if there are any, otherwise those of the flags.
   ModelSizes sizes;
   bool uncased;
   std::uint64_t seed;
@@ -83,7 +83,7 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
   return setup;
 }
 
-// Throws Error for a size, named as its flag, that is another than the only one that the system has.
+// Throws Error for a size, named as its flag, that differs from the only one of the system.
 inline void require_size(const Setup& setup, const char* flag, Index value, Index only) {
   require(value == only, setup.source(), flag, " is ", value, ", it must be ", only);
 }
@@ -105,7 +105,7 @@ typename System::Model make_model(const System& system, const TrainerFlags& flag
   return system.make_model(random);
 }
 
-// Loads the weights of --init, or else of the model in --out. Without either the model has those of --model.
+// Loads the weights of --init, otherwise those of the model in --out. Without either the model has those of --model.
 template <class Model>
 void load_trained(Model& model, const Setup& setup) {
   const TrainerFlags& flags = setup.flags;
@@ -144,7 +144,7 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
   }
 }
 
-// Prints what the run works on.
+// Prints the sizes of the data and the model.
 template <class Model>
 void print_start(const Splits& splits, const TextSplits& texts, const SavedConfig& config, const Model& model) {
   const auto number = [](Index n) { return static_cast<long long>(n); };

@@ -1,5 +1,5 @@
-// Trains a sentence encoder on pairs of texts with the same meaning. The other texts of the batch are the negative
-// examples: cross_entropy asks which right text belongs to each left text.
+// Trains a sentence encoder on pairs of texts with the same meaning. The other texts of the batch are the negative examples: the right text
+// of each left text is its class in cross_entropy.
 #include <iostream>
 #include <vector>
 

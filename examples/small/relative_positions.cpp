@@ -13,7 +13,7 @@ constexpr int vocabulary = 20, longest = 12;
 
 struct Batch {
   Tensor<int> ids;       // [N]
-  Tensor<Index> labels;  // [B], 1 if token 0 stands before token 1
+  Tensor<Index> labels;  // [B], 1 if token 0 precedes token 1
   Sequences texts;
 };
 

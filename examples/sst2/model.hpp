@@ -78,7 +78,7 @@ struct Sst2Model {
     return out(norm(first_rows(x, sequences)));
   }
 
-  // Returns what each layer attends to.
+  // Returns the attention of each layer.
   std::vector<nn::AttentionRecord<float>> attention(const Tensor<int>& ids, const Sequences& sequences) const {
     std::vector<nn::AttentionRecord<float>> layers;
     Tensor<float> x = embedded<float>(ids, sequences);

@@ -74,7 +74,7 @@ struct SurnameModel {
     return out(own ? (*own)(x, sequences) : first_rows((*library)(x, sequences, random), sequences));
   }
 
-  // Returns what the layer attends to.
+  // Returns the layer's attention.
   std::vector<nn::AttentionRecord<float>> attention(const Tensor<int>& ids, const Sequences& sequences) const {
     const Tensor<float> x = embedded<float>(ids, sequences);
     return {own ? own->record(x, sequences) : library->attention.record(x, sequences)};

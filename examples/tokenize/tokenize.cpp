@@ -70,7 +70,7 @@ class LineEncoder {
   explicit LineEncoder(const Flags& flags)
       : flags_(flags), tokenizer_(read_vocabulary(io::read_file(flags.vocab), flags.vocab), flags.options) {}
 
-  // Appends what is printed for a line.
+  // Appends the output for a line.
   void operator()(std::string_view line, std::string& out) const {
     const std::size_t tab = flags_.pair ? line.find('\t') : std::string_view::npos;
     const text::Encoding encoding = tab == std::string_view::npos

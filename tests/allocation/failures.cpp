@@ -1,5 +1,5 @@
-// Every allocation of a training step and of a save fails once: malloc of this program returns null for the k-th request, for each k.
-// A program of its own, because it stands in for the C library's malloc; not under sanitizers, which do that too.
+// Every allocation of a training step and of a save fails once: malloc of this program returns null for the k-th request, for each k. A
+// separate program, because it replaces the C library's malloc, which sanitizers replace too.
 #include <malloc.h>
 
 #include <atomic>
@@ -52,7 +52,7 @@ int posix_memalign(void** block, std::size_t alignment, std::size_t size) {
   return *block ? 0 : ENOMEM;
 }
 void* memalign(std::size_t alignment, std::size_t size) { return counted(__libc_memalign(alignment, size)); }
-// Tensors' memory: asked for once more after a refusal, which is refused too.
+// The memory of tensors is requested again after a failure; the second request fails too.
 void* aligned_alloc(std::size_t alignment, std::size_t size) {
   static thread_local bool again = false;
   if (std::exchange(again, false)) return nullptr;

@@ -145,7 +145,7 @@ TEST_CASE("processors: no more than the control groups of the process allow") {
   write(root + "/a/b/cpu.max", "nonsense");
   CHECK(processors() == 3);
 
-  write(memberships, "5:cpuacct,cpu:/host/path\n");  // version 1; the path is not that of the container
+  write(memberships, "5:cpuacct,cpu:/host/path\n");  // version 1; the path is not the container's
   CHECK(processors() == 16);
   write(root + "/cpu/cpu.cfs_quota_us", "-1\n");
   write(root + "/cpu/cpu.cfs_period_us", "100000\n");

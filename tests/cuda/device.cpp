@@ -14,7 +14,7 @@ using heddle::bf16;
 
 using heddle::testing::DeviceArray;
 
-// Runs a kernel of one warp on the inputs; what it writes.
+// Runs a kernel of one warp on the inputs, and returns its output.
 template <auto kernel, class T, class... Inputs>
 std::vector<T> result_of(std::size_t count, const std::vector<Inputs>&... inputs) {
   const DeviceArray<T> y(count);

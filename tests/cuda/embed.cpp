@@ -111,7 +111,7 @@ std::vector<I> shuffled(std::vector<I> ids) {
   for (std::size_t n = ids.size(); n > 1; --n) std::swap(ids[n - 1], ids[size_of(order[n - 1]) % n]);
   return ids;
 }
-// Row v as often as the v-th number says, in some order.
+// Returns ids in which row v occurs as often as the v-th number, in some order.
 std::vector<std::int32_t> taken_as_often(const std::vector<Index>& times) {
   std::vector<std::int32_t> ids;
   for (std::size_t v = 0; v < times.size(); ++v) ids.insert(ids.end(), size_of(times[v]), static_cast<std::int32_t>(v));

@@ -85,7 +85,7 @@ __global__ void warps(float* y) {
   if (threadIdx.x % warp_size == 0) y[blockIdx.x * 4 + (wrong ? 0 : warp)] = static_cast<float>(warp);
 }
 
-// A block of 256 threads. Its first thread adds up what the warps found in each round, while they are in the next one.
+// A block of 256 threads. Its first thread adds the warps' results of each round while they compute the next one.
 constexpr int large_block = block_threads(256);
 template <bool wrong>
 __global__ void large_block_sum(float* y) {
@@ -251,7 +251,7 @@ __global__ void early(const float* x, float* y) {
   y[static_cast<int>(blockIdx.x) * threads + i] = tile[i * 4];
 }
 
-// The last group may still be under way: the one before it is what is read.
+// The last group may still be incomplete: the group before it is read.
 template <bool wrong>
 __global__ void early_group(const float* x, float* y) {
   auto& tile = shared<float[2][threads * 4]>();
@@ -303,7 +303,7 @@ Values large() {
   return y.host();
 }
 
-// The block that is done last reads what the others wrote.
+// The block that finishes last reads the other blocks' results.
 constexpr int few_threads = warp_size;
 template <bool wrong>
 __global__ void last_block(float* y, unsigned* done) {
@@ -316,7 +316,7 @@ __global__ void last_block(float* y, unsigned* done) {
   __syncthreads();
   if (last && i < blocks) y[blocks + i] = y[i];
 }
-// ThreadSanitizer forgets what threads did once some 250 others have come.
+// ThreadSanitizer forgets a thread's accesses after some 250 other threads.
 template <bool wrong>
 Values few() {
   const Floats y(2 * blocks);
@@ -339,7 +339,7 @@ struct TwoStreams {
   }
 };
 
-// The second stream reads what the first one writes. What the host does before the streams work does not order them.
+// The second stream reads the first stream's writes. The host's work before does not order them.
 enum class Host { idle, destroys_event, waits };
 template <Host host>
 Values streams(bool wrong) {
@@ -358,8 +358,8 @@ Values streams(bool wrong) {
   return values;
 }
 
-// The second stream waits for the event's first record, which is before the first stream's second kernel. It reads what
-// that one writes, or what the kernel before it wrote.
+// The second stream waits for the event's first record, which precedes the first stream's second kernel. It reads the writes of that
+// kernel, or of the kernel before it.
 Values recorded_again(bool wrong) {
   const TwoStreams two;
   cudaEvent_t written;
@@ -456,7 +456,7 @@ const Case cases[] = {
     {"dynamic-size", "emulator", with_dynamic<dynamic_size<false>>, with_dynamic<dynamic_size<true>>},
 };
 
-// Returns whether the values depend neither on what memory held nor on the schedule, and none is NaN.
+// Returns whether the values depend neither on the memory's earlier content nor on the schedule, and none is NaN.
 bool sound(Values (*work)(), const std::vector<std::uint64_t>& schedules) {
   const Values first = work();
   for (const float value : first)

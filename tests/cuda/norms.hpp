@@ -15,8 +15,8 @@ inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
 // Returns a row that is not held in registers. It is narrower for ThreadSanitizer, where blocks have 128 threads instead of 512.
 inline Index streamed_row() { return races_are_watched() ? 2056 : 8200; }
 
-// The widest row of each layout and what is just wider: lanes with 8, 16, 24 and 32 columns each, blocks, and rows that
-// are not held in registers. ThreadSanitizer, which is slow, gets one of each kind.
+// The widest row of each layout and a slightly wider one: lanes with 8, 16, 24 and 32 columns each, blocks, and rows that are not held in
+// registers. ThreadSanitizer, which is slow, gets one of each kind.
 inline std::vector<Index> wide_rows() {
   if (races_are_watched()) return {776, 1025, 1032, streamed_row()};
   if (!is_exhaustive()) return {256, 264, 776, 1024, 1025, 1032, 4097, streamed_row(), 8201};

@@ -1,4 +1,4 @@
-// Tensors on the GPU: where they are, how they come and go, and what is an error.
+// Tensors on the GPU: their device, copies to and from it, and errors.
 #include <heddle/heddle.hpp>
 #include <thread>
 

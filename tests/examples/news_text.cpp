@@ -155,7 +155,7 @@ TEST_CASE("AG News: nothing is left to repair") {
   const CleanOptions options{read_stop_words(data::read_text(folder + "/stopwords/english.txt")), {}};
   CHECK(options.stop_words.size() == 179);
   struct Counts {
-    std::size_t changed = 0, backslashes = 0, apostrophes = 0, words = 0;  // rows, but for the words
+    std::size_t changed = 0, backslashes = 0, apostrophes = 0, words = 0;  // the rows without the words
     std::vector<std::size_t> per_class = std::vector<std::size_t>(4);
   };
   const auto counts_of = [&](const std::string& file) {
@@ -185,7 +185,7 @@ TEST_CASE("AG News: nothing is left to repair") {
   CHECK(test.backslashes == 808);
   CHECK(train.apostrophes == 2465);
   CHECK(test.apostrophes == 1900);
-  // The numbers are those of a separate implementation in Python.
+  // The numbers are from a separate implementation in Python.
   CHECK(train.changed == 4326);
   CHECK(test.changed == 3024);
   CHECK(train.words == 292'262);

@@ -1,4 +1,4 @@
-// Command lines: one argument a line. What is accepted is within the limits that the flags have.
+// Command lines, one argument per line. Accepted values are within the flags' limits.
 #include "common/flags.hpp"
 #include "common/program.hpp"
 

@@ -24,8 +24,8 @@ inline void claim(bool ok, const char* what) {
   std::abort();
 }
 
-// Counts the heap's live bytes, without what the sanitizers add to them. The hooks are C functions and find their numbers
-// in globals. One thread: libFuzzer's own, which watches the resident set, allocates next to nothing.
+// Counts the heap's live bytes, without the additions of the sanitizers. The hooks are C functions and find their numbers in globals. One
+// thread: libFuzzer's own thread, which watches the resident set, hardly allocates.
 class Memory {
  public:
   static constexpr std::int64_t spare = 64 << 20;  // bytes allowed beside twice the input

@@ -1,4 +1,4 @@
-// config.json of a model folder: what is accepted can be saved and read again.
+// config.json of a model folder: an accepted one can be saved and read again.
 #include <heddle/models/pretrained.hpp>
 
 #include "fuzz.hpp"

@@ -1,4 +1,4 @@
-// The text of AG News: whatever is repaired stays UTF-8, and what is cleaned is words; lists of stop words and tables of lemmas.
+// The text of AG News: repaired text is UTF-8, and cleaned text is words; lists of stop words and tables of lemmas.
 #include "ag_news/text.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Properties of every table, whatever file it was read from.
+// Properties of every table, read from any file.
 #pragma once
 #include <algorithm>
 #include <optional>

@@ -55,7 +55,7 @@ bool is_prefix(std::span<const std::int32_t> part, const Ids& whole) {
   return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
 }
 
-// The encoding's ids must be those of its texts, cut off, between the special tokens. `second` is where type 1 begins.
+// The encoding's ids must be those of its texts, truncated, between the special tokens. `second` is the first token of type 1.
 void check(const WordPiece& tokenizer, const Encoding& e, std::size_t second, const Ids& a, const Ids* b) {
   const WordPieceOptions& options = tokenizer.options();
   const std::size_t special = options.special_tokens ? 1 : 0;
@@ -91,7 +91,7 @@ void check_pair(const WordPiece& tokenizer, std::string_view a, std::string_view
   check(tokenizer, e, e.ids.size() - ones, append(tokenizer, a), &second);
 }
 
-// With U+FFFD for what is not UTF-8.
+// With U+FFFD for invalid UTF-8.
 std::string repaired(std::string_view text) {
   std::string valid;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {

@@ -1,4 +1,4 @@
-// Tables separated by tabs: writing the fields again gives the text that was read, but for the ends of its lines.
+// Tables separated by tabs: writing the fields again gives the text that was read, except for its line ends.
 #include <heddle/data/tsv.hpp>
 
 #include "tables.hpp"

@@ -33,12 +33,12 @@ inline double golden_number(const std::string& text) {
 }
 
 struct Case {
-  std::string name, label;  // the op, and what is particular about this case
+  std::string name, label;  // the op and the particulars of the case
   std::map<std::string, std::string> options;
   std::map<std::string, GoldenTensor> tensors;
 
   bool has(const std::string& role) const { return tensors.count(role) > 0 || options.count(role) > 0; }
-  // c["x"]: the tensor of that role. Throws Error where there is none.
+  // c["x"]: the tensor of that role. Throws Error if there is none.
   const GoldenTensor& operator[](const std::string& role) const { return find(tensors, role); }
   double option(const std::string& key) const { return golden_number(find(options, key)); }
   double option(const std::string& key, double otherwise) const { return options.count(key) ? option(key) : otherwise; }
@@ -107,7 +107,7 @@ inline const GoldenFile& golden_file(const std::string& file) {
   return found != files.end() ? found->second : files[file] = read_golden(HEDDLE_GOLDEN_DIR "/" + file);
 }
 
-// Every case of one op: for (const auto& c : golden("layer_norm")). Throws Error where there is none.
+// Every case of one op: for (const auto& c : golden("layer_norm")). Throws Error if there is none.
 inline const std::vector<Case>& golden(std::string_view name, const std::string& file = "ops.txt") {
   const GoldenFile& cases = golden_file(file);
   const auto found = cases.find(std::string(name));

@@ -53,7 +53,7 @@ void expect_close(const std::vector<double>& actual, const std::vector<double>& 
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double a = actual[i], e = expected[i], accepted = bound(e);
     const bool is_close = std::isfinite(e) ? std::abs(a - e) <= accepted : a == e || (std::isnan(a) && std::isnan(e));
-    if (is_close) continue;  // an assertion for each of millions of values takes longer than what makes them
+    if (is_close) continue;  // an assertion for each of millions of values takes longer than their computation
     CAPTURE(i, a, e, accepted);
     REQUIRE(is_close);
   }

@@ -31,7 +31,7 @@ void on_each_device(F&& f) {
   }
 }
 
-/// Waits for the GPU, if the build has one, and throws what it reports. Errors of the CPU are thrown at once.
+/// Synchronizes with the GPU, if the build has one, and throws its error. Errors of the CPU are thrown at once.
 inline void synchronize() {
 #ifdef HEDDLE_CUDA
   cuda::synchronize();

@@ -64,7 +64,7 @@ struct Run {
                           {"optimizer.safetensors", io::save_optimizer(adam.slots(), to + "/optimizer.safetensors")}};
     });
   }
-  // Returns the state's number of steps, 0 where there is no whole checkpoint; and what was said of damaged ones.
+  // Returns the state's number of steps, 0 if there is no intact checkpoint; and the notes on damaged ones.
   std::pair<int, std::string> load() {
     std::string damaged;
     const auto found = io::Checkpoints(folder / "all").newest([&](const std::string& why) { damaged += why + '\n'; });

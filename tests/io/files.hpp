@@ -1,4 +1,4 @@
-// A folder that is gone at the end of a test, and what tests of files need besides.
+// A folder that is removed at the end of a test, and other helpers for tests of files.
 #pragma once
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -52,7 +52,7 @@ inline std::string get(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Permissions do not stop root: for a while, be nobody.
+// Permissions do not apply to root: an object makes the process another user while it exists.
 class Unprivileged {
  public:
   Unprivileged() : was_root_(::geteuid() == 0) {

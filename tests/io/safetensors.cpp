@@ -75,8 +75,8 @@ bool accepts(const std::string& bytes) {
   return false;
 }
 
-// Accepted by the reference. What stands before the brace and keys that stand twice are against the format's own text;
-// Tensor has eight axes and signed extents; the last two spellings are accidents of the reference's JSON library.
+// Accepted by the reference. The format's own text forbids text before the brace and repeated keys; Tensor has eight axes and signed
+// extents; the last two spellings are accidents of the reference's JSON library.
 const std::set<std::string> stricter{"leading space",
                                      "leading newline",
                                      "exact duplicate tensor",

@@ -62,7 +62,7 @@ TEST_CASE("models::TextClassifier: the labels of the folder, and any kind of tex
   CHECK(classifier(std::string_view("the cat")).probabilities == expected);
   CHECK(classifier("the cat", std::string_view("")).probabilities != expected);
   CHECK(classifier(std::vector<std::string>{}).empty());
-  CHECK(classifier("\xff\xfe").probabilities == classifier("").probabilities);  // what is not UTF-8 is dropped
+  CHECK(classifier("\xff\xfe").probabilities == classifier("").probabilities);  // invalid UTF-8 is dropped
 }
 
 TEST_CASE("models::TextClassifier: more texts than one batch takes are classified in order") {

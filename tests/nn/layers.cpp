@@ -342,7 +342,8 @@ TEST_CASE("nn::init: values of the distributions of torch.nn.init") {
   const Moments cut(weight);
   CHECK((cut.least >= -0.04f && cut.most <= 0.04f && cut.most > 0.0395));
   CHECK(cut.deviation ==
-        Approx(0.02 * 0.87962566).epsilon(0.02));  // that of a normal distribution cut off at 2 deviations
+        Approx(0.02 * 0.87962566)
+            .epsilon(0.02));  // the deviation of a normal distribution that is truncated at 2 deviations
 
   Parameter<float> vector(zeros<float>({3})), empty(zeros<float>({0, 4}));
   CHECK_THROWS_WITH(nn::init::xavier_uniform(vector, random),

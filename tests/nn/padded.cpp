@@ -1,4 +1,4 @@
-// Padded batches [B, T, ...] wherever Sequences::padded says where their rows are: the same values as their rows alone.
+// Padded batches [B, T, ...] with Sequences::padded: the same values as their rows alone.
 #include <heddle/heddle.hpp>
 
 #include "catch.hpp"

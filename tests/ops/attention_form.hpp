@@ -13,7 +13,7 @@ using Lengths = std::vector<int>;
 /// The arguments of a call of attention besides q, k, v and a bias.
 struct AttentionForm {
   Index heads = 1;
-  Lengths queries, keys = {};  // the keys are those of the queries if `keys` is empty
+  Lengths queries, keys = {};  // the keys are the queries' if `keys` is empty
   bool causal = false;
   double dropout = 0;
   Tensor<bool> mask = {};

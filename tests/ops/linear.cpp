@@ -62,7 +62,7 @@ TEST_CASE("linear: bf16 rounds once, after a sum in float") {
   });
 }
 
-// With so much on the right that few rows have a kernel of their own; on either side of what that takes.
+// With a right operand that is large enough for the kernel of few rows; on either side of its limit.
 TEST_CASE("linear: few rows and a large weight") {
   const Index in = 515, out = 521;
   const Tensor<double> weight = random({out, in}, 2), bias = random({out}, 3);

@@ -44,8 +44,8 @@ TEST_CASE("linear_gelu: gradient matches finite differences") {
                    1e-5);
 }
 
-// bf16 is compared with the CPU's, because the rounding of the sum is a large part of a GELU near 0. Its weights are small, so
-// that no sum lies where the GELU is 1 + erf with erf near -1: Eigen's erf is wrong in its last bits there.
+// bf16 is compared with the CPU's, because the rounding of the sum is a large part of a GELU near 0. Its weights are small, so that no sum
+// is where the GELU is 1 + erf with erf near -1: the last bits of Eigen's erf are wrong there.
 TEST_CASE("linear_gelu: values and gradients are the same on every device") {
   const auto plain = [](const auto& in) { return linear_gelu(in[0], in[1]); };
   const auto with_bias = [](const auto& in) { return linear_gelu(in[0], in[1], in[2]); };

@@ -1,5 +1,5 @@
-// Softmax attention as its formula says, with plain loops that add one product after the other in T: an oracle in
-// double, and in float the error that a kernel's is measured by.
+// Softmax attention by its formula, with plain loops that add one product after the other in T: an oracle in double, and in float the
+// reference for a kernel's error.
 #pragma once
 #include <heddle/ops/attention/attention.hpp>
 
@@ -60,8 +60,7 @@ class PlainAttention {
   }
 
  private:
-  // One query of a head: where its elements begin, the keys that it sees, and of all keys the probabilities and what
-  // dropout multiplies them by.
+  // One query of a head: the offset of its elements, its visible keys, and for all keys the probabilities and the factors of the dropout.
   struct Query {
     Index b, h, i, query, value, first_key;
     std::vector<Index> seen;

@@ -254,7 +254,7 @@ TEST_CASE("optimizers: the step count is each parameter's own") {
   }
   model.b.value().set_grad(Tensor<float>({1}, {5}));
   adam.step();
-  CHECK(model.b.value().item() == Approx(2));  // the first step of Adam is of size lr, whatever the gradient
+  CHECK(model.b.value().item() == Approx(2));  // the first step of Adam has the size lr, for any gradient
 }
 
 TEST_CASE("clip_grad_norm: follows PyTorch's") {
@@ -282,8 +282,8 @@ struct Table {
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
 
-// Two tables that see the same ids: the gradient of one comes by rows, that of the other is made dense. They agree but for
-// the rounding of vectors and of single elements, which compilers fuse differently.
+// Two tables with the same ids: the gradient of one is sparse, that of the other is made dense. They agree except for the rounding of
+// vectors and of single elements, which compilers fuse differently.
 template <class Optimizer, class Options>
 void rows_are_as_dense(const Options& options) {
   Random random(3);

@@ -76,7 +76,7 @@ TEST_CASE("fold_to_ascii: gives at most one ASCII character for a code point") {
     ++folded;
     sums[result[0]] += c;
   }
-  // The counts and sums are those of Python's unicodedata.normalize("NFD", …).
+  // The counts and sums are from Python's unicodedata.normalize("NFD", …).
   CHECK(folded == 495);
   CHECK(dropped == 0x110000 - 0x800 - 0x80 - 495);
   CHECK(sums.size() == 55);

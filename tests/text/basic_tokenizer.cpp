@@ -39,7 +39,7 @@ TEST_CASE("BasicTokenizer: treats every code point as the Rust library does") {
     const char32_t first = number(fields[0]), last = number(fields[1]);
     CHECK(digest(cased, first, last, "a", "b") == number(fields[2]));
     CHECK(digest(uncased, first, last, "a", "b") == number(fields[3]));
-    // Between marks that sort the other way round unless the code point stands between them.
+    // Between marks that would be sorted in the other order without the code point between them.
     CHECK(digest(uncased, first, last, "a\xF0\x9D\x85\xAD", "\xF0\x9D\x85\xA5") == number(fields[4]));
     covered += last - first + 1;
   }
@@ -52,7 +52,7 @@ TEST_CASE("BasicTokenizer: lower-cases, strips accents and isolates punctuation 
   CHECK(words(uncased, "It's \xC3\x89t\xC3\xA9, (OK)!") == "it ' s ete , ( ok ) !");
   CHECK(words(cased, "a\xE4\xB8\xAD\xE6\x96\x87z") == "a \xE4\xB8\xAD \xE6\x96\x87 z");
   CHECK(words(uncased, "a\xE2\x89\xA0z") ==
-        "a = z");  // U+2260 is no punctuation, but what is left without its stroke is
+        "a = z");  // U+2260 is no punctuation, but the character without its stroke is
   CHECK(words(cased, "a\xE2\x89\xA0z") == "a\xE2\x89\xA0z");
   CHECK(words(uncased, "\xED\x95\x9C") == "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB");  // a Hangul syllable, its three jamo
   CHECK(words(cased, "") == "");

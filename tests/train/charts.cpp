@@ -60,7 +60,7 @@ void check_xml(std::string_view xml) {
   require(open.empty(), "tests: a tag is not closed");
 }
 
-// Returns what is drawn, without the style, whose words mean something else.
+// Returns the drawing without its style sheet, in which the same words have another meaning.
 std::string checked_svg(const std::string& svg) {
   check_xml(svg);
   const std::string drawn = svg.substr(svg.find("</style>"));

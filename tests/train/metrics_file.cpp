@@ -40,7 +40,7 @@ MetricsPosition killed_run(const std::string& path, Index before, Index after) {
   return position;
 }
 
-// Runs f in a child process and returns what it reports; "" if it did not end by itself.
+// Runs f in a child process and returns its result; "" if the child was killed.
 template <class F>
 std::string in_child(F f) {
   int ends[2];

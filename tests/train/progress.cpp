@@ -18,7 +18,7 @@ using train::Progress;
 
 namespace {
 
-// A stream to report to, and what was written to it.
+// A stream for the progress, and the text written to it.
 class Screen {
  public:
   std::FILE* stream() const { return file_.get(); }

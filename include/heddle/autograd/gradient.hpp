@@ -34,8 +34,8 @@ Tensor<T> deep_copy(const Tensor<T>& x) {
 }
 }  // namespace detail
 
-/// A gradient that is zero in most rows, as that of an embedding: `rows` are the others, ascending and distinct. If `rows`
-/// is empty, `values` is the whole gradient.
+/// A gradient that is zero in most rows, such as an embedding's: `rows` are the other rows, ascending and distinct. If `rows` is empty,
+/// `values` is the whole gradient.
 template <class T>
 struct RowGradient {
   Tensor<Index> rows;  ///< the rows, [M]

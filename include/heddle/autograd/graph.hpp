@@ -41,7 +41,7 @@ class BackwardPass {
       if (!node) return;
     }
     if (node->is_leaf()) {
-      if (leaves_) reached_leaves_.push_back(input);  // else it is a stand-in, which ends with the pass
+      if (leaves_) reached_leaves_.push_back(input);  // otherwise it is a stand-in, which lives as long as the pass
       return static_cast<Leaf<T>*>(node)->take(from, dx);
     }
     const bool first = !node->grad;

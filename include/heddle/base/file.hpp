@@ -1,5 +1,5 @@
-// Reading files, and what reading and writing share: names are checked, calls that a signal interrupts are repeated, and errors name
-// the file and the cause. POSIX only.
+// Functions that read files, and helpers for reading and writing: they check names, repeat calls that a signal interrupts, and throw errors
+// that name the file and the cause. POSIX only.
 #pragma once
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ template <class E>
   fail<E>(printable(path), ": ", what, ": ", std::generic_category().message(cause));
 }
 
-// Reading would wait for one that nobody writes to.
+// Reading from a pipe without a writer would block.
 inline void require_no_pipe(const std::string& path) {
   struct stat status {};
   require<FileError>(::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(path),
@@ -42,7 +42,7 @@ auto retry(Call call) {
     if (const auto result = call(); result != -1 || errno != EINTR) return result;
 }
 
-// Calls f; where memory runs out, the error names the file, and what was done with it: "read" or "written".
+// Calls f. If memory runs out, the error names the file and `done`: "read" or "written".
 template <class F>
 auto with_memory_for(const std::string& path, const char* done, F&& f) {
   try {

@@ -1,5 +1,5 @@
-// Number types: what sums of each element type are accumulated in, and how a number of one type becomes one of another.
-// Both devices use these definitions.
+// Number types: the type that accumulates sums of each element type, and conversions between element types. Both devices use these
+// definitions.
 #pragma once
 #include <limits>
 #include <type_traits>

@@ -1,4 +1,4 @@
-// Names in messages: one line of visible text, whatever bytes a name holds.
+// Names in messages: one line of visible text for any bytes.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace heddle::io {
 
-/// Returns the text with \\xNN for each byte of what is not UTF-8, controls a terminal, or ends a line (U+2028 and U+2029 do),
-/// cut after about `limit` bytes. The default limit is the longest path there is.
+/// Returns the text with \\xNN for each byte of invalid UTF-8, of a control character, or of a line break (including U+2028 and U+2029),
+/// cut after about `limit` bytes. The default limit is the longest path of Linux.
 inline std::string printable(std::string_view text, std::size_t limit = 4096) {
   constexpr char digits[] = "0123456789abcdef";
   std::string shown;
@@ -32,7 +32,7 @@ inline std::string printable(std::string_view text, std::size_t limit = 4096) {
   return shown;
 }
 
-/// Returns a name that stands in a file, in quotes and shortened: a hostile file may hold one of 100 MB.
+/// Returns a name from a file, in quotes and shortened: a hostile file may hold a name of 100 MB.
 inline std::string quoted_name(std::string_view name) { return '\'' + printable(name, 200) + '\''; }
 
 }  // namespace heddle::io

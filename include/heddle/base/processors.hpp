@@ -54,8 +54,8 @@ template <class... Number>
   return most;
 }
 
-// Returns OMP_NUM_THREADS, which batch systems set for all libraries; else how many processors this process may use: those of
-// its affinity mask, but no more than its control groups' share of time.
+// Returns OMP_NUM_THREADS, which batch systems set for all libraries. Without it, returns the number of processors in the affinity mask,
+// limited by the processor time of the control groups.
 [[gnu::cold]] inline int available_processors() {
   int count = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 #ifdef __linux__

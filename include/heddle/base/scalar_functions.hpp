@@ -8,7 +8,7 @@
 
 namespace heddle::kernel {
 
-// The element type of V: V itself if it is a number, else that of an Eigen array.
+// The element type of V: V itself if it is a number, otherwise that of an Eigen array.
 template <class V>
 struct ScalarOf {
   using type = typename V::Scalar;
@@ -58,7 +58,7 @@ struct Log {
   }
 };
 
-// Returns sqrt(x). Eigen's vectors give NaN at infinity, so they see the greatest number there, and what is missing is added.
+// Returns sqrt(x). Eigen's vectors give NaN for infinity, so they take the root of the largest finite number, and the difference is added.
 template <class V>
 HEDDLE_HD auto square_root(const V& x) {
   using std::sqrt;

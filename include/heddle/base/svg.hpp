@@ -9,7 +9,7 @@
 
 namespace heddle::pictures {
 
-/// Returns the text as XML: markup is escaped, and U+FFFD stands for what XML 1.0 does not allow.
+/// Returns the text as XML: markup is escaped, and U+FFFD replaces characters that XML 1.0 does not allow.
 inline std::string escape_xml(std::string_view text) {
   std::string escaped;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
@@ -61,7 +61,7 @@ inline std::string path_step(char command, double x, double y) {
   return step;
 }
 
-/// Builds an SVG file. Lengths are in pixels; `classes` are those of the style sheet below.
+/// Builds an SVG file. Lengths are in pixels; `classes` are classes of the style sheet below.
 class Svg {
  public:
   /// Begins a file with a background and a title.
@@ -111,7 +111,7 @@ class Svg {
   std::string finish() const { return text_ + "</svg>\n"; }
 
  private:
-  // The colors of lines are those of Okabe and Ito (2008, "Color universal design"); the two light ones are darker on white paper.
+  // The colors of lines are from Okabe and Ito (2008, "Color universal design"); the two light ones are darker, for white paper.
   static constexpr const char* style = R"(
 .heddle-chart{--paper:#ffffff;--ink:#1f2328;--faint:#d0d7de;--orange:#b58900;--sky:#2f9bd6;font:12px system-ui,sans-serif}
 @media (prefers-color-scheme:dark){.heddle-chart{--paper:#0d1117;--ink:#e6edf3;--faint:#373e47;--orange:#e69f00;--sky:#56b4e9}}

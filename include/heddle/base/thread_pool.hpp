@@ -1,7 +1,6 @@
-// ThreadPool: threads that help a caller with one job at a time, made for machines shared with other programs. A helper that
-// has nothing to do spins for a short time and then sleeps, and nobody waits for a helper that has not begun. Where helpers get
-// no processor at all, the pool rests and callers run alone: Linux shares the processors among the threads that want one, so a
-// helper that waits in vain costs its caller time.
+// ThreadPool: threads that help a caller with one job at a time, for machines that other programs use too. An idle helper spins for a short
+// time and then sleeps. A caller does not wait for a helper that has not begun. If helpers get no processor, the pool pauses and callers
+// run alone: Linux shares the processors among all runnable threads, so a helper that cannot help costs its caller time.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -144,7 +143,7 @@ class ThreadPool {
   Job job_ = nullptr;
   void* context_ = nullptr;
   std::atomic<bool> came_ = false;  // a helper, to the last job
-  Clock::duration alone_{};         // how long the jobs took that nobody has come to since
+  Clock::duration alone_{};         // the time of the jobs that no helper joined
   Time rest_until_{};
   int helpers_ = 0;  // started so far
 };

@@ -14,8 +14,8 @@ namespace detail {
 inline thread_local int chosen_threads = 0;  // 0: as many as there are processors
 }
 
-/// Returns how many threads the operations called from this thread use: what set_threads said on this thread; else
-/// OMP_NUM_THREADS; else the processors that the affinity mask and the control groups of the process allow.
+/// Returns the number of threads of the operations that this thread calls: the number of set_threads on this thread; otherwise
+/// OMP_NUM_THREADS; otherwise the processors that the affinity mask and the control groups of the process allow.
 inline int threads() {
   static const int available = detail::available_processors();
   return detail::chosen_threads ? detail::chosen_threads : available;

@@ -1,12 +1,11 @@
-// UTF-8, one code point at a time. What is not UTF-8 is read as U+FFFD, one for each longest beginning of a sequence
-// that could have been valid: as Unicode recommends (chapter 3.9) and as Rust's from_utf8_lossy and Python's
-// errors="replace" do.
+// UTF-8, one code point at a time. Invalid UTF-8 is read as U+FFFD, one for each longest prefix of a valid sequence, as Unicode recommends
+// (chapter 3.9) and as Rust's from_utf8_lossy and Python's errors="replace" do.
 #pragma once
 #include <string_view>
 
 namespace heddle::text {
 
-/// Stands for a byte that is no valid UTF-8: U+FFFD.
+/// U+FFFD, which replaces an invalid byte.
 inline constexpr char32_t replacement_character = 0xFFFD;
 /// The most bytes of a code point.
 inline constexpr int max_utf8_bytes = 4;
@@ -15,9 +14,9 @@ inline constexpr int max_utf8_bytes = 4;
 inline char32_t decode_utf8(const char*& at, const char* end) {
   const auto lead = static_cast<unsigned char>(*at++);
   if (lead < 0x80) return lead;
-  if (lead < 0xC2 || lead > 0xF4) return replacement_character;  // a continuation byte, or one that no sequence holds
+  if (lead < 0xC2 || lead > 0xF4) return replacement_character;  // a continuation byte, or a byte of no sequence
   const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-  // The second byte's limits exclude overlong forms, surrogates and what lies above U+10FFFF.
+  // The second byte's limits exclude overlong forms, surrogates and code points above U+10FFFF.
   unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   char32_t code_point = lead & (0x3Fu >> more);
@@ -58,7 +57,7 @@ inline int encode_utf8(char32_t code_point, char* out) {
 inline bool is_utf8(std::string_view text) {
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
     const char* begin = at;
-    // U+FFFD itself may stand in the text.
+    // The text itself may contain U+FFFD.
     if (decode_utf8(at, end) == replacement_character && std::string_view(begin, at) != "\xEF\xBF\xBD") return false;
   }
   return true;

@@ -80,8 +80,8 @@ class HostPool {
     require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory: ", bytes, " bytes requested");
     return detail::size_class(std::max(alignment, (bytes + alignment - 1) / alignment * alignment));
   }
-  // Returns a block from the system, or nullptr. Large ones begin at a huge page, and the system is asked for such pages as far as the
-  // `used` bytes fill them: weights are then read with fewer address translations.
+  // Returns a block from the system, or nullptr. A large block begins at a huge page, and heddle requests huge pages for its `used` bytes:
+  // reading weights then needs fewer address translations.
   static void* new_block(std::size_t bytes, std::size_t used) {
     constexpr std::size_t huge_page = std::size_t{2} << 20;
     if (used < huge_page) return std::aligned_alloc(alignment, bytes);

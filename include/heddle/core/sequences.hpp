@@ -33,8 +33,8 @@ class Sequences {
     return Sequences(begin, lengths, rows, T);
   }
 
-  /// Builds Sequences from a mask that is 1 at real tokens; padding may stand on either side.
-  /// @throws ShapeError for another value, and for a mask with holes, which lengths cannot express.
+  /// Builds Sequences from a mask that is 1 at real tokens; padding may precede or follow them. @throws ShapeError for another value, and
+  /// for a mask with holes, which lengths cannot express.
   static Sequences from_mask(const Tensor<int>& mask) {  // [B, T]
     require_rank("from_mask", {"mask", mask, 0}, 2);
     const Index B = mask.dim(0), T = mask.dim(1);

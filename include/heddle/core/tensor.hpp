@@ -75,8 +75,8 @@ class heddle::Tensor {
   Device device() const { return device_; }
   /// Returns whether the handle has memory, that is, is not empty.
   bool has_data() const { return storage_ != nullptr; }
-  /// Returns has_data(); but for a Tensor<bool> its only element, so that `if (any(isnan(x)))` asks for the value.
-  /// @throws ShapeError for a Tensor<bool> unless it has exactly one element.
+  /// Returns has_data(). For a Tensor<bool> returns its only element, so that `if (any(isnan(x)))` tests the value. @throws ShapeError for
+  /// a Tensor<bool> unless it has exactly one element.
   explicit operator bool() const {
     if constexpr (std::is_same_v<T, bool>) {
       require_data();
@@ -116,8 +116,7 @@ class heddle::Tensor {
     return data_;
   }
 
-  /// Returns a copy on `device`, or this handle if it is there already. Not recorded by autograd. A copy to the host
-  /// synchronizes.
+  /// Returns a copy on `device`, or this handle if its block is there already. Not recorded by autograd. A copy to the host synchronizes.
   Tensor to(Device device) const {
     if (device == device_) return *this;
     Tensor y(shape_, device);
@@ -240,8 +239,8 @@ class heddle::Tensor {
 
 namespace heddle {
 
-/// heddle::compiled contains these, so they are not defined within the class: what is defined there is inline, and every user
-/// compiles it.
+/// heddle::compiled contains these functions. They are not defined within the class, because functions that are would be inline and
+/// compiled by every user.
 template <class T>
 void Tensor<T>::take(Tensor&& other) noexcept {
   shape_ = std::exchange(other.shape_, no_elements);

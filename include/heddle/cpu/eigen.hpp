@@ -1,8 +1,8 @@
 // Views memory as Eigen's rows, arrays and matrices, for CPU kernels.
 #pragma once
-// g++ 12's own header of AVX-512 intrinsics begins vectors with themselves to say that they have no value, and g++ reports
-// that as a fault in every program that inlines them through Eigen, -isystem or not. It also takes the buffer of an Eigen array
-// that is resized in a loop for one that is used after it was freed.
+// g++ 12's header of AVX-512 intrinsics initializes vectors with themselves to leave them undefined. g++ reports this as an error in every
+// program that inlines them through Eigen, even with -isystem. It also reports a use after free for an Eigen array that is resized in a
+// loop.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

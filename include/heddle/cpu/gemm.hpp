@@ -1,6 +1,6 @@
-// gemm: the library's matrix product, and the only caller of those of Eigen and oneDNN. Suffixes as in BLAS, one letter per operand:
-// n as stored, t transposed. The result is cut into fixed blocks for the threads. Inside a block the library runs on one thread:
-// its own threads would wait for each other by spinning, which costs more than it gains on a busy machine.
+// gemm: the library's matrix product, and the only caller of those of Eigen and oneDNN. Suffixes as in BLAS, one letter per operand: n as
+// stored, t transposed. The result is divided into fixed blocks for the threads. Inside a block the library runs on one thread: its own
+// threads would spin while they wait for each other, which costs more than it gains on a busy machine.
 #pragma once
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/onednn.hpp>
@@ -32,7 +32,7 @@ template <bool transpose_a, bool transpose_b, class T>
 void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into) {
 #ifdef HEDDLE_ONEDNN
   constexpr Index worth_packing =
-      16384;  // multiplications; below, what oneDNN does around a product costs more than it
+      16384;  // multiplications; for smaller products oneDNN's overhead is larger than its gain
   constexpr bool is_float = std::is_same_v<T, float>;
   if constexpr (is_float || std::is_same_v<T, bf16>)
     if (const Index depth = transpose_a ? a.rows : a.width; c.rows * c.width * depth >= worth_packing)
@@ -59,8 +59,8 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
 // Returns how many of the `longer` rows or columns of a result to give to a thread.
 inline Index product_grain(Index longer, Index work) {
   constexpr Index worth_a_thread = 500000;  // multiplications: some ten microseconds
-  constexpr Index packing = 256;            // each block packs the other operand whole: this many make up for it
-  constexpr Index kernel_rows = 16;         // of the libraries' innermost loops: blocks of whole ones
+  constexpr Index packing = 256;     // each block packs the other operand as a whole; this many rows make up for it
+  constexpr Index kernel_rows = 16;  // of the libraries' innermost loops: blocks of whole ones
   if (work < 2 * worth_a_thread) return longer;
   const Index pieces = std::clamp<Index>(std::min(work / worth_a_thread, longer / packing), 2, Pieces::most);
   return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;

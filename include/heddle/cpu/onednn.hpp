@@ -35,7 +35,7 @@ class SingleThread {
 #endif
 };
 
-// Throws OutOfMemory, and Error for what should not happen.
+// Throws OutOfMemory, or Error for any other status, which is unexpected.
 inline void require_success(dnnl_status_t status) {
   require<OutOfMemory>(status != dnnl_out_of_memory, "out of memory: oneDNN's matrix product");
   require(status == dnnl_success, "oneDNN's matrix product failed with status ", static_cast<int>(status));

@@ -1,5 +1,5 @@
-// Batches of token sequences as packed rows. Which rows a batch holds is a function of (seed, epoch, number): a run can be taken
-// up at any point without replaying what came before.
+// Batches of token sequences as packed rows. The rows of a batch are a function of (seed, epoch, number): a run can continue at any point
+// without replaying the batches before.
 #pragma once
 #include <algorithm>
 #include <numeric>
@@ -18,7 +18,7 @@ inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Index>(i);
   Random random(seed, stream);
   for (std::size_t i = order.size(); i > 1; --i) {
-    // The high half of a 64 x 64 bit product is uniform below i but for a bias of i / 2^64.
+    // The high half of a 64 x 64 bit product is uniform below i except for a bias of i / 2^64.
     const auto pick = static_cast<std::size_t>(static_cast<Wide>(random.next()) * i >> 64);
     std::swap(order[i - 1], order[pick]);
   }
@@ -40,8 +40,8 @@ class Batches {
   /// Returns the number of batches in an epoch.
   Index per_epoch() const { return rows_ / batch_size_ + (rows_ % batch_size_ != 0); }
 
-  /// The rows of a batch, valid until another epoch is asked for. Both count from 0. @throws IndexError for a batch that
-  /// the epoch does not have.
+  /// Returns the rows of a batch. They are valid until the batches of another epoch are requested. Both numbers count from 0. @throws
+  /// IndexError for a batch that the epoch does not have.
   std::span<const Index> operator()(Index epoch, Index number) {
     require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number, " of an epoch of ",
                         per_epoch());
@@ -71,7 +71,7 @@ struct Batch {
   Tensor<int> labels;      ///< [B]
   Tensor<int> types = {};  ///< [N] 1 for the second text of a pair; empty if there is none
 
-  /// Returns a copy on `device`; what lies there already is shared.
+  /// Returns a copy on `device`, which shares the tensors that are there already.
   Batch to(Device device) const {
     return {ids.to(device), sequences.to(device), labels.to(device), types ? types.to(device) : types};
   }
@@ -109,8 +109,8 @@ class LabelledSequences {
   /// Returns the token at which the second text of a row begins; the number of its tokens if there is none.
   Index second(Index row) const { return seconds_[static_cast<std::size_t>(row)]; }
 
-  /// Returns a copy of some rows, in the order given. @throws ShapeError for more than 2^31 - 1 tokens, and for a row that is longer
-  /// than what batches are padded to.
+  /// Returns a copy of some rows, in the order given. @throws ShapeError for more than 2^31 - 1 tokens, and for a row that is longer than
+  /// the padded length.
   Batch batch(std::span<const Index> rows) const {
     std::vector<int> all, types, lengths, labels;
     for (const Index row : rows) {

@@ -1,6 +1,6 @@
-// Comma-separated tables after RFC 4180: a field in quotes may hold commas, line ends and quotes (doubled). Every other
-// use of a quote is an error, because readers disagree about what it means. Written here so that such an error names file and
-// line, and so that the text passes the checks of text_file.hpp.
+// Comma-separated tables after RFC 4180: a field in quotes may hold commas, line ends and quotes (doubled). Every other use of a quote is
+// an error, because readers disagree about its meaning. Written here so that an error names file and line, and so that the text passes the
+// checks of text_file.hpp.
 #pragma once
 #include <heddle/data/table.hpp>
 

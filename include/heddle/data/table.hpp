@@ -156,7 +156,7 @@ class Table {
   }
 
  private:
-  static constexpr std::size_t block = 65536;  // fields; a row lies in two blocks at most,
+  static constexpr std::size_t block = 65536;  // fields; a row is in at most two blocks
   static constexpr std::size_t most_text = std::numeric_limits<std::int32_t>::max();  // so that it has less than 4 GiB
 
   std::string file_;
@@ -166,7 +166,7 @@ class Table {
   std::vector<std::uint32_t> begin_{0};  // of each field in it, and the end, modulo 2^32
   std::vector<std::size_t> bases_{0};    // begin of the first field of each block, whole
   std::size_t row_begin_ = 1;            // of begin_, where the row being read has the end of its first field
-  // Rows whose line is not the one after that of the row before, with their lines.
+  // Rows whose line does not follow that of the row before, with their lines.
   std::vector<std::pair<std::size_t, std::size_t>> jumps_;
 };
 

@@ -1,5 +1,5 @@
-// A text file as the readers of tables and lines see it: valid UTF-8 without a byte-order mark, lines that end at LF or
-// CR LF. What had to be changed for that is counted, so that a program can say so.
+// A text file for the readers of tables and lines: valid UTF-8 without a byte-order mark, lines that end at LF or CR LF. Changes to the
+// text are counted, so that a program can report them.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -63,7 +63,7 @@ inline void replace_invalid(TextFile& source) {
 
 }  // namespace detail
 
-/// Parses bytes in memory as read_text() parses a file; `name` stands for the file in messages.
+/// Parses bytes in memory as read_text() parses a file; messages call them `name`.
 inline TextFile parse_text(std::string bytes, const std::string& name) {
   TextFile source{io::printable(name), std::move(bytes), {}};
   const bool utf16 = source.text.starts_with("\xFF\xFE") || source.text.starts_with("\xFE\xFF");
@@ -100,7 +100,7 @@ void for_each_line(TextFile& source, Each each) {
     rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
     if (line.ends_with('\r')) {
       line.remove_suffix(1);
-      // At the end of the text it may be half of what ended the other lines.
+      // At the end of the text it may be half of a line end.
       if (newline != std::string_view::npos || source.notes.crlf > 0) ++source.notes.crlf;
     }
     each(line, number);

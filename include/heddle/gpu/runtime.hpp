@@ -10,8 +10,8 @@
 namespace heddle {
 
 namespace detail {
-// Whether this build has the CUDA backend. Calls of the functions below stand in `if constexpr (detail::has_cuda)`, which
-// keeps them out of programs that are not linked with it.
+// Whether this build has the CUDA backend. Callers of the functions below are inside `if constexpr (detail::has_cuda)`, so that programs
+// without the CUDA library link.
 #ifdef HEDDLE_CUDA
 inline constexpr bool has_cuda = true;
 #else

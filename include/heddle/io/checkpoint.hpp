@@ -29,8 +29,8 @@ class Checkpoints {
   /// Takes the folder's path; the folder is made when the first checkpoint is written.
   explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Returns the intact checkpoint of the highest number. Calls damaged(sentence) for each that is passed over.
-  /// @throws FileError if there are checkpoints and none can be used: starting anew is the user's decision.
+  /// Returns the intact checkpoint with the highest number. Calls damaged(sentence) for each damaged one. @throws FileError if there are
+  /// checkpoints and none is intact: starting from the beginning is the user's decision.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
     restore();
     std::vector<std::string> names = entries(is_number);
@@ -48,18 +48,17 @@ class Checkpoints {
     return std::nullopt;
   }
 
-  /// Saves checkpoint `number` with the caller's state, one JSON value; replaces a checkpoint of the same number. fill(folder) writes
-  /// the files into a hidden folder and returns their FileSums, as the functions that write a file return them. The folder is renamed
-  /// into place once everything is on the disk. Removes all checkpoints but this one and the one saved or read before.
-  /// Returns the checkpoint's folder.
-  /// @throws WriteError, OutOfMemory, FileError for files that do not match their sums or could not be read back, and what `fill`
-  /// throws; the older checkpoints are intact then.
+  /// Saves checkpoint `number` with the caller's state, one JSON value; replaces a checkpoint of the same number. fill(folder) writes the
+  /// files into a hidden folder and returns their FileSums, as the functions that write a file return them. The folder is renamed once
+  /// everything is on the disk. Removes all checkpoints except this one and the one that was saved or read before. Returns the checkpoint's
+  /// folder. @throws WriteError, OutOfMemory, FileError for files that do not match their sums or could not be read back, and exceptions of
+  /// `fill`; the older checkpoints are intact then.
   template <class Fill>
   std::string save(std::int64_t number, const std::string& state, Fill&& fill) {
     return detail::with_memory_for(folder_, "written", [&] { return save_named(digits(number), number, state, fill); });
   }
 
-  /// Removes what a killed save left behind.
+  /// Removes the remains of a killed save.
   void clean() {
     restore();
     for (const std::string& name :
@@ -87,7 +86,7 @@ class Checkpoints {
     return name.ends_with(aside_suffix) && is_number(name.substr(0, name.rfind('.')));
   }
 
-  // Puts back what a save that was killed had set aside. Where its successor is in place, that one counts.
+  // Restores a checkpoint that a killed save had set aside, unless its successor is complete.
   void restore() const {
     for (const std::string& name : entries(is_aside)) {
       const std::string aside = folder_ + '/' + name, place = aside.substr(0, aside.rfind('.'));
@@ -198,7 +197,7 @@ class Checkpoints {
     return names;
   }
 
-  // With all that is in it. Best effort: what cannot be removed is in nobody's way.
+  // Removes a folder and its content, as far as possible.
   void remove(const std::string& name) const noexcept {
     try {
       const std::string gone = folder_ + '/' + name;
@@ -211,7 +210,7 @@ class Checkpoints {
   }
 
   std::string folder_;
-  std::pair<std::string, std::string> kept_;  // what was saved or read last, and the one before it
+  std::pair<std::string, std::string> kept_;  // the checkpoint that was saved or read last, and the one before it
 };
 
 }  // namespace heddle::io

@@ -16,7 +16,7 @@ using FileSums = std::map<std::string, FileSum>;
 struct CheckpointManifest {
   std::int64_t number = 0;  ///< the number of the checkpoint
   FileSums files;           ///< the sizes and checksums of its files
-  nlohmann::json state;     ///< what the writer stored with it
+  nlohmann::json state;     ///< the state that the writer stored with it
 };
 
 namespace detail {
@@ -52,9 +52,9 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 
 }  // namespace detail
 
-/// Returns the text of a manifest. `state` is one JSON value; messages name the manifest `file`. The text is put together by hand
-/// because the destructor of nlohmann::json allocates, which ends the program if memory runs out.
-/// @throws FileError for what read_manifest() would refuse.
+/// Returns the text of a manifest. `state` is one JSON value; messages name the manifest `file`. The text is composed by hand, because the
+/// destructor of nlohmann::json allocates, which ends the program if memory runs out. @throws FileError for content that read_manifest()
+/// would refuse.
 inline std::string write_manifest(std::int64_t number, const FileSums& files, const std::string& state,
                                   const std::string& file) {
   for (const auto& [name, sum] : files)

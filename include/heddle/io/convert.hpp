@@ -1,5 +1,5 @@
-// Values of a file cast to the element type of the tensor that receives them. A cast never changes what a value means:
-// what does not fit is an error.
+// Values of a file cast to the element type of the tensor that receives them. A cast never changes the meaning of a value: a value that
+// does not fit is an error.
 #pragma once
 #include <bit>
 #include <cmath>

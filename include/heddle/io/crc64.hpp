@@ -1,4 +1,4 @@
-// CRC-64/XZ (ECMA-182, reflected): what checkpoints are guarded by. Every error of up to 64 neighbouring bits changes it.
+// CRC-64/XZ (ECMA-182, reflected), the checksum of checkpoints. It detects every error within 64 neighbouring bits.
 #pragma once
 #include <array>
 #include <cstdint>

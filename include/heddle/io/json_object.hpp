@@ -1,4 +1,4 @@
-// Reads members of JSON objects in files; what is missing or of another type is an error that names the file and the member.
+// Reads members of JSON objects in files. The error for a member that is missing or of another type names the file and the member.
 #pragma once
 #include <nlohmann/json.hpp>
 
@@ -12,7 +12,7 @@
 
 namespace heddle::io {
 
-/// Parses a file's content. `file` is printable, for messages. @throws FileError for what is not JSON, and for arrays and objects that
+/// Parses a file's content. `file` is printable, for messages. @throws FileError for text that is not JSON, and for arrays and objects that
 /// are nested more than 128 deep.
 inline nlohmann::json parse_json(std::string_view text, const std::string& file) {
   constexpr int most_levels = 128;  // as in serde_json; copying, comparing and printing a value are recursive
@@ -116,7 +116,7 @@ class JsonFile {
  public:
   /// Reads a file. @throws FileError if it cannot be read, or is no JSON object.
   explicit JsonFile(const std::string& path) : JsonFile(read_file(path), path) {}
-  /// Takes a file's content; `path` stands for it in messages.
+  /// Takes a file's content; messages name it `path`.
   JsonFile(std::string content, const std::string& path)
       : text_(std::move(content)), json_(parse_json(text_, printable(path))), path_(path) {
     object();

@@ -1,6 +1,6 @@
-// safetensors files: eight bytes of header length, a JSON header, the bytes of all tensors without a gap. All of that is checked
-// before a tensor is read. What the format cannot show, such as a bit flipped in the data, is not found. Format: the README and
-// src/tensor.rs of github.com/huggingface/safetensors.
+// safetensors files: eight bytes of header length, a JSON header, the bytes of all tensors without a gap. heddle checks all of this before
+// it reads a tensor. The format has no checksum, so a flipped bit in the data is not found. Format: the README and src/tensor.rs of
+// github.com/huggingface/safetensors.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,9 +16,9 @@ namespace heddle::io {
 static_assert(std::endian::native == std::endian::little,
               "heddle: safetensors files are little-endian, and bytes are not swapped here");
 
-/// A safetensors file: its checked header, and its tensors, which are read when they are asked for. A file that another one replaces
-/// meanwhile is still read; one that is changed in place is not noticed unless it becomes shorter. Move-only. Const functions may be
-/// called by several threads at once.
+/// A safetensors file: its checked header, and its tensors, which are read on request. If the file is replaced meanwhile, the old one is
+/// still read; if it is changed in place, the change is not noticed unless the file becomes shorter. Move-only. Several threads may call
+/// const functions at once.
 class Safetensors {
  public:
   /// Copies bytes of the data section, which begins after the header, from an offset on.
@@ -167,8 +167,8 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt r
 
 }  // namespace detail
 
-/// Opens a file and reads its header. @throws FileError, one sentence that names the file and what is wrong with it, unless the header
-/// and the file's size are valid, and OutOfMemory that names it.
+/// Opens a file and reads its header. @throws FileError that names the file and the fault, unless the header and the file's size are valid,
+/// and OutOfMemory that names the file.
 inline Safetensors read_safetensors(const std::string& path) {
   return detail::with_memory_for(path, "read", [&] {
     const auto file = std::make_shared<InputFile>(path);
@@ -179,7 +179,7 @@ inline Safetensors read_safetensors(const std::string& path) {
   });
 }
 
-/// Reads a file in memory, of which the result keeps a copy; `name` stands for it in messages. @throws as read_safetensors().
+/// Reads a file in memory, of which the result keeps a copy; messages name it `name`. @throws as read_safetensors().
 inline Safetensors parse_safetensors(std::string_view bytes, const std::string& name) {
   const auto copy = std::make_shared<const std::string>(bytes);
   return detail::read_safetensors(name, copy->size(), [copy](std::size_t offset, void* to, std::size_t count) {

@@ -28,8 +28,8 @@ struct SafetensorsHeader {
 
 namespace detail {
 
-// Takes the calls of nlohmann::json::sax_parse. What a value may be follows from the object or array it stands in and
-// from its key; any other is a FileError.
+// Takes the calls of nlohmann::json::sax_parse. The object or array that contains a value, and its key, decide which values are valid; any
+// other is a FileError.
 class HeaderReader {
  public:
   HeaderReader(const std::string& file, SafetensorsHeader& header) : file_(file), header_(header) {}

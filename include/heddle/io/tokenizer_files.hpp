@@ -135,10 +135,10 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 
 }  // namespace detail
 
-/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or else vocab.txt. The casing is that of transformers: do_lower_case of
-/// tokenizer_config.json, which is true if the file or the member is absent; but that of tokenizer.json if tokenizer_class is
-/// PreTrainedTokenizerFast or TokenizersBackend. @throws FileError for a folder without a vocabulary, for a tokenizer that
-/// is not BERT's WordPiece, and for added tokens.
+/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. The casing is that of transformers: do_lower_case
+/// of tokenizer_config.json, which is true if the file or the member is absent; but that of tokenizer.json if tokenizer_class is
+/// PreTrainedTokenizerFast or TokenizersBackend. @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's
+/// WordPiece, and for added tokens.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const char* name :

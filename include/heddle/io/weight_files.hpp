@@ -35,8 +35,8 @@ inline std::map<std::string, std::string> parse_weight_index(std::string content
 /// The open weight files of a folder. The source of `weights()` refers to them.
 class WeightFiles {
  public:
-  /// Opens model.safetensors, or else the shards of model.safetensors.index.json. @throws FileError for a folder without them, a shard
-  /// that is missing or lies outside the folder, and an index that does not agree with its shards.
+  /// Opens model.safetensors, or otherwise the shards of model.safetensors.index.json. @throws FileError for a folder without them, a shard
+  /// that is missing or outside the folder, and an index that does not agree with its shards.
   explicit WeightFiles(const std::string& folder) : folder_(folder) {
     const std::string single = folder + "/model.safetensors", index = single + ".index.json";
     if (path_exists(single) || !path_exists(index)) {

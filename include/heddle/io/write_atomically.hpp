@@ -24,7 +24,7 @@ namespace io {
 /// The file that write_atomically() passes to its caller, written from beginning to end.
 class OutputFile {
  public:
-  /// Takes an open file descriptor; `path` stands for it in messages.
+  /// Takes an open file descriptor; messages name the file `path`.
   OutputFile(const std::string& path, int file) : path_(path), file_(file) {}
 
   /// Appends the bytes. @throws WriteError.
@@ -39,7 +39,7 @@ class OutputFile {
   /// Appends a text. @throws FileError if it cannot be written.
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
-  /// Returns the size and checksum of what was written so far.
+  /// Returns the size and checksum of the bytes written so far.
   FileSum sum() const { return sum_.value(); }
 
  private:
@@ -185,8 +185,8 @@ inline void make_folder(const std::string& path) {
     detail::fail_file<WriteError>(path, "the folder cannot be made", errno);
 }
 
-/// Replaces the file by what fill(OutputFile&) writes, and returns its size and checksum. If anything fails, the temporary file is
-/// removed. @throws WriteError with the file and the cause, OutOfMemory with the file, and what else `fill` throws.
+/// Replaces the file by the output of fill(OutputFile&), and returns its size and checksum. If anything fails, the temporary file is
+/// removed. @throws WriteError with the file and the cause, OutOfMemory with the file, and exceptions of `fill`.
 template <Fills Fill>
 FileSum write_atomically(const std::string& path, Fill&& fill) {
   return detail::with_memory_for(path, "written", [&] { return detail::replace_file(path, fill); });

@@ -231,7 +231,7 @@ struct BertEncoder {
   }
 
   /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The last layer computes
-  /// only these rows, unless options.hidden_states wants them all. @throws as forward().
+  /// only these rows, unless options.hidden_states requests them all. @throws as forward().
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
@@ -312,7 +312,7 @@ struct BertClassifier {
   }
 };
 
-/// BERT's masked language model, as transformers' BertForMaskedLM. The decoder's matrix is that of the words' embeddings.
+/// BERT's masked language model, as transformers' BertForMaskedLM. The decoder shares its matrix with the word embeddings.
 template <class T = float>
 struct BertMaskedLm {
   BertEncoder<T> encoder;   ///< encoder

@@ -88,7 +88,7 @@ inline PreNormConfig read_pre_norm_config(const io::JsonObject& config) {
   return c;
 }
 
-// Returns the labels of id2label; without it LABEL_0 and so on, as many as num_labels says, or two.
+// Returns the labels of id2label; without it LABEL_0 and so on, num_labels of them, or two.
 inline std::vector<std::string> read_labels(const io::JsonObject& config) {
   std::vector<std::string> labels;
   constexpr Index most_classes = 100'000;
@@ -138,8 +138,8 @@ inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
 
 }  // namespace detail
 
-/// Reads the configuration of a folder's model. @throws FileError that names the file for one that cannot be read, that is not of BERT,
-/// DistilBERT or heddle's pre-norm encoder, or has a value that the model cannot have.
+/// Reads the configuration of a folder's model. @throws FileError that names the file if it cannot be read, is not of BERT, DistilBERT or
+/// heddle's pre-norm encoder, or has an invalid value.
 inline PretrainedConfig parse_config(std::string content, const std::string& path) {
   const io::JsonFile file(std::move(content), path);
   const io::JsonObject config = file.object();
@@ -161,7 +161,7 @@ inline PretrainedConfig read_config(const std::string& folder) {
   return parse_config(io::read_file(path), path);
 }
 
-/// A classifier of any of the three kinds. Both members have the function forward(); one of them is there.
+/// A classifier of any of the three kinds, in one of the two members. Both have the function forward().
 template <class T = float>
 struct SequenceClassifier {
   std::optional<BertClassifier<T>> bert;         ///< a BERT or DistilBERT; otherwise empty
@@ -268,7 +268,7 @@ io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& 
   return model.bert ? io::load(model, files.weights(detail::bert_names(files, model.bert->config().family)), may_miss)
                     : io::load(model, files.weights([](const std::string& name) { return name; }), may_miss);
 }
-/// Reads an encoder's weights from a folder, whatever head the folder's model has. @throws as above.
+/// Reads an encoder's weights from a folder with any head. @throws as above.
 template <class T>
 void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   const io::WeightFiles files(folder);

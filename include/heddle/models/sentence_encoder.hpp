@@ -10,15 +10,15 @@
 
 namespace heddle::models {
 
-/// The rule that makes a sentence's vector from those of its tokens: their mean, or the vector of [CLS].
+/// The rule that makes a sentence's vector of its tokens' vectors: their mean, or the vector of [CLS].
 enum class Pooling { mean, cls };
 
 /// An encoder with a tokenizer and a pooling. Copies share both. Const functions may be called by several threads at once, and throw Error
 /// for an object that was moved from.
 class SentenceEncoder {
  public:
-  /// Loads a folder. With modules.json the pooling and the normalization are those that it lists; without it vectors are means, normalized
-  /// to length 1. @throws FileError that names the file and what is wrong with it, and for modules that heddle does not have.
+  /// Loads a folder. modules.json defines the pooling and the normalization; without it vectors are means, normalized to length 1. @throws
+  /// FileError that names the file and the fault, and for modules that heddle does not have.
   static SentenceEncoder load(const std::string& folder, Device device = Device::cpu) {
     const Modules modules = read_modules(folder);
     const PretrainedConfig config = read_config(modules.encoder);

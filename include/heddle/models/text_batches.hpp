@@ -7,8 +7,8 @@
 
 namespace heddle::models::detail {
 
-// Returns the tokenizer of a folder, which truncates to the model's positions, or to what tokenizer_config.json says if that is less.
-// Throws FileError for a vocabulary with more tokens than the model has embeddings, and for less than two tokens a text.
+// Returns the tokenizer of a folder, which truncates to the model's positions, or to model_max_length of tokenizer_config.json if that is
+// smaller. Throws FileError for a vocabulary with more tokens than the model has embeddings, and for fewer than two tokens per text.
 inline text::WordPiece make_tokenizer(const std::string& folder, Index vocabulary, Index positions) {
   io::PretrainedTokenizer files = io::read_tokenizer(folder);
   const Index length = files.max_length > 0 ? std::min(files.max_length, positions) : positions;

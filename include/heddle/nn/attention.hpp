@@ -22,7 +22,7 @@ struct MultiHeadAttention {
   Linear<T> out;  ///< H * K to D
   int heads;      ///< number of heads
 
-  /// A head width of 0 stands for D / heads. @throws ShapeError when that does not divide.
+  /// Draws the weights. A head width of 0 stands for D / heads. @throws ShapeError if D is not a multiple of the heads.
   MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0)
       : qkv(D, 3 * head_count * width(D, head_count, head_width), random),
         out(head_count * width(D, head_count, head_width), D, random),
@@ -31,8 +31,8 @@ struct MultiHeadAttention {
   MultiHeadAttention(const MultiHeadAttention& other, Cloning& c)
       : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
 
-  /// The options' heads is this module's; what else they say (masks, bias, dropout) goes to the attention. @throws ShapeError, and
-  /// Error for keys of their own, which CrossAttention has.
+  /// Returns the attention of x to itself. `heads` of the options is ignored; masks, bias and dropout apply. @throws ShapeError, and Error
+  /// for options with keys, which belong to CrossAttention.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {

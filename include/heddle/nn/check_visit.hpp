@@ -4,9 +4,9 @@
 
 namespace heddle {
 
-/// Checks that a module visits every parameter and buffer that it has: one that is missing would be neither trained nor saved,
-/// and nothing else can notice. `make` returns a new module, as in check_visit([&] { return Classifier(random); }).
-/// @throws Error that lists the shapes of those that are missing.
+/// Checks that a module visits every parameter and buffer that it has: one that is missing would be neither trained nor saved, without any
+/// other error. `make` returns a new module, as in check_visit([&] { return Classifier(random); }). @throws Error that lists the shapes of
+/// those that are missing.
 template <class Make>
 void check_visit(Make&& make) {
   detail::MadeWeights made;

@@ -14,7 +14,7 @@ struct CrossAttention {
   Linear<T> out;        ///< H * K to D
   int heads;            ///< number of heads
 
-  /// K is D / heads. A memory width of 0 stands for D. @throws ShapeError when D does not divide into the heads.
+  /// Draws the weights. K is D / heads. A memory width of 0 stands for D. @throws ShapeError if D is not a multiple of the heads.
   CrossAttention(Index D, int head_count, Random& random, Index memory_width = 0)
       : query(D, divisible(D, head_count), random),
         key_value(memory_width ? memory_width : D, 2 * D, random),
@@ -24,7 +24,7 @@ struct CrossAttention {
   CrossAttention(const CrossAttention& other, Cloning& c)
       : query(c(other.query)), key_value(c(other.key_value)), out(c(other.out)), heads(other.heads) {}
 
-  /// The options' heads and keys are this module's; what else they say (masks, bias, dropout) goes to the attention.
+  /// Returns the attention of x to `memory`. `heads` and `keys` of the options are ignored; masks, bias and dropout apply.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [Nq, D] or [B, Tq, D]
                        const Sequences& sequences,

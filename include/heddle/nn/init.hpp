@@ -59,7 +59,7 @@ struct Fans {
 
 }  // namespace detail
 
-// These functions write initial values into a parameter that exists, as those of torch.nn.init. NoInit does not affect them.
+// These functions write initial values into an existing parameter, as those of torch.nn.init. NoInit does not affect them.
 namespace init {
 
 /// Values of a normal distribution. @throws Error for a standard deviation that is negative or not finite.
@@ -79,8 +79,8 @@ void uniform(Parameter<T>& p, Random& random, double lo = 0, double hi = 1) {
   p.assign(heddle::uniform<T>(p.shape(), lo, hi, random));
 }
 
-/// Values of a normal distribution that is cut off at lo and hi: what falls outside is drawn again. @throws Error unless
-/// [lo, hi] holds a hundredth of the distribution.
+/// Draws values of a normal distribution that is truncated at lo and hi: values outside are drawn again. @throws Error unless [lo, hi]
+/// holds a hundredth of the distribution.
 template <class T>
 void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1, double lo = -2,
                   double hi = 2) {

@@ -16,7 +16,7 @@ namespace heddle {
 
 namespace detail {
 
-// Returns a tensor with the values of x and memory of its own: x's, if nobody else has it.
+// Returns a tensor with the values of x and memory of its own: that of x, if x is its only handle.
 template <class T>
 Tensor<T> take_or_copy(Tensor<T> x) {
   require(x.has_data(), "a parameter or buffer cannot be made from an empty tensor");

@@ -39,7 +39,7 @@ Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>&
   return heddle::detail::rows_as_given(rows + take_rows(table, sequences.position()), x.shape(), sequences);
 }
 
-/// x + pe(position), a fixed table that stands in the file.
+/// x + pe(position), with a fixed table that is saved in the file.
 template <class T = float>
 struct SinusoidalPositions {
   Buffer<T> pe;  ///< [1, L, D], the shape that PyTorch's tutorials save it in

@@ -1,5 +1,5 @@
-// Broadcasting as in PyTorch: shapes are aligned at their last axes; along an axis of extent 1, or one that it lacks,
-// an operand is repeated. Kernels visit the result in order and find the operands' elements through a BroadcastPlan.
+// Broadcasting as in PyTorch: shapes are aligned at their last axes; an operand is repeated along an axis of extent 1 and along an axis
+// that it lacks. Kernels visit the result in order and find the operands' elements through a BroadcastPlan.
 #pragma once
 #include <array>
 
@@ -35,7 +35,7 @@ inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operand
   return Shape(std::span<const Index>(extent.data(), static_cast<std::size_t>(rank)));
 }
 
-// Returns the plan for operands of these shapes; `result` is what broadcast_shape returned for them.
+// Returns the plan for operands of these shapes; `result` is the value of broadcast_shape for them.
 template <class... Shapes>
 kernel::BroadcastPlan<sizeof...(Shapes)> broadcast_plan(const Shape& result, const Shapes&... operands) {
   constexpr int N = sizeof...(Shapes);

@@ -28,9 +28,9 @@ RowArray<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
   return load(array(class_weights));
 }
 
-// The mean loss and what it was divided by, the sum of w_y; or by_row the loss of each row, 0 where it is ignored, and 1. For each
-// row the logarithm of its sum of exp(z - greatest z): apart from the greatest, which may be large, that keeps all digits. Summed by
-// piece, then in order.
+// Computes the mean loss and its divisor, the sum of w_y; or, by_row, the loss of each row (0 where it is ignored) and the divisor 1.
+// Stores for each row the logarithm of the sum of exp(z - largest z): without the largest logit, which may be large, it keeps all digits.
+// Sums are computed by piece, then in order.
 template <class T, class L>
 void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
                    View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
@@ -94,10 +94,10 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 
 }  // namespace kernel
 
-/// Returns the loss, a scalar [], or for Reduction::none that of each row, in the shape of the labels, 0 where the label is
-/// ignored. The mean divides by the weights of the labels; if every label is ignored it is NaN, as in PyTorch, and its gradient
-/// zero. The class weights get no gradient. @throws ShapeError, IndexError for a label that is not a class, and Error for a
-/// smoothing outside [0, 1] and for Reduction::batch_mean.
+/// Returns the loss, a scalar []; for Reduction::none the loss of each row, in the shape of the labels, 0 where the label is ignored. The
+/// mean divides by the weights of the labels; if every label is ignored it is NaN, as in PyTorch, and its gradient is zero. The class
+/// weights get no gradient. @throws ShapeError, IndexError for a label that is not a class, and Error for a smoothing outside [0, 1] and
+/// for Reduction::batch_mean.
 template <class T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
                         const Tensor<L>& labels,  // [N], or [B, T], int or int64

@@ -26,8 +26,8 @@ void draw_factors(ElementDropout dropout, std::uint64_t call, A* factors) {
           dropout.rule.keeps(draw16(words, c, e)) ? static_cast<A>(dropout.rule.scale) : A(0);
 }
 
-// Calls f(e, n, factors) for elements [first, last), block by block: `factors` are those of elements [e, e + n). `first` is a
-// multiple of the block.
+// Calls f(e, n, factors) for elements [first, last), block by block, with the factors of elements [e, e + n). `first` is a multiple of the
+// block.
 template <class A, class F>
 void for_each_factor(const ElementDropout& dropout, Index first, Index last, F&& f) {
   A factors[draw_block];

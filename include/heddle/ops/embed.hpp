@@ -1,6 +1,6 @@
-// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is sparse by rows,
-// so that a step costs time in proportion to its rows, not to the table. The contributions to one row are added in the order
-// of their positions, whatever the number of threads.
+// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is sparse, so the cost of a step
+// depends on the number of rows taken, not on the table. The contributions to one row are added in the order of their positions, for any
+// number of threads.
 #pragma once
 #include <numeric>
 

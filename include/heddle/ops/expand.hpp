@@ -19,7 +19,7 @@ Tensor<T> expand(const Tensor<T>& x, const Shape& shape) {
                   [to_x = detail::GradientTarget(x)](const Tensor<T>& dy) { return detail::sum_to<T>(dy, to_x); });
 }
 
-/// Repeats x to a braced shape, in which -1 stands for the extent that x has: expand(x, {3, -1}).
+/// Repeats x to a braced shape; -1 keeps the extent of x: expand(x, {3, -1}).
 template <class T>
 Tensor<T> expand(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> wanted(extents);

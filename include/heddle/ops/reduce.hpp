@@ -10,7 +10,7 @@ namespace heddle {
 
 namespace kernel {
 
-constexpr Index elements_per_sum = 16384;  // what is worth a thread: a few microseconds
+constexpr Index elements_per_sum = 16384;  // elements whose reduction takes a few microseconds, enough for a thread
 
 template <class T>
 SumAcc<T> sum_row(const T* x, Index n) {

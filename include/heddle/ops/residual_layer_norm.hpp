@@ -132,8 +132,8 @@ struct SumAndNorm {
   Tensor<T> norm;  ///< layer_norm(sum)
 };
 
-/// Returns the sum as well as its norm, as a pre-norm encoder needs them. The forward is one pass; the backward is that of the sum
-/// and of layer_norm, because the sum has a gradient of its own. @throws as residual_layer_norm().
+/// Returns the sum and its norm, for a pre-norm encoder. The forward is one pass; the backward is those of the sum and of layer_norm,
+/// because the sum has a gradient of its own. @throws as residual_layer_norm().
 template <class T>
 SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
                                            const Tensor<T>& branch,  // as x

@@ -1,4 +1,5 @@
-// Between padded batches, rows and sequences: pack, unpack, first_rows, last_rows, sum_rows, mean_rows, max_rows. core/sequences.hpp says what rows are.
+// Conversions between padded batches, rows and sequences: pack, unpack, first_rows, last_rows, sum_rows, mean_rows, max_rows.
+// core/sequences.hpp defines these terms.
 #pragma once
 #include <numeric>
 
@@ -138,9 +139,9 @@ inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N)
 
 }  // namespace detail
 
-/// Returns the rows of a padded batch that belong to a sequence, one after another: those of
-/// Sequences::packed(sequences.lengths()). If `sequences` is padded, it also says where in its T positions each sequence begins;
-/// else all begin at the first. @throws ShapeError.
+/// Returns the rows of a padded batch that belong to a sequence, one after another, in the order of Sequences::packed(sequences.lengths()).
+/// If `sequences` is padded, it also defines where each sequence begins within its T positions; otherwise all begin at the first. @throws
+/// ShapeError.
 template <class T>
 Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                const Sequences& sequences) {  // B of at most T rows each
@@ -157,8 +158,8 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                            detail::RowRanges(from.begin(), to.begin(), sequences.lengths()).to_device(x.device()));
 }
 
-/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0], zeros follow. T is what `sequences` is padded to,
-/// or its longest. @throws ShapeError.
+/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0], zeros follow. T is the padded length of `sequences`, or
+/// their longest. @throws ShapeError.
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows

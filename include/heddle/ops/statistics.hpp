@@ -7,7 +7,7 @@ namespace heddle {
 
 namespace detail {
 
-// Returns x^p for x >= 0, with a gradient of 0 at 0, where that of PyTorch's norms is 0 too.
+// Returns x^p for x >= 0, with a gradient of 0 at 0, as PyTorch's norms.
 template <class T>
 Tensor<T> pow_with_flat_zero(const Tensor<T>& x, double p) {
   const Tensor<bool> is_zero = x == 0;

@@ -42,9 +42,8 @@ struct TopK {
 };
 
 /// Returns the k largest elements along an axis in descending order, or the k smallest in ascending order, and their positions. Equal
-/// elements stand in the order of their positions, and a NaN counts as larger than all else. On a GPU x is float or bf16 and has
-/// fewer than 2^32 elements. @throws ShapeError if the axis does not exist or has fewer than k positions, and Error on a GPU for
-/// another type.
+/// elements are in the order of their positions, and a NaN counts as the largest. On a GPU x is float or bf16 and has fewer than 2^32
+/// elements. @throws ShapeError if the axis does not exist or has fewer than k positions, and Error on a GPU for another type.
 template <class T>
 TopK<T> topk(const Tensor<T>& x, Index k, const TopKOptions& options = {}) {
   const int along = detail::require_axis("topk", x, options.axis);

@@ -1,5 +1,5 @@
-// where(condition, a, b) and masked_fill(x, mask, value), with broadcasting. An element that was not selected gets the
-// gradient 0, whatever that of the selected one is.
+// where(condition, a, b) and masked_fill(x, mask, value), with broadcasting. An element that was not selected gets the gradient 0, for any
+// gradient of the selected one.
 #pragma once
 #include <heddle/core/create.hpp>
 #include <heddle/ops/reduce.hpp>
@@ -21,7 +21,7 @@ void where(Cpu, const BroadcastPlan<3>& plan, const bool* condition, const T* a,
 }  // namespace kernel
 
 namespace detail {
-// Returns where(condition, a, b), not recorded. `shape` is what the three broadcast to.
+// Returns where(condition, a, b), not recorded. `shape` is the broadcast shape of the three.
 template <class T>
 Tensor<T> select(const Shape& shape, const Tensor<bool>& condition, const Tensor<T>& a, const Tensor<T>& b) {
   Tensor<T> y(shape, condition.device());

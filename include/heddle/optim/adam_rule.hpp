@@ -34,7 +34,7 @@ struct AdamOptions {
   double eps = 1e-8;                                ///< added to the denominator
   double weight_decay = 0;                          ///< L2 penalty, added to the gradient
 
-  /// Checks the betas and eps; Optimizer checks what all have. @throws Error.
+  /// Checks the betas and eps; Optimizer checks the common options. @throws Error.
   void check() const { detail::check_adam(*this); }
 };
 /// The options of torch.optim.AdamW.
@@ -46,7 +46,7 @@ struct AdamWOptions {
   double eps = 1e-8;                                 ///< added to the denominator
   double weight_decay = 0.01;                        ///< decoupled weight decay
 
-  /// Checks the betas and eps; Optimizer checks what all have. @throws Error.
+  /// Checks the betas and eps; Optimizer checks the common options. @throws Error.
   void check() const { detail::check_adam(*this); }
 };
 

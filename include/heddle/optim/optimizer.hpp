@@ -194,7 +194,7 @@ class Optimizer {
                              .step = step});
   }
 
-  // Allocates what the step of the parameters of type T needs.
+  // Allocates the moment estimates that a step needs, for the parameters of type T.
   template <class T>
   void prepare() {
     for (const auto& [slot, gradient] : pending<T>()) allocate(*slot, gradient);

@@ -1,5 +1,5 @@
-// Slots: what every optimizer keeps of each parameter: its identity, its group and its state. An optimizer holds identities,
-// so one that was made before the model was moved or loaded goes on training it.
+// Slots: the state that every optimizer keeps for each parameter: its identity, its group and its moment estimates. An optimizer holds
+// identities, so it may be made before the model is moved or loaded.
 #pragma once
 #include <functional>
 #include <span>
@@ -26,7 +26,7 @@ struct Slot {
   std::string name;                            ///< its name in the model
   typename Parameter<T>::Identity parameter;   ///< the parameter
   std::optional<double> lr;                    ///< learning rate of its group
-  std::optional<double> weight_decay;          ///< that of its group
+  std::optional<double> weight_decay;          ///< weight decay of its group
   bool frozen = false;                         ///< not updated
   std::int64_t steps = 0;                      ///< how often it was updated
   std::array<Tensor<T>, max_moments> moments;  ///< empty before they are first needed
@@ -36,7 +36,7 @@ struct Slot {
 /// All parameters of an optimizer.
 class Slots {
  public:
-  /// Keeps no parameter yet. `moments` is what the optimizer keeps for each element.
+  /// Keeps no parameter yet. `moments` describes the moment estimates of each element.
   Slots(const char* optimizer, std::span<const Moment> moments) : optimizer_(optimizer), moments_(moments) {}
 
   /// Adds a parameter, with the settings of its group if it has one.
@@ -53,7 +53,7 @@ class Slots {
 
   /// Returns the optimizer's name, which begins its messages.
   const char* optimizer() const { return optimizer_; }
-  /// Returns what the optimizer keeps for each element.
+  /// Returns the description of each element's moment estimates.
   std::span<const Moment> moments() const { return moments_; }
 
   /// Returns the slots of the parameters of type T (float or double), in the order of the visits.
@@ -62,13 +62,13 @@ class Slots {
     return std::get<std::vector<Slot<T>>>(slots_);
   }
 
-  /// Calls f(slot) for each parameter: those of float first, then those of double.
+  /// Calls f(slot) for each parameter: first those of float, then those of double.
   template <class F>
   void each(F&& f) {
     for (auto& slot : std::get<0>(slots_)) f(slot);
     for (auto& slot : std::get<1>(slots_)) f(slot);
   }
-  /// Calls f(slot) for each parameter: those of float first, then those of double.
+  /// Calls f(slot) for each parameter: first those of float, then those of double.
   template <class F>
   void each(F&& f) const {
     for (const auto& slot : std::get<0>(slots_)) f(slot);

@@ -138,7 +138,7 @@ class BasicTokenizer {
   }
 
   Characters characters_;
-  std::array<char, 256> ascii_{};  // what a byte adds to a word when it is an ASCII letter or the like, else 0
+  std::array<char, 256> ascii_{};  // the byte to append to a word for an ASCII letter or the like, otherwise 0
 };
 
 }  // namespace heddle::text

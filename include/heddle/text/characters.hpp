@@ -1,5 +1,5 @@
-// Characters: what a tokenizer makes of each code point, in a table of two steps that is filled from unicode_tables.hpp
-// when a tokenizer is made, so that a look-up is two loads whatever the script.
+// Characters: the class of each code point, in a two-level table that is filled from unicode_tables.hpp when a tokenizer is made. A look-up
+// is two loads for any script.
 #pragma once
 #include <array>
 #include <cstddef>

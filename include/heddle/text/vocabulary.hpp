@@ -27,9 +27,8 @@ class Vocabulary {
   /// Reads a file. @throws FileError where it cannot be read, and as below.
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
-  /// Takes lines that end at LF or CR LF (a last one without LF counts); `name` stands for the file in errors. A byte-order
-  /// mark is skipped. @throws FileError for no line at all, and with the line for a token that is empty, not UTF-8, has a NUL
-  /// byte, or is there already.
+  /// Takes lines that end at LF or CR LF (a last one without LF counts); errors name the file `name`. A byte-order mark is skipped. @throws
+  /// FileError if there is no line, and with the line for a token that is empty, not UTF-8, contains a NUL byte, or is repeated.
   explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
       : name_(io::printable(name)), text_(std::move(lines)) {
     bom_ = text_.starts_with("\xEF\xBB\xBF");

@@ -45,7 +45,7 @@ inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std
   return n1 > n2 ? std::pair(longer, shorter) : std::pair(shorter, longer);
 }
 
-/// Gives exactly what the Rust tokenizers library gives. Const functions may be called by several threads at once.
+/// Returns the same ids as the Rust tokenizers library. Several threads may call const functions at once.
 class WordPiece {
  public:
   /// @throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] where they are wanted; Error where
@@ -69,8 +69,7 @@ class WordPiece {
   /// Returns the options.
   const WordPieceOptions& options() const { return options_; }
 
-  /// Any bytes are text: what is not UTF-8 is dropped. The five special tokens are recognised anywhere in it, but only
-  /// in capitals.
+  /// Any bytes are text: invalid UTF-8 is dropped. The five special tokens are recognised anywhere in the text, but only in capitals.
   Encoding encode(std::string_view text) const {
     Encoding out;
     const std::size_t specials = options_.special_tokens ? 2 : 0;

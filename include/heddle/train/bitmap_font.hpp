@@ -9,7 +9,7 @@ namespace heddle::train::detail {
 inline constexpr int glyph_width = 5;
 inline constexpr int glyph_height = 8;  // the base line is below the seventh row; descenders use the eighth
 
-// The number of the glyph that stands for everything but printable ASCII: a box.
+// The number of the glyph for everything except printable ASCII: a box.
 inline constexpr int unknown_glyph = 95;
 
 // Six bands of sixteen glyphs in the order of ASCII from the blank on. A band is read from top to bottom.

@@ -244,8 +244,8 @@ inline std::string line_chart(const LineChart& chart) {
   return svg.finish();
 }
 
-/// Returns an SVG file with the distribution of the values as bars. Values that are not finite are left out; their number stands under
-/// the title.
+/// Returns an SVG file with the distribution of the values as bars. Values that are not finite are left out; their number is below the
+/// title.
 inline std::string histogram_chart(const std::string& title, const std::string& x_label,
                                    std::span<const double> values) {
   using namespace detail;
@@ -304,7 +304,7 @@ inline std::string matrix_chart(const std::string& title, const std::string& row
   require<ShapeError>(values.size() == classes * classes, "matrix_chart: ", values.size(), " counts for ", classes,
                       " x ", classes, " cells");
   constexpr int longest_label = 16;
-  constexpr std::size_t most_printed = 30;  // classes; more counts than that nobody reads
+  constexpr std::size_t most_printed = 30;  // classes; with more of them the counts are too small to read
   constexpr double label_space = 120, axis_space = 24, top_space = 40, right_space = 24, digit = 7, small_cell = 14;
   const bool prints_counts = classes <= most_printed;
   const Index largest = values.empty() ? 0 : *std::max_element(values.begin(), values.end());

@@ -68,7 +68,7 @@ class Message {
   std::string encoded_;
 };
 
-// Returns the text with U+FFFD for what is not UTF-8: readers refuse an event with an invalid string.
+// Returns the text with U+FFFD for invalid UTF-8: readers refuse an event with an invalid string.
 inline std::string valid_utf8(std::string_view text) {
   std::string valid;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {

@@ -155,10 +155,10 @@ inline std::vector<std::string> cut_labels(const std::vector<std::string>& label
 
 }  // namespace detail
 
-/// Draws matrices as panels in a grid. A cell has 16 pixels for up to 32 rows and columns, and fewer, at least 2, for more; labels of
-/// small cells are drawn for every n-th row. The color of a value goes from pale yellow for 0 to dark blue for the largest value of its
-/// panel, which stands beside its color bar. Negative values are drawn as 0, values that are not finite in gray.
-/// @throws ShapeError for an empty axis or a wrong number of labels, Error if the image becomes too large (Image).
+/// Draws matrices as panels in a grid. A cell has 16 pixels for up to 32 rows and columns, and fewer, at least 2, for more; labels of small
+/// cells are drawn for every n-th row. The color of a value is between pale yellow for 0 and dark blue for the largest value of its panel,
+/// which is written beside its color bar. Negative values are drawn as 0, values that are not finite in gray. @throws ShapeError for an
+/// empty axis or a wrong number of labels, Error if the image becomes too large (Image).
 inline Image heat_map(const HeatMap& map) {
   const auto [panels, rows, columns] = map.values.extent;
   require<ShapeError>(panels >= 1 && rows >= 1 && columns >= 1, "heat_map: values of shape [", panels, ", ", rows, ", ",

@@ -55,8 +55,8 @@ class Image {
     }
   }
 
-  /// Draws a line of text whose upper left corner is (x, y); the part outside the image is cut. `text` is UTF-8: a code point is one
-  /// glyph, and a box stands for each that is not printable ASCII. @throws Error if `scale` is not in 1 .. 100.
+  /// Draws a line of text whose upper left corner is (x, y), clipped to the image. `text` is UTF-8: each code point is one glyph, a box if
+  /// it is not printable ASCII. @throws Error if `scale` is not in 1 .. 100.
   void draw_text(Index x, Index y, std::string_view text, Color color, int scale = 1) {
     if (x >= width_ || y >= height_) text = {};  // so that no sum below overflows
     draw_glyphs(text, scale, [&](Index along, Index down) { fill(x + along, y + down, scale, scale, color); });

@@ -53,13 +53,13 @@ class MetricsFile {
   /// Begins a run. If `is_own`, the file may hold lines of the same run, which was killed before its first checkpoint: they are
   /// dropped. @throws FileError for a file that holds another run's lines.
   void begin(bool is_own);
-  /// Continues a run at a position returned by sync(): drops the lines after it, which will be written again. `same_name` says
-  /// whether the run wrote to this file; another file is continued after its last whole line, unless it is that file, moved.
-  /// Returns a sentence if lines are missing. @throws FileError if the file has the same name and holds something else.
+  /// Continues a run at a position returned by sync(): drops the lines after it, which will be written again. `same_name` tells whether the
+  /// run wrote to this file; another file is continued after its last complete line, unless it is that file, moved. Returns a sentence if
+  /// lines are missing. @throws FileError if the file has the same name and other content.
   std::string resume(const MetricsPosition& position, bool same_name);
 
-  /// Writes the line of a step. `loss` is that of the batch before the update, `lr` the rate of the update, `tokens` the number of
-  /// tokens without padding.
+  /// Writes the line of a step. `loss` is the loss of the batch before the update, `lr` the learning rate, `tokens` the number of tokens
+  /// without padding.
   void step(Index step, double loss, double lr, Index tokens, double seconds) {
     line("{\"step\":" + std::to_string(step) + ",\"loss\":" + json_number(loss) + ",\"lr\":" + json_number(lr) +
          ",\"tokens\":" + std::to_string(tokens) + ",\"seconds\":" + json_number(seconds) + "}");

@@ -28,7 +28,7 @@ void require_finite(const Model& model, const std::string& where) {
 template <class Model>
 class RunCheckpoints {
  public:
-  /// Creates the folder if it is missing, and removes what a killed run left half-written. Calls note(sentence) for what a user should know.
+  /// Creates the folder if it is missing, and removes the partial files of a killed run. Calls note(sentence) for each note to the user.
   RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
                  std::function<void(const std::string&)> note = {})
       : folder_(folder),
@@ -57,7 +57,7 @@ class RunCheckpoints {
     io::load(model_, found_->file("model.safetensors"));
     io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
     if (found_->has("best.safetensors")) io::copy_file(found_->file("best.safetensors"), file("model.safetensors"));
-    // A run that continues is not finished, whatever number of steps the next start is given.
+    // A run that continues is not finished, for any number of steps of the next start.
     ::unlink(finished_file().c_str());
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;

@@ -168,7 +168,7 @@ inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
   return json;
 }
 
-/// Reads what to_json() returned; messages name the checkpoint `file`. Settings that are absent from `settings` are added from the
+/// Reads the output of to_json(); messages name the checkpoint `file`. Settings that are absent from `settings` are added from the
 /// checkpoint. @throws FileError for other JSON, and Error that names each setting that differs.
 inline RunState read_state(const nlohmann::json& json, RunSettings& settings, const std::string& file) {
   const io::JsonObject members = detail::state_object(json, file);

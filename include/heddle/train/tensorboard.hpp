@@ -114,7 +114,7 @@ class EventFolder {
     return size;
   }
 
-  // Creates a file that sorts after those of `latest` seconds and before, and stores its name.
+  // Creates a file whose name sorts after those of `latest` seconds and before, and stores its name.
   io::detail::Descriptor create(Index latest, std::string& name) const {
     constexpr int flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC;
     constexpr mode_t everybody = 0666;            // less the umask
@@ -172,10 +172,9 @@ inline void check_position(const EventPosition& position) {
 
 /// Writes the events of a run for TensorBoard, in a folder of its own (`tensorboard --logdir` names it or a folder above it).
 ///
-/// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag
-/// should increase. Tags with a slash are grouped by what stands before it. All functions throw WriteError with the file and the
-/// cause if an event cannot be written; the file then ends with the event before. A writer must not be used by two threads
-/// at once.
+/// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag should increase.
+/// TensorBoard groups tags by the text before a slash. All functions throw WriteError with the file and the cause if an event cannot be
+/// written; the file then ends with the event before. A writer must not be used by two threads at once.
 class EventWriter {
  public:
   /// Starts a run: adds an event file to the folder, which is created if it does not exist, with the folders above it.

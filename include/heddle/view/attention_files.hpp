@@ -134,8 +134,8 @@ void draw_cells(Svg& svg, double left, double top, double cell, Index side, Valu
 
 }  // namespace detail
 
-/// Returns an SVG file with the weights of one head as a heat map: a row per query, a column per key. The color goes from pale yellow for
-/// 0 to dark blue for the largest weight of the head, which stands below. @throws as attention_page().
+/// Returns an SVG file with the weights of one head as a heat map: a row per query, a column per key. Colors are between pale yellow for 0
+/// and dark blue for the largest weight of the head, which is written below. @throws as attention_page().
 inline std::string attention_heat_map(const AttentionMap& map, Index layer, Index head) {
   using namespace detail;
   const CheckedMap checked(map);

@@ -22,7 +22,7 @@ struct PageOptions {
 
 namespace detail {
 
-// Returns the text as UTF-8: U+FFFD stands for invalid bytes.
+// Returns the text as UTF-8: U+FFFD replaces invalid bytes.
 inline std::string valid_utf8(std::string_view text) {
   std::string valid;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {

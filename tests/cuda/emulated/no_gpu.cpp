@@ -8,7 +8,7 @@ using namespace heddle;
 
 namespace {
 
-// Why there is none, on such a device.
+// Returns the reason on such a device.
 template <class F>
 std::string reason(F change) {
   change(emulator::device());

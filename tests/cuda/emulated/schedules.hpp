@@ -7,8 +7,8 @@
 
 namespace heddle::testing {
 
-// Calls f with twenty schedules, where memory that nobody wrote holds something else than before. Under AddressSanitizer there are three,
-// under ThreadSanitizer, which sees races that did not happen, two.
+// Calls f with twenty schedules and with other contents of unwritten memory: with three under AddressSanitizer, and with two under
+// ThreadSanitizer, which also reports races that a schedule does not show.
 template <class F>
 void each_schedule(F&& f) {
   emulator::Options& options = emulator::options();

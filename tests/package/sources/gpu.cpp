@@ -1,4 +1,4 @@
-// Computes on the GPU where there is one, and says so where there is none.
+// Computes on the GPU if there is one, and otherwise reports that there is none.
 #include <cstdio>
 #include <heddle/heddle.hpp>
 

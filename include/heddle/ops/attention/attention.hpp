@@ -111,8 +111,8 @@ Tensor<typename Q::Element> attention(
   return detail::rows_as_given(rows, q_rows.shape(), sequences);
 }
 
-/// Returns the probabilities [B, H, Tq, Tk], for pictures; zeros where a sequence has no query or key. Tq and Tk are what the
-/// sequences are padded to, or their longest. Without dropout and without a gradient. @throws ShapeError.
+/// Returns the probabilities [B, H, Tq, Tk], for pictures; zeros for padding. Tq and Tk are the padded or longest lengths of the sequences.
+/// Without dropout and without a gradient. @throws ShapeError.
 template <class Q>
 Tensor<typename Q::Element> attention_weights(const Q& q_rows,                                 // as attention's q
                                               const ColumnSlice<typename Q::Element>& k_rows,  // and k

@@ -132,7 +132,7 @@ void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool separate, Mat
   for_each_visible(plan, at, w, [&](Index r, Index c) { row(to, c) += w(r, c) * (row(x, r) - row(x_finite, r)); });
 }
 
-// s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, whatever q and k hold there.
+// s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, for any content of q and k.
 template <class T>
 void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q, MatrixView<const Acc<T>> k,
                     MatrixView<Acc<T>> s) {
