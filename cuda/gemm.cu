@@ -224,7 +224,7 @@ class Plan {
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
-  bool apart_ = false;  // bias or sums are no part of the product
+  bool apart_ = false;  // bias or sums are not part of the product
 };
 
 // Rows of ragged batches come in ever new numbers: a choice costs some 100 µs, a kept one a few hundred bytes.

@@ -144,10 +144,10 @@ struct AttentionLaunch {
   }
 };
 
-// Chooses as many warps as the longest sequence's own rows fill, up to Tile::warps, and one tile of other rows for each
-// stage. One stage if all other rows fit into a tile, else two. All of up to 128 other rows are held at once if a
-// multiprocessor's shared memory then still serves `blocks` blocks, as many as its registers do. A block that would exceed
-// its limit of shared memory gets fewer warps, then one stage. bytes(warps, stages) returns what a block needs.
+// Chooses as many warps as the longest sequence's own rows fill, up to Tile::warps, and one tile of other rows for each stage. One stage if
+// all other rows fit into a tile, otherwise two. All of up to 128 other rows are held at once if a multiprocessor's shared memory then
+// still serves `blocks` blocks, as many as its registers do. A block that would exceed its limit of shared memory gets fewer warps, then
+// one stage. bytes(warps, stages) returns what a block needs.
 template <class Tile, class Bytes>
 AttentionLaunch choose_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
   constexpr int least = 2;                // warps; own keys are shared by pairs

@@ -1,5 +1,5 @@
-// A thread's share of work by elements: eight neighbours, as many as one call of a dropout's draws decides. They move
-// in one access of 16 bytes in bf16 and in two in float where they begin at a multiple of their size, else one by one.
+// A thread's share of work by elements: eight neighbours, as many as one call of a dropout's draws decides. They move in one access of 16
+// bytes in bf16 and in two in float where they begin at a multiple of their size, otherwise one by one.
 #pragma once
 #include <heddle/base/dropout_rule.hpp>
 
@@ -35,8 +35,8 @@ struct Eight {
   }
 };
 
-// Loads eight elements that begin at `from`, of which `valid` exist: all eight or none if they are `vectors`, else any number.
-// The others are 0.
+// Loads eight elements that begin at `from`, of which `valid` exist: all eight or none if they are `vectors`, otherwise any number. The
+// others are 0.
 template <bool vectors, class T, class I>
 __device__ Eight<T> load_eight(const T* from, I valid) {
   using Words = typename Eight<T>::Words;
@@ -62,8 +62,8 @@ __device__ void store_eight(T* to, I valid, const Eight<T>& values) {
   }
 }
 
-// Returns the factors of a dropout for elements e to e + 7: 0 or the rule's scale. With `whole_calls` e is a multiple of eight;
-// else two calls are drawn, and the first of their draws are skipped.
+// Returns the factors of a dropout for elements e to e + 7: 0 or the rule's scale. With `whole_calls` e is a multiple of eight; otherwise
+// two calls are drawn, and the first of their draws are skipped.
 template <bool whole_calls>
 __device__ void dropout_factors(const kernel::ElementDropout& drop, Index e, float (&factors)[eight]) {
   constexpr int words = 4;  // of a call

@@ -1,9 +1,9 @@
 // The layout of the rows [N, D] of norms in threads, for norm_forward.cuh and norm_backward.cuh.
 //
-// A team of threads owns a row: some lanes of a warp up to 256 columns, a warp up to 1024, a block beyond. A thread owns
-// groups of eight neighbouring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are
-// aligned; else it takes them one by one. Rows stay in registers up to 8192 columns, or 4096 one by one. No atomics:
-// results do not depend on the schedule, nor on how many multiprocessors there are.
+// A team of threads owns a row: some lanes of a warp up to 256 columns, a warp up to 1024, a block beyond. A thread owns groups of eight
+// neighbouring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are aligned; otherwise it takes them
+// one by one. Rows stay in registers up to 8192 columns, or 4096 one by one. No atomics: results do not depend on the schedule, nor on how
+// many multiprocessors there are.
 #pragma once
 #include "eight.cuh"
 #include "row_team.cuh"

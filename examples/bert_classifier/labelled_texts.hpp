@@ -23,7 +23,7 @@ struct TableColumns {
   std::string text, second, label;  // `second` is empty without pairs
 };
 
-/// Reads the first `limit` rows of a table with a header, all for 0: CSV if the file's name ends with .csv, else TSV without quoting.
+/// Reads the first `limit` rows of a table with a header, all for 0: CSV if the file's name ends with .csv, otherwise TSV without quoting.
 /// Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 
@@ -31,7 +31,7 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
 /// @throws FileError as read_news().
 LabelledTexts read_ag_news(const std::string& path, Index limit);
 
-/// Returns the class of each row. A cell is a class's name, or else its number from 0. @throws FileError with file and line for a cell
+/// Returns the class of each row. A cell is a class's name, otherwise its number from 0. @throws FileError with file and line for a cell
 /// that is neither, and for an empty one.
 std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes);
 

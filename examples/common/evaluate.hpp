@@ -16,7 +16,7 @@ struct Splits {
   int classes = 2;
 };
 
-// The first random stream of each use: streams of two uses never meet, and each is a function of the seed and a count.
+// The first random stream of each use. Streams of two uses never overlap, and each is a function of the seed and a count.
 enum class Stream : std::uint64_t {
   init = 0,
   order = std::uint64_t{1} << 56,
@@ -54,8 +54,8 @@ Scored score(const Model& model, const data::Batch& batch, Random& hiding, Rando
     return {logits<A>(model, batch, random), batch.labels};
 }
 
-// Whether a model is trained on something else than the batch's labels. Its rows count as of class 1, and are predicted as class 1 if
-// the label has the highest score, else as class 0.
+// Whether a model has other targets than the batch's labels. Its rows count as of class 1, and are predicted as class 1 if the label has
+// the highest score, otherwise as class 0.
 template <class A, class Model>
 constexpr bool hides_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
   model.template score<A>(batch, hiding, random);

@@ -128,7 +128,7 @@ std::string unknown(const CLI::App& app, const std::string& word) {
   for (const CLI::Option* option : app.get_options())
     if (nearest.empty() || distance(flag, option->get_name()) < distance(flag, nearest)) nearest = option->get_name();
   const bool near = distance(flag, nearest) <= std::max<std::size_t>(2, flag.size() / 3);
-  return "there is no flag " + flag + (near ? "; the nearest is " + nearest : "; --help lists those there are");
+  return "there is no flag " + flag + (near ? "; the nearest is " + nearest : "; --help lists all flags");
 }
 
 std::string shell_quoted(const std::string& word) {

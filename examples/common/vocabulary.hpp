@@ -4,7 +4,7 @@
 
 namespace heddle::examples {
 
-// The file that --vocab names, or else vocab.txt of the trained model's folder, or else of the folder that another flag names. It is
+// The file that --vocab names, otherwise vocab.txt of the trained model's folder, otherwise of the folder that another flag names. It is
 // read once, because it may be a pipe.
 class VocabularyFile {
  public:

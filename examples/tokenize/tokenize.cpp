@@ -1,5 +1,5 @@
-// tokenize: WordPiece on lines of text, from standard input to standard output. Lines are answered as they come, to serve
-// a pipe too; where many come at once, they are encoded on all threads and written in order.
+// tokenize: WordPiece on lines of text, from standard input to standard output. Lines are answered as they arrive, so that it serves a pipe
+// too; many lines at once are encoded on all threads and written in order.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -140,7 +140,7 @@ void run(int argc, char** argv) {
     if (n < 0 && errno == EINTR) continue;
     require<FileError>(n >= 0, "standard input: cannot be read: ", std::strerror(errno));
     const std::string_view bytes(block.data(), static_cast<std::size_t>(n));
-    const std::size_t whole = bytes.rfind('\n') + 1;  // 0 where no line ends in it
+    const std::size_t whole = bytes.rfind('\n') + 1;  // 0 if no line ends in it
     pending += bytes.substr(0, whole);
     if (n == 0 && !pending.empty()) pending += '\n';
     if (whole > 0 || n == 0) {

@@ -88,7 +88,7 @@ struct NodeOf : Node {
 // The node of a variable or parameter. Its gradient outlives the backward passes, which add to it.
 template <class T>
 struct Leaf final : NodeOf<T> {
-  std::mutex mutex;        // backward passes of several threads may meet here
+  std::mutex mutex;        // backward passes of several threads may run this at once
   RowGradient<T> by_rows;  // replaces `grad` while it is the only contribution
 
   // `s` is the shape of the variable.

@@ -23,8 +23,8 @@ namespace heddle {
 /// A number of elements or rows, an extent, or a position. Signed, as in Eigen and PyTorch.
 using Index = std::int64_t;
 
-// The version, the backends and the instruction set, in this order. Inline bodies differ between backends, and Eigen's
-// memory layout between instruction sets. They are no part of the names that users write, nor of the reference.
+// The version, the backends and the instruction set, in this order. Inline bodies differ between backends, and Eigen's memory layout
+// between instruction sets. They are not part of the names that users write, nor of the reference.
 /// @cond
 inline namespace v0_1 {
 #ifdef HEDDLE_ONEDNN

@@ -1,4 +1,4 @@
-// The checks that operations make of their operands, and the one place where a shape error is worded.
+// The checks that operations make of their operands, and the only place that words a shape error.
 #pragma once
 #include <algorithm>
 #include <iomanip>

@@ -113,7 +113,7 @@ class InputFile {
   }
 
  private:
-  // Calls `call` with the number of bytes so far, until there are `count`, or no more.
+  // Calls `call` with the number of bytes so far, until there are `count` bytes or the file ends.
   template <class Call>
   std::size_t read_all(std::size_t count, Call call) const {
     std::size_t done = 0;
@@ -138,8 +138,8 @@ class InputFile {
   std::size_t size_ = 0;
 };
 
-/// Returns all bytes of a file. Its size is only where reading starts from: a file may grow meanwhile, and a pipe has none. Throws
-/// FileError, and OutOfMemory that names the file.
+/// Returns all bytes of a file. Its size is only the first estimate: a file may grow meanwhile, and a pipe has no size. Throws FileError,
+/// and OutOfMemory that names the file.
 inline std::string read_file(const std::string& path) {
   constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
   constexpr std::size_t first_step = 1 << 16;

@@ -13,7 +13,7 @@
 
 namespace heddle::detail {
 
-/// The process's helpers. They are started when a job first wants them.
+/// The process's helpers. They are started by the first job that needs them.
 class ThreadPool {
  public:
   static constexpr int most_helpers = 63;  // kernel::Pieces::most, less the caller
@@ -47,8 +47,8 @@ class ThreadPool {
   static constexpr std::chrono::microseconds spin_time{30}, patience{500};
   static constexpr std::chrono::milliseconds rest{20};
 
-  // The gate holds the number of helpers inside a job in its low bits. Above them it counts how often it was opened and
-  // closed: it is open where that is odd.
+  // The gate holds the number of helpers inside a job in its low bits. The bits above count how often it was opened and closed: it is open
+  // if that number is odd.
   static constexpr std::uint32_t generation = 64, open = generation;
   static std::uint32_t inside(std::uint32_t gate) { return gate % generation; }
 

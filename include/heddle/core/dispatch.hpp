@@ -42,7 +42,7 @@ decltype(auto) on_cpu(const Tensor<T>& x, const char* op, F&& f) {
 }
 
 namespace detail {
-// Dispatches where the GPU has kernels for floating types only. Throws Error for integers there.
+// Dispatches operations whose GPU kernels take floating types only. Throws Error for integers there.
 template <class T, class F>
 decltype(auto) dispatch_if_floating(const Tensor<T>& x, const char* op, F&& f) {
   if constexpr (std::is_integral_v<T>)

@@ -26,7 +26,7 @@ class SkinnyLhs {
  private:
   using Packet = Eigen::internal::packet_traits<float>::type;
   static constexpr Index lanes = sizeof(Packet) / sizeof(float);
-  // The sums of a block stay in registers: there are 32 in AVX-512, else 16.
+  // The sums of a block stay in registers: AVX-512 has 32, other sets have 16.
   static constexpr int most_columns = 4, most_rows = lanes == 16 ? 5 : 2;
 
   // Computes `columns` columns of c from column n on.

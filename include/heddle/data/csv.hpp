@@ -107,8 +107,8 @@ inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   return table;
 }
 
-/// @throws FileError for a file that cannot be read, or is empty where it should have a header, and with file and line
-/// for a row of another width, more than 65,536 columns, a stray quote, a quote never closed (the line where it opens) and a NUL byte.
+/// Reads a file. @throws FileError for a file that cannot be read, or is empty if it should have a header, and with file and line for a row
+/// of another width, more than 65,536 columns, a stray quote, a quote that is never closed (the line where it opens) and a NUL byte.
 inline Table read_csv(const std::string& path, CsvOptions options = {}) { return parse_csv(read_text(path), options); }
 
 }  // namespace heddle::data

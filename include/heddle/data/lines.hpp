@@ -1,4 +1,4 @@
-// Files of one item a line, and folders of them where a file is a class: Arabic.txt, Chinese.txt, ...
+// Files with one item per line, and folders of them in which each file is a class: Arabic.txt, Chinese.txt, ...
 #pragma once
 #include <algorithm>
 #include <filesystem>
@@ -26,11 +26,11 @@ inline Lines parse_lines(TextFile source) {
   return result;
 }
 
-/// @throws FileError for a file that cannot be read, and with file and line for a NUL byte.
+/// Reads a file. @throws FileError if it cannot be read, and with file and line for a NUL byte.
 inline Lines read_lines(const std::string& path) { return parse_lines(read_text(path)); }
 
-/// Returns all *.txt files of a folder, sorted by name (bytes, so that the order is the same everywhere). @throws FileError where
-/// there are none.
+/// Returns all *.txt files of a folder, sorted by name (bytes, so that the order is the same everywhere). @throws FileError if there are
+/// none.
 inline std::vector<Lines> read_folder(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> paths;

@@ -1,6 +1,5 @@
-// The tables that the readers of TSV and CSV return: text fields in rows of equal width, and the line where each row began. The text
-// of all fields is one string, and the offset of each takes four bytes, so a file of little but separators takes no more than a few
-// times its size.
+// The tables that the readers of TSV and CSV return: text fields in rows of equal width, and the line at which each row began. The text of
+// all fields is one string, and the offset of each takes four bytes, so a file that is mostly separators takes only a few times its size.
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -81,10 +81,10 @@ inline TextFile parse_text(std::string bytes, const std::string& name) {
   return source;
 }
 
-/// @throws FileError for a file that cannot be read, and with file and line for a NUL byte.
+/// Reads a file. @throws FileError if it cannot be read, and with file and line for a NUL byte.
 inline TextFile read_text(const std::string& path) { return parse_text(io::read_file(path), path); }
 
-/// @throws FileError with file and line if something in the file was not UTF-8, for a program that does not want it replaced.
+/// Refuses text that was not UTF-8, for programs that do not want it replaced. @throws FileError with file and line.
 inline void require_utf8(const TextNotes& notes, const std::string& file) {
   require<FileError>(notes.invalid_utf8 == 0, detail::at_line(io::printable(file), notes.first_invalid_line),
                      ": holds bytes that are not UTF-8");

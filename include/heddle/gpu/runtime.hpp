@@ -21,9 +21,9 @@ inline constexpr bool has_cuda = false;
 
 namespace cuda {
 
-/// Returns an empty string if there is a GPU that this build can use, else the reason why not, as a sentence.
+/// Returns an empty string if there is a GPU that this build can use, otherwise the reason why not, as a sentence.
 std::string unavailable();
-/// Returns an empty string if the library for matrix products can be used, else the reason why not.
+/// Returns an empty string if the library for matrix products can be used, otherwise the reason why not.
 std::string products_unavailable();
 
 /// Returns the calling thread's stream as a cudaStream_t. All threads share one unless set_stream chose another.

@@ -34,7 +34,7 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& file)
 /// An object of a JSON file. It refers to the object, which must live as long.
 class JsonObject {
  public:
-  /// @throws FileError for another kind of value; `what` names it, such as "the file".
+  /// Wraps an object. @throws FileError for another kind of value; `what` names it, such as "the file".
   JsonObject(const nlohmann::json& object, std::string file, const std::string& what = "the content")
       : object_(object), file_(std::move(file)) {
     require<FileError>(object.is_object(), file_, ": ", what, " must be a JSON object");

@@ -132,7 +132,7 @@ FileSum replace_file(const std::string& path, Fill&& fill) {
   OutputFile out(path, file);
   try {
     fill(out);
-    // Undoes the umask. A file system without permissions refuses, where nothing is lost by it.
+    // Undoes the umask. A file system without permissions refuses, which loses nothing.
     if (target.mode != 0) (void)::fchmod(file, target.mode);
     check(retry([&] { return ::fsync(file); }), "cannot be written to the disk");
     // Closed also when it fails, and on Linux when a signal interrupts it: never to be repeated.
@@ -197,7 +197,7 @@ inline FileSum write_atomically(const std::string& path, std::string_view bytes)
   return write_atomically(path, [&](OutputFile& out) { out.write(bytes); });
 }
 
-/// Replaces the file `to` by a copy of `from`. @throws FileError if `from` cannot be read, else as write_atomically().
+/// Replaces the file `to` by a copy of `from`. @throws FileError if `from` cannot be read, otherwise as write_atomically().
 inline FileSum copy_file(const std::string& from, const std::string& to) {
   return write_atomically(to, [&](OutputFile& out) {
     detail::for_each_part(from, [&](std::span<const std::byte> bytes) { out.write(bytes); });

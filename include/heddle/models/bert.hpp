@@ -64,7 +64,7 @@ struct BertEmbeddings {
   nn::LayerNorm<T> norm;                  ///< over the sum
   double dropout;                         ///< probability after the norm
 
-  /// @throws ShapeError for a size below 1, and Error for a dropout outside [0, 1).
+  /// Draws the weights. @throws ShapeError for a size below 1, and Error for a dropout outside [0, 1).
   BertEmbeddings(const BertConfig& config, Random& random)
       : words(config.vocabulary, config.D, random),
         positions(config.positions, config.D, random),
@@ -82,7 +82,8 @@ struct BertEmbeddings {
         norm(c(other.norm)),
         dropout(other.dropout) {}
 
-  /// @throws IndexError for an id or a type outside its table, and for a sequence with more tokens than positions.
+  /// Returns the rows of tokens [N] as [N, D]. @throws IndexError for an id or a type that is out of range, and for a sequence with more
+  /// tokens than positions.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
@@ -116,7 +117,7 @@ struct BertLayer {
   double dropout;                       ///< after each sublayer
   double attention_dropout;             ///< of the attention probabilities
 
-  /// @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1).
+  /// Draws the weights. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1).
   BertLayer(const BertConfig& config, Random& random)
       : attention(config.D, static_cast<int>(config.heads), random),
         attention_norm(config.D, config.eps),
@@ -213,7 +214,7 @@ struct BertEncoder {
   BertEmbeddings<T> embeddings;      ///< embedding layer
   std::vector<BertLayer<T>> layers;  ///< all layers, first to last
 
-  /// @throws ShapeError and Error as the layers do, and ShapeError for a negative number of layers.
+  /// Draws the weights. @throws ShapeError and Error as the layers do, and ShapeError for a negative number of layers.
   BertEncoder(const BertConfig& sizes, Random& random) : config(sizes), embeddings(sizes, random) {
     require<ShapeError>(sizes.layers >= 0, "BertEncoder: the number of layers must not be negative, got ",
                         sizes.layers);
@@ -276,7 +277,7 @@ struct BertClassifier {
   nn::Linear<T> pooler;      ///< pre_classifier in DistilBERT, [D, D]
   nn::Linear<T> classifier;  ///< [C, D]
 
-  /// @throws ShapeError and Error as BertEncoder does, and ShapeError for less than one class.
+  /// Draws the weights. @throws ShapeError and Error as BertEncoder does, and ShapeError for less than one class.
   BertClassifier(const BertConfig& config, Index classes, Random& random)
       : encoder(config, random), pooler(config.D, config.D, random), classifier(config.D, classes, random) {
     heddle::detail::require_fraction("BertClassifier", "classifier_dropout", config.classifier_dropout);
@@ -320,7 +321,7 @@ struct BertMaskedLm {
   nn::LayerNorm<T> norm;    ///< over the transformed rows
   Parameter<T> bias;        ///< of the decoder, [V]
 
-  /// @throws ShapeError and Error as BertEncoder does, and Error for DistilBERT.
+  /// Draws the weights. @throws ShapeError and Error as BertEncoder does, and Error for DistilBERT.
   BertMaskedLm(const BertConfig& config, Random& random)
       : encoder(config, random),
         transform(config.D, config.D, random),

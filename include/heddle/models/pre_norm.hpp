@@ -143,7 +143,7 @@ struct PreNormClassifier {
   PreNormEncoder<T> encoder;  ///< encoder
   nn::Linear<T> classifier;   ///< [C, D]
 
-  /// @throws ShapeError and Error as PreNormEncoder does, and ShapeError for less than one class.
+  /// Draws the weights. @throws ShapeError and Error as PreNormEncoder does, and ShapeError for less than one class.
   PreNormClassifier(const PreNormConfig& config, Index classes, Random& random)
       : encoder(config, random), classifier(config.D, classes, random) {}
   /// Copies the members of `other` for clone().

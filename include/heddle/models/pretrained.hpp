@@ -13,7 +13,7 @@ namespace heddle::models {
 struct PretrainedConfig {
   std::variant<BertConfig, PreNormConfig> sizes;  ///< the sizes of the model that the file describes
   std::vector<std::string> labels;                ///< the names of the classes
-  nlohmann::json json = {};  ///< all members of the file, so that saving keeps those that heddle does not know
+  nlohmann::json json = {};                       ///< all members of the file, so that saving keeps unknown ones
 
   /// Returns the sizes of a BERT or DistilBERT, otherwise nullptr.
   const BertConfig* bert() const { return std::get_if<BertConfig>(&sizes); }

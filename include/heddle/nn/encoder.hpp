@@ -31,8 +31,8 @@ struct EncoderLayer {
   double attention_dropout;         ///< of the attention probabilities
   bool norm_first;                  ///< pre-norm instead of post-norm
 
-  /// @throws ShapeError for a size below 1, and where D does not divide into the heads and no head_width is given; Error for a
-  /// dropout outside [0, 1) and a negative eps.
+  /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of the heads; Error
+  /// for a dropout outside [0, 1) and a negative eps.
   EncoderLayer(const EncoderOptions& o, Random& random)
       : attention(o.D, o.heads, random, o.head_width),
         norm1(o.D, o.eps),
@@ -54,13 +54,13 @@ struct EncoderLayer {
         attention_dropout(other.attention_dropout),
         norm_first(other.norm_first) {}
 
-  /// Dropout is active if and only if `random` is given.
+  /// Returns the rows after the layer. Dropout is active if and only if `random` is given. @throws ShapeError.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(x, sequences, AttentionOptions<A>(), random);
   }
-  /// Takes options of the attention too, such as a mask or a bias: layer(x, sequences, {.causal = true}, &random).
+  /// Returns the same with options of the attention, such as a mask or a bias: layer(x, sequences, {.causal = true}, &random).
   /// @throws Error if the options have dropout or a generator, which are the layer's.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
@@ -94,18 +94,18 @@ struct Encoder {
   std::vector<EncoderLayer<T>> layers;  ///< all layers, first to last
   std::optional<LayerNorm<T>> norm;     ///< after the last layer of a pre-norm encoder
 
-  /// @throws ShapeError for a negative depth, and as EncoderLayer does.
+  /// Draws the weights of `depth` layers. @throws ShapeError for a negative depth, and as EncoderLayer does.
   Encoder(int depth, const EncoderOptions& options, Random& random);
   /// Copies the members of `other` for clone().
   Encoder(const Encoder& other, Cloning& c);
 
-  /// Dropout is active if and only if `random` is given. @throws ShapeError.
+  /// Returns the rows after all layers. Dropout is active if and only if `random` is given. @throws ShapeError.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(std::move(x), sequences, AttentionOptions<A>(), random);
   }
-  /// Takes options for the attention of every layer too. @throws as EncoderLayer does.
+  /// Returns the same with options of every layer's attention. @throws as EncoderLayer does.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, const AttentionOptions<A>& options, Random* random = nullptr) const;

@@ -77,7 +77,7 @@ inline constexpr bool is_buffer = false;
 template <class T>
 inline constexpr bool is_buffer<Buffer<T>> = true;
 
-// Calls f(name, x) for x if it is a parameter or buffer, else for each of its members.
+// Calls f(name, x) for x if it is a parameter or buffer, otherwise for each of its members.
 template <class X, class F>
 void visit_leaves(const Name& name, X& x, F& f) {
   using Plain = std::remove_const_t<X>;

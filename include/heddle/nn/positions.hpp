@@ -23,7 +23,7 @@ Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   return pe;
 }
 
-/// @throws IndexError for a sequence longer than L.
+/// Checks that a table of L positions suffices. @throws IndexError for a sequence longer than L.
 inline void require_positions(const char* module, const Sequences& sequences, Index L) {
   require<IndexError>(sequences.longest() <= L, module, ": a sequence of ", sequences.longest(),
                       " tokens is longer than the table's ", L, " positions");
@@ -49,7 +49,7 @@ struct SinusoidalPositions {
   /// Copies the members of `other` for clone().
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
 
-  /// @throws IndexError for a sequence longer than L.
+  /// Returns x with the row of each token's position added. @throws IndexError for a sequence longer than L.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
@@ -76,7 +76,7 @@ struct LearnedPositions {
   /// Copies the members of `other` for clone().
   LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)) {}
 
-  /// @throws IndexError for a sequence longer than L.
+  /// Returns x with the row of each token's position added. @throws IndexError for a sequence longer than L.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("LearnedPositions", sequences, weight.shape()[0]);

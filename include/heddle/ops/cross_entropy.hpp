@@ -21,7 +21,7 @@ struct CrossEntropyOptions {
 
 namespace kernel {
 
-// Per class, in the type of sums: class_weights, or ones where there are none.
+// Per class, in the type of sums: class_weights, or ones if there are none.
 template <class T>
 RowArray<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
   if (!class_weights.data) return RowArray<Acc<T>>::Ones(C);

@@ -1,5 +1,5 @@
-// dropout(x, p, random): each element is 0 with probability p, else multiplied by 1 / (1 - p) (Srivastava et al. 2014).
-// Saves no mask: the backward draws it again.
+// dropout(x, p, random): each element is 0 with probability p, otherwise multiplied by 1 / (1 - p) (Srivastava et al. 2014). Saves no mask:
+// the backward repeats the draws.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/dropout_rule.hpp>

@@ -16,7 +16,7 @@ void gemm_tt(Cpu device, MatrixView<const T> a, MatrixView<const T> b, MatrixVie
   matrix(c) = ba.transpose();
 }
 
-// Each matrix of c [batch, M, N] is the product of those that broadcasting puts in its place.
+// Each matrix of c [batch, M, N] is the product of the matrices that broadcasting assigns to it.
 template <class T>
 void matmul(Cpu device, const BroadcastPlan<2>& batch, View<const T, 3> a, bool transpose_a, View<const T, 3> b,
             bool transpose_b, View<T, 3> c) {

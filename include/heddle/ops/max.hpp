@@ -96,8 +96,8 @@ Tensor<T> extreme_values(const char* op, bool smallest, const Tensor<T>& x, int 
 
 }  // namespace detail
 
-/// Returns the largest values along an axis or several, NaN where there is one. The gradient goes to the first of equals.
-/// @throws ShapeError for an empty axis.
+/// Returns the largest values along an axis or several, NaN if there is one. The gradient goes to the first of equal elements. @throws
+/// ShapeError for an empty axis.
 template <class T>
 Tensor<T> max(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("max", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
@@ -110,8 +110,8 @@ Tensor<T> max(const Tensor<T>& x) {
   return max(reshape(x, {x.size()}), 0);
 }
 
-/// Returns the smallest values along an axis or several, NaN where there is one. The gradient goes to the first of equals.
-/// @throws ShapeError for an empty axis.
+/// Returns the smallest values along an axis or several, NaN if there is one. The gradient goes to the first of equal elements. @throws
+/// ShapeError for an empty axis.
 template <class T>
 Tensor<T> min(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("min", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {

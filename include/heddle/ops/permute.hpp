@@ -11,8 +11,8 @@ namespace heddle {
 
 namespace kernel {
 
-// The last axis of y is contiguous there, axis `lane` in x. Where they differ, both are walked in squares, so that a
-// cache line of either is used whole.
+// The last axis of y is contiguous there, and axis `lane` in x. If they differ, both are visited in squares, so that a cache line of either
+// is used as a whole.
 template <class T>
 void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
   if (y.extent[0] == 0) return;

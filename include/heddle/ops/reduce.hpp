@@ -86,7 +86,7 @@ struct GradientTarget {
   explicit GradientTarget(const Tensor<T>& x) : shape(x.shape()), gradient(x.requires_grad()) {}
 };
 
-// Returns x if a backward reads its values, else an empty tensor, so that they are not kept alive.
+// Returns x if a backward reads its values, otherwise an empty tensor, so that they are not kept alive.
 template <class T>
 Tensor<T> save_if(bool needed, const Tensor<T>& x) {
   return needed ? x : Tensor<T>{};

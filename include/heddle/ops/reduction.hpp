@@ -1,4 +1,4 @@
-// Reduction: how a loss is made of the losses of its elements or rows.
+// Reduction: how the losses of elements or rows are combined to one loss.
 #pragma once
 #include <heddle/ops/arithmetic.hpp>
 

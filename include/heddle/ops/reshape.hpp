@@ -45,7 +45,7 @@ Tensor<T> unsqueeze(const Tensor<T>& x, int axis) {
   return reshape(x, Shape(std::span<const Index>(extents)));
 }
 
-/// Returns x without an axis, if its extent is 1; else x. Shares memory with x. @throws ShapeError if the axis does not exist.
+/// Returns x without an axis, if its extent is 1; otherwise x. Shares memory with x. @throws ShapeError if the axis does not exist.
 template <class T>
 Tensor<T> squeeze(const Tensor<T>& x, int axis) {
   const int along = detail::require_axis("squeeze", x, axis);

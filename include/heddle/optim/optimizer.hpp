@@ -114,8 +114,8 @@ class Optimizer {
   };
   static constexpr Device devices[] = {Device::cpu, Device::cuda};
 
-  // The parts of a step for parameters of type T; null if the model has none. Taken as pointers where the model is known, so
-  // that a model of floats does not compile the code for doubles.
+  // The parts of a step for parameters of type T; null if the model has none. The constructor, which knows the model, takes these pointers,
+  // so that a model of floats does not compile the code for doubles.
   template <class T>
   struct TypeSteps {
     bool (Optimizer::*has_finite_gradients)() = nullptr;

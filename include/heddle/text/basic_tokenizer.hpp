@@ -11,7 +11,7 @@
 
 namespace heddle::text {
 
-/// The word that is being read: UTF-8 of its first hundred characters. WordPiece knows no longer word.
+/// The current word: UTF-8 of its first hundred characters, the longest word of WordPiece.
 class Word {
  public:
   static constexpr std::size_t max_characters = 100;  ///< characters that are kept

@@ -24,7 +24,7 @@ class Vocabulary {
   static constexpr std::int32_t none = -1;                        ///< the id of no token
   static constexpr std::size_t max_bytes = std::size_t{1} << 30;  ///< offsets and ids then fit in 32 bits
 
-  /// Reads a file. @throws FileError where it cannot be read, and as below.
+  /// Reads a file. @throws FileError if it cannot be read, and as below.
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
   /// Takes lines that end at LF or CR LF (a last one without LF counts); errors name the file `name`. A byte-order mark is skipped. @throws
@@ -72,7 +72,7 @@ class Vocabulary {
   /// Returns the id of "##" and the piece, or `none`.
   std::int32_t find_continuation(std::string_view piece) const { return find(~hash(piece), "##", piece); }
 
-  /// Returns the token's id. @throws FileError where there is none.
+  /// Returns the token's id. @throws FileError if there is none.
   std::int32_t id(std::string_view token) const {
     const std::int32_t found = find(token);
     require<FileError>(found != none, name_, ": has no token ", io::quoted_name(token));

@@ -17,8 +17,8 @@ namespace heddle::text {
 
 /// The options of a WordPiece tokenizer.
 struct WordPieceOptions {
-  bool uncased = false;                                              ///< lower-case and strip accents; else neither
-  bool special_tokens = true;                                        ///< [CLS] a [SEP], [CLS] a [SEP] b [SEP]
+  bool uncased = false;        ///< lower-case and strip accents; otherwise neither
+  bool special_tokens = true;  ///< [CLS] a [SEP], [CLS] a [SEP] b [SEP]
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  ///< in tokens, special ones included
 };
 
@@ -48,8 +48,8 @@ inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std
 /// Returns the same ids as the Rust tokenizers library. Several threads may call const functions at once.
 class WordPiece {
  public:
-  /// @throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] where they are wanted; Error where
-  /// max_length has no room for them.
+  /// Takes the vocabulary. @throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] if the options require them; Error
+  /// if max_length has no room for them.
   explicit WordPiece(Vocabulary vocabulary, WordPieceOptions options = {})
       : vocabulary_(std::move(vocabulary)),
         options_(options),
@@ -84,7 +84,7 @@ class WordPiece {
     return out;
   }
 
-  /// @throws Error where max_length has no room for the special tokens.
+  /// Encodes a pair, truncated longest first. @throws Error if max_length has no room for the special tokens.
   Encoding encode_pair(std::string_view a, std::string_view b) const {
     const std::size_t specials = options_.special_tokens ? 3 : 0;
     require_room(specials);
@@ -175,7 +175,7 @@ class WordPiece {
     });
   }
 
-  // Appends the longest piece that the vocabulary knows, then the longest that continues it, and so on. Returns false if there is none.
+  // Appends the longest piece in the vocabulary, then the longest that continues it, and so on. Returns false if there is none.
   bool append_pieces(std::string_view word, std::vector<std::int32_t>& ids) const {
     for (std::size_t begin = 0; begin < word.size();) {
       std::size_t length = std::min(word.size() - begin, vocabulary_.longest());

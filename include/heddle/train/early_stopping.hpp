@@ -18,7 +18,7 @@ struct EarlyStoppingOptions {
 /// `if (stopping.add(loss)) break;`
 class EarlyStopping {
  public:
-  /// @throws Error for a patience below 1 and a min_delta that is negative or not a number.
+  /// Takes the options. @throws Error for a patience below 1 and a min_delta that is negative or not a number.
   explicit EarlyStopping(EarlyStoppingOptions options = {}) : options_(options) {
     require(options.patience >= 1, "EarlyStopping: the patience must be at least 1, got ", options.patience);
     require(options.min_delta >= 0, "EarlyStopping: min_delta must not be negative, got ", options.min_delta);

@@ -27,7 +27,7 @@ inline std::string json_number(double value) {
   return std::string(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-/// @throws FileError if a regular file holds anything but metrics, so that a wrong name does not spoil a user's file.
+/// Refuses a regular file that holds anything but metrics, so that a wrong name does not overwrite a user's file. @throws FileError.
 inline void require_metrics(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return;

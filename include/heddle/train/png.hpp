@@ -1,4 +1,4 @@
-// Images as PNG files (ISO/IEC 15948), compressed by zlib if CMake found it (HEDDLE_ZLIB), else not compressed.
+// Images as PNG files (ISO/IEC 15948), compressed by zlib if CMake found it (HEDDLE_ZLIB), otherwise not compressed.
 #pragma once
 #include <string>
 #include <string_view>
@@ -76,7 +76,7 @@ inline std::string store(std::string_view bytes) {
   return out;
 }
 
-// Objects with and without zlib may meet in one program, so functions that depend on the macro have different names in them.
+// A program may contain objects with and without zlib, so functions that depend on the macro have different names in them.
 #ifdef HEDDLE_ZLIB
 inline namespace zlib {
 

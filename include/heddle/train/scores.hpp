@@ -10,7 +10,7 @@ struct Scores {
   double loss_sum = 0;        ///< sum of the rows' losses
   Index rows = 0;             ///< rows in loss_sum
 
-  /// @throws Error for fewer than two classes, and for more than 10,000.
+  /// Starts without rows. @throws Error for fewer than two classes, and for more than 10,000.
   explicit Scores(int classes) : confusion(classes) {}
 
   /// Adds a batch of `count` rows and its mean loss.
