@@ -1,5 +1,5 @@
 # oneDNN as OneDNN::OneDNN. Its own package file is not asked: Debian's needs OpenCL's headers, which heddle does not.
-# Its OpenMP is g++'s, which heddle asks for one thread a call.
+# It uses g++'s OpenMP, with one thread per call of heddle.
 find_path(OneDNN_INCLUDE_DIR dnnl.h)
 find_library(OneDNN_LIBRARY dnnl)
 mark_as_advanced(OneDNN_INCLUDE_DIR OneDNN_LIBRARY)

@@ -1,4 +1,4 @@
-# What is installed wins; the rest is fetched, pinned by its hash. Eigen is asked for without a version, because a range that
+# Installed packages are preferred; others are fetched, pinned by their hash. Eigen is requested without a version, because a range that
 # takes 3.4 refuses 5, and is checked by hand.
 include(FetchContent)
 

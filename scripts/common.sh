@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034  # sourced by bash scripts, which use the variables
-# What the scripts share: what the project needs of the system, and how that is installed.
+# Functions of all scripts: the packages that the project needs, and their installation.
 
-# Debian's and Ubuntu's package, and a command or a file under /usr or /usr/local that shows that it is there.
+# Debian's and Ubuntu's package, and a command or a file under /usr or /usr/local that the package installs.
 build_packages=(
   'cmake               cmake'
   'make                make'
@@ -21,7 +21,7 @@ clang_packages=(
 
 say() { printf '%s: %s\n' "$(basename "$0")" "$*"; }
 die() { say "$*" >&2; exit 1; }
-refuse() { say "$*" >&2; exit 2; }  # what the command line asks for
+refuse() { say "$*" >&2; exit 2; }  # for errors of the command line
 has() { command -v "$1" >/dev/null; }
 
 is_there() {
@@ -57,7 +57,7 @@ install_with_apt() {
   apt install --no-install-recommends "${known[@]}"
 }
 
-# Installs what is missing of a list of packages and says so first. Where that cannot be done it says what is missing.
+# Prints and installs the missing packages of a list. If they cannot be installed, prints their names.
 install_packages() {
   local missing log=build/install.log
   mapfile -t missing < <(missing_of "$@")

@@ -433,7 +433,7 @@ def losses(g, draw):
         compute(g, lambda a, b: F.cosine_similarity(a, b, axis, eps), inputs, has_gradient=eps < 1)
     for number in cases(g, "normalize"):
         shape = draw.shape(number, least=1)
-        x = draw.distinct(shape, least=32)  # a tiny norm would divide what rounding left of an exact 0
+        x = draw.distinct(shape, least=32)  # a tiny norm would divide the rounding error of an exact 0
         if draw.chance(0.2):
             x = torch.zeros_like(x)
         options = {"p": draw.pick((2.0, 2.0, 1.0, 3.0)), "axis": draw.axis(len(shape)), "eps": draw.pick((1e-12, 1.0))}

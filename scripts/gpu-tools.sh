@@ -4,7 +4,7 @@
 # The first that can be run, or nothing.
 first_program() { local file; for file; do if has "$file"; then command -v "$file"; return; fi; done; }
 
-# Beside nvcc: variables that are empty where there is no such tool.
+# Tools beside nvcc: the variables are empty if there is no such tool.
 find_tools() {
   export cuda sanitizer python_with_torch= own_library_path=${LD_LIBRARY_PATH-}
   cuda=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
@@ -35,7 +35,7 @@ for path in nvidia.__path__: print(*glob.glob(path + "/*/include"), *glob.glob(p
   [ -z "$folder" ] || export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
-# require_gpu WORK: ends with 2, and a sentence, where there is no nvcc, or no GPU that its programs can be run on. Notes
+# require_gpu WORK: ends with 2 and a sentence if there is no nvcc, or no GPU that can run its programs. Notes
 # the GPU's name.
 require_gpu() {
   local said

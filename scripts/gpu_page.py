@@ -130,7 +130,7 @@ def attention(r):
     for name in r.names("attention/"):
         ways = r.theirs(name), r.theirs(name, lambda p: p.get("deterministic"))
         if not name.endswith("backward"):
-            ways = ways[0], None  # what has no backward sums nothing by atomics
+            ways = ways[0], None  # an operation without a backward has no atomic sums
         said = [f"{shown(way['seconds'])} ({way['peer']})" if way else NOTHING for way in ways]
         if not name.endswith("backward"):
             said[1] = ""

@@ -38,7 +38,7 @@ total() { table | awk -v column="$1" '{ sum += $column } END { print sum + 0 }';
 
 run_stage() { (set -e; "stage_$1" "${@:2}"); }
 
-# stage NAME [ARGUMENT]: never fails itself, because bash ignores errexit in whatever it runs for a condition.
+# stage NAME [ARGUMENT]: never fails itself, because bash ignores errexit in commands of a condition.
 stage() {
   local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad left tenths seconds
   set +e
@@ -55,7 +55,7 @@ stage() {
   [ "$bad" = 0 ] || show_failure "$name" "$log"
 }
 
-# The reasons may stand far above the end: a build goes on with what was already begun.
+# The reasons may be far above the end, because a build finishes the jobs that have begun.
 show_failure() {
   lines_of "$2" | grep -E 'FAILED|error:|ERROR: ' | head -n 20 || true
   echo "... the end of $2:"

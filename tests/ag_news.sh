@@ -33,7 +33,7 @@ claim 'train.csv stands before train_subset.csv, which is read without it' \
   'mkdir subset && cp "$sample"/{test.csv,vocab.txt} subset && cp "$sample/train.csv" subset/train_subset.csv && exits 0 "${train[@]}" --data subset --metrics subset.json && same_numbers metrics subset.json &&
    cp "$sample/train.csv" subset && echo bad >subset/train_subset.csv && exits 0 "${train[@]}" --data subset'
 
-# --- what the model sees ---
+# --- the model's input ---
 printf 'the\nof\na\n' >stop
 printf 'said\tsay\nstocks\tstock\n' >lemmas
 for flags in --plain-text '--stop-words stop' '--lemmas lemmas'; do

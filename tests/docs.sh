@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER; compiling them checks that
-# what the pages show is true. The conventions for a page:
+# docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER; compiling them checks
+# the code on the pages. The conventions for a page:
 #   ```cpp        with #include and int main() it is a program of its own
 #   ```cpp        otherwise it stands at file scope. All such blocks of a page are one source: a program, if a main is among
 #                 them; else they come after every heddle header and `using namespace heddle;`
 #   ```cpp body   statements. They see the page's file-scope blocks and the variables of the page's earlier statements,
-#                 and may give a name anew
-#   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader. It declares what the
-#                 shown blocks take for granted
+#                 and may redefine a name
+#   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader, for declarations that the
+#                 shown blocks need
 # A block that is not to be compiled has another word, such as ```text.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Functions that the tests of the programs share. A test script sources this file and sets `program`, the name that its program's errors begin
-# with. It says `ok: …` or `FAILED: …` for each claim, and ends with `exit $code`.
+# Functions of the programs' tests. A test script sources this file and sets `program`, the first word of its program's errors. It prints
+# `ok: …` or `FAILED: …` for each claim, and ends with `exit $code`.
 set -uo pipefail
 examples=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../examples")
 work=$(mktemp -d)
@@ -16,7 +16,7 @@ report() {
 # claim WHAT CONDITION: the condition is a line of shell.
 claim() { eval "$2"; report "$1" $?; }
 
-# run COMMAND...: what it prints goes to the files out and err, its exit code to the variable `exited`.
+# run COMMAND...: writes its output to the files out and err, and its exit code to the variable `exited`.
 run() { "$@" >out 2>err; exited=$?; }
 
 # exits CODE COMMAND...
@@ -157,7 +157,7 @@ follows_the_cpu() {
       { apart = $1 - $2; if (!(apart <= 1e-5 && apart >= -1e-5)) wrong = 1 }
       END { exit wrong || NR != steps }'
 }
-# check_device PROGRAM STEPS COMMAND...: what --device cuda does where there is no CUDA or no GPU, or how a run of so many steps ends there.
+# check_device PROGRAM STEPS COMMAND...: --device cuda is refused without CUDA or a GPU, and otherwise a run of STEPS steps ends well.
 # Sets has_gpu; a model is left in the folder cuda.
 check_device() {
   local path=$1

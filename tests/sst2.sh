@@ -44,7 +44,7 @@ lost_weights() {
   [ $? = 1 ] && grep -q "^sst2: error: lost/model.safetensors: cannot be opened: .*the checkpoint before this one is whole" err &&
     [ -z "$(find lost -name '*.tmp')" ] && exits 0 "${idle[@]}" --steps 1 --resume && [ -s lost/model.safetensors ]
 }
-# The names hold bytes that are not UTF-8, and the weights to start from are gone when the run goes on.
+# The names hold bytes that are not UTF-8, and the initial weights are removed before the run resumes.
 odd_names() {
   local init=$'i\xff' out=$'o\xff' metrics=$'m\xff.json'
   cp model/last.safetensors "$init"

@@ -101,7 +101,7 @@ def measured(work, timer):
             times = {} if work.step else {"seconds": timer.alone(call)}
             times["in_a_row"] = timer.in_a_row(call)
             return {"seconds": times["in_a_row"], **times}
-        except Exception as error:  # whatever it is, the others still run
+        except Exception as error:  # the other benchmarks still run after any error
             reasons = [str(w.message).split("(Triggered")[0].strip() for w in said]
             told = [r for r in reasons if "attention" in r.lower() and "because" not in r and "disabled" not in r]
             return {"refused": (told or [str(error)])[-1].split("\n")[0][:300]}

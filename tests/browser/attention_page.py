@@ -43,8 +43,8 @@ def look(name):
         browser.screenshot(os.path.join(pictures, name + '.png'))
 
 
-# The least difference of two colors, in L*a*b* (CIE 1976), of what readers with and without red and green cones see (Machado, Oliveira
-# and Fernandes 2009, severity 1).
+# Returns the least difference of two colors, in L*a*b* (CIE 1976), with normal vision, protanopia and deuteranopia (simulated after
+# Machado, Oliveira and Fernandes 2009, severity 1).
 def least_difference(colors):
     kinds = [((1, 0, 0), (0, 1, 0), (0, 0, 1)),
              ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),

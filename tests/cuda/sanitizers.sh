@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sanitizers.sh SANITIZER PROGRAM WORK DEADLINE: runs the tests of each source of cuda_tests, on small shapes, under
 # racecheck and memcheck of compute-sanitizer, some at a time, until DEADLINE in seconds since 1970. Says `ok: …`,
-# `FAILED: …`, or `skipped: …` for what was not done in time.
+# `FAILED: …`, or `skipped: …` for a stage that ran out of time.
 set -euo pipefail
 if [ "$1" != --one ]; then
   sanitizer=$1 program=$(realpath "$2") work=$3 deadline=$4

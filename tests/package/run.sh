@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh BUILD WORK [quick]: what those who use the headers rely on. BUILD is a configured build of heddle, which is installed
-# from there; WORK is a folder for what is made. With `quick` README's program is compiled in one way only, and a project finds
+# run.sh BUILD WORK [quick]: tests heddle as a package in other projects. BUILD is a configured build of heddle, which is installed
+# from there; WORK is a folder for the results. With `quick` README's program is compiled in one way only, and a project finds
 # heddle in fewer ways. Says `ok: …` or `FAILED: …` for each check.
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
@@ -18,7 +18,7 @@ check() {
   judge "$@" &
 }
 
-# Shows what the command said where it fails, and how long a user waits for the compiler.
+# Shows the output of a command that fails, and the time of the compiler.
 judge() {
   local claim=$1
   scratch=$(mktemp -d "$work/check-XXXXXX")
@@ -46,7 +46,7 @@ install_and_move() {
   cmake --install "$build" --prefix "$work/prefix" && mv "$work/prefix" "$work/a moved prefix"
 }
 
-# refused PATTERN COMPILE_FLAG...: does not compile, and the compiler says why.
+# refused PATTERN COMPILE_FLAG...: the source does not compile, and the message matches PATTERN.
 refused() { ! compile -fsyntax-only "${@:2}" 2>"$scratch/refusal" && grep -m 3 "$1" "$scratch/refusal"; }
 
 timed() {
@@ -137,7 +137,7 @@ other_instruction_set() {
 if grep -qw avx /proc/cpuinfo; then
   check 'a program of another instruction set does not link with heddle::compiled' other_instruction_set
 fi
-# g++ says what is wrong with a call, and no more than that. A precompiled header changes no error.
+# g++'s message for a wrong call is short. A precompiled header does not change messages.
 mkdir -p "$work/precompiled/heddle"
 compile -x c++-header "$source/include/heddle/heddle.hpp" -o "$work/precompiled/heddle/heddle.hpp.gch"
 precompiled=$work/precompiled
