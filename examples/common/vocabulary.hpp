@@ -14,8 +14,8 @@ class VocabularyFile {
         config_(io::printable(setup.flags.out + "/config.json")) {
     require<FileError>(!setup.flags.vocab.empty() || setup.saved || io::is_folder(folder), io::printable(folder),
                        ": is no folder; ", flag, " needs one");
-    require<FileError>(io::path_exists(path_), io::printable(path_),
-                       ": there is no such vocabulary; give one with --vocab");
+    require<FileError>(io::path_exists(path_), io::printable(path_), ": there is no such vocabulary",
+                       setup.saved ? ", the model needs it" : "; give one with --vocab");
     content_ = io::read_file(path_);
   }
 

