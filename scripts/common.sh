@@ -77,7 +77,7 @@ install_packages() {
 require_build_tools() {
   install_packages "${build_packages[@]}"
   local tool
-  for tool in cmake make g++; do has "$tool" || die "cannot go on without $tool"; done
+  for tool in cmake make g++; do has "$tool" || die "cannot continue without $tool"; done
 }
 
 # The llvm-cov of clang's own release. Fails without it.

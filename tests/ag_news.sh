@@ -159,8 +159,8 @@ fi
 bert model
 few=("$ag_news" --steps 2 --train-rows 64 --batch-size 8 --progress none --out nothing)
 layer=("${few[@]}" --embeddings bert)
-refusal 'a layer that is not there is named' '^nowhere: is no folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere
-refusal 'the same with a vocabulary' '^nowhere: is no folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere --vocab other.txt
+refusal 'a layer that is not there is named' '^nowhere: is not a folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere
+refusal 'the same with a vocabulary' '^nowhere: is not a folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere --vocab other.txt
 for change in '"bert"/"gpt2"' '"bert"/5'; do
   bert model
   sed -i "s/$change/" bert/config.json
@@ -221,8 +221,8 @@ refusal 'a word with two lemmas is refused' "^bad:2: the word 'a' has the lemma 
 
 mkdir news
 cp "$sample"/{test.csv,vocab.txt} news
-refusal 'data that is not there is named' '^nowhere: is no folder; --data needs one$' "${few[@]}" --data nowhere
-refusal 'the same with a vocabulary' '^nowhere: is no folder; --data needs one$' "${few[@]}" --data nowhere --vocab other.txt
+refusal 'data that is not there is named' '^nowhere: is not a folder; --data needs one$' "${few[@]}" --data nowhere
+refusal 'the same with a vocabulary' '^nowhere: is not a folder; --data needs one$' "${few[@]}" --data nowhere --vocab other.txt
 refusal 'data without a file to train on names both that are looked for' '^news: has neither train.csv nor train_subset.csv$' "${few[@]}" --data news
 # bad_news CONTENT PATTERN: in train.csv.
 bad_news() {

@@ -23,7 +23,7 @@ claim 'the loss of hidden tokens falls' \
 claim 'a second run gives the same numbers, weights and events' \
   'exits 0 "${pretrain[@]}" --steps 8 --lr 0.01 --out again --metrics again.json --plot && same_run pre again'
 claim '--valid is another file to validate on' 'exits 0 "${pretrain[@]}" --steps 1 --valid plain.txt && grep -q "200 training, 200 validation" out'
-claim '--model goes on with a folder' \
+claim '--model continues with a folder' \
   'exits 0 "$bert" --pretrain plain.txt --model pre --batch-size 16 --progress none --steps 2 --metrics further && [ "$(losses further | head -n 1)" != "$(losses pre.json | head -n 1)" ]'
 claim '--evaluate gives the final metrics' 'exits 0 "${pretrain[@]}" --evaluate --out pre --metrics evaluated && [ "$(final_loss evaluated)" = "$(lowest_loss pre.json)" ]'
 head -n 3 plain.txt >short.txt
@@ -168,7 +168,7 @@ refusal '--vocab is not taken beside --model' '^--vocab: the model in --model ha
 refusal '--head-dim is not taken' '^--head-dim: bert_classifier has no use for this flag$' "$bert" --model pre --head-dim 8
 refusal 'heads that do not divide the width are refused' '^--d-model 16 does not divide into --heads 3' "$bert" --from-scratch --d-model 16 --heads 3
 refusal 'a length above the positions is refused' '^--max-length is 33, the model has 32 positions$' "$bert" --model pre --max-length 33
-refusal 'a folder that is not there is named' '^nowhere: is no folder$' "$bert" --model nowhere
+refusal 'a folder that is not there is named' '^nowhere: is not a folder$' "$bert" --model nowhere
 refusal 'an empty folder is refused' '^empty/config.json: cannot be opened' "$bert" --model "$(mkdir empty && echo empty)"
 # bad_folder WHAT PATTERN: of the folder bad, a copy of `model` that the commands before changed.
 bad_folder() { refusal "$1" "^bad/$2" "$bert" --model bad --predict -; }

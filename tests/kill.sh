@@ -38,7 +38,7 @@ check_rounds() {
   rm -rf whole* run*
   "${train[@]}" --out whole --metrics whole.json >/dev/null 2>err || { cat err; echo "FAILED: $program does not train"; exit 1; }
   [ -z "$(events whole | cut -f 1,2 | sort | uniq -d)" ] || { echo "FAILED: $program writes an event twice"; exit 1; }
-  # started.json holds the name of the file of metrics, which is each run's own.
+  # started.json holds the name of the metrics file, which is each run's own.
   mapfile -t results < <(cd whole && find . -maxdepth 1 -type f ! -name 'events.*' ! -name started.json)
   for ((round = 1; round <= rounds; ++round)); do
     rm -rf run run.json

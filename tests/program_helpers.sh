@@ -135,7 +135,7 @@ rates_are() {
     { s = $1 - 1; apart = $2 - rate * ('"$3"'); if (apart > 1e-12 * rate || apart < -1e-12 * rate || $1 != NR) wrong = 1 }
     END { exit wrong || NR != steps }'
 }
-# The lowest validation loss of the epochs in a file of metrics, and the validation loss of a final line.
+# The lowest validation loss of the epochs in a metrics file, and the validation loss of a final line.
 lowest_loss() { sed -nE 's/^\{"epoch":.*"valid_loss":([^,]*),.*/\1/p' "$1" | sort -g | head -n 1; }
 final_loss() { sed -nE 's/^\{"final":true,"split":"valid","loss":([^,]*),.*/\1/p' "$1"; }
 

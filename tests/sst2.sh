@@ -15,7 +15,7 @@ stopped_by_signal() {
   long_run stopped
   kill -TERM $job
   wait $job
-  [ $? = 3 ] && grep -q "^sst2: note: stopped by SIGTERM after step [0-9]*; to go on: .*--out stopped.* --resume$" err && [ -d stopped/checkpoint ]
+  [ $? = 3 ] && grep -q "^sst2: note: stopped by SIGTERM after step [0-9]*; to continue: .*--out stopped.* --resume$" err && [ -d stopped/checkpoint ]
 }
 
 predicts_alike() {
@@ -94,7 +94,7 @@ predict() { run "$sst2" --predict - --out model "$@" < <(printf 'a good film .\n
 claim 'sst2 --predict gives a class and its probabilities for each line' 'predict && lines 3 . out && are_distributions 2'
 claim 'sst2 --predict --logits gives scores' 'predict --logits && lines 3 . out && ! are_distributions 2'
 
-claim 'a run that --steps ended goes on to the same end as one that never paused' \
+claim 'a run that --steps ended continues to the same end as one that never paused' \
   'exits 0 "${longer[@]}" --out unbroken --metrics unbroken.json && exits 0 "${train[@]}" --out paused --metrics paused.json &&
    exits 0 "${longer[@]}" --out paused --metrics ../"${PWD##*/}"/./paused.json --resume && same_run unbroken paused'
 claim 'names may be any bytes, and weights to start from may be gone once a run has begun' odd_names
@@ -119,7 +119,7 @@ piped_vocabulary() {
 }
 alone() { run "$sst2" --predict - --out model --data nowhere < <(echo 'a good film .'); [ "$exited" = 0 ] && lines 1 . out; }
 claim 'a finished run is left alone' 'exits 0 "${longer[@]}" --out paused --resume && grep -q "is finished: 10 steps" err && same_run unbroken paused'
-claim 'metrics that were moved go on without a line twice' moved_metrics
+claim 'metrics that were moved continue without a line twice' moved_metrics
 claim 'and what another run wrote under their name is left alone' others_metrics
 claim 'a run that went on is not finished where it was before' went_on
 claim 'a vocabulary may come through a pipe' piped_vocabulary
@@ -130,10 +130,10 @@ claim '--resume without a checkpoint starts from the beginning' 'exits 0 "${trai
 claim 'a damaged checkpoint is named and the one before it taken' \
   'exits 0 "${train[@]}" --checkpoint-every 2 --out damaged && truncate -s 4096 damaged/checkpoint/000000000006/model.safetensors &&
    exits 0 "${train[@]}" --checkpoint-every 2 --out damaged --resume && grep -q "000000000006/model.safetensors: has 4096 bytes" err && grep -q "resuming after step 4" err && same_weights model damaged'
-claim 'weights that are moved away while a run trains fail it, and it can go on' lost_weights
-claim 'SIGTERM ends a run after its step, with code 3 and a word on how to go on' stopped_by_signal
+claim 'weights that are moved away while a run trains fail it, and it can continue' lost_weights
+claim 'SIGTERM ends a run after its step, with code 3 and a word on how to continue' stopped_by_signal
 claim 'a second run in the same folder says so' second_run
-claim 'a disk that fills up fails the run, and what was saved before goes on' \
+claim 'a disk that fills up fails the run, and what was saved before continues' \
   'exits 0 "${train[@]}" --out filled --metrics filled.json && (ulimit -f 60; exits 1 "${longer[@]}" --out filled --metrics filled.json --resume) &&
    grep -q "^sst2: error: filled/.*: File too large" err && exits 0 "${longer[@]}" --out filled --metrics filled.json --resume && same_run unbroken filled'
 refusal 'an unknown flag is answered with the nearest one' 'no flag --epocs; the nearest is --epochs' "$sst2" --epocs 3
@@ -144,7 +144,7 @@ refusal 'a folder with a pickle alone is refused with its name' 'pytorch_model.b
 refusal 'a pickle for weights is refused as one' 'PyTorch pickle' "${train[@]}" --init pickled/pytorch_model.bin
 claim 'a locale with a decimal comma changes no number' \
   'exits 0 env LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "${train[@]}" --lr 0.001 --metrics german && diff <(without_seconds metrics) <(without_seconds german)'
-refusal 'metrics do not overwrite what are none' 'is no file of metrics' "${train[@]}" --metrics bad-metrics.txt
+refusal 'metrics do not overwrite what are none' 'is not a metrics file' "${train[@]}" --metrics bad-metrics.txt
 refusal 'an empty name is not taken for none' '--predict is given without a name' "${train[@]}" --predict ''
 refusal 'a number is decimal' 'whole number' "$sst2" --epochs 0x2
 refusal "a folder with another model is not written to" 'holds another model' "${train[@]}" --out pickled
@@ -158,13 +158,13 @@ refusal "another program's configuration is not written over" 'holds another mod
 claim 'both are as they were' 'cmp vocab.txt own/vocab.txt && cmp config.json foreign/config.json'
 refusal 'metrics are no file that the run writes' 'is written by the run itself' "${train[@]}" --out self --metrics ./self/config.json
 cp "$sample/vocab.txt" read.txt
-refusal 'metrics are no file that the run reads' 'read.txt: is no file of metrics' "${train[@]}" --vocab read.txt --metrics ./read.txt
+refusal 'metrics are no file that the run reads' 'read.txt: is not a metrics file' "${train[@]}" --vocab read.txt --metrics ./read.txt
 claim 'it is as it was' 'cmp read.txt "$sample/vocab.txt"'
 ln -s round round
 long=$(printf 'x%.0s' {1..300})
 for name in "$long" round; do
   refusal "--out with a name that no folder can have is refused (${name:0:5})" "${name:0:5}.*: cannot be used as a folder" "${train[@]}" --out "$name"
-  refusal "--data with such a name too (${name:0:5})" "${name:0:5}.*: is no folder" "$sst2" --data "$name"
+  refusal "--data with such a name too (${name:0:5})" "${name:0:5}.*: is not a folder" "$sst2" --data "$name"
 done
 # Permissions do not stop root; another user may not see this checkout, nor write a profile of coverage into it.
 mkdir -m 555 locked

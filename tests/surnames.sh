@@ -104,9 +104,9 @@ stopped_in_second() {
   wait_for "grep -qs 'the same training' second.txt"
   kill -TERM $job
   wait $job
-  [ $? = 3 ] && grep -q '^surnames: note: stopped by SIGTERM; to go on: .* --resume$' err && exits 0 "${both[@]}" --resume && grep -q '^own ' out
+  [ $? = 3 ] && grep -q '^surnames: note: stopped by SIGTERM; to continue: .* --resume$' err && exits 0 "${both[@]}" --resume && grep -q '^own ' out
 }
-claim 'SIGTERM stops the second training too, and the run can go on' stopped_in_second
+claim 'SIGTERM stops the second training too, and the run can continue' stopped_in_second
 claim 'the folder knows its layer' 'run "$surnames" --predict - --out library --data nowhere <<<Kim && are_distributions 18'
 refusal 'another layer is not taken for it' '--layer is own, the model in library has library' "$surnames" --predict - --out library --layer own
 
@@ -115,7 +115,7 @@ few=("$surnames" --steps 2 --progress none --out nothing)
 mkdir none one two
 cp "$sample"/Czech.txt one
 cp "$sample"/{Czech,Greek}.txt two
-refusal 'a folder that is not there is named' '^nowhere: is no folder; --data needs one$' "${few[@]}" --data nowhere
+refusal 'a folder that is not there is named' '^nowhere: is not a folder; --data needs one$' "${few[@]}" --data nowhere
 refusal 'a folder without names is refused' '^none: holds 0 files of names.*at least two languages are needed$' "${few[@]}" --data none
 refusal 'a single language is refused' '^one: holds 1 files of names' "${few[@]}" --data one
 # bad_names CONTENT PATTERN: in Irish.txt.

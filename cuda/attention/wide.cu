@@ -5,7 +5,7 @@
 // `multiply` because only the device knows where sequences begin, and because a score must not be rounded before its softmax.
 //
 //   probabilities          A block owns 64 queries of a head and iterates over its keys twice: for the sums, then for the
-//                          probabilities, which are written once. k is read twice for each 64 queries, q once per tile of keys.
+//                          probabilities, which are written once. k is read twice for each 64 queries, q twice for each tile of keys.
 //   store_score_gradients  A block owns 64 x 64 scores. It writes p d and ds once.
 //   weigh_rows             A block owns 64 rows and 64 columns of the product of such a matrix, or its transpose, and rows. It
 //                          reads the matrix once for each 64 columns.

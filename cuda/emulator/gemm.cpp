@@ -12,7 +12,7 @@ std::string heddle::cuda::products_unavailable() { return emulator::device().wit
 namespace heddle::kernel {
 namespace {
 
-// One matrix, widened, by rows.
+// Returns a matrix, or its transpose, as floats in row-major order.
 template <class T>
 std::vector<float> by_rows(MatrixView<const T> x, bool transposed) {
   const Index rows = transposed ? x.width : x.rows, width = transposed ? x.rows : x.width;

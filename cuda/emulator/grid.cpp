@@ -71,11 +71,11 @@ const char* waits_for(const Thread& thread) {
   for (unsigned i = 0; i < block.count; ++i) {
     const Thread& other = block.threads[i];
     if (other.waits == Wait::done || (other.waits == last.waits && other.where.line == last.where.line)) continue;
-    fault(text("no thread can go on: this one waits %s, thread %u waits %s at %s:%u", waits_for(last), other.number,
+    fault(text("no thread can continue: this one waits %s, thread %u waits %s at %s:%u", waits_for(last), other.number,
                waits_for(other), other.where.file, other.where.line),
           last.where);
   }
-  fault(text("no thread can go on: all wait %s", waits_for(last)), last.where);
+  fault(text("no thread can continue: all wait %s", waits_for(last)), last.where);
 }
 
 void finish(Thread& thread) {

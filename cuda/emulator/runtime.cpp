@@ -227,7 +227,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorSystemDriverMismatch: return "system has unsupported display driver / cuda driver combination";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
     case emulatorErrorUnwatchedBlock:
-      return "ThreadSanitizer watches blocks of 128 threads at most: use block_threads of cuda/device/launch.cuh";
+      return "ThreadSanitizer checks blocks of at most 128 threads; use block_threads() of cuda/device/launch.cuh";
   }
   return "unknown error";
 }

@@ -45,7 +45,7 @@ void complete_tensor_op(Warp& warp, unsigned lanes, WarpOp op) {
   for (unsigned lane = 0; lane < warp_size; ++lane) warp.threads[lane].out = out.lane[lane];
 }
 
-// Lanes of `mask` that have come; all but `self` go on.
+// Lanes of `mask` that have come; all but `self` continue.
 void complete(Warp& warp, unsigned mask, WarpOp op, const Thread* self) {
   const unsigned lanes = mask & warp.waiting;
   if (op == WarpOp::shuffle) complete_shuffle(warp, lanes);
@@ -114,7 +114,7 @@ void sync_warp(unsigned mask, Where where) {
   release(order);
   const unsigned turn = warp.turn[first];
   come(WarpOp::sync, mask, where);
-  if (warp.turn[first] == turn) ++warp.turn[first];  // the first to go on
+  if (warp.turn[first] == turn) ++warp.turn[first];  // the first to continue
   acquire(order);
 }
 

@@ -13,7 +13,7 @@ class PretrainedEmbeddings {
  public:
   // Throws FileError for a folder without these files, and for a configuration that is not BERT's.
   explicit PretrainedEmbeddings(const std::string& folder) : folder_(folder) {
-    require<FileError>(io::is_folder(folder), io::printable(folder), ": is no folder; --embeddings needs one");
+    require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder; --embeddings needs one");
     const io::JsonFile file(folder + "/config.json");
     const io::JsonObject config = file.object();
     require<FileError>(!config.has("model_type") || config.json()["model_type"] == "bert", config.file(),

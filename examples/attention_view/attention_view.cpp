@@ -124,7 +124,7 @@ pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
 }
 
 pictures::AttentionMap attention_of(const ViewFlags& flags) {
-  require<FileError>(io::is_folder(flags.model), io::printable(flags.model), ": is no folder; --model needs one");
+  require<FileError>(io::is_folder(flags.model), io::printable(flags.model), ": is not a folder; --model needs one");
   const std::string path = flags.model + "/config.json", shown = io::printable(path);
   require<FileError>(io::path_exists(path), shown, ": is missing; --model needs the folder of a model");
   const io::JsonFile file(path);

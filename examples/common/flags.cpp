@@ -92,7 +92,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   choice("--precision", f.precision, {"fp32", "bf16"}, "Type of the activations; weights stay fp32");
   app.add_option("--init", f.init, "Start from these weights (safetensors)");
   app.add_option("--out", f.out, "Folder for the trained model");
-  app.add_flag("--resume", f.resume, "Go on with the run in --out where its last checkpoint stands");
+  app.add_flag("--resume", f.resume, "Resume the run in --out from its newest checkpoint");
   count("--checkpoint-every", f.checkpoint_every, "Steps between checkpoints (default: one after each epoch)");
   app.add_option("--metrics", f.metrics, "File for one JSON object a step and an epoch");
   app.add_flag("--plot", f.plot, "Draw losses.svg and lengths.svg in --out");

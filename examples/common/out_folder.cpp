@@ -66,7 +66,7 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
   require<FileError>(::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0, shown, ": another run is writing to this folder");
   for (const char* result : {"model.safetensors", "last.safetensors", "checkpoint"})
     require<FileError>(resume || !io::path_exists(file(result)), shown, ": holds the results of another run (", result,
-                       "); give another --out, go on with that run by --resume, or remove them");
+                       "); give another --out, continue with that run by --resume, or remove them");
   // The config.json of a run that ended before its first results is of no use to anyone.
   const std::string config = file("config.json");
   begun_ = io::path_exists(config) && is_config_of(config, program);

@@ -79,7 +79,7 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
     }
   }
   require<FileError>(!flags.predict.empty() || io::is_folder(setup.data), io::printable(setup.data),
-                     ": is no folder; --data needs one");
+                     ": is not a folder; --data needs one");
   return setup;
 }
 

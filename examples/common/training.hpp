@@ -260,7 +260,7 @@ class Training {
     const std::string after = options_.is_part ? "" : " after step " + std::to_string(state_.step);
     throw Stopped("stopped by " + std::string(signal) + after +
                   (flags_.out.empty() ? "; without --out nothing was saved"
-                                      : "; to go on: " + flags_.command + (flags_.resume ? "" : " --resume")));
+                                      : "; to continue: " + flags_.command + (flags_.resume ? "" : " --resume")));
   }
 
   Model& model_;

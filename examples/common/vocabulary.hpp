@@ -13,7 +13,7 @@ class VocabularyFile {
       : path_(!setup.flags.vocab.empty() ? setup.flags.vocab : (setup.saved ? setup.flags.out : folder) + "/vocab.txt"),
         config_(io::printable(setup.flags.out + "/config.json")) {
     require<FileError>(!setup.flags.vocab.empty() || setup.saved || io::is_folder(folder), io::printable(folder),
-                       ": is no folder; ", flag, " needs one");
+                       ": is not a folder; ", flag, " needs one");
     require<FileError>(io::path_exists(path_), io::printable(path_), ": there is no such vocabulary",
                        setup.saved ? ", the model needs it" : "; give one with --vocab");
     content_ = io::read_file(path_);

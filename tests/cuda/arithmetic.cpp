@@ -1,4 +1,4 @@
-// The CUDA kernels of + - * / against those of the CPU.
+// Tests the CUDA kernels of arithmetic, maximum, minimum, pow and clamp, and the addition of gradients.
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/maximum.hpp>
 #include <heddle/ops/pow.hpp>
@@ -12,7 +12,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Away from 0, so that quotients are of the same size.
+// Returns random values of magnitude 0.5 or more, so that quotients have similar magnitudes.
 template <class T>
 Tensor<double> factors(const Shape& shape, std::uint64_t seed) {
   Tensor<double> x = random<T>(shape, seed);
@@ -104,7 +104,7 @@ void check_mixed() {
 
 }  // namespace
 
-TEST_CASE("cuda arithmetic: maximum and minimum, and powers of positive numbers") {
+TEST_CASE("cuda arithmetic: maximum, minimum, clamp and powers of positive numbers agree with double") {
   const auto check_both = []<class T>(T) {
     check<T>([](const auto& a, const auto& b) { return maximum(a, b); });
     check<T>([](const auto& a, const auto& b) { return minimum(a, b); });
@@ -132,14 +132,14 @@ TEST_CASE("cuda arithmetic: two tensors of bf16, with broadcasting") {
 TEST_CASE("cuda arithmetic: a tensor of floats and a number") { check_numbers<float>(1); }
 TEST_CASE("cuda arithmetic: a tensor of bf16 and a number") { check_numbers<bf16>(3); }
 
-TEST_CASE("cuda arithmetic: of bf16 to floats, and of both to either") {
+TEST_CASE("cuda arithmetic: operands and results of mixed types have the CPU's bits") {
   check_mixed<kernel::Mul, float, bf16, bf16>();
   check_mixed<kernel::Div, float, bf16, bf16>();
   check_mixed<kernel::Mul, float, float, bf16>();
   check_mixed<kernel::Mul, bf16, float, bf16>();
 }
 
-TEST_CASE("cuda add: both gradients of one tensor, at any address") {
+TEST_CASE("cuda add: adds two gradients at any alignment") {
   for (const Index size : {0, 1, 33, 2047, 4099})
     for (const std::size_t shift : {0u, 1u}) {
       std::vector<float> a, b;
@@ -157,7 +157,7 @@ TEST_CASE("cuda add: both gradients of one tensor, at any address") {
     }
 }
 
-TEST_CASE("cuda arithmetic: schedules change nothing") {
+TEST_CASE("cuda arithmetic: results do not depend on the schedule") {
   const auto f = [](const auto& in) { return in[0] / in[1] + in[0] * 2; };
   expect_same_always<float>(f, {factors<float>({33, 16}, 1), factors<float>({16}, 2)});
   expect_same_always<bf16>(f, {factors<bf16>({7, 1}, 1), factors<bf16>({7, 33}, 2)});

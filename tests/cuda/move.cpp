@@ -1,4 +1,4 @@
-// The CUDA kernels that move elements against those of the CPU: the same bits, for words of each size.
+// Checks that the CUDA kernels that move elements give the same bits as the CPU's, for each word size.
 #include <heddle/gpu/kernels.hpp>
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/permute.hpp>
@@ -14,7 +14,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// f() for words of each size.
+// Calls f for each word type.
 template <class F>
 void for_words(F&& f) {
   f.template operator()<std::uint8_t>();
@@ -23,7 +23,7 @@ void for_words(F&& f) {
   f.template operator()<std::uint64_t>();
 }
 
-// As different as words of this size can be.
+// Returns `count` words that differ as far as their size allows.
 template <class W>
 std::vector<W> numbered(Index count, std::uint64_t begin = 0) {
   std::vector<W> values(size_of(count));
@@ -35,7 +35,7 @@ std::vector<std::uint8_t> coins(Index count) {
   for (auto& value : values) value &= 1;
   return values;
 }
-constexpr std::size_t shifts[] = {0, 1};  // words that y begins after an aligned address
+constexpr std::size_t shifts[] = {0, 1};  // offsets of y from an aligned address, in words
 
 const bool* flags(const std::uint8_t* values) { return reinterpret_cast<const bool*>(values); }
 
@@ -150,7 +150,7 @@ void check_stretches(const std::vector<int>& count, Index columns) {
 
 }  // namespace
 
-TEST_CASE("cuda fill: every element, wherever it begins") {
+TEST_CASE("cuda fill: writes every element at any alignment") {
   for_words([]<class W> {
     for (const Index count : {0, 1, 31, 33, 257, 4096, 8193})
       for (const std::size_t shift : {0u, 1u, 3u}) {
@@ -167,7 +167,7 @@ TEST_CASE("cuda fill: every element, wherever it begins") {
   });
 }
 
-TEST_CASE("cuda permute: rows that stay rows, in words of any width") {
+TEST_CASE("cuda permute: copies whole rows if the last axis stays last") {
   for_words([]<class W> {
     check_permute<W>({}, {});
     check_permute<W>({7}, {0});
@@ -179,7 +179,7 @@ TEST_CASE("cuda permute: rows that stay rows, in words of any width") {
   });
 }
 
-TEST_CASE("cuda permute: the last axis changes") {
+TEST_CASE("cuda permute: transposes if the last axis moves") {
   for_words([]<class W> {
     check_permute<W>({1, 7}, {1, 0});
     check_permute<W>({2, 3}, {1, 0});
@@ -198,7 +198,7 @@ TEST_CASE("cuda permute: the last axis changes") {
   });
 }
 
-TEST_CASE("cuda where: operands that are whole, rows, columns, numbers, or repeated in the middle") {
+TEST_CASE("cuda where: broadcasts rows, columns, numbers and middle axes") {
   for_words([]<class W> {
     check_where<W>({0}, {0}, {0});
     check_where<W>({}, {}, {});
@@ -215,7 +215,7 @@ TEST_CASE("cuda where: operands that are whole, rows, columns, numbers, or repea
   });
 }
 
-TEST_CASE("cuda take_rows: what is no row gives zeros") {
+TEST_CASE("cuda take_rows: an id that is out of range gives zeros") {
   for_words([]<class W> {
     for (const Index columns : {0, 1, 16, 31, 33, 64, 257}) {
       check_take_rows<W, std::int32_t>(5, columns, {4, 0, -1, 5, 2, 2, 2147483647, -2147483647 - 1});
@@ -226,7 +226,7 @@ TEST_CASE("cuda take_rows: what is no row gives zeros") {
   });
 }
 
-TEST_CASE("cuda copy_row_ranges: each row to its place") {
+TEST_CASE("cuda copy_row_ranges: copies each row to its place") {
   for_words([]<class W> {
     for (const Index columns : {0, 1, 16, 33}) {
       check_stretches<W>({}, columns);
@@ -238,7 +238,7 @@ TEST_CASE("cuda copy_row_ranges: each row to its place") {
   });
 }
 
-TEST_CASE("cuda move: schedules change nothing") {
+TEST_CASE("cuda permute: the result does not depend on the schedule") {
   const std::vector<std::uint16_t> x = numbered<std::uint16_t>(70 * 40);
   const DeviceArray<std::uint16_t> there(x);
   const kernel::Permutation p({70, 40}, {1, 0});

@@ -1,4 +1,4 @@
-// The optimizers' CUDA kernels against their formulas in double.
+// Compares the optimizers' CUDA kernels with their formulas in double.
 #include <heddle/gpu/kernels.hpp>
 #include <heddle/optim/adam.hpp>
 #include <heddle/optim/sgd.hpp>
@@ -15,7 +15,7 @@ namespace {
 using Adam = optim::AdamRule<float>;
 using Sgd = optim::SgdRule<float>;
 
-// The arrays of a parameter, in A.
+// The value, gradient and moment estimates of a parameter, with elements of type A.
 template <class A>
 struct State {
   std::vector<A> value, gradient, first, second;
@@ -86,7 +86,7 @@ kernel::UpdateArgs<Rule> arguments(const Rule& rule, const OnDevice::Pointers& p
   return args;
 }
 
-// Values and moments after a step, one parameter after another.
+// Returns values and moment estimates after a step, one parameter after another.
 template <class Options>
 std::vector<double> on_gpu(const Options& options, const Parameters& in) {
   const OnDevice device(in);
@@ -106,7 +106,7 @@ std::vector<double> on_gpu(const Options& options, const Parameters& in) {
   return all;
 }
 
-// The formulas, in A, with the constants of a rule.
+// Updates element e by the rule's formula, computed in A.
 template <class A>
 void step_of(const Adam& rule, State<A>& s, std::size_t e) {
   const A g = s.gradient[e] + static_cast<A>(rule.l2) * s.value[e];
@@ -184,12 +184,12 @@ std::vector<float> scaled(float factor, const Parameters& in) {
 
 }  // namespace
 
-TEST_CASE("cuda update: Adam's and AdamW's rule, all parameters at once") {
+TEST_CASE("cuda update: Adam and AdamW update all parameters by their formulas") {
   check_rule(optim::AdamOptions());
   check_rule(optim::AdamWOptions());
 }
 
-TEST_CASE("cuda update: Sgd's rule with momentum, at first and later") {
+TEST_CASE("cuda update: Sgd with momentum follows its formula in the first and in later steps") {
   check_rule(optim::SgdOptions{.momentum = 0.9});
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("cuda update: only parameters whose arrays are all aligned move in vec
   }
 }
 
-TEST_CASE("cuda first_not_finite: the first parameter, wherever in it the element is") {
+TEST_CASE("cuda first_not_finite: finds the first parameter, wherever its element is") {
   CHECK(not_finite_in(Parameters({})) == -1);
   CHECK(not_finite_in(Parameters({0, 0})) == -1);
   for (const float wrong : {infinity<float>, -infinity<float>, quiet_nan<float>})
@@ -240,7 +240,7 @@ TEST_CASE("cuda first_not_finite: the first parameter, wherever in it the elemen
     }
 }
 
-TEST_CASE("cuda sum_of_squares: a sum in double") {
+TEST_CASE("cuda sum_of_squares: accumulates in double") {
   for (const auto& sizes : sizes_to_test())
     for (const std::size_t shift : {0u, 1u}) {
       CAPTURE(sizes, shift);
@@ -274,7 +274,7 @@ TEST_CASE("cuda scale: each gradient is multiplied once") {
     }
 }
 
-TEST_CASE("cuda sum_of_squares: more pieces than threads add them") {
+TEST_CASE("cuda sum_of_squares: adds more pieces than a block has threads") {
   if (races_are_watched()) return;
   std::vector<Index> sizes(600, 2);
   const Parameters in(sizes);

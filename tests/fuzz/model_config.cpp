@@ -23,8 +23,8 @@ void check_again(const PretrainedConfig& config) {
   const nlohmann::json saved = models::to_json(config, type);
   const PretrainedConfig again = models::parse_config(saved.dump(), "again");
   fuzz::claim(again.labels == config.labels && again.model_type() == config.model_type(),
-              "what is saved reads the same");
-  fuzz::claim(models::to_json(again, type) == saved, "what is read again is saved the same");
+              "a saved configuration is read back unchanged");
+  fuzz::claim(models::to_json(again, type) == saved, "a configuration that was read back is saved unchanged");
 }
 
 }  // namespace

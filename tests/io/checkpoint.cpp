@@ -98,7 +98,7 @@ TEST_CASE("Crc64: the published check value, whole and in parts") {
   CHECK(one.value() == split.value());
 }
 
-TEST_CASE("Checkpoints: training goes on from one, bit for bit") {
+TEST_CASE("Checkpoints: training continues from one, bit for bit") {
   Run whole, cut;
   for (int i = 0; i < 3; ++i) whole.step(), cut.step();
   cut.save();
@@ -351,7 +351,7 @@ TEST_CASE("Checkpoints: what could not be read back is not saved") {
     CHECK_FALSE(std::filesystem::exists(run.folder / "all/000000000002.tmp"));
     return why;
   };
-  const std::string refused = ": is no regular file, and a checkpoint holds nothing else";
+  const std::string refused = ": is not a regular file, and a checkpoint holds nothing else";
   CHECK(filled([](const std::string& to) {
           std::filesystem::create_directories(to + "/a/b");
           put(to + "/a/b/c", "x");

@@ -201,7 +201,7 @@ TEST_CASE("read_safetensors: refuses a folder, a pipe and what is not there") {
   CHECK(refusal("This is a text.\n") ==
         "is not a safetensors file, or it is damaged: the header's length is "
         "2338328219631577172, the limit is 100000000");
-  CHECK(error_of([] { read_safetensors("/dev/null"); }) == "/dev/null: is no regular file");
+  CHECK(error_of([] { read_safetensors("/dev/null"); }) == "/dev/null: is not a regular file");
 }
 
 TEST_CASE("read_safetensors: a header of a hundred million bytes needs no memory for data that is not there") {

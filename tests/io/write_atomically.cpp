@@ -100,7 +100,7 @@ TEST_CASE("write_atomically: replaces files only") {
   CHECK(error(folder / "sub/") == folder / "sub/: is a folder, not a file");
   CHECK(error(folder / "none/") == folder / "none/: is a folder, not a file");
   CHECK(error(folder / "none/file") == folder / "none/file: its folder cannot be opened: No such file or directory");
-  CHECK(error("/dev/null") == "/dev/null: is no regular file and cannot be replaced");
+  CHECK(error("/dev/null") == "/dev/null: is not a regular file and cannot be replaced");
   CHECK(error("") == "the name of a file is empty");
   CHECK(error(std::string("a\0b", 3)) == "a\\x00b: a NUL byte in the name of a file");
   put(folder / "file", "old");

@@ -343,7 +343,7 @@ TEST_CASE("models::parse_config: defaults are those of transformers") {
 
 TEST_CASE("models::read_config: what a model cannot have is refused") {
   const TemporaryFolder folder;
-  CHECK(error_of([&] { models::read_config(folder / "absent"); }) == folder / "absent: is no folder");
+  CHECK(error_of([&] { models::read_config(folder / "absent"); }) == folder / "absent: is not a folder");
   CHECK_THROWS_WITH(models::read_config(folder.path()), ContainsSubstring("/config.json: cannot be opened"));
   put(folder / "config.json", "[]");
   CHECK(error_of([&] { models::read_config(folder.path()); }) ==

@@ -88,7 +88,7 @@ TEST_CASE("models::SentenceEncoder: several threads use one encoder, in batches"
 }
 
 TEST_CASE("models::SentenceEncoder: modules that heddle does not have are refused") {
-  CHECK_THROWS_WITH(SentenceEncoder::load("/nowhere"), "/nowhere: is no folder");
+  CHECK_THROWS_WITH(SentenceEncoder::load("/nowhere"), "/nowhere: is not a folder");
   CHECK(error_of([] { SentenceEncoder::load(golden_model("pre_norm")); }) ==
         golden_model("pre_norm") + "/config.json: must be of BERT or DistilBERT to embed sentences");
   const ModelFolder folder("sentence_mean");
@@ -112,7 +112,7 @@ TEST_CASE("models::SentenceEncoder: modules that heddle does not have are refuse
   for (const char* outside : {"/etc", "..", "../x", "a/../b"})
     CHECK(error({transformer, module_of("Pooling", outside)}) ==
           path + ": the module's path '" + outside + "' is outside the folder");
-  CHECK(error({module_of("Transformer", "absent"), pooling}) == folder / "absent: is no folder");
+  CHECK(error({module_of("Transformer", "absent"), pooling}) == folder / "absent: is not a folder");
   put(path, "[");
   CHECK(encoder_error(folder).starts_with(path + ": is not JSON: at line 1"));
 }

@@ -130,7 +130,7 @@ TEST_CASE("models::TextClassifier: one that was moved from, and scores that are 
 }
 
 TEST_CASE("models::TextClassifier: a folder that does not fit together is refused") {
-  CHECK_THROWS_WITH(TextClassifier::load("/nowhere"), "/nowhere: is no folder");
+  CHECK_THROWS_WITH(TextClassifier::load("/nowhere"), "/nowhere: is not a folder");
   CHECK_THROWS_WITH(TextClassifier::load(golden_model("old")), ContainsSubstring("; missing 4: "));
   const ModelFolder folder("bert");
   put(folder / "vocab.txt", get(folder / "vocab.txt") + "extra\n");

@@ -116,7 +116,7 @@ TEST_CASE("assign: writes in place, and only the same shape") {
   CHECK_THROWS_AS(p.assign(Tensor<float>({1, 2})), ShapeError);
 }
 
-TEST_CASE("copy_weights: restores weights in place, and an optimizer goes on with them") {
+TEST_CASE("copy_weights: restores weights in place, and an optimizer continues with them") {
   on_each_device<float>([](Device device) {
     Random random(1);
     TwoLayers model(random), best(random);

@@ -22,7 +22,7 @@ TEST_CASE("linear_gelu: is gelu(linear(x))") {
       }
 }
 
-TEST_CASE("linear_gelu: a product that is cut into blocks, by rows or by columns, and threads change nothing") {
+TEST_CASE("linear_gelu: neither the number of threads nor the blocks of the product change the result") {
   for (const auto& [N, out] : {std::pair<Index, Index>{2000, 96}, {96, 2000}}) {
     const auto x = cast<float>(random({N, 64}, 1)), weight = cast<float>(random({out, 64}, 2)),
                bias = cast<float>(random({out}, 3));
@@ -61,7 +61,7 @@ TEST_CASE("linear_gelu: values and gradients are the same on every device") {
   }
 }
 
-TEST_CASE("linear_gelu: bf16 within its rounding of the float one") {
+TEST_CASE("linear_gelu: bf16 agrees with float within the rounding of bf16") {
   const auto x = cast<bf16>(random({33, 64}, 1)), weight = cast<bf16>(random({31, 64}, 2)),
              bias = cast<bf16>(random({31}, 3));
   const auto y = cast<float>(linear_gelu(x, weight, bias)).host();
@@ -69,7 +69,7 @@ TEST_CASE("linear_gelu: bf16 within its rounding of the float one") {
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(y[i] == Approx(expected[i]).epsilon(0.01).margin(0.02));
 }
 
-TEST_CASE("linear_gelu: names what disagrees") {
+TEST_CASE("linear_gelu: names the axis that disagrees") {
   CHECK_THROWS_WITH(linear_gelu(Tensor<float>({2, 3}), Tensor<float>({4, 5})),
                     "linear_gelu: 'in' disagrees between x and weight\n"
                     "  x       [2, 3]    axis 1 is 3\n"

@@ -345,7 +345,7 @@ TEST_CASE("optimizers: rows of a gradient that are not finite are found") {
       adam.step(), "Adam: the gradient of 'weight' is not finite; nothing was updated, and all gradients were cleared");
 }
 
-TEST_CASE("optimizers: training goes on after a gradient that was not finite") {
+TEST_CASE("optimizers: training continues after a gradient that was not finite") {
   on_each_device<float>([](Device device) {
     TwoWeights model;
     to(model, device);

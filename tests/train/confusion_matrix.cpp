@@ -67,7 +67,7 @@ TEST_CASE("ConfusionMatrix: 0/0 is 0") {
   CHECK(never.recall() == Approx(1 / 3.));
 }
 
-TEST_CASE("ConfusionMatrix: refuses what is no class") {
+TEST_CASE("ConfusionMatrix: refuses a number that is not a class") {
   ConfusionMatrix matrix(3);
   CHECK(error_of<IndexError>([&] { matrix.add(3, 0); }) == "ConfusionMatrix: class 3 is out of range for 3 classes");
   CHECK(error_of<IndexError>([&] { matrix.add(0, -1); }) == "ConfusionMatrix: class -1 is out of range for 3 classes");

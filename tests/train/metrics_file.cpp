@@ -121,7 +121,7 @@ TEST_CASE("MetricsFile: one JSON object a line") {
   CHECK(position.sum == io::hex(io::crc64(content)));
 }
 
-TEST_CASE("require_metrics: only a file of metrics, an empty one, or none") {
+TEST_CASE("require_metrics: only a metrics file, an empty one, or none") {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   train::require_metrics(path);
@@ -133,8 +133,7 @@ TEST_CASE("require_metrics: only a file of metrics, an empty one, or none") {
   }
   for (const char* content : {"{", "text of a user", "{\"steak\":1}", " {\"step\":1}"}) {
     put(path, content);
-    CHECK(error_of([&] { train::require_metrics(path); }) ==
-          path + ": is no file of metrics, to which lines could be added");
+    CHECK(error_of([&] { train::require_metrics(path); }) == path + ": is not a metrics file; choose another file");
   }
 }
 

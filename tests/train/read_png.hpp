@@ -18,7 +18,7 @@ struct DecodedPng {
   std::vector<std::uint8_t> pixels;  // [height, width, 3]
 };
 
-// Takes bytes from the front of a text.
+// A reader that consumes a byte string from the front.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
@@ -64,7 +64,7 @@ inline std::string inflate_stored(std::string_view zlib) {
     high = (high + low) % 65521;
   }
   require(in.big_endian(4) == (std::size_t{high} << 16 | low), "tests: the Adler-32 is wrong");
-  require(in.is_empty(), "tests: bytes after the Adler-32");
+  require(in.is_empty(), "tests: there are bytes after the Adler-32");
   return out;
 }
 
@@ -101,7 +101,7 @@ inline std::vector<std::uint8_t> unfilter(std::string_view rows, std::size_t wid
 
 inline DecodedPng read_png(std::string_view bytes) {
   ByteReader in(bytes);
-  require(in.take(8) == "\x89PNG\r\n\x1A\n", "tests: no PNG");
+  require(in.take(8) == "\x89PNG\r\n\x1A\n", "tests: the bytes are not a PNG file");
   DecodedPng png;
   std::string types, data;
   while (!in.is_empty()) {
@@ -114,7 +114,8 @@ inline DecodedPng read_png(std::string_view bytes) {
     ByteReader header(content);
     png.width = header.big_endian(4);
     png.height = header.big_endian(4);
-    require(header.take(5) == std::string_view("\x08\x02\0\0\0", 5) && header.is_empty(), "tests: no RGB of 8 bits");
+    require(header.take(5) == std::string_view("\x08\x02\0\0\0", 5) && header.is_empty(),
+            "tests: the image is not 8-bit RGB");
   }
   require(types == "IHDRIDATIEND", "tests: other chunks: ", types);
   png.pixels = unfilter(inflate_png(data, (3 * png.width + 1) * png.height), png.width, png.height);

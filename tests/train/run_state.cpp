@@ -192,8 +192,7 @@ TEST_CASE("RunState: a text that is not UTF-8 is refused where it is saved") {
   CHECK_THROWS_AS(to_json(state, {}), Error);
   state.curves.clear();
   state.metrics = "\xC3";
-  CHECK(error_of<Error>([&] { to_json(state, {}); }) ==
-        "a run cannot be saved: the file of metrics '\\xc3' is not UTF-8");
+  CHECK(error_of<Error>([&] { to_json(state, {}); }) == "a run cannot be saved: the metrics file '\\xc3' is not UTF-8");
 }
 
 TEST_CASE("RunState: two full curves and a hundred event files fit into a manifest") {

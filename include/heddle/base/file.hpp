@@ -27,7 +27,7 @@ template <class E>
 inline void require_no_pipe(const std::string& path) {
   struct stat status {};
   require<FileError>(::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(path),
-                     ": is no regular file");
+                     ": is not a regular file");
 }
 
 template <class E>

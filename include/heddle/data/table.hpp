@@ -126,7 +126,7 @@ class Table {
     if (begin_.size() == bases_.size() * block + 1) bases_.push_back(text_.size());
     text_ += field;
     if (text_.size() - bases_.back() > most_text)
-      fail<FileError>(detail::at_line(file_, line), ": ", block, " fields in a row hold more than ", most_text,
+      fail<FileError>(detail::at_line(file_, line), ": ", block, " consecutive fields hold more than ", most_text,
                       " bytes");
     begin_.push_back(static_cast<std::uint32_t>(text_.size()));
   }

@@ -149,7 +149,7 @@ class Checkpoints {
       struct stat status {};
       const std::string path = folder + '/' + name;
       require<FileError>(::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode), printable(path),
-                         ": is no regular file, and a checkpoint holds nothing else");
+                         ": is not a regular file, and a checkpoint holds nothing else");
       const auto sum = files.find(name);
       require<FileError>(sum != files.end(), printable(path),
                          ": has no checksum among those of the checkpoint's files");

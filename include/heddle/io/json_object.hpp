@@ -114,7 +114,7 @@ class JsonObject {
 /// A JSON file that holds one object.
 class JsonFile {
  public:
-  /// Reads a file. @throws FileError if it cannot be read, or is no JSON object.
+  /// Reads a file. @throws FileError if it cannot be read, or is not a JSON object.
   explicit JsonFile(const std::string& path) : JsonFile(read_file(path), path) {}
   /// Takes a file's content; messages name it `path`.
   JsonFile(std::string content, const std::string& path)

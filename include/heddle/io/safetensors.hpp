@@ -172,7 +172,7 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt r
 inline Safetensors read_safetensors(const std::string& path) {
   return detail::with_memory_for(path, "read", [&] {
     const auto file = std::make_shared<InputFile>(path);
-    require<FileError>(file->regular(), printable(path), ": is no regular file");
+    require<FileError>(file->regular(), printable(path), ": is not a regular file");
     return detail::read_safetensors(path, file->size(), [file](std::size_t offset, void* to, std::size_t count) {
       return file->read_at(offset, to, count);
     });

@@ -74,7 +74,7 @@ inline Target find_target(const std::string& path) {
   require<WriteError>(!target.name.empty() && !(exists && S_ISDIR(status.st_mode)), printable(path),
                       ": is a folder, not a file");
   require<WriteError>(!exists || S_ISREG(status.st_mode), printable(path),
-                      ": is no regular file and cannot be replaced");
+                      ": is not a regular file and cannot be replaced");
   if (!exists) return target;
   if (::faccessat(AT_FDCWD, followed.c_str(), W_OK, AT_EACCESS) != 0)
     fail_file<WriteError>(path, "cannot be replaced", errno);

@@ -156,7 +156,7 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
 }
 /// Reads config.json of a folder. @throws FileError as parse_config() does, and if there is no such folder.
 inline PretrainedConfig read_config(const std::string& folder) {
-  require<FileError>(io::is_folder(folder), io::printable(folder), ": is no folder");
+  require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder");
   const std::string path = folder + "/config.json";
   return parse_config(io::read_file(path), path);
 }

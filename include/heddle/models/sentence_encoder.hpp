@@ -95,7 +95,7 @@ class SentenceEncoder {
   // Reads modules.json: a transformer, a pooling, and maybe a normalization.
   static Modules read_modules(const std::string& folder) {
     const std::string path = folder + "/modules.json", shown = io::printable(path);
-    require<FileError>(io::is_folder(folder), io::printable(folder), ": is no folder");
+    require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder");
     if (!io::path_exists(path)) return {folder};
     const nlohmann::json list = io::parse_json(io::read_file(path), shown);
     require<FileError>(list.is_array(), shown, ": must be a JSON array");

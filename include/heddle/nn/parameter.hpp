@@ -178,7 +178,7 @@ class MasterHandle : public Tensor<T> {
   /// Returns the values, read-only: assign() writes them.
   const T* data() const { return value().data(); }
   const T* device_data() const { return value().device_data(); }
-  /// Writes other values in place; optimizers and shared handles go on with the weight. @throws ShapeError for another shape.
+  /// Writes other values in place; optimizers and shared handles continue with the weight. @throws ShapeError for another shape.
   void assign(const Tensor<T>& values) { identity()->assign(values); }
   /// Returns the value in the type of the activations: a differentiable cast, computed once per update.
   template <class U>

@@ -7,7 +7,7 @@
 
 namespace heddle::optim {
 
-/// Linear warm-up that all schedules share: factor step / warmup, so the first of several warm-up steps has rate 0.
+/// Linear warm-up that all schedules share: factor step / warmup, so the first warm-up step has rate 0.
 inline double warm_up(std::int64_t step, std::int64_t warmup) {
   return step < warmup ? static_cast<double>(step) / static_cast<double>(warmup) : 1.0;
 }

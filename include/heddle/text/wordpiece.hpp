@@ -69,7 +69,7 @@ class WordPiece {
   /// Returns the options.
   const WordPieceOptions& options() const { return options_; }
 
-  /// Any bytes are text: invalid UTF-8 is dropped. The five special tokens are recognised anywhere in the text, but only in capitals.
+  /// Accepts any bytes; drops invalid UTF-8. The five special tokens are recognised anywhere in the text, but only in capitals.
   Encoding encode(std::string_view text) const {
     Encoding out;
     const std::size_t specials = options_.special_tokens ? 2 : 0;

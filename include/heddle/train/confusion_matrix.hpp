@@ -22,7 +22,7 @@ class ConfusionMatrix {
       : classes_(require_classes(classes)),
         counts_(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes)) {}
 
-  /// Counts one row. @throws IndexError if one of the two is no class.
+  /// Counts one row. @throws IndexError if one of the two is not a class.
   void add(int label, int predicted) {
     check(label);
     check(predicted);

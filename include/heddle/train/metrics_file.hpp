@@ -1,4 +1,4 @@
-// A file of metrics, one JSON object a line, which a resumed run continues without a gap or a repeated line. POSIX only.
+// A metrics file with one JSON object per line. A resumed run continues it without gaps or repeated lines. POSIX only.
 #pragma once
 #include <sys/file.h>
 
@@ -14,7 +14,7 @@
 
 namespace heddle::train {
 
-/// The size of a file of metrics and the checksum of its bytes.
+/// The size of a metrics file and the checksum of its bytes.
 struct MetricsPosition {
   Index bytes = 0;  ///< the size in bytes
   std::string sum;  ///< the checksum
@@ -35,7 +35,7 @@ inline void require_metrics(const std::string& path) {
   io::InputFile(path).read(begin, sizeof begin - 1);
   const std::string_view text = begin;
   require<FileError>(text.starts_with("{\"step\"") || text.starts_with("{\"epoch") || text.starts_with("{\"final"),
-                     io::printable(path), ": is no file of metrics, to which lines could be added");
+                     io::printable(path), ": is not a metrics file; choose another file");
 }
 
 /// Appends one JSON object a line and flushes it. Without a path nothing is written. All functions that write throw WriteError.

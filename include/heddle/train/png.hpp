@@ -13,7 +13,7 @@
 namespace heddle::train {
 namespace detail {
 
-// Appends the lowest `bytes` bytes of a number, the highest of them first.
+// Appends the lowest `bytes` bytes of a number in big-endian order.
 inline void put_big_endian(std::string& out, std::uint64_t value, int bytes) {
   for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>(value >> shift & 0xFF);
 }

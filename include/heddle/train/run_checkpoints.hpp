@@ -45,7 +45,7 @@ class RunCheckpoints {
   /// @throws Error for a run that was started with other settings.
   std::optional<RunState> find() {
     found_ = all_.newest([&](const std::string& damaged) {
-      if (note_) note_(damaged + "; the checkpoint is passed over");
+      if (note_) note_(damaged + "; the checkpoint is skipped");
     });
     if (!found_) return std::nullopt;
     return read_state(found_->manifest.state, settings_, io::printable(found_->folder));

@@ -41,8 +41,8 @@ struct RunState {
   StepSums of_epoch;                                      ///< the steps of the epoch so far
   StepSums of_interval;                                   ///< the steps since the last report to TensorBoard
   double best = std::numeric_limits<double>::infinity();  ///< the lowest validation loss so far
-  std::string metrics;                                    ///< the file of metrics
-  MetricsPosition metrics_position;                       ///< the end of the file of metrics
+  std::string metrics;                                    ///< the metrics file
+  MetricsPosition metrics_position;                       ///< the end of the metrics file
   EventPosition events;                                   ///< the end of the event files
   std::map<std::string, Curve> curves;                    ///< for plots, by name
 };
@@ -142,7 +142,7 @@ inline Curve read_curve(const nlohmann::json& json, const std::string& file) {
 /// Returns a run's state and settings as JSON, for Checkpoints::save. Numbers keep all their digits.
 /// @throws Error for a text that is not UTF-8.
 inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
-  detail::require_utf8("the file of metrics", s.metrics);
+  detail::require_utf8("the metrics file", s.metrics);
   for (const auto& [name, value] : settings) {
     detail::require_utf8("the setting", name);
     detail::require_utf8("the setting", value);

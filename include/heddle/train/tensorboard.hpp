@@ -106,7 +106,7 @@ class EventFolder {
     struct stat status {};
     if (file.number() < 0 || ::fstat(file.number(), &status) != 0)
       io::detail::fail_file<WriteError>(path_of(name), "cannot be opened", errno);
-    require<WriteError>(S_ISREG(status.st_mode), io::printable(path_of(name)), ": is no regular file");
+    require<WriteError>(S_ISREG(status.st_mode), io::printable(path_of(name)), ": is not a regular file");
     const Index size = status.st_size;
     if (size > bytes && (io::detail::retry([&] { return ::ftruncate(file.number(), bytes); }) != 0 ||
                          io::detail::retry([&] { return ::fsync(file.number()); }) != 0))

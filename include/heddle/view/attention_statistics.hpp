@@ -1,4 +1,4 @@
-// Numbers that describe heads, and attention rollout.
+// Statistics of attention heads, and attention rollout.
 #pragma once
 #include <cstdlib>
 
@@ -8,12 +8,12 @@ namespace heddle::pictures {
 
 /// A description of one head; each number is a mean over the queries of a text.
 struct HeadStatistics {
-  double entropy = 0;    ///< of the weights, in bits: 0 for one key, log2(T) for all alike
-  double distance = 0;   ///< tokens between query and key
-  double cls = 0;        ///< share of the weight on tokens [CLS]
-  double sep = 0;        ///< share on tokens [SEP]
-  double self = 0;       ///< share on the query's own token
-  double neighbors = 0;  ///< share on the tokens before and after it
+  double entropy = 0;    ///< of the weights, in bits: 0 for one key, log2(T) for equal weights
+  double distance = 0;   ///< tokens from query to key; 1 for adjacent ones
+  double cls = 0;        ///< share of the weight on [CLS] tokens
+  double sep = 0;        ///< share of the weight on [SEP] tokens
+  double self = 0;       ///< share of the weight on the query's own token
+  double neighbors = 0;  ///< share of the weight on the tokens before and after it
 };
 
 namespace detail {
@@ -36,8 +36,8 @@ inline HeadStatistics head_statistics(const CheckedMap& map, Index l, Index h) {
   return s;
 }
 
-// A row per token: how much of each input token its result after a layer holds. The rollout of layer l is
-//   R_l = A_l R_{l-1},  A_l = (mean over the heads of the weights + I) / 2 with rows of sum 1,  R_{-1} = I
+// Returns a [T, T] matrix for each layer. Row i holds the share of each input token in token i after the layer:
+//   R_l = A_l R_{l-1},  A_l = (mean over the heads of the weights + I) / 2, each row divided by its sum,  R_{-1} = I
 // (Abnar and Zuidema 2020, "Quantifying Attention Flow in Transformers").
 inline std::vector<std::vector<float>> rollout(const CheckedMap& map) {
   const Index T = map.T(), H = map.H();
@@ -72,8 +72,8 @@ inline std::vector<std::vector<float>> rollout(const CheckedMap& map) {
 
 }  // namespace detail
 
-/// Returns the statistics of each head: layers * heads of them, layer by layer. @throws ShapeError for tensors of other
-/// shapes, and Error for a probability outside [0, 1] and for queries or keys that are not finite. Rows need not sum to 1.
+/// Returns the statistics of each head, layer by layer. @throws ShapeError for tensors whose shape does not fit the map,
+/// and Error for a probability outside [0, 1] and for queries or keys that are not finite. Rows need not sum to 1.
 inline std::vector<HeadStatistics> attention_statistics(const AttentionMap& map) {
   const detail::CheckedMap checked(map);
   std::vector<HeadStatistics> all;
@@ -82,8 +82,9 @@ inline std::vector<HeadStatistics> attention_statistics(const AttentionMap& map)
   return all;
 }
 
-/// Returns the attention rollout after each layer (Abnar and Zuidema 2020), [layers, T, T]: row i has the shares of the input tokens in
-/// token i, whose sum is 1. Heads are averaged, and half of a layer's result is its input. @throws as attention_statistics().
+/// Returns the attention rollout after each layer (Abnar and Zuidema 2020), [layers, T, T]: row i holds the shares of the input tokens in
+/// token i; they sum to 1. Heads are averaged. Half of each layer's result is attributed to its input, for the residual connection.
+/// @throws ShapeError and Error as attention_statistics() does.
 inline Tensor<float> attention_rollout(const AttentionMap& map) {
   const detail::CheckedMap checked(map);
   std::vector<float> values;

@@ -1,4 +1,4 @@
-// A program with names of its own that says `using namespace heddle`.
+// A program that contains `using namespace heddle` and defines names that heddle uses internally.
 #include <heddle/data/tsv.hpp>
 #include <heddle/heddle.hpp>
 #include <heddle/io/model.hpp>
