@@ -52,8 +52,8 @@ claim '--predict gives a language and the distribution over all of them, with th
 claim 'a name that is too long is cut, and that is said' 'grep -q "^surnames: note: 1 text was truncated to 64 tokens$" err'
 claim '--logits gives the scores of that distribution' \
   'rounded out >probabilities; predict --logits && ! are_distributions 18 && diff <(softmax out) probabilities'
-claim 'accents, hyphens and what has no decomposition fold away' \
-  'run "$surnames" --predict - --out model <<<$'"'"'Ábel-ß\nAbel'"'"' && [ "$(uniq out | wc -l)" = 1 ]'
+alone() { run "$surnames" --predict - --out model <<<"$1" && cat out; }  # each name is the first row of its batch: the same bits
+claim 'accents, hyphens and letters without a decomposition fold away' '[ -n "$(alone Abel)" ] && [ "$(alone Ábel-ß)" = "$(alone Abel)" ]'
 
 # --- resuming ---
 claim 'a run that was paused twice ends as one that never was: weights, metrics and events' \

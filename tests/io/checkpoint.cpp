@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "catch.hpp"
+#include "harness/devices.hpp"
 #include "io/files.hpp"
 #include "io/watched_calls.hpp"
 
@@ -276,17 +277,18 @@ TEST_CASE("Checkpoints: every cut and every flipped bit is found") {
     return damaged == 1 && why.ends_with(": none of its checkpoints can be used; remove them to start anew");
   };
   constexpr std::size_t page = 4096;
+  const int random_damages = testing::is_exhaustive() ? 700 : 100;
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "manifest.json"}) {
     const std::string file = path_of(run, "1", name), whole = get(file);
     CAPTURE(name, whole.size());
     std::set<std::size_t> cuts{0};
     for (std::size_t at = page; at < whole.size(); at += page) cuts.insert(at);
-    for (int i = 0; i < 700; ++i) cuts.insert(below(whole.size()));
+    for (int i = 0; i < random_damages; ++i) cuts.insert(below(whole.size()));
     for (const std::size_t cut : cuts) {
       put(file, std::string_view(whole).substr(0, cut));
       if (!found()) FAIL_CHECK("cut after " << cut << " bytes");
     }
-    for (int i = 0; i < 700; ++i) {
+    for (int i = 0; i < random_damages; ++i) {
       std::string flipped = whole;
       const std::size_t at = below(whole.size());
       flipped[at] = static_cast<char>(flipped[at] ^ 1 << below(8));
