@@ -1,9 +1,9 @@
-// cuda_bench: times heddle on the GPU. Prints an object of JSON a line: first the GPU, then for each piece of work its
-// name, the operations or bytes that it cannot do without, and
-//   seconds    by itself, the L2 cache filled with other memory before; a step: as in_a_row
-//   in_a_row   one after another, with what the host takes
-//   failed     why there is neither
-// bench/peers/gpu.py does the same work in PyTorch under the same names; scripts/gpu-report makes a page of both.
+// cuda_bench: times heddle on the GPU. Prints one JSON object per line: first the GPU, then for each benchmark its name, its
+// minimum number of operations or bytes, and
+//   seconds    the time of a single call with a cold L2 cache; for a step the same as in_a_row
+//   in_a_row   the time per call in a sequence of calls, including the host's time
+//   failed     the error message, if the benchmark threw
+// bench/peers/gpu.py does the same work in PyTorch under the same names; scripts/gpu-report writes a page with both results.
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>

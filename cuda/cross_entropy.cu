@@ -1,15 +1,15 @@
 // cross_entropy on the GPU. Formulas: include/heddle/ops/cross_entropy.hpp.
 //
 //   rows        Forward. A team of threads owns a row, 1 to 32 lanes up to 1024 classes and a block beyond, and a block
-//               walks down rows. It reads the logits once; with label smoothing twice, the second time from cache. The
+//               iterates over rows. It reads the logits once; with label smoothing twice, the second time from cache. The
 //               block's sums of losses and of weights are written once.
-//   finish      One block adds what the blocks of `rows` left.
+//   finish      One block adds the partial sums of the blocks of `rows`.
 //   held        Backward. A team owns a row and keeps it in registers: logits are read once, and dlogits written once.
-//   streamed    Backward of more classes than a block holds: 16,384, or 4,096 where accesses are not of 16 bytes. A
+//   streamed    Backward of more classes than a block holds: 16,384, or 4,096 if accesses of 16 bytes are not possible. A
 //               block owns a row and reads it twice, the second time from cache.
 //   smoothed    Backward, with both label smoothing and class weights: one block adds up the weights.
 //
-// A row that takes no part is not read, and its dlogits are zeros.
+// A row whose label is ignored or is not a class is not read, and its dlogits are zeros.
 #include <heddle/gpu/calls.hpp>
 
 #include "device/online_softmax.cuh"

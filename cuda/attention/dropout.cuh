@@ -5,7 +5,7 @@
 
 namespace heddle::cuda {
 
-// Returns the generator's call number `call` for the scores of query i.
+// Returns the random words of generator call `call` for the scores of query i.
 template <class T>
 __device__ kernel::PhiloxWords draw(const AttentionTask<T>& task, const SequenceHead<T>& head, int i, int call) {
   const Index row = head.pair * task.plan.longest_q + i;
@@ -69,7 +69,7 @@ __device__ unsigned kept_scores(const ScoreTile<T, own_keys>& tile, int reach) {
     return kept_scores_of_queries(tile, reach);
 }
 
-// Replaces the dropped scores by zeros. The caller multiplies the rest by the rule's scale.
+// Multiplies the dropped scores by zero; a NaN stays NaN. The caller multiplies the rest by the rule's scale.
 template <class T, bool own_keys, int n>
 __device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, unsigned kept, float (&scores)[n][4]) {
   if (!tile.task.has_dropout()) return;

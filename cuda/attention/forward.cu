@@ -22,7 +22,7 @@ struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
   static constexpr int other_rows = row_bytes <= 128 ? 64 : 32;  // keys of a tile
   static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
-  // At most; exact products take more registers.
+  // The largest number of threads of a block; exact fp32 products need more registers per thread.
   static constexpr int threads = cuda::block_threads(tensor_cores && width <= 64 ? 256 : 128);
   static constexpr int warps = threads / cuda::warp_size;
   static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice

@@ -1,12 +1,12 @@
 // attention for heads wider than 128, and the functions that need scores in memory: the probabilities and the gradient of the bias.
 // Formulas: ops/attention/forward.hpp and backward.hpp.
 //
-// Rows are loaded in chunks of 64 columns, whose products add up. These are kernels of their own instead of calls of
+// Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These are kernels of their own instead of calls of
 // `multiply` because only the device knows where sequences begin, and because a score must not be rounded before its softmax.
 //
 //   probabilities          A block owns 64 queries of a head and iterates over its keys twice: for the sums, then for the
 //                          probabilities, which are written once. k is read twice for each 64 queries, q twice for each tile of keys.
-//   store_score_gradients  A block owns 64 x 64 scores. It writes p d and ds once.
+//   store_score_gradients  A block owns 64 x 64 scores. It writes p d (probability times dropout) and ds (gradient of the score) once.
 //   weigh_rows             A block owns 64 rows and 64 columns of the product of such a matrix, or its transpose, and rows. It
 //                          reads the matrix once for each 64 columns.
 //   bias_gradient          A block owns 64 x 64 elements and iterates in order over the sequences, heads and queries that share
@@ -78,7 +78,7 @@ class ChunkedProducts {
   T *own_, *other_;
 };
 
-// Returns how many keys the block of queries from `first` on sees at most.
+// Returns the largest number of keys that a query of the block that starts at `first` sees.
 template <class T>
 __device__ int visible_keys(const AttentionTask<T>& task, const SequenceHead<T>& head, int first) {
   if (first >= head.queries) return 0;

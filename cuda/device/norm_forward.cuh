@@ -1,14 +1,14 @@
 // Norms of rows [N, D], for layer_norm.cu and residual_layer_norm.cu. Formulas: include/heddle/ops/layer_norm.hpp.
 //
-//   norm_forward     A team owns a row. Where it stays in registers, what makes it is read once, and y is written once.
-//                    Wider rows are read three times, the second and third from cache.
+//   norm_forward     A team owns a row. If the row fits into registers, its inputs are read once and y is written once.
+//                    Otherwise a row is read three times, the second and third time from cache.
 #pragma once
 #include "norm_layout.cuh"
 
 namespace heddle::cuda {
 
-// `source` makes this thread's part of row n, columns from `end` on as 0: make(layout, n, first, end, row). read(...)
-// gives the same again.
+// source.make(layout, n, first, end, row) computes this thread's part of row n; columns from `end` on are 0. source.read(...)
+// returns the same values again.
 template <class L, class Source, class T>
 __global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source source, View<const T, 1> gamma,
                                                            View<const T, 1> beta, float eps, View<T, 2> y,
@@ -62,7 +62,7 @@ template <class Source, class T>
 void launch_norm(const Source& source, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
                  View<float, 1> mean, View<float, 1> rstd) {
   const Index N = y.extent[0], D = y.extent[1];
-  if (D == 0) return;  // no mean of nothing
+  if (D == 0) return;  // the mean of an empty row is undefined
   const bool vectors = source.aligned() && aligned<eight>(gamma.data, beta.data, y.data);
   with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
     launch<norm_forward<L, Source, T>>(blocks_for(N, layout.rows()), layout.block(), 0, current_stream(), layout,

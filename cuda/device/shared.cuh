@@ -4,7 +4,7 @@
 
 namespace heddle::cuda {
 
-// Returns shared memory of the block whose size is part of its type. `which` distinguishes the arrays of one type in a kernel:
+// Returns a shared array of the block; its size is part of T. `which` distinguishes the arrays of one type in a kernel:
 //   auto& partial = shared<float[warps][columns]>();
 template <class T, int which = 0>
 __device__ T& shared() {

@@ -7,7 +7,7 @@
 
 namespace heddle::cuda {
 
-// f(0), f(1), ... f(count - 1).
+// Calls f(0), f(1), ..., f(count - 1).
 template <int count, class F>
 __device__ void unrolled(F&& f) {
   [&]<int... i>(std::integer_sequence<int, i...>) { (f(i), ...); }

@@ -104,8 +104,8 @@ void begin_thread() {
   finish(*running);
 }
 
-// ThreadSanitizer's fibers. It takes some 8,000 at a time: so of those that have finished only the last are kept, for the
-// sake of races with grids that follow.
+// ThreadSanitizer's fibers. It supports about 8,000 at a time. Finished fibers are kept so that races with later grids are found;
+// beyond a limit the oldest are destroyed.
 struct Watched {
   void* fiber;
 };
@@ -116,7 +116,7 @@ void retire(const std::vector<Watched>& finished) {
   for (; kept.size() > most_kept; kept.pop_front()) __tsan_destroy_fiber(kept.front().fiber);
 }
 
-// Orders the work of the block's threads before a fault ahead of the host's next work.
+// Orders the work of the block's unfinished threads before the host's next work, after a fault.
 void order_abandoned() {
   for (unsigned i = 0; races_are_watched() && i < block.count; ++i) {
     if (block.threads[i].waits == Wait::done) continue;
@@ -165,27 +165,27 @@ void run_block(const LaunchShape& shape, std::uint64_t number) {
   switch_context(host, first.context);
 }
 
-// Memory for the shared arrays and the order of some blocks. ThreadSanitizer must not see one block's memory used by the
-// next.
-class Rooms {
+// Memory for the shared arrays and the order of some blocks. Under ThreadSanitizer each block gets its own, because reuse by the
+// next block would be reported as a race.
+class BlockMemory {
  public:
-  explicit Rooms(std::uint64_t blocks) : bytes_((races_are_watched() ? blocks : 1) * room) {
+  explicit BlockMemory(std::uint64_t blocks) : bytes_((races_are_watched() ? blocks : 1) * bytes_per_block) {
     memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
   }
-  Rooms(const Rooms&) = delete;
-  Rooms& operator=(const Rooms&) = delete;
-  ~Rooms() {
+  BlockMemory(const BlockMemory&) = delete;
+  BlockMemory& operator=(const BlockMemory&) = delete;
+  ~BlockMemory() {
     unpoison(memory_, bytes_);
     ::munmap(memory_, bytes_);
   }
   std::byte* shared(std::uint64_t number) const {
-    return static_cast<std::byte*>(memory_) + (races_are_watched() ? number : 0) * room;
+    return static_cast<std::byte*>(memory_) + (races_are_watched() ? number : 0) * bytes_per_block;
   }
-  BlockOrder* order(std::uint64_t number) const { return reinterpret_cast<BlockOrder*>(shared(number) + shared_room); }
+  BlockOrder* order(std::uint64_t number) const { return reinterpret_cast<BlockOrder*>(shared(number) + shared_bytes); }
 
  private:
-  static constexpr std::size_t room = shared_room + sizeof(BlockOrder);
+  static constexpr std::size_t bytes_per_block = shared_bytes + sizeof(BlockOrder);
   std::size_t bytes_;
   void* memory_;
 };
@@ -215,7 +215,7 @@ void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void*
   blockDim = shape.block;
   host = {};
   const std::uint64_t blocks = std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
-  const Rooms rooms(blocks);
+  const BlockMemory memory(blocks);
   std::vector<Watched> watched;
   if (races_are_watched()) {
     host.watched = __tsan_get_current_fiber();
@@ -226,8 +226,8 @@ void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void*
     // ThreadSanitizer takes a stack that is used again for memory that two threads share, so it gets new ones.
     std::optional<Stacks> new_stacks;
     if (races_are_watched()) new_stacks.emplace(shape.block.x * shape.block.y * shape.block.z);
-    block.order = rooms.order(b);
-    set_up(shape, new_stacks ? *new_stacks : *stacks, rooms.shared(b), watched);
+    block.order = memory.order(b);
+    set_up(shape, new_stacks ? *new_stacks : *stacks, memory.shared(b), watched);
     run_block(shape, numbers[b].number);
   }
   if (failed) order_abandoned();

@@ -23,7 +23,7 @@ void fill(std::byte* memory, std::size_t bytes) {
 std::byte* take(std::size_t bytes, Where where) {
   std::byte* const memory = block.shared + block.shared_used;
   block.shared_used += rounded(bytes, banks_period) + gap;
-  if (block.shared_used > shared_room) fault("more shared memory than any GPU has", where);
+  if (block.shared_used > shared_bytes) fault("more shared memory than any GPU has", where);
   unpoison(memory, rounded(bytes, 8));
   fill(memory, bytes);
   poison(memory, rounded(bytes, 8));
@@ -33,13 +33,13 @@ std::byte* take(std::size_t bytes, Where where) {
 
 }  // namespace
 
-void clear_shared(std::byte* room, std::size_t dynamic_bytes) {
-  block.shared = room;
+void clear_shared(std::byte* memory, std::size_t dynamic_bytes) {
+  block.shared = memory;
   block.shared_used = 0;
   block.dynamic_bytes = dynamic_bytes;
   block.dynamic_used = 0;
   block.fixed_count = block.dynamic_count = 0;
-  poison(room, shared_room);
+  poison(memory, shared_bytes);
 }
 
 void* fixed_shared(const void* key, std::size_t bytes, Where where) {

@@ -82,8 +82,8 @@ void wait(Wait what, Where where);
 void leave_warp(Thread& thread);
 
 // Marks the block's shared memory as unwritten and unowned.
-constexpr std::size_t shared_room = 512 * 1024;  // 228 KiB at most are used, and a gap after each array
-void clear_shared(std::byte* room, std::size_t dynamic_bytes);
+constexpr std::size_t shared_bytes = 512 * 1024;  // 228 KiB at most are used, and a gap after each array
+void clear_shared(std::byte* memory, std::size_t dynamic_bytes);
 
 // printf into one of a few buffers that stay.
 [[gnu::format(printf, 1, 2)]] const char* text(const char* format, ...);

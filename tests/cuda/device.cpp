@@ -1,4 +1,4 @@
-// The vocabulary of cuda/device, run as kernels.
+// Tests of the device functions in cuda/device, called from small kernels.
 #include "../../cuda/device/mma.cuh"
 #include "../../cuda/device/warp.cuh"
 
@@ -22,7 +22,7 @@ std::vector<T> result_of(std::size_t count, const std::vector<Inputs>&... inputs
   return y.host();
 }
 
-// a [16, 16] by rows and b [16, 8] by rows, brought to registers by ldmatrix; d [16, 8].
+// a [16, 16] by rows and b [16, 8] by rows, loaded into registers by ldmatrix; d [16, 8].
 __global__ void product(const bf16* a, const bf16* b, float* d) {
   auto& rows = shared<bf16[16][16]>();
   auto& columns = shared<bf16[16][8]>();
@@ -85,7 +85,7 @@ TEST_CASE("device: ldmatrix and mma multiply matrices of bf16") {
   CHECK(result_of<product, float>(128, a, b) == plain_product(a, b, 16, 0));
 }
 
-TEST_CASE("device: mma multiplies matrices of tf32, whose last 13 bits do not count") {
+TEST_CASE("device: mma multiplies matrices of tf32 and ignores their last 13 bits") {
   auto a = whole_numbers<float>(128, 5);
   const auto b = whole_numbers<float>(64, 7);
   const auto exact = plain_product(a, b, 8, 1);
@@ -104,7 +104,7 @@ TEST_CASE("device: sums and maxima reach all lanes of a warp") {
   }
 }
 
-TEST_CASE("device: a launch that cannot be is an error with the kernel's name, and the next one works") {
+TEST_CASE("device: an invalid launch throws CudaError with the kernel's name, and the next launch works") {
   CHECK_THROWS_WITH(
       (launch<reductions>(1, 2048, 64, nullptr, nullptr, nullptr)),
       heddle::testing::ContainsSubstring("reductions: grid (1, 1, 1), block (2048, 1, 1), 64 bytes of shared "

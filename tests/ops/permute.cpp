@@ -27,7 +27,7 @@ TEST_CASE("transpose: worked by hand") {
   });
 }
 
-TEST_CASE("permute: every order of four axes, above and below the size of a square") {
+TEST_CASE("permute: every order of four axes, with extents above and below the size of a tile") {
   const auto check = [](const Shape& s, Device device) {
     const auto x = arange<std::int64_t>(s.size(), device).with_shape(s);
     std::vector<int> axes = {0, 1, 2, 3};

@@ -9,7 +9,7 @@ using namespace heddle;
 using namespace heddle::testing;
 using train::EarlyStopping;
 
-TEST_CASE("EarlyStopping: stops after as many values without an improvement as its patience") {
+TEST_CASE("EarlyStopping: stops after `patience` values in a row without an improvement") {
   EarlyStopping stopping({.patience = 2});
   CHECK(stopping.best() == std::numeric_limits<double>::infinity());
   CHECK_FALSE(stopping.improved());
@@ -65,7 +65,7 @@ TEST_CASE("EarlyStopping: NaN and infinity are no improvement") {
   }
 }
 
-TEST_CASE("EarlyStopping: a restored state continues as the original") {
+TEST_CASE("EarlyStopping: a restored state behaves as the original") {
   const double values[] = {3, 4, 2, 2.5, 2.6, 2.7};
   for (std::size_t stop = 0; stop < 5; ++stop) {
     EarlyStopping whole({.patience = 3}), first({.patience = 3}), second({.patience = 3});
