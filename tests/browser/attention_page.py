@@ -277,7 +277,7 @@ try:
         browser.key(key)
     claim('a right-to-left token is isolated in the status', '“\u2068مرحبا\u2069”: 0.' in browser.evaluate(status))
     claim('a token is shortened there', lambda: (browser.open(strange), browser.move('#queries .token:nth-child(3)'), browser.settle(),
-                                                'w' * 23 + '…' in browser.evaluate(status) and 'w' * 24 not in browser.evaluate(status))[-1])
+                                                'w' * 11 + '…' in browser.evaluate(status) and 'w' * 12 not in browser.evaluate(status))[-1])
     heights = set()
     browser.open(page('long.html', '--text', 'hello world this is text ' * 60), '#view=heads')
     browser.evaluate('document.querySelector("#queries .token").focus()')

@@ -251,8 +251,7 @@ TEST_CASE("RunCheckpoints: a damaged checkpoint is noted and the one before it t
   REQUIRE(run.resume());
   CHECK(run.state.step == 1);
   CHECK(same_bits(run.everything(), first));
-  CHECK(run.notes ==
-        std::vector<std::string>{file + ": is damaged, its checksum is wrong; the checkpoint is skipped"});
+  CHECK(run.notes == std::vector<std::string>{file + ": is damaged, its checksum is wrong; the checkpoint is skipped"});
   run.train_to(2);
   run.checkpoints.save(run.state);  // in its place
   SmallRun again(folder);
