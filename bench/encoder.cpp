@@ -6,7 +6,8 @@ namespace {
 
 constexpr int layers = 12;
 constexpr Index width = 768;
-constexpr double products = 2.0 * layers * 12 * width * width;  // of the linear layers for one token, forward
+constexpr double products =
+    2.0 * layers * 12 * width * width;  // FLOPs of the linear layers for one token in the forward
 
 nn::Encoder<> bert_base(double dropout) {
   Random random(1);

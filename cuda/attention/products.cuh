@@ -204,7 +204,7 @@ struct Products<Tf32> {
 
 // --- NaN and infinity ---------------------------------------------------------------------------------------------------
 
-// A masked pair has score 0, but 0 * NaN is NaN. A kernel whose sums hold NaN repeats its work with NaN and infinity removed
+// A masked pair has weight 0, but 0 * NaN is NaN. A kernel whose sums hold NaN repeats its work with NaN and infinity removed
 // from the rows in shared memory, and adds their products only to the own rows that see them.
 
 template <int columns>

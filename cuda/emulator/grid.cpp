@@ -223,7 +223,7 @@ void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void*
   }
   const std::vector<BlockNumber> numbers = order_of(blocks);
   for (std::uint64_t b = 0; b < blocks && !failed; ++b) {
-    // ThreadSanitizer takes a stack that is used again for memory that two threads share, so it gets new ones.
+    // ThreadSanitizer would treat a reused stack as memory that two threads share, so each block gets new stacks.
     std::optional<Stacks> new_stacks;
     if (races_are_watched()) new_stacks.emplace(shape.block.x * shape.block.y * shape.block.z);
     block.order = memory.order(b);

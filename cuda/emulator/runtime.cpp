@@ -129,7 +129,7 @@ void begin_step() {
   switch_context(step.stream.context, step.host, Leave::for_good);
 }
 
-// While a stream works, its memory may be touched; the host may not touch it at any time.
+// All device memory is accessible while a stream works, and never to the host.
 void work(Stream& stream) {
   Step step{stream, std::move(stream.queue.front())};
   stream.queue.pop_front();

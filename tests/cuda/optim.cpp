@@ -284,7 +284,7 @@ TEST_CASE("cuda sum_of_squares: adds more pieces than a block has threads") {
   CHECK(squares_in(in) == Approx(expected).epsilon(1e-13));
 }
 
-TEST_CASE("cuda optimizers: schedules and what memory held before change nothing") {
+TEST_CASE("cuda optimizers: results depend neither on the schedule nor on the previous content of memory") {
   const Parameters in({33, 4100, 0, 7});
   expect_same_always([&] { return on_gpu(optim::AdamOptions(), in); });
   expect_same_always([&] { return on_gpu(optim::SgdOptions{.momentum = 0.5}, in); });

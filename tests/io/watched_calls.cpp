@@ -20,7 +20,7 @@ struct Watch {
 Watch watch;
 bool is_watching = false;
 
-// Returns whether this call is the one to fail, and sets errno.
+// Records the call. Returns whether it must fail, and then sets errno; if the rules' error is 0, ends the process instead.
 bool fails(const char* name) {
   if (!is_watching) return false;
   watch.names += name;

@@ -45,7 +45,7 @@ class ByteReader {
   std::string_view bytes_;
 };
 
-// Inflates zlib's format, of which only stored blocks are known.
+// Inflates zlib data whose blocks are all stored. Throws Error for any other block.
 inline std::string inflate_stored(std::string_view zlib) {
   ByteReader in(zlib);
   require(in.big_endian(2) % 31 == 0, "tests: the header of zlib is wrong");

@@ -67,7 +67,7 @@ class RunCheckpoints {
   }
 
   /// Writes last.safetensors and, if these weights are the best so far, model.safetensors.
-  /// @throws RunFailed for weights that are not finite; both files are as they were then.
+  /// @throws RunFailed for weights that are not finite; in that case both files are unchanged.
   void publish(Index step, bool is_best) {
     require_finite(model_, "step " + std::to_string(step) + ", nothing was saved after it");
     if (is_best) {
@@ -93,7 +93,7 @@ class RunCheckpoints {
     saved_epoch_ = state.epoch;
   }
 
-  /// Marks the run as finished: its final metrics are reported as well.
+  /// Marks the run as finished. Call it after the final metrics were reported.
   void finish(const RunState& state) { io::write_atomically(finished_file(), std::to_string(state.step)); }
   /// Returns whether the run was marked as finished in this state.
   bool finished(const RunState& state) const {

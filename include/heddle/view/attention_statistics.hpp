@@ -8,7 +8,7 @@ namespace heddle::pictures {
 
 /// A description of one head; each number is a mean over the queries of a text.
 struct HeadStatistics {
-  double entropy = 0;    ///< of the weights, in bits: 0 for one key, log2(T) for equal weights
+  double entropy = 0;    ///< entropy of the weights in bits: 0 for one key, log2(T) for equal weights
   double distance = 0;   ///< tokens from query to key; 1 for adjacent ones
   double cls = 0;        ///< share of the weight on [CLS] tokens
   double sep = 0;        ///< share of the weight on [SEP] tokens
