@@ -145,6 +145,11 @@ claim 'it fine-tunes DistilBERT' \
   'exits 0 "$bert" --model "$distilbert" --train three.csv --valid three.csv --text text --label label --steps 2 --progress none --out distil && grep -q "\"DistilBertForSequenceClassification\"" distil/config.json && grep -qa distilbert.transformer.layer.0.attention.q_lin.weight distil/model.safetensors'
 claim 'its tokenizer is unchanged' 'same_files "$distilbert" distil tokenizer.json tokenizer_config.json && [ ! -e distil/vocab.txt ]'
 claim 'its folder predicts' 'predict --out distil && are_distributions 3'
+untied() { rm -rf untied && cp -r pre untied && sed -i "s/\"model_type\"/\"tie_word_embeddings\":$1,\"model_type\"/" untied/config.json; }
+untied null
+claim 'an absent tie_word_embeddings may be null' 'exits 0 "$bert" --pretrain plain.txt --model untied --batch-size 16 --progress none --steps 1'
+untied '"no"'
+refusal 'any other is refused' "^untied/config.json: 'tie_word_embeddings' is \"no\", heddle pre-trains models whose decoder is" "$bert" --pretrain plain.txt --model untied
 refusal 'DistilBERT is not pre-trained' 'config.json: must be of BERT to be pre-trained$' "$bert" --pretrain plain.txt --model "$distilbert"
 
 # --- from scratch ---
@@ -177,7 +182,7 @@ fresh; echo '{"model_type": ' >bad/config.json; bad_folder 'a config.json that i
 fresh; echo '{"model_type":"gpt2"}' >bad/config.json; bad_folder 'another type of model is refused' "config.json: is of a model of type 'gpt2'"
 fresh; sed -i 's/"hidden_size": 16/"hidden_size": -1/' bad/config.json; bad_folder 'a negative size is refused' "config.json: 'hidden_size' must be a whole number from 1 to "
 fresh; sed -i 's/"hidden_size": 16/"hidden_size": 32/' bad/config.json; bad_folder 'sizes that the weights do not have are refused' 'model.safetensors: does not hold the weights of this model; mismatched '
-fresh; sed -i 's/"num_hidden_layers": 1/"num_hidden_layers": 1000000/' bad/config.json; bad_folder 'layers that the weights do not have are refused at once' "model.safetensors: does not hold the weights of this model; missing 'bert.encoder.layer.999999.intermediate.dense.weight'"
+fresh; sed -i 's/"num_hidden_layers": 1/"num_hidden_layers": 1000000/' bad/config.json; bad_folder 'layers that the weights do not have are refused at once' "model.safetensors: does not hold the weights of this model; missing 'bert.encoder.layer.1.attention.self.query.weight'"
 fresh; sed -i 's/"model_type"/"problem_type": "regression", "model_type"/' bad/config.json; bad_folder 'a regression is refused' "config.json: 'problem_type' is \"regression\""
 fresh; echo '{"tokenizer_class": "RobertaTokenizer"}' >bad/tokenizer_config.json; bad_folder 'another tokenizer is refused' "tokenizer_config.json: 'tokenizer_class' is 'RobertaTokenizer'"
 fresh; echo '{"truncation_side": "left"}' >bad/tokenizer_config.json; bad_folder 'truncation on the left is refused' "tokenizer_config.json: 'truncation_side' is \"left\""

@@ -356,7 +356,7 @@ class BertClassifierSystem : public BertProgram {
     }
     if (task)
       labels = of_task;
-    else if (setup_.folder().empty() || !setup_.config().json.contains("id2label"))
+    else if (setup_.folder().empty() || setup_.config().json.value("id2label", nlohmann::json()).is_null())
       labels = classes_in(train_);
   }
   // Notes classes of the model that no row to train on has.
@@ -413,10 +413,11 @@ class BertPretraining : public BertProgram {
     require<FileError>(setup_.config().bert() && setup_.config().model_type() == "bert",
                        io::printable(setup_.folder() + "/config.json"), ": must be of BERT to be pre-trained");
     const nlohmann::json& config = setup_.config().json;
-    require<FileError>(
-        !config.is_object() || config.value("tie_word_embeddings", true),
-        io::printable(setup_.folder() + "/config.json"),
-        ": 'tie_word_embeddings' is false, heddle pre-trains models whose decoder is their word embeddings");
+    const nlohmann::json tied =
+        config.is_object() ? config.value("tie_word_embeddings", nlohmann::json()) : nlohmann::json();
+    require<FileError>(tied.is_null() || tied == true, io::printable(setup_.folder() + "/config.json"),
+                       ": 'tie_word_embeddings' is ", io::printable(tied.dump(), 60),
+                       ", heddle pre-trains models whose decoder is their word embeddings");
     setup_.make_tokenizer();
     setup_.config().labels.clear();
   }
@@ -455,8 +456,10 @@ class BertPretraining : public BertProgram {
   }
   Model make_model(Random& random) const {
     const text::Vocabulary& v = setup_.vocabulary();
+    const bool is_read = !setup_.folder().empty() && !setup_.is_saved();
+    if (is_read) models::require_sizes(setup_.config(), setup_.folder());
     Model model(*setup_.config().bert(), {v.id("[MASK]"), kept_tokens()}, random);
-    if (!setup_.folder().empty() && !setup_.is_saved())
+    if (is_read)
       if (const auto report = models::load_pretrained(model.model, setup_.folder(), models::MissingHead::drawn);
           !setup_.flags().resume)
         print_report(report, setup_.folder());

@@ -145,6 +145,47 @@ TEST_CASE("models::BertMaskedLm: logits of a checkpoint with old names and half 
   expect_golden_values(y.host(), c["y"].values);
 }
 
+TEST_CASE("models::BertMaskedLm: refuses a decoder that is not the word embeddings") {
+  const ModelFolder folder("old");
+  const auto stored = io::read_safetensors(folder / "model.safetensors");
+  Random random(1);
+  models::BertMaskedLm<> model(*models::read_config(folder.path()).bert(), random);
+  for (const bool is_tied : {true, false}) {
+    std::vector<io::TensorBytes> tensors;
+    std::deque<std::vector<std::byte>> bytes;
+    for (const auto& tensor : stored.tensors())
+      if (tensor.name != "cls.predictions.decoder.weight")
+        tensors.push_back({tensor.name, tensor.dtype, tensor.shape, bytes.emplace_back(stored.bytes(tensor))});
+    const auto words = std::find_if(tensors.begin(), tensors.end(), [](const io::TensorBytes& tensor) {
+      return tensor.name.ends_with("word_embeddings.weight");
+    });
+    REQUIRE(words != tensors.end());
+    std::vector<std::byte>& decoder = bytes.emplace_back(words->bytes.begin(), words->bytes.end());
+    if (!is_tied) decoder[0] ^= std::byte{1};
+    tensors.push_back({"cls.predictions.decoder.weight", words->dtype, words->shape, decoder});
+    io::write_safetensors(folder / "model.safetensors", tensors);
+    if (is_tied)
+      CHECK(models::load_pretrained(model, folder.path()).missing.empty());
+    else
+      CHECK_THROWS_WITH(
+          models::load_pretrained(model, folder.path()),
+          folder /
+              "model.safetensors: 'cls.predictions.decoder.weight' differs from the word embeddings, heddle reads "
+              "models whose decoder is their word embeddings");
+  }
+}
+
+TEST_CASE("models::require_sizes: each layer is compared before a model is made") {
+  const ModelFolder folder("bert");
+  const auto config = models::read_config(folder.path());
+  const Index layers = config.bert()->layers;
+  folder.change("config.json", {{"num_hidden_layers", 1'000'000}});
+  CHECK_THROWS_WITH(
+      models::require_sizes(models::read_config(folder.path()), folder.path()),
+      folder / ("model.safetensors: does not hold the weights of this model; missing 'bert.encoder.layer." +
+                std::to_string(layers) + ".attention.self.query.weight'"));
+}
+
 TEST_CASE("models::load_weights: files in any floating type") {
   const auto& cases = golden_texts("sharded");  // its values are exact in BF16
   const ModelFolder folder("sharded");
@@ -319,6 +360,15 @@ TEST_CASE("models::save_pretrained: a new model's folder has all members, and an
         std::tuple(sizes.types, sizes.activation, sizes.deviation, sizes.dropout));
   CHECK(std::tuple(read.attention_dropout, read.classifier_dropout) == std::tuple(0.4, 0.5));
   CHECK_THROWS_AS(models::save_pretrained(model, config, {}, folder / "absent"), FileError);
+
+  const std::string weights = get(folder / "model.safetensors");
+  const SequenceClassifier<> other(config, random);
+  CHECK_THROWS_WITH(models::save_pretrained(other, {sizes, {"no", "\xff", "10"}}, {}, folder.path()),
+                    "save_pretrained: a label or another text of the configuration is not UTF-8");
+  CHECK(get(folder / "model.safetensors") == weights);
+  CHECK(!models::BertEncoder<>(
+             {.family = models::BertFamily::distilbert, .vocabulary = 9, .D = 4, .layers = 0, .heads = 2}, random)
+             .embeddings.types);
 }
 
 TEST_CASE("models::parse_config: defaults are those of transformers") {
@@ -392,6 +442,7 @@ TEST_CASE("models::read_config: labels are the members 0, 1 and so on of id2labe
   CHECK_THROWS_WITH(labels(R"({"0": "a", "2": "b"})"), "f: 'id2label' has 2 members, but no '1'");
   CHECK_THROWS_WITH(labels(R"({"00": "a"})"), "f: 'id2label' has 1 members, but no '0'");
   CHECK_THROWS_WITH(labels(R"({"0": 1})"), "f: 'id2label' must hold names");
+  CHECK_THROWS_WITH(labels(R"({"0": "a", "1": "a"})"), "f: 'id2label' has 'a' twice");
   CHECK_THROWS_WITH(labels("{}"), "f: 'id2label' is empty");
   CHECK_THROWS_WITH(labels("[]"), "f: 'id2label' must be an object");
   CHECK_THROWS_WITH(models::parse_config(R"({"model_type": "bert", "num_labels": 0})", "f"),

@@ -29,7 +29,7 @@ struct BertConfig {
   Index heads = 12;                                  ///< attention heads of a layer
   Index ff_width = 3072;                             ///< width of the feed-forward networks
   Index positions = 512;                             ///< the most tokens of a text
-  Index types = 2;                                   ///< token types; 0 for DistilBERT
+  Index types = 2;                                   ///< token types; DistilBERT has none
   nn::Activation activation = nn::Activation::gelu;  ///< of the feed-forward networks
   double eps = 1e-12;                                ///< of the norms
   double deviation = 0.02;                           ///< of the initial weights
@@ -71,7 +71,7 @@ struct BertEmbeddings {
         norm(config.D, config.eps),
         dropout(config.dropout) {
     heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
-    if (config.types > 0) types.emplace(config.types, config.D, random);
+    if (config.types > 0 && config.family != BertFamily::distilbert) types.emplace(config.types, config.D, random);
     detail::draw_as_bert(*this, random, config.deviation);
   }
   /// Copies the members of `other` for clone().

@@ -103,7 +103,10 @@ inline std::vector<std::string> read_labels(const io::JsonObject& config) {
     require<FileError>(names.has(key), config.file(), ": 'id2label' has ", names.json().size(), " members, but no '",
                        key, "'");
     require<FileError>(names.at(key).is_string(), config.file(), ": 'id2label' must hold names");
-    labels.push_back(names.text(key));
+    const std::string label = names.text(key);
+    require<FileError>(std::find(labels.begin(), labels.end(), label) == labels.end(), config.file(),
+                       ": 'id2label' has ", io::quoted_name(label), " twice");
+    labels.push_back(label);
   }
   require<FileError>(!labels.empty(), config.file(), ": 'id2label' is empty");
   return labels;
@@ -213,9 +216,11 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
     const io::WeightSource source = files.weights([](const std::string& name) { return name; });
     check(source, "encoder.embeddings.token_embeddings.weight", {c->vocabulary, c->D});
     check(source, "encoder.embeddings.position_embeddings.weight", {c->positions, c->D});
-    if (c->layers > 0)
-      check(source, "encoder.layers." + std::to_string(c->layers - 1) + ".feed_forward.linear1.weight",
-            {c->ff_width, c->D});
+    for (Index layer = 0; layer < c->layers; ++layer) {
+      const std::string name = "encoder.layers." + std::to_string(layer);
+      check(source, name + ".attention.heads.0.q.weight", {c->D / c->heads, c->D});
+      check(source, name + ".feed_forward.linear1.weight", {c->ff_width, c->D});
+    }
     return;
   }
   const BertConfig& b = *config.bert();
@@ -225,11 +230,11 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
   check(source, encoder + "embeddings.word_embeddings.weight", {b.vocabulary, b.D});
   check(source, encoder + "embeddings.position_embeddings.weight", {b.positions, b.D});
   if (b.types > 0) check(source, encoder + "embeddings.token_type_embeddings.weight", {b.types, b.D});
-  if (b.layers > 0)
-    check(source,
-          encoder + (bert ? "encoder.layer." : "transformer.layer.") + std::to_string(b.layers - 1) +
-              (bert ? ".intermediate.dense.weight" : ".ffn.lin1.weight"),
-          {b.ff_width, b.D});
+  for (Index layer = 0; layer < b.layers; ++layer) {
+    const std::string name = encoder + (bert ? "encoder.layer." : "transformer.layer.") + std::to_string(layer);
+    check(source, name + (bert ? ".attention.self.query.weight" : ".attention.q_lin.weight"), {b.D, b.D});
+    check(source, name + (bert ? ".intermediate.dense.weight" : ".ffn.lin1.weight"), {b.ff_width, b.D});
+  }
 }
 
 /// Refuses a classifier that is not of one label among several: its scores are no softmax. @throws FileError.
@@ -275,13 +280,29 @@ void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   detail::NamedEncoder<T> named{model};
   io::load(named, files.weights(detail::bert_names(files, model.config.family)));
 }
+namespace detail {
+// Checks that a decoder in a file has the values of the word embeddings, which BertMaskedLm uses in its place. Throws FileError.
+inline void require_tied_decoder(const io::WeightSource& source) {
+  const auto words = source.tensors.find("bert.embeddings.word_embeddings.weight");
+  const auto decoder = source.tensors.find("cls.predictions.decoder.weight");
+  if (words == source.tensors.end() || decoder == source.tensors.end()) return;
+  const io::StoredTensor &a = words->second, &b = decoder->second;
+  const bool is_tied = a.tensor->dtype == b.tensor->dtype && a.tensor->shape == b.tensor->shape &&
+                       a.file->bytes(*a.tensor) == b.file->bytes(*b.tensor);
+  require<FileError>(is_tied, io::printable(source.name),
+                     ": 'cls.predictions.decoder.weight' differs from the word embeddings, "
+                     "heddle reads models whose decoder is their word embeddings");
+}
+}  // namespace detail
+
 /// Reads a masked language model's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.
-/// @throws FileError as above.
+/// @throws FileError as above, and for a decoder that differs from the word embeddings.
 template <class T>
 io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
   const io::WeightFiles files(folder);
   const auto rename = detail::bert_names(files, BertFamily::bert);
+  detail::require_tied_decoder(files.weights(rename));
   // The decoder's matrix and bias are stored a second time by some programs.
   const auto without_decoder = [&](const std::string& name) {
     return name.starts_with("cls.predictions.decoder.") ? std::string() : rename(name);
@@ -355,15 +376,21 @@ namespace detail {
 template <class M>
 void save_folder(const M& model, const nlohmann::json& config,
                  const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
+  std::string text;
+  try {
+    text = config.dump(2) + '\n';
+  } catch (const nlohmann::json::exception&) {
+    fail("save_pretrained: a label or another text of the configuration is not UTF-8");
+  }
   for (const auto& [name, content] : tokenizer_files) io::write_atomically(folder + '/' + name, content);
   io::save(model, folder + "/model.safetensors");
-  io::write_atomically(folder + "/config.json", config.dump(2) + '\n');
+  io::write_atomically(folder + "/config.json", text);
 }
 }  // namespace detail
 
 /// Writes a folder that transformers' from_pretrained opens: config.json, model.safetensors in F32, and the tokenizer's files, by name.
 /// Each file is replaced atomically; other files of the folder stay. @throws FileError if the folder does not exist or cannot be written,
-/// and Error if the configuration has another number of classes than the model.
+/// and Error if the configuration has another number of classes than the model, or a text that is not UTF-8; nothing is written then.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
