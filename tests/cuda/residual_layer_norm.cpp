@@ -30,7 +30,7 @@ Inputs residual_operands(Index N, Index D) {
   return {eighths({N, D}, 1), eighths({N, D}, 2), random<T>({D}, 3), random<T>({D}, 4)};
 }
 
-// In bf16 only with a p whose scale is a power of two: scaled elements are exact then, and only y is rounded.
+// Compares residual_layer_norm on all devices. In bf16 the scale of p must be a power of two: then only y is rounded.
 template <class T>
 void expect_residual_norms(Index N, Index D, double p) {
   CAPTURE(N, D, p);

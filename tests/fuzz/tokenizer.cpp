@@ -91,7 +91,7 @@ void check_pair(const WordPiece& tokenizer, std::string_view a, std::string_view
   check(tokenizer, e, e.ids.size() - ones, append(tokenizer, a), &second);
 }
 
-// With U+FFFD for invalid UTF-8.
+// Returns the text with U+FFFD for invalid UTF-8.
 std::string repaired(std::string_view text) {
   std::string valid;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
