@@ -94,7 +94,7 @@ constexpr std::size_t shared_alignment = 16;  // of each array
 // Asynchronous copies of this thread. `to` holds garbage until they are waited for; bytes from `valid` on become zero.
 void copy_async(void* to, const void* from, std::size_t bytes, std::size_t valid, Where where);
 void commit_copies();
-// Until all but the last `groups` groups have landed.
+// Waits until all but the last `groups` groups are complete.
 void wait_copies(unsigned groups);
 
 }  // namespace heddle::emulator

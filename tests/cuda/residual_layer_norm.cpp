@@ -9,7 +9,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// With draws that do not begin at 0.
+// Returns residual_layer_norm as a function of its operands, with draws that do not begin at 0.
 auto residual_norm(double p) {
   return [p](const auto& in) {
     Random random(3, 1);

@@ -22,7 +22,7 @@ struct IndexError : Error {
 struct FileError : Error {
   using Error::Error;
 };
-/// Not enough memory for a tensor, or for a file while it is read or written.
+/// Thrown if memory for a tensor, or for a file that is read or written, runs out.
 struct OutOfMemory : Error {
   using Error::Error;
 };
