@@ -1,5 +1,6 @@
 // Folders of Hugging Face: configurations of BERT, DistilBERT and heddle's pre-norm encoder, and loading and saving their models.
 #pragma once
+#include <set>
 #include <variant>
 
 #include <heddle/io/tokenizer_files.hpp>
@@ -98,14 +99,15 @@ inline std::vector<std::string> read_labels(const io::JsonObject& config) {
     return labels;
   }
   const io::JsonObject names(config.object("id2label"), config.file(), "'id2label'");
+  std::set<std::string> distinct;
   for (std::size_t i = 0; i < names.json().size(); ++i) {
     const std::string key = std::to_string(i);
     require<FileError>(names.has(key), config.file(), ": 'id2label' has ", names.json().size(), " members, but no '",
                        key, "'");
     require<FileError>(names.at(key).is_string(), config.file(), ": 'id2label' must hold names");
     const std::string label = names.text(key);
-    require<FileError>(std::find(labels.begin(), labels.end(), label) == labels.end(), config.file(),
-                       ": 'id2label' has ", io::quoted_name(label), " twice");
+    require<FileError>(distinct.insert(label).second, config.file(), ": 'id2label' has ", io::quoted_name(label),
+                       " twice");
     labels.push_back(label);
   }
   require<FileError>(!labels.empty(), config.file(), ": 'id2label' is empty");
