@@ -37,8 +37,11 @@ endfunction()
 # Checks that measure nothing build the example programs and the benchmarks faster with -O1: the functions that they spend their time in are
 # in heddle::compiled.
 set(HEDDLE_PROGRAM_FLAGS "" CACHE STRING "Compiler options for the example programs and the benchmarks, such as -O1; they follow the build type's")
-function(heddle_measured_program name)
-  heddle_program(${name} ${ARGN})
+function(heddle_program_flags name)
   separate_arguments(flags UNIX_COMMAND "${HEDDLE_PROGRAM_FLAGS}")
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${flags}>)
+endfunction()
+function(heddle_measured_program name)
+  heddle_program(${name} ${ARGN})
+  heddle_program_flags(${name})
 endfunction()

@@ -64,11 +64,15 @@ TEST_CASE("cuda cross_entropy: any number of rows and classes") {
 
 TEST_CASE("cuda cross_entropy: more rows than blocks take at once, more classes than a block holds") {
   if (races_are_watched()) return;
-  check<float>(140'000, 1);
+  if (is_exhaustive()) {
+    check<float>(140'000, 1);
+    check<bf16>(2, 30'522);
+  } else {
+    expect_agrees<float>(loss<std::int64_t>(140'000, 1), {random<float>({140'000, 1}, 1)});
+  }
   check<float>(1500, 300);
   check<float>(3, 16'392);
   check<bf16>(2, 16'392);
-  check<bf16>(2, 30'522);
 }
 
 TEST_CASE("cuda cross_entropy: schedules and what memory held before change nothing") {

@@ -104,7 +104,7 @@ TEST_CASE("attention: equals the plain formula for all widths and ragged lengths
     Index heads, K, V;
     std::vector<int> lengths;
   };
-  const std::vector<int> ragged{1, 31, 0, 33, 257};
+  const std::vector<int> ragged{1, 31, 0, 33, is_exhaustive() ? 257 : 140};
   for (const Size& size : {Size{3, 1, 1, ragged}, Size{2, 16, 16, ragged}, Size{2, 31, 33, ragged},
                            Size{1, 64, 16, ragged}, Size{1, 128, 128, ragged}, Size{1, 768, 768, {5, 0, 3}}}) {
     const auto s = Sequences::packed(size.lengths);
@@ -197,7 +197,7 @@ TEST_CASE("attention: gradients match finite differences") {
   }
   SECTION("several tiles of queries and keys") {
     const auto longer = Sequences::packed({133});
-    for (const bool causal : {false, true})
+    for (const bool causal : is_exhaustive() ? std::vector<bool>{false, true} : std::vector<bool>{true})
       check(
           [&](const auto& in) {
             Random again(3);
