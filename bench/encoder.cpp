@@ -1,4 +1,4 @@
-// An encoder of BERT-base's size: twelve post-norm layers of width 768. FLOP/s count its products, not attention's.
+// An encoder of BERT-base's size: twelve post-norm layers of width 768. FLOP/s count the linear layers alone.
 #include "bench.hpp"
 
 namespace heddle::bench {

@@ -1,4 +1,4 @@
-// gelu and other functions of map<F>.
+// gelu, as an example of the functions of one element in ops/map.hpp.
 #include "bench.hpp"
 
 namespace heddle::bench {

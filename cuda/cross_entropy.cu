@@ -1,11 +1,11 @@
 // cross_entropy on the GPU. Formulas: include/heddle/ops/cross_entropy.hpp.
 //
-//   rows        Forward. A team of threads owns a row, 1 to 32 lanes up to 1024 classes and a block beyond, and a block
-//               iterates over rows. It reads the logits once; with label smoothing twice, the second time from cache. The
-//               block's sums of losses and of weights are written once.
-//   finish      One block adds the partial sums of the blocks of `rows`.
+//   rows        Forward. A team of threads owns a row: 1 to 32 lanes for up to 1024 classes, a block for more. A block iterates over
+//               rows. It reads the logits once, or twice with label smoothing (then from cache), and finally writes the sums of its
+//               rows' losses and weights.
+//   finish      For the mean: one block adds the partial sums of `rows` and divides the losses by the weights.
 //   held        Backward. A team owns a row and keeps it in registers: logits are read once, and dlogits written once.
-//   streamed    Backward of more classes than a block holds: 16,384, or 4,096 if accesses of 16 bytes are not possible. A
+//   streamed    Backward of rows that a block cannot hold: above 16,384 classes, or 4,096 without accesses of 16 bytes. A
 //               block owns a row and reads it twice, the second time from cache.
 //   smoothed    Backward, with both label smoothing and class weights: one block adds up the weights.
 //
@@ -20,9 +20,9 @@ namespace {
 
 using cuda::infinity;
 
-constexpr Index most_loss_blocks = 1024;  // of `rows`: several for each multiprocessor
+constexpr Index most_loss_blocks = 1024;  // the most blocks of `rows`: several for each multiprocessor
 constexpr int finish_threads = cuda::block_threads(256);
-constexpr int logits_threads = cuda::block_threads(512);  // of a block that owns a row, at most
+constexpr int logits_threads = cuda::block_threads(512);  // the most threads of a block that owns a row
 
 // The target distribution of a row. The target t of class c is `smooth` w_c, plus `share` w_y if c is the label y.
 template <class T, class L>
@@ -41,7 +41,7 @@ struct Targets {
         share(static_cast<float>(1 - smoothing)),
         smooth(static_cast<float>(smoothing / static_cast<double>(C))) {}
 
-  // Returns the class of row n; -1 where it takes no part, as a row beyond the last.
+  // Returns the label of row n, or -1 if the row is ignored, has an invalid label or is beyond the last.
   __device__ Index label(Index n) const {
     if (n >= labels.extent[0]) return -1;
     const std::int64_t y = labels(n);
@@ -56,7 +56,7 @@ struct Targets {
   }
 };
 
-// Returns the sum of w (log_sum - z) over all classes, with z less the greatest.
+// Returns the sum of w (log_sum - (z - greatest)) over all classes.
 template <int width, class Team, class T, class L>
 __device__ float smoothed_loss(const Team& team, const Targets<T, L>& targets, const T* row, Index C, float greatest,
                                float log_sum) {
@@ -79,7 +79,7 @@ __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team te
   for (Index first = Index{blockIdx.x} * team.rows(); first < logits.extent[0];
        first += Index{gridDim.x} * team.rows()) {
     const Index n = first + team.row(), label = targets.label(n);
-    const Index C = label < 0 ? 0 : logits.extent[1];  // lanes without work come along with their warp
+    const Index C = label < 0 ? 0 : logits.extent[1];  // lanes without a row take part in the warp's reductions
     const T* const z = logits.data + n * logits.extent[1];
     const cuda::OnlineSoftmax all = cuda::online_softmax<width>(team, z, C);
     const float log_all = logf(all.sum);
@@ -130,8 +130,8 @@ __global__ __launch_bounds__(finish_threads) void cross_entropy_smoothed(View<co
 
 // The scale of the loss, which all rows of the backward share.
 struct LossScale {
-  float all_smooth;             // smooth times the sum of weights, where it is known when the kernel is launched
-  const float* all_smooth_sum;  // where it is not
+  float all_smooth;             // smooth times the sum of the class weights, if the host knows it
+  const float* all_smooth_sum;  // the same on the device, computed by `smoothed`; otherwise null
   const float* divisor;
   bool by_row;
 
@@ -144,7 +144,7 @@ struct RowGradient {
   const Targets<T, L>& targets;
   Index label;
   float log_sum;       // the logarithm of the sum of exp(z - greatest)
-  float greatest = 0;  // of the logits, which the team finds while the rest is loaded
+  float greatest = 0;  // the largest logit; set after construction, once the team has reduced it
   float scale, of_label, of_all;
 
   __device__ RowGradient(const Targets<T, L>& all, const LossScale& loss, View<const T, 1> dy,
@@ -156,7 +156,7 @@ struct RowGradient {
         of_label(label < 0 ? 0.f : all.share * all.weight(label)),
         of_all(of_label + loss.smoothed()) {}
 
-  // Logits of the classes from c on become their gradients.
+  // Replaces the logits of the classes from c on with their gradients.
   template <int width>
   __device__ void make(Index c, float (&z)[width]) const {
     float w[width] = {};

@@ -2,7 +2,7 @@
 """Writes the sample of the surnames program, examples/surnames/sample/<Language>.txt; no arguments, no packages.
 
 A name is a beginning, at times a middle, and an ending, each drawn from syllables that are common in names of the
-language. As in the real data, the files differ in size, some names occur several times, one occurs in two languages, one
+language. As in the real data, the files differ in size, some names occur several times or in two languages, one
 line ends with a blank, and a few names hold an accent, an apostrophe or a blank. The draws use random.random() only,
 which gives the same numbers in every version of Python.
 """
@@ -15,12 +15,12 @@ from sample import EXAMPLES, write
 SEED = 18
 OUT = os.path.join(EXAMPLES, "surnames", "sample")
 MIDDLE = 0.4  # the share of names with a middle, in languages that have middles
-REPEATED = {"Arabic": 0.4}  # the share of lines that repeat an earlier name of the file,
-REPEATED_ELSEWHERE = 0.06  # and in all other languages
-SHARED = ("Chinese", "Korean")  # the first name of the one is the last name of the other too
+REPEATED = {"Arabic": 0.4}  # the share of lines that repeat an earlier name of the file, by language
+REPEATED_ELSEWHERE = 0.06  # the same share in all other languages
+SHARED = ("Chinese", "Korean")  # the first name of the first file is also the last name of the second
 WITH_BLANK = "Korean"  # the first line of this file ends with a blank
 
-# Lines; beginnings, where _ is a blank; middles; endings.
+# For each language: the number of lines, and the beginnings (_ is a blank), middles and endings of its names.
 LANGUAGES = {
     "Arabic": (76, "Ab As Ba Da Gha Ha Kha Ma Na Sa Sha Za", "bdi li mi ra ri ssa",
                "dad far had him kir lid moun nem rim san shi zar"),
@@ -70,7 +70,7 @@ def draw_name(rng, begin, middle, end):
 
 
 def draw_names(rng, language, taken):
-    """The lines of a language. None of its names is one of `taken`."""
+    """Returns the lines of a language, without names in `taken`."""
     count, *syllables = LANGUAGES[language]
     repeated = REPEATED.get(language, REPEATED_ELSEWHERE)
     names = []

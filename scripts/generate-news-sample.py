@@ -2,10 +2,10 @@
 """Writes the sample of the ag_news program, examples/ag_news/sample/{train.csv,test.csv,classes.txt,vocab.txt}; no
 arguments, no packages.
 
-The news are invented: templates of each class, filled with words of the class, words that several classes share, and
+The news is invented: templates of each class, filled with words of the class, words that several classes share, and
 made-up people, places, teams and companies. Some titles hold shared words only, and a second sentence that begins with
-"Elsewhere" is of another class, so single words mislead at times. The text is then damaged as AG News is: an ampersand of
-an entity became a blank, a line break a backslash, and tags are left. The draws use random.random() only, which gives the
+"Elsewhere" is of another class, so single words mislead at times. The text is then damaged as AG News is: the ampersands
+of some entities become blanks, line breaks become backslashes, and tags remain. The draws use random.random() only, which gives the
 same numbers in every version of Python.
 """
 
@@ -21,8 +21,8 @@ OUT = os.path.join(EXAMPLES, "ag_news", "sample")
 
 OTHER_CLASS = 0.7  # the share of second sentences that are of another class
 VAGUE_TITLE = 0.5  # the share of titles that hold shared words only
-AS_ENTITIES = 0.5  # the share of rows whose apostrophes, quotes and ampersands are entities
-RARE = 1  # words that occur no more often are left to pieces of words
+AS_ENTITIES = 0.5  # the share of titles and of descriptions whose apostrophes, quotes and ampersands are entities
+RARE = 1  # words that occur at most this often are not in the vocabulary; WordPiece splits them
 
 CLASSES = ["World", "Sports", "Business", "Sci/Tech"]
 
@@ -90,7 +90,7 @@ def pick(rng, items):
 
 
 def fill(rng, template, label):
-    """The template with its slots filled, those of the fillings too."""
+    """Returns the template with its slots filled, recursively."""
 
     def slot(match):
         name = match[1]
@@ -117,7 +117,7 @@ def title_of(rng, label):
 
 
 def news_of(rng, label):
-    """A title and a description, before the damage."""
+    """Returns a title and a description, before the damage."""
     agency = fill(rng, "<agency>", label)
     sentences = [capitalized(fill(rng, pick(rng, SENTENCES), label))]
     chance = rng.random()
@@ -133,7 +133,7 @@ def news_of(rng, label):
 
 
 def damaged(rng, text):
-    """The text as AG News would hold it."""
+    """Returns the text with the damage that AG News has."""
     if rng.random() < 0.1:  # a line break, or two, that became backslashes
         words = text.split(" ")
         at = 1 + int(rng.random() * (len(words) - 1))
@@ -150,7 +150,7 @@ def damaged(rng, text):
 
 
 def rows(rng, count):
-    """Different rows, equally many of each class: (class from 1, title, description, both before the damage)."""
+    """Returns different rows, equally many of each class: (class from 1, title, description, both before the damage)."""
     made, seen = [], set()
     while len(made) < count:
         number = len(made) % len(CLASSES)

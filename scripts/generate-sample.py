@@ -4,7 +4,7 @@
 Sentences of sentiment come from a small grammar that starts from the label. A slot in angle brackets is a rule or a
 word list; a sign asks for that polarity relative to the sentence: <-adj> in a positive sentence is a negative word.
 Sentences come in twins, one of each label, with the same nouns and, where both polarities occur, the same words in
-each other's places: what decides is negation, order, and which clause counts. The draws use random.random()
+each other's places: only negation, order and the main clause decide the label. The draws use random.random()
 only, which gives the same numbers in every version of Python.
 """
 
@@ -180,7 +180,7 @@ class Sentence:
 
 
 def sentences(rng, count):
-    """Different sentences with their labels, half of them positive."""
+    """Returns different sentences with their labels, half of them positive."""
     made = {}
     while len(made) < count:
         seed = rng.random()

@@ -313,7 +313,7 @@ struct AsciiRow {{
   std::string_view letters;  ///< one for each code point
 }};
 
-/// Sorted by `first`. A decomposition never holds more than one ASCII character, and never a blank.
+/// The rows, sorted by `first`. A decomposition never holds more than one ASCII character, and never a blank.
 inline constexpr AsciiRow ascii_rows[] = {{
 {table}
 }};

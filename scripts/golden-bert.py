@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/models: small model folders with random weights, and what transformers computes with them in float64.
+"""Writes tests/golden/models: small model folders with random weights, and reference results in float64.
 
     scripts/golden-bert.py          needs torch, transformers, tokenizers and safetensors
 

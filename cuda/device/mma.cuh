@@ -1,8 +1,8 @@
 // The tensor cores: a warp multiplies small matrices whose elements are spread over its lanes' registers (PTX manual,
-// "Matrix Fragments for mma.m16n8k16"). Lane l = 4 g + t has of
-//   a [16, 16] bf16   words 0..3: rows g, g + 8, g, g + 8, columns 2t and 2t + 1, from word 2 on eight further right
-//   b [16, 8] bf16    words 0, 1: column g, rows 2t and 2t + 1, in word 1 eight further down
-//   c, d [16, 8]      floats 0..3: row g columns 2t, 2t + 1, then row g + 8
+// "Matrix Fragments for mma.m16n8k16"). Lane l = 4 g + t holds:
+//   a [16, 16] bf16   words 0..3: rows g, g + 8, g, g + 8; columns 2t and 2t + 1, in words 2 and 3 eight further right
+//   b [16, 8] bf16    words 0, 1: column g; rows 2t and 2t + 1, in word 1 eight further down
+//   c, d [16, 8]      floats 0, 1: row g, columns 2t and 2t + 1; floats 2, 3: the same columns of row g + 8
 #pragma once
 #include <cstdint>
 
@@ -32,8 +32,8 @@ __device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], cons
 #endif
 }
 
-// d += a b with a [16, 8] and b [8, 8] in tf32: of a, words 0..3 are rows g, g + 8, g, g + 8 and columns t, t, t + 4, t + 4; of b,
-// words 0 and 1 are column g and rows t and t + 4.
+// Computes d += a b with a [16, 8] and b [8, 8] in tf32. Words 0..3 of a hold rows g, g + 8, g, g + 8 of columns t, t, t + 4, t + 4.
+// Words 0 and 1 of b hold rows t and t + 4 of column g.
 __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
 #ifdef __CUDACC__
   asm volatile(
@@ -46,8 +46,8 @@ __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], cons
 #endif
 }
 
-// Loads four 8x8 matrices of bf16 from shared memory. Lane l names row l % 8 of matrix l / 8, 16 bytes, and gets of matrix m
-// in word m the elements 2t and 2t + 1 of row g: fragments a and c as above. With `transposed` they are rows 2t and 2t + 1 of
+// Loads four 8x8 matrices of bf16 from shared memory. Lane l passes the address of row l % 8 (16 bytes) of matrix l / 8. Its word
+// m receives elements 2t and 2t + 1 of row g of matrix m: fragments a and c as above. With `transposed` it receives rows 2t and 2t + 1 of
 // column g: fragment b of a matrix that is stored by rows.
 template <bool transposed = false>
 __device__ void load_matrices(std::uint32_t (&words)[4], const void* row) {
@@ -66,7 +66,7 @@ __device__ void load_matrices(std::uint32_t (&words)[4], const void* row) {
 #else
   constexpr std::size_t row_bytes = 16;
   if (reinterpret_cast<std::uintptr_t>(row) % row_bytes)
-    emulator::fault("ldmatrix: a row that is not aligned", emulator::Where::current());
+    emulator::fault("ldmatrix: the address of a row is not a multiple of 16", emulator::Where::current());
   emulator::Registers in{};
   std::memcpy(in.word, row, row_bytes);
   constexpr auto op = transposed ? emulator::WarpOp::load_columns : emulator::WarpOp::load_rows;

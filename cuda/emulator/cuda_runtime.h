@@ -1,5 +1,5 @@
-// Stands for NVIDIA's header of this name where kernels are compiled for the emulator: the words of CUDA C++ that heddle's
-// kernels use, and the runtime's functions that its host code calls.
+// Replaces NVIDIA's header of this name in builds for the emulator. Declares the keywords of CUDA C++ that heddle's kernels use, and the
+// runtime's functions that its host code calls.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -19,7 +19,7 @@
 
 namespace heddle::emulator {
 
-// Eight bytes at most, as a shuffle takes them.
+// Returns the bytes of a value of at most eight bytes as an integer, which shuffle() takes.
 template <class T>
 std::uint64_t to_bits(T value) {
   static_assert(sizeof(T) <= sizeof(std::uint64_t) && std::is_trivially_copyable_v<T>);
@@ -61,7 +61,8 @@ inline int __all_sync(unsigned mask, int vote, heddle::emulator::Where where = h
   return heddle::emulator::ballot(mask, vote == 0, where) == 0;
 }
 
-// Of the segment of `width` lanes that the lane is in. A lane whose source lies outside keeps its own value.
+// Shuffles within segments of `width` lanes. __shfl_sync wraps `source` into the lane's segment. __shfl_up_sync and __shfl_down_sync keep
+// the lane's own value if the source is outside its segment; __shfl_xor_sync only if it is beyond the end.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               heddle::emulator::Where where = heddle::emulator::Where::current()) {
@@ -126,7 +127,7 @@ T atomicMax(T* address, T value) {
   return old;
 }
 
-// Atomics are seen at once here, and order is not what races are judged by.
+// Does nothing: the emulator runs GPU threads in turn, so writes are visible at once, and its search for races ignores fences.
 inline void __threadfence_system() {}
 
 // --- functions ------------------------------------------------------------------------------------------------------

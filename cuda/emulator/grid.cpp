@@ -71,8 +71,8 @@ const char* waits_for(const Thread& thread) {
   for (unsigned i = 0; i < block.count; ++i) {
     const Thread& other = block.threads[i];
     if (other.waits == Wait::done || (other.waits == last.waits && other.where.line == last.where.line)) continue;
-    fault(text("no thread can continue: this one waits %s, thread %u waits %s at %s:%u", waits_for(last), other.number,
-               waits_for(other), other.where.file, other.where.line),
+    fault(text("no thread can continue: this thread waits %s, and thread %u waits %s at %s:%u", waits_for(last),
+               other.number, waits_for(other), other.where.file, other.where.line),
           last.where);
   }
   fault(text("no thread can continue: all wait %s", waits_for(last)), last.where);
@@ -84,7 +84,7 @@ void finish(Thread& thread) {
   leave_warp(thread);
   for (unsigned i = 0; block.arrived > 0 && i < block.count; ++i)
     if (block.threads[i].waits == Wait::barrier)
-      fault(text("a barrier that not all threads reach: this one returns while thread %u waits", i),
+      fault(text("not all threads reach a barrier: this thread returns while thread %u waits", i),
             block.threads[i].where);
   Thread* const next = next_ready();
   if (!next && block.returned < block.count) {
@@ -104,7 +104,7 @@ void begin_thread() {
   finish(*running);
 }
 
-// ThreadSanitizer's fibers. It supports about 8,000 at a time. Finished fibers are kept so that races with later grids are found;
+// A fiber of ThreadSanitizer, which supports about 8,000 at a time. Finished fibers are kept so that races with later grids are found;
 // beyond a limit the oldest are destroyed.
 struct Watched {
   void* fiber;
@@ -126,7 +126,8 @@ void order_abandoned() {
   }
 }
 
-// Makes all threads of a block ready. Orders earlier work, for each block anew, and earlier uses of their stacks before them.
+// Makes all threads of a block ready. Under ThreadSanitizer they are ordered after all work of the host so far, which includes earlier
+// uses of their stacks.
 void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, std::vector<Watched>& watched) {
   release(&grid_order->launch);
   block.count = shape.block.x * shape.block.y * shape.block.z;
@@ -165,8 +166,8 @@ void run_block(const LaunchShape& shape, std::uint64_t number) {
   switch_context(host, first.context);
 }
 
-// Memory for the shared arrays and the order of some blocks. Under ThreadSanitizer each block gets its own, because reuse by the
-// next block would be reported as a race.
+// The shared memory of a block and its BlockOrder, the addresses on which ThreadSanitizer sees it synchronize. All blocks use the same
+// memory in turn; under ThreadSanitizer each has its own, because reuse by the next block would be reported as a race.
 class BlockMemory {
  public:
   explicit BlockMemory(std::uint64_t blocks) : bytes_((races_are_watched() ? blocks : 1) * bytes_per_block) {
@@ -274,7 +275,8 @@ void wait(Wait what, Where where) {
 
 unsigned barrier_count(bool vote, Where where) {
   if (block.returned > 0)
-    fault(text("a barrier that not all threads reach: %u of %u have returned", block.returned, block.count), where);
+    fault(text("not all threads reach this barrier: %u of %u threads have returned", block.returned, block.count),
+          where);
   for (unsigned i = 0; block.arrived > 0 && i < block.count; ++i) {
     const Thread& other = block.threads[i];
     if (other.waits != Wait::barrier) continue;

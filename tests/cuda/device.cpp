@@ -22,7 +22,7 @@ std::vector<T> result_of(std::size_t count, const std::vector<Inputs>&... inputs
   return y.host();
 }
 
-// a [16, 16] by rows and b [16, 8] by rows, loaded into registers by ldmatrix; d [16, 8].
+// Computes d [16, 8] = a [16, 16] b [16, 8]. All are stored by rows; ldmatrix loads a and b.
 __global__ void product(const bf16* a, const bf16* b, float* d) {
   auto& rows = shared<bf16[16][16]>();
   auto& columns = shared<bf16[16][8]>();
@@ -41,7 +41,7 @@ __global__ void product(const bf16* a, const bf16* b, float* d) {
   for (int i = 0; i < 4; ++i) d[(row + i / 2 * 8) * 8 + column + i % 2] = sum[i];
 }
 
-// a [16, 8] and b [8, 8], read as tf32.
+// Computes d [16, 8] = 1 + a [16, 8] b [8, 8] in tf32.
 __global__ void product_tf32(const float* a, const float* b, float* d) {
   const int lane = static_cast<int>(threadIdx.x), group = lane / 4, t = lane % 4;
   std::uint32_t fragment_a[4], fragment_b[2];
@@ -59,7 +59,7 @@ __global__ void reductions(const float* x, float* y) {
   y[warp_size + lane] = warp_max(x[lane]);
 }
 
-// Small whole numbers: every sum is exact.
+// Returns whole numbers from -6 to 6, whose sums of products are exact.
 template <class T>
 std::vector<T> whole_numbers(int count, int step) {
   std::vector<T> values;
@@ -85,7 +85,7 @@ TEST_CASE("device: ldmatrix and mma multiply matrices of bf16") {
   CHECK(result_of<product, float>(128, a, b) == plain_product(a, b, 16, 0));
 }
 
-TEST_CASE("device: mma multiplies matrices of tf32 and ignores their last 13 bits") {
+TEST_CASE("device: mma multiplies matrices of tf32 and ignores the last 13 bits of each float") {
   auto a = whole_numbers<float>(128, 5);
   const auto b = whole_numbers<float>(64, 7);
   const auto exact = plain_product(a, b, 8, 1);

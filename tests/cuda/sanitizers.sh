@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# sanitizers.sh SANITIZER PROGRAM WORK DEADLINE: runs the tests of each source of cuda_tests, on small shapes, under
-# racecheck and memcheck of compute-sanitizer, some at a time, until DEADLINE in seconds since 1970. Says `ok: …`,
-# `FAILED: …`, or `skipped: …` for a stage that ran out of time.
+# sanitizers.sh SANITIZER PROGRAM WORK DEADLINE: runs the tests of each source of cuda_tests except runtime.cpp, on small shapes,
+# under racecheck and memcheck of compute-sanitizer, six at a time, until DEADLINE (seconds since 1970). Prints a line for each tool and
+# source: `ok: …`, `FAILED: …`, or `skipped: …` if time ran out or the device is not supported.
 set -euo pipefail
 if [ "$1" != --one ]; then
   sanitizer=$1 program=$(realpath "$2") work=$3 deadline=$4
   mkdir -p "$work"
   export HEDDLE_RACES_WATCHED=1
-  # The tests of the runtime take all memory, and start no kernel.
+  # Not runtime, whose tests take all memory and launch no kernel; not faults, which is a program of its own.
   sources=$(find "$(dirname "$0")" -maxdepth 1 -name '*.cpp' -printf '%f\n' | sed 's/\.cpp$//' | sort |
     grep -vx 'faults\|runtime')
   for tool in racecheck memcheck; do for source in $sources; do echo "$tool $source"; done; done |

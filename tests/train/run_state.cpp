@@ -173,6 +173,9 @@ TEST_CASE("RunState: checksums stand for files, and are not shown") {
   CHECK(error(one, two) == start + " does not hold what the run was started with");
   CHECK(error(one, none) == start + " is not given");
   CHECK(error(none, two) == start + " does not hold what the run was started with");
+  RunSettings added{{"--vocab", two}};
+  CHECK(error_of<Error>([&] { train::read_state(to_json(RunState(), {}), added, "FILE"); }) ==
+        start + " is given, the run was started without it");
 }
 
 TEST_CASE("RunState: settings that are absent are taken over") {

@@ -113,7 +113,7 @@ void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<cons
 }  // namespace kernel
 
 namespace detail {
-// Checks the operands of a norm of x over its last axis. Throws ShapeError, and Error.
+// Checks the operands of a norm of x over its last axis. Throws ShapeError, and Error for an eps that is negative or not finite.
 template <class T>
 void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, double eps) {
   require_nonnegative(op, "eps", eps);
@@ -140,7 +140,7 @@ Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Te
 }  // namespace detail
 
 /// Returns each row of x normalized to zero mean and unit variance, then scaled and shifted (Ba et al. 2016).
-/// @throws ShapeError, and Error for an eps that is negative or not finite.
+/// @throws ShapeError if gamma or beta is not [D], and Error for an eps that is negative or not finite.
 template <class T>
 Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
                      const Tensor<T>& gamma,  // [D]

@@ -80,7 +80,7 @@ void add_up_rows_backward(Cpu, bool mean, View<const int, 1> begin, View<const i
   });
 }
 
-// y = the first largest element of each column of a sequence, at its position in the sequence; 0 for an empty sequence.
+// Computes y, the largest element of each column of a sequence, and its first position in the sequence. y is 0 for an empty sequence.
 template <class T>
 void max_rows(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y,
               View<Index, 2> position) {
@@ -94,7 +94,7 @@ void max_rows(Cpu, View<const int, 1> begin, View<const int, 1> length, View<con
       std::fill_n(&y(b, 0), D, T{});
   }
 }
-// dx = dy at the positions of the largest; dx is 0 before
+// Stores dy at the positions of the largest elements. dx must be zero on entry.
 template <class T>
 void max_rows_backward(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
                        View<const Index, 2> position, View<T, 2> dx) {
@@ -128,18 +128,19 @@ Tensor<T> move_rows(const char* op, const Tensor<T>& x, const Shape& shape, Inde
                 });
 }
 
-// Returns the shape [B, T, ...] for [N, ...], and the reverse.
+// Returns the shape [B, T, ...] for [N, ...].
 inline Shape split_rows(const Shape& s, Index B, Index T) {
   std::vector<Index> extents(s.begin(), s.end());
   extents[0] = T;
   extents.insert(extents.begin(), B);
   return Shape(extents);
 }
+// Returns the shape [N, ...] for [B, T, ...].
 inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N); }
 
 }  // namespace detail
 
-/// Returns the rows of a padded batch that belong to a sequence, one after another, in the order of Sequences::packed(sequences.lengths()).
+/// Returns the valid rows of a padded batch, sequence after sequence, as Sequences::packed(sequences.lengths()) describes them.
 /// If `sequences` is padded, it also defines where each sequence begins within its T positions; otherwise all begin at the first. @throws
 /// ShapeError.
 template <class T>
@@ -158,8 +159,8 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                            detail::RowRanges(from.begin(), to.begin(), sequences.lengths()).to_device(x.device()));
 }
 
-/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0], zeros follow. T is the padded length of `sequences`, or
-/// their longest. @throws ShapeError.
+/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0], zeros follow. T is sequences.padded_to()
+/// or, if they are packed, the length of the longest sequence. @throws ShapeError.
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows

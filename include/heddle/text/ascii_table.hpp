@@ -12,7 +12,7 @@ struct AsciiRow {
   std::string_view letters;  ///< one for each code point
 };
 
-/// Sorted by `first`. A decomposition never holds more than one ASCII character, and never a blank.
+/// The rows, sorted by `first`. A decomposition never holds more than one ASCII character, and never a blank.
 inline constexpr AsciiRow ascii_rows[] = {
     {0xc0, "AAAAAA CEEEEIIII NOOOOO  UUUUY  aaaaaa ceeeeiiii nooooo  uuuuy y"},
     {0x100, "AaAaAaCcCcCcCcDd  EeEeEeEeEeGgGgGgGgHh  IiIiIiIiI   JjKk LlLlLl"},

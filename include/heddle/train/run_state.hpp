@@ -109,7 +109,7 @@ inline void require_same_settings(const nlohmann::json& saved, RunSettings& sett
     if (is_saved && before == value) continue;
     different += (different.empty() ? "" : "; ") + name;
     if (!is_saved)
-      different += " is " + value + ", the run was started without it";
+      different += (is_checksum(value) ? " is given" : " is " + value) + ", the run was started without it";
     else if (!is_checksum(before) && !is_checksum(value))
       different += " is " + value + ", the run has " + before;
     else

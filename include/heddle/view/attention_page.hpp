@@ -60,8 +60,8 @@ inline void append_base64(std::string& out, std::span<const unsigned char> bytes
   }
 }
 
-// A matrix whose rows are quantized to a byte a value: for each row a factor, which is its largest magnitude over `most`, then all
-// values. Probabilities have most = 255 and lie within 1/510 of their values; signed vectors have most = 127.
+// A matrix with its values quantized to one byte each. The factors of all rows come first, then the values of all rows. The factor of a
+// row is its largest magnitude / `most`. Probabilities have most = 255 and an error of at most 1/510; signed vectors have most = 127.
 class QuantizedRows {
  public:
   QuantizedRows(Index rows, Index width)
