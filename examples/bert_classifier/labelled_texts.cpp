@@ -29,7 +29,8 @@ std::optional<int> number_in(const std::string& cell) {
 }  // namespace
 
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit) {
-  const data::Table table = path.ends_with(".csv") ? data::read_csv(path) : data::read_tsv(path);
+  const bool is_csv = path.ends_with(".csv") || path.ends_with(".CSV");
+  const data::Table table = is_csv ? data::read_csv(path) : data::read_tsv(path);
   print_notes(table.notes, path);
   const std::size_t first = table.column(columns.text), label = table.column(columns.label);
   const std::size_t second = columns.second.empty() ? first : table.column(columns.second);

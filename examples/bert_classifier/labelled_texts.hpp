@@ -23,7 +23,7 @@ struct TableColumns {
   std::string text, second, label;  // `second` is empty without pairs
 };
 
-/// Reads the first `limit` rows of a table with a header, all for 0: CSV if the file's name ends with .csv, otherwise TSV without quoting.
+/// Reads the first `limit` rows of a table with a header, all for 0: CSV if its name ends with .csv or .CSV, otherwise TSV without quoting.
 /// Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 

@@ -117,6 +117,16 @@ TEST_CASE("models::SentenceEncoder: modules that heddle does not have are refuse
   CHECK(encoder_error(folder).starts_with(path + ": is not JSON: at line 1"));
 }
 
+TEST_CASE("models::SentenceEncoder: vectors that are not finite are an error") {
+  const ModelFolder folder("sentence_mean");
+  auto model = models::make_without_values<models::BertEncoder<>>(*models::read_config(folder.path()).bert());
+  models::load_pretrained(model, folder.path());
+  model.embeddings.norm.beta.assign(full<float>(model.embeddings.norm.beta.shape(), std::nanf("")));
+  io::save(model, folder / "model.safetensors");
+  CHECK_THROWS_WITH(SentenceEncoder::load(folder.path())("a cat"),
+                    "SentenceEncoder: the model's vectors are not finite");
+}
+
 TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not have are refused") {
   const ModelFolder folder("sentence_mean");
   const std::string pooling = folder / "1_Pooling/config.json";
@@ -135,6 +145,9 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
   CHECK(pooling_error(R"({"pooling_mode": "lasttoken"})") == pooling + ": the pooling 'lasttoken'" + known);
   CHECK(pooling_error("{}") == pooling + ": the pooling 'none'" + known);
   CHECK(pooling_error(R"({"pooling_mode": 1})") == pooling + ": 'pooling_mode' must be a text");
+  for (const char* wider : {R"({"pooling_mode": "mean", "embedding_dimension": 9})",
+                            R"({"pooling_mode_mean_tokens": true, "word_embedding_dimension": 9})"})
+    CHECK(pooling_error(wider) == folder.path() + ": the pooling is for vectors of width 9, the model's width is 8");
   folder.remove("1_Pooling/config.json");
   CHECK_THROWS_WITH(SentenceEncoder::load(folder.path()), ContainsSubstring("1_Pooling/config.json: cannot be opened"));
 

@@ -1,5 +1,6 @@
 // Embeds text with a BERT or DistilBERT folder, or one of sentence-transformers (Reimers and Gurevych 2019).
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -29,6 +30,9 @@ class SentenceEncoder {
     text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);
     require<FileError>(!modules.lower_case || tokenizer.options().uncased, io::printable(modules.encoder),
                        ": 'do_lower_case' is true in sentence_bert_config.json, but the tokenizer is cased");
+    require<FileError>(!modules.width || modules.width == config.bert()->D, io::printable(folder),
+                       ": the pooling is for vectors of width ", modules.width, ", the model's width is ",
+                       config.bert()->D);
     require_sizes(config, modules.encoder);
     auto model = make_without_values<BertEncoder<>>(*config.bert());
     load_pretrained(model, modules.encoder);
@@ -43,12 +47,13 @@ class SentenceEncoder {
   Pooling pooling() const { return state().pooling; }
   bool normalized() const { return state().normalized; }  ///< whether vectors have length 1
 
-  /// Returns the vector [D] of one text. A text of more tokens than the model takes is truncated.
+  /// Returns the vector [D] of one text. A text of more tokens than the model takes is truncated. @throws Error for values that are not
+  /// finite.
   template <std::convertible_to<std::string_view> Text>
   Tensor<float> operator()(const Text& text) const {
     return run({state().tokenizer.encode(std::string_view(text))}).with_shape({width()});
   }
-  /// Returns the vectors [B, D] of B texts. They are packed in batches, in order, without padding.
+  /// Returns the vectors [B, D] of B texts. They are packed in batches, in order, without padding. @throws Error as for one text.
   Tensor<float> operator()(const std::vector<std::string>& texts) const {
     return run(state().tokenizer.encode_batch(texts));
   }
@@ -58,6 +63,7 @@ class SentenceEncoder {
     std::string encoder;  // the folder of the transformer
     Pooling pooling = Pooling::mean;
     bool normalized = true;
+    Index width = 0;          // of the vectors; 0 if the folder does not say
     Index max_length = 0;     // in tokens; 0 if the folder does not say
     bool lower_case = false;  // whether texts are converted to lower case before the tokenizer reads them
   };
@@ -78,7 +84,7 @@ class SentenceEncoder {
     return *state_;
   }
 
-  static Pooling read_pooling(const std::string& folder) {
+  static void read_pooling(const std::string& folder, Modules& modules) {
     const io::JsonFile file(folder + "/config.json");
     const io::JsonObject config = file.object();
     std::string chosen = config.text_or("pooling_mode", "none");
@@ -89,7 +95,10 @@ class SentenceEncoder {
     }
     require<FileError>(chosen == "mean" || chosen == "cls", config.file(), ": the pooling ", io::quoted_name(chosen),
                        " is not one of 'mean' and 'cls'");
-    return chosen == "mean" ? Pooling::mean : Pooling::cls;
+    modules.pooling = chosen == "mean" ? Pooling::mean : Pooling::cls;
+    constexpr Index most = 1'000'000'000;
+    for (const char* name : {"word_embedding_dimension", "embedding_dimension"})
+      if (config.has(name)) modules.width = config.count_or(name, 0, 1, most);
   }
 
   // Reads modules.json: a transformer, a pooling, and maybe a normalization.
@@ -121,7 +130,7 @@ class SentenceEncoder {
           break;
         }
       } else if (kind == "Pooling") {
-        modules.pooling = read_pooling(of_module);
+        read_pooling(of_module, modules);
       } else if (kind == "Normalize") {
         modules.normalized = true;
       }
@@ -151,6 +160,8 @@ class SentenceEncoder {
           if (loaded.normalized)
             x = x / maximum(sqrt(sum(x * x, -1, true)), full<float>({1}, 1e-12, x.device()));  // as torch's normalize
           const std::vector<float> values = x.host();
+          require(std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }),
+                  "SentenceEncoder: the model's vectors are not finite");
           to = std::copy(values.begin(), values.end(), to);
         });
     return all;
