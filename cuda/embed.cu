@@ -36,7 +36,7 @@ constexpr int each = 4;  // ids that a thread has on their way at once
 constexpr int tile = threads * each;
 constexpr Index most_blocks = 256;  // limits the search for the invalid id
 
-// Every thread receives the smallest of the block.
+// Returns the smallest `value` of the block to each of its threads. All of them call this.
 __device__ Index block_min(Index value) {
   auto& of_warp = cuda::shared<Index[warps]>();
   for (int distance = warp_size / 2; distance > 0; distance /= 2) {
@@ -49,8 +49,8 @@ __device__ Index block_min(Index value) {
   return value;
 }
 
-// Returns the first position in [first, last) with a wrong id, or `last`; the same for all threads of the block, which come
-// together.
+// Returns the first position in [first, last) with a wrong id, or `last`. All threads of the block call this and get the
+// same result.
 template <class I>
 __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index first, Index last) {
   for (; first < last; first += tile) {
@@ -137,8 +137,8 @@ __device__ void add(float (&sum)[each], Index first, Index last, At&& at) {
   }
 }
 
-// A block's threads lie in rows over vectors of neighbouring columns. Calls f(d) for the first column of each that is
-// the thread's.
+// A block has a row of threads for each of its matrix rows; a thread owns vectors of `each` neighbouring columns. Calls f(d) with the
+// first column d of each vector of this thread.
 template <int each, class F>
 __device__ void each_column(Index D, F&& f) {
   const Index step = Index{gridDim.y} * blockDim.x * each;
@@ -153,7 +153,7 @@ __global__ __launch_bounds__(threads) void sum_pieces(cuda::Pairs sorted, View<c
                                                       View<float, 2> pieces) {
   const Index number = row_of_thread();
   if (number >= pieces.extent[0]) return;
-  // A whole piece that begins in [128 number, 128 number + 128) contains the last of these.
+  // At most one whole piece begins at a position in [piece * number, piece * number + piece). It contains the last position of that range.
   const Index inside = number * piece + piece - 1;
   const unsigned v = sorted.keys[inside];
   if (v >= runs.extent[0]) return;
@@ -181,7 +181,7 @@ __global__ __launch_bounds__(threads) void sum_runs(cuda::Pairs sorted, View<con
   });
 }
 
-// Enough blocks for a thread for each vector of `each` columns of each row.
+// The launch: one thread per row and vector of `each` columns. Threads take several vectors if the grid's y would exceed its limit.
 struct Threads {
   dim3 grid, block;
 
@@ -213,7 +213,8 @@ template <class T, class I>
 void sum_rows(View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
   const Index N = ids.extent[0], V = dx.extent[0], D = dx.extent[1];
   constexpr Index most = std::numeric_limits<unsigned>::max();
-  require(N <= most && V <= most, "the gradient of ", V, " rows, taken ", N, " times: on the GPU there may be ", most);
+  require(N <= most && V <= most, "the gradient of a table with ", V, " rows for ", N, " ids: on the GPU at most ",
+          most, " of each are supported");
   const cudaStream_t stream = cuda::current_stream();
   const cuda::Workspace<unsigned> pair_memory(4 * N);
   unsigned* const words = pair_memory.data();

@@ -27,7 +27,7 @@ class Report:
 
     @property
     def limits(self):
-        """The highest rate of each limit of the machine that was measured."""
+        """The highest measured rate of each limit of the machine, by name; without those that the run did not measure."""
         rates = {row.name: [sample.rate[0] for sample in self.results.samples(row, HEDDLE)] for row in self.plan.limits}
         return {name: max(values) for name, values in rates.items() if values}
 
@@ -77,8 +77,8 @@ def header(report):
     up_to = "up to " if report.partial else ""
     ratio = " The ratio is the figure to trust: over 1, heddle is faster." if len(report.sides) > 1 else ""
     return [
-        f"Written by `bench/compare`; the figures are those of one run in which {turns_text(report.sides)}, medians of "
-        f"{up_to}{report.plan.turns}. Two threads each.{ratio}", "",
+        f"Written by `bench/compare` from one run in which {turns_text(report.sides)}. A figure is the median of "
+        f"{up_to}{report.plan.turns} turns; each side has two threads.{ratio}", "",
         f"- Machine: {'; '.join([report.processor, *limits_text(report.limits)])}.",
         *(f"- {version}." for version in report.versions),
         f"- Command: `{report.command}`.", "",
@@ -102,7 +102,7 @@ EXPLANATION = (
     "PyTorch's attention takes padded batches with a mask of keys, and computes the padding; heddle's rows have none (the texts "
     "fill three quarters of the longest). Its encoder is `torch.nn.TransformerEncoder`, in inference with its own fused path, in "
     "bf16 under autocast. An encoder's GFLOP/s count its linear layers alone. The share is that of the limit measured in the same "
-    "run: of multiply-add for products, of copying for what memory bounds (above 100 % the caches serve).")
+    "run: of multiply-add for products, of copying for operations that are limited by memory. It exceeds 100 % if the data is in the caches.")
 
 
 def table(report):
@@ -149,7 +149,7 @@ def range_text(results, row):
 
 
 def rate_texts(report, row):
-    """GFLOP/s of products or GB/s of what memory bounds, and the share of the machine's limit that stands against it."""
+    """Returns the rate, in GFLOP/s for products and in GB/s for operations limited by memory, and its share of the machine's limit."""
     rate = report.results.rate(row)
     if not rate:
         return ["", ""]
@@ -163,7 +163,8 @@ def growth(report):
     for side in report.builds:
         titles += ["time", "peak memory"] if side == HEDDLE else ["time of base", "peak memory of base", "base / heddle"]
     return ["## Growth", "",
-            "Attention forward and backward over one text, 4 heads of width 64; peak memory is that of the whole program.", "",
+            "Attention forward and backward over one text, 4 heads of width 64; peak memory is that of the whole program. "
+            "Each length is measured once, without PyTorch.", "",
             line(titles), "|" + "---|" * len(titles),
             *(line(growth_cells(report, row)) for row in report.measured(report.plan.growth)), ""]
 
@@ -197,9 +198,9 @@ def slopes(report, side):
     empty = peaks[0] - (peaks[1] - peaks[0])  # the memory of the program without any text
     if min(peaks) <= empty:
         return []
-    start = "With base, on" if side == BASE else "On"
-    return [f"{start} logarithmic axes the time grows with the squared length by a slope of {slope(lengths, seconds) / 2:.2f}, memory "
-            f"beyond the empty program's with the length by {slope(lengths, [peak - empty for peak in peaks]):.2f}.", ""]
+    start = "With base, time" if side == BASE else "Time"
+    return [f"{start} grows as the squared length to the power {slope(lengths, seconds) / 2:.2f}. Memory, without that of the empty "
+            f"program, grows as the length to the power {slope(lengths, [peak - empty for peak in peaks]):.2f}.", ""]
 
 
 def slope(lengths, values):

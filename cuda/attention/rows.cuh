@@ -25,8 +25,8 @@ struct HeadRows {
 };
 
 // Returns the offset, from the block's first own row, of the row that stands at `row` in the block's order. Own queries keep
-// their order. Own keys are permuted so that two warps share 32 keys, and one call of the dropout's generator, which decides
-// keys 8 m + 2 t and 8 m + 2 t + 1, serves a single warp.
+// their order. Own keys are permuted within groups of 32, which two warps share. Call t (0 to 3) of the dropout's generator decides keys
+// 8 m + 2 t and 8 m + 2 t + 1 of a group, for m = 0 to 3; in this order a call serves a single warp.
 template <bool own_keys>
 __device__ int own_row_offset(int row) {
   if constexpr (!own_keys) return row;

@@ -14,7 +14,7 @@ struct alignas(sizeof(T) * count) Vector {
   T at[count];
 };
 
-// As many elements of each of the types as the widest of them has in one access.
+// The number of elements that one access moves of the widest of these types. Operands of several types use it for all.
 template <class... T>
 inline constexpr int vector_width = access_bytes / static_cast<int>(std::max({sizeof(T)...}));
 
@@ -45,8 +45,8 @@ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
 }
 
-// Adds 1 to a number in the GPU's memory and returns the old value. A thread that reads the sum also sees the earlier writes of this
-// thread, and so does its block after a barrier.
+// Adds 1 to a number in the GPU's memory and returns the old value. A thread whose later call returns the increased number sees the
+// earlier writes of this thread; after a barrier the other threads of its block see them, too.
 __device__ inline unsigned count_after_writes(unsigned* number) {
 #ifdef __CUDACC__
   unsigned before;

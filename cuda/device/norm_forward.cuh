@@ -16,7 +16,7 @@ __global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source sour
   using Column = typename L::Column;
   const Index N = y.extent[0], n = Index{blockIdx.x} * layout.rows() + layout.team.row();
   const auto D = static_cast<Column>(y.extent[1]);
-  const Column end = n < N ? D : 0;  // a team beyond the last row has one without columns
+  const Column end = n < N ? D : 0;  // a team beyond the last row processes an empty row
   Eight<T> scale[L::groups], shift[L::groups];
   const auto load_parameters = [&](Column first) {
     layout.load(gamma.data, first, end, scale);

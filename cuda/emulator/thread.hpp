@@ -12,7 +12,7 @@ constexpr unsigned warp_size = 32, most_threads = 1024, most_warps = most_thread
 enum class Wait { nothing, barrier, warp, done };
 const char* name_of(WarpOp op);
 
-// Copies under way: `group` is the number of the group that it belongs to.
+// An asynchronous copy that is not complete, and the number of its group.
 struct Copy {
   void* to;
   const void* from;
@@ -30,7 +30,7 @@ struct Thread {
   WarpOp op;
   unsigned mask;
   Registers in, out;
-  // Arrays that it took of the dynamic shared memory.
+  // The number of arrays that the thread has taken from the dynamic shared memory.
   unsigned arrays;
   static constexpr unsigned most_copies = 128;
   Copy copies[most_copies];
@@ -40,13 +40,14 @@ struct Thread {
 struct Warp {
   Thread* threads;  // the first of its lanes
   unsigned present, waiting, returned;
-  unsigned turn[warp_size];  // of BlockOrder::warps
+  unsigned
+      turn[warp_size];  // completed __syncwarp calls, by the mask's first lane; selects an address of BlockOrder::warps
 };
 
-// For ThreadSanitizer: two objects by which barriers and warps order threads, in alternation, so that a thread that resumes late is not
-// ordered after threads that have already reached the next barrier. Each block of a grid has its own, because blocks are not ordered.
+// The addresses on which ThreadSanitizer sees a block synchronize. Barriers use two in turn: with one, a thread that resumes late would be
+// ordered after threads that have already reached the next barrier. Warps do the same. Each block has its own addresses.
 struct BlockOrder {
-  std::uint64_t barrier[2], warps[most_warps][warp_size][2];  // of the masks that begin at each lane
+  std::uint64_t barrier[2], warps[most_warps][warp_size][2];  // `warps` by warp, first lane of the mask, and turn
 };
 
 struct Array {
@@ -78,14 +79,14 @@ void make_ready(Thread& thread);
 // Makes the running thread wait until it is made ready.
 void wait(Wait what, Where where);
 
-// Removes a lane that has returned from its warp.
+// Marks a lane as returned, and completes the operations of its warp that waited for this lane only.
 void leave_warp(Thread& thread);
 
 // Marks the block's shared memory as unwritten and unowned.
 constexpr std::size_t shared_bytes = 512 * 1024;  // 228 KiB at most are used, and a gap after each array
 void clear_shared(std::byte* memory, std::size_t dynamic_bytes);
 
-// printf into one of a few buffers that stay.
+// Formats as printf. The result is in one of four static buffers and stays valid for the next three calls.
 [[gnu::format(printf, 1, 2)]] const char* text(const char* format, ...);
 
 }  // namespace heddle::emulator

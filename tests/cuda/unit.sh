@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# unit.sh PROGRAM [ARGUMENT...]: runs a test program. One of ThreadSanitizer's runs at fixed addresses, because with some
-# compilers it does not start where addresses are drawn from a large range.
+# unit.sh PROGRAM [ARGUMENT...]: runs a test program. A program built with ThreadSanitizer runs without
+# address randomization, because with some compilers it does not start if addresses are chosen from a large range.
 set -euo pipefail
 if grep -q __tsan_init "$1"; then
   export TSAN_OPTIONS=atexit_sleep_ms=0

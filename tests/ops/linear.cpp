@@ -85,7 +85,7 @@ TEST_CASE("linear: few rows and a large weight") {
   }
 }
 
-// In sizes that a library's kernels for bf16 take: results and gradients against the same in float, rounded once.
+// Compares values and gradients in bf16 with those in float, rounded once. The sizes are large enough for oneDNN's bf16 kernels.
 TEST_CASE("linear: bf16 products of any size are those of float, rounded") {
   for (const auto& [N, out, in] : {std::array<Index, 3>{65, 33, 129}, {257, 64, 64}, {31, 257, 100}, {1, 300, 257}}) {
     CAPTURE(N, out, in);

@@ -1,6 +1,6 @@
 // Every CUDA kernel on one page, as operations call it. The definitions are in cuda/; this header is plain C++. Shapes and formulas are
-// those of the Cpu overload, in the header of the operation. A kernel that only moves elements takes any type, as words of its size; one
-// that computes takes float and bf16, and accumulates in float.
+// those of the Cpu overload, in the header of the operation. A kernel that only moves elements takes any type, as words of its size; most
+// others take float and bf16 and accumulate in float. A declaration without OnGpu names its types.
 #pragma once
 #include <vector>
 

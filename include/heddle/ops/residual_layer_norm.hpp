@@ -45,7 +45,7 @@ void residual_layer_norm(Cpu, ElementDropout dropout, View<const T, 2> x, View<c
   });
 }
 
-// dbranch has no data if nothing is dropped: it is dx then.
+// If nothing is dropped, dbranch equals dx: the caller passes a view without data and uses dx.
 template <class T>
 void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd,
@@ -132,8 +132,8 @@ struct SumAndNorm {
   Tensor<T> norm;  ///< layer_norm(sum)
 };
 
-/// Returns the sum and its norm, for a pre-norm encoder. The forward is one pass; the backward is those of the sum and of layer_norm,
-/// because the sum has a gradient of its own. @throws as residual_layer_norm().
+/// Returns the sum and its norm, for a pre-norm encoder. The forward is one pass. The backward has two: one of layer_norm and one
+/// of the sum, because the sum has a gradient of its own. @throws as residual_layer_norm().
 template <class T>
 SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
                                            const Tensor<T>& branch,  // as x

@@ -15,7 +15,8 @@ namespace heddle {
 
 namespace detail {
 
-// Ranges of rows to copy: count[b] rows from row from[b] to row to[b]. They do not overlap.
+// Ranges of rows to copy: rows [from[b], from[b] + count[b]) of the source become rows [to[b], to[b] + count[b]) of the result.
+// The ranges do not overlap.
 struct RowRanges {
   Tensor<int> from, to, count;  // [B]
   Index rows;                   // in all
