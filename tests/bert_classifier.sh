@@ -97,7 +97,7 @@ claim 'it trains on a table of tab-separated values' 'exits 0 "${table[@]}" --tr
 (echo sentence,label; echo '"a good, film",pos'; echo 'bad,neg'; echo '"good ""one""",pos') >named.csv
 claim 'it trains on CSV with named classes' 'exits 0 "${table[@]}" --train named.csv --valid named.csv --out named && [ "$(xargs <named/labels.txt)" = "neg pos" ]'
 cp named.csv named.CSV
-claim 'it reads .CSV as .csv' 'exits 0 "${table[@]}" --steps 1 --train named.CSV --valid named.CSV --out upper && [ "$(xargs <upper/labels.txt)" = "neg pos" ]'
+claim 'it reads .CSV as .csv' 'exits 0 "${table[@]}" --train named.CSV --valid named.CSV --out upper && [ "$(xargs <upper/labels.txt)" = "neg pos" ]'
 claim 'a model with a head takes numbers and names of its classes' \
   '(cat named.csv; echo fine,1) >more.csv && exits 0 "$bert" --model named --batch-size 8 --progress none --steps 1 --text sentence --label label --train more.csv --valid more.csv --out more && [ "$(xargs <more/labels.txt)" = "neg pos" ]'
 (cat named.csv; echo fine,great) >great.csv
