@@ -32,9 +32,9 @@ namespace wrong {
 
 constexpr int threads = cuda::block_threads(256);
 constexpr int warps = threads / warp_size;
-constexpr int each = 4;  // ids that a thread has on their way at once
+constexpr int each = 4;  // ids whose loads a thread has in flight
 constexpr int tile = threads * each;
-constexpr Index most_blocks = 256;  // limits the search for the invalid id
+constexpr Index most_blocks = 256;  // each block with an invalid id reads all earlier ids, so few blocks
 
 // Returns the smallest `value` of the block to each of its threads. All of them call this.
 __device__ Index block_min(Index value) {
@@ -98,8 +98,8 @@ void find(const IdCheck& check, View<const I, 1> ids) {
 namespace taken {
 
 constexpr int threads = 4 * warp_size;
-constexpr int piece = 128;  // rows of dy that are added apart where one row was taken often
-constexpr int ahead = 4;    // rows whose loads are on their way at once
+constexpr int piece = 128;  // rows of dy in one partial sum, for a row that was taken at least this often
+constexpr int ahead = 4;    // rows whose loads a thread has in flight
 
 // The key of a position is its row, or V for an id that is no row, which sorts last. The value is the position.
 template <class I>
@@ -125,7 +125,7 @@ __global__ __launch_bounds__(threads) void mark_runs(cuda::Pairs sorted, Index N
   if (n == N - 1 || sorted.keys[n + 1] != v) runs(v).end = static_cast<unsigned>(n + 1);
 }
 
-// sum += at(k) [each] for each k in [first, last), in order.
+// Adds the `each` elements at at(k) to sum, for k from first to last - 1, in order.
 template <int each, class At>
 __device__ void add(float (&sum)[each], Index first, Index last, At&& at) {
   for (; first < last; first += ahead) {

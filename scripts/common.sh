@@ -44,7 +44,8 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"; }
 
-# Older releases have some of the packages' contents in others, which those left depend on.
+# Prints those of the given packages that apt knows. In older releases the contents of an unknown one are in a package on which a known
+# one depends.
 known_to_apt() {
   local package
   for package; do apt-cache show "$package" >/dev/null 2>&1 && echo "$package"; done
@@ -73,14 +74,14 @@ install_packages() {
   fi
 }
 
-# Ends when there is nothing to build with.
+# Installs the missing build packages. Ends the script if cmake, make or g++ is still missing.
 require_build_tools() {
   install_packages "${build_packages[@]}"
   local tool
   for tool in cmake make g++; do has "$tool" || die "cannot continue without $tool"; done
 }
 
-# The llvm-cov of clang's own release. Fails without it.
+# Prints the command llvm-cov of clang's release, or else the unversioned one. Fails if there is neither, or no clang++.
 llvm_cov() {
   local command
   command -v clang++ >/dev/null || return 1

@@ -146,7 +146,7 @@ def elementwise(g, draw):
         "abs": torch.abs,
         "log1p": torch.log1p,
         "erf": torch.erf,
-        "softplus": F.softplus,  # PyTorch's is x itself above 20: no input is
+        "softplus": F.softplus,  # PyTorch returns x itself for x > 20; no input is that large
         "silu": F.silu,
     }
     for op, f in unary.items():

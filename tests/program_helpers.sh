@@ -114,7 +114,7 @@ are_distributions() {
     { sum = 0; best = 2; for (i = 2; i <= NF; ++i) { sum += $i; if ($i > $best) best = i } }
     $1 != best - 2 || sum < 0.999999 || sum > 1.000001 { exit 1 }' out
 }
-# softmax FILE: the classes and the probabilities that the lines of `--predict --logits` stand for; six digits.
+# softmax FILE: prints each class and its probabilities, computed from lines of `--predict --logits`, with five decimals.
 softmax() {
   awk -F'\t' '{
     sum = 0; line = $1

@@ -99,8 +99,8 @@ def limits_text(limits):
 
 
 EXPLANATION = (
-    "PyTorch's attention takes padded batches with a mask of keys, and computes the padding; heddle's rows have none (the texts "
-    "fill three quarters of the longest). Its encoder is `torch.nn.TransformerEncoder`, in inference with its own fused path, in "
+    "PyTorch's attention takes padded batches with a mask of keys, and computes the padding; heddle's rows have none (a text has "
+    "on average 3/4 of the longest's length). Its encoder is `torch.nn.TransformerEncoder`, in inference with its own fused path, in "
     "bf16 under autocast. An encoder's GFLOP/s count its linear layers alone. The share is that of the limit measured in the same "
     "run: of multiply-add for products, of copying for operations that are limited by memory. It exceeds 100 % if the data is in the caches.")
 

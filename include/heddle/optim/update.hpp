@@ -1,4 +1,5 @@
-// The CPU's kernels for optimizers. Each takes all parameters in one parallel loop.
+// The CPU's kernels for optimizers. All parameters share one parallel loop, except in sum_of_squares() and update_rows(), which have one
+// loop per parameter.
 #pragma once
 #include <atomic>
 #include <vector>

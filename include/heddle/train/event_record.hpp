@@ -21,7 +21,7 @@ namespace heddle::train::detail {
 // A protocol buffer message that is written field by field.
 class Message {
  public:
-  // Each appends one field. As in proto3, a number that is 0 is left out.
+  // Each appends one field. integer() leaves out 0, as proto3 does; the other functions write every value.
   Message& integer(int field, std::int64_t value) {
     if (value == 0) return *this;
     key(field, varint_type);
@@ -105,7 +105,7 @@ inline std::string restart_record(Index step, double wall_time) {
   return to_record(Message().float64(1, wall_time).integer(2, step).message(7, session_log));
 }
 
-// Returns the record of a summary with one value, whose tag is still missing.
+// Returns the record of a summary with one value. Adds the tag, which the message `value` does not have yet.
 inline std::string summary_record(const std::string& tag, const Message& value, Index step, double wall_time) {
   require(!tag.empty(), "the tag of an event for TensorBoard is empty");
   Message tagged;
