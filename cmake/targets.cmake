@@ -45,3 +45,16 @@ function(heddle_measured_program name)
   heddle_program(${name} ${ARGN})
   heddle_program_flags(${name})
 endfunction()
+
+# heddle_precompile(TARGET OWNER HEADER...): OWNER precompiles the headers, and the other targets use them. OWNER comes first.
+function(heddle_precompile name owner)
+  # g++ 12 forgets in a precompiled header which warnings cpu/eigen.hpp turns off.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-uninitialized;-Wno-maybe-uninitialized>)
+  endif()
+  if("${name}" STREQUAL "${owner}")
+    target_precompile_headers(${name} PRIVATE ${ARGN})
+  else()
+    target_precompile_headers(${name} REUSE_FROM ${owner})
+  endif()
+endfunction()

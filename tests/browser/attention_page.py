@@ -92,11 +92,13 @@ def least_difference(colors):
                for kind in kinds for n, a in enumerate(colors) for b in colors[:n])
 
 
-# Returns the time of a loop of integer arithmetic, 1 on a quiet processor of 3 GHz: its second run of 20 ms, because the first one is
-# compiled meanwhile.
+# Returns how many times longer than on a quiet processor of 3 GHz a loop of integer arithmetic takes now, at least 1. The loop runs twice,
+# because it is compiled during the first run.
 def slowness():
-    return browser.evaluate('(() => { const loop = () => { let x = 1; for (let n = 0; n < 15e6; ++n) x = Math.imul(x, 1664525) + 1013904223 | 0; return x; };'
-                            ' loop(); const start = performance.now(); window.unused = loop(); return performance.now() - start; })()') / 20
+    usual = 20  # ms: 15 million multiplications and additions, one after the other, of four cycles
+    return max(1, browser.evaluate(
+        '(() => { const loop = () => { let x = 1; for (let n = 0; n < 15e6; ++n) x = Math.imul(x, 1664525) + 1013904223 | 0; return x; };'
+        ' loop(); const start = performance.now(); window.unused = loop(); return performance.now() - start; })()') / usual)
 
 
 single = page('single.html', '--text', 'hello world this is text')
@@ -346,30 +348,29 @@ try:
                     '--train-rows', '8', '--valid-rows', '8', '--progress', 'none', '--out', large], check=True, stdout=subprocess.DEVNULL)
     sharpen(os.path.join(large, 'model.safetensors'), 3)
     path = page('large.html', '--text', 'the bank fell on news of oil , and shares of airlines rose again ' * 50, model=large)
-    # Times are divided by the slowness of the same moment, and their medians are compared: a slow or busy machine changes little.
+    # Times are divided by the slowness of the same moment and measured several times, so that other work on the machine changes little.
     opened = []
     for _ in range(5):
         before = slowness()
         seconds = browser.open(path)
         opened.append((seconds * 2 / (before + slowness()), seconds))
-    opened.sort()
-    claim(f'512 tokens x 12 x 12 open within 2 s at the usual pace ({opened[2][0]:.2f} s; measured {opened[2][1]:.2f} s, '
-          f'{os.path.getsize(path) / 1e6:.0f} MB)', opened[2][0] <= 2)
+    paced, seconds = sorted(opened)[2]
+    claim(f'512 tokens x 12 x 12 open within 2 s at the usual pace ({paced:.2f} s; measured {seconds:.2f} s, '
+          f'{os.path.getsize(path) / 1e6:.0f} MB)', paced <= 2)
     note = browser.evaluate('document.getElementById("lines-note").textContent')
     claim('with as many lines as a trained model has: ' + note, int((re.search(r'of (\d+) lines', note) or [0, 0])[1]) > 20000)
-    times = []
-    for n in range(2, 42):
+    paced, measured = {}, []
+    for n in [*range(2, 42)] * 3:
         selector = f'#{"queries" if n % 2 else "keys"} .token:nth-child({12 * n})'
         browser.evaluate(f'document.querySelector("{selector}").scrollIntoView()')
-        took = browser.evaluate(
+        measured.append(browser.evaluate(
             f'(token => {{ const start = performance.now(); token.dispatchEvent(new PointerEvent("pointerover", {{bubbles: true}}));'
             f' document.getElementById("focus-lines").getContext("2d").getImageData(0, 0, 1, 1); return performance.now() - start; }})'
-            f'(document.querySelector("{selector}"))')
-        times.append((took / slowness(), took))
-    measured = sorted(took for _, took in times)
-    times.sort()
-    claim(f'they respond to hover within 50 ms at the usual pace (median {times[20][0]:.1f} ms; measured: median {measured[20]:.1f} ms, '
-          f'95 % {measured[38]:.1f} ms)', times[20][0] <= 50)
+            f'(document.querySelector("{selector}"))'))
+        paced.setdefault(n, []).append(measured[-1] / slowness())
+    tokens, measured = sorted(sorted(times)[1] for times in paced.values()), sorted(measured)
+    claim(f'95 % of the tokens respond to hover within 50 ms at the usual pace (median {tokens[20]:.1f} ms, 95 % {tokens[38]:.1f} ms; measured: '
+          f'median {measured[60]:.1f} ms, 95 % {measured[114]:.1f} ms)', tokens[38] <= 50)
     look('large')
     browser.click('#tab-map')
     look('large-map')

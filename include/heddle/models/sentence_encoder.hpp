@@ -30,9 +30,8 @@ class SentenceEncoder {
     text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);
     require<FileError>(!modules.lower_case || tokenizer.options().uncased, io::printable(modules.encoder),
                        ": 'do_lower_case' is true in sentence_bert_config.json, but the tokenizer is cased");
-    require<FileError>(!modules.width || modules.width == config.bert()->D, io::printable(folder),
-                       ": the pooling is for vectors of width ", modules.width, ", the model's width is ",
-                       config.bert()->D);
+    require<FileError>(!modules.width || modules.width == config.bert()->D, modules.pooling_file,
+                       ": is for vectors of width ", modules.width, ", the model's width is ", config.bert()->D);
     require_sizes(config, modules.encoder);
     auto model = make_without_values<BertEncoder<>>(*config.bert());
     load_pretrained(model, modules.encoder);
@@ -60,7 +59,8 @@ class SentenceEncoder {
 
  private:
   struct Modules {
-    std::string encoder;  // the folder of the transformer
+    std::string encoder;         // the folder of the transformer
+    std::string pooling_file{};  // the config.json of the pooling, for messages
     Pooling pooling = Pooling::mean;
     bool normalized = true;
     Index width = 0;          // of the vectors; 0 if the folder does not say
@@ -84,6 +84,9 @@ class SentenceEncoder {
     return *state_;
   }
 
+  static constexpr Index most = 1'000'000'000;  // of a size in a JSON file
+
+  // Reads the config.json of a pooling in `folder`.
   static void read_pooling(const std::string& folder, Modules& modules) {
     const io::JsonFile file(folder + "/config.json");
     const io::JsonObject config = file.object();
@@ -96,19 +99,19 @@ class SentenceEncoder {
     require<FileError>(chosen == "mean" || chosen == "cls", config.file(), ": the pooling ", io::quoted_name(chosen),
                        " is not one of 'mean' and 'cls'");
     modules.pooling = chosen == "mean" ? Pooling::mean : Pooling::cls;
-    constexpr Index most = 1'000'000'000;
+    modules.pooling_file = config.file();
     for (const char* name : {"word_embedding_dimension", "embedding_dimension"})
-      if (config.has(name)) modules.width = config.count_or(name, 0, 1, most);
+      if (config.has(name)) modules.width = config.count(name, 1, most);
   }
 
   // Reads modules.json: a transformer, a pooling, and maybe a normalization.
   static Modules read_modules(const std::string& folder) {
     const std::string path = folder + "/modules.json", shown = io::printable(path);
     require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder");
-    if (!io::path_exists(path)) return {folder};
+    if (!io::path_exists(path)) return {.encoder = folder};
     const nlohmann::json list = io::parse_json(io::read_file(path), shown);
     require<FileError>(list.is_array(), shown, ": must be a JSON array");
-    Modules modules{folder, Pooling::mean, false};
+    Modules modules{.encoder = folder, .normalized = false};
     std::string kinds;
     for (const nlohmann::json& entry : list) {
       const io::JsonObject module(entry, shown, "a module");
@@ -124,7 +127,6 @@ class SentenceEncoder {
           const std::string limits = of_module + '/' + name;
           if (!io::path_exists(limits)) continue;
           const io::JsonFile file(limits);
-          constexpr Index most = 1'000'000'000;
           modules.max_length = file.object().count_or("max_seq_length", 0, 1, most);
           modules.lower_case = file.object().boolean_or("do_lower_case", false);
           break;
