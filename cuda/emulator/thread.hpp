@@ -40,8 +40,8 @@ struct Thread {
 struct Warp {
   Thread* threads;  // the first of its lanes
   unsigned present, waiting, returned;
-  unsigned
-      turn[warp_size];  // completed __syncwarp calls, by the mask's first lane; selects an address of BlockOrder::warps
+  // Completed calls of __syncwarp by the first lane of their mask; they select an address of BlockOrder::warps.
+  unsigned turn[warp_size];
 };
 
 // The addresses on which ThreadSanitizer sees a block synchronize. Barriers use two in turn: with one, a thread that resumes late would be
