@@ -2,6 +2,7 @@
 
 #include "catch.hpp"
 #include "golden_text.hpp"
+#include "harness/devices.hpp"
 
 namespace {
 
@@ -31,17 +32,19 @@ TEST_CASE("BasicTokenizer: treats every code point as the Rust library does") {
   const auto number = [](const std::string& digits) {
     return static_cast<std::uint32_t>(std::stoul(digits, nullptr, 16));
   };
-  std::size_t covered = 0;
+  std::size_t covered = 0, skipped = 0;
   for (const std::string& line : lines_of(text_golden("code_points.txt"))) {
     INFO(line);
     const auto fields = fields_of(line);
     REQUIRE(fields.size() == 5);
     const char32_t first = number(fields[0]), last = number(fields[1]);
+    covered += last - first + 1;
+    // From plane 2 on few code points have properties of their own.
+    if (!heddle::testing::is_exhaustive() && first >= 0x20000 && ++skipped % 16 != 0) continue;
     CHECK(digest(cased, first, last, "a", "b") == number(fields[2]));
     CHECK(digest(uncased, first, last, "a", "b") == number(fields[3]));
     // Between marks that would be sorted in the other order without the code point between them.
     CHECK(digest(uncased, first, last, "a\xF0\x9D\x85\xAD", "\xF0\x9D\x85\xA5") == number(fields[4]));
-    covered += last - first + 1;
   }
   CHECK(covered == 0x110000);
 }
