@@ -124,6 +124,7 @@ claim 'the classes of a task are numbers, whatever the names of the classes are'
   'numbered numbers && rows=(--train-rows 20 --valid-rows 20 --progress none --evaluate) && exits 0 "$bert" --model model "${rows[@]}" && cp out named.txt && exits 0 "$bert" --model numbers "${rows[@]}" && diff out named.txt'
 claim 'classes without a row to train on are noted' \
   'exits 0 "$bert" --model model --text sentence --label label --train one_of_four.csv --valid one_of_four.csv --steps 1 --progress none && grep -q "note: one_of_four.csv: the rows to train on hold 2 of the 4 classes$" err'
+printf 'sentence,label\na text,good\nanother,b\aad\n' >control.csv; refusal 'a label with control characters is refused' '^control.csv:3: the label is .*, which has invalid bytes or control characters$' "${table[@]}" --train control.csv --valid control.csv
 refusal 'an empty label is refused' '^empty.csv:3: the label is empty$' "${table[@]}" --train empty.csv --valid named.csv
 claim '--task sst2 reads the data set' 'exits 0 "$bert" --model pre --task sst2 --data "$films" --train-rows 16 --valid-rows 8 --steps 1 --progress none --out films && [ "$(xargs <films/labels.txt)" = "negative positive" ]'
 
@@ -195,6 +196,8 @@ echo '{"weight_map": {"classifier.bias": "two.safetensors"}}' >bad/model.safeten
 echo '{"weight_map": {"classifier.bias": "one.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a tensor that the index does not list is refused' 'one.safetensors: has .* which model.safetensors.index.json does not list'
 fresh; echo '{"do_lower_case": 1}' >bad/tokenizer_config.json; bad_folder 'a casing that is no truth value is refused' "tokenizer_config.json: 'do_lower_case' must be true or false"
 refusal 'a file that belongs to a trained model must not change' '^changed/vocab.txt: is not the file that belongs to the model' "$bert" --predict - --out "$(cp -r model changed && echo zzz >>changed/vocab.txt && echo changed)"
+refusal '--vocab must be that of the trained model' '^--vocab is changed/vocab.txt, the model in model has another vocabulary$' "$bert" --predict - --out model --vocab changed/vocab.txt
+claim 'the vocabulary of the trained model is taken' 'run "$bert" --predict - --out model --vocab model/vocab.txt <plain.txt && [ -s out ] && cp out with && run "$bert" --predict - --out model <plain.txt && cmp out with'
 refusal 'results of another run are not replaced' '^model: holds the results of another run' "${train[@]}" --out model
 check_device "$bert" 6 "${scratch[@]}" --steps 6 --schedule constant
 

@@ -166,6 +166,10 @@ class BertSetup {
       note(tokenizer.vocabulary.name() + ": " + sentence);
     tokens_ = std::move(tokenizer.vocabulary);
     files_ = std::move(tokenizer.files);
+    if (flags_.vocab.empty()) return;
+    const auto own = files_.find("vocab.txt");
+    require(own != files_.end() && own->second == io::read_file(flags_.vocab), "--vocab is ",
+            io::printable(flags_.vocab), ", the model in ", io::printable(flags_.out), " has another vocabulary");
   }
 
   // Makes the configuration that the flags describe, and the tokenizer of --vocab.

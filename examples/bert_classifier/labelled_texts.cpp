@@ -78,6 +78,9 @@ std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std
 }
 
 std::vector<std::string> classes_in(const LabelledTexts& texts) {
+  for (std::size_t row = 0; row < texts.labels.size(); ++row)
+    require<FileError>(texts.labels[row] == io::printable(texts.labels[row]), texts.where(row), ": the label is ",
+                       io::quoted_name(texts.labels[row]), ", which has invalid bytes or control characters");
   const std::set<std::string> cells(texts.labels.begin(), texts.labels.end());
   std::vector<std::string> classes(cells.begin(), cells.end());
   int highest = 0;

@@ -36,7 +36,7 @@ LabelledTexts read_ag_news(const std::string& path, Index limit);
 std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes);
 
 /// Returns the names of the classes that occur: the cells in alphabetical order, or LABEL_0, LABEL_1 and so on if all of them are
-/// numbers. @throws FileError for fewer than two classes and for more than 10,000.
+/// numbers. @throws FileError for fewer than two classes, for more than 10,000, and for a cell that a terminal cannot show.
 std::vector<std::string> classes_in(const LabelledTexts& texts);
 
 }  // namespace heddle::examples

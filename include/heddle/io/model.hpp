@@ -76,7 +76,8 @@ void read_weight(const StoredTensor& from, heddle::detail::MasterTensor<T>& weig
 /// Reads a model's weights in place, cast to its types; optimizers made before continue with them. A buffer may be absent: it keeps its
 /// value, as does a weight for whose name may_miss(name) is true. A shared weight may stand under any of its names, but not with
 /// different values. @throws FileError that lists the missing, mismatched and unexpected names, unless everything fits; nothing is
-/// changed then. Unexpected names alone are no error.
+/// changed then. Unexpected names alone are no error. After a FileError for a file that cannot be read to its end, the model has some
+/// weights of the file.
 template <class M>
 LoadReport load(
     M& model, const WeightSource& source,
