@@ -39,7 +39,7 @@ auto attention_call_of(const AttentionCase& c, const Tensor<T>& qkv, const Tenso
   };
 }
 
-// Returns the function to time: packed rows.
+// Returns the function to time: attention on packed rows.
 template <class T>
 auto attention_call(const AttentionCase& c) {
   const Sequences texts = Sequences::packed(c.lengths());

@@ -91,9 +91,9 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", flags.dtype, "Type of queries, keys and values")->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--dropout", flags.shape.dropout, "Share of probabilities to drop")->check(CLI::Range(0.0, 0.999));
   app.add_flag("--mask", flags.mask, "Padded rows and a mask of keys instead of packed rows");
-  app.add_option("--device", flags.device, "Where it runs")->check(CLI::IsMember({"cpu"}));
+  app.add_option("--device", flags.device, "Device that runs attention")->check(CLI::IsMember({"cpu"}));
   app.add_option("--threads", flags.threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_flag("--json", flags.json, "A JSON object a line");
+  app.add_flag("--json", flags.json, "Print one JSON object per line");
   try {
     app.parse(argc, argv);
     heddle::bench::run(flags);

@@ -16,7 +16,7 @@ namespace {
 
 struct Work {
   std::string name;
-  nlohmann::json costs;  // of flops, bytes, and the size of the copy whose rate is the limit
+  nlohmann::json costs;  // flops, bytes, and the size of the copy whose rate is the limit
   std::function<Call()> make;
   bool is_step = false;
 };
@@ -75,7 +75,8 @@ void add_attention(Index length, double fill, double dropout) {
   }
 }
 
-// Made by the first call, because the list of all work is made without a GPU. Each call begins without gradients.
+// The weights of a benchmark. The first call creates them, because the list of all benchmarks is created without a GPU. Each call begins
+// without gradients.
 template <class T>
 struct Weights {
   Tensor<T> weight, bias;
@@ -200,8 +201,8 @@ int run(int argc, char** argv) {
   }
   if (!understood) {
     std::fprintf(stderr,
-                 "usage: cuda_bench [--filter TEXT]   times the work whose name holds TEXT\n"
-                 "       cuda_bench --list            names it all, without a GPU\n");
+                 "usage: cuda_bench [--filter TEXT]   time the benchmarks whose name contains TEXT\n"
+                 "       cuda_bench --list            list all benchmarks; needs no GPU\n");
     return 2;
   }
   add_all();

@@ -1,4 +1,4 @@
-// Times work on the GPU and counts its kernels and bytes.
+// Times work on the GPU.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -15,7 +15,7 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// bench/peers/gpu.py times PyTorch in the same way.
+// Times calls on the GPU. bench/peers/gpu_timer.py times PyTorch in the same way.
 class Timer {
  public:
   Timer() {
@@ -30,8 +30,8 @@ class Timer {
         median({between([&] { overwrite(); }), between([&] { overwrite(); }), between([&] { overwrite(); })});
   }
 
-  // Seconds of one call on the GPU, its L2 cache filled with other memory before: the median of many. The host queues
-  // the call while the cache is being filled, so that the GPU does not wait for the host.
+  // Returns the seconds of one call on the GPU with a cold L2 cache: the median of many calls. The cache is filled with other memory
+  // before each call. Meanwhile the host enqueues the call, so that the GPU does not wait for the host.
   template <class Call>
   double alone(Call& call) {
     const double queueing = seconds_of([&] { call(); });
@@ -46,7 +46,7 @@ class Timer {
   template <class Call>
   double in_a_row(Call& call) {
     constexpr double row = 0.02;
-    for (int i = 0; i < 16; ++i) call();  // steps see several shapes
+    for (int i = 0; i < 16; ++i) call();  // warms up; training steps have several shapes
     const int calls = std::clamp(static_cast<int>(row / between(call)), 2, 500);
     return median_of(
         [&] {

@@ -13,8 +13,8 @@ using Call = std::function<void()>;
 
 constexpr Index batch_size = 32, batches = 8, vocabulary = 28996;
 
-// Returns the lengths of a batch, distributed about as those of SST-2: 4 tokens and an exponential distribution of mean 10, at fixed
-// quantiles.
+// Returns the lengths of a batch, distributed approximately as in SST-2: 4 tokens plus fixed quantiles of an exponential distribution with
+// mean 10.
 inline std::vector<int> sst2_lengths(Index batch) {
   std::vector<int> lengths;
   for (Index i = batch * batch_size; i < (batch + 1) * batch_size; ++i)
@@ -22,7 +22,7 @@ inline std::vector<int> sst2_lengths(Index batch) {
   return lengths;
 }
 
-// As the program sst2 makes it: rows to the GPU, forward, loss to the host, backward, Adam.
+// Returns a training step as in the program sst2: copy the rows to the GPU, forward, copy the loss to the host, backward, Adam.
 inline Call sst2_step() {
   struct Training {
     Random random{1};
@@ -57,7 +57,7 @@ inline Call sst2_step() {
   };
 }
 
-// Twelve post-norm layers of BERT-base's size, every text of full length.
+// Returns a training step of twelve post-norm layers of BERT-base's size. Every text has the full length.
 inline Call encoder_step(Index B, Index S) {
   struct Training {
     Random random{1};

@@ -7,7 +7,7 @@ namespace heddle::bench {
 namespace {
 
 const bool added = [] {
-  // The number of threads is known when it runs, so that the rate is made there.
+  // The number of threads is known only at run time, so the rate is computed then.
   const auto peak = [](const char* name, double per_lane, auto round) {
     benchmark::RegisterBenchmark(name,
                                  [=](benchmark::State& state) {

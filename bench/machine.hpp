@@ -19,7 +19,7 @@ using Vector = float __attribute__((vector_size(register_bytes)));
 constexpr int lanes = register_bytes / static_cast<int>(sizeof(float));
 constexpr int chains = 12;  // as many independent sums as hide the latency of one
 constexpr Index rounds = 100000;
-inline volatile float unknown = 0.5f, sink;  // so that nothing is computed when it is compiled, or left out
+inline volatile float unknown = 0.5f, sink;  // prevent the compiler from evaluating or removing the loops
 
 // Each thread runs all rounds.
 template <class Round>

@@ -1,4 +1,4 @@
-// gelu, as an example of the functions of one element in ops/map.hpp.
+// gelu, as an example of the elementwise functions in ops/map.hpp.
 #include "bench.hpp"
 
 namespace heddle::bench {

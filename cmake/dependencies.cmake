@@ -1,5 +1,5 @@
-# Installed packages are preferred; others are fetched, pinned by their hash. Eigen is requested without a version, because a range that
-# takes 3.4 refuses 5, and is checked by hand.
+# Installed packages are preferred; others are fetched, pinned by their hash. Eigen is requested without a
+# version, because a version range that accepts 3.4 rejects 5. Its version is checked below.
 include(FetchContent)
 
 find_package(Eigen3 CONFIG QUIET)
@@ -23,10 +23,10 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# oneDNN has the OpenMP that it was built with, as a rule g++'s: in a program of clang's with OpenMP there would be two.
+# oneDNN brings the OpenMP runtime that it was built with, usually g++'s. A program that clang compiles with OpenMP would have two.
 set(HEDDLE_USES_ONEDNN OFF)
 if(NOT HEDDLE_ONEDNN MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "heddle: HEDDLE_ONEDNN is AUTO, ON or OFF, not ${HEDDLE_ONEDNN}")
+  message(FATAL_ERROR "heddle: HEDDLE_ONEDNN must be AUTO, ON or OFF, not ${HEDDLE_ONEDNN}")
 elseif(NOT HEDDLE_ONEDNN STREQUAL OFF)
   list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR})
   find_package(OneDNN QUIET)
@@ -41,7 +41,7 @@ endif()
 
 set(HEDDLE_USES_ZLIB OFF)
 if(NOT HEDDLE_ZLIB MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "heddle: HEDDLE_ZLIB is AUTO, ON or OFF, not ${HEDDLE_ZLIB}")
+  message(FATAL_ERROR "heddle: HEDDLE_ZLIB must be AUTO, ON or OFF, not ${HEDDLE_ZLIB}")
 elseif(NOT HEDDLE_ZLIB STREQUAL OFF)
   find_package(ZLIB QUIET)
   if(ZLIB_FOUND)

@@ -1,9 +1,9 @@
-# The CUDA language. nvcc's installer leaves it outside PATH, so it is looked for where it puts it.
+# Enables the CUDA language. nvcc's installer leaves nvcc outside PATH, so it is searched in the folders of the installer, too.
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   find_program(CMAKE_CUDA_COMPILER nvcc PATHS ENV CUDA_PATH /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
   if(NOT CMAKE_CUDA_COMPILER)
-    message(FATAL_ERROR "heddle: HEDDLE_CUDA=ON needs nvcc, which is neither in PATH nor in /usr/local/cuda/bin; "
-                        "-DCMAKE_CUDA_COMPILER=FILE names it")
+    message(FATAL_ERROR "heddle: HEDDLE_CUDA=ON needs nvcc, which was found neither in PATH nor in $CUDA_PATH/bin, "
+                        "/usr/local/cuda/bin or /opt/cuda/bin; set it with -DCMAKE_CUDA_COMPILER=FILE")
   endif()
 endif()
 set(HEDDLE_CUDA_ARCHITECTURES "80-real;80-virtual;90a-real" CACHE STRING

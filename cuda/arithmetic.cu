@@ -1,8 +1,8 @@
-// + - * /, the larger and the smaller, and powers of each element. Definitions: include/heddle/ops/arithmetic.hpp and base/arithmetic_functions.hpp; autograd/gradient.hpp for
-// `add`.
+// Elementwise + - * /, maximum, minimum and power. Definitions: include/heddle/ops/arithmetic.hpp and
+// base/arithmetic_functions.hpp; autograd/gradient.hpp for `add`.
 //
 // A thread owns vectors of 16 bytes of the widest operand (device/elementwise.cuh). Two tensors of equal shapes are
-// read once, and y is written once; a row, a column or a number that is repeated comes from cache.
+// read once, and y is written once; a row, column or number that is broadcast is read from cache.
 #include <heddle/base/arithmetic_functions.hpp>
 
 #include "device/elementwise.cuh"

@@ -1,4 +1,4 @@
-// cast: each element as another type. Definitions: include/heddle/ops/cast.hpp, base/number_types.hpp.
+// cast: converts each element to another type. Definitions: include/heddle/ops/cast.hpp, base/number_types.hpp.
 //
 // A thread owns vectors of 16 bytes of the wider type (device/elementwise.cuh). x is read once, y written once.
 #include <heddle/base/number_types.hpp>

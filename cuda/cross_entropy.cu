@@ -7,7 +7,7 @@
 //   held        Backward. A team owns a row and keeps it in registers: logits are read once, and dlogits written once.
 //   streamed    Backward of rows that a block cannot hold: above 16,384 classes, or 4,096 without accesses of 16 bytes. A
 //               block owns a row and reads it twice, the second time from cache.
-//   smoothed    Backward, with both label smoothing and class weights: one block adds up the weights.
+//   smoothed    Backward with label smoothing and class weights: one block computes the smoothing factor times the sum of the weights.
 //
 // A row whose label is ignored or is not a class is not read, and its dlogits are zeros.
 #include <heddle/gpu/calls.hpp>
@@ -30,7 +30,7 @@ struct Targets {
   View<const L, 1> labels;
   std::int64_t ignored;
   Index classes;
-  View<const T, 1> weights;  // without data they are ones
+  View<const T, 1> weights;  // all ones if it has no data
   float share, smooth;
 
   Targets(View<const L, 1> l, std::int64_t ignored_label, Index C, View<const T, 1> w, double smoothing)
@@ -70,7 +70,8 @@ __device__ float smoothed_loss(const Team& team, const Targets<T, L>& targets, c
   return team.sum(loss);
 }
 
-// `sums` [blocks, 2] receives the block's sum of losses, and of weights; `row_losses`, if it has data, the loss of each row.
+// `sums` [blocks, 2] receives the block's sum of losses and its sum of weights. If `row_losses` has data, it receives the loss of each
+// row.
 template <int width, class Team, class T, class L>
 __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team team, View<const T, 2> logits,
                                                                          Targets<T, L> targets, View<float, 1> log_sum,
@@ -128,7 +129,7 @@ __global__ __launch_bounds__(finish_threads) void cross_entropy_smoothed(View<co
   if (threadIdx.x == 0) *sum = all;
 }
 
-// The scale of the loss, which all rows of the backward share.
+// The factors that all rows of the backward share.
 struct LossScale {
   float all_smooth;             // smooth times the sum of the class weights, if the host knows it
   const float* all_smooth_sum;  // the same on the device, computed by `smoothed`; otherwise null

@@ -2,11 +2,11 @@
 //
 //   find_wrong_id    One block owns a stretch of ids, read once. A block that finds an invalid id also looks at the ids before
 //                    its stretch, because the first one is reported.
-//   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes. Sorted
-//                    by row (device/sort.cuh), the positions of a row are neighbours, in ascending order: a run.
+//   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes. After a
+//                    sort by row (device/sort.cuh), the positions of a row form a run: contiguous and in ascending order.
 //   mark_runs        One thread owns a sorted pair. It writes where runs begin and end: 4 bytes read per pair, 8 written per
 //                    row.
-//   sum_pieces       For rows taken 128 times and more. One thread owns 16 bytes of each of 128 rows of dy, and writes their
+//   sum_pieces       For rows that are taken at least 128 times. One thread owns 16 bytes of each of 128 rows of dy, and writes their
 //                    sum.
 //   sum_runs         One thread owns 16 bytes of dx. It adds its run's pieces, then the remaining rows of dy, in order. dy is
 //                    read once and dx written once; pieces are at most 1/128 of dy's elements, in float.
@@ -101,7 +101,7 @@ constexpr int threads = 4 * warp_size;
 constexpr int piece = 128;  // rows of dy in one partial sum, for a row that was taken at least this often
 constexpr int ahead = 4;    // rows whose loads a thread has in flight
 
-// The key of a position is its row, or V for an id that is no row, which sorts last. The value is the position.
+// The key of a position is its row, or V for an id that is not a row; V sorts last. The value is the position.
 template <class I>
 __global__ __launch_bounds__(threads) void write_pairs(View<const I, 1> ids, Index V, cuda::Pairs pairs) {
   const Index n = Index{blockIdx.x} * threads + threadIdx.x;

@@ -1,7 +1,7 @@
-// The places of gathered elements. Definitions: include/heddle/ops/gather.hpp. Rows and elements themselves are taken by take_rows
-// (cuda/move.cu).
+// The positions of gathered elements in memory. Definitions: include/heddle/ops/gather.hpp. take_rows (cuda/move.cu) copies the rows and
+// elements themselves.
 //
-// A thread owns one id: it reads the id and writes its place once.
+// A thread owns one id: it reads the id and writes the element's position once.
 #include "device/workspace.cuh"
 
 namespace heddle::kernel {

@@ -130,7 +130,7 @@ class Plan {
   explicit Plan(const Product<T>& p) {
     constexpr cudaDataType_t type = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
     lt().check(lt().MatmulDescCreate(&product_, arithmetic_of<T>(), CUDA_R_32F), "cublasLtMatmulDescCreate");
-    // Its first operand is our b, its second our a.
+    // cuBLASLt's first operand is our b, its second one our a.
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (p.bias || p.row_sums) {
@@ -142,7 +142,7 @@ class Plan {
     second_ = layout(type, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
     result_ = layout(type, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
     if (choose(p)) return;
-    // Not every kind of GPU has bias and sums with every type and alignment.
+    // Not every GPU supports the bias and row-sum epilogues for every type and alignment.
     const bool rows_follow = p.c.stride == p.c.width && p.count == 1;
     apart_ = p.row_sums || (p.bias && rows_follow);
     if (apart_) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
@@ -203,7 +203,7 @@ class Plan {
                  "cublasLtMatmulPreferenceSetAttribute");
     };
     wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    // Parts of a sum are added in fp32, for any type of the result.
+    // Partial sums are added in fp32, whatever the type of the result.
     wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.b.data)));
@@ -227,7 +227,8 @@ class Plan {
   bool apart_ = false;  // bias or sums are not part of the product
 };
 
-// Rows of ragged batches come in ever new numbers: a choice costs some 100 µs, a kept one a few hundred bytes.
+// Returns the cached plan of a shape. Ragged batches have ever new numbers of rows: choosing an algorithm takes about 100 µs, and a
+// cached plan a few hundred bytes.
 template <class T>
 Plan& plan_for(const Product<T>& p) {
   static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;

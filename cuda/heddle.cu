@@ -1,6 +1,6 @@
 // All kernels in one file, for projects without CMake:
 //   nvcc -std=c++20 -Iinclude -arch=sm_90a -c cuda/heddle.cu
-// Compile every source that is linked with it with -DHEDDLE_CUDA.
+// Compile every source that you link against it with -DHEDDLE_CUDA.
 #include "arithmetic.cu"
 #include "attention/backward.cu"
 #include "attention/forward.cu"

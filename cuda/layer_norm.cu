@@ -1,8 +1,8 @@
-// layer_norm on the GPU. Formulas: include/heddle/ops/layer_norm.hpp. device/norm_forward.cuh and norm_backward.cuh say
-// who owns what; the rows are there already:
+// layer_norm on the GPU. Formulas: include/heddle/ops/layer_norm.hpp. device/norm_forward.cuh and
+// norm_backward.cuh describe the partition.
 //
-//   forward     x is read once and y written once; of rows wider than 8192 columns x is read twice more, from cache.
-//   backward    dy and x are read once and dx written once; of wider rows dy and x are read twice more.
+//   forward     x is read once and y is written once. Rows wider than 8192 columns are read twice more, from cache.
+//   backward    dy and x are read once and dx is written once. For wider rows dy and x are read twice more.
 #include "device/norm_backward.cuh"
 #include "device/norm_forward.cuh"
 

@@ -1,16 +1,16 @@
-// Elements that only change their place, as words of their size. Definitions: include/heddle/create.hpp and, of ops/,
+// Operations that only move elements, as words of the elements' size. Definitions: include/heddle/core/create.hpp and, in ops/,
 // permute.hpp, where.hpp, embed.hpp and rows.hpp.
 //
 //   fill, where       A thread owns vectors of 16 bytes of y (device/elementwise.cuh). All bytes move once.
 //   permute_in_order  The last axis of x is that of y, or both are too short for tiles. One thread owns one word of y;
 //                     rows whose length allows it are moved as words of 16 bytes. x is read once, in pieces of a row; y
 //                     is written once, in order.
-//   permute_tiles     The last axes differ. A block owns a tile of both, square where they are long, and turns it in
-//                     shared memory: x is read once along its last axis, y written once along its own.
+//   permute_tiles     The last axes differ. A block owns a tile along both, square if both are long, and transposes it in
+//                     shared memory. x is read once along its last axis; y is written once along its last axis.
 //   take_rows         One thread owns one word of y, of 16 bytes where rows allow it. Rows of x are read as often as
 //                     they are taken, y is written once, ids are read once and then from cache.
-//   copy_row_ranges    A few blocks own a stretch, and move its words by turns: each once, of 16 bytes where rows allow
-//                     it.
+//   copy_row_ranges   Several blocks own a range of rows and move its words in turn, each once; words are of 16 bytes where
+//                     rows allow it.
 #include "device/elementwise.cuh"
 #include "device/shared.cuh"
 
@@ -21,7 +21,7 @@ constexpr int move_threads = cuda::block_threads(256);
 
 using Wide = cuda::Vector<std::uint64_t, 2>;  // a word of 16 bytes
 
-// Calls f with x, y and the length of their rows in the widest words that rows consist of.
+// Calls f with x, y and the length of their rows in the widest words that divide the rows.
 template <class W, class F>
 void in_widest_words(Index row, const W* x, W* y, F&& f) {
   constexpr Index words = sizeof(Wide) / sizeof(W);
@@ -60,19 +60,19 @@ __global__ __launch_bounds__(move_threads) void permute_in_order(Permutation p, 
   y[i] = x[from + rest * p.stride[0]];
 }
 
-// A tile of y as a matrix in shared memory: rows lie along axis `lane` of y, the last of x, columns along the last of
-// y.
+// A tile of y as a matrix in shared memory. Its rows lie along axis `lane` of y, which is the last axis of x; its columns lie along the
+// last axis of y.
 template <class W>
 struct TileShape {
   static constexpr int side_bits = sizeof(W) > 2 ? 5 : 6;  // squares of 32 or 64: sides of 64 bytes or more
   static constexpr int size = 1 << 2 * side_bits;
   static constexpr int bank = 4;  // bytes
-  // Words between rows, so that those of a column are in different banks. The shortest rows are of two words.
+  // Words between rows, so that the words of a column are in different banks. Rows have at least two words.
   static constexpr int gap = sizeof(W) < bank ? bank / int{sizeof(W)} : 1;
   static constexpr int memory = size + size / 2 * gap;
 
   int lane, row_bits, column_bits;  // there are 2^bits rows and columns
-  Index lane_step;                  // of y, along `lane`
+  Index lane_step;                  // the step of y along `lane`
   Index row_tiles, column_tiles;
 
   static int bits(Index extent, int most) {
@@ -80,7 +80,7 @@ struct TileShape {
     while (n < most && Index{1} << n < extent) ++n;
     return n;
   }
-  // A square, unless one axis is shorter: then the other side is longer.
+  // Makes the tile a square. If one axis is too short, the other side becomes longer.
   TileShape(const Permutation& p, int axis) : lane(axis), lane_step(1) {
     const Index rows = p.extent[lane], columns = p.extent[p.rank - 1];
     row_bits = bits(rows, side_bits);
@@ -90,7 +90,7 @@ struct TileShape {
     row_tiles = ((rows - 1) >> row_bits) + 1;
     column_tiles = ((columns - 1) >> column_bits) + 1;
   }
-  // Returns whether a block has enough to do: else both axes are short, and neighbours in y are near enough in x.
+  // Returns whether tiles are worthwhile. If not, both axes are so short that neighbours in y are close in x, too.
   bool pays() const { return row_bits + column_bits >= 2 * side_bits - 2; }
 };
 
@@ -105,14 +105,14 @@ __global__ __launch_bounds__(move_threads) void permute_tiles(Permutation p, Til
   rest /= tile.row_tiles;
   x += row + column * p.stride[last];
   y += row * tile.lane_step + column;
-  Index step = 1;  // of y, along axis a
+  Index step = 1;  // the step of y along axis a
   for (int a = last; a >= 0; step *= p.extent[a--]) {
     if (a == tile.lane || a == last) continue;
     x += rest % p.extent[a] * p.stride[a];
     y += rest % p.extent[a] * step;
     rest /= p.extent[a];
   }
-  const Index rows = p.extent[tile.lane] - row, columns = p.extent[last] - column;  // and beyond the tile
+  const Index rows = p.extent[tile.lane] - row, columns = p.extent[last] - column;  // left from the tile's corner on
 
   W held[each];
   for (int n = 0; n < each; ++n) {
@@ -145,12 +145,12 @@ __global__ __launch_bounds__(move_threads) void take_rows_kernel(View<const I, 1
 }
 
 struct StretchBlocks {
-  static constexpr Index words = 8 * move_threads;  // that a block is to move, were stretches all as long
-  static constexpr Index most = 1 << 12;            // blocks of a stretch
+  static constexpr Index words = 8 * move_threads;  // words of a block if all ranges had the same length
+  static constexpr Index most = 1 << 12;            // the most blocks of a range
 };
 
-// Block p of each `parts` moves the words p, p + parts, ... of its stretch, counted in as many as the block has
-// threads.
+// `parts` blocks share a range of rows. Block p of them moves the groups p, p + parts, ... of its words; a group has as many words as the
+// block has threads.
 template <class W>
 __global__ __launch_bounds__(move_threads) void copy_row_ranges_kernel(View<const int, 1> from, View<const int, 1> to,
                                                                        View<const int, 1> count, int parts,
@@ -181,7 +181,7 @@ void permute_words(const Permutation& p, const W* x, View<W, 1> y) {
   };
   if (lane == last)
     return in_widest_words(p.extent[last], x, y.data, [&](Index row, auto* from, auto* to) {
-      const Index words = p.extent[last] / row;  // of W, in each of these
+      const Index words = p.extent[last] / row;  // words W in each of the wider words
       Permutation wide = p;
       wide.extent[last] = row;
       for (int a = 0; a < last; ++a) wide.stride[a] /= words;

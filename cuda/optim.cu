@@ -1,15 +1,15 @@
-// Steps of optimizers, and the functions of all gradients that come before one. Formulas: the rules of
-// include/heddle/optim, and clip.hpp.
+// Optimizer steps, and the functions of all gradients that run before a step. Formulas: the rules of include/heddle/optim, and
+// clip.hpp.
 //
-// All parameters are one launch: each is cut into pieces of 4096 elements, and a block owns a piece, which it finds in
-// the table of parameters that is copied to the GPU first.
+// One launch processes all parameters. Each parameter is split into pieces of 4096 elements, and a block owns a piece. It finds the piece
+// in a table of parameters, which is copied to the GPU before.
 //
-//   update_piece     16 bytes a thread at a time. Value and moments are read and written once, the gradient is read
+//   update_piece     A thread processes 16 bytes at a time. Value and moments are read and written once; the gradient is read
 //                    once.
 //   find_not_finite  Gradients are read once.
 //   scale_piece      Gradients are read once, and their multiples written.
-//   sum_squares      Gradients are read once; one double a piece is written. The last block to finish adds those: each
-//                    thread every 256th, then all threads, in order.
+//   sum_squares      Gradients are read once; one double is written for each piece. The last block to finish adds
+//                    them: each thread adds every 256th, then the threads' sums are added in order.
 #include <heddle/optim/adam_rule.hpp>
 #include <heddle/optim/sgd_rule.hpp>
 
@@ -26,10 +26,10 @@ using cuda::warp_size;
 constexpr int threads = cuda::block_threads(256);
 constexpr int warps = threads / warp_size;
 constexpr int width = cuda::vector_width<float>;
-constexpr int vectors = 4;                                 // of a thread: to be worth the search in the table
+constexpr int vectors = 4;                                 // vectors of a thread: worth the search in the table
 constexpr Index piece = Index{threads} * width * vectors;  // elements
 
-// The arrays of one parameter. `T` is UpdateArgs of a rule, or ScaleArgs.
+// The arrays of one gradient. `Args` below is ScaleArgs, or UpdateArgs of a rule.
 struct ScaleArgs {
   const float* gradient;
   Index size;
@@ -95,8 +95,8 @@ struct Piece {
   }
 };
 
-// Calls f(count, e) for the thread's elements [e, e + count) of the piece: vectors if they are aligned, and single elements
-// for the rest. The count is a type.
+// Calls f(count, e) for the thread's elements [e, e + count) of the piece: vectors if the arrays are aligned, and single
+// elements for the rest. The count is passed as a type.
 template <class F>
 __device__ void each_vector(const Piece& own, F&& f) {
   const Index rest = own.moves_vectors ? own.last - (own.last - own.first) % width : own.first;
@@ -129,7 +129,7 @@ __global__ __launch_bounds__(threads) void update_piece(View<const Entry<UpdateA
   });
 }
 
-// result = factor * gradient.
+// Computes result = factor * gradient.
 __global__ __launch_bounds__(threads) void scale_piece(float factor, View<const Entry<ScaleArgs>, 1> entries) {
   const Piece own(entries);
   const ScaleArgs& args = entries(own.number).args;
@@ -166,7 +166,7 @@ __global__ __launch_bounds__(threads) void find_not_finite(View<const Entry<Scal
   atomicMax(from_last, static_cast<unsigned>(entries.extent[0] - own.number));
 }
 
-// Thread 0 receives the sum over the block.
+// Returns the sum over the block in thread 0, and 0 in the others.
 __device__ double block_sum(double value) {
   auto& of_warp = cuda::shared<double[warps]>();
   for (int distance = warp_size / 2; distance > 0; distance /= 2)
@@ -178,7 +178,7 @@ __device__ double block_sum(double value) {
   return value;
 }
 
-// `done` counts blocks, from 0 on.
+// Computes the sum of squares of all gradients. `done` counts the blocks that have finished; the caller sets it to 0.
 __global__ __launch_bounds__(threads) void sum_squares(View<const Entry<ScaleArgs>, 1> entries, View<double, 1> sums,
                                                        unsigned* done, double* total) {
   const Piece own(entries);

@@ -22,15 +22,15 @@ namespace heddle::kernel {
 namespace {
 
 constexpr int threads = cuda::block_threads(256);
-// As powers of two: columns, walkers and results share a block's threads.
+// Columns, walkers and results share a block's threads. Their numbers are powers of two, of which the exponents are stored.
 constexpr int thread_bits = std::countr_zero(static_cast<unsigned>(threads)), warp_bits = 5;
-constexpr Index most_blocks = 1024;  // that come of pieces: several for each multiprocessor
-constexpr Index short_axis = 8;      // vectors that are read side by side, so that accesses of a warp are whole
-constexpr Index walker_steps = 4;    // vectors of a walker along a longer one
+constexpr Index most_blocks = 1024;  // the most blocks that pieces make: several for each multiprocessor
+constexpr Index short_axis = 8;      // the fewest walkers of an axis with as many vectors: a warp's accesses coalesce
+constexpr Index walker_steps = 4;    // vectors of a walker along a longer axis
 constexpr Index piece_steps = 8;     // the same in each of several pieces
 constexpr int loads_ahead = 4;       // vectors of a thread that are under way together
-constexpr int block_steps = 64;      // vectors that are added to each other first: so a float's errors hardly grow
-constexpr int most_states = 8;       // of a thread, one for each element of a vector
+constexpr int block_steps = 64;      // vectors that are summed before they join the total, to limit rounding errors
+constexpr int most_states = 8;       // the most states of a thread: one for each element of a vector
 
 template <class T>
 constexpr int width = std::min(cuda::vector_width<T>, most_states);
@@ -100,14 +100,14 @@ struct SequenceRows {
 // The kinds of reduction: a State takes Elements and joins with other States. start() returns a state without elements, and of(o)
 // the function that writes result o.
 
-// y = the sum over divisor, or over the number of rows.
+// Computes y = sum / divisor, or sum / number of rows for the mean of rows.
 template <class T, class Y>
 struct AddUp {
   using Element = T;
   using State = SumAcc<T>;
   Y* y;
   State divisor;
-  const int* rows = nullptr;  // of each result, if there is no divisor
+  const int* rows = nullptr;  // the number of rows of each result; if not null, it replaces the divisor
 
   __device__ AddUp of(Index o) const { return {y, rows ? static_cast<State>(rows[o] > 1 ? rows[o] : 1) : divisor}; }
   __device__ static State start() { return 0; }
@@ -141,8 +141,8 @@ __device__ V reversed(V v) {
     return -v;
 }
 
-// The first of the largest or smallest elements; a NaN precedes all others; 0 at `nowhere` if there is no element. For the smallest, states
-// hold reversed values.
+// Finds the first of the largest or smallest elements. A NaN precedes all other values. Without elements, the result is 0 at position
+// `nowhere`. For the smallest element, states hold reversed values.
 template <bool smallest, class E, class Y>
 struct FindExtremum {
   using Element = E;
@@ -153,7 +153,7 @@ struct FindExtremum {
   static constexpr Index nowhere = std::numeric_limits<Index>::max();
   Y* y;
   Index* position;
-  State* found = nullptr;  // instead of y and position
+  State* found = nullptr;  // if not null, the output instead of y and position
 
   __device__ FindExtremum of(Index) const { return *this; }
   __device__ static State start() { return {least, nowhere}; }
@@ -181,8 +181,8 @@ struct FindExtremum {
   }
 };
 
-// The vectors of a thread: every hop-th of `steps` from `first` on. Vectors begin `step` elements apart; the first `valid`
-// elements of each count.
+// The vectors of a thread: every hop-th of `steps` from `first` on. Vectors begin `step` elements apart; only the first
+// `valid` elements of each are used.
 struct StridedRange {
   Index first, hop, steps, step;
   int valid;
@@ -268,7 +268,8 @@ __global__ __launch_bounds__(threads) void reduce(const typename Op::Element* x,
     if (at.d + i < partition.inner) result.write(row + at.d + i, mine[i]);
 }
 
-// In one launch, or in two: `to_parts` makes an Op that leaves states, and `from_parts` reduces them.
+// Reduces x in one launch, or in two if the partition has several pieces. For two, `to_parts` returns the Op that writes partial results,
+// and `from_parts` reduces them.
 template <class Part, class Op, class Rows, class ToParts, class FromParts>
 void run(const typename Op::Element* x, const Rows& rows, const Partition& partition, const Op& op, ToParts to_parts,
          const FromParts& from_parts) {
@@ -324,7 +325,7 @@ __global__ __launch_bounds__(threads) void scatter(View<const T, 2> dy, View<con
   dx(o, position.data[at], at - o * inner) = dy.data[at];
 }
 
-// dx is zero before. A position that no sequence has is skipped.
+// dx must be zero before. Skips a position that is beyond its sequence.
 template <class T>
 __global__ __launch_bounds__(threads) void scatter_rows(View<const T, 2> dy, View<const Index, 2> position,
                                                         SequenceRows rows, View<T, 2> dx) {
@@ -345,7 +346,7 @@ __global__ __launch_bounds__(threads) void spread_rows(View<const T, 2> dy, Sequ
   for (int i = 0; i < width<T>; ++i)
     if (i < valid) share.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / divisor);
   const Index hop = partition.walkers() * partition.pieces;
-  T* to = &dx(rows.first(at.o) + at.number, at.d);  // steps: nvcc splits a vector whose address is recomputed
+  T* to = &dx(rows.first(at.o) + at.number, at.d);  // advanced in steps: nvcc splits a store at a recomputed address
   for (Index n = at.number; n < count; n += hop, to += hop * partition.inner) {
     if (partition.wide) {
       cuda::store_vector(to, share);

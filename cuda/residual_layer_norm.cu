@@ -1,11 +1,11 @@
 // residual_layer_norm on the GPU. Formulas: include/heddle/ops/residual_layer_norm.hpp, layer_norm.hpp.
-// device/norm_forward.cuh and norm_backward.cuh say who owns what.
+// device/norm_forward.cuh and norm_backward.cuh describe the partition.
 //
-//   forward     A row is made as x + dropout(branch), rounded and stored as `sum`, and normed as it was stored. x and
-//               branch are read once, sum and y written once. One call of Philox decides a thread's eight neighbours;
-//               two calls do where the width is no multiple of eight.
-//   backward    That of `sum`. dbranch is made of dx as it is stored, with the same draws, and is written beside it.
-//               Where nothing is dropped it is dx itself, and layer_norm's backward does it all.
+//   forward     Each row is computed as x + dropout(branch), rounded and stored in `sum`; the stored row is normalized. x and
+//               branch are read once; sum and y are written once. One call of Philox decides a thread's eight neighbours,
+//               or two calls if the width is not a multiple of eight.
+//   backward    Computes dx, the gradient of `sum`. dbranch is computed from dx as stored, with the same draws, and written
+//               together with it. Without dropout, dbranch is dx itself, and layer_norm's backward does everything.
 #include "device/norm_backward.cuh"
 #include "device/norm_forward.cuh"
 
@@ -48,7 +48,7 @@ struct SummedRows {
   }
 };
 
-// dbranch, made of dx as it is stored.
+// Writes dbranch, computed from dx as stored.
 template <class T>
 struct DroppedBranch {
   ElementDropout drop;

@@ -1,5 +1,5 @@
 // Streams, memory, copies and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole GPU. A block
-// belongs to the stream it was allocated for and is reused there without synchronization, because later work of a stream runs later.
+// belongs to the stream it was allocated for and is reused there without synchronization, because the work of a stream runs in order.
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -22,8 +22,8 @@ cudaStream_t new_stream() {
   return made;
 }
 
-// The stream of all threads that chose none: work of one thread runs before later work of another that uses it. Never destroyed, because
-// tensors in static storage are released late.
+// Returns the calling thread's stream, or the one that all other threads share. On the shared stream, work of one thread runs before work
+// that another thread enqueues later. Never destroyed, because tensors in static storage are released late.
 cudaStream_t current() {
   static const cudaStream_t shared = new_stream();
   return chosen ? chosen : shared;
@@ -34,7 +34,7 @@ cudaStream_t current() {
 constexpr std::size_t least_block = 512;  // bytes
 constexpr int least_capability = 8;       // asynchronous copies, and bf16 in the tensor cores
 
-// Returns the size of a block for so many bytes, which is not rounded if nothing is cached.
+// Returns the size of a memory block for `bytes` bytes; without the cache it is not rounded.
 std::size_t rounded(std::size_t bytes) {
   if (!detail::memory_is_cached) return std::max<std::size_t>(bytes, 1);
   require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory on the GPU: ", bytes, " bytes requested");
@@ -144,7 +144,7 @@ Pool& pool() {
 
 // --- reports ---
 
-// Never freed, as the pool.
+// Never freed, like the pool.
 struct Reports {
   Report* host = nullptr;
   Report* device = nullptr;
@@ -166,7 +166,7 @@ void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
 
 std::atomic<bool> allows_tf32 = false;
 
-// For the check that there is code for the GPU.
+// An empty kernel, by which unavailable() checks whether there is code for the GPU.
 __global__ void any_kernel() {}
 
 }  // namespace
@@ -192,7 +192,7 @@ std::string unavailable() {
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   const std::string capability = "compute capability " + std::to_string(major) + '.' + std::to_string(minor);
   if (error == cudaSuccess && major < least_capability)
-    return "the GPU has " + capability + ", heddle's kernels need " + std::to_string(least_capability) + ".0";
+    return "the GPU has " + capability + ", but heddle's kernels need " + std::to_string(least_capability) + ".0";
   if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, any_kernel);
   if (error == cudaSuccess) return products_unavailable();
   cudaGetLastError();
@@ -230,7 +230,7 @@ void to_device(void* to, const void* from, std::size_t bytes) {
   copy(to, from, bytes, cudaMemcpyHostToDevice);
   cudaPointerAttributes source{};
   check(cudaPointerGetAttributes(&source, from), "cudaPointerGetAttributes");
-  // Pinned memory is read later; all other was read before the call returned.
+  // Pinned memory is read later; pageable memory was read before the call returned.
   if (source.type != cudaMemoryTypeUnregistered) check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
 }
 void to_host(void* to, const void* from, std::size_t bytes) {
@@ -245,7 +245,7 @@ void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t fr
                std::size_t rows) {
   if (width * rows == 0) return;
   if (rows == 1 || (to_stride == width && from_stride == width)) return on_device(to, from, rows * width);
-  constexpr std::size_t widest = 0x7fffffff;  // bytes from row to row that CUDA copies
+  constexpr std::size_t widest = 0x7fffffff;  // the largest row pitch in bytes that cudaMemcpy2DAsync accepts
   if (to_stride > widest || from_stride > widest) {
     for (std::size_t n = 0; n < rows; ++n)
       on_device(static_cast<char*>(to) + n * to_stride, static_cast<const char*>(from) + n * from_stride, width);

@@ -9,7 +9,7 @@
 //              twice, the second time from cache.
 //
 // Accesses are of 16 bytes where the pointers and the length of rows allow it. Where they do not, lanes hold up to 256
-// elements and blocks up to 8,192 (backward: 4,096). The order of sums depends on the shape and on that alone.
+// elements and blocks up to 8,192 (backward: 4,096). The order of sums depends only on the shape and on the alignment of the pointers.
 #include <bit>
 
 #include "device/online_softmax.cuh"
@@ -50,7 +50,7 @@ __global__ __launch_bounds__(Team::most_threads) void softmax_held(Team team, Vi
                                                                    bool nothing_gives_zeros, View<T, 2> y) {
   constexpr int accesses = each / width;
   const Index o = Index{blockIdx.x} * team.rows() + team.row();
-  const Index n = o < x.extent[0] ? x.extent[1] : 0;  // a lane without a row comes along with its warp
+  const Index n = o < x.extent[0] ? x.extent[1] : 0;  // a lane without a row takes part in its warp's reductions
   float z[accesses][width], e[accesses][width];
   cuda::load_held(team, x.data + o * n, n, -infinity, z);
   float greatest = -infinity;
@@ -153,11 +153,11 @@ __global__ __launch_bounds__(StreamedTeam::most_threads) void softmax_streamed_b
 struct SoftmaxColumns {
   static constexpr int threads = cuda::block_threads(256);
   static constexpr int most_bits = std::countr_zero(static_cast<unsigned>(threads));
-  [[maybe_unused]] static constexpr int blocks = 2;  // of a multiprocessor, at least
-  static constexpr int batch = 4;                    // elements of a column that a walker has under way at once
+  [[maybe_unused]] static constexpr int blocks = 2;  // the fewest blocks on a multiprocessor
+  static constexpr int batch = 4;                    // elements of a column whose loads a walker has in flight
   int bits;
 
-  // A warp reads neighbours, unless there are fewer; no more walkers than have a batch to do.
+  // Chooses the lanes so that a warp reads neighbours, unless there are fewer, and each walker has at least a batch of elements.
   static SoftmaxColumns of(Index lanes, Index n) {
     int bits = most_bits;
     while (((1 << bits) > cuda::warp_size || (1 << bits) / 2 >= lanes) && n > Index{batch} * (threads >> bits)) --bits;
@@ -168,7 +168,7 @@ struct SoftmaxColumns {
   __device__ int lane() const { return static_cast<int>(threadIdx.x) & (lanes() - 1); }
   __device__ int walker() const { return static_cast<int>(threadIdx.x) >> bits; }
 
-  // Every walker of a column receives their combined state. All threads call this, once in a kernel.
+  // Combines the states of each column's walkers and returns the result to all of them. All threads call this, once in a kernel.
   template <class Part, int width>
   __device__ void merge(Part (&parts)[width]) const {
     auto& of_thread = cuda::shared<Part[width][threads]>();
@@ -191,7 +191,7 @@ struct SoftmaxColumns {
 struct SoftmaxColumn {
   Index first, n, inner;
 
-  // A thread beyond the last column has one without elements.
+  // Creates the column of the calling thread; beyond the last column it has no elements.
   __device__ SoftmaxColumn(const SoftmaxColumns& team, int width, const Index (&extent)[3]) : n(0), inner(extent[2]) {
     const Index column = (Index{blockIdx.x} * team.lanes() + team.lane()) * width, outer = column / inner;
     first = outer * extent[1] * inner + column % inner;
@@ -214,7 +214,7 @@ __global__ __launch_bounds__(SoftmaxColumns::threads,
   cuda::OnlineSoftmax parts[width];
   for (auto& part : parts) part = cuda::OnlineSoftmax::of_nothing();
   for (Index k = team.walker(); k < column.n; k += batch * walkers) {
-    cuda::Vector<T, width> read[batch];  // all of it, the last more than once, before the first is looked at
+    cuda::Vector<T, width> read[batch];  // loads the whole batch first; beyond the end, repeats the last element
     for (int b = 0; b < batch; ++b) {
       const Index kb = k + b * walkers, there = kb < column.n ? kb : column.n - 1;
       read[b] = cuda::load_vector<width>(x.data + column.first + there * column.inner);

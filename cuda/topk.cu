@@ -1,9 +1,9 @@
 // topk: the largest or smallest elements of each row, in order. Definition: include/heddle/ops/topk.hpp.
 //
-// Two stable sorts (device/sort.cuh): of all elements by value, then of the result by row. After them each row's elements stand
-// together, in order.
+// Two stable sorts (device/sort.cuh): first all elements by value, then the result by row. Afterwards the elements of each row are
+// contiguous and in order.
 //
-//   write_values     A thread owns an element: it reads it once and writes its key and its place.
+//   write_values     A thread owns an element: it reads the element once and writes its key and its position.
 //   write_rows       A thread owns a sorted pair, and writes the row of its element as the new key.
 //   write_topk       A thread owns one of the results.
 #include <bit>
@@ -50,7 +50,7 @@ __global__ __launch_bounds__(topk_threads) void write_topk(cuda::Pairs sorted, I
 template <OnGpu T>
 void topk(Cuda, bool largest, View<const T, 2> x, View<Index, 2> position) {
   const Index rows = x.extent[0], n = x.extent[1], count = rows * n;
-  require(count < Index{1} << 32, "topk: on a GPU x has fewer than 2^32 elements, got ", count);
+  require(count < Index{1} << 32, "topk: on a GPU x must have fewer than 2^32 elements, got ", count);
   const cudaStream_t stream = cuda::current_stream();
   const cuda::Workspace<unsigned> memory(4 * count);
   unsigned* const words = memory.data();

@@ -31,7 +31,7 @@ is_there() {
   esac
 }
 
-# The packages of a list that are not there.
+# Prints the packages of a list that are not installed.
 missing_of() {
   local entry package sign
   for entry; do
@@ -44,8 +44,8 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"; }
 
-# Prints those of the given packages that apt knows. In older releases the contents of an unknown one are in a package on which a known
-# one depends.
+# Prints those of the given packages that apt knows. In older releases some packages do not exist; a dependency of another package then
+# contains their files.
 known_to_apt() {
   local package
   for package; do apt-cache show "$package" >/dev/null 2>&1 && echo "$package"; done
@@ -64,13 +64,13 @@ install_packages() {
   mapfile -t missing < <(missing_of "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   if ! has apt-get; then
-    say "missing, and there is no apt here to install it (Debian's names): ${missing[*]}"
+    say "these packages (Debian's names) are missing, and there is no apt to install them: ${missing[*]}"
   elif [ "$(id -u)" != 0 ] && ! has sudo; then
-    say "missing, and only root can install it: apt-get install ${missing[*]}"
+    say "these packages are missing, and only root can install them: apt-get install ${missing[*]}"
   else
     say "installing with apt: ${missing[*]}"
     mkdir -p build
-    install_with_apt "${missing[@]}" >"$log" 2>&1 || { tail -n 15 "$log"; say "apt failed; the whole of what it said is in $log"; }
+    install_with_apt "${missing[@]}" >"$log" 2>&1 || { tail -n 15 "$log"; say "apt failed; its full output is in $log"; }
   fi
 }
 

@@ -150,7 +150,7 @@ def damaged(rng, text):
 
 
 def rows(rng, count):
-    """Returns different rows, equally many of each class: (class from 1, title, description, both before the damage)."""
+    """Returns distinct rows, equally many of each class: (class from 1, damaged title, damaged description, undamaged text)."""
     made, seen = [], set()
     while len(made) < count:
         number = len(made) % len(CLASSES)

@@ -144,7 +144,7 @@ def weighted(rng, rules):
 
 
 class Sentence:
-    """One draw. Both twins take words from the front of the same shuffled lists, so that they differ in sign only."""
+    """Draws one sentence. Both twins take words from the front of the same shuffled lists, so that they differ in sign only."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)

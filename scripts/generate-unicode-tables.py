@@ -43,7 +43,7 @@ def words(text, uncased):
 
 
 def probe(code_point, uncased):
-    """(kind, what the code point becomes) inside a word."""
+    """Returns the code point's kind and the text that it becomes inside a word."""
     match words("a" + chr(code_point) + "b", uncased):
         case ["ab"]:
             return "drop", ""
@@ -82,7 +82,7 @@ def find_marks(uncased):
 
 
 def ranges(values):
-    """[first, last, value] of neighbours with one value; the surrogates, never met, count as neighbours."""
+    """[first, last, value] of neighbouring code points with equal values. The gap of the surrogates, which have no values, is ignored."""
     out = []
     for code_point, value in sorted(values.items()):
         if out and out[-1][2] == value and out[-1][1] + 1 in (code_point, 0xD800 if code_point == 0xE000 else -1):
@@ -323,7 +323,7 @@ inline constexpr AsciiRow ascii_rows[] = {{
 
 
 def compare_with_unicodedata(uncased):
-    """How far the library is from this Python's Unicode: for information."""
+    """Prints how many code points the library treats differently from this Python's Unicode, for information only."""
     different = 0
     for c in CODE_POINTS:
         if unicodedata.category(chr(c)) == "Cn" or uncased[c][0] not in ("word", "isolated", "drop"):

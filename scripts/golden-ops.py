@@ -4,8 +4,8 @@
     scripts/golden-ops.py [FILE]        needs torch and transformers; the format is in tests/golden/README.md
 
 Inputs are multiples of 1/64 below 2 in size, so that float and bf16 hold them exactly. Each case has its own seed, made
-from its name: adding one leaves the others as they are. Where PyTorch gives NaN (a fully masked row) or has no such op
-(packed rows), the definition stands here.
+from its name, so that a new case does not change the others. If PyTorch gives NaN (a fully masked row) or has no such op
+(packed rows), the reference is computed from the definition in this file.
 """
 
 import math
@@ -105,7 +105,7 @@ def reductions(g):
 
 
 def masked_softmax(x, mask):
-    """Masked places take no part; a row without any gives zeros."""
+    """Returns the softmax of the elements where mask is true, zeros elsewhere, and zeros for a row without such elements."""
     top = x.detach().masked_fill(~mask, -math.inf).amax(-1, keepdim=True)
     e = torch.exp(torch.where(mask, x - top.masked_fill(top == -math.inf, 0.0), 0.0)) * mask
     total = e.sum(-1, keepdim=True)
@@ -288,7 +288,7 @@ def begins(lengths, padded_to):
 
 
 def probabilities(q, k, h, heads, b, scale, causal, mask, bias):
-    """[Tq, Tk] of one head of one sequence; mask and bias are [B|1, H|1, Tq, Tk] of the whole batch."""
+    """Returns the probabilities [Tq, Tk] of one head of one sequence; mask and bias are [B|1, H|1, Tq, Tk] of the whole batch."""
     width = q.shape[1] // heads
     columns = slice(h * width, (h + 1) * width)
     scores = q[:, columns] @ k[:, columns].T * (width**-0.5 if scale is None else scale)
@@ -304,7 +304,7 @@ def probabilities(q, k, h, heads, b, scale, causal, mask, bias):
 
 
 def attention(q, k, v, length, key_length=None, mask=None, bias=None, heads=1, scale=None, causal=False, padded_to=0):
-    """Rows [N, heads * width of v]; rows of padding give zeros."""
+    """Returns rows [N, heads * width of v]; padding rows are zeros."""
     lengths, key_lengths = length.tolist(), (length if key_length is None else key_length).tolist()
     first, first_key = begins(lengths, padded_to), begins(key_lengths, padded_to)
     width = v.shape[1] // heads

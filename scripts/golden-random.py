@@ -4,8 +4,9 @@
     scripts/golden-random.py [FILE]        needs torch; the format is in tests/golden/README.md
 
 Each op has 30 cases with at most 12 elements in an input. The rank and an empty axis follow from the number of a case,
-so that every op has all ranks that it takes; all else is drawn. Where PyTorch's result is not unique (argmin of equals),
-it rounds more than it must (the gradient of logsumexp) or it has no such op (packed rows), the definition stands here. A case has no dy where the gradient does not exist.
+so that every op has all ranks that it takes; all else is drawn. The reference is computed from the definition in this
+file if PyTorch's result is not unique (argmin of equals), if PyTorch rounds more than necessary (the gradient of
+logsumexp) or if it has no such op (packed rows). A case has no dy if the gradient does not exist.
 """
 
 import math
@@ -21,7 +22,7 @@ SPECIAL = (math.nan, math.inf, -math.inf)
 
 
 class Draw:
-    """Draws what the cases are made of, from the generator of the current case."""
+    """Draws the shapes, axes, options and values of a case from the generator of the current case."""
 
     def __init__(self, golden):
         self.golden = golden
@@ -80,7 +81,7 @@ def cases(g, op):
 
 
 def compute(g, f, inputs, constants=None, has_gradient=True):
-    """Writes a case with its gradients, or without where they do not exist."""
+    """Writes a case with its gradients, or without them if has_gradient is false."""
     if has_gradient:
         g.gradients(f, inputs, constants)
     else:
@@ -446,7 +447,8 @@ def losses(g, draw):
 
 
 def sequences(g, draw):
-    """Functions of the rows of each sequence, the first of its padded rows; zeros for a sequence without rows."""
+    """Writes the functions that reduce the rows of each sequence. With padding, the first rows are valid. A sequence without
+    rows gives zeros."""
     ops = {
         "max_rows": lambda rows: rows.amax(0),
         "last_rows": lambda rows: rows[-1],
@@ -474,7 +476,7 @@ def sequences(g, draw):
 
 
 def main():
-    warnings.simplefilter("ignore")  # of var of too few elements
+    warnings.simplefilter("ignore")  # torch.var warns of too few elements
     g = Golden()
     for make in (comparisons, logic, elementwise, reductions, selection, shapes, losses, sequences):
         make(g, Draw(g))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/io/: what the safetensors library itself (the Rust crate in its Python wheel) says of files.
+"""Writes tests/golden/io/: the verdicts of the safetensors library itself (the Rust crate in its Python wheel) on files.
 
     scripts/golden-safetensors.py [FOLDER]        needs safetensors and torch
 
 verdicts.txt        files made by hand: accept or reject, name, bytes (\\xNN; \\*COUNT*BYTE for a run of one byte)
 mutations.txt       one valid file changed in thousands of places: the kind of change, then 1 (accepted) or 0 for each
-values.safetensors  a file of every dtype that heddle reads, with the values that are hard to read, and of others
+values.safetensors  a file with tensors of every dtype that heddle reads, with values that are hard to read, and of other dtypes
 values.txt          these values: tensor, dtype, shape, then each as hexadecimal floating point or integer
 """
 

@@ -3,8 +3,8 @@
 
     scripts/golden-text.py          needs the Python package `tokenizers`
 
-Where HEDDLE_DATA names the folder of real data, data.txt (digests of SST-2 and AG News with both BERT vocabularies) is
-written too, else left as it is. The formats are in tests/golden/text/README.md.
+If HEDDLE_DATA names the folder of real data, data.txt (digests of SST-2 and AG News with both BERT vocabularies) is
+written, too; otherwise it is left unchanged. The formats are in tests/golden/text/README.md.
 """
 import os
 import pathlib
@@ -68,7 +68,7 @@ def code_points():
 
 
 def test_vocabulary():
-    """Small, with enough scripts that a wrong character or a wrong order shows in the ids."""
+    """Returns a small vocabulary with enough scripts that a wrong character or a wrong order shows in the ids."""
     characters = [chr(c) for c in range(0x21, 0x7F)] + list("éüñßæœçÉÜŁłİıſ¿§€™")
     characters += list("αβσςΣΑДйЙдشسنअकिो가한ᄒ") + ["\u1161", "\u11ab", "\u110b", "\u1112"]
     characters += list("中文字豈更車あガパ々〆、。") + list(MARKS)
@@ -79,7 +79,7 @@ def test_vocabulary():
 
 
 def mutate(random_numbers, text):
-    """The text's bytes, damaged."""
+    """Returns the text's bytes with random damage."""
     data = bytearray(text.encode())
     for _ in range(random_numbers.randint(1, 4)):
         at = random_numbers.randrange(len(data) + 1)
@@ -152,7 +152,7 @@ def truncation(vocabulary):
 
 
 def digest(encodings):
-    """CRC-32 of each text's length, ids and type ids as 32-bit little-endian numbers; how many ids there are."""
+    """CRC-32 of each text's length, ids and type ids as 32-bit little-endian numbers, after the number of ids."""
     crc, count = 0, 0
     for e in encodings:
         crc = zlib.crc32(struct.pack(f"<{1 + 2 * len(e.ids)}i", len(e.ids), *e.ids, *e.type_ids), crc)

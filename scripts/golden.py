@@ -20,7 +20,7 @@ def text(value):
 
 
 class Golden:
-    """Collects the cases of the file; `draw` is the random numbers of the case being made."""
+    """Collects the cases of the file; `draw` generates the random numbers of the current case."""
 
     def __init__(self):
         self.lines = []

@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034  # sourced by scripts/gpu-check, which uses the variables
-# What of CUDA there is on this machine, which installers leave outside PATH.
+# Finds the parts of CUDA on this machine; installers leave them outside PATH.
 
-# The first that can be run, or nothing.
+# Prints the first of the programs that can be run, or nothing.
 first_program() { local file; for file; do if has "$file"; then command -v "$file"; return; fi; done; }
 
-# Tools beside nvcc: the variables are empty if there is no such tool.
+# Finds the tools other than nvcc and sets a variable for each; it is empty if the tool is missing.
 find_tools() {
   export cuda sanitizer python_with_torch= own_library_path=${LD_LIBRARY_PATH-}
   cuda=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
@@ -15,13 +15,14 @@ find_tools() {
   find_cublas
 }
 
-# first_holding NAME FOLDER...: the first of the folders that has such a file, or nothing.
+# first_holding NAME FOLDER...: prints the first of the folders that contains a file NAME, or nothing.
 first_holding() {
   local name=$1 folder
   for folder in "${@:2}"; do if compgen -G "$folder/$name" >/dev/null; then echo "$folder"; return; fi; done
 }
 
-# cuBLASLt may be in Python's packages alone: then the compiler is told of its header. The loader is told of its library.
+# Adds the folder of cuBLASLt's library to LD_LIBRARY_PATH. If only Python's packages contain cuBLASLt, adds the folder of its header to
+# CPATH, too.
 find_cublas() {
   local toolkit packages folder
   toolkit=("$cuda"/include "$cuda"/lib64 "$cuda"/lib "$cuda"/targets/*/{include,lib})
@@ -35,8 +36,8 @@ for path in nvidia.__path__: print(*glob.glob(path + "/*/include"), *glob.glob(p
   [ -z "$folder" ] || export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
-# require_gpu WORK: ends with 2 and a sentence if there is no nvcc, or no GPU that can run its programs. Notes
-# the GPU's name.
+# require_gpu WORK: exits with code 2 and a message if there is no nvcc, or no GPU that can run its programs. Writes
+# the GPU's name to WORK/gpu.txt.
 require_gpu() {
   local said
   export nvcc

@@ -11,13 +11,13 @@ AIMS = {  # seconds on an H200, of the work that docs/gpu.md names
     "attention/32x12x128x64/lengths/dropout/forward_backward": 30e-6,
 }
 ATTENTION = (
-    "Batch x heads x longest text x head width. `lengths`: the texts fill three quarters, and PyTorch pads them but on "
-    "nested tensors. heddle is deterministic. The columns of PyTorch are its fastest way, and its fastest that is "
-    "deterministic too; the ratio is that to the first, the share that of the products above."
+    "Batch x heads x longest text x head width. `lengths`: texts have 3/4 of the longest length on average; PyTorch pads "
+    "them, except on nested tensors. heddle is deterministic. The PyTorch columns show its fastest variant and its "
+    "fastest deterministic variant. The ratio is to the first of these; the share is relative to the products above."
 )
-ROWS = "The share is that of the bytes that the work cannot do without, at the rate of a copy of the same matrix."
+ROWS = "GB/s count the minimum traffic of an operation. The share is relative to the rate of a copy of the same matrix."
 STEPS = (
-    "With all that the host does. `sst2`: the program's model, batches of 32 texts about as long as SST-2's, which "
+    "Times include the work of the host. `sst2`: the program's model, batches of 32 texts about as long as SST-2's, which "
     "PyTorch pads; `encoder`: twelve layers of BERT-base's size."
 )
 
@@ -93,12 +93,12 @@ class Results:
         return self.heddle.get(name, {}).get(what)
 
     def theirs(self, name, accept=lambda peer: True):
-        """PyTorch's fastest of those that are accepted, or nothing."""
+        """Returns the fastest of PyTorch's variants that `accept` accepts, or None."""
         found = [peer for peer in self.peers if peer["name"] == name and "seconds" in peer and accept(peer)]
         return min(found, key=lambda peer: peer["seconds"], default=None)
 
     def rate(self, name, cost):
-        """What the work costs, by the second."""
+        """Returns the work per second: the benchmark's flops or bytes, divided by its seconds."""
         seconds, amount = self.ours(name), self.cases.get(name, {}).get(cost)
         return amount / seconds if seconds and amount else None
 
@@ -137,7 +137,7 @@ def attention(r):
         rate, ours = r.rate(name, "flops"), r.ours(name)
         lines.append(row(name[10:], shown(ours), *said, ratio(seconds_of(ways[0]), ours), number(rate, 1e12),
                          percent(rate, r.peak()), shown(AIMS[name]) if name in AIMS else ""))
-    lines += ["", "Each of PyTorch's ways:", "", *table("work", "way", "computes padding", "time, or why not")]
+    lines += ["", "All variants of PyTorch:", "", *table("work", "variant", "computes padding", "time, or reason for none")]
     for peer in r.peers:
         if peer["name"].startswith("attention/"):
             said = shown(peer["seconds"]) if "seconds" in peer else peer["refused"].replace("|", "/")

@@ -1,13 +1,14 @@
 # shellcheck shell=bash disable=SC2154  # sourced by bash scripts, which set `logs`
-# Checks in stages: each with its output in a log, counted, and a row of a table. A check says `ok: …` or `FAILED: …`,
-# and `skipped: …` where it could not be made.
+# Runs checks in stages. The output of a stage goes to a log, its checks are counted, and it adds a row to a table. A check prints `ok: …`,
+# `FAILED: …`, or `skipped: …` if it could not be made.
 
-# What the checks in a log said. ctest puts a number before each line, and shows a failed test once more without it.
+# Prints the output of the checks in a log, without the number that ctest puts before each line. ctest repeats the output of a failed test
+# without numbers; this copy is left out.
 lines_of() {
   if grep -qE '^[0-9]+: ' "$1"; then sed -nE 's/^[0-9]+: //p' "$1"; else cat "$1"; fi
 }
 
-# Passed, failed and skipped: checks of our own and Catch2's test cases.
+# Prints the numbers of passed, failed and skipped checks: our own and Catch2's test cases.
 counts_of() {
   lines_of "$1" | awk '
     /^ok: / { ++passed }
@@ -18,7 +19,7 @@ counts_of() {
     END { print passed + 0, failed + 0, skipped + 0 }'
 }
 
-# What else of a log belongs into the table: Catch2's assertions, and how long a user waits for the compiler.
+# Prints the remark of a stage for the table, from its log: Catch2's assertions, covered lines, compile times and lines `remark: …`.
 remark_of() {
   lines_of "$1" | sed -nE '
     s/^All tests passed \(([0-9]+) assertions? in .*/\1 assertions/p
@@ -55,7 +56,7 @@ stage() {
   [ "$bad" = 0 ] || show_failure "$name" "$log"
 }
 
-# The reasons may be far above the end, because a build finishes the jobs that have begun.
+# Prints the errors in a log and its end. The errors may be far above the end, because a build finishes the jobs that have begun.
 show_failure() {
   lines_of "$2" | grep -E 'FAILED|error:|ERROR: ' | head -n 20 || true
   echo "... the end of $2:"
@@ -63,7 +64,7 @@ show_failure() {
   echo "FAILED: stage $1; the whole log is $2"
 }
 
-# stages AT_ONCE LIST...: runs lists of stages, such as 'release package': so many lists at the same time, the stages of a
+# stages AT_ONCE LIST...: runs lists of stages, such as 'release package': AT_ONCE lists at the same time, the stages of a
 # list one after another. A processor that one stage leaves idle serves the other.
 stages() {
   local at_once=$1 list name

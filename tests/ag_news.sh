@@ -17,9 +17,9 @@ claim 'ag_news --help exits with 0 and shows its own flags' \
 claim 'ag_news trains on its sample' 'exits 0 "${train[@]}" --out model --metrics metrics --plot'
 claim 'it says what it trains on' \
   'grep -q "124 training, 40 validation$" out && grep -q "^classes     4$" out && grep -q "^vocabulary  703 tokens$" out'
-claim 'it notes a random embedding layer and a row that is not there' \
+claim 'it notes a random embedding layer and a missing row' \
   'lines 2 "^ag_news: note: " err && grep -q "the embedding layer is drawn at random from the seed" err && grep -q "train.csv: has no row 4534, whose attention would be drawn" err'
-claim 'it writes everything that belongs into its folder' \
+claim 'it writes all files of a run folder' \
   'all_there model/{model,last}.safetensors model/{config.json,labels.txt,vocab.txt,losses.svg,lengths.svg} model/events.out.tfevents.* && [ -d model/checkpoint ] && cmp model/vocab.txt "$sample/vocab.txt" && diff model/labels.txt "$sample/classes.txt"'
 claim 'it writes metrics of each step, of both epochs, and the final ones' \
   'lines 18 "^{\"step\"" metrics && lines 2 "^{\"epoch\"" metrics && lines 2 "^{\"final\":true" metrics'
@@ -28,8 +28,8 @@ claim 'it writes events of losses, accuracies and the rate' \
 claim 'a run that ends inside its first epoch is plotted too' 'exits 0 "${small[@]}" --steps 3 --out short --plot && all_there short/losses.svg'
 claim 'a second run gives the same numbers, weights, events and pictures' \
   'exits 0 "${train[@]}" --out again --metrics again.json --plot && cp metrics model.json && same_run model again && same_files model again config.json {losses,lengths}.svg'
-claim 'another seed gives others' 'exits 0 "${train[@]}" --metrics other --seed 2 && ! cmp -s <(losses metrics) <(losses other)'
-claim 'train.csv stands before train_subset.csv, which is read without it' \
+claim 'another seed gives different losses' 'exits 0 "${train[@]}" --metrics other --seed 2 && ! cmp -s <(losses metrics) <(losses other)'
+claim 'train.csv is read rather than train_subset.csv, which is read if train.csv is missing' \
   'mkdir subset && cp "$sample"/{test.csv,vocab.txt} subset && cp "$sample/train.csv" subset/train_subset.csv && exits 0 "${train[@]}" --data subset --metrics subset.json && same_numbers metrics subset.json &&
    cp "$sample/train.csv" subset && echo bad >subset/train_subset.csv && exits 0 "${train[@]}" --data subset'
 
@@ -47,7 +47,7 @@ foreign_tables() {
     exits 0 "${train[@]}" --out fresh --metrics fresh.json && same_run stale fresh &&
     diff <("$ag_news" --out stale --evaluate 2>/dev/null | tail -2) <("$ag_news" --out fresh --evaluate 2>/dev/null | tail -2)
 }
-claim 'stop words in --out that are not of the run are not used' foreign_tables
+claim 'stop words in --out that do not belong to the run are not used' foreign_tables
 claim 'stop words and lemmas may come through a pipe; they belong to the model' \
   'exits 0 "${train[@]}" --stop-words stop --lemmas lemmas --out words --metrics words.json && exits 0 "${train[@]}" --stop-words <(cat stop) --lemmas <(cat lemmas) --out piped --metrics piped.json &&
    same_run words piped && cmp stop piped/stop_words.txt && cmp lemmas piped/lemmas.txt && rm piped/model.safetensors && cp words/model.safetensors piped'
@@ -73,24 +73,24 @@ cp -r words tampered
 echo more >>tampered/stop_words.txt
 refusal 'stop words of the model that were changed are refused' '^tampered/stop_words.txt: is not the file that belongs to the model$' "$ag_news" --predict - --out tampered
 rm tampered/stop_words.txt
-refusal 'and so are lost ones' '^tampered/stop_words.txt: is missing, but it belongs to the model$' "$ag_news" --predict - --out tampered
+refusal 'missing stop words of the model are refused' '^tampered/stop_words.txt: is missing, but it belongs to the model$' "$ag_news" --predict - --out tampered
 printf 'unheard\tof\n' >others
 refusal 'other lemmas are refused, even if they change no text' 'but --lemmas does not hold what the run was started with$' "${train[@]}" --stop-words stop --lemmas <(cat lemmas others) --out words --metrics words.json --resume
 refusal 'other stop words are refused' '^stop: is not what the model in model was trained with$' "$ag_news" --predict - --out model --stop-words stop
-refusal '--plain-text contradicts a model' '--plain-text is yes, the model in model has no$' "$ag_news" --predict - --out model --plain-text
+refusal '--plain-text contradicts a model' '--plain-text is yes; the model in model has no$' "$ag_news" --predict - --out model --plain-text
 
 # --- resuming ---
-claim 'a run that was paused twice ends as one that never was: weights, metrics and events' \
+claim 'a run that was stopped and resumed twice ends like an uninterrupted one: weights, metrics and events' \
   'exits 0 "${longer[@]}" --out unbroken --metrics unbroken.json && exits 0 "${small[@]}" --steps 7 --checkpoint-every 4 --out paused --metrics paused.json &&
    exits 0 "${small[@]}" --steps 21 --checkpoint-every 4 --out paused --metrics paused.json --resume && exits 0 "${longer[@]}" --out paused --metrics paused.json --resume && same_run unbroken paused'
-claim 'a finished run is left alone' 'exits 0 "${longer[@]}" --out paused --metrics paused.json --resume && grep -q "is finished: 33 steps" err && same_run unbroken paused'
+claim 'a finished run is not changed' 'exits 0 "${longer[@]}" --out paused --metrics paused.json --resume && grep -q "is finished: 33 steps" err && same_run unbroken paused'
 resumed=("${small[@]}" --steps 40 --out paused --resume)
-refusal '--plain-text is not changed in a resumed run' '--data does not hold what the run was started with; --plain-text is yes, the run has no$' "${resumed[@]}" --plain-text
-refusal '--train-embeddings is not changed' '--train-embeddings is yes, the run has no$' "${resumed[@]}" --train-embeddings
-refusal 'nor --schedule' '--schedule is linear, the run has constant' "${resumed[@]}" --schedule linear
-refusal 'nor what --stop-words leaves' '; --stop-words does not hold what the run was started with$' "${resumed[@]}" --stop-words stop
-refusal 'nor --vocab' '--vocab does not hold what the run was started with$' "${resumed[@]}" --vocab other.txt
-claim 'they leave the run as it was' 'same_run unbroken paused'
+refusal '--plain-text is not changed in a resumed run' '--data does not hold what the run was started with; --plain-text is yes instead of no$' "${resumed[@]}" --plain-text
+refusal '--train-embeddings is not changed in a resumed run' '--train-embeddings is yes instead of no$' "${resumed[@]}" --train-embeddings
+refusal '--schedule is not changed in a resumed run' '--schedule is linear instead of constant' "${resumed[@]}" --schedule linear
+refusal 'the stop words are not changed in a resumed run' '; --stop-words does not hold what the run was started with$' "${resumed[@]}" --stop-words stop
+refusal 'the vocabulary is not changed in a resumed run' '--vocab does not hold what the run was started with$' "${resumed[@]}" --vocab other.txt
+claim 'the refused flags leave the run unchanged' 'same_run unbroken paused'
 
 # --- pictures ---
 claim 'every 100 steps the attention on row 1129 is drawn, whatever --train-rows says; a run that was paused has each picture once' \
@@ -111,9 +111,9 @@ claim 'the last, smaller batch, which is dropped, does not count among the steps
 claim '--gamma-every counts the steps of the whole run' \
   'exits 0 "${small[@]}" --epochs 2 --schedule step --gamma 0.96 --gamma-every 10 --metrics gamma && rates_are 30 0.01 "0.96 ^ int(s / 10)" gamma'
 claim 'the rate is constant by default' 'rates_are 18 0.01 1 metrics'
-claim 'a run under --schedule linear ends' 'exits 0 "${scheduled[@]}" --schedule linear --out linear'
-refusal 'it is not resumed with other --steps' '--steps is 13, the run has 12$' "${small[@]}" --warmup 3 --schedule linear --out linear --resume --steps 13
-refusal 'nor with other --epochs' '--epochs is 6, the run has 5$' "${scheduled[@]}" --schedule linear --out linear --resume --epochs 6
+claim 'a run with --schedule linear ends' 'exits 0 "${scheduled[@]}" --schedule linear --out linear'
+refusal 'a run with --schedule linear is not resumed with other --steps' '--steps is 13 instead of 12$' "${small[@]}" --warmup 3 --schedule linear --out linear --resume --steps 13
+refusal 'a run with --schedule linear is not resumed with other --epochs' '--epochs is 6 instead of 5$' "${scheduled[@]}" --schedule linear --out linear --resume --epochs 6
 different() { rm -f different && exits 0 "${small[@]}" --steps 6 "$@" --metrics different && ! cmp -s <(losses plain) <(losses different); }
 same() { rm -f same && exits 0 "${small[@]}" --steps 6 "$@" --metrics same && same_numbers plain same; }
 claim '--clip, --weight-decay and --warmup change the numbers, and 0 turns them off' \
@@ -136,20 +136,20 @@ bert model
 claim '--embeddings reads the layer and its width: a frozen layer of the same values gives the same run' \
   'exits 0 "${read_layer[@]}" --out frozen --metrics frozen.json && same_run model frozen && ! grep -q "drawn at random from" err'
 bert frozen
-claim 'which leaves it as it was' 'exits 0 "${read_layer[@]}" --metrics frozen-again && same_numbers frozen.json frozen-again'
-claim '--train-embeddings trains it' \
+claim 'a frozen layer is not changed' 'exits 0 "${read_layer[@]}" --metrics frozen-again && same_numbers frozen.json frozen-again'
+claim '--train-embeddings trains the layer' \
   'exits 0 "${read_layer[@]}" --train-embeddings --out trained --metrics trained.json && ! cmp -s <(losses metrics) <(losses trained.json) && exits 0 "${train[@]}" --train-embeddings --metrics from-seed && same_numbers trained.json from-seed &&
    bert trained && exits 0 "${read_layer[@]}" --metrics of-trained && ! cmp -s <(losses metrics) <(losses of-trained)'
 bert model
 claim 'a run with another layer is not resumed' \
   'exits 0 "${read_layer[@]}" --out layer && exits 2 "${train[@]}" --out layer --resume && grep -q "but --embeddings is not given$" err &&
    bert trained && exits 2 "${read_layer[@]}" --out layer --resume && grep -q "but --embeddings does not hold what the run was started with$" err'
-claim 'a text may be cut at fewer positions than the layer has' 'exits 0 "${read_layer[@]}" --max-length 9 && grep -q "texts truncated to 9$" out'
+claim 'a text may be truncated at fewer positions than the layer has' 'exits 0 "${read_layer[@]}" --max-length 9 && grep -q "texts truncated to 9$" out'
 if [ -d "${HEDDLE_DATA:-}/checkpoint-tiny-bert" ]; then
   tiny=("$ag_news" --embeddings "$HEDDLE_DATA/checkpoint-tiny-bert" --plain-text --steps 2 --train-rows 64 --valid-rows 32 --progress none)
   claim '--embeddings reads a checkpoint of Hugging Face, with its sizes' \
     'exits 0 "${tiny[@]}" --out tiny && grep -q "^vocabulary  402 tokens$" out && grep -q "truncated to 16$" out && grep -q "\"d_model\": 16," tiny/config.json && cmp tiny/vocab.txt "$HEDDLE_DATA/checkpoint-tiny-bert/vocab.txt"'
-  claim 'a token of its vocabulary without a row is an unknown one' \
+  claim 'a token of the vocabulary without an embedding is [UNK]' \
     'run "$ag_news" --predict - --out tiny < <(printf "%s\n" Μ Κ [UNK] Α) && are_distributions 4 && [ "$(head -n 3 out | uniq | wc -l)" = 1 ] && [ "$(uniq out | wc -l)" = 2 ]'
 else
   echo 'skipped: --embeddings of a checkpoint of Hugging Face (HEDDLE_DATA does not name a folder with checkpoint-tiny-bert)'
@@ -159,8 +159,8 @@ fi
 bert model
 few=("$ag_news" --steps 2 --train-rows 64 --batch-size 8 --progress none --out nothing)
 layer=("${few[@]}" --embeddings bert)
-refusal 'a layer that is not there is named' '^nowhere: is not a folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere
-refusal 'the same with a vocabulary' '^nowhere: is not a folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere --vocab other.txt
+refusal 'a missing embedding folder is named' '^nowhere: is not a folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere
+refusal 'a missing embedding folder is named, with --vocab, too' '^nowhere: is not a folder; --embeddings needs one$' "${few[@]}" --embeddings nowhere --vocab other.txt
 for change in '"bert"/"gpt2"' '"bert"/5'; do
   bert model
   sed -i "s/$change/" bert/config.json
@@ -190,11 +190,11 @@ sed -i 's/bert.embeddings.LayerNorm.bias/bert.embeddings.LayerNorm.bios/' bert/m
 refusal 'a missing tensor is named' "^bert/model.safetensors: has no tensor 'bert.embeddings.LayerNorm.bias'$" "${layer[@]}"
 bert model
 truncate -s 20000 bert/model.safetensors
-refusal 'weights that are cut off are refused' '^bert/model.safetensors: the tensors take [0-9]* bytes, the file holds [0-9]* after its header$' "${layer[@]}"
+refusal 'truncated weights are refused' '^bert/model.safetensors: the tensors take [0-9]* bytes, the file holds [0-9]* after its header$' "${layer[@]}"
 rm bert/model.safetensors
-refusal 'weights that are not there are named' '^bert/model.safetensors: cannot be opened: No such file' "${layer[@]}"
+refusal 'missing weights are named' '^bert/model.safetensors: cannot be opened: No such file' "${layer[@]}"
 bert model
-refusal 'another width is refused' '--d-model is 32, the embedding layer in bert has 16$' "${layer[@]}" --d-model 32
+refusal 'another width is refused' '--d-model is 32; the embedding layer in bert has 16$' "${layer[@]}" --d-model 32
 refusal 'heads that do not divide the width are refused' '--heads 3 do not divide the width 16 of the embedding layer; give a --head-dim$' "${layer[@]}" --heads 3
 sed -i 's/: 703/: 700/' bert/config.json
 tac "$sample/vocab.txt" >bert/vocab.txt
@@ -202,29 +202,29 @@ refusal 'a vocabulary whose [CLS] has no row is refused' "^bert/vocab.txt: '\[CL
 rm bert/vocab.txt
 refusal 'a layer without a vocabulary asks for one' '^bert/vocab.txt: there is no such vocabulary; give one with --vocab$' "${layer[@]}"
 refusal 'more positions than 512 are refused' '--max-length is 600, ag_news has at most 512 positions$' "${few[@]}" --max-length 600
-refusal 'more layers than one are refused' '--layers is 2, it must be 1$' "${few[@]}" --layers 2
-refusal 'a feed-forward network is refused' '--ff-width is 4, it must be 0$' "${few[@]}" --ff-width 4
-refusal 'a batch of more than all rows would never be trained on' \
+refusal 'more layers than one are refused' '--layers is 2 but must be 1$' "${few[@]}" --layers 2
+refusal 'a feed-forward network is refused' '--ff-width is 4 but must be 0$' "${few[@]}" --ff-width 4
+refusal 'a batch that is larger than the training set is refused' \
   '--batch-size 65 is more than the 64 rows to train on, and the last, smaller batch is dropped$' "$ag_news" --train-rows 64 --d-model 16 --batch-size 65 --out nothing
 refusal 'a flag without a use is refused' '--dropout: ag_news has no use for this flag$' "${few[@]}" --dropout 0.5
 refusal '--stop-words needs a name' '--stop-words: is given without a name$' "${few[@]}" --stop-words ''
-refusal 'stop words that are not there are named' '^nowhere: cannot be opened' "${few[@]}" --stop-words nowhere
+refusal 'a missing file of stop words is named' '^nowhere: cannot be opened' "${few[@]}" --stop-words nowhere
 refusal 'stop words exclude --plain-text' '--stop-words and --plain-text exclude each other$' "${few[@]}" --stop-words stop --plain-text
 printf 'the\nof a\n' >bad
 refusal 'two words in a line are refused' "^bad:2: 'of a' holds whitespace, a line of stop words must be one word$" "${few[@]}" --stop-words bad
 printf 'the\nof\xff\n' >bad
 refusal 'invalid bytes in stop words are refused' '^bad:2: holds bytes that are not UTF-8$' "${few[@]}" --stop-words bad
 printf 'a\tb\nb\tc\td\n' >bad
-refusal 'lemmas with three columns are refused' "^bad:2: the line is 'b.x09c.x09d', it must be a word, a tab and a lemma$" "${few[@]}" --lemmas bad
+refusal 'lemmas with three columns are refused' "^bad:2: the line is 'b.x09c.x09d' but must be a word, a tab and a lemma$" "${few[@]}" --lemmas bad
 printf 'a\tb\na\tc\n' >bad
 refusal 'a word with two lemmas is refused' "^bad:2: the word 'a' has the lemma 'c' here and 'b' before$" "${few[@]}" --lemmas bad
 
 mkdir news
 cp "$sample"/{test.csv,vocab.txt} news
-refusal 'data that is not there is named' '^nowhere: is not a folder; --data needs one$' "${few[@]}" --data nowhere
-refusal 'the same with a vocabulary' '^nowhere: is not a folder; --data needs one$' "${few[@]}" --data nowhere --vocab other.txt
-refusal 'data without a file to train on names both that are looked for' '^news: has neither train.csv nor train_subset.csv$' "${few[@]}" --data news
-# bad_news CONTENT PATTERN: in train.csv.
+refusal 'a missing data folder is named' '^nowhere: is not a folder; --data needs one$' "${few[@]}" --data nowhere
+refusal 'a missing data folder is named, with --vocab, too' '^nowhere: is not a folder; --data needs one$' "${few[@]}" --data nowhere --vocab other.txt
+refusal 'data without a file to train on is refused with both possible names' '^news: has neither train.csv nor train_subset.csv$' "${few[@]}" --data news
+# bad_news CONTENT PATTERN: expects that a train.csv with this content is refused.
 bad_news() {
   # shellcheck disable=SC2059  # the content is a format
   printf "$1" >news/train.csv
@@ -236,19 +236,19 @@ bad_news '"1","a","b"\n"2","c"\n' ':2: 2 columns, the first row has 3$'
 bad_news '1,a,b\n1,a"b,c\n' ':2: a quote inside a field that does not begin with one$'
 bad_news '"1","a","b"\n"2","c","d\n\n' ':2: a quote is opened here and never closed$'
 bad_news '"1","a","b" c\n' ':1: text after the quote that closes a field$'
-bad_news '"0","a","b"\n' ":1: the class is '0', it must be 1, 2, 3 or 4$"
-bad_news '"1","a","b"\n"5","a","b"\n' ":2: the class is '5', it must be 1, 2, 3 or 4$"
-bad_news '"x","a","b"\n' ":1: the class is 'x', it must be 1, 2, 3 or 4$"
+bad_news '"0","a","b"\n' ":1: the class is '0' but must be 1, 2, 3 or 4$"
+bad_news '"1","a","b"\n"5","a","b"\n' ":2: the class is '5' but must be 1, 2, 3 or 4$"
+bad_news '"x","a","b"\n' ":1: the class is 'x' but must be 1, 2, 3 or 4$"
 bad_news '"1","a\n","b"\n"1","\xff","b"\n' ':3: holds bytes that are not UTF-8$'
 bad_news '"1","a","b"\n"1","a\0","b"\n' ':2: a NUL byte, this is not a text file$'
 cp "$sample/train.csv" news
 echo '"7","a","b"' >news/test.csv
-refusal 'a wrong class of the test rows is found by file and line' "^news/test.csv:1: the class is '7', it must be 1, 2, 3 or 4$" "${few[@]}" --data news
+refusal 'a wrong class of a test row is reported with file and line' "^news/test.csv:1: the class is '7' but must be 1, 2, 3 or 4$" "${few[@]}" --data news
 rm news/test.csv
-refusal 'test rows that are not there are named' '^news/test.csv: cannot be opened' "${few[@]}" --data news
+refusal 'a missing test file is named' '^news/test.csv: cannot be opened' "${few[@]}" --data news
 claim 'nothing was written' '[ ! -e nothing ] || is_empty nothing'
 for change in 's/"labels": \[/"labels": 3, "x": [/|"labels".*list' 's/"World"/7/|labels.*names$' 's/"plain-text": "no"/"plain-text": 1/|plain-text.*not a text$' \
-  's/"vocab_size": 703/"vocab_size": 0/|vocab_size' 's/"layers": 1/"layers": 2/|--layers is 2, it must be 1$' 's/"max_length": 512/"max_length": 600/|--max-length is 600, ag_news has at most 512 positions$'; do
+  's/"vocab_size": 703/"vocab_size": 0/|vocab_size' 's/"layers": 1/"layers": 2/|--layers is 2 but must be 1$' 's/"max_length": 512/"max_length": 600/|--max-length is 600, ag_news has at most 512 positions$'; do
   rm -rf altered
   cp -r model altered
   sed -i -E "${change%|*}" altered/config.json

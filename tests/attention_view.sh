@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# attention_view.sh FOLDER: runs attention_view that was built into FOLDER on models that the trainers there make, and on small Hugging Face
-# folders.
+# attention_view.sh FOLDER: runs attention_view, built into FOLDER, on models of the trainers in FOLDER and on small Hugging Face folders.
 source "$(dirname "$0")/program_helpers.sh"
 program=attention_view
 bin=$(realpath "$1") view=$(realpath "$1/attention_view") folders=$(realpath "$(dirname "$0")/golden/models")
@@ -12,7 +11,7 @@ exits 0 "$bin/surnames" --steps 1 --progress none --out names
 exits 0 "$bin/surnames" --steps 1 --progress none --layer library --out names_library
 exits 0 "$bin/bert_classifier" --from-scratch "${quick[@]}" --layers 2 --d-model 16 --heads 2 --ff-width 32 --max-length 32 --out scratch
 
-# weights FILE: the weights of a CSV file sum to 1 for each layer, head and query.
+# rows_sum_to_1 FILE: checks that the weights in a CSV file sum to 1 for each layer, head and query.
 rows_sum_to_1() {
   awk -F, 'NR > 1 { sum[$1 "," $2 "," $3] += $NF; ++rows } END { for (n in sum) if (sum[n] < 0.99999 || sum[n] > 1.00001) exit 1; exit !rows }' "$1"
 }
@@ -38,24 +37,24 @@ claim 'SVG is an overview, or the heat map of a head' \
 long=$(printf 'film %.0s' {1..700})
 claim 'a text that is too long is truncated with a note' \
   'exits 0 "$view" --model scratch --text "$long" --format csv --out w.csv && grep -q "^attention_view: note: the text has [0-9]* tokens and was truncated to 32 tokens$" err'
-claim 'so is one of a trainer' \
+claim 'a text that is too long for the model of a trainer is truncated with a note' \
   'exits 0 "$view" --model names --text "$(printf "a%.0s" {1..99})" --format csv --out w.csv && grep -q "note: the text has 100 tokens and was truncated to 64" err'
 claim 'an empty text has its special tokens' 'exits 0 "$view" --model "$folders/bert" --text "" --out page.html'
 claim 'a text with markup is escaped' \
   'exits 0 "$view" --model "$folders/bert" --text "</script><img onerror=alert(1)>" --out page.html && ! grep -q "<img" page.html'
 
-refusal 'an unknown layer' '^--layer is 9, the model has layers 0 to' "$view" --model "$folders/bert" --text a --layer 9 --out no.html
-refusal 'an unknown head' '^--head is 9, the model has heads 0 to' "$view" --model "$folders/bert" --text a --head 9 --out no.html
-refusal 'a layer that is no number' "^--layer: '-1' is not a whole number from 0" "$view" --model "$folders/bert" --text a --layer=-1 --out no.html
-refusal 'a folder that is not there' '^nowhere: is not a folder' "$view" --model nowhere --text a --out no.html
+refusal 'an unknown layer' '^--layer is 9; the model has layers 0 to' "$view" --model "$folders/bert" --text a --layer 9 --out no.html
+refusal 'an unknown head' '^--head is 9; the model has heads 0 to' "$view" --model "$folders/bert" --text a --head 9 --out no.html
+refusal 'a layer that is not a number' "^--layer: '-1' is not a whole number from 0" "$view" --model "$folders/bert" --text a --layer=-1 --out no.html
+refusal 'a missing folder' '^nowhere: is not a folder' "$view" --model nowhere --text a --out no.html
 mkdir empty other broken
 refusal 'a folder without a model' '^empty/config.json: is missing' "$view" --model empty --text a --out no.html
 echo '{"model_type":"gpt2"}' >other/config.json
-refusal 'a folder of another kind' "^other/config.json: is of a model of type 'gpt2'" "$view" --model other --text a --out no.html
+refusal 'a folder of another kind' "^other/config.json: 'model_type' is 'gpt2'" "$view" --model other --text a --out no.html
 echo '{"program":"mnist"}' >broken/config.json
-refusal 'a folder of another program' "^broken/config.json: is of a model of 'mnist', which attention_view does not know" "$view" --model broken --text a --out no.html
+refusal 'a folder of another program' "^broken/config.json: describes a model of 'mnist', which attention_view does not know" "$view" --model broken --text a --out no.html
 echo '{}' >broken/config.json
-refusal 'a configuration of nothing' '^broken/config.json: is neither' "$view" --model broken --text a --out no.html
+refusal 'a configuration without a model type or program' '^broken/config.json: is the configuration of neither' "$view" --model broken --text a --out no.html
 refusal 'a pair for a model of one text' '^--text-b: a model of sst2 reads one text' "$view" --model films --text a --text-b b --out no.html
 refusal 'a text that is not UTF-8' '^--text: is not UTF-8' "$view" --model "$folders/bert" --text $'\xff' --out no.html
 refusal 'an unknown format' "^--format: 'png' is not one of" "$view" --model "$folders/bert" --text a --format png --out no.html

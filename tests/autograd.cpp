@@ -36,7 +36,7 @@ std::size_t in_use() { return HostPool::instance().stats().in_use; }
 
 }  // namespace
 
-TEST_CASE("autograd: contributions of every use add up") {
+TEST_CASE("autograd: the gradients of all uses add up") {
   const auto x = leaf(3);
   const auto y = x * x;         // 9, used twice below
   backward(y * x + y + 2 * x);  // 3x^2 + 2x + 2
@@ -79,7 +79,7 @@ TEST_CASE("autograd: a backward may start anywhere, with any gradient") {
   CHECK(x.grad().host() == std::vector<float>{3, 41, 601});
 
   CHECK_THROWS_WITH(backward(x * x),
-                    "backward: a loss has one element, this one has shape [3]; give backward(y, dy) its gradient");
+                    "backward: a loss has one element; this one has shape [3]; give backward(y, dy) its gradient");
   CHECK_THROWS_WITH(backward(x * x, Tensor<float>({1, 3})),
                     "backward of 'mul': a gradient of shape [1, 3] for an input of [3]");
   CHECK_THROWS_AS(backward(x * x, Tensor<float>({1, 3})), ShapeError);
@@ -112,7 +112,7 @@ TEST_CASE("autograd: detach cuts the graph and shares the values") {
   CHECK(x.grad().item() == 4);
 }
 
-TEST_CASE("grad: of leaves and of intermediate results, apart from what leaves accumulated") {
+TEST_CASE("grad: works for leaves and intermediate results, and does not change accumulated gradients") {
   const auto x = leaf(3), w = leaf(2), other = leaf(7);
   backward(x * 100);
   const auto y = x * w;
@@ -167,7 +167,8 @@ TEST_CASE("autograd: a graph may be built on several threads, and each may diffe
 }
 
 TEST_CASE("autograd: a million chained operations are differentiated and released without recursion") {
-  const int operations = is_exhaustive() ? 1'000'000 : 200'000;  // a recursion needs 100 bytes of stack each, of 8 MiB
+  // A recursion would need at least 100 bytes of stack for each operation; the stack has 8 MiB.
+  const int operations = is_exhaustive() ? 1'000'000 : 200'000;
   const std::size_t before = in_use();
   for (const bool differentiate : {true, false}) {
     const auto x = leaf(1);
@@ -180,7 +181,7 @@ TEST_CASE("autograd: a million chained operations are differentiated and release
   CHECK(in_use() == before);
 }
 
-TEST_CASE("autograd: the graph dies with the loss") {
+TEST_CASE("autograd: the graph is freed with the loss") {
   const std::size_t before = in_use();
   const auto x = variable(ones<float>({1000}));
   const std::size_t leaves = in_use();
@@ -243,7 +244,7 @@ TEST_CASE("autograd: reading is not writing") {
   CHECK(x.grad().item() == 36);
 }
 
-TEST_CASE("autograd: a write through a slice is seen by those who saved the whole") {
+TEST_CASE("autograd: a write through a slice is noticed by backwards that saved the whole tensor") {
   Tensor<float> x({2, 2}, {1, 2, 3, 4});
   const auto w = variable(ones<float>({2, 2}));
   const auto y = sum(x * w);
@@ -291,7 +292,7 @@ TEST_CASE("autograd: a backward may leave out a gradient") {
   CHECK_FALSE(b.grad());
 }
 
-TEST_CASE("autograd: variables share the block they were made of, and want a gradient of their own") {
+TEST_CASE("autograd: variables made of one tensor share its block, and each has its own gradient") {
   const Tensor<float> x = scalar(2);
   const auto a = variable(x), b = variable(x);
   CHECK(a.data() == x.data());
@@ -301,7 +302,7 @@ TEST_CASE("autograd: variables share the block they were made of, and want a gra
   CHECK(b.grad().item() == 8);
 }
 
-TEST_CASE("autograd: only a write after the forward is an error, whichever handle wrote before it") {
+TEST_CASE("autograd: only a write after the forward is an error; earlier writes through any handle are not") {
   Tensor<double> x = ones<double>({2});
   const Tensor<double> v = variable(x);
   for (const double value : {7., 8.}) {
@@ -316,7 +317,7 @@ TEST_CASE("autograd: only a write after the forward is an error, whichever handl
   CHECK_THROWS_WITH(backward(loss), ContainsSubstring("written in place since"));
 }
 
-TEST_CASE("autograd: a leaf's gradient is a block of its own") {
+TEST_CASE("autograd: a leaf's gradient has its own block") {
   const Tensor<double> a = variable(ones<double>({2})), b = variable(ones<double>({2}));
   Tensor<double> dy = full<double>({2}, 3);
   backward(a + b, dy);
@@ -329,7 +330,7 @@ TEST_CASE("autograd: a leaf's gradient is a block of its own") {
   CHECK(b.grad().host() == std::vector<double>{103, 6});
 }
 
-TEST_CASE("autograd: passes of several threads meet in one leaf") {
+TEST_CASE("autograd: backward passes on several threads accumulate into one leaf") {
   const Tensor<double> x = variable(ones<double>({3}));
   constexpr int threads = 4, passes = 500;
   std::vector<std::thread> all;

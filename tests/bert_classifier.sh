@@ -16,9 +16,9 @@ claim 'bert_classifier --help exits with 0 and shows its own flags' 'exits 0 "$b
 claim '--pretrain trains a masked language model on lines of text' \
   'exits 0 "${pretrain[@]}" --steps 8 --lr 0.01 --out pre --metrics pre.json --plot && lines 8 "^{\"step\"" pre.json && all_there pre/{model,last}.safetensors pre/{config.json,vocab.txt,tokenizer_config.json,losses.svg}'
 claim 'it says what it trains on, and keeps every 20th line to validate' 'grep -q "^rows        190 training, 10 validation$" out && ! grep -q "^classes" out'
-claim 'its folder has the names of BertForMaskedLM' \
+claim 'the weights of a pre-trained folder have the names of BertForMaskedLM' \
   'grep -q "BertForMaskedLM" pre/config.json && grep -qa "cls.predictions.transform.dense.weight" pre/model.safetensors && grep -qa "bert.encoder.layer.0.attention.self.query.weight" pre/model.safetensors && ! grep -qa "decoder" pre/model.safetensors'
-claim 'the loss of hidden tokens falls' \
+claim 'the loss of masked tokens falls' \
   '[ "$(losses pre.json | awk "NR == 1 { first = \$1 } { last = \$1 } END { print (last < first) }")" = 1 ]'
 claim 'a second run gives the same numbers, weights and events' \
   'exits 0 "${pretrain[@]}" --steps 8 --lr 0.01 --out again --metrics again.json --plot && same_run pre again'
@@ -27,15 +27,15 @@ claim '--model continues with a folder' \
   'exits 0 "$bert" --pretrain plain.txt --model pre --batch-size 16 --progress none --steps 2 --metrics further && [ "$(losses further | head -n 1)" != "$(losses pre.json | head -n 1)" ]'
 claim '--evaluate gives the final metrics' 'exits 0 "${pretrain[@]}" --evaluate --out pre --metrics evaluated && [ "$(final_loss evaluated)" = "$(lowest_loss pre.json)" ]'
 head -n 3 plain.txt >short.txt
-refusal 'too few lines to validate on are refused' '^short.txt: has 3 lines, 20 are needed' "$bert" --pretrain short.txt "${tiny[@]}"
+refusal 'too few lines to validate on are refused' '^short.txt: has 3 lines; 20 are needed' "$bert" --pretrain short.txt "${tiny[@]}"
 (cat plain.txt; printf '\xe2\x80\x8b\n[SEP]\n') >hidden.txt
-claim 'texts without a token that can be hidden are left out, with a note' \
+claim 'texts without a token that can be masked are skipped with a note' \
   'exits 0 "$bert" --pretrain hidden.txt --valid hidden.txt "${tiny[@]}" --batch-size 1 --steps 1 --progress none && grep -q "note: hidden.txt: 2 texts have no token that can be hidden" err && grep -q "200 training, 200 validation" out'
 printf '\n  \n' >blank.txt
 refusal 'a file of empty lines is refused' '^blank.txt: has no text$' "$bert" --pretrain blank.txt "${tiny[@]}"
-refusal 'it predicts nothing' "^--predict needs a classifier$" "$bert" --pretrain plain.txt --predict - --out pre
+refusal '--predict cannot be used with --pretrain' "^--predict needs a classifier$" "$bert" --pretrain plain.txt --predict - --out pre
 for flag in '--task sst2' '--train train.tsv' '--text a'; do
-  refusal "$flag is not taken beside --pretrain" "exclude each other$\|needs --train" "$bert" --pretrain plain.txt $flag
+  refusal "$flag cannot be used with --pretrain" "exclude each other$\|needs --train" "$bert" --pretrain plain.txt $flag
 done
 
 # --- fine-tuning ---
@@ -47,26 +47,26 @@ claim 'it fine-tunes the folder on the sample of ag_news' 'exits 0 "${train[@]}"
 claim 'it lists the weights that are missing and those that are left over' \
   'grep -q "^bert_classifier: note: pre: has no weights of the head.*bert.pooler.dense.weight.*classifier.weight" err && grep -q "note: pre: has weights that are not of this model.*cls.predictions" err'
 claim 'it says what it trains on' 'grep -q "40 training, 20 validation" out && grep -q "^classes     4$" out'
-claim 'it writes everything that belongs into its folder' \
+claim 'it writes all files of a run folder' \
   'all_there model/{model,last}.safetensors model/{config.json,labels.txt,vocab.txt,tokenizer_config.json,losses.svg,lengths.svg} model/events.out.tfevents.* && [ -d model/checkpoint ]'
-claim 'the folder is one of Hugging Face: names, classes and dtype, without the head that the model has not' \
+claim 'the folder has the format of Hugging Face: names, classes and dtype, without the head of the masked language model' \
   'grep -q "\"BertForSequenceClassification\"" model/config.json && grep -q "\"3\": \"Sci/Tech\"" model/config.json && grep -q "\"dtype\": \"float32\"" model/config.json && ! grep -qa cls.predictions model/model.safetensors'
 claim 'the tokenizer is unchanged' 'same_files pre model vocab.txt tokenizer_config.json'
 claim 'the rate falls linearly over the steps that will run' 'rates_are 8 5e-5 "line(s, 0, 8)" metrics'
 claim 'a second run gives the same numbers, weights and events' \
   'exits 0 "${train[@]}" --out again2 --metrics again2.json && cp metrics model.json && same_run model again2'
-claim 'a run that was paused ends as one that never was' \
+claim 'a run that was stopped and resumed ends like an uninterrupted one' \
   'exits 0 "${longer[@]}" --schedule constant --out unbroken --metrics unbroken.json && exits 0 "${longer[@]}" --schedule constant --steps 7 --out paused --metrics paused.json &&
    exits 0 "${longer[@]}" --schedule constant --out paused --metrics paused.json --resume && same_run unbroken paused'
 refusal 'another model is refused when a run is resumed' '--model does not hold what the run was started with' "$bert" --model model --train-rows 40 --valid-rows 20 --batch-size 8 --progress none --epochs 3 --checkpoint-every 4 --schedule constant --out paused --metrics paused.json --resume
-refusal 'other rows to freeze are refused when a run is resumed' '--freeze is encoder, the run has none' "${longer[@]}" --schedule constant --freeze encoder --out paused --metrics paused.json --resume
+refusal 'another --freeze is refused when a run is resumed' '--freeze is encoder instead of none' "${longer[@]}" --schedule constant --freeze encoder --out paused --metrics paused.json --resume
 
 # --- options ---
 losses_differ() { rm -f other; exits 0 "${small[@]}" --steps 4 "$@" --metrics other && ! diff -q <(losses plain) <(losses other) >/dev/null; }
 claim 'a plain run' 'exits 0 "${small[@]}" --steps 4 --metrics plain'
 claim '--dropout 0 turns every dropout off' 'losses_differ --dropout 0'
 claim '--precision bf16 trains, with other numbers' 'losses_differ --precision bf16'
-claim '--max-length cuts the texts' 'losses_differ --max-length 8 && grep -q "truncated to 8" out'
+claim '--max-length truncates the texts' 'losses_differ --max-length 8 && grep -q "truncated to 8" out'
 near() { exits 0 "${small[@]}" --steps 4 --dropout 0 --metrics packed && exits 0 "${small[@]}" --steps 4 --dropout 0 "$@" --metrics padded && paste <(losses packed) <(losses padded) | awk '{ apart = $1 - $2; if (apart > 1e-5 || apart < -1e-5) wrong = 1 } END { exit wrong || NR != 4 }'; }
 claim '--pad-to-max gives the same losses, and counts real tokens' \
   'near --pad-to-max && diff <(grep -o "\"tokens\":[0-9]*" packed) <(grep -o "\"tokens\":[0-9]*" padded)'
@@ -85,7 +85,7 @@ freezes() {  # WHAT TENSOR-THAT-STAYS TENSOR-THAT-CHANGES
     [ "$(tensor "frozen-$1" "$2")" = "$(tensor pre "$2")" ] && [ "$(tensor "frozen-$1" "$3")" != "$(tensor pre "$3")" ]
 }
 if command -v python3 >/dev/null; then
-  claim '--freeze embeddings leaves them as they were' 'freezes embeddings bert.embeddings.word_embeddings.weight bert.encoder.layer.0.output.dense.weight'
+  claim '--freeze embeddings does not change the embeddings' 'freezes embeddings bert.embeddings.word_embeddings.weight bert.encoder.layer.0.output.dense.weight'
   claim '--freeze encoder trains the head alone' 'freezes encoder bert.encoder.layer.0.output.dense.weight classifier.weight'
 else
   echo 'skipped: --freeze leaves weights as they were: python3 is not installed'
@@ -101,11 +101,11 @@ claim 'it reads .CSV as .csv' 'exits 0 "${table[@]}" --train named.CSV --valid n
 claim 'a model with a head takes numbers and names of its classes' \
   '(cat named.csv; echo fine,1) >more.csv && exits 0 "$bert" --model named --batch-size 8 --progress none --steps 1 --text sentence --label label --train more.csv --valid more.csv --out more && [ "$(xargs <more/labels.txt)" = "neg pos" ]'
 (cat named.csv; echo fine,great) >great.csv
-refusal 'a class that the model does not have is refused' '^great.csv:5: the label is .great., it must be a number from 0 to 1 or the name of one of the 2 classes$' "$bert" --model named --text sentence --label label --train great.csv --valid named.csv
+refusal 'a class that the model does not have is refused' '^great.csv:5: the label is .great. but must be a number from 0 to 1 or the name of one of the 2 classes$' "$bert" --model named --text sentence --label label --train great.csv --valid named.csv
 refusal 'a number of classes that is not the task'"'"'s is refused' '^named/config.json: the model has 2 classes, ag_news has 4$' "$bert" --model named
 printf 'sentence,label\n"open,1\n' >broken.csv
 refusal 'a quote that is never closed is refused' '^broken.csv:2: ' "${table[@]}" --train broken.csv --valid named.csv
-refusal 'a column that is not there is refused' "^train.tsv: no column 'text'" "$bert" --model pre --text text --label label --train train.tsv --valid dev.tsv
+refusal 'a missing column is refused' "^train.tsv: no column 'text'" "$bert" --model pre --text text --label label --train train.tsv --valid dev.tsv
 printf 'sentence,label\na,x\nb,x\n' >one.csv
 refusal 'a single class is refused' '^one.csv: has 1 class, a classifier needs 2 to ' "${table[@]}" --train one.csv --valid named.csv
 refusal 'a table needs both files and both columns' '^a table needs --train, --valid, --text and --label$' "$bert" --model pre --train train.tsv --text sentence --label label
@@ -152,37 +152,37 @@ untied() { rm -rf untied && cp -r pre untied && sed -i "s/\"model_type\"/\"tie_w
 untied null
 claim 'an absent tie_word_embeddings may be null' 'exits 0 "$bert" --pretrain plain.txt --model untied --batch-size 16 --progress none --steps 1'
 untied '"no"'
-refusal 'any other is refused' "^untied/config.json: 'tie_word_embeddings' is \"no\", heddle pre-trains models whose decoder is" "$bert" --pretrain plain.txt --model untied
-refusal 'DistilBERT is not pre-trained' 'config.json: must be of BERT to be pre-trained$' "$bert" --pretrain plain.txt --model "$distilbert"
+refusal 'another value of tie_word_embeddings is refused' "^untied/config.json: 'tie_word_embeddings' is \"no\"; heddle pre-trains models whose decoder is" "$bert" --pretrain plain.txt --model untied
+refusal 'DistilBERT is not pre-trained' 'config.json: must be the configuration of BERT to be pre-trained$' "$bert" --pretrain plain.txt --model "$distilbert"
 
 # --- from scratch ---
 scratch=("$bert" --from-scratch "${tiny[@]}" --train-rows 40 --valid-rows 20 --batch-size 8 --progress none)
 claim '--from-scratch trains a pre-norm encoder' 'exits 0 "${scratch[@]}" --steps 6 --out scratch && grep -q "\"model_type\": \"heddle-prenorm\"" scratch/config.json'
-claim 'its weights have the names of that model' \
+claim 'the weights of the pre-norm encoder have its names' \
   'grep -qa encoder.layers.0.attention.heads.1.q.weight scratch/model.safetensors && grep -qa encoder.embeddings.token_embeddings.weight scratch/model.safetensors && grep -qa encoder.layers.0.feed_forward.linear2.bias scratch/model.safetensors'
 claim '--max-length is the number of positions' 'grep -q "\"max_position_embeddings\": 32" scratch/config.json'
 claim 'its folder predicts' 'predict --out scratch && are_distributions 4'
-claim 'it can be fine-tuned from' 'exits 0 "$bert" --model scratch --train-rows 16 --valid-rows 8 --steps 1 --progress none'
+claim 'the folder of a new pre-norm encoder can be fine-tuned' 'exits 0 "$bert" --model scratch --train-rows 16 --valid-rows 8 --steps 1 --progress none'
 claim '--vocab and --uncased choose its tokenizer' \
   'exits 0 "${scratch[@]}" --steps 1 --vocab "$films/vocab.txt" --uncased --out lower && cmp "$films/vocab.txt" lower/vocab.txt && grep -q "\"do_lower_case\": true" lower/tokenizer_config.json'
 mkdir post && cp scratch/{vocab.txt,config.json} model/model.safetensors post
-refusal 'it refuses post-norm weights' '^post/model.safetensors: does not hold the weights of this model; missing .*encoder' "$bert" --model post --predict -
+refusal 'a pre-norm model refuses post-norm weights' '^post/model.safetensors: does not hold the weights of this model; missing .*encoder' "$bert" --model post --predict -
 
 # --- bad input ---
 refusal 'a run without a model is refused' '^there is no model: give the folder of one with --model, or --from-scratch, or --pretrain$' "$bert"
 refusal '--model and --from-scratch exclude each other' 'exclude each other$' "$bert" --model pre --from-scratch
 refusal 'sizes belong to the model' '^--layers: the model in --model has its own$' "$bert" --model pre --layers 3
-refusal '--vocab is not taken beside --model' '^--vocab: the model in --model has its own tokenizer$' "$bert" --model pre --vocab pre/vocab.txt
-refusal '--head-dim is not taken' '^--head-dim: bert_classifier has no use for this flag$' "$bert" --model pre --head-dim 8
+refusal '--vocab cannot be used with --model' '^--vocab: the model in --model has its own tokenizer$' "$bert" --model pre --vocab pre/vocab.txt
+refusal '--head-dim is refused' '^--head-dim: bert_classifier has no use for this flag$' "$bert" --model pre --head-dim 8
 refusal 'heads that do not divide the width are refused' '^--d-model 16 does not divide into --heads 3' "$bert" --from-scratch --d-model 16 --heads 3
-refusal 'a length above the positions is refused' '^--max-length is 33, the model has 32 positions$' "$bert" --model pre --max-length 33
-refusal 'a folder that is not there is named' '^nowhere: is not a folder$' "$bert" --model nowhere
+refusal 'a length above the positions is refused' '^--max-length is 33; the model has 32 positions$' "$bert" --model pre --max-length 33
+refusal 'a missing folder is named' '^nowhere: is not a folder$' "$bert" --model nowhere
 refusal 'an empty folder is refused' '^empty/config.json: cannot be opened' "$bert" --model "$(mkdir empty && echo empty)"
-# bad_folder WHAT PATTERN: of the folder bad, a copy of `model` that the commands before changed.
+# bad_folder WHAT PATTERN: expects that the folder bad is refused. It is a copy of `model` that the commands before the call changed.
 bad_folder() { refusal "$1" "^bad/$2" "$bert" --model bad --predict -; }
 fresh() { rm -rf bad && mkdir bad && cp model/{config.json,vocab.txt,tokenizer_config.json,model.safetensors} bad; }
 fresh; echo '{"model_type": ' >bad/config.json; bad_folder 'a config.json that is cut off is refused' 'config.json: is not JSON: at line '
-fresh; echo '{"model_type":"gpt2"}' >bad/config.json; bad_folder 'another type of model is refused' "config.json: is of a model of type 'gpt2'"
+fresh; echo '{"model_type":"gpt2"}' >bad/config.json; bad_folder 'another type of model is refused' "config.json: 'model_type' is 'gpt2'"
 fresh; sed -i 's/"hidden_size": 16/"hidden_size": -1/' bad/config.json; bad_folder 'a negative size is refused' "config.json: 'hidden_size' must be a whole number from 1 to "
 fresh; sed -i 's/"hidden_size": 16/"hidden_size": 32/' bad/config.json; bad_folder 'sizes that the weights do not have are refused' 'model.safetensors: does not hold the weights of this model; mismatched '
 fresh; sed -i 's/"num_hidden_layers": 1/"num_hidden_layers": 1000000/' bad/config.json; bad_folder 'layers that the weights do not have are refused at once' "model.safetensors: does not hold the weights of this model; missing 'bert.encoder.layer.1.attention.self.query.weight'"
@@ -194,10 +194,10 @@ fresh; rm bad/model.safetensors; bad_folder 'a folder without weights is refused
 fresh; mv bad/model.safetensors bad/one.safetensors; echo '{"weight_map": {"classifier.bias": "../one.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a shard outside the folder is refused' "model.safetensors.index.json: the shard '../one.safetensors' of 'classifier.bias' is not the name of a file"
 echo '{"weight_map": {"classifier.bias": "two.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a shard that is missing is refused' "model.safetensors.index.json: the shard 'two.safetensors' is missing"
 echo '{"weight_map": {"classifier.bias": "one.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a tensor that the index does not list is refused' 'one.safetensors: has .* which model.safetensors.index.json does not list'
-fresh; echo '{"do_lower_case": 1}' >bad/tokenizer_config.json; bad_folder 'a casing that is no truth value is refused' "tokenizer_config.json: 'do_lower_case' must be true or false"
+fresh; echo '{"do_lower_case": 1}' >bad/tokenizer_config.json; bad_folder 'a casing that is not a boolean is refused' "tokenizer_config.json: 'do_lower_case' must be true or false"
 refusal 'a file that belongs to a trained model must not change' '^changed/vocab.txt: is not the file that belongs to the model' "$bert" --predict - --out "$(cp -r model changed && echo zzz >>changed/vocab.txt && echo changed)"
-refusal '--vocab must be that of the trained model' '^--vocab is changed/vocab.txt, the model in model has another vocabulary$' "$bert" --predict - --out model --vocab changed/vocab.txt
-claim 'the vocabulary of the trained model is taken' 'run "$bert" --predict - --out model --vocab model/vocab.txt <plain.txt && [ -s out ] && cp out with && run "$bert" --predict - --out model <plain.txt && cmp out with'
+refusal '--vocab must be that of the trained model' '^--vocab is changed/vocab.txt; the model in model has another vocabulary$' "$bert" --predict - --out model --vocab changed/vocab.txt
+claim 'the vocabulary of the trained model is accepted as --vocab' 'run "$bert" --predict - --out model --vocab model/vocab.txt <plain.txt && [ -s out ] && cp out with && run "$bert" --predict - --out model <plain.txt && cmp out with'
 refusal 'results of another run are not replaced' '^model: holds the results of another run' "${train[@]}" --out model
 check_device "$bert" 6 "${scratch[@]}" --steps 6 --schedule constant
 

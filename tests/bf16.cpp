@@ -17,5 +17,6 @@ TEST_CASE("bf16: keeps what it can hold and rounds the rest to nearest, ties to 
   CHECK(static_cast<float>(bf16(1.f + 0x1p-8f + 0x1p-20f)) == 1.f + 0x1p-7f);
   CHECK(static_cast<float>(bf16(std::numeric_limits<float>::max())) == std::numeric_limits<float>::infinity());
   CHECK(std::isnan(static_cast<float>(bf16(std::numeric_limits<float>::quiet_NaN()))));
-  CHECK(std::isnan(static_cast<float>(bf16(std::bit_cast<float>(0x7f800001u)))));  // a NaN in the lower half only
+  CHECK(std::isnan(
+      static_cast<float>(bf16(std::bit_cast<float>(0x7f800001u)))));  // a NaN whose payload is only in the lower half
 }

@@ -1,4 +1,4 @@
-// Catch2 2.13 (Debian, Ubuntu) and 3 under one name. HEDDLE_CATCH2_3 comes from CMake.
+// Includes Catch2 2.13 (Debian, Ubuntu) or 3, and gives both the same names. HEDDLE_CATCH2_3 comes from CMake.
 #pragma once
 #ifdef HEDDLE_CATCH2_3
 #include <catch2/catch_all.hpp>

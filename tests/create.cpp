@@ -25,7 +25,7 @@ TEST_CASE("create: on every device") {
   });
 }
 
-TEST_CASE("arange: counts up or down, short of the last") {
+TEST_CASE("arange: counts up or down and excludes `last`") {
   CHECK(arange<int>(4).host() == std::vector<int>{0, 1, 2, 3});
   CHECK(arange<int>(0).size() == 0);
   CHECK(arange<std::int64_t>(5, -1, -2).host() == std::vector<std::int64_t>{5, 3, 1});
@@ -36,7 +36,7 @@ TEST_CASE("arange: counts up or down, short of the last") {
   CHECK(static_cast<float>(arange<bf16>(3).host()[2]) == 2.f);
 }
 
-TEST_CASE("arange: steps that lead nowhere are an error") {
+TEST_CASE("arange: a step that never reaches the end is an error") {
   CHECK_THROWS_WITH(arange<int>(3, 1), "arange: no number of steps of 1 leads from 3 to 1");
   CHECK_THROWS_AS(arange<int>(1, 3, 0), Error);
   CHECK_THROWS_AS(arange<float>(0, std::numeric_limits<double>::quiet_NaN()), Error);

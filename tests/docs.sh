@@ -2,8 +2,8 @@
 # docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER; compiling them checks
 # the code on the pages. The conventions for a page:
 #   ```cpp        with #include and int main() it is a program of its own
-#   ```cpp        otherwise it stands at file scope. All such blocks of a page are one source: a program, if a main is among
-#                 them; else they come after every heddle header and `using namespace heddle;`
+#   ```cpp        otherwise it stands at file scope. All such blocks of a page form one source. If one of them has a main, it is a program;
+#                 otherwise every heddle header and `using namespace heddle;` are put before them
 #   ```cpp body   statements. They see the page's file-scope blocks and the variables of the page's earlier statements,
 #                 and may redefine a name
 #   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader, for declarations that the

@@ -12,14 +12,14 @@ cd "$work"
 
 fail() { echo "FAILED: $program: round $round $1"; exit 1; }
 
-# disturb COMMAND...: runs it, resumed and killed, until it is done; counts the kills.
+# disturb COMMAND...: runs the command, kills it and resumes it until it is done; counts the kills.
 disturb() {
   local attempt delay exited job
   for ((attempt = 1; ; ++attempt)); do
     [ $attempt -le 200 ] || fail 'does not end'
     "$@" --resume >/dev/null 2>err &
     job=$!
-    # Longer each time, so that a busy machine gets past the start of the program.
+    # The delay grows with each attempt, so that the program gets past its start on a busy machine, too.
     delay=$((RANDOM % (300 + 20 * attempt)))
     sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
     kill -9 $job 2>/dev/null || true
@@ -31,24 +31,24 @@ disturb() {
   done
 }
 
-# check_rounds PROGRAM FLAGS...
+# check_rounds PROGRAM FLAGS...: trains once without interruption, then in killed and resumed rounds, and compares the files.
 check_rounds() {
   program=$1
   local train=("$folder/$program" "${@:2}" --plot --progress none) result results kills=0
   rm -rf whole* run*
   "${train[@]}" --out whole --metrics whole.json >/dev/null 2>err || { cat err; echo "FAILED: $program does not train"; exit 1; }
   [ -z "$(events whole | cut -f 1,2 | sort | uniq -d)" ] || { echo "FAILED: $program writes an event twice"; exit 1; }
-  # started.json holds the name of the metrics file, which is each run's own.
+  # started.json holds the name of the metrics file, which differs between the runs.
   mapfile -t results < <(cd whole && find . -maxdepth 1 -type f ! -name 'events.*' ! -name started.json)
   for ((round = 1; round <= rounds; ++round)); do
     rm -rf run run.json
     disturb "${train[@]}" --out run --metrics run.json
-    for result in "${results[@]}"; do cmp "whole/$result" "run/$result" || fail "ends with another $result"; done
-    same_numbers whole.json run.json || fail 'writes other metrics'
+    for result in "${results[@]}"; do cmp "whole/$result" "run/$result" || fail "ends with a different $result"; done
+    same_numbers whole.json run.json || fail 'writes different metrics'
     same_events whole run || fail 'writes other events, or one twice, or leaves one out'
     [ -z "$(find run -name '*.tmp')" ] || fail 'leaves half-written files'
   done
-  echo "ok: ${*:1:2}: $rounds runs, killed $kills times, end as the one that was not"
+  echo "ok: ${*:1:2}: $rounds runs, killed $kills times, end like an uninterrupted one"
 }
 
 check_rounds sst2 --epochs 3 --train-rows 800 --checkpoint-every 5

@@ -10,7 +10,7 @@ namespace {
 
 MemoryStats stats() { return HostPool::instance().stats(); }
 
-// Under AddressSanitizer the pool keeps nothing, so that every use after release is seen.
+// Returns whether the pool caches blocks. It does not under AddressSanitizer, so that every use after release is reported.
 bool caches() {
   HostPool::instance().trim();
   { const Tensor<float> x({1000}); }
@@ -77,7 +77,7 @@ TEST_CASE("HostPool: running out of memory is a typed error, and the next reques
   CHECK(Tensor<float>({3}, {1, 2, 3}).host()[2] == 3);
 }
 
-TEST_CASE("HostPool: wrapped memory is not the pool's") {
+TEST_CASE("HostPool: wrapped memory is not counted") {
   std::vector<float> mine(1000);
   const std::size_t before = stats().in_use;
   const auto x = Tensor<float>::wrap(mine.data(), {1000});
@@ -104,7 +104,7 @@ TEST_CASE("HostPool: several threads allocate and release at once") {
   CHECK(stats().in_use == before);
 }
 
-TEST_CASE("HostPool: a block may be released by another thread than took it") {
+TEST_CASE("HostPool: a block may be released by a thread other than the one that allocated it") {
   const std::size_t before = stats().in_use;
   Tensor<int> x({100}, std::vector<int>(100, 5));
   std::thread([moved = std::exchange(x, {})] { (void)moved; }).join();

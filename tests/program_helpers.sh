@@ -22,8 +22,8 @@ run() { "$@" >out 2>err; exited=$?; }
 # exits CODE COMMAND...
 exits() { run "${@:2}" </dev/null; [ "$exited" = "$1" ]; }
 
-# refusal WHAT PATTERN COMMAND...: bad input or flags: exit code 2, nothing on standard output, one line on standard error. A pattern with
-# ^ begins where the error's sentence does. Only notes that match $expected_notes may stand beside it.
+# refusal WHAT PATTERN COMMAND...: bad input or flags: exit code 2, nothing on standard output, one line on standard error. A pattern that
+# begins with ^ must match from the start of the error's text. Only notes that match $expected_notes may be printed besides the error.
 expected_notes=
 refusal() {
   local what=$1 pattern=".*$2"
@@ -35,7 +35,7 @@ refusal() {
   report "$what" $?
 }
 
-# wait_for CONDITION: until it holds or the job `job` has ended. The condition is a line of shell.
+# wait_for CONDITION: waits until it holds; fails if the job `job` ends first. The condition is a line of shell.
 wait_for() {
   until eval "$1"; do
     kill -0 "$job" 2>/dev/null || return 1
@@ -50,7 +50,7 @@ is_empty() { [ -z "$(find "$1" -mindepth 1)" ]; }
 without_seconds() { sed -E 's/,"seconds":[^,}]*//' "$1"; }
 
 # events FOLDER: a line for each value in a folder's event files, as TensorBoard would read them: the step, the tag, and a checksum of the
-# value's bytes. Wall times are left out. The reader takes the records and the protocol buffers apart (event_record.hpp); unit tests check
+# value's bytes. Wall times are left out. The awk program parses the records and the protocol buffers (event_record.hpp); unit tests check
 # the checksums of records.
 events() {
   local file
@@ -107,7 +107,8 @@ same_numbers() { diff <(without_seconds "$1") <(without_seconds "$2"); }
 same_files() { local file; for file in "${@:3}"; do cmp "$1/$file" "$2/$file" || return 1; done; }
 same_run() { same_weights "$1" "$2" && same_numbers "$1.json" "$2.json" && same_events "$1" "$2"; }
 
-# Each line of out holds a class and its probabilities: they sum to 1, and the class is the first of the highest.
+# are_distributions CLASSES: checks that each line of out holds a class and all probabilities, that these sum to 1, and that the class is
+# the first one with the highest probability.
 are_distributions() {
   awk -F'\t' -v classes="$1" '
     NF != classes + 1 { exit 1 }
@@ -139,33 +140,34 @@ rates_are() {
 lowest_loss() { sed -nE 's/^\{"epoch":.*"valid_loss":([^,]*),.*/\1/p' "$1" | sort -g | head -n 1; }
 final_loss() { sed -nE 's/^\{"final":true,"split":"valid","loss":([^,]*),.*/\1/p' "$1"; }
 
-# evaluates_as_trained TRAIN...: --evaluate, the array `evaluate`, gives the final metrics of this training.
+# evaluates_as_trained TRAIN...: checks that the command in the array `evaluate` gives the final metrics of this training.
 evaluates_as_trained() {
   exits 0 "$@" --out single --metrics single.json && exits 0 "${evaluate[@]}" --out single --metrics evaluated &&
     diff <(grep final single.json) evaluated
 }
-# evaluates_the_best TRAIN...: --evaluate takes the best weights of this training, which are not its last.
+# evaluates_the_best TRAIN...: checks that the command in `evaluate` uses the best weights of this training and not the last ones.
 evaluates_the_best() {
   exits 0 "$@" --out best --metrics best.json && ! cmp -s best/model.safetensors best/last.safetensors &&
     exits 0 "${evaluate[@]}" --out best --metrics bests && [ "$(final_loss bests)" = "$(lowest_loss best.json)" ]
 }
 
-# follows_the_cpu: the losses of the run in `on_both` on both devices.
+# follows_the_cpu: checks that the losses of the run in `on_both` on the GPU are within 1e-5 of those on the CPU.
 follows_the_cpu() {
   "${on_both[@]}" --metrics cpu.jsonl >out 2>err && "${on_both[@]}" --device cuda --metrics cuda.jsonl --out cuda >out 2>err &&
     paste <(losses cpu.jsonl) <(losses cuda.jsonl) | awk -v steps="$steps_on_both" '
       { apart = $1 - $2; if (!(apart <= 1e-5 && apart >= -1e-5)) wrong = 1 }
       END { exit wrong || NR != steps }'
 }
-# check_device PROGRAM STEPS COMMAND...: --device cuda is refused without CUDA or a GPU, and otherwise a run of STEPS steps ends well.
+# check_device PROGRAM STEPS COMMAND...: checks that --device cuda is refused without CUDA or a GPU, and otherwise that the losses of STEPS
+# steps follow those of the CPU.
 # Sets has_gpu; a model is left in the folder cuda.
 check_device() {
   local path=$1
   steps_on_both=$2 on_both=("${@:3}") has_gpu=no
   if ! "$path" --version | grep -q ', CUDA'; then
-    refusal '--device cuda says that there is none' 'this build has no CUDA' "$path" --device cuda
+    refusal '--device cuda reports that the build has no CUDA' 'this build has no CUDA' "$path" --device cuda
   elif [ -n "$("$path" --device cuda --predict - --init nowhere 2>&1 | grep -- '--device cuda:')" ]; then
-    refusal '--device cuda says that there is no GPU' '--device cuda: ' "$path" --device cuda
+    refusal '--device cuda reports that there is no GPU' '--device cuda: ' "$path" --device cuda
   else
     has_gpu=yes
     claim '--device cuda follows the losses of the CPU within 1e-5' follows_the_cpu

@@ -13,18 +13,18 @@ namespace {
 
 volatile std::sig_atomic_t signals = 0, elsewhere = 0;
 pthread_t tested;
-const char* near;  // in its stack
+const char* near;  // an address in the stack of `tested`
 
 void handler(int) {
   constexpr std::ptrdiff_t stack = std::ptrdiff_t{8} << 20;
-  if (!pthread_equal(pthread_self(), tested)) return;  // while it holds them, others get them
+  if (!pthread_equal(pthread_self(), tested)) return;  // other threads handle signals while `tested` blocks them
   char here;
   const char* const at = &here;
   signals = signals + 1;
   if (near - at < 0 || near - at > stack) elsewhere = elsewhere + 1;
 }
 
-// A handler every 200 us of this thread's time, while one lives.
+// While an object exists, a timer sends SIGVTALRM after every 200 us of the process's CPU time; `handler` handles it.
 class Interrupted {
  public:
   Interrupted() {
@@ -65,7 +65,7 @@ void products_for(std::chrono::milliseconds time) {
 
 }  // namespace
 
-TEST_CASE("signals: a handler that runs during a product finds the stack of its thread") {
+TEST_CASE("signals: a handler that runs during a product runs on the stack of its thread") {
   char here;
   near = &here;
   tested = pthread_self();
@@ -80,7 +80,7 @@ TEST_CASE("signals: a handler that runs during a product finds the stack of its 
   CHECK(elsewhere == 0);
 }
 
-TEST_CASE("signals: held ones come afterwards") {
+TEST_CASE("signals: a signal that arrives while signals are blocked is delivered afterwards") {
   signals = 0;
   tested = pthread_self();
   struct sigaction action {

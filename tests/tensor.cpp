@@ -30,7 +30,7 @@ TEST_CASE("Tensor: construction of every element type") {
   CHECK(Tensor<float>({1, 1, 1, 1, 1, 1, 1, 2}).rank() == 8);
 }
 
-TEST_CASE("Tensor: without data it is false") {
+TEST_CASE("Tensor: converts to false if it has no data") {
   const Tensor<float> none;
   CHECK_FALSE(none);
   CHECK(none.size() == 0);
@@ -54,11 +54,11 @@ TEST_CASE("Tensor: copies share their block and count its writes together") {
   a.data()[0] = 7;
   CHECK(b.host()[0] == 7);
   CHECK(b.version() == before + 1);
-  CHECK(std::as_const(a).data()[0] == 7);  // reading counts nothing
+  CHECK(std::as_const(a).data()[0] == 7);  // a read is not counted
   CHECK(b.version() == before + 1);
 }
 
-TEST_CASE("Tensor: a leading slice and another shape are handles on the same block") {
+TEST_CASE("Tensor: leading() and with_shape() return handles on the same block") {
   Tensor<int> x({3, 2}, {1, 2, 3, 4, 5, 6});
   const Tensor<int> last = x.leading(1, 3), flat = x.with_shape({6});
   x.data()[2] = 30;
@@ -70,7 +70,7 @@ TEST_CASE("Tensor: a leading slice and another shape are handles on the same blo
   CHECK_THROWS_AS(Tensor<int>(Shape{}).leading(0, 0), ShapeError);
 }
 
-TEST_CASE("Tensor: a block outlives all handles but one") {
+TEST_CASE("Tensor: a block lives until its last handle is destroyed") {
   Tensor<int> row;
   {
     const Tensor<int> x({2, 2}, {1, 2, 3, 4});
@@ -79,7 +79,7 @@ TEST_CASE("Tensor: a block outlives all handles but one") {
   CHECK(row.host() == std::vector<int>{3, 4});
 }
 
-TEST_CASE("Tensor: the user's memory is wrapped without a copy") {
+TEST_CASE("Tensor: memory of the caller is wrapped without a copy") {
   std::vector<float> mine = {1, 2, 3, 4};
   auto x = Tensor<float>::wrap(mine.data(), {2, 2});
   CHECK(x.data() == mine.data());
@@ -121,8 +121,8 @@ TEST_CASE("Tensor: wrong shapes, sizes and devices are errors") {
   CHECK_THROWS_WITH((Shape{Index{1} << 32, Index{1} << 31}),
                     "Shape: the number of elements of [4294967296, 2147483648] does not fit in 63 bits");
   CHECK_THROWS_AS(Tensor<double>({Index{1} << 60}),
-                  OutOfMemory);  // of elements, not of bytes, there would be few enough
-  CHECK_THROWS_WITH(Tensor<float>({2, 3}).item(), "item: one element expected, the shape is [2, 3]");
+                  OutOfMemory);  // the number of elements would fit, the number of bytes does not
+  CHECK_THROWS_WITH(Tensor<float>({2, 3}).item(), "item: one element expected; the shape is [2, 3]");
   CHECK_THROWS_AS(Tensor<float>({0}).item(), ShapeError);
   CHECK_THROWS_WITH(Tensor<float>({2, 3}).dim(2), "axis 2 does not exist in shape [2, 3]");
 #ifndef HEDDLE_CUDA
@@ -200,7 +200,7 @@ TEST_CASE("Tensor: a moved-from one is empty, and using it throws") {
   CHECK(x.host()[0] == 1);
 }
 
-TEST_CASE("Tensor: braces are values") {
+TEST_CASE("Tensor: a braced list after the shape holds the values") {
   CHECK_THROWS_WITH((Tensor<float>({3}, {})), "Tensor: 0 values given for shape [3] of 3");
   CHECK((Tensor<float>({0}, {}).size()) == 0);
   CHECK_THROWS_WITH((Tensor<int>({2}, {5})), "Tensor: 1 values given for shape [2] of 2");
@@ -220,6 +220,6 @@ TEST_CASE("Tensor: an element by its indices") {
   Tensor<float> y({1}, {5});
   const auto before = y.version();
   CHECK(y(0) == 5);
-  CHECK(y.version() == before);  // reading is no write
+  CHECK(y.version() == before);  // a read is not counted as a write
   CHECK_THROWS_AS(Tensor<float>()(0), Error);
 }

@@ -39,7 +39,7 @@ HOW_TO_BUILD = "build heddle with cmake --preset release && cmake --build --pres
 
 
 def check_modules(data):
-    """Checks that this Python has what bench/peers needs."""
+    """Checks that this Python has the modules that bench/peers needs."""
     needed = {"torch": "use --no-torch"}
     if data:
         needed.update(dict.fromkeys(("tokenizers", "safetensors"), "leave out --data"))

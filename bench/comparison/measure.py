@@ -1,4 +1,4 @@
-"""What is measured, in which order, and what came of it."""
+"""The rows to measure, their order, and the results."""
 
 import statistics
 import sys
@@ -28,7 +28,7 @@ OTHER_EXPECTED_SECONDS = 1.5
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: its name, the program of heddle that is run, and what a side is asked for."""
+    """One line of a table: its name, the program of heddle that it runs, and the call that measures a side."""
 
     name: str
     program: str
@@ -92,7 +92,7 @@ def data_rows(data):
     return [
         ("sst2: an epoch, tokenization included", "examples/sst2", lambda side: side.epoch()),
         ("sst2: a training step", "examples/sst2", lambda side: side.training_step()),
-        (f"tokenizing its {len(data.texts()):,} texts: our whole program, the Rust library's call", "examples/tokenize",
+        (f"tokenizing the {len(data.texts()):,} texts of SST-2: heddle's whole program, the Rust library's call", "examples/tokenize",
          lambda side: side.tokenization()),
     ]
 
@@ -112,7 +112,7 @@ class Results:
         return statistics.median(sample.seconds for sample in samples) if samples else None
 
     def ratio(self, row, side):
-        """Returns how many times as fast as the side heddle is, or None if one of them is missing."""
+        """Returns the side's time divided by heddle's, or None if one of them is missing."""
         ours, theirs = self.seconds(row, HEDDLE), self.seconds(row, side)
         return theirs / ours if ours and theirs else None
 
@@ -128,7 +128,7 @@ class Results:
         return not any(self.taken.values())
 
     def missing(self, plan):
-        """Returns the rows that lack turns: from a description of the lack to the names of its rows."""
+        """Returns a dictionary of the rows that lack turns: it maps what is missing to the names of the rows."""
         groups = defaultdict(list)
         for row in plan.rows:
             counts = {side: len(self.samples(row, side)) for side in row.sides}
@@ -195,7 +195,7 @@ class Progress:
         self.known[row.name] = time.monotonic() - self.began
 
     def seconds_left(self):
-        """A row that was measured takes as long again; others take the expected time, scaled by that of the rows before."""
+        """Assumes that a measured row takes as long as before, and that others take the expected time, scaled by the pace so far."""
         if self.elapsed < 2 or not self.known:
             return None
         pace = self.elapsed / self.expected_before

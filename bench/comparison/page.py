@@ -100,9 +100,9 @@ def limits_text(limits):
 
 EXPLANATION = (
     "PyTorch's attention takes padded batches with a mask of keys, and computes the padding; heddle's rows have none (a text has "
-    "on average 3/4 of the longest's length). Its encoder is `torch.nn.TransformerEncoder`, in inference with its own fused path, in "
-    "bf16 under autocast. An encoder's GFLOP/s count its linear layers alone. The share is that of the limit measured in the same "
-    "run: of multiply-add for products, of copying for operations that are limited by memory. It exceeds 100 % if the data is in the caches.")
+    "on average 3/4 of the longest's length). PyTorch's encoder is `torch.nn.TransformerEncoder`, in inference with its own fused path, in "
+    "bf16 under autocast. An encoder's GFLOP/s count its linear layers alone. The share is the rate divided by the machine's limit in the same "
+    "run: that of multiply-add for products, that of copying for operations that are limited by memory. It exceeds 100 % if the data is in the caches.")
 
 
 def table(report):
@@ -189,7 +189,7 @@ def epoch_memory(report, side):
 
 
 def slopes(report, side):
-    """Time and memory of attention as the text grows: slopes on logarithmic axes. Nothing unless all lengths were measured."""
+    """Time and memory of attention as the text grows: slopes on logarithmic axes. Returns nothing unless all lengths were measured."""
     rows, results = report.plan.growth, report.results
     if not rows or not all(results.samples(row, side) for row in rows):
         return []
@@ -210,7 +210,7 @@ def slope(lengths, values):
 
 
 def picture(report):
-    """Bars of the ratios; the line is PyTorch."""
+    """Draws the ratios as bars; a dashed line marks PyTorch, which is 1."""
     bars = [(row.name.split(":")[0] if row.name.startswith("tokenizing") else row.name, report.results.ratio(row, TORCH))
             for row in report.plan.table]
     width, left, step = 860, 380, 20

@@ -31,7 +31,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement: seconds, and where the program reports them a rate (value, unit) and the peak memory in kilobytes."""
+    """One measurement: seconds and, if the program reports them, a rate (value, unit) and the peak memory in kilobytes."""
 
     seconds: float
     rate: tuple = None
@@ -42,8 +42,8 @@ class Sample:
 class Effort:
     """How much work one measurement is.
 
-    seconds and calls are the least of an operation. A training takes so many steps over the first rows of SST-2, or over
-    all of them if train_rows is None.
+    seconds and calls are the minimum for an operation. A training takes `steps` steps over the first `train_rows` rows of
+    SST-2, or over all rows if train_rows is None.
     """
 
     seconds: float

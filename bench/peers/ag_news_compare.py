@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the ag_news program against its PyTorch twin, on the same work in one run:
+"""Compares the ag_news program with its PyTorch twin on the same work in one run:
 
     bench/peers/ag_news_compare.py --binary build/release/examples/ag_news --data DIR --vocab FILE [--stop-words FILE]
                                    [--lemmas FILE] [--only losses|predict|speed|accuracy]
@@ -100,7 +100,7 @@ class Bench:
         )
 
     def twin(self, variant, weights):
-        """Returns the oracle."""
+        """Returns the float64 model with these weights, the oracle."""
         model = self.model(variant).double()
         load_weights(model, weights)
         return model
@@ -155,10 +155,10 @@ class Bench:
 
 def main():
     parser = make_parser(__doc__, CHECKS, steps=60)
-    parser.add_argument("--stop-words", help="a word a line")
-    parser.add_argument("--lemmas", help="lines of word<TAB>lemma")
-    parser.add_argument("--epochs", type=int, default=1, help="of `accuracy`")
-    parser.add_argument("--seeds", type=int, default=1, help="1 to N, of `accuracy`")
+    parser.add_argument("--stop-words", help="file with one word per line")
+    parser.add_argument("--lemmas", help="file with lines of word<TAB>lemma")
+    parser.add_argument("--epochs", type=int, default=1, help="epochs of the check `accuracy`")
+    parser.add_argument("--seeds", type=int, default=1, help="run the check `accuracy` with the seeds 1 to N")
     check(Bench, parser.parse_args(), CHECKS)
 
 

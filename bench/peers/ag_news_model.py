@@ -1,6 +1,6 @@
 """The ag_news classifier in PyTorch: the same model, the same names of parameters, as oracle and as peer.
 
-Self-attention without a residual on BERT's embedding layer, which is frozen unless it is to be trained. Batches are
+Self-attention without a residual on BERT's embedding layer, which is frozen unless train_embeddings is set. Batches are
 padded; a key mask keeps padding out.
 """
 
@@ -26,7 +26,7 @@ class Config:
 
 
 class Embeddings(nn.Module):
-    """BERT's embedding layer; every token is of type 0. Drawn as BERT does: normal with deviation 0.02."""
+    """BERT's embedding layer; every token is of type 0. Initialized as in BERT: normal with standard deviation 0.02."""
 
     def __init__(self, c):
         super().__init__()

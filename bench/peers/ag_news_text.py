@@ -1,4 +1,4 @@
-"""From a row of AG News to the text that is tokenized."""
+"""Prepares the texts of AG News for tokenization."""
 
 import csv
 import re
@@ -20,7 +20,7 @@ CLEAN = str.maketrans(string.ascii_uppercase, string.ascii_lowercase, string.dig
 
 
 def character(match):
-    """Returns what an entity stands for, or the entity itself if its number is no character's."""
+    """Returns what an entity stands for, or the entity itself if its number is not that of a character."""
     number, name = match.groups()
     if name:
         return NAMED[name]
@@ -36,8 +36,8 @@ def repair(text):
     r"""Undoes the damage of the data set's extraction, in this order, one pass each.
 
     - A backslash stands for a line break and becomes a blank, but `\$` is a dollar sign.
-    - Entities are decoded. One follows `&`, a blank in its place, or nothing at the start of the text; `&` or the blank
-      goes with it. `#N;` is a code point, and Windows-1252 from 128 to 159.
+    - Entities are decoded. An entity follows `&`, a blank in place of `&`, or nothing at the start of the text. The `&`
+      or the blank is removed with it. `#N;` is a code point, and Windows-1252 from 128 to 159.
     - Tags are dropped: `<` or `</`, an ASCII letter, and all up to `>`. That includes tickers, such as `<GOOG.O>`.
     """
     text = re.sub(r"\\(\$?)", lambda match: match[1] or " ", text)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds heddle's BERT, DistilBERT and pre-norm models against transformers and PyTorch, on the same work in one run:
+"""Compares heddle's BERT, DistilBERT and pre-norm models with transformers and PyTorch on the same work in one run:
 
     bench/peers/bert_compare.py --program build/release/bench/bert_program --binary build/release/examples/bert_classifier
                                 --data DIR --vocab FILE [--only CHECK] [--turns N]
@@ -47,7 +47,7 @@ BF16_ERRORS = 2.0  # times PyTorch's
 STEPS, BATCH, LR, TEXTS, LATENCY_CALLS, LATENCY_TOKENS = 50, 8, 5e-5, 400, 1000, 20
 PRETRAIN_STEPS, LABELLED = 8000, 500
 SMALL = Case("bert-small", width=128, layers=2, heads=2, ff_width=512, extra={"max_position_embeddings": 128})
-FEW_TOKENS = 64  # of the vocabulary that the ids of `logits` skip: special and unused ones
+FEW_TOKENS = 64  # the first tokens of the vocabulary, special and unused ones, which `logits` does not draw
 
 TRAINED = [DISTILBERT_BASE, Case("bert-pairs", width=128, layers=4, heads=4, ff_width=512, classes=3)]
 PRE_NORM = [pre_norm_model.Config(), pre_norm_model.Config(d_model=33, layers=3, heads=3, ff_width=50, classes=4)]
@@ -55,7 +55,7 @@ PRE_NORM = [pre_norm_model.Config(), pre_norm_model.Config(d_model=33, layers=3,
 
 def row(what, seen, bound, held):
     """Returns a line of the table, and whether the bound holds."""
-    return f"{what:46} seen {seen:34} must {bound}", held
+    return f"{what:46} found {seen:34} expected {bound}", held
 
 
 def at_most(what, seen, bound):
@@ -63,7 +63,7 @@ def at_most(what, seen, bound):
 
 
 class WithMask(nn.Module):
-    """A classifier of transformers, called as the other models of peers/ are. `separator` ends the first text of a pair."""
+    """A classifier of transformers with the call signature of the other models in peers/. `separator` ends the first text of a pair."""
 
     def __init__(self, model, separator=None):
         super().__init__()
@@ -122,7 +122,7 @@ def peer_logits(model, batches):
 
 
 def draw_batches(case, seed=1):
-    """Returns batches of random ids: single texts of 1 to 512 tokens, ragged ones, and for BERT pairs."""
+    """Returns batches of random ids: single texts of 1 to 512 tokens, ragged batches and, for BERT, pairs."""
     generator = torch.Generator().manual_seed(seed)
     vocabulary = case.config().vocab_size
 
@@ -191,7 +191,7 @@ class Records(logging.Handler):
 
 @contextlib.contextmanager
 def recorded_warnings():
-    """Gives the list of the warnings that are issued in the block, by Python or by transformers' logger."""
+    """Yields the list of the warnings that are issued in the block, by Python or by transformers' logger."""
     handler, logger = Records(), logging.getLogger("transformers")
     logger.addHandler(handler)
     try:
@@ -255,7 +255,7 @@ class Bench:
                 bf16["autocast"].append(root_mean_square(relative(peer_logits(model, batches))))
             bf16["PyTorch"].append(root_mean_square(relative(peer_logits(model.bfloat16(), batches))))
             seen = ", ".join(f"{name} {values[-1]:.1e}" for name, values in bf16.items())
-            yield row(what + ", bf16", seen, "below", True)
+            yield row(what + ", bf16", seen, "(no bound)", True)
         a, b = (root_mean_square(errors[name]) for name in ("heddle", "PyTorch"))
         yield row("logits, root mean square of all folders", f"{a:.2e} (PyTorch {b:.2e})", "<= PyTorch's", a <= b)
         a, b, c = (root_mean_square(values) for values in bf16.values())
@@ -347,7 +347,7 @@ class Bench:
             yield at_most(f"save, {case.name}, logits", worst.item(), LOGIT_BOUND)
 
     def write_modules(self, folder, pooling, normalized):
-        """Makes the folder one of sentence-transformers."""
+        """Turns the folder into a folder of sentence-transformers."""
         kinds = ["Transformer", "Pooling"] + (["Normalize"] if normalized else [])
         modules = [
             {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"}
@@ -468,7 +468,7 @@ class Bench:
             for peer in ("PyTorch", "ONNX"):
                 yield turns.row(f"latency, {threads} threads, median of {LATENCY_CALLS}", LATENCY_BOUND, peer)
             tails = ", ".join(f"{name} {1e3 * turns.seconds(name, 0.99):.1f} ms" for name in turns.times)
-            yield row(f"latency, {threads} threads, 99th percentile", tails, "reported", True)
+            yield row(f"latency, {threads} threads, 99th percentile", tails, "(no bound)", True)
         torch.set_num_threads(THREADS)
 
     def memory(self):
@@ -503,12 +503,12 @@ class Bench:
 
 def main():
     parser = make_parser(__doc__, CHECKS, steps=STEPS)
-    parser.add_argument("--program", required=True, help="bert_program of bench/")
-    parser.add_argument("--turns", type=int, default=5, help="of `speed`, `bf16` and `latency`")
-    parser.add_argument("--calls", type=int, default=8, help="of each side in a turn of `speed` and `bf16`")
+    parser.add_argument("--program", required=True, help="path of the program bench/bert_program")
+    parser.add_argument("--turns", type=int, default=5, help="number of turns in `speed`, `bf16` and `latency`")
+    parser.add_argument("--calls", type=int, default=8, help="calls of each side in one turn of `speed` and `bf16`")
     parser.add_argument("--pretrain-steps", type=int, default=PRETRAIN_STEPS)
-    parser.add_argument("--epochs", type=int, default=30, help="of the labelled rows in `pretrain`")
-    parser.add_argument("--seeds", type=int, default=5, help="1 to N, of `pretrain`")
+    parser.add_argument("--epochs", type=int, default=30, help="epochs over the labelled rows in `pretrain`")
+    parser.add_argument("--seeds", type=int, default=5, help="run `pretrain` with the seeds 1 to N")
     check(Bench, parser.parse_args(), CHECKS)
 
 

@@ -73,14 +73,14 @@ ODD = [
 
 @torch.no_grad()
 def draw(model, width):
-    """Draws all weights wider than transformers does, so that logits and attention differ between texts."""
+    """Draws all weights with a larger deviation than transformers does, so that logits and attention differ between texts."""
     for name, p in model.named_parameters():
         is_gain = "norm" in name.lower() and name.endswith("weight")
         p.normal_(1.0 if is_gain else 0.0, 0.1 if p.dim() == 1 else width**-0.5)
 
 
 def make_folder(folder, case, vocab, seed=1, wide=True):
-    """Writes the case's classifier, with weights of draw() or those of transformers, and the tokenizer. Returns the folder."""
+    """Writes the case's classifier, with weights of draw() if `wide`, else of transformers, and the tokenizer. Returns the folder."""
     torch.manual_seed(seed)
     model = MODELS[case.family][1](case.config())
     if wide:

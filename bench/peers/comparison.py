@@ -1,4 +1,4 @@
-"""What the *_compare.py programs share: runs of the heddle program, and the claims that are checked."""
+"""Common parts of the *_compare.py programs: runs of the heddle program, and the checks of its results."""
 
 import argparse
 import json
@@ -69,20 +69,23 @@ def compare_losses(name, ours, theirs, bound):
     text = f"{name}: greatest difference of {len(ours)} steps {worst:.2e} (bound {bound:.0e})"
     other = next((a["step"] for a, b in zip(ours, theirs) if a["tokens"] != b["tokens"]), None)
     if other:
-        text += f"; the batch of step {other} has another number of tokens"
+        text += f"; the batch of step {other} has a different number of tokens"
     return text, worst <= bound
 
 
 def compare_probabilities(name, ours, theirs, bound):
     """Returns a sentence and whether all probabilities agree within the bound."""
     if ours.shape != theirs.shape:
-        return f"{name}: probabilities are {list(ours.shape)}, {list(theirs.shape)} expected", False
+        return f"{name}: found probabilities of shape {list(ours.shape)}, expected {list(theirs.shape)}", False
     worst = (ours - theirs).abs().max().item()
     return f"{name}: greatest difference of {len(ours)} texts {worst:.2e} (bound {bound:.0e})", worst <= bound
 
 
 def compare_speed(turns, bound):
-    """Returns a sentence and whether heddle is faster by the bound. A turn is the entries of both; a tenth is warm-up."""
+    """Returns a sentence and whether heddle is at least `bound` times as fast.
+
+    A turn is a pair of the metrics of both sides. The first tenth of the steps is warm-up and is not counted.
+    """
     ours, theirs = [], []
     for pair in turns:
         for seconds, entries in zip((ours, theirs), map(steps_of, pair)):
@@ -103,7 +106,7 @@ def make_parser(description, checks, *, steps, vocab=True):
     if vocab:
         parser.add_argument("--vocab", required=True, help="cased BERT vocabulary")
     parser.add_argument("--only", choices=checks)
-    parser.add_argument("--steps", type=int, default=steps, help="of each of the two turns of `speed`")
+    parser.add_argument("--steps", type=int, default=steps, help="steps in each of the two turns of `speed`")
     return parser
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What bench/cuda times, in PyTorch on a GPU: an object of JSON a line, first the versions, then for each work its
-name, which of PyTorch's ways it is (`peer`), and its times as cuda_bench's, or why it was `refused`.
+"""Times in PyTorch on a GPU what bench/cuda_bench times in heddle. Prints one JSON object per line: first the versions,
+then for each benchmark its name, the variant in PyTorch (`peer`), and the times under the names that cuda_bench uses, or
+the reason why it was `refused`.
 
-    bench/peers/gpu.py [--filter TEXT] [--seconds N]    ends by itself after N seconds
-    bench/peers/gpu.py --device cpu                     whether all of it runs: small shapes, a call each
+    bench/peers/gpu.py [--filter TEXT] [--seconds N]    starts no benchmark after N seconds
+    bench/peers/gpu.py --device cpu                     checks that every benchmark runs: one call each, small shapes
 
 Attention is scaled_dot_product_attention with each of its backends: on full texts without a mask; on texts that fill
 three quarters with a mask of keys over padding, which is computed (`padded`), and on nested tensors without padding.
@@ -93,7 +94,7 @@ def everything(device):
 
 
 def measured(work, timer):
-    """Times, or why there are none: PyTorch says in warnings why a backend refuses."""
+    """Returns the times, or the reason why there are none. PyTorch gives the reason of a backend in warnings."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -114,8 +115,8 @@ def versions(device):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--filter", default="", help="only work whose name holds this")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin nothing new after as many")
+    parser.add_argument("--filter", default="", help="only benchmarks whose name contains this text")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no benchmark after this many seconds")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():

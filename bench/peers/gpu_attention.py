@@ -14,7 +14,7 @@ BACKENDS = {
 
 
 class Case:
-    """B texts of H heads of width K, the longest of S tokens; `full`: all of them, else they fill three quarters."""
+    """B texts with H heads of width K, the longest with S tokens. If `full`, all texts have S tokens; otherwise 3/4 of S on average."""
 
     def __init__(self, device, small, s, full, dropout, backward):
         self.device, self.full, self.dropout, self.backward = device, full, dropout, backward
@@ -37,7 +37,7 @@ class Case:
         return [self.normal(*shape).requires_grad_(self.backward) for _ in range(3)]
 
     def padded(self, backend, deterministic):
-        """With a mask of keys where there is padding, which is computed."""
+        """Returns the call on padded rows, with a mask of keys if there is padding. The padding is computed, too."""
         leaves = self.inputs(self.b, self.s, self.h, self.k)
         dy = self.normal(self.b, self.s, self.h, self.k).transpose(1, 2)
         lengths = torch.tensor(self.lengths(), device=self.device)
@@ -50,7 +50,7 @@ class Case:
         return self.call(y, leaves, dy, backend, deterministic)
 
     def nested(self, backend, deterministic):
-        """On nested tensors, which have no padding."""
+        """Returns the call on nested tensors, which have no padding."""
         lengths = self.lengths()
         ends = torch.tensor([0, *lengths], device=self.device).cumsum(0)
         leaves, dy = self.inputs(sum(lengths), self.h, self.k), self.normal(sum(lengths), self.h, self.k)
@@ -90,7 +90,7 @@ def attention(device, small):
 
 
 def ways(case):
-    """Deterministic backwards are for the texts with lengths, which is where they are asked for."""
+    """Yields the case with each backend. The deterministic backward is timed only for texts of different lengths."""
     for kind, backend in BACKENDS.items():
         both = case.backward and not case.full and kind != "math"
         for deterministic in (False, True) if both else (False,):

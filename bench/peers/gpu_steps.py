@@ -10,7 +10,7 @@ from torch import nn
 
 
 def sst2_batch(number):
-    """The texts of bench/gpu_steps.hpp, padded: ids [B, T], which are real, labels [B]."""
+    """Returns a padded batch of the texts of bench/gpu_steps.hpp: ids [B, T], a mask [B, T] of real tokens, labels [B]."""
     lengths = [4 + int(-10 * math.log(1 - (i * 7919 + 13) % 997 / 997)) for i in range(32 * number, 32 * number + 32)]
     ids, token = torch.zeros(32, max(lengths), dtype=torch.long), 0
     for row, length in enumerate(lengths):

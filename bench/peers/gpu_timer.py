@@ -1,4 +1,4 @@
-"""Times PyTorch on the GPU as bench/gpu.hpp times heddle; on the CPU one call each, to see that it runs."""
+"""Times PyTorch on the GPU as bench/gpu.hpp times heddle. On the CPU it times one call, to check that the call works."""
 
 import statistics
 import time
@@ -7,8 +7,8 @@ import torch
 
 
 class Work:
-    """One thing to time: its name as in bench/cuda.cpp, PyTorch's way of doing it, a function that makes the call, and
-    facts that go with its times."""
+    """A benchmark: its name as in bench/cuda.cpp, its variant in PyTorch, a function that makes the call, and facts to
+    print with its times."""
 
     def __init__(self, name, peer, make, step=False, **facts):
         self.name, self.peer, self.make, self.step, self.facts = name, peer, make, step, facts
@@ -40,7 +40,7 @@ class Timer:
         return 1e-3 * self.begin.elapsed_time(self.end)
 
     def alone(self, call):
-        """Seconds of one call with the L2 cache filled with other memory before, queued while it is being filled."""
+        """Returns the seconds of one call with a cold L2 cache. The call is enqueued while the cache is filled with other memory."""
         if not self.on_gpu:
             return self.between(call)
         for _ in range(3):
@@ -60,7 +60,7 @@ class Timer:
         return self.median_of(sample, 15)
 
     def in_a_row(self, call):
-        """Seconds of a call in a row of them, with what the host takes."""
+        """Returns the seconds of a call in a sequence of calls, including the host's time."""
         if not self.on_gpu:
             return self.between(call)
         calls = min(500, max(2, int(0.02 / self.between(call))))

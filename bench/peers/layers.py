@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 
 def sinusoidal_table(length, width):
-    """Returns the positions of Vaswani et al. (2017), float32 [L, D]."""
+    """Returns the sinusoidal position encodings of Vaswani et al. (2017), float32 [L, D]."""
     position = torch.arange(length)[:, None]
     rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
     table = torch.zeros(length, width)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What bench/ops times, in PyTorch: one JSON object, from the benchmark's name to the median of its calls in seconds.
+"""Times in PyTorch what bench/ops times in heddle. Prints one JSON object that maps the name of each benchmark to the
+median seconds of its calls.
 
     bench/peers/ops.py [--filter TEXT] [--threads N] [--seconds S] [--calls N] [--serve]
 
@@ -135,7 +136,7 @@ def cases():
 def serve(options):
     print(json.dumps({"torch": torch.__version__, "names": [name for name, _ in cases()]}), flush=True)
     for line in sys.stdin:
-        # make() reads the loop variables of cases(), so that it is called before the next case.
+        # make() reads the loop variables of cases(), so it must be called before the next case.
         for name, make in cases():
             if name == line.strip():
                 print(json.dumps({"seconds": median(make(), options.seconds, options.calls)}), flush=True)
@@ -146,11 +147,11 @@ def serve(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--filter", default="", help="only benchmarks whose name holds this")
+    parser.add_argument("--filter", default="", help="only benchmarks whose name contains this text")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0.5, help="to time each for, at least")
-    parser.add_argument("--calls", type=int, default=7, help="to time of each, at least")
-    parser.add_argument("--serve", action="store_true", help="time what standard input names")
+    parser.add_argument("--seconds", type=float, default=0.5, help="minimum seconds for each benchmark")
+    parser.add_argument("--calls", type=int, default=7, help="minimum number of calls of each benchmark")
+    parser.add_argument("--serve", action="store_true", help="read names of benchmarks from standard input and time them one by one")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)

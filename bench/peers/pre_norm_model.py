@@ -104,7 +104,7 @@ class Classifier(nn.Module):
 
 
 def save_folder(folder, model, c):
-    """Writes a folder that heddle opens; the tokenizer's files are the caller's."""
+    """Writes a folder that heddle can open. The caller adds the tokenizer's files."""
     os.makedirs(folder, exist_ok=True)
     save_weights(model, os.path.join(folder, "model.safetensors"))
     config = {

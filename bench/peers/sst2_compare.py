@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the sst2 program against its PyTorch twin, on the same work in one run:
+"""Compares the sst2 program with its PyTorch twin on the same work in one run:
 
     bench/peers/sst2_compare.py --binary build/release/examples/sst2 --data DIR --vocab FILE [--only losses|predict|speed]
 

@@ -25,13 +25,13 @@ def read_rows(path, tokenizer, limit=None):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="folder of train.tsv and dev.tsv")
+    parser.add_argument("--data", required=True, help="folder with train.tsv and dev.tsv")
     parser.add_argument("--vocab", required=True, help="WordPiece vocabulary")
     add_training_flags(parser, epochs=4, batch_size=32, lr=1e-3)
     parser.add_argument("--uncased", action="store_true")
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--train-rows", type=int, help="the first N rows")
-    parser.add_argument("--valid-rows", type=int, help="the first N rows")
+    parser.add_argument("--train-rows", type=int, help="train on the first N rows of train.tsv")
+    parser.add_argument("--valid-rows", type=int, help="validate on the first N rows of dev.tsv")
     parser.add_argument("--attention", choices=["eager", "sdpa"], default="eager")
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--d-model", type=int, default=64)

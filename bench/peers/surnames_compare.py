@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the surnames program against its PyTorch twin, on the same work in one run:
+"""Compares the surnames program with its PyTorch twin on the same work in one run:
 
     bench/peers/surnames_compare.py --binary build/release/examples/surnames --data DIR
                                     [--only losses|predict|speed|accuracy]
@@ -59,7 +59,7 @@ class Bench:
         return self.program.path("out-" + layer)
 
     def twin(self, weights, layer="own"):
-        """Returns the oracle."""
+        """Returns the float64 model with these weights, the oracle."""
         model = Classifier(Config(dropout=0.0, layer=layer)).double()
         load_weights(model, weights)
         return model
@@ -117,8 +117,8 @@ class Bench:
 
 def main():
     parser = make_parser(__doc__, CHECKS, steps=1000, vocab=False)
-    parser.add_argument("--epochs", type=int, default=10, help="of `accuracy`")
-    parser.add_argument("--seeds", type=int, default=3, help="1 to N, of `accuracy`")
+    parser.add_argument("--epochs", type=int, default=10, help="epochs of the check `accuracy`")
+    parser.add_argument("--seeds", type=int, default=3, help="run the check `accuracy` with the seeds 1 to N")
     check(Bench, parser.parse_args(), CHECKS)
 
 

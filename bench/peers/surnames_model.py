@@ -1,7 +1,7 @@
 """The surnames classifier in PyTorch: the same model, the same names of parameters and buffer, as oracle and as peer.
 
 One post-norm layer over a name's characters that reads a learned CLS row. Batches are padded; a key mask keeps padding
-out. The layer is the system's own or torch.nn's.
+out. The layer is OwnLayer or that of torch.nn.
 """
 
 import math
@@ -19,7 +19,7 @@ INDEX = {symbol: index for index, symbol in enumerate(SYMBOLS)}
 
 
 def encode(name, max_length=64):
-    """Returns the ids of a name: accents are dropped by decomposition, other symbols too; the CLS takes one position."""
+    """Returns the ids of a name without accents (by decomposition) and without unknown symbols. One position is left for the CLS."""
     ids = [INDEX[c] for c in unicodedata.normalize("NFD", name) if c in INDEX]
     return ids[: max_length - 1]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a folder of event files with TensorBoard's own readers, and checks what heddle promises of them:
+"""Reads a folder of event files with TensorBoard's own readers, and checks the properties that heddle guarantees:
 
     bench/peers/tensorboard_check.py FOLDER
 
@@ -96,7 +96,7 @@ def check_histogram(tag, event, failures):
         f"{tag}, step {event.step}: the buckets do not count {value.num} values",
     )
     failures.require(
-        list(value.bucket_limit) == sorted(value.bucket_limit), f"{tag}, step {event.step}: buckets without an order"
+        list(value.bucket_limit) == sorted(value.bucket_limit), f"{tag}, step {event.step}: the limits of the buckets are not sorted"
     )
 
 
@@ -105,7 +105,7 @@ def check_text(tag, event, failures):
         [text] = event.tensor_proto.string_val
         text.decode("utf-8")
     except ValueError as error:
-        failures.add(f"{tag}, step {event.step}: no text: {error}")
+        failures.add(f"{tag}, step {event.step}: the event is not one UTF-8 text: {error}")
 
 
 CHECKS = {"images": check_image, "histograms": check_histogram, "tensors": check_text}

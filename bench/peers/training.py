@@ -1,4 +1,4 @@
-"""What the peers' training programs share: padded batches, the loop, its metrics, files of weights, common flags."""
+"""Common parts of the peers' training programs: padded batches, the loop, its metrics, files of weights, common flags."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 
 def collate(texts):
-    """Returns ids [B, T], padded with 0 to the longest text of the batch, and a mask [B, T] of the real ones."""
+    """Returns ids [B, T], padded with 0 to the longest text of the batch, and a mask [B, T] that is true at real tokens."""
     lengths = torch.tensor([len(ids) for ids in texts])
     longest = int(lengths.max())
     ids = torch.tensor([ids + [0] * (longest - len(ids)) for ids in texts], dtype=torch.long)
@@ -21,7 +21,7 @@ def collate(texts):
 class Rows:
     """An encoded split."""
 
-    texts: list  # of lists of ids
+    texts: list  # a list of ids for each text
     labels: torch.Tensor  # [N]
     own_tokens: int = 0  # tokens that the model itself adds to each text
 
@@ -87,7 +87,7 @@ def train(
     factor=lambda step: 1.0,
     report=print,
 ):
-    """Minimizes cross-entropy with Adam; `report` receives the metrics of steps and epochs.
+    """Minimizes cross-entropy, with Adam unless make_optimizer is given. `report` receives the metrics of steps and epochs.
 
     A seed shuffles the rows, None keeps file order. Parameters that require no gradient are left alone. The rate of step
     k, counted from 0, is lr * factor(k).
@@ -133,7 +133,7 @@ def train(
 def add_training_flags(parser, *, epochs, batch_size, lr):
     """Adds the flags that every program has, with these defaults."""
     parser.add_argument("--epochs", type=int, default=epochs)
-    parser.add_argument("--steps", type=int, help="stop after this many")
+    parser.add_argument("--steps", type=int, help="stop after this many steps")
     parser.add_argument("--batch-size", type=int, default=batch_size)
     parser.add_argument("--lr", type=float, default=lr)
     parser.add_argument("--seed", type=int, default=0)
@@ -141,7 +141,7 @@ def add_training_flags(parser, *, epochs, batch_size, lr):
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dtype", choices=["float32", "float64"], default="float32")
     parser.add_argument("--init", help="weights to start from (safetensors)")
-    parser.add_argument("--save", help="where the last weights go (safetensors)")
+    parser.add_argument("--save", help="file for the final weights (safetensors)")
 
 
 def begin(flags):

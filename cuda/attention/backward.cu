@@ -1,4 +1,4 @@
-// attention's backward on the GPU, for heads up to 128 wide; wide.cu has wider ones, and the gradient of the bias. Formulas:
+// attention's backward on the GPU, for heads up to 128 wide; wide.cu handles wider ones and the gradient of the bias. Formulas:
 // ops/attention/backward.hpp.
 //
 //   compute_delta        Eight lanes own a row of a head. y and dy are read once.
@@ -23,10 +23,10 @@ using cuda::rows_per_warp;
 
 // --- delta --------------------------------------------------------------------------------------------------------------
 
-constexpr int delta_lanes = 8;  // that share a row of a head
+constexpr int delta_lanes = 8;  // lanes that share a row of a head
 constexpr int delta_threads = cuda::block_threads(256);
 
-// delta [H, Nq] = the sum of y dy over a head. `vectors`: accesses of 16 bytes are aligned.
+// Computes delta [H, Nq], the sum of y dy over the columns of a head. `vectors`: whether 16-byte accesses are aligned.
 template <class T>
 __global__ __launch_bounds__(delta_threads) void compute_delta(MatrixView<const T> y, MatrixView<const T> dy,
                                                                Index heads, bool vectors, View<float, 2> delta) {
@@ -71,8 +71,8 @@ struct BackwardTile {
   static constexpr int size = other_rows * row_stride<T, width>;
   static constexpr int warps = 4;  // at most
   static constexpr int threads = warps * cuda::warp_size;
-  static constexpr int query_blocks = width <= 64 ? 3 : 2;  // of query_gradient, for which registers suffice
-  static constexpr int key_blocks = width <= 32 ? 3 : 2;    // likewise of key_value_gradients
+  static constexpr int query_blocks = width <= 64 ? 3 : 2;  // blocks of query_gradient for which registers suffice
+  static constexpr int key_blocks = width <= 32 ? 3 : 2;    // the same for key_value_gradients
 };
 
 // The shared memory of a block. It owns rows of two matrices, a and b, and iterates over tiles of two others, c and d:
@@ -135,7 +135,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
     const cuda::QueryStatistics statistics(cuda::ScoreTile<T, false>{task, head, first, 0}, x.lse, x.delta);
 
     float sum[width / 8][4];  // [16, width] of the warp
-    // Repeats with NaN and infinity apart if the sums hold NaN, which may come from masked keys.
+    // If the sums hold NaN, which may come from masked keys, repeats the work with NaN and infinity handled separately.
     for (bool separate = false;; separate = true) {
       cuda::set_zero(sum);
       const auto load = [&](int tile, int stage) {

@@ -12,7 +12,8 @@ __device__ kernel::PhiloxWords draw(const AttentionTask<T>& task, const Sequence
   return task.plan.draws(static_cast<std::uint64_t>(row * task.calls_per_row + call));
 }
 
-// Own queries: one call decides four neighbouring n of one own row of the lane.
+// Returns the bits of kept scores of a tile whose own rows are queries. One generator call decides the scores of one of the
+// lane's own rows for four neighbouring n (products.cuh).
 template <class T>
 __device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int reach) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
@@ -31,8 +32,9 @@ __device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int 
   return bits;
 }
 
-// Own keys: one call decides eight keys of one query, two for each of the four lanes with the same t and the same g % 4 / 2.
-// Each of these lanes draws for one of four queries, and they exchange the bits: 4 x 8 in a word.
+// Returns the same for a tile whose own rows are keys. One generator call decides eight keys of one query: two for each of the
+// four lanes with equal t and equal g % 4 / 2. Each of these lanes draws for one of four queries. Then they exchange the bits:
+// a word has 4 x 8.
 template <class T>
 __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reach) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
@@ -59,7 +61,7 @@ __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reac
   return bits;
 }
 
-// Returns which pairs the dropout keeps, as bits of the tile. `other` is a multiple of 32; so is `own` if keys are own rows.
+// Returns which pairs the dropout keeps, as bits of the tile. `other` is a multiple of 32; so is `own` if the own rows are keys.
 template <class T, bool own_keys>
 __device__ unsigned kept_scores(const ScoreTile<T, own_keys>& tile, int reach) {
   if (!tile.task.has_dropout()) return ~0u;
@@ -69,7 +71,7 @@ __device__ unsigned kept_scores(const ScoreTile<T, own_keys>& tile, int reach) {
     return kept_scores_of_queries(tile, reach);
 }
 
-// Multiplies the dropped scores by zero; a NaN stays NaN. The caller multiplies the rest by the rule's scale.
+// Multiplies the dropped scores by zero; a NaN stays NaN. The caller multiplies the kept ones by the dropout's scale.
 template <class T, bool own_keys, int n>
 __device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, unsigned kept, float (&scores)[n][4]) {
   if (!tile.task.has_dropout()) return;

@@ -1,4 +1,4 @@
-// attention's forward on the GPU, for heads up to 128 wide; wide.cu has wider ones. Formulas: ops/attention/forward.hpp.
+// attention's forward on the GPU, for heads up to 128 wide; wide.cu handles wider ones. Formulas: ops/attention/forward.hpp.
 //
 //   attend    A block owns up to 128 queries of one head of one sequence, 16 for each warp, and iterates over tiles of the keys
 //             that they see. Each warp keeps a running maximum and sum of its queries' scores (Dao, "FlashAttention-2", 2023).
@@ -25,7 +25,7 @@ struct ForwardTile {
   // The largest number of threads of a block; exact fp32 products need more registers per thread.
   static constexpr int threads = cuda::block_threads(tensor_cores && width <= 64 ? 256 : 128);
   static constexpr int warps = threads / cuda::warp_size;
-  static constexpr int blocks = 2;  // for which a multiprocessor's registers suffice
+  static constexpr int blocks = 2;  // blocks on a multiprocessor, as many as its registers serve
 
   static AttentionLaunch launch(Index longest_q, Index longest_k) {
     return cuda::choose_launch<ForwardTile>(longest_q, longest_k, blocks, [](int of_queries, int stages) {
@@ -58,7 +58,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
 
     float sum[width / 8][4];  // [16, width] of the warp
     cuda::SoftmaxRows<T> softmax;
-    // Repeats with NaN and infinity apart if the sums hold NaN, which may come from masked values.
+    // If the sums hold NaN, which may come from masked values, repeats the work with NaN and infinity handled separately.
     for (bool separate = false;; separate = true) {
       softmax = {};
       cuda::set_zero(sum);

@@ -127,12 +127,12 @@ inline int device_attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// Returns the grid's y for `heads` heads of all sequences. Where it is less than `heads`, blocks process several.
+// Returns the y dimension of a grid for `heads` heads of all sequences. If it is less than `heads`, a block processes several heads.
 inline unsigned grid_height(Index heads) {
   return static_cast<unsigned>(std::min<Index>(heads, device_attribute(cudaDevAttrMaxGridDimY)));
 }
 
-// The threads and shared memory of a kernel whose warps own rows. Its results depend on none of them.
+// The launch configuration of a kernel whose warps own rows. The kernel's results do not depend on it.
 struct AttentionLaunch {
   int warps, stages;
   std::size_t shared_bytes;
@@ -144,15 +144,16 @@ struct AttentionLaunch {
   }
 };
 
-// Chooses as many warps as the longest sequence's own rows fill, up to Tile::warps, and one tile of other rows for each stage. One stage if
-// all other rows fit into a tile, otherwise two. All of up to 128 other rows are held at once if a multiprocessor's shared memory then
-// still serves `blocks` blocks, as many as its registers do. A block that would exceed its limit of shared memory gets fewer warps, then
-// one stage. bytes(warps, stages) returns what a block needs.
+// Chooses the warps, the stages and the shared memory of a block. bytes(warps, stages) returns the shared memory that a block needs.
+//   warps   As many as the own rows of the longest sequence fill, up to Tile::warps.
+//   stages  One tile of other rows each: one stage if all other rows fit into a tile, otherwise two. Up to 128 other rows are held all at
+//           once if a multiprocessor's shared memory still serves `blocks` blocks, the number that its registers serve.
+// A block that would exceed the limit of shared memory gets fewer warps, then a single stage.
 template <class Tile, class Bytes>
 AttentionLaunch choose_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
-  constexpr int least = 2;                // warps; own keys are shared by pairs
+  constexpr int least = 2;                // warps: two of them share a group of own keys
   constexpr Index held_at_once = 128;     // other rows
-  constexpr std::size_t reserved = 1024;  // bytes of each block that are CUDA's
+  constexpr std::size_t reserved = 1024;  // bytes that CUDA reserves in each block
   const Index wanted = (longest_own + least * rows_per_warp - 1) / (least * rows_per_warp) * least;
   AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, Tile::warps)),
                          longest_other > Tile::other_rows ? 2 : 1, 0};

@@ -9,7 +9,7 @@
 
 namespace heddle::cuda {
 
-// The type names the arithmetic: float, bf16, or Tf32 for rows of float.
+// Products in the arithmetic that the type names: float, bf16, or Tf32 for rows of float.
 //   add_scores         scores [16, 8 n] += own other^T, for rows of shared memory that are `width` wide
 //   add_weighted_rows  sum [16, width] += scores other
 // Other rows from `reach` on, a multiple of 16, are left out. All lanes of the warp call these.
@@ -92,7 +92,7 @@ struct Products<float> {
 
 // --- bf16 on tensor cores -----------------------------------------------------------------------------------------------
 
-// Scores that weigh rows are rounded to bf16.
+// add_weighted_rows rounds the scores to bf16.
 template <>
 struct Products<bf16> {
   __device__ __forceinline__ static void multiply(float (&left)[4], float (&right)[4], const std::uint32_t (&a)[4],
@@ -227,7 +227,7 @@ __device__ void clear_not_finite(T* tile, int rows) {
 }
 
 // Adds the products of `scores` with the NaN and infinite elements of other rows, from row `first` of x on, to the sums of the
-// own rows that see them. This path is rare and spends few registers: the compiler knows every index into scores and sums.
+// own rows that see them. This path is rare and is written to use few registers: every index into scores and sums is known at compile time.
 template <int columns, int n, class T>
 __device__ __forceinline__ void add_not_finite(const float (&scores)[n][4], unsigned visible, int reach,
                                                HeadRows<const T> x, int first, float (&sum)[columns][4]) {

@@ -60,8 +60,8 @@ struct ScoreTile {
     return bits;
   }
 
-  // Adds the bias to products of queries and keys. Returns the positive factor that the scores still lack: the scale, or 1 if
-  // they were multiplied here.
+  // Adds the bias to products of queries and keys. Returns the positive factor by which the caller still has to multiply the
+  // scores: the scale, or 1 if this function has applied it.
   template <int n>
   __device__ __forceinline__ float add_bias(unsigned visible, float (&scores)[n][4]) const {
     const float scale = task.plan.scale;
@@ -78,7 +78,7 @@ struct ScoreTile {
   }
 
  private:
-  // Returns which pairs exist and are not masked as causal: a range of the other rows for each own row.
+  // Returns which pairs exist and are not hidden by the causal mask: a range of the other rows for each own row.
   __device__ unsigned inside() const {
     unsigned bits = 0;
     for (int e = 0; e < 4; ++e) {
@@ -86,7 +86,7 @@ struct ScoreTile {
       int begin = 0, end = row < own_count() ? other_count() - other : 0;
       if (task.plan.causal && own_keys) begin = row - other;
       if (task.plan.causal && !own_keys) end = end < row + 1 - other ? end : row + 1 - other;
-      constexpr unsigned every = 0x11111111;  // bit e of each n
+      constexpr unsigned every = 0x11111111;  // bit 0 of each n; shifted by e, bit e of each n
       bits |= (before(end, e) & ~before(begin, e)) & every << e;
     }
     return bits;
@@ -137,9 +137,9 @@ struct SoftmaxRows {
   static constexpr float lowest = std::numeric_limits<float>::lowest() / 2;  // times log2_e it is still finite
   float top[2] = {lowest, lowest};                                           // the greatest score so far
   float sum[2] = {0, 0};     // of exp(score - top); only of the lane's own scores until finish()
-  float shrink[2] = {1, 1};  // the factor of the last tile for sums made before it
+  float shrink[2] = {1, 1};  // the last tile's factor for the sums accumulated before it
 
-  // Adds a tile: replaces its scores by exp(score - top), zeros for invisible pairs, and updates top, sum and shrink.
+  // Adds a tile: replaces its scores with exp(score - top), or zero for invisible pairs, and updates top, sum and shrink.
   template <class Tile, int n>
   __device__ __forceinline__ void online_softmax_step(const Tile& tile, unsigned visible, int reach,
                                                       float (&scores)[n][4]) {
@@ -167,7 +167,7 @@ struct SoftmaxRows {
     }
   }
 
-  // Multiplies sums of rows that were made before the last tile by its `shrink`.
+  // Multiplies the sums accumulated before the last tile by its `shrink`.
   template <int columns>
   __device__ __forceinline__ void shrink_sums(float (&sums)[columns][4]) const {
     if (!__any_sync(all_lanes, shrink[0] != 1 || shrink[1] != 1)) return;
@@ -183,7 +183,7 @@ struct SoftmaxRows {
   // A query that sees no key has probabilities 0 and, so that the backward computes zeros too, an infinite log-sum-exp.
   __device__ float inverse_sum(int half) const { return sum[half] == 0 ? 0.f : 1 / sum[half]; }
   __device__ float log_sum_exp(int half) const { return sum[half] == 0 ? infinity : top[half] + logf(sum[half]); }
-  // Replaces the scores of a tile that was added before by their probabilities, zeros for invisible pairs.
+  // Replaces the scores of a previously added tile with their probabilities, which are zeros for invisible pairs.
   template <class Tile, int n>
   __device__ __forceinline__ void compute_probabilities(const Tile& tile, unsigned visible, int reach,
                                                         float (&scores)[n][4]) const {
@@ -225,7 +225,7 @@ struct QueryStatistics {
 
 // Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p d
 // without the dropout's scale; `dp` holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the
-// numbers of scores[m][e]'s query.
+// statistics of the query of scores[m][e].
 template <class T, bool own_keys, int n, class Lse, class Delta>
 __device__ __forceinline__ void compute_score_gradients(const ScoreTile<T, own_keys>& tile, unsigned visible,
                                                         unsigned kept, int reach, Lse lse, Delta delta,

@@ -1,14 +1,14 @@
 // attention for heads wider than 128, and the functions that need scores in memory: the probabilities and the gradient of the bias.
 // Formulas: ops/attention/forward.hpp and backward.hpp.
 //
-// Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These are kernels of their own instead of calls of
-// `multiply` because only the device knows where sequences begin, and because a score must not be rounded before its softmax.
+// Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These kernels do not call `multiply`,
+// because only the device knows where sequences begin, and because a score must not be rounded before its softmax.
 //
 //   probabilities          A block owns 64 queries of a head and iterates over its keys twice: for the sums, then for the
 //                          probabilities, which are written once. k is read twice for each 64 queries, q twice for each tile of keys.
 //   store_score_gradients  A block owns 64 x 64 scores. It writes p d (probability times dropout) and ds (gradient of the score) once.
-//   weigh_rows             A block owns 64 rows and 64 columns of the product of such a matrix, or its transpose, and rows. It
-//                          reads the matrix once for each 64 columns.
+//   weigh_rows             A block owns 64 rows and 64 columns of the product of such a matrix, or of its transpose, with rows of
+//                          another operand. The matrix is read once for each 64 columns.
 //   bias_gradient          A block owns 64 x 64 elements and iterates in order over the sequences, heads and queries that share
 //                          them.
 //
@@ -23,14 +23,14 @@ namespace {
 using kernel::AttentionPlan;
 using kernel::PerScore;
 
-constexpr int wide_warps = 4;  // of a block
+constexpr int wide_warps = 4;  // warps of a block
 constexpr int wide_threads = wide_warps * warp_size;
-[[maybe_unused]] constexpr int wide_blocks = 2;        // for which a multiprocessor's registers suffice
+[[maybe_unused]] constexpr int wide_blocks = 2;        // blocks on a multiprocessor, as many as its registers serve
 constexpr int wide_rows = wide_warps * rows_per_warp;  // own rows of a block
 constexpr int tile_rows = 64;                          // other rows of a tile
 constexpr int chunk = 64;                              // columns that are loaded together
 constexpr int sums = tile_rows / 8;                    // a lane's scores: [sums][4]
-static_assert(wide_rows == tile_rows, "tiles are square, so that causal ones can be skipped from either side");
+static_assert(wide_rows == tile_rows, "tiles are square, so that masked ones can be skipped from either side");
 
 template <class T>
 constexpr int tile_size = tile_rows* row_stride<T, chunk>;
@@ -50,14 +50,15 @@ struct ScoreMatrices {
   }
 };
 
-// Two tiles of shared memory, and the products of rows of any width that pass through them. Math is that of products.cuh.
+// Two tiles in shared memory, and the products of rows of any width that are computed through them, chunk by chunk. Math names the
+// arithmetic as in products.cuh.
 template <class T, class Math>
 class ChunkedProducts {
  public:
   __device__ explicit ChunkedProducts(SharedArrays arrays)
       : own_(arrays.take<T>(tile_size<T>)), other_(arrays.take<T>(tile_size<T>)) {}
 
-  // Adds own other^T to a tile of scores. All threads of the block call this; `reach` is the warp's.
+  // Adds own other^T to a tile of scores. All threads of the block call this; `reach` may differ between its warps.
   template <int n>
   __device__ __forceinline__ void add(HeadRows<const T> own, int own_first, HeadRows<const T> other, int other_first,
                                       int reach, float (&scores)[n][4]) const {
@@ -78,7 +79,7 @@ class ChunkedProducts {
   T *own_, *other_;
 };
 
-// Returns the largest number of keys that a query of the block that starts at `first` sees.
+// Returns how many keys the last query of the block of queries from `first` on sees. No query of the block sees more.
 template <class T>
 __device__ int visible_keys(const AttentionTask<T>& task, const SequenceHead<T>& head, int first) {
   if (first >= head.queries) return 0;
@@ -123,7 +124,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
   }
 }
 
-// Computes p d and ds of a tile, which are zeros for a warp that sees none of it. All threads of the block call this.
+// Computes p d and ds of a tile; they stay zero in a warp that sees none of its keys. All threads of the block call this.
 template <class Products, class T, int n>
 __device__ __forceinline__ void compute_tile_gradients(const Products& products, const ScoreTile<T, false>& at,
                                                        const BackwardInputs<T>& x, float (&pd)[n][4],
@@ -149,7 +150,7 @@ __global__ __launch_bounds__(wide_threads,
   const int j = static_cast<int>(blockIdx.x) % tiles * tile_rows;
   for (Index pair = pd.first_head + blockIdx.y; pair < pd.first_head + pd.heads; pair += gridDim.y) {
     const SequenceHead<T> head(task.plan, pair);
-    if (j >= visible_keys(task, head, first)) continue;  // and no kernel reads these
+    if (j >= visible_keys(task, head, first)) continue;  // no kernel reads these scores
     const ScoreTile<T, false> at{task, head, first, j};
     float tile_pd[sums][4] = {}, tile_ds[sums][4] = {};  // [16, tile_rows] of the warp
     compute_tile_gradients(products, at, x, tile_pd, tile_ds);
@@ -163,7 +164,7 @@ __global__ __launch_bounds__(wide_threads,
   }
 }
 
-// y = scale w x for rows of queries, or y = scale w^T x for rows of keys.
+// Computes y = scale w x for rows of queries, or y = scale w^T x for rows of keys.
 template <class T, class Math, bool own_keys>
 __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(AttentionTask<T> task, ScoreMatrices<const T> w,
                                                                         MatrixView<const T> x, float scale,
@@ -271,9 +272,10 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(Atten
 
 // --- on the host ------------------------------------------------------------------------------------------------------
 
-constexpr Index most_scores = Index{1} << 26;  // held in memory at a time, unless one head has more
+constexpr Index most_scores = Index{1} << 26;  // scores held in memory at a time, unless one head alone has more
 
-// Calls f for groups of heads whose scores fit into memory together, with the plan's arithmetic, a group's first head and size.
+// Splits the heads into groups of at most `most_scores` scores, but at least one head. Calls f<Math>(first head, number of heads) for
+// each.
 template <class T, class F>
 void for_head_groups(const AttentionPlan<T>& plan, F f) {
   const Index heads = head_count(plan), of_head = plan.longest_q * plan.longest_k;

@@ -1,11 +1,11 @@
-// The attention kernels that hold scores in memory or take heads of any width (wide.cu), as forward.cu and backward.cu call
-// them.
+// The attention functions that keep scores in memory or take heads of any width. wide.cu defines them; forward.cu and backward.cu
+// call them.
 #pragma once
 #include "plan.cuh"
 
 namespace heddle::cuda {
 
-// Computes kernel::attention for heads that are too wide for its tiles.
+// Computes kernel::attention for heads that are too wide for the tiles of forward.cu.
 template <kernel::OnGpu T>
 void attend_wide(const kernel::AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
                  MatrixView<const T> v, MatrixView<T> y, View<float, 2> lse);

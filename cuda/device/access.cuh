@@ -1,4 +1,4 @@
-// Neighbouring elements that a thread moves in one access, of 16 bytes where their addresses allow it.
+// Loads and stores of neighbouring elements in one access, of 16 bytes where their addresses allow it.
 #pragma once
 #include <algorithm>
 #include <heddle/base/bf16.hpp>
@@ -14,20 +14,21 @@ struct alignas(sizeof(T) * count) Vector {
   T at[count];
 };
 
-// The number of elements that one access moves of the widest of these types. Operands of several types use it for all.
+// The number of elements of the widest of these types in one 16-byte access. Kernels with operands of several types use it for all of
+// them.
 template <class... T>
 inline constexpr int vector_width = access_bytes / static_cast<int>(std::max({sizeof(T)...}));
 
-// On a GPU an access that is not aligned ends the context; the emulator reports its line.
+// Reports a misaligned access with its source line in the emulator. On a GPU, such an access destroys the context.
 template <int count, class T>
 __device__ void require_aligned([[maybe_unused]] const T* address) {
 #ifndef __CUDACC__
   if (reinterpret_cast<std::uintptr_t>(address) % (sizeof(T) * count))
-    emulator::fault("an access of several elements that is not aligned", emulator::Where::current());
+    emulator::fault("an access of several elements is misaligned", emulator::Where::current());
 #endif
 }
 
-// `from` is aligned to the whole vector.
+// Loads or stores a vector in one access. The address must be aligned to the size of the vector.
 template <int count, class T>
 __device__ Vector<T, count> load_vector(const T* from) {
   require_aligned<count>(from);
@@ -57,7 +58,7 @@ __device__ inline unsigned count_after_writes(unsigned* number) {
 #endif
 }
 
-// Two floats, each rounded to bf16, in one word; the first is its lower half.
+// Returns two floats, each rounded to bf16, in one word. The first is the lower half.
 __device__ inline std::uint32_t round_pair(float first, float second) {
 #ifdef __CUDACC__
   std::uint32_t word;

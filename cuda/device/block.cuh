@@ -1,5 +1,5 @@
-// Sums and maxima over the threads of a block of whole warps, in a fixed order. All threads come, and each receives the
-// result.
+// Sums and maxima over the threads of a block of whole warps, in a fixed order. All threads of the block must call them, and each
+// receives the result.
 #pragma once
 #include <limits>
 
@@ -7,7 +7,7 @@
 
 namespace heddle::cuda {
 
-inline constexpr int most_warps = 32;  // of a block
+inline constexpr int most_warps = 32;  // the most warps of a block
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // Reduces a value of each thread, first within warps, then over the warps' results. `nothing` is the identity of `reduce`.
@@ -17,7 +17,7 @@ __device__ float reduce_block(float value, float nothing, Reduce reduce) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   const int warps = static_cast<int>(blockDim.x) / warp_size;
   value = reduce(value);
-  __syncthreads();  // until the result before this one was read
+  __syncthreads();  // until all threads have read the previous result
   if (lane == 0) of_warp[warp] = value;
   __syncthreads();
   return reduce(lane < warps ? of_warp[lane] : nothing);
@@ -26,7 +26,7 @@ __device__ float reduce_block(float value, float nothing, Reduce reduce) {
 __device__ inline float block_sum(float value) {
   return reduce_block(value, 0.f, [](float v) { return warp_sum(v); });
 }
-// NaN is passed over.
+// Ignores NaN.
 __device__ inline float block_max(float value) {
   return reduce_block(value, -infinity, [](float v) { return warp_max(v); });
 }

@@ -1,11 +1,11 @@
 // Copies from global to shared memory that bypass the registers (cp.async, sm_80). They are issued in groups and complete after a wait.
-// Copies of other threads need a barrier after the wait.
+// Copies that other threads issued need a barrier after the wait.
 #pragma once
 #include "launch.cuh"
 
 namespace heddle::cuda {
 
-// 16 bytes, both aligned to 16, of which the first `valid` are read and the rest are zero.
+// Starts a copy of 16 bytes between addresses that are multiples of 16. Reads only the first `valid` bytes; the rest become zero.
 __device__ inline void copy_async(void* to, const void* from, int valid = 16) {
 #ifdef __CUDACC__
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -15,7 +15,7 @@ __device__ inline void copy_async(void* to, const void* from, int valid = 16) {
 #endif
 }
 
-// Closes a group of copies: all that began since the last call.
+// Closes a group of copies: all that were issued since the last call.
 __device__ inline void commit_copies() {
 #ifdef __CUDACC__
   asm volatile("cp.async.commit_group;" ::: "memory");

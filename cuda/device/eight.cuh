@@ -1,5 +1,5 @@
-// A thread's share of work by elements: eight neighbours, as many as one call of a dropout's draws decides. They move in one access of 16
-// bytes in bf16 and in two in float where they begin at a multiple of their size, otherwise one by one.
+// Eight neighbouring elements, a thread's share in elementwise work: one generator call of a dropout decides as many. If their address is
+// a multiple of their size, they move in 16-byte accesses, one for bf16 and two for float; otherwise one by one.
 #pragma once
 #include <heddle/base/dropout_rule.hpp>
 
@@ -9,10 +9,10 @@ namespace heddle::cuda {
 
 inline constexpr int eight = static_cast<int>(kernel::draws_per_call);
 
-// Eight elements as they are stored, in words, so that a compiler does not keep each bf16 in a register of its own.
+// Eight elements in their stored form, as words, so that the compiler does not keep each bf16 in a separate register.
 template <class T>
 struct Eight {
-  static constexpr bool pairs = sizeof(T) * 2 == sizeof(std::uint32_t);  // of bf16
+  static constexpr bool pairs = sizeof(T) * 2 == sizeof(std::uint32_t);  // whether a word holds two elements: bf16
   using Elements = Vector<T, eight>;
   using Words = Vector<std::uint32_t, pairs ? eight / 2 : eight>;
   Words words;
@@ -35,8 +35,7 @@ struct Eight {
   }
 };
 
-// Loads eight elements that begin at `from`, of which `valid` exist: all eight or none if they are `vectors`, otherwise any number. The
-// others are 0.
+// Loads eight elements from `from` on. Only the first `valid` exist; the others become 0. With `vectors`, either all eight exist or none.
 template <bool vectors, class T, class I>
 __device__ Eight<T> load_eight(const T* from, I valid) {
   using Words = typename Eight<T>::Words;
@@ -66,7 +65,7 @@ __device__ void store_eight(T* to, I valid, const Eight<T>& values) {
 // two calls are drawn, and the first of their draws are skipped.
 template <bool whole_calls>
 __device__ void dropout_factors(const kernel::ElementDropout& drop, Index e, float (&factors)[eight]) {
-  constexpr int words = 4;  // of a call
+  constexpr int words = 4;  // words of a generator call
   const auto first = static_cast<std::uint64_t>(e);
   std::uint32_t w[whole_calls ? words : 2 * words];
   for (int call = 0; call < (whole_calls ? 1 : 2); ++call) {

@@ -1,12 +1,12 @@
-// Kernels that make each element of y of the elements of some operands at its place, by a function of them:
+// Kernels that compute each element of y as a function of the operands' corresponding elements:
 //
-//   each_element        Operands as long as y. A thread owns a few vectors of neighbours; those of a block lie side by
-//                       side.
-//   broadcast_elements  Operands that are repeated along some axes. The same, but a vector ends where a row does; what
-//                       is repeated is read from cache.
+//   each_element        The operands are as long as y. A thread owns a few vectors of neighbouring elements; the vectors of a
+//                       block are contiguous.
+//   broadcast_elements  Operands may be broadcast along some axes. The same, but no vector crosses the end of a row.
+//                       Broadcast elements are read from cache.
 //
 // A vector is 16 bytes of the widest type. Where the addresses do not allow that, a thread moves one element at a time,
-// and its neighbours the elements beside it. Each byte of an operand is read once, each of y written once.
+// and neighbouring threads move neighbouring elements. Each byte of an operand is read once and each byte of y is written once.
 #pragma once
 #include <utility>
 
@@ -17,15 +17,15 @@ namespace heddle::cuda {
 
 struct ElementTile {
   static constexpr int threads = block_threads(256);
-  static constexpr int vectors = 2;  // of a thread: its loads are under way together
+  static constexpr int vectors = 2;  // vectors of a thread; their loads overlap
   static constexpr int singles = 4;  // the same where a vector is one element
 };
 
-// Elements that a thread moves together: `step` apart from `first` on, as far as `end`.
+// Elements that a thread moves together: every `step`-th one from `first` on, up to but not including `end`.
 struct Stretch {
   Index first, end;
   int step;
-  bool whole;  // a full vector of neighbours, aligned
+  bool whole;  // whether it is a full, aligned vector of neighbouring elements
 
   __device__ Index at(int k) const { return first + k * step; }
   template <int width, class T>
@@ -78,7 +78,7 @@ __global__ __launch_bounds__(ElementTile::threads) void each_element(F f, Index 
   store_all<width>(f, y, stretch, load_all<width>(x, stretch)...);
 }
 
-// y[i] = f(x[i]...) for i < count.
+// Computes y[i] = f(x[i]...) for i < count.
 template <class F, class Y, class... X>
 void for_each_element(F f, Index count, Y* y, const X*... x) {
   constexpr int width = vector_width<Y, X...>, threads = ElementTile::threads;
@@ -121,7 +121,7 @@ __global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f,
   (std::make_integer_sequence<int, sizeof...(X)>());
 }
 
-// y = f(x...) for each element of the result, with the operands' elements that the plan names.
+// Computes each element of y as f(x...) of the operands' elements to which the plan maps it.
 template <class F, class Y, class... X>
 void for_broadcast_elements(F f, const kernel::BroadcastPlan<sizeof...(X)>& plan, Y* y, const X*... x) {
   constexpr int width = vector_width<Y, X...>, threads = ElementTile::threads;

@@ -1,4 +1,4 @@
-// Products with an empty operand, for both libraries.
+// Products with an empty operand, for cuBLASLt (gemm.cu) and for the emulator (emulator/gemm.cpp).
 #pragma once
 #include <heddle/gpu/kernels.hpp>
 
@@ -9,7 +9,7 @@ Index depth_of(const kernel::Product<T>& p) {
   return p.transpose_a ? p.a.rows : p.a.width;
 }
 
-// Returns whether there is nothing to multiply; the result is then the bias or zeros.
+// Returns whether there is nothing to multiply. If so, it has written the result: unchanged for Into::add, otherwise the bias or zeros.
 template <class T>
 bool is_done_without_products(const kernel::Product<T>& p) {
   if (p.c.rows == 0 || p.c.width == 0 || p.count == 0) return true;

@@ -1,5 +1,5 @@
-// Starts kernels. Every .cu file includes this first: it brings CUDA's words, NVIDIA's own where nvcc compiles and the
-// emulator's elsewhere.
+// Launches kernels. Every .cu file includes this file first: it declares the CUDA language and runtime, from NVIDIA if nvcc compiles,
+// otherwise from the emulator.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -28,7 +28,7 @@ constexpr int block_threads(int threads) {
 #endif
 }
 
-// Throws CudaError; CUDA's last error is cleared.
+// Throws CudaError if `error` is an error, and clears CUDA's last error.
 inline void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) [[likely]]
     return;
@@ -56,7 +56,8 @@ template <auto kernel>
                   block.y, ", ", block.z, "), ", shared_bytes, " bytes of shared memory: ", cudaGetErrorString(error));
 }
 
-// Returns whether each piece of work is waited for, so that its errors appear where it was queued: HEDDLE_SYNC=1 in the environment.
+// Returns whether HEDDLE_SYNC=1 is set in the environment. If so, every launch is synchronized, so that its errors appear where it was
+// enqueued.
 inline bool waits_for_each() {
   static const bool yes = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
   return yes;
@@ -64,7 +65,7 @@ inline bool waits_for_each() {
 // Throws the error that a kernel has reported, after a synchronization (runtime.cu).
 void throw_report();
 
-// Lets a kernel have as much shared memory as the GPU gives one block; by itself it has 48 KiB.
+// Raises a kernel's limit of dynamic shared memory from 48 KiB to the GPU's maximum for one block.
 inline cudaError_t raise_shared_limit(const void* kernel) {
   int device = 0, most = 0;
   cudaFuncAttributes attributes{};
@@ -76,8 +77,8 @@ inline cudaError_t raise_shared_limit(const void* kernel) {
                               most - static_cast<int>(attributes.sharedSizeBytes));
 }
 
-// Starts kernel<<<grid, block, shared_bytes, stream>>>(arguments...); a grid of no blocks is none. Throws CudaError with the
-// kernel's name.
+// Launches kernel<<<grid, block, shared_bytes, stream>>>(arguments...), unless the grid has no blocks. Throws CudaError with the
+// kernel's name if the launch fails.
 template <auto kernel, class... Arguments>
 void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
   constexpr std::size_t usual_shared = 48 * 1024;  // bytes

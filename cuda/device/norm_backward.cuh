@@ -1,12 +1,14 @@
 // Gradients of norms of rows [N, D], for layer_norm.cu and residual_layer_norm.cu. Formulas:
 // include/heddle/ops/layer_norm.hpp.
 //
-//   norm_backward    Teams, at most 256 blocks of them, walk down the rows. dy and x are read once, the next row's while
-//                    this one's are worked on; dx is written once. The sums of dgamma and dbeta stay in registers and
-//                    are written once a block. Of rows that do not stay there a block owns one; dy and x are read
-//                    twice, the second time from cache, and once more by sum_parameters.
-//   sum_parameters   Such rows only. A block owns 32 columns of dgamma and dbeta and walks down all rows.
-//   add_blocks       A block owns 32 sums of dgamma or dbeta and adds up what the blocks of norm_backward left.
+//   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded while
+//                    the current one is processed. dx is written once. The sums of dgamma and dbeta stay in registers
+//                    and are written once for each block. If a row does not fit into registers, a block owns one row:
+//                    dy and x are read twice, the second time from cache, and once more by sum_parameters.
+//   sum_parameters   Only for rows that do not fit into registers. A block owns 32 columns of dgamma and dbeta and iterates
+//                    over all rows.
+//   add_blocks       Only for rows that fit. A block owns 32 sums of dgamma or dbeta and adds the partial sums of the blocks
+//                    of norm_backward.
 #pragma once
 #include "norm_layout.cuh"
 #include "workspace.cuh"
@@ -20,7 +22,7 @@ struct NormGradient {
   View<const float, 1> mean, rstd;
 };
 
-// A thread's part of a row's h and dy; of a row that is not there, zeros.
+// A thread's part of dy and x of a row, with the row's statistics; zeros if the row does not exist.
 template <class L, class T>
 struct NormRow {
   Eight<T> dy[L::groups], x[L::groups];
@@ -69,8 +71,8 @@ __device__ void add_teams(const L& layout, const float (&g)[L::values], const fl
   }
 }
 
-// dx goes to branch.store<vectors>(element, how many are valid, eight of them), too. `sums` [blocks, 2, D] receives the
-// block's part of dgamma and of dbeta, where rows are whole. Launch bounds ask for registers rather than occupancy.
+// Passes dx to branch.store<vectors>(first element, number of valid elements, eight elements), too. If L::whole, `sums` [blocks, 2, D]
+// receives the block's parts of dgamma and dbeta. The launch bounds favour registers over occupancy.
 template <class L, class Branch, class T>
 __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T> of, View<T, 2> dx,
                                                                Branch branch, View<float, 3> sums) {
@@ -92,7 +94,7 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
     if constexpr (L::whole) {
       row = next;
       if (left > step) next.load(layout, of, n + step, 0);
-      layout.load(of.gamma.data, 0, D, scale);  // from cache, row by row: registers are short
+      layout.load(of.gamma.data, 0, D, scale);  // from cache for each row: registers are scarce
     }
     float sum_dh = 0, sum_dh_h = 0;
     layout.for_stretches(D, [&](Column first) {
@@ -128,7 +130,7 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
   if constexpr (L::whole) add_teams(layout, g, b, sums);
 }
 
-// Adds the walkers' sums for each of 32 columns; the first walker receives the result.
+// Adds the sums of the block's warps (threadIdx.y) for each of 32 columns. The first warp receives the result.
 template <int count>
 __device__ void add_walkers(float (&sums)[count]) {
   auto& parts = shared<float[NormTile::walkers][count][warp_size]>();

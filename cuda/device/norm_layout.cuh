@@ -1,9 +1,9 @@
 // The layout of the rows [N, D] of norms in threads, for norm_forward.cuh and norm_backward.cuh.
 //
 // A team of threads owns a row: some lanes of a warp up to 256 columns, a warp up to 1024, a block beyond. A thread owns groups of eight
-// neighbouring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are aligned; otherwise it takes them
-// one by one. Rows stay in registers up to 8192 columns, or 4096 one by one. No atomics: results do not depend on the schedule, nor on how
-// many multiprocessors there are.
+// neighbouring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are aligned; otherwise it reads
+// them one by one. Rows of up to 8192 columns stay in registers, or up to 4096 if they are read one by one. There are no atomics: results
+// depend neither on the schedule nor on the number of multiprocessors.
 #pragma once
 #include "eight.cuh"
 #include "row_team.cuh"
@@ -11,15 +11,15 @@
 namespace heddle::cuda {
 
 struct NormTile {
-  static constexpr int lane_values = 4096;  // columns in the registers of a block whose lanes own rows, at most
-  static constexpr int lane_threads = block_threads(256);         // of such a block, at most
-  static constexpr int row_threads = block_threads(512);          // of a block that owns a row, at most
+  static constexpr int lane_values = 4096;                 // the most columns in the registers of a block of LaneTeams
+  static constexpr int lane_threads = block_threads(256);  // the most threads of such a block
+  static constexpr int row_threads = block_threads(512);   // the most threads of a block that owns a row
   static constexpr int walkers = block_threads(512) / warp_size;  // warps that share the rows of 32 columns
-  static constexpr Index most_blocks = 256;  // of norm_backward: two or nearly so for each multiprocessor
+  static constexpr Index most_blocks = 256;  // the most blocks of norm_backward: about two for each multiprocessor
 };
 
-// The layout of rows in teams: a thread owns `groups` groups of eight columns, a team's width apart. A row that is not held as
-// a whole is processed in stretches of as many columns.
+// The layout of rows in teams. A thread owns `groups` groups of eight columns; consecutive groups are 8 times the team's size apart. A
+// row that does not fit into registers (`whole` is false) is processed in stretches of as many columns as the team holds.
 template <class Team_, int groups_, bool vectors_, bool whole_ = true>
 struct NormLayout {
   using Team = Team_;
@@ -46,7 +46,7 @@ struct NormLayout {
   __device__ bool inside(int i, Column first, Column end) const {
     return first + column(i / eight) + (vectors ? 0 : i % eight) < end;
   }
-  // f(first column) for each stretch of a row.
+  // Calls f(first column) for each stretch of a row.
   template <class F>
   __device__ void for_stretches(Column D, F&& f) const {
     if constexpr (whole)
@@ -54,7 +54,7 @@ struct NormLayout {
     else
       for (Column first = 0; first < D; first += team.size() * values) f(first);
   }
-  // This thread's groups of a stretch; columns from `end` on are 0.
+  // Loads this thread's groups of a stretch; columns from `end` on become 0.
   template <class T>
   __device__ void load(const T* row, Column first, Column end, Eight<T> (&to)[groups]) const {
     for (int g = 0; g < groups; ++g) {

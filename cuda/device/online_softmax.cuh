@@ -1,4 +1,4 @@
-// The sum that softmax divides by, of numbers that come part by part.
+// The divisor of a softmax, accumulated over numbers that arrive in parts (online softmax).
 #pragma once
 #include "row_team.cuh"
 
@@ -10,7 +10,7 @@ struct OnlineSoftmax {
 
   __device__ static OnlineSoftmax of_nothing() { return {-infinity, 0}; }
 
-  // Returns the sum relative to another number, which is no smaller.
+  // Returns the sum of exp(x - top). `top` is not less than `greatest`.
   __device__ float sum_below(float top) const { return greatest == top ? sum : sum * expf(greatest - top); }
   template <int count>
   __device__ void add(const float* x) {
@@ -28,7 +28,7 @@ struct OnlineSoftmax {
     sum = sum_below(top) + other.sum_below(top);
     greatest = top;
   }
-  // Joins the states of a team. All of its threads must call it.
+  // Returns the combined state of a team. All of its threads must call this.
   template <class Team>
   __device__ OnlineSoftmax of_all(const Team& team) const {
     const float top = team.max(greatest);
@@ -36,7 +36,7 @@ struct OnlineSoftmax {
   }
 };
 
-// Returns the state of a row of n elements, for all threads of its team; `width` is load_held()'s.
+// Returns the state of a row of n elements, to all threads of its team. `width` is that of load_held().
 template <int width, class Team, class T>
 __device__ OnlineSoftmax online_softmax(const Team& team, const T* row, Index n) {
   constexpr int each = most_held<width>;

@@ -14,7 +14,7 @@ struct Report {
   std::int64_t id, position, limit;
 };
 
-// Returns the process's one record, as kernels see it (runtime.cu).
+// Returns the device address of the process's only record (runtime.cu).
 Report* report();
 
 }  // namespace heddle::cuda

@@ -6,12 +6,12 @@
 
 namespace heddle::cuda {
 
-// 1 to 32 neighbouring lanes, so that a warp owns 32 to 1 rows. All lanes of the warp come to sum and max.
+// 1 to 32 neighbouring lanes, so that a warp owns 32 to 1 rows. All lanes of the warp must call sum and max.
 struct LaneTeam {
   static constexpr int most_threads = 128;  // of a block
-  int bits;                                 // of the number of lanes
+  int bits;                                 // log2 of the number of lanes
 
-  // As few lanes as hold n elements, `each` of them a lane, or all lanes of the warp.
+  // Returns the smallest team that holds n elements, `each` in each lane, or a whole warp if none does.
   static LaneTeam for_row(Index n, int each) {
     int bits = 0;
     while ((Index{each} << bits) < n && (1 << bits) < warp_size) ++bits;
@@ -26,7 +26,7 @@ struct LaneTeam {
     for (int distance = size() / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(all_lanes, value, distance);
     return value;
   }
-  // NaN is passed over.
+  // Ignores NaN.
   __device__ float max(float value) const {
     for (int distance = size() / 2; distance > 0; distance /= 2)
       value = fmaxf(value, __shfl_xor_sync(all_lanes, value, distance));
@@ -40,7 +40,7 @@ struct BlockTeam {
   static constexpr int most_threads = most;
   int count;  // a power of two, at least a warp
 
-  // As few threads as hold n elements, `each` of them a thread, or `most`.
+  // Returns the smallest team that holds n elements, `each` in each thread, or one of `most` threads if none does.
   static BlockTeam for_row(Index n, int each) {
     int count = warp_size;
     while (Index{each} * count < n && count < most) count *= 2;
@@ -55,8 +55,8 @@ struct BlockTeam {
   __device__ float max(float value) const { return block_max(value); }
 };
 
-// Calls f(i, first) for each access of this thread to a row of n elements: the i-th is to `width` neighbours from
-// `first` on.
+// Calls f(i, first) for each access of this thread to a row of n elements: the i-th one covers `width` neighbours
+// from `first` on.
 template <int width, int accesses, class Team, class F>
 __device__ void for_held(const Team& team, Index n, F&& f) {
   for (int i = 0; i < accesses; ++i) {
@@ -64,8 +64,8 @@ __device__ void for_held(const Team& team, Index n, F&& f) {
     if (first < n) f(i, first);
   }
 }
-// n is a multiple of `width`. Elements that are not there are `beyond`, a number that T has. All is read before the
-// first element is looked at.
+// Loads this thread's part of a row of n elements, a multiple of `width`. Elements beyond the row become `beyond`, which T can represent.
+// All loads are issued before the first element is used.
 template <int width, int accesses, class Team, class T>
 __device__ void load_held(const Team& team, const T* row, Index n, float beyond, float (&held)[accesses][width]) {
   Vector<T, width> read[accesses];
@@ -76,8 +76,8 @@ __device__ void load_held(const Team& team, const T* row, Index n, float beyond,
     for (int j = 0; j < width; ++j) held[i][j] = static_cast<float>(read[i].at[j]);
 }
 
-// Calls f with the number of neighbours that one access moves, as a type: 16 bytes, where the pointers and rows of n
-// elements allow it, or one element.
+// Calls f with the number of elements of one access, as a type: 16 bytes if the pointers and the row length n allow it, otherwise
+// one element.
 template <class T, class F, class... U>
 void with_width(Index n, F&& f, const U*... pointers) {
   constexpr int width = vector_width<T>;
@@ -85,12 +85,12 @@ void with_width(Index n, F&& f, const U*... pointers) {
   f(std::integral_constant<int, 1>());
 }
 
-// The number of elements of a row that a thread may hold: fewer if each is an access of its own, with an address and a test.
+// The number of elements of a row that a thread may hold: fewer if each element needs an access with its own address and bounds check.
 template <int width>
 inline constexpr int most_held = width == 1 ? 8 : 32;
 
-// Calls f(team, each) for a row of n elements: threads that hold `each` of them, a number as a type. False where n is
-// too many.
+// Calls f(team, each) for a row of n elements: a team whose threads hold `each` elements, a number passed as a type. Returns false if no
+// team holds n elements.
 template <int width, int most_threads, class F>
 bool with_team(Index n, F&& f) {
   constexpr int few = 8, many = most_held<width>;

@@ -17,8 +17,8 @@ __device__ T& shared() {
 #endif
 }
 
-// Arrays of the dynamic shared memory, one after another: every thread takes the same ones in the same order. Their bytes,
-// each rounded up to 16, are those that the kernel is launched with.
+// Hands out the dynamic shared memory as consecutive arrays. Every thread must take the same arrays in the same order. The launch must
+// reserve the sum of their sizes, each rounded up to 16 bytes.
 class SharedArrays {
  public:
   template <class T>
@@ -33,7 +33,7 @@ class SharedArrays {
     return static_cast<T*>(emulator::next_shared(bytes, emulator::Where::current()));
 #endif
   }
-  // Returns the bytes that an array takes of the launch's shared memory.
+  // Returns how many bytes of the launch's shared memory an array takes.
   HEDDLE_HD static constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
  private:

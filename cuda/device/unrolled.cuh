@@ -1,4 +1,4 @@
-// Loops that the compiler unrolls for any length: registers have no index, so an array that is indexed by a loop's variable would be in
+// Loops that the compiler unrolls for any length: registers cannot be indexed, so an array that a loop variable indexes would be in
 // memory.
 #pragma once
 #include <utility>

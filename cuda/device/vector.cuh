@@ -1,5 +1,5 @@
-// Neighbouring elements of float or bf16 as floats: `width` of them move in one access, aligned as a whole, and are
-// rounded when they are stored.
+// Loads and stores of `width` neighbouring elements of float or bf16 as floats, in one aligned access. A store rounds to the element
+// type.
 #pragma once
 #include "access.cuh"
 

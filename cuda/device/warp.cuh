@@ -1,10 +1,10 @@
-// Sums and maxima over the lanes of a warp and the threads of a block, in a fixed order.
+// Sums and maxima over the lanes of a warp, in a fixed order.
 #pragma once
 #include "shared.cuh"
 
 namespace heddle::cuda {
 
-// Every lane receives the sum over its warp: butterfly order, so that all lanes agree to the bit.
+// Returns the sum over the warp to every lane. Adds in butterfly order, so that all lanes receive the same bits.
 __device__ inline float warp_sum(float value) {
   for (int distance = warp_size / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(all_lanes, value, distance);
   return value;

@@ -1,4 +1,5 @@
-// Device memory for the length of a call: it goes back to the cache at once, because work that comes later runs later.
+// Device memory for the duration of a call. The destructor returns it to the cache without synchronizing, because later work on the
+// stream runs after the work that uses it.
 #pragma once
 #include <heddle/gpu/kernels.hpp>
 

@@ -95,7 +95,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32,
   return from_bits<T>(shuffle(mask, to_bits(value), place >= by ? self - by : self, where));
 }
 
-// --- atomics: of all blocks, without an order for other memory ----------------------------------------------------------
+// --- atomics: across all blocks, with relaxed memory order --------------------------------------------------------------
 
 template <class T>
 T atomicAdd(T* address, T value) {

@@ -1,6 +1,6 @@
-// A grid of GPU threads on one core of a host: each GPU thread has a stack of its own and runs until it waits for others. The emulator
-// checks which threads reach a barrier or a shuffle, and their shared memory. AddressSanitizer checks bounds, and ThreadSanitizer races:
-// every GPU thread is a thread to it.
+// Runs a grid of GPU threads on one core of the host. Each GPU thread has its own stack and runs until it waits for others. The emulator
+// checks which threads reach a barrier or a shuffle, and how they allocate shared memory. AddressSanitizer checks bounds.
+// ThreadSanitizer, which treats every GPU thread as a thread, checks for races.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ inline dim3 blockDim, gridDim;
 
 namespace heddle::emulator {
 
-// A line of a kernel; std::source_location, which clang 14 does not have.
+// A line of a kernel. Replaces std::source_location, which clang 14 lacks.
 struct Where {
   const char* file = "";
   unsigned line = 0;
@@ -36,13 +36,12 @@ struct Fault : std::logic_error {
 
 // Options of the grids that run from now on.
 struct Options {
-  std::uint64_t seed = 0;           // 0: blocks and threads go in order; any other: in an order drawn from it
-  std::uint32_t fill = 0x7fa17fa1;  // in memory that was not written: a signalling NaN, as a float and as two bf16
+  std::uint64_t seed = 0;           // 0: blocks and threads run in order; otherwise the seed of a random order
+  std::uint32_t fill = 0x7fa17fa1;  // the initial content of memory: a signalling NaN as a float and as two bf16
 };
 Options& options();
 
-// The most threads of a block that ThreadSanitizer watches. It tells 255 threads apart, and the host and the streams are some
-// of them.
+// The most threads of a block under ThreadSanitizer. It distinguishes at most 255 threads, including the host and the streams.
 constexpr int most_watched_threads = 128;
 
 struct LaunchShape {
@@ -55,22 +54,23 @@ struct Order {
   std::uint64_t launch, finish;
 };
 
-// Runs kernel(arguments) for each thread of each block. One grid at a time: the caller sees to that. Throws Fault.
+// Runs kernel(arguments) for each thread of each block. The caller must run one grid at a time. Throws Fault for an error of the
+// kernel.
 void run_grid(const LaunchShape& shape, void (*kernel)(const void* arguments), const void* arguments, Order& order);
 
 // --- what kernels call; `where` is the line in the kernel ---------------------------------------------------------------
 
-// Ends the grid with this sentence.
+// Stops the grid: run_grid() throws a Fault with the line, the block, the thread and `what`.
 [[noreturn]] void fault(const char* what, Where where);
 
-// Waits until all threads of the block come, of which none may have returned. Orders memory within the block.
+// Waits until all threads of the block arrive. None of them may have returned. Orders memory within the block.
 void barrier(Where where);
-// As barrier(). Returns the number of threads that passed true.
+// Like barrier(). Returns the number of threads that passed true.
 unsigned barrier_count(bool vote, Where where);
 
-// The operations of a warp: every lane of `mask` that has not returned comes with the same mask and the same operation.
+// The operations of a warp. Every lane of `mask` that has not returned must call the same operation with the same mask.
 
-// Orders memory within the lanes of the mask. No other of these does.
+// Waits for the lanes of the mask and orders memory among them. The other operations do not order memory.
 void sync_warp(unsigned mask, Where where);
 // Returns the lanes that passed true.
 unsigned ballot(unsigned mask, bool vote, Where where);
@@ -82,12 +82,13 @@ struct Registers {
   std::uint32_t word[12];
 };
 enum class WarpOp { sync, ballot, shuffle, mma_bf16, mma_tf32, load_rows, load_columns };
-// a, b and c of an mma in words 0-3, 4-5 and 6-9, or a row of eight bf16 in words 0-3; d, or a fragment, in words 0-3.
+// Executes an instruction of the tensor core. `in` holds a, b and c of an mma in words 0-3, 4-5 and 6-9, or a row of eight bf16 in
+// words 0-3. Returns d or a fragment in words 0-3.
 Registers tensor_core(WarpOp op, const Registers& in, Where where);
 
 // Returns the array of the block that belongs to `key`, which is one address for each array of a kernel.
 void* fixed_shared(const void* key, std::size_t bytes, Where where);
-// Returns the next array of the block's dynamic shared memory. Every thread must ask for the same ones in the same order.
+// Returns the next array of the block's dynamic shared memory. Every thread must request the same arrays in the same order.
 void* next_shared(std::size_t bytes, Where where);
 constexpr std::size_t shared_alignment = 16;  // of each array
 

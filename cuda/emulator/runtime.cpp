@@ -17,7 +17,8 @@
 
 namespace heddle::emulator {
 
-// One call of cudaEventRecord: whether its stream has reached it. Work that waits for it is ordered after the work before it.
+// The state of one call of cudaEventRecord: whether its stream has reached it, and the address by which ThreadSanitizer orders earlier work
+// before work that waits for the event.
 struct Record {
   bool reached = false;
   std::uint64_t order = 0;
@@ -54,12 +55,13 @@ struct Event {
 struct Work {
   std::function<void()> run;
   RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this event is reached
-  // Orders the host's work before this enqueued work. Each has its own, because the host's later work is not ordered before it.
+  // Orders the host's work before this enqueued work. Each piece of work has its own address, because the host's later work
+  // is not ordered before it.
   std::uint64_t queued = 0;
 };
 
-// A stream, which ThreadSanitizer takes for a thread: it is ordered with the host by enqueueing and synchronizing. So it has a
-// stack of its own, and enqueued work is in memory that the host does not touch.
+// A stream. ThreadSanitizer treats it as a thread that only enqueueing and synchronizing order with the host. Therefore it has its own
+// stack, and the host does not touch the memory of enqueued work.
 struct Stream {
   std::deque<std::unique_ptr<Work>> queue;
   Order grids{};
@@ -124,12 +126,12 @@ void begin_step() {
   } catch (...) {
     step.failure = std::current_exception();
   }
-  step.work.reset();  // by the stream, which has read it
+  step.work.reset();  // on the stream's fiber, because that has read it
   release(&step.stream.done);
   switch_context(step.stream.context, step.host, Leave::for_good);
 }
 
-// All device memory is accessible while a stream works, and never to the host.
+// Runs the next work of a stream. Device memory is accessible only meanwhile, never to the host.
 void work(Stream& stream) {
   Step step{stream, std::move(stream.queue.front())};
   stream.queue.pop_front();
@@ -150,7 +152,7 @@ void abandon() {
   for (Stream* stream : runtime().streams) stream->queue.clear();
 }
 
-// A stream that can continue: the first one, or a random one.
+// Returns a stream that can continue: the first one, or with a seed a random one; null if there is none.
 Stream* next_stream() {
   std::vector<Stream*> able;
   for (Stream* stream : runtime().streams)
@@ -186,7 +188,7 @@ Device& device() {
 
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
                     std::function<void(const LaunchShape&, Order&)> run) {
-  constexpr std::size_t usual_shared = 48 * 1024;  // bytes, without asking
+  constexpr std::size_t usual_shared = 48 * 1024;  // bytes that a kernel may use without cudaFuncSetAttribute
   const std::lock_guard lock(runtime().mutex);
   const dim3 g = config.gridDim, b = config.blockDim;
   const std::uint64_t threads = std::uint64_t{b.x} * b.y * b.z;
@@ -247,7 +249,7 @@ cudaError_t cudaGetDevice(int* number) {
   *number = 0;
   return cudaSuccess;
 }
-constexpr std::size_t reserved_shared_bytes = 1024;  // of each block
+constexpr std::size_t reserved_shared_bytes = 1024;  // bytes that CUDA reserves in each block
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
     case cudaDevAttrMaxGridDimY: *value = device().grid_height; return cudaSuccess;

@@ -1,5 +1,5 @@
-// The part of CUDA's runtime that heddle's host code calls, for a device that is this process itself. Work is enqueued and runs at a
-// synchronization, stream by stream in a random order, so that results are missing unless the caller synchronized.
+// The part of CUDA's runtime that heddle's host code calls, for a device that is this process itself. Enqueued work runs only at a
+// synchronization, so that results are missing unless the caller synchronized. With a seed, ready streams take turns at random.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -20,7 +20,7 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorSystemDriverMismatch = 803,
   cudaErrorLaunchFailure = 719,
-  emulatorErrorUnwatchedBlock = 20000,  // not CUDA's: a block of more than most_watched_threads, with ThreadSanitizer
+  emulatorErrorUnwatchedBlock = 20000,  // heddle's own: a block of more than most_watched_threads under ThreadSanitizer
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
@@ -68,7 +68,7 @@ struct cudaPointerAttributes {
   cudaMemoryType type;
 };
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
-// Copies. A source in host memory is read at once, as the driver does with memory that is not pinned.
+// Enqueues a copy. Pageable host memory is read at once, as by CUDA's driver; pinned memory is read when the copy runs.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                               std::size_t width, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream);
@@ -96,14 +96,14 @@ struct cudaLaunchConfig_t {
 
 namespace heddle::emulator {
 
-// The properties of the one device: as much shared memory as a block of an H100 has, and limits that a test may lower: its memory
-// and the height of grids.
+// The properties of the only device. A block has as much shared memory as on an H100. A test may lower the limits of memory and of the
+// grid's y dimension.
 struct Device {
   int count = 1, multiprocessors = 4, capability = 8, grid_height = 65535;
   std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
   int driver_version = 13000;
   cudaError_t driver = cudaSuccess,
-              code = cudaSuccess;     // the result of the first call, and the error of a kernel
+              code = cudaSuccess;     // errors of cudaGetDeviceCount and of cudaFuncGetAttributes
   const char* without_products = "";  // the reason why libraries are not available
 };
 Device& device();
@@ -118,7 +118,7 @@ void enqueue_host_work(cudaStream_t stream, std::function<void()> work);
 struct cudaFuncAttributes {
   std::size_t sharedSizeBytes;  // a property that nvcc computes; unused here
 };
-// Returns whether there is code of a kernel for the device.
+// Returns Device::code: an error if the device has no code for the kernel.
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return heddle::emulator::device().code; }
 template <class... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, void (*)(Parameters...)) {

@@ -1,4 +1,4 @@
-// The shared memory of a block, each array apart, and the asynchronous copies into it.
+// The shared memory of a block, with a gap after each array, and the asynchronous copies into it.
 #include <cstring>
 
 #include "sanitizers.hpp"
@@ -14,7 +14,7 @@ constexpr int garbage = 0xff;                  // NaN in every format
 
 std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-// volatile: neither a call of memset nor anything that ThreadSanitizer would take for the GPU thread's own.
+// Volatile, so that the compiler does not emit a call of memset, which ThreadSanitizer would attribute to the GPU thread.
 void fill(std::byte* memory, std::size_t bytes) {
   auto* const words = reinterpret_cast<volatile std::uint32_t*>(memory);
   for (std::size_t i = 0; i < rounded(bytes, 4) / 4; ++i) words[i] = options().fill;
@@ -23,7 +23,7 @@ void fill(std::byte* memory, std::size_t bytes) {
 std::byte* take(std::size_t bytes, Where where) {
   std::byte* const memory = block.shared + block.shared_used;
   block.shared_used += rounded(bytes, banks_period) + gap;
-  if (block.shared_used > shared_bytes) fault("more shared memory than any GPU has", where);
+  if (block.shared_used > shared_bytes) fault("the block takes more shared memory than any GPU has", where);
   unpoison(memory, rounded(bytes, 8));
   fill(memory, bytes);
   poison(memory, rounded(bytes, 8));
@@ -48,8 +48,8 @@ void* fixed_shared(const void* key, std::size_t bytes, Where where) {
     if (block.fixed[i].key == key) return block.fixed[i].memory;
     all += block.fixed[i].bytes;
   }
-  if (all > most_fixed) fault(text("%zu bytes of static shared memory; there are %zu", all, most_fixed), where);
-  if (block.fixed_count == Block::most_arrays) fault("more shared arrays than the emulator keeps apart", where);
+  if (all > most_fixed) fault(text("%zu bytes of static shared memory, but the limit is %zu", all, most_fixed), where);
+  if (block.fixed_count == Block::most_arrays) fault("more than 32 shared arrays; raise Block::most_arrays", where);
   Array& made = block.fixed[block.fixed_count++];
   made = {key, take(bytes, where), bytes};
   return made.memory;
@@ -70,7 +70,7 @@ void* next_shared(std::size_t bytes, Where where) {
     fault(text("%zu bytes of dynamic shared memory are taken; the kernel was launched with %zu", block.dynamic_used,
                block.dynamic_bytes),
           where);
-  if (block.dynamic_count == Block::most_arrays) fault("more shared arrays than the emulator keeps apart", where);
+  if (block.dynamic_count == Block::most_arrays) fault("more than 32 shared arrays; raise Block::most_arrays", where);
   Array& made = block.dynamic[block.dynamic_count++];
   made = {nullptr, take(bytes, where), bytes};
   return made.memory;
@@ -79,8 +79,9 @@ void* next_shared(std::size_t bytes, Where where) {
 void copy_async(void* to, const void* from, std::size_t bytes, std::size_t valid, Where where) {
   Thread& self = *running;
   if (self.copy_count == Thread::most_copies)
-    fault("more asynchronous copies under way than the emulator keeps", where);
-  if (bytes != 4 && bytes != 8 && bytes != 16) fault(text("an asynchronous copy of %zu bytes", bytes), where);
+    fault("more than 128 asynchronous copies in flight; raise Thread::most_copies", where);
+  if (bytes != 4 && bytes != 8 && bytes != 16)
+    fault(text("an asynchronous copy of %zu bytes; 4, 8 or 16 are allowed", bytes), where);
   if (valid > bytes) fault(text("an asynchronous copy of %zu bytes, of which %zu are valid", bytes, valid), where);
   if (reinterpret_cast<std::uintptr_t>(to) % bytes || (valid && reinterpret_cast<std::uintptr_t>(from) % bytes))
     fault(text("an asynchronous copy of %zu bytes that is not aligned", bytes), where);

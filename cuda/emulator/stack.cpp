@@ -26,7 +26,7 @@ std::size_t stride() { return Stacks::size + page(); }
 
 #ifdef __x86_64__
 
-// Saves the registers that a function must preserve (System V ABI), and switches stacks. All share the floating-point modes.
+// Saves the registers that a function must preserve (System V ABI), and switches stacks. All stacks share the floating-point modes.
 extern "C" void heddle_emulator_switch(void** from, void* to);
 asm(R"(
   .text
@@ -67,7 +67,7 @@ void exchange(Context& from, Context& to) { heddle_emulator_switch(&from.registe
 
 #else
 
-// Elsewhere the library's own, which cost two system calls a switch. The registers stand at the bottom of the stack.
+// Other processors: ucontext of the C library, which costs two system calls a switch. `registers` points to a ucontext_t on the heap.
 namespace {
 ucontext_t& registers(Context& context) {
   if (!context.registers) context.registers = new ucontext_t;

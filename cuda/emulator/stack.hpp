@@ -1,5 +1,6 @@
 // Stacks for many small threads of control, and the switch from one to another: a dozen instructions instead of ucontext's
-// two system calls. AddressSanitizer and ThreadSanitizer are told, where they are linked.
+// two system calls. AddressSanitizer and ThreadSanitizer are informed of each switch if they
+// are linked.
 #pragma once
 #include <cstddef>
 
@@ -7,8 +8,8 @@ namespace heddle::emulator {
 
 // An execution context: a stack, its registers while it does not run, and its identity for the sanitizers.
 struct Context {
-  void* registers = nullptr;  // saved on the stack, at this address
-  void* bottom = nullptr;     // of the stack; the operating system's own one is found out at the first switch
+  void* registers = nullptr;  // the address of the saved registers
+  void* bottom = nullptr;     // of the stack; the first switch determines that of the operating system's stack
   std::size_t size = 0;       // bytes
   void* fake_stack = nullptr;
   void* watched = nullptr;  // ThreadSanitizer's fiber
@@ -16,15 +17,15 @@ struct Context {
 
 enum class Leave { for_now, for_good };
 
-// Suspends `from` and resumes `to`. Returns when a switch resumes `from`; never if that does not happen.
+// Suspends `from` and resumes `to`. Returns when another switch resumes `from`, if ever.
 void switch_context(Context& from, Context& to, Leave leave = Leave::for_now);
 // Must be called first on a new stack.
 void arrived(const Context* self = nullptr);
 
-// `context` will begin in entry(), which must not return. Its stack is [bottom, bottom + size).
+// Prepares `context` to start in entry(), which must not return. Its stack is [bottom, bottom + size).
 void begin_at(Context& context, void (*entry)());
 
-// Equal stacks with a page between them that may not be touched. They stay for the next use.
+// Stacks of equal size, separated by inaccessible pages. They can be reused.
 class Stacks {
  public:
   static constexpr std::size_t size = 256 * 1024;  // bytes of address space; only the touched pages are memory

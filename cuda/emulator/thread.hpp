@@ -1,5 +1,5 @@
-// The state of the running block's threads that the emulator's own files share. They are compiled without ThreadSanitizer: its
-// fibers are the GPU's threads, which must not seem to race in the emulator's memory. For the same reason nothing here allocates
+// The state of the running block's threads, shared by the emulator's source files. These are compiled without ThreadSanitizer, whose
+// fibers are the GPU's threads: they must not seem to race in the emulator's memory. For the same reason nothing here allocates
 // while a GPU thread runs.
 #pragma once
 #include "grid.hpp"
@@ -25,8 +25,8 @@ struct Thread {
   uint3 index;
   unsigned number, lane;
   Wait waits;
-  Where where;  // it waits
-  // An operation of its warp.
+  Where where;  // the line at which it waits
+  // The warp operation in which it waits.
   WarpOp op;
   unsigned mask;
   Registers in, out;
@@ -62,7 +62,7 @@ struct Block {
   unsigned count, returned;
   unsigned arrived, generation, votes[2];  // at the barrier
   BlockOrder* order;
-  std::byte* shared;  // all of it, for this block alone
+  std::byte* shared;  // the block's shared memory, fixed and dynamic
   std::size_t shared_used, dynamic_bytes, dynamic_used;
   static constexpr unsigned most_arrays = 32;
   Array fixed[most_arrays], dynamic[most_arrays];
@@ -86,7 +86,7 @@ void leave_warp(Thread& thread);
 constexpr std::size_t shared_bytes = 512 * 1024;  // 228 KiB at most are used, and a gap after each array
 void clear_shared(std::byte* memory, std::size_t dynamic_bytes);
 
-// Formats as printf. The result is in one of four static buffers and stays valid for the next three calls.
+// Formats like printf. The result is in one of four static buffers and stays valid for the next three calls.
 [[gnu::format(printf, 1, 2)]] const char* text(const char* format, ...);
 
 }  // namespace heddle::emulator

@@ -35,7 +35,7 @@ void complete_ballot(Warp& warp, unsigned lanes) {
 }
 
 void complete_tensor_op(Warp& warp, unsigned lanes, WarpOp op) {
-  if (lanes != ~0u) fault(text("%s needs all lanes of a warp, and has 0x%x", name_of(op), lanes), running->where);
+  if (lanes != ~0u) fault(text("%s needs all lanes of a warp, but has only 0x%x", name_of(op), lanes), running->where);
   Fragments in, out;
   for (unsigned lane = 0; lane < warp_size; ++lane) in.lane[lane] = warp.threads[lane].in;
   if (op == WarpOp::mma_bf16) multiply_bf16(in, out);
@@ -45,7 +45,7 @@ void complete_tensor_op(Warp& warp, unsigned lanes, WarpOp op) {
   for (unsigned lane = 0; lane < warp_size; ++lane) warp.threads[lane].out = out.lane[lane];
 }
 
-// Lanes of `mask` that have come; all but `self` continue.
+// Completes the operation for the lanes of `mask` that have arrived, and makes all of them but `self` ready.
 void complete(Warp& warp, unsigned mask, WarpOp op, const Thread* self) {
   const unsigned lanes = mask & warp.waiting;
   if (op == WarpOp::shuffle) complete_shuffle(warp, lanes);
@@ -58,7 +58,7 @@ void complete(Warp& warp, unsigned mask, WarpOp op, const Thread* self) {
 
 bool all_came(const Warp& warp, unsigned mask) { return (mask & warp.present & ~warp.returned & ~warp.waiting) == 0; }
 
-// Who waits must have come with the same mask and operation, where either mask names the other.
+// Reports a waiting lane with another mask or operation if either mask contains the other lane.
 void require_same(const Warp& warp, const Thread& self) {
   for (unsigned lane = 0; lane < warp_size; ++lane) {
     if (!has(warp.waiting, lane)) continue;
@@ -71,7 +71,7 @@ void require_same(const Warp& warp, const Thread& self) {
   }
 }
 
-// Joins the warp's operation with self.in, and returns with self.out.
+// Joins an operation of the running thread's warp. Passes the thread's `in` and returns when its `out` is complete.
 void come(WarpOp op, unsigned mask, Where where) {
   Thread& self = *running;
   Warp& warp = warp_of(self);

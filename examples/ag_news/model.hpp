@@ -24,7 +24,7 @@ struct FirstRowAttention {
     const Index D = x.dim(1), B = sequences.count(), H = heads, K = query.weight.shape()[0] / H;
     const Tensor<A> q = by_head(query(first_rows(x, sequences)), B, K);           // [H, B, K]
     const Tensor<A> queries = matmul(q, reshape(key.weight.as<A>(), {H, K, D}));  // [H, B, D]
-    // The H queries of a text are a sequence of their own: all heads see the same keys.
+    // The H queries of a text form one sequence, because all heads see the same keys.
     const Sequences heads_of_texts =
         Sequences::packed(std::vector<int>(static_cast<std::size_t>(B), static_cast<int>(H))).to(sequences.device());
     const Tensor<A> means = attention(reshape(permute(queries, {1, 0, 2}), {B * H, D}), x, x, heads_of_texts,

@@ -29,7 +29,7 @@ class PretrainedEmbeddings {
   Index width() const { return width_; }
   Index positions() const { return positions_; }
 
-  // Writes the layer into a model's, whose positions may be fewer. Throws FileError for a missing tensor and a wrong shape.
+  // Copies the layer into that of a model, which may have fewer positions. Throws FileError for a missing tensor and a wrong shape.
   void read_into(models::BertEmbeddings<>& to) const {
     const io::WeightFiles files(folder_);
     const io::WeightSource weights = files.weights(models::detail::bert_names(files, models::BertFamily::bert));

@@ -135,9 +135,9 @@ class AgNews {
     pretrained_.emplace(folder);
     const Index width = pretrained_->width(), positions = std::min<Index>(512, pretrained_->positions());
     require(!flags_.is_given("--d-model") || sizes_.d_model == width, "--d-model is ", sizes_.d_model,
-            ", the embedding layer in ", io::printable(folder), " has ", width);
+            "; the embedding layer in ", io::printable(folder), " has ", width);
     require(!flags_.is_given("--max-length") || sizes_.max_length <= positions, "--max-length is ", sizes_.max_length,
-            ", the embedding layer in ", io::printable(folder), " has ", positions, " positions");
+            "; the embedding layer in ", io::printable(folder), " has ", positions, " positions");
     if (!flags_.is_given("--max-length")) sizes_.max_length = positions;
     sizes_.d_model = width;
     require(flags_.is_given("--head-dim") || width % sizes_.heads == 0, "--heads ", sizes_.heads,
@@ -219,9 +219,9 @@ class AgNews {
   bool is_plain_, is_saved_;
   std::optional<PretrainedEmbeddings> pretrained_;
   CleanOptions cleaning_;
-  std::map<std::string, std::string> cleaning_files_;  // of --out
+  std::map<std::string, std::string> cleaning_files_;  // content by name in --out
   std::optional<text::WordPiece> tokenizer_;
-  Index rows_ = 0;  // of the embedding layer
+  Index rows_ = 0;  // rows of the embedding layer
   std::vector<std::pair<std::string, std::vector<int>>> pictures_;
 };
 

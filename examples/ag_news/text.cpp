@@ -107,7 +107,7 @@ std::string remove_tags(std::string_view text) {
   return kept;
 }
 
-// Lower case, without digits and punctuation.
+// Returns the word in lower case, without digits and punctuation.
 std::string letters_of(std::string_view word) {
   std::string letters;
   for (const char c : word)
@@ -129,7 +129,7 @@ NewsRows read_news(const std::string& path, Index limit) {
   for (std::size_t row = 0; row < rows; ++row) {
     const std::string_view c = table[row][0];
     if (c.size() != 1 || c[0] < '1' || c[0] > '4')
-      fail<FileError>(table.where(row), ": the class is ", io::quoted_name(c), ", it must be 1, 2, 3 or 4");
+      fail<FileError>(table.where(row), ": the class is ", io::quoted_name(c), " but must be 1, 2, 3 or 4");
     news.texts.push_back(std::string(table[row][title]) + ' ' + std::string(table[row][description]));
     news.labels.push_back(c[0] - '1');
   }
@@ -175,7 +175,7 @@ std::map<std::string, std::string, std::less<>> read_lemmas(const data::TextFile
     const std::size_t tab = line.find('\t');
     if (tab == line.npos || tab == 0 || tab + 1 == line.size() || line.find('\t', tab + 1) != line.npos)
       fail<FileError>(data::detail::at_line(read.file, i + 1), ": the line is ", io::quoted_name(line),
-                      ", it must be a word, a tab and a lemma");
+                      " but must be a word, a tab and a lemma");
     const auto [entry, is_new] = lemmas.emplace(line.substr(0, tab), line.substr(tab + 1));
     if (!is_new && entry->second != line.substr(tab + 1))
       fail<FileError>(data::detail::at_line(read.file, i + 1), ": the word ", io::quoted_name(entry->first),

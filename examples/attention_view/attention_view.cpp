@@ -130,12 +130,13 @@ pictures::AttentionMap attention_of(const ViewFlags& flags) {
   const io::JsonFile file(path);
   const io::JsonObject config = file.object();
   if (config.has("model_type")) return attention_of_folder(flags);
-  require<FileError>(config.has("program"), shown, ": is neither of a Hugging Face model nor of a trainer's");
+  require<FileError>(config.has("program"), shown,
+                     ": is the configuration of neither a Hugging Face model nor a trainer's model");
   const std::string program = config.text("program");
   if (program == Sst2::name) return attention_of_system<Sst2>(flags);
   if (program == AgNews::name) return attention_of_system<AgNews>(flags);
   if (program == Surnames::name) return attention_of_system<Surnames>(flags);
-  fail<FileError>(shown, ": is of a model of ", io::quoted_name(program), ", which attention_view does not know");
+  fail<FileError>(shown, ": describes a model of ", io::quoted_name(program), ", which attention_view does not know");
 }
 
 void write_view(const ViewFlags& flags) {
@@ -150,7 +151,7 @@ void write_view(const ViewFlags& flags) {
   require(layers > 0, io::printable(flags.model), ": the model has no layers");
   const Index heads = map.layers[0].weights.dim(1);
   const auto require_below = [&](const char* flag, Index value, Index count, const char* what) {
-    require(value < count, flag, " is ", value, ", the model has ", what, " 0 to ", count - 1);
+    require(value < count, flag, " is ", value, "; the model has ", what, " 0 to ", count - 1);
   };
   require_below("--layer", flags.layer.value_or(0), layers, "layers");
   require_below("--head", flags.head.value_or(0), heads, "heads");

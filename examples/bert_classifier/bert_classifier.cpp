@@ -42,7 +42,7 @@ void print_report(const io::LoadReport& report, const std::string& folder) {
     note(io::printable(folder) + ": " + what + " (" + std::to_string(names.size()) + "): " + list +
          (names.size() > most ? ", …" : ""));
   };
-  print(report.missing, "has no weights of the head, which begins anew");
+  print(report.missing, "has no weights of the head, which starts from random weights");
   print(report.unexpected, "has weights that are not of this model and were left out");
 }
 
@@ -62,7 +62,7 @@ class BertSetup {
     if (!flags_.predict.empty()) limit_ = std::max(limit_, positions);
     if (tokenizer_limit_ > 0) limit_ = std::min(limit_, tokenizer_limit_);
     require(!flags_.is_given("--max-length") || flags_.sizes.max_length <= positions, "--max-length is ",
-            flags_.sizes.max_length, ", the model has ", positions, " positions");
+            flags_.sizes.max_length, "; the model has ", positions, " positions");
     length_ = flags_.is_given("--max-length") ? flags_.sizes.max_length : std::min(limit_, positions);
     constexpr Index specials = 3;  // of a pair
     require(length_ >= specials, "texts of at most ", length_, " tokens are too short: a pair has ", specials,
@@ -128,7 +128,7 @@ class BertSetup {
             {"--dropout for every dropout", flags_.is_given("--dropout") ? "yes" : "no"}};
   }
 
-  // The tokenizer is made once all classes are known to be right, because it takes the vocabulary.
+  // Makes the tokenizer, which takes over the vocabulary. Called after the checks of a system's constructor.
   void make_tokenizer() {
     if (!tokenizer_) tokenizer_.emplace(std::move(*tokens_), options_);
   }
@@ -159,7 +159,7 @@ class BertSetup {
     if (is_saved_)
       for (const auto& [name, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, name);
     require<FileError>(tokenizer.vocabulary.size() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ",
-                       tokenizer.vocabulary.size(), " tokens, the model has ", config_.vocabulary(), " embeddings");
+                       tokenizer.vocabulary.size(), " tokens; the model has ", config_.vocabulary(), " embeddings");
     options_.uncased = tokenizer.uncased;
     tokenizer_limit_ = tokenizer.max_length;
     for (const std::string& sentence : tokenizer.vocabulary.notes())
@@ -169,7 +169,7 @@ class BertSetup {
     if (flags_.vocab.empty()) return;
     const auto own = files_.find("vocab.txt");
     require(own != files_.end() && own->second == io::read_file(flags_.vocab), "--vocab is ",
-            io::printable(flags_.vocab), ", the model in ", io::printable(flags_.out), " has another vocabulary");
+            io::printable(flags_.vocab), "; the model in ", io::printable(flags_.out), " has another vocabulary");
   }
 
   // Makes the configuration that the flags describe, and the tokenizer of --vocab.
@@ -363,7 +363,7 @@ class BertClassifierSystem : public BertProgram {
     else if (setup_.folder().empty() || setup_.config().json.value("id2label", nlohmann::json()).is_null())
       labels = classes_in(train_);
   }
-  // Notes classes of the model that no row to train on has.
+  // Prints a note if the training rows do not have all classes of the model.
   void compare_classes(const std::vector<int>& found) const {
     const std::set<int> distinct(found.begin(), found.end());
     if (distinct.size() < labels().size())
@@ -415,13 +415,14 @@ class BertPretraining : public BertProgram {
     for (const char* flag : {"--task", "--train", "--text", "--text-pair", "--label"})
       require(!setup_.flags().is_given(flag), "--pretrain and ", flag, " exclude each other");
     require<FileError>(setup_.config().bert() && setup_.config().model_type() == "bert",
-                       io::printable(setup_.folder() + "/config.json"), ": must be of BERT to be pre-trained");
+                       io::printable(setup_.folder() + "/config.json"),
+                       ": must be the configuration of BERT to be pre-trained");
     const nlohmann::json& config = setup_.config().json;
     const nlohmann::json tied =
         config.is_object() ? config.value("tie_word_embeddings", nlohmann::json()) : nlohmann::json();
     require<FileError>(tied.is_null() || tied == true, io::printable(setup_.folder() + "/config.json"),
                        ": 'tie_word_embeddings' is ", io::printable(tied.dump(), 60),
-                       ", heddle pre-trains models whose decoder is their word embeddings");
+                       "; heddle pre-trains models whose decoder is their word embeddings");
     setup_.make_tokenizer();
     setup_.config().labels.clear();
   }
@@ -445,7 +446,7 @@ class BertPretraining : public BertProgram {
       for (std::size_t i = 0; i < lines.size(); ++i)
         ((i + 1) % hold_out_every == 0 ? valid : train).push_back(std::move(lines[i]));
       require<FileError>(!valid.empty(), io::printable(own_.pretrain), ": has ", train.size(),
-                         train.size() == 1 ? " line, " : " lines, ", hold_out_every,
+                         train.size() == 1 ? " line; " : " lines; ", hold_out_every,
                          " are needed, because every 20th is used to validate; or give --valid");
     }
     const auto first = [](std::vector<std::string>& rows, Index limit) {
@@ -492,8 +493,9 @@ class BertPretraining : public BertProgram {
     }
     const Index left_out = all.rows.count() - some.rows.count();
     if (left_out > 0)
-      note(io::printable(path) + ": " + std::to_string(left_out) + (left_out == 1 ? " text has" : " texts have") +
-           " no token that can be hidden and left out");
+      note(io::printable(path) + ": " + std::to_string(left_out) +
+           (left_out == 1 ? " text has no token that can be hidden and was left out"
+                          : " texts have no token that can be hidden and were left out"));
     require<FileError>(some.rows.count() > 0, io::printable(path), ": has no text with a token that can be hidden");
     return setup_.padded(std::move(some));
   }

@@ -70,7 +70,7 @@ std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std
     const auto number =
         named != classes.end() ? static_cast<int>(named - classes.begin()) : number_in(cell).value_or(-1);
     require<FileError>(number >= 0 && number < static_cast<int>(classes.size()), texts.where(row), ": the label is ",
-                       io::quoted_name(cell), ", it must be a number from 0 to ", classes.size() - 1,
+                       io::quoted_name(cell), " but must be a number from 0 to ", classes.size() - 1,
                        " or the name of one of the ", classes.size(), " classes");
     all.push_back(number);
   }

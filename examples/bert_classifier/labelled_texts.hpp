@@ -8,7 +8,7 @@
 
 namespace heddle::examples {
 
-/// Texts or pairs of texts, each with the cell that names its class, and its line.
+/// Texts or pairs of texts. Each has a cell that names its class, and a line in the file.
 struct LabelledTexts {
   std::string file;                        // printable
   std::vector<std::string> first, second;  // `second` is empty without pairs

@@ -45,7 +45,7 @@ struct Scored {
 };
 
 // Returns the scores and labels of a batch. A model with other targets than the batch's labels has the function score(), which masks tokens
-// of the batch with draws of `hiding`.
+// of the batch at random, drawn from `hiding`.
 template <class A, class Model>
 Scored score(const Model& model, const data::Batch& batch, Random& hiding, Random* random = nullptr) {
   if constexpr (requires { model.template score<A>(batch, hiding, random); })
@@ -54,10 +54,10 @@ Scored score(const Model& model, const data::Batch& batch, Random& hiding, Rando
     return {logits<A>(model, batch, random), batch.labels};
 }
 
-// Whether a model has other targets than the batch's labels. Its rows count as of class 1, and are predicted as class 1 if the label has
+// Whether a model has other targets than the batch's labels. Its rows count as class 1; they are predicted as class 1 if their target has
 // the highest score, otherwise as class 0.
 template <class A, class Model>
-constexpr bool hides_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
+constexpr bool makes_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
   model.template score<A>(batch, hiding, random);
 };
 
@@ -85,7 +85,7 @@ train::Scores evaluate(const Model& model, const data::LabelledSequences& rows, 
     const std::vector<int> labels = scored.labels.host();
     for (std::size_t b = 0; b < labels.size(); ++b) {
       const auto best = static_cast<int>(predicted[b]);
-      hides_labels<A, Model> ? scores.confusion.add(1, best == labels[b]) : scores.confusion.add(labels[b], best);
+      makes_labels<A, Model> ? scores.confusion.add(1, best == labels[b]) : scores.confusion.add(labels[b], best);
     }
   }
   return scores;

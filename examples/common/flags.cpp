@@ -55,18 +55,18 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   const auto rate = number<double>("a number of at least 0", [](double x) { return x >= 0 && std::isfinite(x); });
   const auto choice = [&](const char* name, std::string& value, const std::vector<std::string>& choices,
                           const char* help) { add_choice(app, name, value, choices, help); };
-  app.add_option("--data", f.data, "Folder with the data set's own files (default: the sample that ships with heddle)");
+  app.add_option("--data", f.data, "Folder with the data set's files (default: the sample that ships with heddle)");
   app.add_option(
       "--vocab", f.vocab,
       "WordPiece vocabulary, one token a line (default: vocab.txt in the folder of the model or of the data)");
   app.add_flag("--uncased", f.uncased, "Lower-case the text and strip its accents");
-  count("--epochs", f.epochs, "How often to go through the training data");
+  count("--epochs", f.epochs, "Passes over the training data");
   count("--steps", f.steps, "Stop after this many optimizer steps in all");
   count("--batch-size", f.batch_size, "Rows in a batch");
   app.add_option("--lr", f.lr, "Learning rate")->check(rate)->capture_default_str();
   choice("--optimizer", f.optimizer, {"adam", "adamw", "sgd"}, "Optimizer");
   app.add_option("--momentum", f.momentum, "Momentum of sgd")->check(rate);
-  app.add_option("--weight-decay", f.weight_decay, "Weight decay; 0 is none (default: the optimizer's, 0.01 of adamw)")
+  app.add_option("--weight-decay", f.weight_decay, "Weight decay; 0 is none (default: 0.01 for adamw, else 0)")
       ->check(rate);
   app.add_option("--clip", f.clip, "Largest norm of all gradients; 0 is no limit")->check(rate);
   choice("--schedule", f.schedule, {"constant", "linear", "cosine", "step"}, "Learning rate over the steps");
@@ -75,7 +75,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   app.add_option("--gamma", f.gamma, "Factor of --schedule step")
       ->check(number<double>("a number above 0", [](double x) { return x > 0 && std::isfinite(x); }))
       ->capture_default_str();
-  count("--gamma-every", f.gamma_every, "Steps between two factors of --schedule step");
+  count("--gamma-every", f.gamma_every, "Steps between two reductions by --schedule step");
   app.add_option("--dropout", f.dropout, "Dropout probability, in [0, 1)")
       ->check(number<double>("a probability in [0, 1), of at most 65535/65536",
                              [](double p) { return p >= 0 && p <= 65535. / 65536; }))
@@ -94,7 +94,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   app.add_option("--out", f.out, "Folder for the trained model");
   app.add_flag("--resume", f.resume, "Resume the run in --out from its newest checkpoint");
   count("--checkpoint-every", f.checkpoint_every, "Steps between checkpoints (default: one after each epoch)");
-  app.add_option("--metrics", f.metrics, "File for one JSON object a step and an epoch");
+  app.add_option("--metrics", f.metrics, "File for one JSON object per step and per epoch");
   app.add_flag("--plot", f.plot, "Draw losses.svg and lengths.svg in --out");
   choice("--progress", f.progress, {"auto", "bar", "lines", "none"}, "Progress on standard error");
   app.add_flag("--evaluate", f.evaluate, "Do not train; report the metrics of the model in --out or --init");
@@ -141,7 +141,7 @@ std::string shell_quoted(const std::string& word) {
     for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return quoted + '\'';
   }
-  // Bytes that no line of a terminal can show, as bash and zsh read them.
+  // Writes bytes that a terminal cannot show as octal escapes, which bash and zsh read.
   std::string quoted = "$'";
   for (const char c : word) {
     char octal[8];
@@ -242,7 +242,7 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   CLI::App app(description);
   app.set_version_flag("--version", version_text());
   add_flags(app, f);
-  if (f.takes_model) add_path(app, "--model", f.model, "Folder of a pre-trained model, as Hugging Face has them");
+  if (f.takes_model) add_path(app, "--model", f.model, "Folder of a pre-trained model in the format of Hugging Face");
   add_own(app);
   parsed.exit = !parse_command_line(app, argc, argv);
   if (parsed.exit) return parsed;

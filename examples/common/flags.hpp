@@ -36,7 +36,7 @@ struct TrainerFlags {
   Index checkpoint_every = 0;                                                    // steps; 0: each epoch
   Index warmup = 0, gamma_every = 1;                                             // steps
   double lr = 1e-3, momentum = 0, dropout = 0.1, gamma = 0.1;
-  double clip = 0;                     // the largest norm of the gradients; 0: any
+  double clip = 0;                     // the largest norm of the gradients; 0: no limit
   std::optional<double> weight_decay;  // the optimizer's own if absent
   std::string optimizer = "adam", schedule = "constant", order = "shuffled";
   std::string device = "cpu", precision = "fp32", progress = "auto";
@@ -44,13 +44,13 @@ struct TrainerFlags {
   int threads = 0;  // 0: all
   ModelSizes sizes;
 
-  Device place() const { return device == "cuda" ? Device::cuda : Device::cpu; }  // of model and batches
+  Device place() const { return device == "cuda" ? Device::cuda : Device::cpu; }  // the device of model and batches
   bool is_given(const std::string& flag) const { return given.count(flag) > 0; }
 };
 
 struct ParsedFlags {
   TrainerFlags flags;
-  bool exit = false;  // the command line was --help or --version, which is answered
+  bool exit = false;  // the command line was --help or --version, which was answered
 };
 
 // Returns a check that a value is one of these words.
@@ -64,8 +64,8 @@ bool parse_command_line(CLI::App& app, int argc, char** argv);
 ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults,
                         const std::function<void(CLI::App&)>& add_own);
 
-// Flags of a program's own: a switch, whose value becomes "yes"; one of several words; and the name of a file or folder, which must
-// not be empty.
+// These functions add a flag that only one program has: a switch, whose value becomes "yes"; one of several words; or the name of a file
+// or folder, which must not be empty.
 void add_switch(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
 void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
                 const std::string& help);

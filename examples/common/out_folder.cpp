@@ -109,11 +109,11 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
   const std::string path = out.file("config.json"), text = json.dump(2) + '\n';
   const bool results = io::path_exists(out.file("model.safetensors")) || io::path_exists(out.file("last.safetensors"));
   require<FileError>(!results || !io::path_exists(path) || io::read_file(path) == text, io::printable(path),
-                     ": is of another model than this run's");
+                     ": describes another model than the one of this run");
   for (const auto& [name, content] : files) {
     const std::string file = out.file(name);
     require<FileError>(out.begun() || !io::path_exists(file) || io::read_file(file) == content, io::printable(file),
-                       ": is another file than this run's; give another --out, or remove it");
+                       ": differs from the file of this run; give another --out, or remove it");
   }
   write_if_new(path, text);
   for (const auto& [name, content] : files) write_if_new(out.file(name), content);
@@ -156,7 +156,7 @@ void require_agreement(const TrainerFlags& flags, const SavedConfig& saved) {
       {"--heads", now.heads, then.heads},          {"--head-dim", now.head_dim, then.head_dim},
       {"--ff-width", now.ff_width, then.ff_width}, {"--max-length", now.max_length, then.max_length}};
   for (const auto& [flag, asked, has] : sizes)
-    require(!flags.given.count(flag) || asked == has, flag, " is ", asked, ", the model in ", io::printable(flags.out),
+    require(!flags.given.count(flag) || asked == has, flag, " is ", asked, "; the model in ", io::printable(flags.out),
             " has ", has);
   require(!flags.uncased || saved.uncased, "--uncased: the model in ", io::printable(flags.out), " is cased");
 }

@@ -19,10 +19,10 @@ class OutFolder {
 
   // Returns whether an earlier run of the program began here, with or without results.
   bool begun() const { return begun_; }
-  // Returns whether that run wrote its metrics to this file, so that lines of a run that was killed before its first checkpoint are its
-  // own.
+  // Returns whether that run wrote its metrics to this file. If so, the lines of a run that was killed before its first checkpoint may be
+  // dropped.
   bool began_with(const std::string& metrics) const;
-  // Remembers that for the next start.
+  // Records the metrics file for began_with() at the next start.
   void begin_with(const std::string& metrics) const;
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + '/' + name; }
@@ -30,7 +30,7 @@ class OutFolder {
  private:
   std::string path_;
   bool begun_ = false;
-  io::detail::Descriptor lock_{-1};  // of the folder itself: the system releases it when the process ends
+  io::detail::Descriptor lock_{-1};  // a lock on the folder itself, which ends with the process
 };
 
 // The values of flags that only one program has and that belong to its model, by name.
@@ -46,13 +46,14 @@ struct SavedConfig {
   OwnFlags own = {};
   std::map<std::string, std::string> files = {};  // checksums of the files that a prediction needs, by name
 };
-// Writes config.json, labels.txt, and the files by name that a prediction needs, such as vocab.txt. config.json holds `model`, the
-// members that other programs read, as a JSON object or empty, and the configuration: by itself, or under 'heddle' beside them.
-// Throws FileError if the folder has another model's config.json, or such a file of other content that no run of the program left.
+// Writes config.json, labels.txt and `files`, which maps the names of the files that a prediction needs, such as vocab.txt, to their
+// content. `model` is a JSON object with the members of config.json that other programs read, or empty. With it, the configuration is
+// the member 'heddle' of config.json; without it, config.json is the configuration. Throws FileError if the folder has another model's
+// config.json, or another file of one of these names that no run of the program wrote.
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
                     std::map<std::string, std::string> files, const std::string& model = "");
 // Returns the content of a file that belongs to the model in a folder, or nothing if the model has none of this name. Throws FileError if
-// it is missing or was changed since.
+// the file is missing or was changed since the model was saved.
 std::optional<std::string> read_model_file(const std::string& folder, const SavedConfig& config,
                                            const std::string& name);
 // Reads config.json; `own` has the flags that the program adds. Throws FileError for a file that cannot be read or is another program's.

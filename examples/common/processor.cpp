@@ -1,4 +1,4 @@
-// Compiled for the architecture's baseline, for any flags of the programs.
+// This file is compiled for the architecture's baseline, whatever the flags of the programs are.
 #include "processor.hpp"
 
 #include <unistd.h>
@@ -10,7 +10,7 @@ namespace {
 
 #ifdef __x86_64__
 
-// The first required instruction set that this processor lacks, or nullptr.
+// Returns the first required instruction set that this processor lacks, or nullptr.
 const char* lacking() {
   __builtin_cpu_init();
   const unsigned required = required_instructions;
@@ -30,7 +30,7 @@ void say(const char* text) {
   if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) _exit(1);
 }
 
-// Before the constructors of the program's own objects, which may use those instructions.
+// Runs before the constructors of the program's own objects, which may use those instructions.
 [[gnu::constructor(101)]] void check_processor() {
   const char* const what = lacking();
   if (!what) return;

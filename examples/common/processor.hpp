@@ -3,10 +3,11 @@
 
 namespace heddle::examples {
 
-// Bit i is the instruction set of that number in processor.cpp. Data, not code, because it is read before any other code runs.
+// Bit i stands for the instruction set with number i in processor.cpp. A constant, not a function, because it is read before any other code
+// runs.
 extern const unsigned required_instructions;
 
-// Returns true. A caller links the check, which runs before main.
+// Returns true. A call links the check, which runs before main(), into the program.
 bool processor_checked();
 
 }  // namespace heddle::examples

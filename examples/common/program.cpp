@@ -43,7 +43,7 @@ void note(const std::string& text) {
   std::fprintf(stderr, "%s: note: %s\n", program_name().c_str(), one_line(text).c_str());
 }
 
-// Opens standard streams that the shell closed on /dev/null: otherwise the first file that is opened would become standard output.
+// Opens /dev/null for each standard stream that the shell closed. Otherwise the first file that is opened would become standard output.
 void open_standard_streams() {
   for (int file = ::open("/dev/null", O_RDWR); file >= 0; file = ::open("/dev/null", O_RDWR))
     if (file > STDERR_FILENO) {
@@ -52,7 +52,7 @@ void open_standard_streams() {
     }
 }
 
-// Asked of the system, because a stream keeps that it failed but not why.
+// Returns whether the reader of standard output has left. Asks the system, because a stream records that it failed but not why.
 bool nobody_reads() {
   pollfd output{STDOUT_FILENO, 0, 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
@@ -71,7 +71,7 @@ int run_program(const std::string& name, const std::function<void()>& work) {
   name_of_program() = name;
   if (!processor_checked()) return failed;
   open_standard_streams();
-  // Writes report the same conditions as errors, which are handled.
+  // Writes report the conditions of these signals as errors, which are handled.
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   try {
     work();

@@ -1,4 +1,4 @@
-// The frame of every program: error texts, notes and exit codes.
+// The parts that every program has: error messages, notes and exit codes.
 #pragma once
 #include <functional>
 #include <string>
@@ -11,17 +11,18 @@ enum ExitCode { done = 0, failed = 1, bad_input = 2, stopped = 3 };
 
 // Thrown if the reader of standard output has left: the program ends without a message. Exit code 0.
 struct OutputClosed {};
-// Throws OutputClosed, and train::RunFailed where standard output cannot be written; `cause` is the errno of a write that failed before.
+// Flushes standard output. Throws OutputClosed if its reader has left, and train::RunFailed if it cannot be written. `cause` is the errno
+// of an earlier write that failed.
 void flush_output(int cause = 0);
 
-// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed, a lack of memory and
-// unexpected exceptions, 2 for other errors of heddle, which are caused by the input.
+// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed, WriteError, CudaError, a
+// lack of memory and unexpected exceptions; 2 for other errors of heddle, which are caused by the input; 3 for Stopped (signals.hpp).
 int run_program(const std::string& name, const std::function<void()>& work);
 
-// `sst2: note: …` on standard error, one line.
+// Prints one line on standard error, such as `sst2: note: …`.
 void note(const std::string& text);
 
-// The name that errors and notes begin with.
+// Returns the name that errors and notes begin with.
 const std::string& program_name();
 
 // Returns the text in one line: control characters and invalid UTF-8 are escaped.

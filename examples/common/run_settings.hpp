@@ -9,12 +9,12 @@
 
 namespace heddle::examples {
 
-// Returns a file's printable path from the root, without links: two names of one file give the same path. Returns an empty string for an
-// empty name.
+// Returns a file's absolute printable path with links resolved, so that two names of one file give the same path. Returns an empty string
+// for an empty name.
 std::string real_path(const std::string& path);
 
-// Returns the flags that every trainer has; --epochs and --steps only under a schedule whose rates depend on them. A file that was
-// removed since the run began has no entry.
+// Returns the flags that every trainer has; --epochs and --steps only under a schedule whose rates depend on them. An --init file that
+// was removed since the run began has no entry.
 train::RunSettings run_settings(const TrainerFlags& flags, const ModelSizes& sizes);
 
 // Returns a checksum of all ids and labels.

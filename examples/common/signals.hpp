@@ -5,19 +5,19 @@
 
 namespace heddle::examples {
 
-// Thrown after a signal ended the run and its state is saved. Exit code 3.
+// Thrown after a signal ended the run and, with --out, its state was saved. Exit code 3.
 struct Stopped : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// While an object exists, the two signals are only recorded. A nested object changes nothing.
+// While an object exists, the first of these signals is only recorded. A nested object changes nothing.
 class StopSignals {
  public:
   StopSignals();
   StopSignals(const StopSignals&) = delete;
   ~StopSignals();
 
-  // The name of the signal that came, or nullptr.
+  // Returns the name of the received signal, or nullptr.
   const char* received() const;
 
  private:

@@ -1,4 +1,4 @@
-// Texts into token sequences, and the lines of --predict into classes.
+// Encodes texts as token sequences, reads the lines of --predict and prints their classes.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -10,13 +10,13 @@
 
 namespace heddle::examples {
 
-// Prints a note for each change that was made to the text. Throws FileError.
+// Returns the vocabulary in the content of a file. Prints a note for each change that was made to it. Throws FileError.
 text::Vocabulary read_vocabulary(std::string tokens, const std::string& path);
 
 struct EncodedTexts {
   data::LabelledSequences rows;
   Index longest = 0;    // tokens of the longest text, before truncation
-  Index truncated = 0;  // texts
+  Index truncated = 0;  // number of truncated texts
 
   // Adds a text, cut to its first `max_length` ids.
   void add(std::span<const int> ids, int label, Index max_length) {
@@ -27,7 +27,7 @@ struct EncodedTexts {
   }
 };
 
-// Encodes all texts, with a label each, on all threads.
+// Encodes all texts and pairs them with their labels, on all threads.
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
                     const std::vector<int>& labels);
 
@@ -40,7 +40,8 @@ inline std::string_view stripped(std::string_view line) {
   return line.substr(first, line.find_last_not_of(" \t") + 1 - first);
 }
 
-// Prints the line of one text: the class with the highest value, then all values with nine significant digits, separated by tabs.
+// Prints the line of one text, separated by tabs: the number of the class with the highest value, then all values with nine significant
+// digits.
 void print_prediction(std::span<const double> values);
 
 }  // namespace heddle::examples

@@ -1,22 +1,22 @@
-// A trainer: one program that trains, evaluates and predicts. A system brings
+// A trainer: one program that trains, evaluates and predicts. A system provides
 //   static constexpr const char *name, *description, *sample   the program, and the folder of its sample
 //   using Model                                                see training.hpp
 //   struct Flags { OwnFlags saved; void add(CLI::App&); static std::vector<std::string> choices(); }
-//                                                              its own flags; `saved` belong to the model and have these values
+//                                                              its own flags; `saved` belong to the model, with values of choices()
 //   static TrainerFlags defaults()
 //   System(const Setup&, const Flags&)                         reads what prediction needs, such as a vocabulary
 //   ModelSizes sizes() const; Index vocabulary() const; std::vector<std::string> labels() const
 //   TextSplits read_splits()
 //   EncodedTexts encode(const std::vector<std::string>&) const for --predict
 //   Model make_model(Random&) const
-// and may bring
+// and may provide
 //   static constexpr bool drop_last                            whether a smaller last batch is not trained on
 //   static constexpr const char* unused_flags[]                common flags that it refuses
 //   std::map<std::string, std::string> files() const           files of --out by name; called after read_splits()
-//   train::RunSettings settings() const                        what decides the result beside flags and rows
+//   train::RunSettings settings() const                        what decides the result besides flags and rows
 //   std::string model_config() const                           members of config.json for other programs, as a JSON object
-//   bool is_uncased() const                                    whether text is lower-cased, if another than --uncased says
-//   static constexpr bool free_length                          whether --max-length may be given anew for a trained model
+//   bool is_uncased() const                                    whether text is lower-cased, if not --uncased decides it
+//   static constexpr bool free_length                          whether --max-length may be changed for a trained model
 //   after_step<A>(model, step, events), at_end<A>(splits, scores, out)   see TrainingOptions
 #pragma once
 #include "text.hpp"
@@ -24,7 +24,7 @@
 
 namespace heddle::examples {
 
-// The texts of each split as rows, and the notes on them.
+// The encoded texts of each split.
 struct TextSplits {
   EncodedTexts train, valid, test;
 };
@@ -47,10 +47,10 @@ struct Setup {
 inline void require_one_of(const std::string& file, const std::string& name, const std::string& value,
                            const std::vector<std::string>& choices) {
   require<FileError>(std::find(choices.begin(), choices.end(), value) != choices.end(), io::printable(file), ": '",
-                     name, "' is ", io::quoted_name(value), ", it must be ", choices[0], " or ", choices[1]);
+                     name, "' is ", io::quoted_name(value), " but must be ", choices[0], " or ", choices[1]);
 }
 
-// Returns the setup, and puts the saved values of a program's own flags in place. Throws Error for a flag that differs from them.
+// Returns the setup, and sets a program's own flags to their saved values. Throws Error for a flag that differs from them.
 template <class System>
 Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool trained) {
   if constexpr (requires { System::unused_flags; })
@@ -68,13 +68,13 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
     require_agreement(compared, *setup.saved);
     setup.sizes = setup.saved->sizes;
     require(!flags.is_given("--seed") || !flags.evaluate || flags.seed == setup.saved->seed, "--seed is ", flags.seed,
-            ", the model in ", io::printable(flags.out), " was trained with ", setup.saved->seed);
+            "; the model in ", io::printable(flags.out), " was trained with ", setup.saved->seed);
     setup.uncased = setup.saved->uncased;
     setup.seed = setup.saved->seed;
     for (const auto& [flag, value] : setup.saved->own) {
       require_one_of(flags.out + "/config.json", flag, value, System::Flags::choices());
       require(!flags.is_given("--" + flag) || own.saved[flag] == value, "--", flag, " is ", own.saved[flag],
-              ", the model in ", io::printable(flags.out), " has ", value);
+              "; the model in ", io::printable(flags.out), " has ", value);
       own.saved[flag] = value;
     }
   }
@@ -83,9 +83,9 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
   return setup;
 }
 
-// Throws Error for a size, named as its flag, that differs from the only one of the system.
+// Throws Error for a size that differs from the only one that the system supports. `flag` is its name in the message.
 inline void require_size(const Setup& setup, const char* flag, Index value, Index only) {
-  require(value == only, setup.source(), flag, " is ", value, ", it must be ", only);
+  require(value == only, setup.source(), flag, " is ", value, " but must be ", only);
 }
 
 // Throws FileError for a class whose name would break a line of labels.txt.
@@ -105,7 +105,7 @@ typename System::Model make_model(const System& system, const TrainerFlags& flag
   return system.make_model(random);
 }
 
-// Loads the weights of --init, otherwise those of the model in --out. Without either the model has those of --model.
+// Loads the weights of --init, otherwise those of the model in --out. Without both, the model keeps those of --model.
 template <class Model>
 void load_trained(Model& model, const Setup& setup) {
   const TrainerFlags& flags = setup.flags;
@@ -151,7 +151,7 @@ void print_start(const Splits& splits, const TextSplits& texts, const SavedConfi
   std::printf("rows        %lld training, %lld validation", number(splits.train.count()), number(splits.valid.count()));
   if (splits.test.count() > 0) std::printf(", %lld test", number(splits.test.count()));
   std::printf("\n");
-  if (!hides_labels<float, Model>) std::printf("classes     %lld\n", number(static_cast<Index>(config.labels.size())));
+  if (!makes_labels<float, Model>) std::printf("classes     %lld\n", number(static_cast<Index>(config.labels.size())));
   std::printf("vocabulary  %lld tokens\n", number(config.vocabulary));
   std::printf("longest     %lld tokens, %lld texts truncated to %lld\n",
               number(std::max({texts.train.longest, texts.valid.longest, texts.test.longest})),
@@ -252,7 +252,7 @@ int trainer(int argc, char** argv) {
     const TrainerFlags& flags = parsed.flags;
     const bool bf16_rows = flags.precision == "bf16";
     if (!flags.predict.empty()) {
-      if constexpr (hides_labels<float, typename System::Model>)
+      if constexpr (makes_labels<float, typename System::Model>)
         fail("--predict needs a classifier");
       else
         bf16_rows ? predict<bf16, System>(flags, own) : predict<float, System>(flags, own);

@@ -1,6 +1,6 @@
-// The training loop of every system. A model brings a static visit and
+// The training loop of every system. A model provides a static visit() and
 //   template <class A> Tensor<A> forward(const Tensor<int>& ids, const Sequences&, Random*) const   logits [B, C]
-// or the forward() of models/, or, if it is trained on something else than the batch's labels,
+// or the forward() of models/, or, if it is trained on other targets than the batch's labels,
 //   template <class A> Scored score(const data::Batch&, Random& hiding, Random*) const
 #pragma once
 #include <functional>
@@ -44,7 +44,7 @@ class Optimizer {
   Any optimizer_;
 };
 
-// Returns the factor on the learning rate by step, as the flags name it, for a run of `total` steps.
+// Returns the schedule that the flags name for a run of `total` steps: the factor of the learning rate by step.
 inline std::function<double(Index)> make_schedule(const TrainerFlags& f, Index total) {
   if (f.schedule == "linear") return optim::Linear{total, f.warmup};
   if (f.schedule == "cosine") return optim::Cosine{total, f.warmup};
@@ -60,14 +60,14 @@ template <class Model>
 struct TrainingOptions {
   bool drop_last = false;  // the last, smaller batch of an epoch is not trained on
   train::RunSettings settings = {};
-  // Called after each step of the run with a folder, with the number of steps so far.
+  // Called with the number of steps so far after each step, if the run has a folder.
   std::function<void(const Model&, Index, train::EventWriter&)> after_step = {};
-  bool is_part = false;  // the training is a part of a run, which its caller has saved
+  bool is_part = false;  // the training is a part of a run whose state the caller has saved
   // Called with the final scores, before the run counts as finished.
   std::function<void(const FinalScores&)> at_end = {};
 };
 
-// Trains. With a folder it writes the best and the last weights there, TensorBoard's events, and checkpoints from which a run
+// Trains a model. With a folder it writes the best and the last weights there, TensorBoard's events, and checkpoints from which a run
 // resumes bit for bit.
 template <class A, class Model>
 class Training {
@@ -94,7 +94,7 @@ class Training {
     checkpoints_.emplace(out->path(), model, optimizer_.slots(), std::move(settings), note);
   }
 
-  // Takes up the run in the folder, and its metrics. Calls check() before anything is changed. Throws FileError for metrics that
+  // Resumes the run in the folder, and its metrics. Calls check() before anything is changed. Throws FileError for metrics that
   // are not the run's.
   template <class Check>
   Start resume(train::MetricsFile& metrics, Check check) {
@@ -149,7 +149,7 @@ class Training {
     return flags_.steps > 0 ? std::min(flags_.steps, all) : all;
   }
   bool enough_steps() const { return flags_.steps > 0 && state_.step >= flags_.steps; }
-  // Returns whether there is a batch to train on, or the validation after the last one of an epoch.
+  // Returns whether a batch is left to train on, or an epoch is left to validate.
   bool more() const {
     return state_.epoch < flags_.epochs && !partial_reported_ && (state_.batch > 0 || !enough_steps());
   }

@@ -4,18 +4,18 @@
 
 namespace heddle::examples {
 
-// The file that --vocab names, otherwise vocab.txt of the trained model's folder, otherwise of the folder that another flag names. It is
-// read once, because it may be a pipe.
+// The file that --vocab names. Without --vocab it is vocab.txt in the folder of the trained model or, without such a model, in the folder
+// that another flag names. It is read once, because it may be a pipe.
 class VocabularyFile {
  public:
-  // Throws FileError for a file that cannot be read.
+  // Reads the file. Throws FileError if it cannot be read, and for a `folder` that is needed but is none.
   VocabularyFile(const Setup& setup, const std::string& folder, const std::string& flag = "--data")
       : path_(!setup.flags.vocab.empty() ? setup.flags.vocab : (setup.saved ? setup.flags.out : folder) + "/vocab.txt"),
         config_(io::printable(setup.flags.out + "/config.json")) {
     require<FileError>(!setup.flags.vocab.empty() || setup.saved || io::is_folder(folder), io::printable(folder),
                        ": is not a folder; ", flag, " needs one");
     require<FileError>(io::path_exists(path_), io::printable(path_), ": there is no such vocabulary",
-                       setup.saved ? ", the model needs it" : "; give one with --vocab");
+                       setup.saved ? "; the model needs it" : "; give one with --vocab");
     content_ = io::read_file(path_);
   }
 

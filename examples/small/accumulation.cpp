@@ -1,5 +1,5 @@
 // Accumulates the gradients of four small batches before each step, so that only one of them is in memory at a time.
-// The weights stay equal, to rounding, to those of a model that is trained on the four as one large batch.
+// The weights stay equal, up to rounding, to those of a model that is trained on the four as one large batch.
 #include <algorithm>
 #include <iostream>
 #include <vector>

@@ -1,5 +1,5 @@
-// Trains a sentence encoder on pairs of texts with the same meaning. The other texts of the batch are the negative examples: the right text
-// of each left text is its class in cross_entropy.
+// Trains a sentence encoder on pairs of texts with the same meaning. The other texts of the batch are the negative examples: in
+// cross_entropy the class of a left text is the index of its right text.
 #include <iostream>
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 using namespace heddle;
 
-constexpr int words = 80;  // words 0 and 1 are synonyms, 2 and 3, and so on
+constexpr int words = 80;  // words 0 and 1 are synonyms, so are 2 and 3, and so on
 
 struct Pairs {
   Tensor<int> left, right;  // [N] each; token n of `right` is the synonym of token n of `left`

@@ -1,4 +1,4 @@
-// Ranks documents for a query. In nn::CrossAttention each word of the query looks for itself in one document, and
+// Ranks documents for a query. In nn::CrossAttention each word of the query attends to the words of one document, and
 // bce_with_logits trains one score for each pair of a query and a document.
 #include <iostream>
 #include <vector>

@@ -20,7 +20,7 @@ inline EncodedTexts read_sst2(const std::string& path, Index limit, const text::
   for (std::size_t row = 0; row < rows; ++row) {
     const std::string_view l = table[row][label];
     require<FileError>(l == "0" || l == "1", table.where(row), ": the label is ", io::quoted_name(l),
-                       ", it must be 0 or 1");
+                       " but must be 0 or 1");
     texts.emplace_back(table[row][sentence]);
     labels.push_back(l == "1");
   }

@@ -6,7 +6,7 @@
 
 namespace heddle::examples {
 
-// A post-norm layer of one head without output projection; both of its norms are the same one. Only the first row of each sequence
+// A post-norm layer of one head without output projection, whose two norms share their weights. Only the first row of each sequence
 // is read afterwards, so only that row has a query and a result.
 struct OwnLayer {
   nn::Linear<> query, key_value;

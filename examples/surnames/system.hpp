@@ -90,7 +90,7 @@ class Surnames {
     const TrainerFlags& flags = setup_.flags;
     report_confusion(scores.test.confusion, languages_, out);
     if (!is_library_) return;
-    std::printf("\nthe same training with the layer own\n");
+    std::printf("\nthe same training with --layer own\n");
     Random random(flags.seed, stream(Stream::init));
     Model own = make_model(random, false);
     to(own, flags.place());

@@ -1,4 +1,4 @@
-// Tensors, operations, nn and optim in one include. io, text and data are included by name.
+// Tensors, autograd, operations, nn and optim in one include. The headers of io, text, data, models, train and view are separate.
 #pragma once
 #include <heddle/autograd/backward.hpp>
 #include <heddle/base/random.hpp>

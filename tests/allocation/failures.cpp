@@ -1,5 +1,5 @@
-// Every allocation of a training step and of a save fails once: malloc of this program returns null for the k-th request, for each k. A
-// separate program, because it replaces the C library's malloc, which sanitizers replace too.
+// Makes every allocation of a training step, a save and a read fail once: malloc returns null for the k-th request, for each k. This is a
+// separate program because it replaces the C library's malloc, which sanitizers replace, too.
 #include <malloc.h>
 
 #include <atomic>
@@ -46,7 +46,7 @@ void* realloc(void* block, std::size_t size) {
   void* const moved = __libc_realloc(block, size);
   return block ? moved : counted(moved);
 }
-// oneDNN's own, which it cannot do without.
+// oneDNN allocates with these two functions and ends the program if they fail, so they never fail.
 int posix_memalign(void** block, std::size_t alignment, std::size_t size) {
   *block = counted(__libc_memalign(alignment, size));
   return *block ? 0 : ENOMEM;
@@ -69,7 +69,7 @@ namespace {
 
 enum class Ended { without_failure, in_spite_of_it, by_exception };
 
-// f with its k-th request for memory refused.
+// Calls f and refuses its k-th request for memory; returns how f ended.
 template <class F>
 Ended refuse(long k, F&& f) {
   requests_until_failure = k;
@@ -123,7 +123,7 @@ TEST_CASE("allocation: whichever of a training step fails, nothing leaks and the
   t.step();
   HostPool::instance().trim();
   zero_grad(t.net);
-  // The number of blocks that a refused request leaves behind.
+  // Runs a step in which this request is refused. Returns the number of blocks that it leaves behind.
   Ended ended{};
   const auto left_by = [&](long request) {
     HostPool::instance().trim();

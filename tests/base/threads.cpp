@@ -29,8 +29,8 @@ Index sum_up_to(Index total, Index grain) {
   return std::accumulate(sums.begin(), sums.end(), Index{0});
 }
 
-// Runs two pieces that call `inside` and wait for each other; returns whether they met. It tries for half a minute, because on
-// a busy machine helpers may come late, and the pool may rest.
+// Runs two pieces that call `inside` and wait for each other; returns whether they ran at the same time. It retries for half a minute,
+// because on a busy machine helpers may start late, and after a failure callers run alone for a while.
 template <class F>
 bool meet(const F& inside) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
@@ -41,7 +41,8 @@ bool meet(const F& inside) {
       inside();
       ++begun;
       for (const auto end = now() + std::chrono::milliseconds(50); begun < 2 && now() < end;) std::this_thread::yield();
-      if (first == 0 && begun < 2) begun = -1;  // the other piece has not begun, and must not seem to have met this one
+      if (first == 0 && begun < 2)
+        begun = -1;  // the other piece has not begun; if it begins now, it does not run at the same time
     });
   }
   return begun == 2;
@@ -103,7 +104,7 @@ TEST_CASE("threads: callers that find the pool busy run alone") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("threads: set_threads is for the thread that calls it, and needs at least 1") {
+TEST_CASE("threads: set_threads affects the calling thread only, and needs at least 1") {
   const KeepThreads keep;
   set_threads(3);
   int elsewhere = 0;

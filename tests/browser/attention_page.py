@@ -45,7 +45,7 @@ def look(name):
         browser.screenshot(os.path.join(pictures, name + '.png'))
 
 
-# A copy of a page with other tokens: those of a vocabulary are short, and written from the left.
+# Returns a copy of a page with other tokens, because tokens of the models' vocabularies are short and written from left to right.
 def with_tokens(path, tokens, title):
     with open(path) as file:
         text = file.read()
@@ -134,7 +134,7 @@ try:
     claim('only the lines of that query remain', browser.evaluate('document.getElementById("lines").style.visibility') == 'hidden')
     browser.move('#keys .token:nth-child(3)')
     browser.settle()
-    claim('hovering over a key says who attends to it', lambda: browser.evaluate(status).startswith('Key 2 “'))
+    claim('hovering over a key says which queries attend to it', lambda: browser.evaluate(status).startswith('Key 2 “'))
     browser.click('#queries .token:nth-child(2)')
     browser.move('#keys .token:nth-child(4)')
     browser.settle()
@@ -142,20 +142,20 @@ try:
     browser.key('Escape')
     browser.move('#title')
     browser.settle()
-    claim('Escape releases it', browser.evaluate('document.getElementById("lines").style.visibility') == 'visible')
+    claim('Escape clears the selection', browser.evaluate('document.getElementById("lines").style.visibility') == 'visible')
     browser.key('ArrowDown')
-    claim('and keeps the place of the keyboard', lambda: browser.evaluate(status).startswith('Query 2 “'))
+    claim('Escape keeps the position of the keyboard focus', lambda: browser.evaluate(status).startswith('Query 2 “'))
     browser.key('Escape')
     browser.click('#chips button:nth-child(1)')
     claim('a click on a head removes its lines', picture('#lines') != all_lines and
           browser.evaluate('document.querySelector("#chips button").getAttribute("aria-pressed")') == 'false')
     browser.click('#all-heads')
-    claim('and "all" brings them back', picture('#lines') == all_lines)
+    claim('the button "all" shows the lines of all heads again', picture('#lines') == all_lines)
     browser.click('#chips button:nth-child(2)', modifiers=8)
     claim('Shift and a click show one head alone',
           browser.evaluate('[...document.querySelectorAll("#chips [aria-pressed=true]")].map(e => e.textContent).join()') == '1')
     browser.click('#no-heads')
-    claim('the address knows that no head is shown', 'shown=none' in browser.evaluate('location.hash'))
+    claim('the address stores that no head is shown', 'shown=none' in browser.evaluate('location.hash'))
     browser.choose('#layer', '1')
     browser.click('#all-heads')
     claim('another layer has other lines', picture('#lines') != all_lines)
@@ -165,11 +165,11 @@ try:
     browser.key('ArrowDown')
     claim('the arrow keys move through the tokens', browser.evaluate(status).startswith('Query 1 “'))
     browser.key('ArrowRight')
-    claim('and to the keys', browser.evaluate(status).startswith('Key 1 “'))
+    claim('the right arrow moves from the queries to the keys', browser.evaluate(status).startswith('Key 1 “'))
     browser.key('[', '[')
-    claim('[ goes to the layer before', browser.evaluate('document.getElementById("layer").value') == '0')
+    claim('[ selects the previous layer', browser.evaluate('document.getElementById("layer").value') == '0')
     browser.key(']', ']')
-    claim('] goes to the layer behind', browser.evaluate('document.getElementById("layer").value') == '1')
+    claim('] selects the next layer', browser.evaluate('document.getElementById("layer").value') == '1')
     browser.evaluate('document.getElementById("tab-heads").focus()')
     browser.key('ArrowRight')
     claim('the arrow keys change the view', shown() == 'model' and browser.evaluate('document.activeElement.id') == 'tab-model')
@@ -201,7 +201,7 @@ try:
     largest = max(scores)
     sums = sum(2.718281828 ** (s - largest) for s in scores)
     apart = max(abs(2.718281828 ** (s - largest) / sums - w) for s, w in zip(scores, weights[0][1][2]))
-    claim('the softmax of the scaled products is the attention, within the rounding', apart < 0.01)
+    claim('the softmax of the scaled products equals the weights within rounding', apart < 0.01)
     browser.click('#neuron-rows tr:nth-child(2)')
     claim('a click on a key chooses it', browser.evaluate('document.getElementById("neuron-key").value') == '1')
 
@@ -216,11 +216,11 @@ try:
     browser.key('ArrowDown')
     browser.key('ArrowDown')
     browser.key('ArrowRight')
-    claim('the arrow keys move the cell, and its value is said',
+    claim('the arrow keys select a cell, and the status shows its value',
           lambda: 'Query 1 “' in browser.evaluate(status) and browser.evaluate(status).endswith(f'{weights[0][1][1][1]:.3f}'))
     browser.move('#map-view', 0.5, 0.5)
     browser.settle()
-    claim('so it is on hover', '→ key' in browser.evaluate(status))
+    claim('hovering over a cell shows its value in the status', '→ key' in browser.evaluate(status))
     browser.choose('#layer', '1')
     other = json.load(open(page('other.json', '--text', 'hello world this is text', '--format', 'json')))['attention'][0]['attn'][1][1]
     claim('another layer has its own value in the status', lambda: any(
@@ -234,26 +234,26 @@ try:
     claim('a click on a token shows where it comes from',
           browser.evaluate('document.querySelector("#rollout-text [aria-pressed=true]").textContent') ==
           browser.evaluate('document.querySelectorAll("#queries .token")[2].textContent'))
-    claim('and the status follows', ' of 2 “' in browser.evaluate(status))
-    claim('all tokens are one stop of the Tab key', browser.evaluate('document.querySelectorAll("#rollout-text [tabindex=\\"0\\"]").length') == 1)
+    claim('the status shows the token of the rollout', ' of 2 “' in browser.evaluate(status))
+    claim('all tokens together are one Tab stop', browser.evaluate('document.querySelectorAll("#rollout-text [tabindex=\\"0\\"]").length') == 1)
     browser.click('#tab-statistics')
     browser.choose('#measure', '4')
     look('statistics')
     own = sum(weights[0][0][n][n] for n in range(len(weights[0][0]))) / len(weights[0][0])
     claim('the statistics have the share on the token itself', abs(float(text_of('#statistics-rows button')) - own) < 0.001)
-    claim('nothing was requested, and nothing went wrong', lambda: not browser.complaints() or print(browser.complaints()))
+    claim('the page causes no request and no error', lambda: not browser.complaints() or print(browser.complaints()))
 
     # --- pairs ---
     browser.open(pair)
     lines = picture('#lines')
     browser.choose('#filter', 'ab')
     claim('a filter keeps the lines from one sentence to the other', picture('#lines') != lines)
-    claim('and dims the tokens of the rest', browser.evaluate('document.querySelector("#keys .token").classList.contains("off")') is True)
+    claim('a filter dims the tokens that it excludes', browser.evaluate('document.querySelector("#keys .token").classList.contains("off")') is True)
     browser.move('#queries .token:nth-child(2)')
     browser.settle()
     second = browser.evaluate('JSON.parse(document.getElementById("page-data").textContent).second')
     named = [int(part.split(' ')[0]) for part in browser.evaluate(status).split(' attends to ')[1].split('), ')]
-    claim('the filter holds for what is said', all(n >= second for n in named))
+    claim('the status lists only keys that the filter keeps', all(n >= second for n in named))
     claim('a single text has no filter', lambda: (browser.open(single), browser.evaluate('document.getElementById("filter-label").hidden'))[1])
 
     # --- colors, widths, paper ---
@@ -265,9 +265,9 @@ try:
     source = open(single).read()
     for theme in ('light', 'dark'):
         colors = re.findall('#[0-9a-f]{6}', re.search(f'const {theme} = \\[([^]]*)\\]', source).group(1))
-        claim(f'the 16 {theme} colors are apart for color-blind readers too ({least_difference(colors):.1f})',
+        claim(f'the 16 {theme} colors differ for color-blind readers, too (least difference {least_difference(colors):.1f})',
               len(colors) == 16 and least_difference(colors) >= 20)
-    claim('a button changes it back', browser.evaluate('getComputedStyle(document.body).backgroundColor') == plain)
+    claim('a button switches back to light mode', browser.evaluate('getComputedStyle(document.body).backgroundColor') == plain)
     browser.media(prefers_color_scheme='light')
     browser.resize(360, 740)
     strange = with_tokens(single, ['[CLS]', 'שלום', 'w' * 300, 'مرحبا', '\u202eevil', '', '[SEP]'], 'n' * 95)
@@ -285,7 +285,7 @@ try:
     for key in ('ArrowDown', 'ArrowDown', 'ArrowRight', 'ArrowRight', 'ArrowRight'):
         browser.key(key)
     claim('a right-to-left token is isolated in the status', '“\u2068مرحبا\u2069”: 0.' in browser.evaluate(status))
-    claim('a token is shortened there', lambda: (browser.open(strange), browser.move('#queries .token:nth-child(3)'), browser.settle(),
+    claim('a long token is shortened in the status', lambda: (browser.open(strange), browser.move('#queries .token:nth-child(3)'), browser.settle(),
                                                 'w' * 11 + '…' in browser.evaluate(status) and 'w' * 12 not in browser.evaluate(status))[-1])
     heights = set()
     browser.open(page('long.html', '--text', 'hello world this is text ' * 60), '#view=heads')
@@ -295,12 +295,12 @@ try:
         heights.add(browser.evaluate('document.getElementById("status").offsetHeight'))
     browser.settle()
     claim('the status line keeps its height', len(heights) == 1)
-    claim('and does not cover the token that has the focus', browser.evaluate(
+    claim('the status line does not cover the token that has the focus', browser.evaluate(
         'document.activeElement.getBoundingClientRect().bottom <= document.getElementById("status").getBoundingClientRect().top'))
     browser.open(attack)
-    claim('a text with scripts does nothing', browser.evaluate('window.attacked === undefined && document.querySelectorAll("img").length === 0'))
-    claim('and is shown as it is', '<img' in text_of('#texts'))
-    claim('with nothing requested', lambda: not browser.complaints() or print(browser.complaints()))
+    claim('scripts in a text are not executed', browser.evaluate('window.attacked === undefined && document.querySelectorAll("img").length === 0'))
+    claim('markup in a text is shown literally', '<img' in text_of('#texts'))
+    claim('a hostile text causes no request and no error', lambda: not browser.complaints() or print(browser.complaints()))
     browser.resize(600, 150)
     browser.open(attack, '#view=map')
     claim('a low window has a heat map', browser.evaluate(
@@ -317,12 +317,12 @@ try:
     browser.open(single)
     browser.evaluate('dispatchEvent(new Event("beforeprint"))')
     strips = '[...document.querySelectorAll("#strips canvas")]'
-    claim('for print the lines are cut into a strip for every 8 rows', browser.evaluate(
+    claim('for printing the lines are drawn in strips of 8 rows', browser.evaluate(
         strips + '.length === Math.ceil(document.querySelectorAll("#keys .token").length / 8)'))
-    claim('which have lines', browser.evaluate(
+    claim('every strip has lines', browser.evaluate(
         strips + '.every(c => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(value => value > 0))'))
     browser.evaluate('dispatchEvent(new Event("afterprint"))')
-    claim('and are removed after it', browser.evaluate(strips + '.length') == 0 and picture('#lines') == all_lines)
+    claim('the strips are removed after printing', browser.evaluate(strips + '.length') == 0 and picture('#lines') == all_lines)
     browser.open(single, '#view=map')
     browser.evaluate('(view => { const box = view.getBoundingClientRect(); view.dispatchEvent(new PointerEvent("pointerdown", {'
                      'clientX: box.left + 0.3 * box.height + 100, clientY: box.top + 0.6 * box.height})); })(document.getElementById("map-view"))')
@@ -348,7 +348,8 @@ try:
                     '--train-rows', '8', '--valid-rows', '8', '--progress', 'none', '--out', large], check=True, stdout=subprocess.DEVNULL)
     sharpen(os.path.join(large, 'model.safetensors'), 3)
     path = page('large.html', '--text', 'the bank fell on news of oil , and shares of airlines rose again ' * 50, model=large)
-    # Times are divided by the slowness of the same moment and measured several times, so that other work on the machine changes little.
+    # Each time is divided by the slowness at that moment, and measurements are repeated, so that other work on the machine has little
+    # effect.
     opened = []
     for _ in range(5):
         before = slowness()
@@ -358,7 +359,7 @@ try:
     claim(f'512 tokens x 12 x 12 open within 2 s at the usual pace ({paced:.2f} s; measured {seconds:.2f} s, '
           f'{os.path.getsize(path) / 1e6:.0f} MB)', paced <= 2)
     note = browser.evaluate('document.getElementById("lines-note").textContent')
-    claim('with as many lines as a trained model has: ' + note, int((re.search(r'of (\d+) lines', note) or [0, 0])[1]) > 20000)
+    claim('the large page has as many lines as that of a trained model: ' + note, int((re.search(r'of (\d+) lines', note) or [0, 0])[1]) > 20000)
     paced, measured = {}, []
     for n in [*range(2, 42)] * 3:
         selector = f'#{"queries" if n % 2 else "keys"} .token:nth-child({12 * n})'
@@ -374,7 +375,7 @@ try:
     look('large')
     browser.click('#tab-map')
     look('large-map')
-    claim('they open no view with an error', lambda: not browser.complaints() or print(browser.complaints()))
+    claim('no view of the large page causes an error', lambda: not browser.complaints() or print(browser.complaints()))
     path = page('middle.html', '--text', 'the bank fell on news of oil ' * 8 + 'the bank fell on news', model=large)
     claim(f'64 tokens x 12 x 12 stay below 6 MB ({os.path.getsize(path) / 1e6:.1f} MB)', os.path.getsize(path) < 6e6)
 finally:

@@ -1,4 +1,4 @@
-"""Drives headless Chromium by its DevTools protocol over a pipe, with Python's own library alone."""
+"""Drives headless Chromium by its DevTools protocol over a pipe, with Python's standard library only."""
 import base64
 import json
 import os
@@ -95,7 +95,7 @@ class Browser:
         end = time.monotonic() + seconds
         while not self.evaluate(condition):
             if time.monotonic() > end:
-                raise Failed('never: ' + condition)
+                raise Failed(f'not true within {seconds} s: {condition}')
             time.sleep(0.005)
 
     def settle(self):

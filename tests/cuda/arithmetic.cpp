@@ -20,7 +20,8 @@ Tensor<double> factors(const Shape& shape, std::uint64_t seed) {
   return rounded<T>(x);
 }
 
-// Equal shapes, rows, columns, numbers, something repeated in the middle; in whole vectors and not.
+// Returns pairs of shapes: equal ones, and operands that are broadcast along rows, columns, middle axes or all axes; with and without
+// whole vectors.
 std::vector<std::pair<Shape, Shape>> shapes() {
   std::vector<std::pair<Shape, Shape>> all{{{0}, {0}},
                                            {{}, {}},
@@ -51,8 +52,8 @@ void check(F&& f) {
   }
 }
 
-// In bf16 the gradient of a divisor is made of a rounded quotient, so results are compared with the CPU's in bf16:
-// up to one step.
+// In bf16 the gradient of a divisor is computed from a rounded quotient. Therefore results are compared with the CPU's in bf16, and may
+// differ by one bf16 step.
 void check_quotient_in_bf16() {
   for (const auto& [a, b] : shapes()) {
     CAPTURE(a, b);
@@ -77,7 +78,7 @@ void check_all() {
   check<T>([](const auto& a, const auto& b) { return a * b; });
 }
 
-// `roundings` of the gradient of a quotient, which is made of a rounded one.
+// `roundings` is that of the gradient of a quotient, which is computed from a rounded quotient.
 template <class T>
 void check_numbers(double roundings) {
   check_number<T>([](const auto& x) { return x + 2.5; }, 1);
@@ -89,7 +90,7 @@ void check_numbers(double roundings) {
   check_number<T>([](const auto& x) { return -x; }, 1);
 }
 
-// The kernel for types that only gradients ask for: the same bits as the CPU's.
+// Checks that the kernels for types that only gradients need give the same bits as the CPU's.
 template <class F, class Y, class A, class B>
 void check_mixed() {
   for (const auto& [a_shape, b_shape] : shapes()) {

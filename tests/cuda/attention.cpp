@@ -10,7 +10,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Small shapes where a sanitizer makes everything slow.
+// Returns whether a sanitizer makes everything slow, so that shapes must be small.
 bool watched() { return races_are_watched() || !detail::memory_is_cached; }
 // ThreadSanitizer knows no more than some 8,000 threads at a time.
 Lengths ragged() { return watched() ? Lengths{1, 0, 33} : Lengths{1, 0, 33, 70}; }
@@ -40,7 +40,7 @@ TEMPLATE_TEST_CASE("cuda attention: on either side of the tiles' and the blocks'
     }
 }
 
-TEMPLATE_TEST_CASE("cuda attention: other keys than queries, other values than keys", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda attention: lengths and widths differ between queries, keys and values", "", float, bf16) {
   const Lengths queries = watched() ? Lengths{3, 0, 34} : Lengths{3, 0, 70, 4},
                 keys = watched() ? Lengths{35, 2, 0} : Lengths{67, 2, 31, 0};
   for (const auto& [K, V] : {std::pair<Index, Index>{16, 16}, {24, 64}, {64, 7}, {40, 160}, {136, 3}})
@@ -49,7 +49,7 @@ TEMPLATE_TEST_CASE("cuda attention: other keys than queries, other values than k
                                     V);
 }
 
-TEMPLATE_TEST_CASE("cuda attention: dropout is the CPU's", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda attention: dropout draws the same mask as on the CPU", "", float, bf16) {
   for (const Index K : {16, 64, 128, 160})
     for (const bool causal : {false, true})
       expect_attention_of<TestType>({.heads = 3, .queries = ragged(), .causal = causal, .dropout = 0.3}, K);
@@ -93,7 +93,7 @@ TEMPLATE_TEST_CASE("cuda attention: columns of one packed product, aligned or no
     }
 }
 
-TEMPLATE_TEST_CASE("cuda attention: more heads than a grid is high", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda attention: more heads than the y dimension of a grid allows", "", float, bf16) {
   [[maybe_unused]] const LowGrid low;
   const int longest = LowGrid::height > 100 ? 2 : 32;
   Lengths queries, keys;
@@ -127,7 +127,8 @@ TEMPLATE_TEST_CASE("cuda attention_weights: the probabilities themselves", "", f
       }
 }
 
-// Operands have 11 significant bits in TF32, where bf16 has 8: an eighth of the error that the CPU makes in bf16, or up to three times that.
+// TF32 operands have 11 significant bits, bf16 operands 8. Hence the error is about an eighth of the CPU's in bf16; three eighths are
+// accepted.
 TEST_CASE("cuda attention: TF32 where it is allowed") {
   struct Allowed {
     Allowed() { cuda::allow_tf32(true); }
@@ -139,7 +140,7 @@ TEST_CASE("cuda attention: TF32 where it is allowed") {
       const Index T = ragged().back();
       AttentionForm form{.heads = 2, .queries = ragged(), .causal = causal, .dropout = 0.1};
       form.mask = random_mask({1, 1, 1, T}, 4, 0.9);
-      form.mask.data()[2] = false;  // of the longer sequences: row 3 of all
+      form.mask.data()[2] = false;  // hides key 2; of the first long sequence it is row 3 of the batch
       auto inputs = attention_inputs<float>(form, K, K);
       inputs.push_back(random<float>({1, 2, T, T}, 6));
       const auto f = [&](const auto& in) {
@@ -161,12 +162,12 @@ TEST_CASE("cuda attention: TF32 where it is allowed") {
     }
 }
 
-TEMPLATE_TEST_CASE("cuda attention: schedules and what memory held before change nothing", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda attention: results do not depend on schedules or garbage in memory", "", float, bf16) {
   for (const Index K : {16, 64, 136}) {
     AttentionForm form{.heads = 2, .queries = {34, 3}, .causal = true, .dropout = 0.1};
     auto inputs = attention_inputs<TestType>(form, K, K);
     inputs.push_back(random<TestType>({1, 2, 1, 34}, 4));
-    inputs[1] = with_rows(inputs[1], {33}, std::nan(""));  // so that blocks begin again, carefully
+    inputs[1] = with_rows(inputs[1], {33}, std::nan(""));  // so that blocks repeat their work with NaN removed
     for (const Index j : {33, 34 + 33}) inputs[3].data()[j] = -infinity<double>;
     expect_same_always([&] { return on_gpu<TestType>(form, inputs); });
   }

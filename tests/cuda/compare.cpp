@@ -9,7 +9,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Few values, so that there are equals.
+// Returns a tensor of few distinct values, so that many elements are equal.
 template <class T>
 Tensor<T> whole_numbers(const Shape& shape, std::uint64_t seed) {
   Tensor<double> x = random(shape, seed);

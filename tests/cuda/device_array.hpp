@@ -25,7 +25,7 @@ class DeviceArray {
 
   T* data() const { return data_; }
   std::size_t bytes() const { return count_ * sizeof(T); }
-  // Waits for the stream.
+  // Returns the values on the host, after a synchronization with the stream.
   std::vector<T> host(cudaStream_t stream = {}) const {
     std::vector<T> values(count_);
     cuda::check(cudaMemcpyAsync(values.data(), data_, bytes(), cudaMemcpyDeviceToHost, stream), "copy");

@@ -11,7 +11,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// On both devices, with draws that do not begin at 0.
+// Checks that both devices drop the same elements, with draws that do not begin at 0.
 template <class T>
 void expect_same_mask(const Tensor<T>& x, double p, Index skipped = 0) {
   CAPTURE(x.size(), p, skipped);
@@ -34,12 +34,12 @@ TEMPLATE_TEST_CASE("cuda dropout: the same elements as on the CPU", "", float, b
     expect_same_mask(converted<TestType>(random<TestType>({257}, 1)), p);
 }
 
-TEMPLATE_TEST_CASE("cuda dropout: rows that begin anywhere", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda dropout: rows at unaligned addresses", "", float, bf16) {
   const auto x = converted<TestType>(random<TestType>({300}, 1));
   for (const Index skipped : {1, 4, 8}) expect_same_mask(x, 0.3, skipped);
 }
 
-TEMPLATE_TEST_CASE("cuda dropout: schedules change nothing", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda dropout: results do not depend on the schedule", "", float, bf16) {
   const auto f = [](const auto& in) {
     Random random(3);
     return dropout(in[0], 0.4, random);

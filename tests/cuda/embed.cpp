@@ -1,4 +1,4 @@
-// The CUDA kernels of ids and of the gradient of rows that were taken.
+// The CUDA kernels that check ids and that sum the gradient of the taken rows.
 #include <heddle/gpu/kernels.hpp>
 #include <heddle/ops/check_ids.hpp>
 #include <heddle/ops/embed.hpp>
@@ -74,7 +74,7 @@ std::vector<double> on_gpu(const Taking<T, I>& in) {
   return all;
 }
 
-// Row by row, in the order of their places.
+// Adds the rows of dy one by one, in the order of their positions.
 template <class A, class T, class I>
 std::vector<double> on_cpu(const Taking<T, I>& in) {
   std::vector<A> dx(size_of(in.V * in.D));
@@ -111,7 +111,7 @@ std::vector<I> shuffled(std::vector<I> ids) {
   for (std::size_t n = ids.size(); n > 1; --n) std::swap(ids[n - 1], ids[size_of(order[n - 1]) % n]);
   return ids;
 }
-// Returns ids in which row v occurs as often as the v-th number, in some order.
+// Returns ids in which row v occurs times[v] times, in a shuffled order.
 std::vector<std::int32_t> taken_as_often(const std::vector<Index>& times) {
   std::vector<std::int32_t> ids;
   for (std::size_t v = 0; v < times.size(); ++v) ids.insert(ids.end(), size_of(times[v]), static_cast<std::int32_t>(v));
@@ -120,7 +120,7 @@ std::vector<std::int32_t> taken_as_often(const std::vector<Index>& times) {
 
 }  // namespace
 
-TEST_CASE("cuda check_ids: the first wrong id is reported, whoever finds it") {
+TEST_CASE("cuda check_ids: the first invalid id is reported, whichever block finds it") {
   check_reported<std::int32_t>(0, {});
   for (const Index N : {1, 33, 1023, 1024, 1025, 5000}) {
     if (races_are_watched() && N > 1025) continue;
@@ -139,7 +139,7 @@ TEST_CASE("cuda check_ids: more ids than 256 blocks take at once") {
   check_reported<std::int64_t>(N, {N - 1, 2047, 2049, N / 2});
 }
 
-TEST_CASE("cuda check_ids: the same is said with any schedule") {
+TEST_CASE("cuda check_ids: the message does not depend on the schedule") {
   std::vector<std::int32_t> ids(3000, 1);
   ids[1100] = ids[2999] = 9;
   ids[2100] = -4;
@@ -164,7 +164,7 @@ TEST_CASE("cuda sum_taken_rows: rows of any number and width") {
   check_sums(Taking<bf16, int>{7, 768, drawn(50, 7)});
 }
 
-TEST_CASE("cuda sum_taken_rows: no rows or no width, nothing") {
+TEST_CASE("cuda sum_taken_rows: a table without rows or columns, and no ids") {
   CHECK(on_gpu(Taking<float, int>{0, 3, {0, 1, 2}}.with_numbers()).empty());
   CHECK(on_gpu(Taking<float, int>{3, 0, {0, 1, 2}}.with_numbers()).empty());
   CHECK(on_gpu(Taking<bf16, Index>{2, 2, {}}.with_numbers()) == std::vector<double>(4));
@@ -225,13 +225,13 @@ TEST_CASE("cuda sum_taken_rows: the sum of a row depends on nothing but its own 
   }
 }
 
-TEST_CASE("cuda sum_taken_rows: ids that are no row are passed over") {
+TEST_CASE("cuda sum_taken_rows: ids out of range are skipped") {
   const Index far = Index{1} << 32, least = std::numeric_limits<Index>::min();
   check_sums(Taking<float, Index>{4, 3, {0, -1, 3, 4, far, far + 1, 0, least, -far, 2}});
   check_sums(Taking<bf16, int>{4, 8, std::vector<int>(200, 4)});
 }
 
-TEST_CASE("cuda sum_taken_rows: schedules and what memory held before change nothing") {
+TEST_CASE("cuda sum_taken_rows: results do not depend on schedules or garbage in memory") {
   const Index N = races_are_watched() ? 300 : 2300;
   const auto in = Taking<float, int>{50, 5, drawn(N, 40)}.with_numbers();
   expect_same_always([&] { return on_gpu(in); });

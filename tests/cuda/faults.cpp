@@ -1,8 +1,8 @@
-// Kernels with one fault each, and their correct twins: what the emulator and the sanitizers must report, and what not.
-//   faults                    lists the cases, each with who reports it: emulator, launch, address, thread, or values
-//   faults CASE wrong|right   runs one of the two, the correct one with several schedules
-// Exit code 0: nothing was seen; 3: the emulator reported it, refused a launch, or the values differ with what memory held
-// before; any other is a sanitizer's.
+// Kernels with one fault each, which the emulator and the sanitizers must report, and their correct twins, which they must not report.
+//   faults                    lists the cases, and for each what reports it: emulator, launch, address, thread, or values
+//   faults CASE wrong|right   runs one of the two kernels, the correct one with several schedules
+// Exit codes: 0: no fault was found; 2: there is no such case; 3: the emulator reported a fault or refused a launch, or the values depend
+// on the previous content of memory; otherwise a sanitizer's.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -158,7 +158,7 @@ __global__ void unwritten(float* y) {
   y[static_cast<int>(blockIdx.x) * threads + i] = tile[i];
 }
 
-// Lane 31 reads from itself in the one, from a lane that the mask does not name in the other.
+// Lane 31 reads from itself in the correct kernel, and from a lane outside the mask in the wrong one.
 template <bool wrong>
 __global__ void shuffle_mask(float* y) {
   const int i = static_cast<int>(threadIdx.x), lane = i % warp_size;
@@ -167,14 +167,14 @@ __global__ void shuffle_mask(float* y) {
   y[static_cast<int>(blockIdx.x) * threads + i] = value;
 }
 
-// All come with a mask that does not name lane 0.
+// In the wrong kernel, all lanes pass a mask without lane 0.
 template <bool wrong>
 __global__ void shuffle_outside(float* y) {
   const int i = static_cast<int>(threadIdx.x);
   y[static_cast<int>(blockIdx.x) * threads + i] = __shfl_xor_sync(wrong ? all_lanes - 1 : all_lanes, 1.0f, 1);
 }
 
-// Reads from lane 3, which has returned.
+// In the wrong kernel, a lane reads from lane 3, which has returned.
 template <bool wrong>
 __global__ void shuffle_returned(float* y) {
   const int i = static_cast<int>(threadIdx.x);
@@ -251,7 +251,7 @@ __global__ void early(const float* x, float* y) {
   y[static_cast<int>(blockIdx.x) * threads + i] = tile[i * 4];
 }
 
-// The last group may still be incomplete: the group before it is read.
+// The last group may still be incomplete. The correct kernel reads the group before it.
 template <bool wrong>
 __global__ void early_group(const float* x, float* y) {
   auto& tile = shared<float[2][threads * 4]>();
@@ -316,7 +316,7 @@ __global__ void last_block(float* y, unsigned* done) {
   __syncthreads();
   if (last && i < blocks) y[blocks + i] = y[i];
 }
-// ThreadSanitizer forgets a thread's accesses after some 250 other threads.
+// Launches few threads, because ThreadSanitizer forgets a thread's accesses after some 250 other threads.
 template <bool wrong>
 Values few() {
   const Floats y(2 * blocks);
@@ -339,7 +339,7 @@ struct TwoStreams {
   }
 };
 
-// The second stream reads the first stream's writes. The host's work before does not order them.
+// The second stream reads the first stream's writes. Earlier work of the host does not order them.
 enum class Host { idle, destroys_event, waits };
 template <Host host>
 Values streams(bool wrong) {
@@ -384,7 +384,7 @@ Values host_pointer(bool wrong) {
   return Values(x.data(), x.data() + 1);
 }
 
-// The values are read before the copy to them was waited for.
+// Reads the destination of a copy; the wrong case reads it before the synchronization.
 Values not_waited(bool wrong) {
   const Floats x(Values(threads, 1.0f));
   Values values(threads, std::bit_cast<float>(heddle::emulator::options().fill));
@@ -481,7 +481,7 @@ int main(int argc, char** argv) {
     if (std::string(c.name) != argv[1]) continue;
     try {
       if (wrong ? sound(c.wrong, {0}) : sound(c.right, {0, 5, 6})) return 0;
-      std::printf("values: they depend on what memory held before, or on the schedule\n");
+      std::printf("values: they are NaN, or depend on the previous content of memory or on the schedule\n");
     } catch (const heddle::emulator::Fault& fault) {
       std::printf("emulator: %s\n", fault.what());
     } catch (const heddle::CudaError& error) {

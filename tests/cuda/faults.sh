@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# faults.sh PROGRAM: kernels with one fault each must be reported, with the lines where there are two, and their correct twins
-# must not. Which faults can be seen depends on the sanitizer that the program was built with. Says `ok: …` or `FAILED: …`.
+# faults.sh PROGRAM: checks that each wrong kernel of faults.cpp is reported (a race with the lines of both accesses) and that its correct
+# twin is not. Which faults can be found depends on the sanitizer that the program was built with. Prints `ok: …` or `FAILED: …`.
 set -uo pipefail
 program=$(realpath "$1") unit=$(realpath "$(dirname "$0")/unit.sh")
 work=$(mktemp -d)
@@ -13,7 +13,7 @@ if grep -q __tsan_init "$program"; then seen+=(thread launch); fi
 report() { if [ "$2" = 0 ]; then echo "ok: $1"; else head -n 40 said; echo "FAILED: $1"; code=1; fi; }
 run() { "$unit" "$program" "$@" >said 2>&1; exited=$?; }
 
-# The kernel's lines in the stacks of both accesses of the first race.
+# Returns whether the stacks of both accesses of the first race name a line of the kernel.
 lines_of_race() {
   sed -n '/WARNING: ThreadSanitizer: data race/,/^SUMMARY/p' said | awk '
     /^  (Read|Write|Atomic|Previous)/ { ++accesses }
@@ -32,7 +32,7 @@ reported() {
 
 while read -r name by; do
   run "$name" right
-  report "$name: nothing is reported of the correct kernel" $exited
+  report "$name: nothing is reported for the correct kernel" $exited
   case " ${seen[*]} " in
     *" $by "*) run "$name" wrong; reported "$by"; report "$name: the fault is reported ($by)" $? ;;
   esac

@@ -33,13 +33,13 @@ TEMPLATE_TEST_CASE("cuda layer_norm: rows of every width", "", float, bf16) {
   expect_norms<TestType>(0, 8200);
 }
 
-TEST_CASE("cuda layer_norm: so many rows that the backward's blocks walk") {
+TEST_CASE("cuda layer_norm: more rows than the backward's blocks process at once") {
   if (races_are_watched()) return;
   expect_norms<float>(2060, 136);
   expect_norms<bf16>(260, 1032);
 }
 
-TEMPLATE_TEST_CASE("cuda layer_norm: rows that begin anywhere", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda layer_norm: rows at unaligned addresses", "", float, bf16) {
   for (const Index D : {Index{64}, Index{512}, Index{1032}, streamed_row()})
     expect_agrees<TestType>(
         [D](const auto& in) {
@@ -48,6 +48,6 @@ TEMPLATE_TEST_CASE("cuda layer_norm: rows that begin anywhere", "", float, bf16)
         {random<TestType>({3 * D + 1}, 1), random<TestType>({D + 1}, 2), random<TestType>({D}, 3)});
 }
 
-TEMPLATE_TEST_CASE("cuda layer_norm: schedules and what memory held before change nothing", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda layer_norm: results do not depend on schedules or garbage in memory", "", float, bf16) {
   expect_norms_always<TestType>(normalize_rows, operands<TestType>);
 }

@@ -23,7 +23,7 @@ void check_sum_rows(Index N, Index D) {
 
 }  // namespace
 
-TEST_CASE("cuda sum_rows: float is as near to double as the CPU, and bf16 is rounded once") {
+TEST_CASE("cuda sum_rows: float is as close to double as on the CPU, and bf16 is rounded once") {
   for (const Index N : {0, 1, 31, 33, 257, 300})
     for (const Index D : {0, 1, 31, 33, 64, 257}) {
       if (races_are_watched() && N * D > 33 * 257) continue;
@@ -34,7 +34,7 @@ TEST_CASE("cuda sum_rows: float is as near to double as the CPU, and bf16 is rou
   check_sum_rows<bf16>(5000, 1);
 }
 
-TEST_CASE("cuda linear layers: schedules and what memory held before change nothing") {
+TEST_CASE("cuda linear layers: results do not depend on schedules or garbage in memory") {
   const auto check = [&]<class T>(T) {
     const auto dy = converted<T>(random<T>({300, 65}, 1), Device::cuda);
     expect_same_always([&] {
@@ -47,7 +47,7 @@ TEST_CASE("cuda linear layers: schedules and what memory held before change noth
   check(bf16());
 }
 
-TEMPLATE_TEST_CASE("cuda linear_gelu: schedules and what memory held before change nothing", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda linear_gelu: results do not depend on schedules or garbage in memory", "", float, bf16) {
   const auto x = random<TestType>({33, 7}, 1), weight = random<TestType>({9, 7}, 2), bias = random<TestType>({9}, 3);
   expect_same_always<TestType>([](const auto& in) { return linear_gelu(in[0], in[1], in[2]); }, {x, weight, bias});
   expect_same_always<TestType>([](const auto& in) { return linear_gelu(in[0], in[1]); }, {x, weight});

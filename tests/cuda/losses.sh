@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# losses.sh SST2 WORK: trains on the sample on the CPU and on the GPU, and holds the losses of both together, step by
-# step. Says `ok: …` or `FAILED: …`, and how far apart they come later, where rounding errors have grown.
+# losses.sh SST2 WORK: trains on the sample on the CPU and on the GPU and compares the losses step by step. Prints `ok: …` or `FAILED: …`,
+# and the greatest difference over more steps, in which rounding errors grow.
 set -euo pipefail
 sst2=$(realpath "$1")
 mkdir -p "$2"
@@ -12,7 +12,7 @@ code=0
 
 losses() { sed -nE 's/^\{"step":[0-9]+,"loss":([^,]*),.*/\1/p' "$1"; }
 
-# worst STEPS A B: the greatest difference of so many steps.
+# worst STEPS A B: prints the greatest difference of the first STEPS losses.
 worst() {
   paste <(losses "$2" | head -n "$1") <(losses "$3" | head -n "$1") |
     awk -v steps="$1" '

@@ -10,7 +10,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// More than a block's elements, and no whole vectors.
+// Returns sizes from none to more than one block, with and without whole vectors.
 std::vector<Index> sizes() {
   if (races_are_watched()) return {0, 33, 4097};
   return {0, 1, 7, 8, 9, 31, 33, 257, 2048, 4096, 4097, 9001};
@@ -23,7 +23,7 @@ Tensor<double> inputs_for(Index size, bool positive) {
   return rounded<T>(x);
 }
 
-// y, and the gradient of given x, y and dy.
+// Returns y, and dx for the given x, y and dy.
 template <class F, class T>
 std::vector<double> run_kernels(const Tensor<T>& x, const Tensor<T>& y_given, const Tensor<T>& dy) {
   Tensor<T> y = empty_like(x), dx = empty_like(x);
@@ -34,8 +34,8 @@ std::vector<double> run_kernels(const Tensor<T>& x, const Tensor<T>& y_given, co
   return joined(y.host(), dx.host());
 }
 
-// In bf16 the derivative is made of a rounded y, so kernels are compared with kernels: up to one step, where both
-// round.
+// In bf16 the derivative is computed from a rounded y. Therefore the GPU's kernels are compared with the CPU's, and may differ by one bf16
+// step because both round.
 template <class F>
 void check(bool positive = false) {
   for (const Index size : sizes()) {
@@ -97,7 +97,7 @@ TEST_CASE("cuda map: addresses that are not aligned") {
   check_unaligned<bf16>();
 }
 
-TEST_CASE("cuda map: schedules change nothing") {
+TEST_CASE("cuda map: results do not depend on the schedule") {
   expect_same_always<float>([](const auto& in) { return gelu(in[0]); }, {random<float>({2050}, 3)});
   expect_same_always<bf16>([](const auto& in) { return gelu(in[0]); }, {random<bf16>({4099}, 3)});
 }

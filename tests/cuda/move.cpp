@@ -74,7 +74,7 @@ void check_permute(const Shape& shape, const std::vector<int>& axes) {
                  shift) == expected));
 }
 
-// `which` are the operands of where: condition, a and b.
+// Checks `where` for operands of these shapes: condition, a and b.
 template <class W>
 void check_where(const Shape& c_shape, const Shape& a_shape, const Shape& b_shape) {
   const Shape shape = [&] {
@@ -123,7 +123,7 @@ void check_take_rows(Index rows, Index columns, const std::vector<I>& ids) {
                  shift) == expected));
 }
 
-// RowRanges that stand in x with a row between them, and in y the other way round without any.
+// Checks ranges of rows that have a row between them in x, and lie in reverse order without gaps in y.
 template <class W>
 void check_stretches(const std::vector<int>& count, Index columns) {
   CAPTURE(count, columns, sizeof(W));

@@ -9,7 +9,7 @@
 
 namespace heddle::testing {
 
-// For many numbers of rows: some lanes of a warp, and a warp; multiples of eight columns, and others.
+// Widths to combine with many numbers of rows: for some lanes of a warp and for a whole warp; multiples of eight columns and others.
 inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
 
 // Returns a row that is not held in registers. It is narrower for ThreadSanitizer, where blocks have 128 threads instead of 512.
@@ -23,7 +23,7 @@ inline std::vector<Index> wide_rows() {
   return {256, 264, 512, 520, 768, 776, 1024, 1025, 1032, 4096, 4097, 8192, streamed_row(), 8201};
 }
 
-// Values and gradients are the same bits with twenty schedules.
+// Checks that values and gradients have the same bits with every schedule.
 template <class T, class F, class Operands>
 void expect_norms_always(F&& f, Operands&& operands) {
   const Index N = races_are_watched() ? 5 : 33;
@@ -31,7 +31,7 @@ void expect_norms_always(F&& f, Operands&& operands) {
   for (const Index D : {Index{1025}, Index{1032}, streamed_row()}) expect_same_always<T>(f, operands(2, D));
 }
 
-// Returns the elements of x but the first, in that shape: they do not begin at an aligned address.
+// Returns all elements of x except the first, in the given shape. They begin at an unaligned address.
 template <class T>
 Tensor<T> but_first(const Tensor<T>& x, const Shape& shape) {
   return reshape(slice(x, 0, 1, x.size()), shape);

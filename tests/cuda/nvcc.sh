@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# nvcc.sh WORK MODE SOURCE...: compiles files of kernels for sm_80, as one translation unit, with results in the folder WORK. Files of
-# cuda/attention, whose kernels need most registers, are compiled for sm_90a too, and with the mode `all` every file.
-# Registers that spill to memory cost more than a kernel can win. Says `ok: …` or `FAILED: …`.
+# nvcc.sh WORK MODE SOURCE...: compiles kernel files for sm_80, as one translation unit, into the folder WORK. Files of
+# cuda/attention, whose kernels need the most registers, are compiled for sm_90a, too; with MODE `all`, every file is.
+# Fails if registers spill to memory, which would make a kernel slow. Prints `ok: …` or `FAILED: …`.
 set -euo pipefail
 work=$1 mode=$2 sources=("${@:3}")
 name=$(basename "${sources[0]}" .cu)

@@ -64,7 +64,7 @@ class OnDevice {
   std::vector<std::unique_ptr<DeviceArray<float>>> arrays_;
 };
 
-// Returns the rule of parameter i, with other settings than those of its neighbours.
+// Returns the rule of parameter i. Its settings differ from those of its neighbours.
 Adam rule_of(const optim::AdamOptions& options, std::size_t i) {
   const double some = 1 + static_cast<double>(i % 5);
   return Adam(options, {0.1 * some, 0.01 * some, static_cast<std::int64_t>(i % 3) + 1});
@@ -137,7 +137,7 @@ std::vector<double> on_cpu(const Options& options, const Parameters& in) {
   return all;
 }
 
-// No elements at first, between others and last; one piece, and one element more or less.
+// Returns the sizes of parameters: empty ones at the beginning, in the middle and at the end; and one piece, with one element more or less.
 std::vector<std::vector<Index>> sizes_to_test() {
   if (races_are_watched()) return {{}, {0}, {0, 33, 0, 4097, 1, 0}};
   return {{},
@@ -197,7 +197,7 @@ TEST_CASE("cuda update: Sgd without momentum needs no moments") { check_rule(opt
 
 TEST_CASE("cuda update: the first step with momentum does not depend on the moments' memory") {
   Parameters in({4097, 5, 3});
-  for (const std::size_t i : {0u, 2u})  // their first step: rule_of
+  for (const std::size_t i : {0u, 2u})  // rule_of() makes this their first step
     std::fill(in.state[i].first.begin(), in.state[i].first.end(), quiet_nan<float>);
   const optim::SgdOptions options{.momentum = 0.9};
   expect_close<float>(on_gpu(options, in), on_cpu<double>(options, in), on_cpu<float>(options, in));

@@ -11,7 +11,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// [outer, n, inner], reduced along n.
+// Returns shapes [outer, n, inner], to be reduced along n.
 std::vector<Shape> shapes_to_test() {
   std::vector<Shape> shapes{{0, 3, 2},  {3, 2, 0},   {1, 1, 1},     {33, 1, 1},    {31, 3, 1}, {3, 31, 1},
                             {5, 33, 1}, {2, 257, 1}, {2, 1, 33},    {1, 31, 31},   {2, 33, 8}, {5, 2, 3},
@@ -53,7 +53,7 @@ std::vector<T> drawn(Index count) {
   return values;
 }
 
-// Integers whose sums overflow, and that are equal often.
+// Returns integers of which many are equal; the sums of int64 overflow.
 template <class T>
 Tensor<T> integers(Shape shape) {
   Random random(5);
@@ -75,7 +75,7 @@ void check_extremes(const Tensor<T>& x) {
   CHECK(same_bits(argmin(on_gpu, 1).host(), argmin(x, 1).host()));
 }
 
-// Few values, so that there are equals; with `special` also infinities and NaN.
+// Returns a tensor of few distinct values, so that many elements are equal; with `special` also infinities and NaN.
 template <class T>
 Tensor<T> few(Shape shape, bool special) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -122,7 +122,7 @@ void check_pooling() {
   }
   if (races_are_watched()) return;
   check_pooling<T>({257, 1000, 0, 33}, 33);
-  std::vector<int> one_long(40, 1);  // so that few threads walk down it
+  std::vector<int> one_long(40, 1);  // so that few threads share the long sequence
   one_long.push_back(2000);
   check_pooling<T>(one_long, 33);
 }
@@ -160,7 +160,7 @@ TEST_CASE("cuda sum: the alignment of x changes no bit") {
   }
 }
 
-TEST_CASE("cuda sum: no less exact than the CPU's where all elements are alike") {
+TEST_CASE("cuda sum: at least as exact as on the CPU if all elements are equal") {
   const Shape shape = races_are_watched() ? Shape{1, 20001, 1} : Shape{1, 3000001, 1};
   const std::vector<float> x(static_cast<std::size_t>(shape.size()), 0.1f);
   const double exact = static_cast<double>(0.1f) * static_cast<double>(shape.size());
@@ -199,7 +199,7 @@ TEST_CASE("cuda mean_rows, sum_rows, max_rows: values and gradients") {
   check_pooling<bf16>();
 }
 
-TEST_CASE("cuda reductions: schedules and what memory held before change nothing") {
+TEST_CASE("cuda reductions: results do not depend on schedules or garbage in memory") {
   const auto check = [&]<class T>(T) {
     for (const Shape& shape : {Shape{3, 33, 1}, Shape{2, 40000, 1}, Shape{1, 300, 130}, Shape{5, 9, 3}}) {
       CAPTURE(shape);

@@ -18,7 +18,7 @@ auto residual_norm(double p) {
   };
 }
 
-// Multiples of 1/8 up to 4: their sums are exact in bf16.
+// Returns multiples of 1/8 up to 4, whose sums are exact in bf16.
 Tensor<double> eighths(Shape shape, std::uint64_t seed) {
   Tensor<double> x = random<float>(shape, seed);
   for (Index i = 0; i < x.size(); ++i) x.data()[i] = std::clamp(std::round(x.data()[i] * 8), -32.0, 32.0) / 8;
@@ -45,7 +45,7 @@ TEST_CASE("cuda residual_layer_norm: as near to double as a plain computation in
       for (const double p : {0.0, 0.3}) expect_residual_norms<float>(N, D, p);
 }
 
-TEST_CASE("cuda residual_layer_norm: bf16 rounds once what was exact") {
+TEST_CASE("cuda residual_layer_norm: bf16 results are rounded once") {
   for (const Index N : rows_to_test())
     for (const Index D : narrow_rows)
       for (const double p : {0.0, 0.5}) expect_residual_norms<bf16>(N, D, p);
@@ -56,13 +56,13 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows of every width", "", float, b
   expect_residual_norms<TestType>(0, 8200, 0.5);
 }
 
-TEST_CASE("cuda residual_layer_norm: so many rows that the backward's blocks walk") {
+TEST_CASE("cuda residual_layer_norm: more rows than the backward's blocks process at once") {
   if (races_are_watched()) return;
   expect_residual_norms<float>(260, 1025, 0.3);
   expect_residual_norms<bf16>(2060, 136, 0.5);
 }
 
-TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows that begin anywhere", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows at unaligned addresses", "", float, bf16) {
   for (const Index D : {Index{64}, Index{512}, Index{1032}, streamed_row()})
     expect_agrees<TestType>(
         [D](const auto& in) {
@@ -71,6 +71,7 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows that begin anywhere", "", flo
         {eighths({3 * D + 1}, 1), eighths({3, D}, 2), random<TestType>({D + 1}, 3), random<TestType>({D}, 4)});
 }
 
-TEMPLATE_TEST_CASE("cuda residual_layer_norm: schedules and what memory held before change nothing", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda residual_layer_norm: results do not depend on schedules or garbage in memory", "", float,
+                   bf16) {
   expect_norms_always<TestType>(residual_norm(0.3), residual_operands<TestType>);
 }

@@ -1,4 +1,4 @@
-// Numbers of rows for kernels of which a block or a warp takes some rows.
+// Numbers of rows for tests of kernels in which a block or a warp processes several rows.
 #pragma once
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 namespace heddle::testing {
 
-/// Returns odd numbers of rows, none included.
+/// Returns numbers of rows that do not fill a block or a warp, and 0.
 inline std::vector<Index> rows_to_test() {
   if (races_are_watched()) return {0, 1, 33};
   return {0, 1, 31, 33, 257};

@@ -57,7 +57,7 @@ TEST_CASE("cuda runtime: memory is counted and given back") {
   CHECK(cuda::memory_stats().cached == 0);
 }
 
-TEST_CASE("cuda runtime: a lack of memory says how much there is, and passes") {
+TEST_CASE("cuda runtime: an out-of-memory error names the sizes, and later allocations work") {
   cuda::trim();
   const testing::ScarceMemory there_is;
   CHECK_THROWS_WITH(
@@ -73,7 +73,7 @@ TEST_CASE("cuda runtime: a lack of memory says how much there is, and passes") {
   cuda::trim();
 }
 
-TEST_CASE("cuda runtime: a block that is released on another stream is not used before that one is done") {
+TEST_CASE("cuda runtime: memory that is released on another stream is reused only after that stream's work") {
   cudaStream_t other;
   REQUIRE(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) == cudaSuccess);
   testing::each_schedule([&] {

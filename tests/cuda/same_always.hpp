@@ -1,4 +1,4 @@
-// Checks that no order of threads and blocks, and nothing that memory held before, changes a bit of a result.
+// Checks that the bits of a result depend neither on the order of threads and blocks nor on the previous content of memory.
 #pragma once
 #include "../harness/evaluate.hpp"
 #include "schedules.hpp"

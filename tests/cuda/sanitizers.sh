@@ -7,7 +7,7 @@ if [ "$1" != --one ]; then
   sanitizer=$1 program=$(realpath "$2") work=$3 deadline=$4
   mkdir -p "$work"
   export HEDDLE_RACES_WATCHED=1
-  # Not runtime, whose tests take all memory and launch no kernel; not faults, which is a program of its own.
+  # Excludes runtime, whose tests take all memory and launch no kernel, and faults, which is a separate program.
   sources=$(find "$(dirname "$0")" -maxdepth 1 -name '*.cpp' -printf '%f\n' | sed 's/\.cpp$//' | sort |
     grep -vx 'faults\|runtime')
   for tool in racecheck memcheck; do for source in $sources; do echo "$tool $source"; done; done |
@@ -23,7 +23,7 @@ if [ $limit -lt 5 ]; then
   exit
 fi
 code=0
-# The sanitizer would count errors that the tests ask for.
+# `--report-api-errors no`, because some tests provoke errors of CUDA's runtime on purpose.
 timeout --kill-after=2 $limit "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 --print-limit 20 \
   "$program" -# "[#$source]" >"$log" 2>&1 </dev/null || code=$?
 if [ $code = 0 ]; then

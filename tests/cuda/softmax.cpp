@@ -12,7 +12,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Returns the kernels' results for x, and for dy and y. y and the gradient are not of one call: in bf16 the gradient inherits y's
+// Call the kernels of the forward and of the backward separately: in bf16, a backward that followed the forward would inherit y's
 // rounding.
 template <class F, class T>
 Tensor<T> forward(const Tensor<T>& x, int axis) {
@@ -46,8 +46,8 @@ void check(const Shape& shape, int axis) {
   check_kernels<kernel::LogSoftmax, T>(shape, axis);
 }
 
-// On either side of each size that a kernel ends at: a lane's and a warp's registers, with accesses of one element and
-// of 16 bytes, and the blocks of the backward and of the forward.
+// Return lengths at and just beyond each limit of a kernel: the registers of a lane and of a warp, with accesses of one element and of
+// 16 bytes, and the blocks of the backward and of the forward.
 std::vector<Index> row_lengths() {
   if (races_are_watched()) return {0, 1, 33, 256, 260, 1024, 1032, 4096};
   return {0, 1, 2, 8, 9, 31, 33, 64, 255, 256, 257, 264, 1000, 1024, 1032, 1033, 4096, 4097, 8192, 8193};
@@ -113,7 +113,7 @@ TEST_CASE("cuda softmax: memory that is aligned to elements only") {
   }
 }
 
-TEST_CASE("cuda softmax: schedules and what memory held before change nothing") {
+TEST_CASE("cuda softmax: results do not depend on schedules or garbage in memory") {
   for (const Shape& shape : {Shape{5, 33}, {2, 1032}, {3, 40, 5}})
     expect_same_always<float>([](const auto& in) { return log_softmax(in[0], 1); }, {random<float>(shape, 1)});
   if (races_are_watched()) return;

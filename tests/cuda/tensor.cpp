@@ -32,7 +32,7 @@ TEST_CASE("cuda tensor: values go there and back, and are copies") {
   CHECK(Tensor<bool>({2}, {true, false}).to(Device::cuda).host() == std::vector<bool>{true, false});
 }
 
-TEST_CASE("cuda tensor: the host does not read it, and operands do not mix") {
+TEST_CASE("cuda tensor: reading it on the host and mixing devices are errors") {
   Tensor<float> x({2}, {1, 2});
   Tensor<float> there = x.to(Device::cuda);
   CHECK_THROWS_WITH(there.data(), ContainsSubstring("a tensor of shape [2] is on cuda; use host() or to(Device::cpu)"));
@@ -43,7 +43,7 @@ TEST_CASE("cuda tensor: the host does not read it, and operands do not mix") {
   CHECK_THROWS_WITH(Tensor<int>({2}, {1, 2}).to(Device::cuda) + 1, ContainsSubstring("has a CPU kernel only"));
 }
 
-TEST_CASE("cuda tensor: memory of the user's on the GPU is wrapped, not freed") {
+TEST_CASE("cuda tensor: the caller's memory on the GPU is wrapped, not freed") {
   const testing::DeviceArray<float> mine(std::vector<float>{1, 2, 3});
   cudaDeviceSynchronize();
   {
@@ -53,7 +53,7 @@ TEST_CASE("cuda tensor: memory of the user's on the GPU is wrapped, not freed") 
   CHECK(mine.host() == std::vector<float>{1, 2, 3});
 }
 
-TEST_CASE("cuda tensor: an id that is no row is an error at the next wait, and the next operation works") {
+TEST_CASE("cuda tensor: an id out of range is an error at the next synchronization, and the next operation works") {
   const auto table = on_gpu({5, 1}, {0, 1, 2, 3, 4});
   const auto ids = Tensor<int>({4}, {1, 5, 0, -7}).to(Device::cuda);
   const auto rows = embed(ids, table);
@@ -76,7 +76,7 @@ TEST_CASE("cuda tensor: a gradient on another device is refused") {
                     "backward: y [3] is on cuda, dy [3] is on cpu; move one of them with .to(Device)");
 }
 
-TEST_CASE("cuda tensor: what one thread makes another may use without waiting") {
+TEST_CASE("cuda tensor: a thread may use another thread's results without synchronizing") {
   const auto x = full<float>({1000}, 1).to(Device::cuda);
   Tensor<float> y, z;
   std::thread([&] { y = x + x; }).join();

@@ -45,7 +45,7 @@ TEST_CASE("read_csv: line ends inside quotes are text, outside they end a row") 
   CHECK(table.notes.crlf == 4);
 }
 
-TEST_CASE("read_csv: line() is right after quoted line feeds, with up to 65,536 columns") {
+TEST_CASE("read_csv: line() is correct for rows after quoted line feeds, with up to 65,536 columns") {
   std::string bytes;
   std::vector<std::size_t> lines;
   for (std::size_t r = 0, line = 1; r < 1000; ++r) {

@@ -36,7 +36,7 @@ TEST_CASE("read_lines: splits at LF alone and keeps empty lines") {
   CHECK(lines_of("").file == "folder/Some.Name.txt");
 }
 
-TEST_CASE("read_folder: one class a file, in the order of their names") {
+TEST_CASE("read_folder: each file is one class, in the order of the file names") {
   const TemporaryFolder folder;
   for (const char* name : {"b.txt", "a.txt", "Z.txt", "\xC3\xA9.txt", "notes.md", "txt", ".txt"})
     put(folder / name, "1\n2\n");
@@ -49,7 +49,7 @@ TEST_CASE("read_folder: one class a file, in the order of their names") {
   CHECK(labels == Texts{"Z", "a", "b", "\xC3\xA9"});
 }
 
-TEST_CASE("read_folder: names the folder that is missing, is none, or is empty") {
+TEST_CASE("read_folder: names the folder if it is missing, is not a folder, or is empty") {
   const TemporaryFolder folder;
   put(folder / "file", "");
   CHECK(error_of([&] { data::read_folder(folder / "none"); }) ==

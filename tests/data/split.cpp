@@ -13,7 +13,7 @@ using namespace heddle::data;
 
 namespace {
 
-// Rows of three classes with a key each of its own.
+// Rows with the given number for each label; each row has a key of its own.
 struct LabelledRows {
   std::vector<int> labels;
   std::vector<std::string> keys;
@@ -67,7 +67,7 @@ TEST_CASE("stratified_split: each part is drawn at random and in random order") 
     for (std::size_t i = 1; i < part->size(); ++i)
       changes +=
           rows.labels[static_cast<std::size_t>((*part)[i])] != rows.labels[static_cast<std::size_t>((*part)[i - 1])];
-    // On average half of the neighbours are of two classes; one pair would be if the classes were not mixed.
+    // On average half of the neighbouring pairs have different classes; if the classes were not mixed, only one pair would.
     CHECK(changes > part->size() / 4);
     CHECK(changes < part->size() * 3 / 4);
   }

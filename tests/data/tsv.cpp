@@ -34,7 +34,7 @@ TEST_CASE("read_tsv: a header and rows, no character but tab and newline is spec
   CHECK(row(tsv("one column\n\nx"), 0) == Fields{""});
 }
 
-TEST_CASE("read_tsv: a carriage return belongs to the line's end only before it") {
+TEST_CASE("read_tsv: a carriage return is removed only at the end of a line") {
   const Table table = tsv("a\tb\r\n1\r2\t3\r\n4\t5\r");
   CHECK(table.columns() == Fields{"a", "b"});
   CHECK(row(table, 0) == Fields{"1\r2", "3"});
@@ -58,7 +58,7 @@ TEST_CASE("read_tsv: what is not UTF-8 becomes U+FFFD and is counted") {
   CHECK(table[2][0] == "\xEF\xBF\xBD");
   CHECK(table.notes.invalid_utf8 == 3);
   CHECK(table.notes.first_invalid_line == 3);
-  CHECK(table.notes.sentences()[0] == "what is not UTF-8 was replaced by U+FFFD (3 times, first in line 3)");
+  CHECK(table.notes.sentences()[0] == "invalid UTF-8 was replaced by U+FFFD (3 times, first in line 3)");
 }
 
 TEST_CASE("read_tsv: names file and line of what it refuses") {

@@ -110,9 +110,9 @@ TEST_CASE("read_news: names file, line and value of what is wrong") {
   CHECK(error("1,a\n") == file + ":1: 2 fields, AG News has 3: class, title and description");
   CHECK(error("\n") == file + ":1: 1 field, AG News has 3: class, title and description");
   CHECK(error("1,a,b\n2,c,d,e\n") == file + ":2: 4 columns, the first row has 3");
-  CHECK(error("1,a,\"b\n\"\n5,c,d\n") == file + ":3: the class is '5', it must be 1, 2, 3 or 4");
+  CHECK(error("1,a,\"b\n\"\n5,c,d\n") == file + ":3: the class is '5' but must be 1, 2, 3 or 4");
   for (const char* c : {"", "0", " 1", "12", "-1", "World"})
-    CHECK(error((std::string(c) + ",a,b\n").c_str()) == file + ":1: the class is '" + c + "', it must be 1, 2, 3 or 4");
+    CHECK(error((std::string(c) + ",a,b\n").c_str()) == file + ":1: the class is '" + c + "' but must be 1, 2, 3 or 4");
   CHECK(error("1,a,b\n0,c,d\n", 1) == "no error");
   CHECK(error("1,a,b\n2,c,\xC3\n") == file + ":2: holds bytes that are not UTF-8");
   CHECK_THAT(error_of([&] { read_news(folder / "none"); }), ContainsSubstring(folder / "none"));
@@ -145,7 +145,7 @@ TEST_CASE("read_lemmas: a word, a tab and a lemma a line") {
     put(file, "x\ty\n" + line + "\n");
     CHECK_THAT(
         error_of([&] { read_lemmas(data::read_text(file)); }),
-        ContainsSubstring(file + ":2: the line is '") && ContainsSubstring("', it must be a word, a tab and a lemma"));
+        ContainsSubstring(file + ":2: the line is '") && ContainsSubstring("' but must be a word, a tab and a lemma"));
   }
 }
 

@@ -1,4 +1,4 @@
-// Tables separated by commas, with a header and without: written again with every field in quotes, they read the same.
+// Tables separated by commas, with and without a header. A table that is written again with every field in quotes must read the same.
 #include <heddle/data/csv.hpp>
 
 #include "tables.hpp"
@@ -36,7 +36,7 @@ void check_csv(const data::TextFile& source, data::CsvOptions options) {
   fuzz::claim(again.notes.sentences().empty(), "what is written leaves nothing to note");
 }
 
-// Fields of any text: those between the text's tabs.
+// Checks that any text can be a quoted field. The fields are the parts of the text between its tabs.
 void check_fields(const std::string& text) {
   std::vector<std::string> fields;
   for (std::size_t begin = 0; begin <= text.size(); begin += fields.back().size() + 1)

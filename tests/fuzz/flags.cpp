@@ -8,7 +8,7 @@
 
 #include "fuzz.hpp"
 
-// All that flags.cpp takes from program.cpp.
+// The only function of program.cpp that flags.cpp calls.
 void heddle::examples::flush_output(int) { std::fflush(stdout); }
 
 namespace {
@@ -65,7 +65,7 @@ void check_flags(const TrainerFlags& f) {
   fuzz::claim(one_of(f.optimizer, {"adam", "adamw", "sgd"}) && one_of(f.order, {"shuffled", "sequential"}) &&
                   f.device == "cpu" && one_of(f.precision, {"fp32", "bf16"}) &&
                   one_of(f.progress, {"auto", "bar", "lines", "none"}),
-              "a choice is one of those there are");
+              "a choice is one of the allowed values");
   for (const std::string& flag : f.given) fuzz::claim(flag.starts_with("--"), "flags are given by their names");
 }
 
@@ -80,7 +80,7 @@ examples::ParsedFlags parse(const std::vector<std::string>& words) {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  return std::freopen("/dev/null", "w", stdout) ? 0 : 1;  // --help and --version answer there
+  return std::freopen("/dev/null", "w", stdout) ? 0 : 1;  // because --help and --version print to standard output
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

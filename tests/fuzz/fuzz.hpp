@@ -1,5 +1,5 @@
 // The common part of the fuzz targets: claims that end the program, errors that are one visible line, and a bound on memory.
-// libFuzzer brings main(); each target is one LLVMFuzzerTestOneInput.
+// libFuzzer provides main(); each target is one LLVMFuzzerTestOneInput.
 #pragma once
 #include <sanitizer/allocator_interface.h>
 
@@ -24,8 +24,8 @@ inline void claim(bool ok, const char* what) {
   std::abort();
 }
 
-// Counts the heap's live bytes, without the additions of the sanitizers. The hooks are C functions and find their numbers in globals. One
-// thread: libFuzzer's own thread, which watches the resident set, hardly allocates.
+// Counts the heap's live bytes, without the additions of the sanitizers. The hooks are C functions and therefore count in globals. The
+// allocations of libFuzzer's own thread, which watches the resident set, are counted, too, but are few.
 class Memory {
  public:
   static constexpr std::int64_t spare = 64 << 20;  // bytes allowed beside twice the input
@@ -41,7 +41,7 @@ class Memory {
   static void on_malloc(const volatile void*, std::size_t bytes) {
     live_ += static_cast<std::int64_t>(bytes);
     if (live_ <= limit_) return;
-    allow_all();  // for the report
+    allow_all();  // the report needs memory
     claim(false, "an input takes no more memory than twice its size and 64 MiB");
   }
   static void on_free(const volatile void* block) {
@@ -51,7 +51,7 @@ class Memory {
   inline static std::atomic<std::int64_t> live_ = 0, limit_ = std::numeric_limits<std::int64_t>::max();
 };
 
-// One input, and the bound on memory while it is worked on.
+// One input, and the bound on memory while it is processed.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : text_(reinterpret_cast<const char*>(data), size) {
@@ -68,8 +68,8 @@ class Input {
   std::string_view text_;
 };
 
-// Returns whether f() returns: false where it throws an E, whose text must be a line that a terminal shows. Every other exception
-// ends the program.
+// Returns whether f() returns without an exception. Returns false if f() throws an E, whose text must be one short, visible line. Any other
+// exception ends the program.
 template <class E, class F>
 bool accepted(F&& f) {
   constexpr std::size_t longest = 1000;  // bytes of an error: names are abridged
@@ -84,7 +84,7 @@ bool accepted(F&& f) {
   }
 }
 
-// Returns f(), or nothing if it throws an E, as above. The caller uses the result outside, where no error is expected any more.
+// Returns f(), or nothing if it throws an E, as above. The caller uses the result after this call, so that later errors end the program.
 template <class E, class F>
 auto attempt(F&& f) {
   std::optional<std::invoke_result_t<F>> result;

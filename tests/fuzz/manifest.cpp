@@ -1,4 +1,4 @@
-// Manifests of checkpoints: as they come, and with the checksum that fits, without which no input would get any further.
+// Manifests of checkpoints: the input itself, and the input with its correct checksum, because others are refused at once.
 #include <heddle/io/checkpoint_manifest.hpp>
 
 #include "fuzz.hpp"

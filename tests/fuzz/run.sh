@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh BUILD SECONDS [TARGET...]: runs the fuzz targets of a build folder, each for so many seconds and beginning with its
-# seeds (seeds.sh), as many at once as there are processors. Says `ok: …` or `FAILED: …` for each; an input that breaks one
+# run.sh BUILD SECONDS [TARGET...]: runs the fuzz targets of a build folder, each for SECONDS seconds, starting from its
+# seeds (seeds.sh), one target per processor at a time. Says `ok: …` or `FAILED: …` for each; an input that breaks one
 # is kept in build/fuzz-crashes.
 set -uo pipefail
 here=$(realpath "$(dirname "$0")")
@@ -8,7 +8,7 @@ crashes=$here/../../build/fuzz-crashes
 
 longest() { if [ "$1" = safetensors ]; then echo 16384; else echo 4096; fi; }
 
-# fuzz PROGRAMS SECONDS TARGET WORK: leaves an input that broke it in WORK/broken.
+# fuzz PROGRAMS SECONDS TARGET WORK: runs the target from its seeds; an input that breaks it is left in WORK/broken.
 fuzz() {
   local programs=$1 seconds=$2 target=$3 work=$4
   local options=(-seed=1 -max_total_time="$seconds" -max_len="$(longest "$target")" -timeout=10 -rss_limit_mb=512 -malloc_limit_mb=80)
@@ -24,11 +24,11 @@ keep_broken() {
     [ -e "$input" ] || continue
     mkdir -p "$crashes"
     mv "$input" "$crashes"
-    echo "what broke it: build/fuzz-crashes/$(basename "$input")"
+    echo "the input that broke it: build/fuzz-crashes/$(basename "$input")"
   done
 }
 
-# one PROGRAMS SECONDS TARGET: prints its lines at once, because another target runs beside it.
+# one PROGRAMS SECONDS TARGET: runs one target, and prints all lines together at the end, because other targets run at the same time.
 one() {
   local start=$EPOCHSECONDS code=0 inputs work
   work=$(mktemp -d)
@@ -50,6 +50,6 @@ fi
 programs=$(realpath "$1")/fuzz seconds=$2
 shift 2
 [ $# -gt 0 ] || set -- safetensors vocabulary tsv csv tokenizer manifest model_config tokenizer_json weight_index news flags
-# Released memory waits in a queue until it is used again; the usual 256 MiB would hide how much an input takes.
+# Released memory waits in a queue until it is used again; the default of 256 MiB would hide how much an input takes.
 export ASAN_OPTIONS=quarantine_size_mb=16
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' "$0" --one "$programs" "$seconds" '{}'

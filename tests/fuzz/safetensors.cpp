@@ -1,4 +1,4 @@
-// safetensors files: as they come; and as a line of header, whose length is put before it, and the bytes behind that line.
+// safetensors files: the input itself, and a file whose header is the input's first line and whose data are the bytes after that line.
 #include <sys/mman.h>
 
 #include <deque>
@@ -42,14 +42,15 @@ bool reads_as(const io::Safetensors& file, const io::TensorInfo& tensor) {
 
 void check_tensor(const io::Safetensors& file, const io::TensorInfo& tensor) {
   fuzz::claim(file.find(tensor.name) == &tensor, "a tensor is found by its name");
-  if (!io::readable(tensor.dtype)) return fuzz::claim(!reads_as<float>(file, tensor), "no unknown dtype is read");
+  if (!io::readable(tensor.dtype))
+    return fuzz::claim(!reads_as<float>(file, tensor), "a dtype that heddle does not read is refused");
   reads_as<float>(file, tensor);
   reads_as<bf16>(file, tensor);
   reads_as<std::int64_t>(file, tensor);
   reads_as<std::int32_t>(file, tensor);
   const bool is_bool = reads_as<bool>(file, tensor);
   fuzz::claim(reads_as<double>(file, tensor) || (tensor.dtype == io::DType::boolean && !is_bool),
-              "a double holds every value that is none but a wrong BOOL");
+              "every value except an invalid BOOL is read as a double");
 }
 
 // Returns false if the file holds a dtype that is not written.
@@ -64,7 +65,7 @@ bool write(const io::Safetensors& file) {
   written.clear();
   const bool done =
       fuzz::accepted<WriteError>([&] { io::write_safetensors("/nowhere/fuzz.safetensors", tensors, file.metadata()); });
-  fuzz::claim(done == readable, "what is read can be written, unless it is only known");
+  fuzz::claim(done == readable, "a file is written if and only if heddle reads all its dtypes");
   return done;
 }
 

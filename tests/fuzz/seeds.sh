@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs and unpacks the seeds of the fuzz targets, seeds/TARGET.txt: one seed a line, its name, a tab, and its bytes, where
-# a byte other than printable ASCII is written \xHH and a backslash \\.
+# Packs and unpacks the seeds of the fuzz targets, seeds/TARGET.txt: one seed a line: its name, a tab, and its bytes. Bytes
+# other than printable ASCII are written \xHH, a backslash is written \\.
 #   seeds.sh pack FILE...           prints a line for each file; append it to seeds/TARGET.txt
 #   seeds.sh unpack TARGET FOLDER   writes each seed into a file of the folder
 set -euo pipefail

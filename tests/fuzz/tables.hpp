@@ -19,7 +19,7 @@ inline void check_text(const data::TextFile& source, std::string_view bytes) {
   claim(source.notes.invalid_utf8 == 0 || source.notes.first_invalid_line > 0, "the first invalid line is named");
 }
 
-// Returns the input as the readers of tables take it; nothing where that refuses it.
+// Returns the input as text for the readers of tables, or nothing if parse_text refuses it.
 inline std::optional<data::TextFile> read_text(const Input& input) {
   auto source = attempt<FileError>([&] { return data::parse_text(input.string(), "input"); });
   if (source) check_text(*source, input.text());
@@ -36,7 +36,7 @@ inline void check_table(const data::Table& table, const data::TextFile& source) 
     for (const std::string_view field : table[row]) claim(text::is_utf8(field), "fields are valid UTF-8");
   }
   claim(table.columns().empty() || table.columns().size() == table.width(), "the header has the table's width");
-  constexpr std::size_t looked_up = 8;  // each costs a pass over all
+  constexpr std::size_t looked_up = 8;  // because each look-up costs a pass over all columns
   for (std::size_t i = 0; i < std::min(looked_up, table.columns().size()); ++i)
     if (std::count(table.columns().begin(), table.columns().end(), table.columns()[i]) == 1)
       claim(table.column(table.columns()[i]) == i, "a column is found by its name");

@@ -1,4 +1,4 @@
-// WordPiece on any bytes. The first byte chooses the tokenizer; a tab parts a pair.
+// WordPiece on any bytes. The first byte chooses the tokenizer; a tab separates the two texts of a pair.
 #include <heddle/text/wordpiece.hpp>
 #include <span>
 
@@ -14,7 +14,7 @@ using Ids = std::vector<std::int32_t>;
 
 constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-// Words, pieces, marks and special tokens, so that a short text meets all ways through the tokenizer.
+// Words, pieces, marks and special tokens, so that short texts reach all branches of the tokenizer.
 constexpr const char* vocabulary =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n##a\n##b\n##c\nab\n##ab\nabc\n##bcab\n##aaaaaaaa\nA\nB\n##A\n##B\n."
     "\n,\n-\n"
@@ -22,7 +22,7 @@ constexpr const char* vocabulary =
     "\xCC\x81\n\xE4\xB8\xAD\n\xEA\xB0\x80\n\xE1\x84"
     "\x80\n##\xE1\x85\xA1\nss\n##s\n\xC3\x9F\ni\n##\xCC\x87\n\xF0\x9F\x99\x82\n##\xF0\x9F\x99\x82\n";
 
-// All tokenizers with one setting of uncased: making one costs more than most texts.
+// All tokenizers with one setting of `uncased`. They are made once, because making one takes longer than most texts.
 struct Tokenizers {
   WordPiece whole, room_for_two, room_for_seven, bare, bare_of_none, bare_of_five;
 
@@ -84,7 +84,7 @@ void check_pair(const WordPiece& tokenizer, std::string_view a, std::string_view
   Encoding e;
   const bool room = fuzz::accepted<Error>([&] { e = tokenizer.encode_pair(a, b); });
   fuzz::claim(room == (!tokenizer.options().special_tokens || tokenizer.options().max_length >= 3),
-              "a pair is refused where its special tokens have no room, and only there");
+              "a pair is refused if and only if max_length has no room for its special tokens");
   if (!room) return;
   const Ids second = append(tokenizer, b);
   const auto ones = static_cast<std::size_t>(std::count(e.type_ids.begin(), e.type_ids.end(), 1));

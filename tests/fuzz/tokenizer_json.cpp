@@ -1,4 +1,4 @@
-// tokenizer.json: as it comes, and as the members of its vocabulary alone.
+// tokenizer.json: the input as the whole file, and the input as the members of its vocabulary.
 #include <heddle/io/tokenizer_files.hpp>
 
 #include "fuzz.hpp"

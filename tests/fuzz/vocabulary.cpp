@@ -1,4 +1,4 @@
-// Vocabularies: every line is found by its text and by its number, and nothing else is.
+// Vocabularies: every line is found by its text and by its number, and no other text or number is found.
 #include <heddle/text/vocabulary.hpp>
 
 #include "fuzz.hpp"

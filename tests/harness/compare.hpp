@@ -25,12 +25,13 @@ inline auto part_of_largest(double part, const std::vector<double>& expected) {
 /// The limits of plain_errors: the sum of three parts is accepted.
 struct PlainErrors {
   double times = 2;  // multiples of the plain computation's worst error
-  // Last bits of the largest value in float. Chance decides the worst error of a handful of numbers.
+  // multiples of the last bit of the largest value in float, because the worst error of a few numbers depends on chance
   double last_bits = 1;
   double roundings = 1;  // roundings to bf16, if that is the type: 1 if only the result is rounded
 };
 
-/// Accepts errors in the size of those that a plain computation in float makes, at its worst, on the same inputs.
+/// Accepts errors within `accepted`, whose main part is a multiple of the largest error of a plain computation in float on the same
+/// inputs.
 template <class T>
 auto plain_errors(const std::vector<double>& exact, const std::vector<double>& plain, PlainErrors accepted = {}) {
   REQUIRE(plain.size() == exact.size());

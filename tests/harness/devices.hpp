@@ -22,7 +22,7 @@ std::vector<Device> devices() {
   return {Device::cpu};
 }
 
-/// Calls f with each of them.
+/// Calls f with each device of devices<T>().
 template <class T, class F>
 void on_each_device(F&& f) {
   for (const Device device : devices<T>()) {
@@ -54,14 +54,14 @@ inline constexpr bool has_thread_sanitizer = __has_feature(thread_sanitizer);
 inline constexpr bool has_thread_sanitizer = false;
 #endif
 
-/// Returns whether tests take all their shapes. Under sanitizers they take fewer or smaller ones unless HEDDLE_EXHAUSTIVE is
-/// set, as scripts/test --all does; each kind of shape, edges included, stays.
+/// Returns whether tests use all their shapes. Under sanitizers they use fewer or smaller shapes, but still each kind, unless the
+/// environment has HEDDLE_EXHAUSTIVE, which scripts/test --all sets.
 inline bool is_exhaustive() {
   return !(has_address_sanitizer || has_thread_sanitizer) || std::getenv("HEDDLE_EXHAUSTIVE") != nullptr;
 }
 
 /// Returns whether a slow tool watches the memory accesses of kernels, so that grids must be small: ThreadSanitizer, which
-/// tells some 8,000 threads apart, or compute-sanitizer, whose callers set HEDDLE_RACES_WATCHED.
+/// supports about 8,000 threads at a time, or compute-sanitizer, whose callers set HEDDLE_RACES_WATCHED.
 inline bool races_are_watched() { return has_thread_sanitizer || std::getenv("HEDDLE_RACES_WATCHED") != nullptr; }
 
 }  // namespace heddle::testing

@@ -35,7 +35,7 @@ Tensor<double> fixed_dy(const Shape& shape) {
 }
 
 /// Evaluates y = f(inputs) and its gradients in A on `device`. f takes a std::vector of Tensor<A>; an input without data
-/// stays one and has no gradient. dy is fixed_dy<T> if none is given: evaluations that are to be compared have the same T.
+/// is passed on as an empty tensor and has no gradient. dy defaults to fixed_dy<T>; evaluations that are compared must have the same T.
 template <class A, class T = A, class F>
 Evaluation evaluate(F&& f, const Inputs& inputs, Device device, const Tensor<double>& dy = {}) {
   std::vector<Tensor<A>> at;

@@ -8,7 +8,8 @@
 
 namespace heddle::testing {
 
-/// Returns the derivative of sum(f(at) * dy) by each element of `x`, whose memory f reads: a tensor of `at`, or a parameter.
+/// Returns the derivative of sum(f(at) * dy) with respect to each element of `x`. f must read the memory of `x`, which is a tensor of `at`
+/// or a parameter.
 template <class F>
 std::vector<double> central_differences(const F& f, const Inputs& at, Tensor<double> x, const std::vector<double>& dy) {
   const NoGrad quiet;
@@ -57,7 +58,8 @@ void expect_float_as_double(const F& f, const Inputs& at) {
   }
 }
 
-/// Checks the gradients of f at these inputs. A function that does not run on a GPU takes Inputs; others take any tensors.
+/// Checks the gradients of f at these inputs. If f takes tensors of any type and not only `Inputs`, values and gradients in float are
+/// checked, too, on every device; a function for the CPU only must therefore take `Inputs`.
 template <class F>
 void expect_gradients(const F& f, const Inputs& at, double tolerance = 1e-7) {
   expect_numeric_gradients(f, at, tolerance);

@@ -65,7 +65,7 @@ struct Run {
                           {"optimizer.safetensors", io::save_optimizer(adam.slots(), to + "/optimizer.safetensors")}};
     });
   }
-  // Returns the state's number of steps, 0 if there is no intact checkpoint; and the notes on damaged ones.
+  // Loads the newest intact checkpoint. Returns its number of steps, or 0 if there is none, and the notes on damaged checkpoints.
   std::pair<int, std::string> load() {
     std::string damaged;
     const auto found = io::Checkpoints(folder / "all").newest([&](const std::string& why) { damaged += why + '\n'; });
@@ -145,7 +145,7 @@ TEST_CASE("Checkpoints: a save reads none of its files") {
   CHECK(get(folder + "/manifest.json").find(R"("x":{"bytes":7,"crc64":"0000000000000000"})") != std::string::npos);
 }
 
-TEST_CASE("Checkpoints: no folder, no checkpoint; leftovers are removed") {
+TEST_CASE("Checkpoints: without a folder there is no checkpoint, and leftovers are removed") {
   Run run;
   CHECK(run.load() == std::pair(0, std::string()));
   run.step();
@@ -304,16 +304,17 @@ TEST_CASE("read_manifest: refuses what write_manifest does not write") {
   const auto error = [](const std::string& body) {
     return error_of<FileError>([&] { io::read_manifest(body + io::detail::seal(body), "m"); });
   };
-  CHECK(error_of<FileError>([] { io::read_manifest("", "m"); }) == "m: is cut off or no manifest of a checkpoint");
+  CHECK(error_of<FileError>([] { io::read_manifest("", "m"); }) ==
+        "m: is cut off, or is not the manifest of a checkpoint");
   CHECK(error_of<FileError>([] { io::read_manifest("{,\"crc64\":\"0\"}\n", "m"); }) == "m: its checksum is wrong");
   CHECK(error("[1") == "m: is not a JSON object");
   CHECK(error(R"({"a":1)") == "m: 'heddle_checkpoint' is missing or not a whole number of at least 0");
-  CHECK(error(R"({"heddle_checkpoint":2)") == "m: is of format 2, this version of heddle reads 1");
+  CHECK(error(R"({"heddle_checkpoint":2)") == "m: is of format 2; this version of heddle reads 1");
   CHECK(error(R"({"heddle_checkpoint":1,"number":-1)") == "m: 'number' is missing or not a whole number of at least 0");
   CHECK(error(R"({"heddle_checkpoint":1,"number":1,"files":[])") == "m: 'files' is missing or not an object");
   CHECK(error(R"({"heddle_checkpoint":1,"number":1,"files":{})") == "m: has no 'state'");
   CHECK(error(R"({"heddle_checkpoint":1,"number":1,"state":0,"files":{"../x":{}})") ==
-        "m: '../x' is no name of a checkpoint's file");
+        "m: '../x' cannot be the name of a checkpoint's file");
   CHECK(error(R"({"heddle_checkpoint":1,"number":1,"state":0,"files":{"x":1})") ==
         "m: the entry of 'x' is not an object");
   CHECK(error(R"({"heddle_checkpoint":1,"number":1,"state":0,"files":{"x":{"crc64":"z"}})") ==
@@ -330,7 +331,7 @@ TEST_CASE("read_manifest: refuses what write_manifest does not write") {
   CHECK(again.state.at("deep").at(1) == 2.5);
 }
 
-TEST_CASE("Checkpoints: what could not be read back is not saved") {
+TEST_CASE("Checkpoints: a state or file that could not be read back is refused when it is saved") {
   Run run;
   run.step();
   run.save();
@@ -346,8 +347,8 @@ TEST_CASE("Checkpoints: what could not be read back is not saved") {
         std::string("{}\0garbage", 10), std::string("{}}\0", 4)})
     CHECK(error(state, "x").ends_with("2.tmp/manifest.json: the state is not one JSON value"));
   CHECK(error('"' + std::string(70000, 'x') + '"', "x").ends_with(" bytes, a manifest has at most 65536"));
-  CHECK(error("{}", ".hidden").ends_with(": '.hidden' is no name of a checkpoint's file"));
-  CHECK(error("{}", "manifest.json").ends_with(": 'manifest.json' is no name of a checkpoint's file"));
+  CHECK(error("{}", ".hidden").ends_with(": '.hidden' cannot be the name of a checkpoint's file"));
+  CHECK(error("{}", "manifest.json").ends_with(": 'manifest.json' cannot be the name of a checkpoint's file"));
   const auto filled = [&](auto fill) {
     const std::string why = error_of<FileError>([&] { io::Checkpoints(run.folder / "all").save(2, "{}", fill); });
     CHECK_FALSE(std::filesystem::exists(run.folder / "all/000000000002.tmp"));
@@ -397,7 +398,7 @@ TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing
   Hidden<nn::Linear<>> other{nn::Linear<>(3, 4, random)};
   optim::Adam adam(other);
   CHECK(error_of<FileError>([&] { io::load_optimizer(adam.slots(), file); }) ==
-        file + ": 'first.hidden.weight' is F32 [8, 3] and not of this optimizer");
+        file + ": 'first.hidden.weight' is F32 [8, 3]; this optimizer has F32 [4, 3]");
   optim::Adam part(run.net.hidden);
   CHECK(error_of<FileError>([&] { io::load_optimizer(part.slots(), file); }).starts_with(file + ": has no tensor "));
   Hidden<nn::Linear<>&> half{run.net.hidden};
@@ -452,12 +453,12 @@ TEST_CASE("load_optimizer: refuses steps and moments that no update leaves behin
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   optim::Adam& adam = run.adam;
   const std::vector<float> none;
-  CHECK(error(adam, -1, fine, fine) == "'steps.hidden.weight' is -1, it must be from 0 to 1000000000000");
+  CHECK(error(adam, -1, fine, fine) == "'steps.hidden.weight' is -1 but must be from 0 to 1000000000000");
   CHECK(error(adam, most, fine, fine).starts_with("'steps.hidden.weight' is 9223372036854775807, "));
-  CHECK(error(adam, 3, bad(nan), fine) == "'first.hidden.weight' holds nan, it must be finite");
-  CHECK(error(adam, 3, bad(-infinite), fine) == "'first.hidden.weight' holds -inf, it must be finite");
-  CHECK(error(adam, 3, fine, bad(nan)) == "'second.hidden.weight' holds nan, it must be at least 0");
-  CHECK(error(adam, 3, fine, bad(-1e-9f)) == "'second.hidden.weight' holds -1e-09, it must be at least 0");
+  CHECK(error(adam, 3, bad(nan), fine) == "'first.hidden.weight' holds nan but must be finite");
+  CHECK(error(adam, 3, bad(-infinite), fine) == "'first.hidden.weight' holds -inf but must be finite");
+  CHECK(error(adam, 3, fine, bad(nan)) == "'second.hidden.weight' holds nan but must be at least 0");
+  CHECK(error(adam, 3, fine, bad(-1e-9f)) == "'second.hidden.weight' holds -1e-09 but must be at least 0");
   CHECK(error(adam, 3, fine, none) == "has no tensor 'second.hidden.weight' after 3 updates");
   CHECK(error(adam, 3, none, none) == "has no tensor 'first.hidden.weight' after 3 updates");
   CHECK(error(adam, 0, fine, fine) == "'first.hidden.weight' is not what Adam keeps after 0 updates");

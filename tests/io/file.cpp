@@ -19,7 +19,7 @@ TEST_CASE("read_file: gives every byte") {
   }
 }
 
-TEST_CASE("read_file: reads what has no size") {
+TEST_CASE("read_file: reads files without a size, such as pipes") {
   CHECK(read_file("/dev/null").empty());
   if (::access("/proc/self/status", R_OK) == 0) CHECK(read_file("/proc/self/status").find("Pid:") != std::string::npos);
 

@@ -18,11 +18,11 @@ namespace heddle::testing {
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "heddle-XXXXXX").string()) {
-    require(::mkdtemp(path_.data()) != nullptr, "tests: no temporary folder");
+    require(::mkdtemp(path_.data()) != nullptr, "tests: the temporary folder cannot be created");
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  // A test may have locked folders in it.
+  // Makes all folders accessible first, because a test may have locked some.
   ~TemporaryFolder() {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path_, ignored))
@@ -52,7 +52,7 @@ inline std::string get(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Permissions do not apply to root: an object makes the process another user while it exists.
+// Runs the process as an unprivileged user while an object exists, because permissions do not apply to root.
 class Unprivileged {
  public:
   Unprivileged() : was_root_(::geteuid() == 0) {
@@ -69,7 +69,7 @@ class Unprivileged {
   bool was_root_;
 };
 
-// Returns the folder of real data, or nothing: then the test is skipped aloud.
+// Returns the folder of real data. If HEDDLE_DATA is not set, returns an empty string and prints that the test is skipped.
 inline std::string data_folder(const char* test) {
   const char* const folder = std::getenv("HEDDLE_DATA");
   if (!folder) std::cerr << "skipped: " << test << ": HEDDLE_DATA is not set\n";

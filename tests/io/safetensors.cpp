@@ -29,7 +29,7 @@ std::vector<std::vector<std::string>> golden_lines(const char* name) {
   return lines;
 }
 
-// \xNN is a byte, \*COUNT*BYTE a run.
+// Returns the bytes that text stands for: \xNN is one byte, \*COUNT*BYTE that many equal bytes.
 std::string unescaped(const std::string& text) {
   std::string bytes;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -47,7 +47,7 @@ std::string unescaped(const std::string& text) {
   return bytes;
 }
 
-// Length, header, data.
+// Returns a file: the header's length, the header and the data.
 std::string file_of(const std::string& header, const std::string& data = "") {
   const std::uint64_t length = header.size();
   std::string bytes(sizeof length, '\0');
@@ -75,8 +75,8 @@ bool accepts(const std::string& bytes) {
   return false;
 }
 
-// Accepted by the reference. The format's own text forbids text before the brace and repeated keys; Tensor has eight axes and signed
-// extents; the last two spellings are accidents of the reference's JSON library.
+// Cases that the reference accepts and heddle refuses. The specification forbids text before the brace and repeated keys. A Tensor has at
+// most eight axes and signed extents. The last two spellings are accidents of the reference's JSON library.
 const std::set<std::string> stricter{"leading space",
                                      "leading newline",
                                      "exact duplicate tensor",
@@ -151,7 +151,7 @@ TEST_CASE("read_safetensors: the verdicts of the reference on a file changed eve
 TEST_CASE("read_safetensors: a refusal says what, where, and the limit") {
   CHECK(refusal("1234567") == "has 7 bytes, a safetensors file has at least 8");
   CHECK(refusal(std::string("\1\xe1\xf5\x05\0\0\0\0", 8)) ==
-        "is not a safetensors file, or it is damaged: the header's length is 100000001, the limit is 100000000");
+        "is not a safetensors file, or it is damaged: the header's length is 100000001; the limit is 100000000");
   CHECK(refusal(std::string("\3\0\0\0\0\0\0\0{}", 10)) ==
         "is not a safetensors file, or it is damaged: the header's length is 3, but only 2 bytes follow");
   CHECK(refusal(file_of("")) == "the header does not begin with '{'");
@@ -170,13 +170,13 @@ TEST_CASE("read_safetensors: a refusal says what, where, and the limit") {
   CHECK(refusal(file_of(R"({"w":{"data_offsets":[true]}})")) ==
         "data_offsets of tensor 'w' must be two whole numbers, not true");
   CHECK(refusal(file_of(R"({"w":{"shape":[9223372036854775808]}})")) ==
-        "extent 0 of tensor 'w' is 9223372036854775808, the limit is 9223372036854775807");
+        "extent 0 of tensor 'w' is 9223372036854775808; the limit is 9223372036854775807");
   CHECK(refusal(file_of(R"({"__metadata__":{"k":1}})")) == "__metadata__ 'k' must be a string, not 1");
   CHECK(refusal(file_of(R"({"__metadata__":7})")) == "__metadata__ must be an object, not 7");
   CHECK(refusal(file_of(R"({"w":{"dtype":"F32","dtype":"F32"}})")) ==
         "the key 'dtype' stands twice in one object of the header");
   CHECK(refusal(one("F33", "1", "0,4")) == "dtype of tensor 'w' is 'F33', which the format does not have");
-  CHECK(refusal(one("F32", "1,1,1,1,1,1,1,1,1", "0,4")) == "tensor 'w' has 9 axes, the limit is 8");
+  CHECK(refusal(one("F32", "1,1,1,1,1,1,1,1,1", "0,4")) == "tensor 'w' has 9 axes; the limit is 8");
   CHECK(refusal(one("F32", "1", "0")) == "tensor 'w' has 1 data_offsets in place of 2");
   CHECK(refusal(one("F32", "4294967296,4294967296", "0,4")) ==
         "tensor 'w' has more elements than the limit 9223372036854775807");
@@ -200,7 +200,7 @@ TEST_CASE("read_safetensors: refuses a folder, a pipe and what is not there") {
   CHECK(error_of([&] { read_safetensors(folder.path()); }) == folder.path() + ": is a folder, not a file");
   CHECK(refusal("This is a text.\n") ==
         "is not a safetensors file, or it is damaged: the header's length is "
-        "2338328219631577172, the limit is 100000000");
+        "2338328219631577172; the limit is 100000000");
   CHECK(error_of([] { read_safetensors("/dev/null"); }) == "/dev/null: is not a regular file");
 }
 

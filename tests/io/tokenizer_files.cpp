@@ -86,13 +86,13 @@ TEST_CASE("io::read_tokenizer: the casing is that of transformers") {
   CHECK(folder.error() == folder / "tokenizer_config.json: 'do_lower_case' must be true or false");
   configure(R"({"strip_accents": false})");
   CHECK(folder.error() ==
-        folder / "tokenizer_config.json: 'strip_accents' is false, heddle reads WordPiece tokenizers where it is true");
+        folder / "tokenizer_config.json: 'strip_accents' is false; heddle reads WordPiece tokenizers where it is true");
   configure(R"({"do_lower_case": false, "strip_accents": true})");
   CHECK(folder.error() ==
-        folder / "tokenizer_config.json: 'strip_accents' is true, heddle reads WordPiece tokenizers where it is false");
+        folder / "tokenizer_config.json: 'strip_accents' is true; heddle reads WordPiece tokenizers where it is false");
   configure(R"({"tokenize_chinese_chars": false})");
   CHECK(folder.error() == folder /
-                              "tokenizer_config.json: 'tokenize_chinese_chars' is false, heddle reads WordPiece "
+                              "tokenizer_config.json: 'tokenize_chinese_chars' is false; heddle reads WordPiece "
                               "tokenizers where it is true");
 }
 
@@ -114,13 +114,13 @@ TEST_CASE("io::read_tokenizer: a tokenizer.json that is not BERT's WordPiece is 
   CHECK(folder.error_with("{}") == "no error");
   CHECK(folder.error_with(R"({"normalizer": {"strip_accents": true}})") == "no error");
   CHECK(folder.error_with(R"({"added_tokens": null})") == "no error");
-  CHECK(folder.error_with(R"({"model": {"type": "BPE"}})") == "is a tokenizer of type 'BPE', heddle reads WordPiece");
+  CHECK(folder.error_with(R"({"model": {"type": "BPE"}})") == "is a tokenizer of type 'BPE'; heddle reads WordPiece");
   CHECK(folder.error_with(R"({"model": null})") == "has no 'model'");
   CHECK(folder.error_with(R"({"model": {"vocab": null}})") == "has no 'vocab'");
   CHECK(folder.error_with(R"({"model": {"vocab": []}})") == "'vocab' must be an object");
   CHECK(folder.error_with(R"({"normalizer": null})") == "has no 'normalizer'");
   CHECK(folder.error_with(R"({"pre_tokenizer": null})") == "has no 'pre_tokenizer'");
-  const std::string only = ", heddle reads WordPiece tokenizers where it is ";
+  const std::string only = "; heddle reads WordPiece tokenizers where it is ";
   CHECK(folder.error_with(R"({"model": {"unk_token": "<unk>"}})") == "'unk_token' is \"<unk>\"" + only + "\"[UNK]\"");
   CHECK(folder.error_with(R"({"model": {"continuing_subword_prefix": ""}})") ==
         "'continuing_subword_prefix' is \"\"" + only + "\"##\"");

@@ -7,10 +7,10 @@ namespace heddle::testing {
 
 // The behavior of the calls while a WatchedCalls lives.
 struct CallRules {
-  int failing = -1;                     // the number of the call that fails, from 0; none fails by default
+  int failing = -1;                     // the index of the call that fails, counted from 0; by default no call fails
   int error = 0;                        // its errno; with 0 the process ends instead
   std::size_t longest_write = 1 << 20;  // bytes; longer writes are short
-  bool plain_renames = false;           // the file system knows no renameat2 with flags
+  bool plain_renames = false;           // renameat2 with flags fails with EINVAL, as on file systems without it
 };
 
 // Counts the calls by which files are written, and applies the rules to them. Only one may live at a time. A close counts only for

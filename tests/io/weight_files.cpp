@@ -56,7 +56,7 @@ TEST_CASE("io::WeightFiles: one file, or the shards of an index") {
   };
   CHECK(value(source.tensors.at("b")) == 1);
   CHECK(value(source.tensors.at("c")) == 0);
-  // As in transformers, model.safetensors counts if there are both.
+  // As in transformers, model.safetensors is read if both exist.
   write_shard(folder / "model.safetensors", {"d"});
   const io::WeightFiles single(folder.path());
   CHECK(single.has("d"));

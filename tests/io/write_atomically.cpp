@@ -35,7 +35,7 @@ TEST_CASE("write_atomically: creates and replaces, and leaves nothing else behin
   CHECK(folder.names() == std::set<std::string>{"file"});
 }
 
-TEST_CASE("write_atomically: the file is on the disk before its name is, and its name before the call returns") {
+TEST_CASE("write_atomically: syncs the file before the rename, and the folder before it returns") {
   const TemporaryFolder folder;
   const WatchedCalls calls;
   write_two(folder / "file");
@@ -78,7 +78,7 @@ TEST_CASE("write_atomically: continues after interruptions and short writes") {
   CHECK(folder.names().empty());
 }
 
-TEST_CASE("write_atomically: what the writer throws passes through and changes nothing") {
+TEST_CASE("write_atomically: an exception of the writer passes through, and the file is unchanged") {
   const TemporaryFolder folder;
   put(folder / "file", "old");
   const auto call = [&] {

@@ -170,7 +170,7 @@ TEST_CASE("models::BertMaskedLm: refuses a decoder that is not the word embeddin
       CHECK_THROWS_WITH(
           models::load_pretrained(model, folder.path()),
           folder /
-              "model.safetensors: 'cls.predictions.decoder.weight' differs from the word embeddings, heddle reads "
+              "model.safetensors: 'cls.predictions.decoder.weight' differs from the word embeddings; heddle reads "
               "models whose decoder is their word embeddings");
   }
 }
@@ -305,7 +305,7 @@ TEST_CASE("models::load_weights: BertEncoder takes the encoder of any folder") {
     same_encoder(name);
 }
 
-TEST_CASE("models::save_pretrained: what is saved loads bit for bit") {
+TEST_CASE("models::save_pretrained: a saved model loads bit for bit") {
   for (const char* name : {"bert", "distilbert", "sharded", "pre_norm"}) {
     INFO(name);
     const TemporaryFolder folder;
@@ -391,7 +391,7 @@ TEST_CASE("models::parse_config: defaults are those of transformers") {
   CHECK(models::parse_config(R"({"model_type": "bert", "num_labels": 3})", "f").labels.size() == 3);
 }
 
-TEST_CASE("models::read_config: what a model cannot have is refused") {
+TEST_CASE("models::read_config: settings that no model supports are refused") {
   const TemporaryFolder folder;
   CHECK(error_of([&] { models::read_config(folder / "absent"); }) == folder / "absent: is not a folder");
   CHECK_THROWS_WITH(models::read_config(folder.path()), ContainsSubstring("/config.json: cannot be opened"));
@@ -401,7 +401,7 @@ TEST_CASE("models::read_config: what a model cannot have is refused") {
 
   CHECK(config_error("bert", {{"model_type", nullptr}}) == "has no 'model_type'");
   CHECK(config_error("bert", {{"model_type", "roberta"}}) ==
-        "is of a model of type 'roberta', heddle reads bert, distilbert and heddle-prenorm");
+        "'model_type' is 'roberta'; heddle reads bert, distilbert and heddle-prenorm");
   const std::string size = "' must be a whole number from 1 to 1000000";
   for (const nlohmann::json& wrong : {nlohmann::json(0), nlohmann::json(-8), nlohmann::json(8.0), nlohmann::json("8"),
                                       nlohmann::json(1'000'001), nlohmann::json(std::uint64_t(-1))}) {
@@ -427,11 +427,11 @@ TEST_CASE("models::read_config: what a model cannot have is refused") {
     CHECK(config_error("distilbert", {{key, 1}}) == '\'' + std::string(key) + fraction);
   CHECK(config_error("pre_norm", {{"embedding_dropout_prob", 1}}) == "'embedding_dropout_prob" + fraction);
   CHECK(config_error("bert", {{"hidden_act", "silu"}}) ==
-        "'hidden_act' is 'silu', it must be gelu, gelu_new, gelu_pytorch_tanh or relu");
+        "'hidden_act' is 'silu' but must be gelu, gelu_new, gelu_pytorch_tanh or relu");
   CHECK(config_error("distilbert", {{"activation", 1}}) == "'activation' must be a text");
   CHECK(config_error("bert", {{"position_embedding_type", "relative_key"}}) ==
         "'position_embedding_type' must be 'absolute'");
-  CHECK(config_error("bert", {{"is_decoder", true}}) == "is of a decoder, heddle reads encoders");
+  CHECK(config_error("bert", {{"is_decoder", true}}) == "'is_decoder' is true; heddle reads encoders");
 }
 
 TEST_CASE("models::read_config: labels are the members 0, 1 and so on of id2label") {

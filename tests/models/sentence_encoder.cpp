@@ -98,7 +98,7 @@ TEST_CASE("models::SentenceEncoder: modules that heddle does not have are refuse
     return encoder_error(folder);
   };
   const auto transformer = module_of("Transformer", ""), pooling = module_of("Pooling", "1_Pooling");
-  const std::string order = ", heddle has Transformer, Pooling and Normalize, in this order";
+  const std::string order = "; heddle has Transformer, Pooling and Normalize, in this order";
   CHECK(error({transformer, pooling}) == "no error");
   CHECK(error({transformer, pooling, module_of("Normalize", "")}) == "no error");
   CHECK(error(nlohmann::json::array({transformer})) == path + ": the modules are 'Transformer'" + order);
@@ -147,7 +147,7 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
   CHECK(pooling_error(R"({"pooling_mode": 1})") == pooling + ": 'pooling_mode' must be a text");
   for (const char* wider : {R"({"pooling_mode": "mean", "embedding_dimension": 9})",
                             R"({"pooling_mode_mean_tokens": true, "word_embedding_dimension": 9})"})
-    CHECK(pooling_error(wider) == pooling + ": is for vectors of width 9, the model's width is 8");
+    CHECK(pooling_error(wider) == pooling + ": is for vectors of width 9; the model's width is 8");
   folder.remove("1_Pooling/config.json");
   CHECK_THROWS_WITH(SentenceEncoder::load(folder.path()), ContainsSubstring("1_Pooling/config.json: cannot be opened"));
 

@@ -112,10 +112,10 @@ TEST_CASE("models::TextClassifier: several threads use one classifier") {
   CHECK(wrong == std::vector<int>(4));
 }
 
-TEST_CASE("models::TextClassifier: one that was moved from, and scores that are not finite, are errors") {
+TEST_CASE("models::TextClassifier: using a moved-from object is an error, and so are scores that are not finite") {
   TextClassifier first = TextClassifier::load(golden_model("bert"));
   const TextClassifier second = std::move(first);
-  CHECK_THROWS_WITH(first("a cat"), "a TextClassifier is used that was moved from");
+  CHECK_THROWS_WITH(first("a cat"), "TextClassifier: the object was moved from");
   CHECK(second("a cat").probabilities.size() == second.labels().size());
   const ModelFolder folder("bert");
   models::PretrainedConfig config = models::read_config(folder.path());
@@ -134,7 +134,7 @@ TEST_CASE("models::TextClassifier: a folder that does not fit together is refuse
   CHECK_THROWS_WITH(TextClassifier::load(golden_model("old")), ContainsSubstring("; missing 4: "));
   const ModelFolder folder("bert");
   put(folder / "vocab.txt", get(folder / "vocab.txt") + "extra\n");
-  CHECK(load_error(folder) == folder / "vocab.txt: has 31 tokens, the model has 30 embeddings");
+  CHECK(load_error(folder) == folder / "vocab.txt: has 31 tokens; the model has 30 embeddings");
   put(folder / "vocab.txt", "[UNK]\n[CLS]\n");
   CHECK(load_error(folder) == folder / "vocab.txt: has no token '[SEP]'");
   folder.change("tokenizer_config.json", {{"model_max_length", 1}});

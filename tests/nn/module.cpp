@@ -49,7 +49,7 @@ static_assert(!std::is_copy_constructible_v<Parameter<float>> &&
 static_assert(!std::is_copy_constructible_v<nn::Linear<>> && !std::is_copy_assignable_v<nn::Linear<>>);
 static_assert(!std::is_copy_constructible_v<Stack> && std::is_move_constructible_v<Stack>);
 
-TEST_CASE("module: names are the path of the visits") {
+TEST_CASE("module: a parameter's name is the path of the visited names") {
   Random random(1);
   Stack model(random);
   CHECK(names(model) == std::vector<std::string>{"layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias",
@@ -138,8 +138,7 @@ TEST_CASE("module: a frozen parameter gets no gradient and no update") {
   CHECK(model.layers[1].weight.value().host() != before);
 }
 
-TEST_CASE(
-    "module: the cast of a weight is made anew after an update, and its gradient comes back in the master's type") {
+TEST_CASE("module: the cast of a weight is recomputed after an update, and its gradient has the master's type") {
   Parameter<float> weight(Tensor<float>({2}, {1.001f, -2}));
   const Tensor<bf16> first = weight.as<bf16>();
   CHECK(first.device_data() == weight.as<bf16>().device_data());
@@ -162,7 +161,7 @@ TEST_CASE("module: the cast of a weight follows the weight to another device") {
   });
 }
 
-TEST_CASE("module: a backward after an update of what it saved is an error") {
+TEST_CASE("module: a backward after an update of a weight that it saved is an error") {
   Random random(1);
   nn::Linear<> layer(4, 4, random);
   const Tensor<float> x = variable(ones_row());

@@ -1,4 +1,4 @@
-// Padded batches [B, T, ...] with Sequences::padded: the same values as their rows alone.
+// Checks that padded batches [B, T, ...] with Sequences::padded give the values of the same rows packed.
 #include <heddle/heddle.hpp>
 
 #include "catch.hpp"

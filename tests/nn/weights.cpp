@@ -62,14 +62,15 @@ TEST_CASE("Parameter and Buffer: an lvalue is copied") {
   init.data()[0] = 9;
   CHECK(a.value().host() == one_two);
   CHECK(buffer.value().host() == one_two);
-  Parameter<float> of_weight(a.value());  // as a teacher's, from a student's
+  Parameter<float> of_weight(a.value());  // as for the weights of a teacher that are made from a student's
   of_weight.assign(Tensor<float>({2}, {5, 6}));
   CHECK(a.value().host() == one_two);
   CHECK(b.value().host() == one_two);
   CHECK(of_weight.value().host() == std::vector<float>{5, 6});
 }
 
-TEST_CASE("Parameter and Buffer: a temporary's memory is taken over unless somebody shares it") {
+TEST_CASE(
+    "Parameter and Buffer: the memory of a temporary is taken over unless another handle or the caller owns it, too") {
   Tensor<float> alone({2}, {1, 2}), shared({2}, {1, 2});
   const float* const memory = alone.data();
   const Tensor<float> other = shared;
@@ -164,7 +165,7 @@ TEST_CASE("copy_weights: models that differ are refused, and nothing is written"
                     "copy_weights: 'weight' has another element type in the model copied from");
 }
 
-TEST_CASE("copy_weights: two weights do not go into one that is shared") {
+TEST_CASE("copy_weights: two weights cannot be copied into one shared weight") {
   TiedPair tied(7);
   Untied untied;
   CHECK_THROWS_WITH(copy_weights(untied, tied),
@@ -223,7 +224,7 @@ TEST_CASE("check_visit: finds weights that a module does not name") {
   check_visit([&] { return nn::Encoder<float>(2, {.D = 8, .heads = 2, .norm_first = true}, random); });
   check_visit([&] { return TiedPair(1); });
   check_visit([&] { return nn::SinusoidalPositions<float>(4, 6); });
-  const Parameter<float> outside(Tensor<float>({1}));  // of no module
+  const Parameter<float> outside(Tensor<float>({1}));  // belongs to no module
   CHECK_THROWS_WITH(check_visit([] { return Forgetful(true); }),
                     "visit: the module has parameters or buffers that it does not name, of shape [4, 5]");
   CHECK_THROWS_WITH(check_visit([] { return Forgetful(false); }), ContainsSubstring("[7]"));
@@ -272,7 +273,7 @@ TEST_CASE("a parameter follows its weight: writes, moves, freezing, shared handl
 TEST_CASE("a parameter cannot be rebound, and moving it as a tensor copies the handle") {
   Parameter<float> weight(ones<float>({2}));
   Tensor<float>& as_tensor = weight;
-  CHECK_THROWS_WITH(as_tensor = zeros<float>({2}), Catch::Contains("assign() writes its values"));
+  CHECK_THROWS_WITH(as_tensor = zeros<float>({2}), Catch::Contains("use assign() to write its values"));
   CHECK_THROWS_AS(as_tensor = Tensor<float>(weight), Error);
   const Tensor<float> taken = std::move(as_tensor);
   CHECK(weight.shape() == Shape{2});

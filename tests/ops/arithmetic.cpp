@@ -19,7 +19,7 @@ TEST_CASE("arithmetic: values and gradients are PyTorch's, whatever broadcasts")
   expect_golden("div", ab, [](const Case&, const auto& x) { return x[0] / x[1]; });
 }
 
-TEST_CASE("arithmetic: a number stands on either side") {
+TEST_CASE("arithmetic: a number may be on either side") {
   const Tensor<double> x({3}, {1, -2, 4});
   CHECK((x + 1).host() == std::vector<double>{2, -1, 5});
   CHECK((1 + x).host() == std::vector<double>{2, -1, 5});
@@ -79,7 +79,7 @@ concept Adds = requires(A a, B b) {
   a + b;
 };
 
-TEST_CASE("arithmetic: what would lose something does not compile") {
+TEST_CASE("arithmetic: operands whose types would lose information do not compile") {
   STATIC_REQUIRE((Adds<Tensor<float>, double> && Adds<int, Tensor<bf16>> && Adds<Tensor<int>, std::int64_t>));
   STATIC_REQUIRE_FALSE(Adds<Tensor<int>, double>);
   STATIC_REQUIRE_FALSE(Adds<Tensor<float>, Tensor<double>>);
@@ -89,7 +89,7 @@ TEST_CASE("arithmetic: bf16 rounds once, and its gradients sum in float") {
   on_each_device<bf16>([](Device device) {
     const auto x = full<bf16>({1}, 1.5, device);
     CHECK(static_cast<float>((x + 0.00390625).item()) == 1.5f);   // a tie goes to even
-    CHECK(static_cast<float>((x * 1.003).item()) == 1.5078125f);  // a number that was rounded to bf16 first would be 1
+    CHECK(static_cast<float>((x * 1.003).item()) == 1.5078125f);  // 1.003 rounded to bf16 first would be 1
     const auto row = variable(ones<bf16>({1}, device));
     backward(row * full<bf16>({300}, 1.0078125, device), ones<bf16>({300}, device));  // a bf16 sum stops at 256
     CHECK(static_cast<float>(row.grad().item()) == 302.f);

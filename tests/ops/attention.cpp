@@ -140,7 +140,7 @@ TEST_CASE("attention: gradients match finite differences") {
   const auto check = [](const auto& f, const Inputs& at) { expect_gradients(f, at, 2e-7); };
   const auto there = [](const Sequences& sequences, const auto& in) { return sequences.to(in[0].device()); };
 
-  SECTION("separate tensors, a value width of its own") {
+  SECTION("separate tensors, values of another width") {
     check([&](const auto& in) { return attention(in[0], in[1], in[2], there(s, in), {.heads = 2}); },
           {random({N, 4}, 1), random({N, 4}, 2), random({N, 6}, 3)});
   }
@@ -217,7 +217,7 @@ TEST_CASE("attention: a scale that is negative or zero") {
           {random<float>({40, K}, 1), random<float>({40, K}, 2), random<float>({40, K}, 3)});
 }
 
-TEST_CASE("attention: what needs no gradient is left out") {
+TEST_CASE("attention: an input that requires no gradient gets none") {
   on_each_device<float>([](Device device) {
     const auto s = Sequences::packed({40}).to(device);
     const auto constant = [&](std::uint64_t seed) { return converted<float>(random<float>({40, 8}, seed), device); };

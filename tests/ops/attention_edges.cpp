@@ -21,7 +21,7 @@ Evaluation evaluate_attention(const AttentionForm& form, const Inputs& inputs, D
   return evaluate<T>(attention_function(form), inputs, device);
 }
 
-// Rows [first, last) of a matrix.
+// Returns rows [first, last) of a matrix.
 std::vector<double> rows(const Computed& x, Index first, Index last) {
   const Index width = x.shape[1];
   return {x.values.begin() + first * width, x.values.begin() + last * width};
@@ -67,7 +67,7 @@ namespace {
 template <class T>
 void expect_hidden(Index K, bool by_bias, Device device) {
   CAPTURE(K, by_bias);
-  // Several tiles of the CPU's for the narrowest head; enough for the GPU's, which are slow under sanitizers.
+  // On the CPU the narrowest head spans several tiles. All other lengths are small, because kernels are slow under sanitizers.
   const Index length = device == Device::cpu && K == 8 ? 150 : is_exhaustive() ? 70 : 34;
   const std::vector<Index> hidden{0, 7, length / 2 - 2, length - 20, length - 1};
   AttentionForm form{.heads = 2, .queries = {static_cast<int>(length), 5}, .dropout = 0.2};
@@ -109,7 +109,7 @@ TEMPLATE_TEST_CASE("attention: NaN and infinity in a masked key or value change 
   });
 }
 
-TEST_CASE("attention: a NaN that some queries see reaches those, and no other") {
+TEST_CASE("attention: a NaN reaches only the queries that see it") {
   const Index T = 140, D = 4, at = 100;
   const auto clean_and_poisoned = [&](const AttentionForm& form, const std::vector<std::size_t>& which, Device device) {
     const Inputs inputs = attention_inputs<float>(form, D / form.heads, D / form.heads);
@@ -120,7 +120,7 @@ TEST_CASE("attention: a NaN that some queries see reaches those, and no other") 
   };
   const AttentionForm plain{.queries = {static_cast<int>(T)}};
   on_each_device<float>([&](Device device) {
-    SECTION("causal: the queries from there on, on " + std::string(to_string(device))) {
+    SECTION("causal: this query and all later ones, on " + std::string(to_string(device))) {
       AttentionForm causal = plain;
       causal.causal = true;
       for (const std::size_t which : {1u, 2u}) {  // a key or a value
@@ -308,9 +308,9 @@ TEST_CASE("attention: errors name operands, shapes and limits") {
                     "  q  [5, 6]    axis 1 is 6\n"
                     "  k  [5, 4]    axis 1 is 4");
   CHECK_THROWS_WITH(attention(x, x, y, s, {.heads = 3}),
-                    "attention: v [5, 4] is not 3 heads wide: its axis 1 must be a multiple of that");
+                    "attention: v [5, 4] is not 3 heads wide: axis 1 must be a positive multiple of 'heads'");
   CHECK_THROWS_WITH(attention(x, x, x, s, {.heads = 0}),
-                    "attention: q [5, 6] is not 0 heads wide: its axis 1 must be a multiple of that");
+                    "attention: q [5, 6] is not 0 heads wide: axis 1 must be a positive multiple of 'heads'");
   CHECK_THROWS_WITH(attention(z, x, x, s),
                     "attention: q [4, 6] must have one row for each of the 5 rows of its 2 sequences");
   CHECK_THROWS_WITH(attention(x, z, z, s),

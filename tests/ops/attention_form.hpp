@@ -1,4 +1,4 @@
-// Calls of attention that differ in lengths, masks, bias and dropout, and how their results are judged.
+// Calls of attention that differ in lengths, masks, bias and dropout, and the comparison of their results between devices.
 #pragma once
 #include <heddle/ops/slice.hpp>
 
@@ -26,7 +26,7 @@ struct AttentionForm {
   Sequences of_keys() const { return sequences(keys.empty() ? queries : keys); }
 };
 
-/// While one lives, calls in float are computed by plain loops.
+/// While an object of this type exists, calls in float are computed by plain loops.
 struct Plainly {
   inline static bool now = false;
   Plainly() { now = true; }
@@ -83,11 +83,10 @@ inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index
   return y;
 }
 
-/// Checks f, which calls attention, on every device but the CPU, which is the measure. Float is measured by the worse of two:
-/// the CPU's, whose sums are made in blocks, and plain loops; the last bits are those of the log-sum-exp, which gradients
-/// begin with. On the GPU each probability is rounded to bf16 before it weighs a value, on the CPU results alone are: so bf16
-/// is measured by the CPU's bf16, and may round twice more. Which of NaN and infinity comes out where both go in depends on
-/// the order of a sum.
+/// Checks f, which calls attention, on every device except the CPU, with errors on the CPU as the measure. For float the measure is the
+/// larger error of attention on the CPU, which sums in blocks, and of plain loops; additional last bits allow for the log-sum-exp, from
+/// which gradients are computed. For bf16 the measure is the error of bf16 on the CPU plus two roundings, because the GPU also rounds each
+/// probability to bf16 before it weighs a value. Infinity is compared as NaN: which of the two results depends on the order of a sum.
 template <class T, class F>
 void expect_attention(F&& f, const Inputs& inputs) {
   const auto only_nan = [](Evaluation all) {

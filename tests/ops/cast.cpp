@@ -7,7 +7,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
-TEST_CASE("cast: to an integer cuts off, clamps, and makes 0 of NaN") {
+TEST_CASE("cast: to an integer truncates, clamps, and converts NaN to 0") {
   const double inf = infinity<double>, nan = quiet_nan<double>;
   const int most = std::numeric_limits<int>::max(), least = std::numeric_limits<int>::min();
   const Tensor<double> x({10}, {1.9, -1.9, -0.5, 2147483647.5, 2147483648.0, -2147483648.5, inf, -inf, nan, 1e300});
@@ -26,7 +26,7 @@ TEST_CASE("cast: to an integer cuts off, clamps, and makes 0 of NaN") {
   });
 }
 
-TEST_CASE("cast: between integers wraps, to bool asks whether it is not 0") {
+TEST_CASE("cast: between integers wraps around; to bool, every nonzero value is true") {
   on_each_device<float>([](Device device) {
     CHECK(cast<int>(Tensor<std::int64_t>({2}, {(Index{1} << 32) + 5, -1}).to(device)).host() ==
           std::vector<int>{5, -1});

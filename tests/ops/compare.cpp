@@ -105,7 +105,7 @@ TEST_CASE("compare: NaN and infinities; isnan and isfinite") {
   CHECK(isnan(Tensor<int>({1}, {0})).host() == Bits{false});
 }
 
-TEST_CASE("compare: a result of one element is a condition, a mask is none") {
+TEST_CASE("compare: a result of one element is a condition; one of several elements is an error") {
   on_each_device<float>([](Device device) {
     const auto x = Tensor<float>({2}, {1, 2}).to(device);
     CHECK(static_cast<bool>(sum(x) > 2));

@@ -27,7 +27,7 @@ TEST_CASE("concat: worked by hand") {
   });
 }
 
-TEST_CASE("concat: gradients match finite differences, and only those that are wanted are computed") {
+TEST_CASE("concat: gradients match finite differences, and only required gradients are computed") {
   const auto join = [](const auto& in) { return concat({in[0], in[1], in[0]}, 1); };
   for (const Index n : {0, 1, 31}) expect_gradients(join, {random({2, n, 3}, 1), random({2, 2, 3}, 2)});
 

@@ -10,7 +10,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// The results of the kernels, forward and backward, without weights and smoothing.
+// The results of the kernels, forward and backward, without class weights and label smoothing.
 struct Losses {
   std::vector<float> loss, divisor, log_sum, gradient;
 };
@@ -97,7 +97,7 @@ TEST_CASE("cross_entropy: weights or smoothing alone, and an ignored label that 
   }
 }
 
-TEST_CASE("cross_entropy: a label that is not a class is an error, and takes no part on the GPU") {
+TEST_CASE("cross_entropy: a label that is not a class is an error, and the GPU's kernels ignore its row") {
   const auto logits = converted<float>(random<float>({4, 5}, 1));
   CHECK_THROWS_WITH(cross_entropy(logits, Tensor<Index>({4}, {1, 5, -1, Index{1} << 32})),
                     "cross_entropy: label 5 at position 1 is none of the 5 classes");
@@ -205,7 +205,7 @@ TEST_CASE("cross_entropy: errors name value, position and limit") {
   CHECK_THROWS_AS(cross_entropy(logits, Tensor<int>({3}, {0, 1, 1}), {.class_weights = Tensor<float>({3})}),
                   ShapeError);
   CHECK_THROWS_WITH(cross_entropy(logits, Tensor<int>({3}, {0, 1, 1}), {.label_smoothing = 2}),
-                    "cross_entropy: label_smoothing is in [0, 1], got 2");
+                    "cross_entropy: label_smoothing must be in [0, 1], got 2");
 }
 
 TEST_CASE("cross_entropy: the losses of rows, and their sum") {

@@ -122,7 +122,7 @@ TEST_CASE("embed, take_rows: ids on the host select rows on any device") {
   });
 }
 
-TEST_CASE("embed: gradients by rows add up, with each other and with dense ones") {
+TEST_CASE("embed: sparse gradients add up, with each other and with dense ones") {
   const auto table = variable(Tensor<double>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   const Tensor<int> ids({3}, {3, 1, 3});
   const auto loss = [&] { return sum(embed(ids, table)); };
@@ -139,6 +139,6 @@ TEST_CASE("embed: gradients by rows add up, with each other and with dense ones"
   CHECK(grad(loss(), {table})[0].host() == std::vector<double>{0, 0, 1, 1, 0, 0, 2, 2});
   CHECK(table.grad().host()[0] == 1);
   table.set_grad({});
-  backward(sum(embed(ids, table * table)));  // of a result, not of a variable
+  backward(sum(embed(ids, table * table)));  // the table is a result, not a variable
   CHECK(table.grad().host() == std::vector<double>{0, 0, 6, 8, 0, 0, 28, 32});
 }

@@ -22,7 +22,7 @@ TEST_CASE("logical: and, or, not of bools and of numbers") {
   CHECK_THROWS_AS(logical_and(zeros<bool>({2}), zeros<bool>({3})), ShapeError);
 }
 
-TEST_CASE("any, all: along axes, and of nothing") {
+TEST_CASE("any, all: along axes, and of empty tensors") {
   using Bits = std::vector<bool>;
   on_each_device<float>([](Device device) {
     const auto x = Tensor<float>({2, 3}, {0, 1, 0, 0, quiet_nan<float>, 2}).to(device);

@@ -9,7 +9,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Each value 33 times, so that it is an element of a vector register too.
+// Checks f on 33 copies of each value, so that it is also computed in vector registers.
 template <class T, class F>
 void expect_values_in(F&& f, const std::vector<double>& x, const std::vector<double>& y) {
   for (std::size_t i = 0; i < x.size(); ++i) {

@@ -61,7 +61,7 @@ TEST_CASE("matmul: gradients match finite differences, transposed and broadcast 
   }
 }
 
-TEST_CASE("matmul: many small products on several threads are those of each") {
+TEST_CASE("matmul: a batch of small products on several threads equals each product alone") {
   const Index B = 200, M = 7, K = 33, N = 5;
   const auto a = random({B, M, K}, 1), b = random({B, N, K}, 2);
   const auto c = matmul(a, b, {.transpose_b = true});
@@ -90,7 +90,7 @@ TEST_CASE("matmul: names what disagrees") {
                     "  b  [4, 3, 5]    axis 0 is 4\n"
                     "  broadcasting repeats axes of extent 1 only");
   CHECK_THROWS_WITH(matmul(Tensor<float>({3}), Tensor<float>({3}), {.transpose_a = true}),
-                    "matmul: a [3] and b [3]: a scalar has no product, a vector no transpose");
+                    "matmul: a [3] and b [3]: an operand must have at least 1 axis, and 2 to be transposed");
   CHECK_THROWS_AS(matmul(Tensor<float>(Shape{}), Tensor<float>({3})), ShapeError);
 }
 

@@ -55,7 +55,7 @@ TEST_CASE("max: a NaN is larger than all else") {
   });
 }
 
-TEST_CASE("max: if all are the least, it is the first") {
+TEST_CASE("max: if all elements are the type's least value, the first one is taken") {
   const auto check = []<class T>(T least) {
     on_each_device<T>([&](Device device) {
       for (const Shape& shape : {Shape{2, 20, 1}, {1, 4, 10}}) {
@@ -117,7 +117,7 @@ TEST_CASE("argmax, argmin: of all elements") {
   CHECK_THROWS_AS(argmax(Tensor<float>({0})), ShapeError);
 }
 
-TEST_CASE("max: an empty axis has none") {
+TEST_CASE("max: an empty axis is an error") {
   CHECK_THROWS_WITH(max(Tensor<float>({2, 0}), 1), "max: axis 1 of [2, 0] is empty");
   CHECK_THROWS_WITH(argmax(Tensor<float>({0}), -1), "argmax: axis -1 of [0] is empty");
   CHECK_THROWS_AS(max(Tensor<float>({0})), ShapeError);

@@ -1,5 +1,5 @@
-// Softmax attention by its formula, with plain loops that add one product after the other in T: an oracle in double, and in float the
-// reference for a kernel's error.
+// Softmax attention by its formula, with plain loops that add one product after the other in T. In double it gives the expected values, in
+// float the error that a kernel is allowed.
 #pragma once
 #include <heddle/ops/attention/attention.hpp>
 

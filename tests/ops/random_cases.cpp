@@ -15,7 +15,7 @@ namespace {
 int axis_of(const Case& c) { return static_cast<int>(c.option("axis")); }
 bool keepdim_of(const Case& c) { return c.option("keepdim", 0) != 0; }
 
-// Returns the axis or the axes of a reduction; none stand for all.
+// Returns the axis or the axes of a reduction; an empty list means all.
 std::vector<int> axes_of(const Case& c) {
   const auto listed = c.list(c.has("axis") ? "axis" : "axes");
   return std::vector<int>(listed.begin(), listed.end());
@@ -249,7 +249,7 @@ const std::vector<RandomOp> random_bool_ops{
     {"logical_not", {"x"}},  {"isnan", {"x"}},        {"isfinite", {"x"}},         {"any", {"x"}},
     {"all", {"x"}},
 };
-// The role of the indices that each op of x returns.
+// Ops of x that return indices, with the role of those indices in a case.
 const std::map<std::string, std::string> random_index_ops{{"argmin", "y"}, {"topk", "indices"}};
 
 template <class F>
@@ -258,10 +258,10 @@ void for_floating_types(F check) {
   check(float());
   check(bf16());
 }
-// Calls check(T()) for each T that stands for the element type of the case's inputs.
+// Calls check(T()) for the element type of the case's inputs; floating inputs are checked in all three floating types.
 template <class F>
 void for_types_of(const Case& c, F check) {
-  const std::string& dtype = c.tensors.begin()->second.dtype;  // the first role is that of an input
+  const std::string& dtype = c.tensors.begin()->second.dtype;  // the first tensor is an input
   if (dtype == "i64") return check(std::int64_t());
   if (dtype == "bool") return check(bool());
   for_floating_types(check);

@@ -30,7 +30,7 @@ TEST_CASE("sum, mean: all elements, as near to double as plain float") {
   expect_agrees<float>([](const auto& in) { return mean(in[0]); }, {random<float>({257}, 1)});
 }
 
-TEST_CASE("sum, mean: of nothing they are 0 and NaN") {
+TEST_CASE("sum, mean: of an empty tensor they are 0 and NaN") {
   const auto check = []<class T>(T) {
     on_each_device<T>([](Device device) {
       const Tensor<T> x({2, 0}, device);
@@ -61,7 +61,7 @@ TEST_CASE("sum: infinities and NaN stay what they are") {
   });
 }
 
-TEST_CASE("sum: a long sum of floats is as good as its terms") {
+TEST_CASE("sum: a long sum of floats is accurate") {
   const Index n = 10'000'000;
   const Tensor<float> x = full<float>({n}, 0.1f);
   const double exact = static_cast<double>(0.1f) * static_cast<double>(n);
@@ -104,7 +104,7 @@ TEST_CASE("sum: bf16 is summed in float") {
   });
 }
 
-TEST_CASE("sum: an axis that is not there is an error") {
+TEST_CASE("sum: an axis that does not exist is an error") {
   CHECK_THROWS_WITH(sum(Tensor<float>({2, 3}), 2), "sum: axis 2 does not exist in shape [2, 3]");
   CHECK_THROWS_WITH(mean(Tensor<float>(Shape{}), -1), "mean: axis -1 does not exist in shape []");
   CHECK_THROWS_AS(mean(Tensor<float>(Shape{}), 0), ShapeError);

@@ -21,7 +21,7 @@ TEST_CASE("pack, unpack, first_rows, mean_rows: values and gradients are PyTorch
                 [](const Case& c, const auto& x) { return mean_rows(x[0], packed(c).to(x[0].device())); });
 }
 
-TEST_CASE("pack: takes a padded batch's rows from where its sequences say that they are") {
+TEST_CASE("pack: takes the rows of a padded batch from the positions that its sequences give") {
   on_each_device<int>([](Device device) {
     const auto x = Tensor<int>({2, 3}, {1, 2, 3, 4, 5, 6}).to(device);
     CHECK(pack(x, Sequences::packed({2, 1}).to(device)).host() == std::vector<int>{1, 2, 4});
@@ -31,7 +31,7 @@ TEST_CASE("pack: takes a padded batch's rows from where its sequences say that t
   });
 }
 
-TEST_CASE("unpack: pads with zeros to the longest, or to what the sequences are padded to") {
+TEST_CASE("unpack: pads with zeros to the longest sequence, or to the padded length of the sequences") {
   on_each_device<float>([](Device device) {
     const auto rows = Tensor<float>({3, 1}, {1, 2, 3}).to(device);
     const auto s = Sequences::packed({1, 0, 2}).to(device);
@@ -81,9 +81,9 @@ TEST_CASE("rows: gradients match finite differences") {
 TEST_CASE("rows: errors name shapes and counts") {
   const auto s = Sequences::packed({2, 3});
   CHECK_THROWS_WITH(pack(Tensor<float>({3, 4, 2}), s), "pack: x [3, 4, 2] must be [2, T, ...] for 2 sequences");
-  CHECK_THROWS_WITH(pack(Tensor<float>({2, 2, 2}), s), "pack: x [2, 2, 2] must have at least 3 places on axis 1");
+  CHECK_THROWS_WITH(pack(Tensor<float>({2, 2, 2}), s), "pack: x [2, 2, 2] must have at least 3 positions on axis 1");
   CHECK_THROWS_WITH(pack(Tensor<float>({2, 5}), Sequences::padded({2, 3}, 4)),
-                    "pack: x [2, 5] must have 4 places on axis 1");
+                    "pack: x [2, 5] must have 4 positions on axis 1");
   CHECK_THROWS_WITH(unpack(Tensor<float>({4, 2}), s),
                     "unpack: rows [4, 2] must have one row for each of the 5 rows of its 2 sequences");
   CHECK_THROWS_AS(first_rows(Tensor<float>({4, 2}), s), ShapeError);

@@ -32,7 +32,7 @@ TEST_CASE("softmax, log_softmax: gradients match finite differences along any ax
   }
 }
 
-TEST_CASE("softmax: what is masked is 0, whatever it holds; what is not masked and NaN shows") {
+TEST_CASE("softmax: a masked element gives 0, whatever it holds; a NaN that is not masked gives NaN") {
   const float inf = infinity<float>, nan = quiet_nan<float>;
   const auto check = [&](int axis, Device device) {  // in rows and in columns
     CAPTURE(axis);
@@ -57,8 +57,8 @@ TEST_CASE("softmax: what is masked is 0, whatever it holds; what is not masked a
 
 namespace {
 
-// Checks rows that end in `value` after n - 1 times `rest`: softmax gives `at` for the one and `elsewhere` for the other, with
-// a mask that keeps everything if `is_masked`.
+// A row of n - 1 elements `rest` and a last element `value`. Softmax must give `elsewhere` for the former and `at` for the last. If
+// `is_masked`, it is called with a mask that keeps everything.
 struct Row {
   double value, rest, at, elsewhere;
   bool is_masked = false;

@@ -60,7 +60,7 @@ TEST_CASE("norm: every p") {
   CHECK_THROWS_WITH(norm(zeros<float>({1}), -1), "norm: p must not be negative, got -1");
 }
 
-TEST_CASE("logsumexp: worked by hand, with infinities and of nothing") {
+TEST_CASE("logsumexp: worked by hand, with infinities and for empty tensors") {
   on_each_device<float>([](Device device) {
     const float inf = infinity<float>;
     const auto x = variable(Tensor<float>({3, 2}, {1000, 1000, -inf, -inf, inf, 0}).to(device));

@@ -29,7 +29,7 @@ TEST_CASE("where: gradients of odd and of empty shapes match finite differences"
   }
 }
 
-TEST_CASE("where: what is not taken gets no gradient, not even NaN") {
+TEST_CASE("where: an element that is not selected gets gradient 0, even if the incoming gradient is not finite") {
   const float nan = quiet_nan<float>;
   on_each_device<float>([&](Device device) {
     const auto on = [&](std::vector<float> values) { return Tensor<float>({2}, values).to(device); };

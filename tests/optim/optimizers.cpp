@@ -107,7 +107,7 @@ struct TwoWeights {
 };
 }  // namespace
 
-TEST_CASE("optimizers: groups have their own rate and decay, or are left alone") {
+TEST_CASE("optimizers: groups have their own rate and decay, or are frozen") {
   TwoWeights model;
   optim::Sgd sgd(model, {.lr = 1}, {{.select = [](const std::string& name) { return name == "b"; }, .lr = 0.1}});
   model.set_grads({1, 1}, {1});
@@ -282,8 +282,8 @@ struct Table {
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
 
-// Two tables with the same ids: the gradient of one is sparse, that of the other is made dense. They agree except for the rounding of
-// vectors and of single elements, which compilers fuse differently.
+// Two tables with the same ids: the gradient of one is sparse, that of the other is made dense. The weights agree
+// except for rounding, because compilers fuse the operations on vectors and on single elements differently.
 template <class Optimizer, class Options>
 void rows_are_as_dense(const Options& options) {
   Random random(3);
@@ -317,7 +317,7 @@ void rows_are_as_dense(const Options& options) {
 
 }  // namespace
 
-TEST_CASE("optimizers: a gradient by rows updates as the dense one does") {
+TEST_CASE("optimizers: a sparse gradient gives the same update as the dense one") {
   for (const double decay : {0.0, 0.1}) {
     rows_are_as_dense<optim::Adam>(optim::AdamOptions{.lr = 0.1, .weight_decay = decay});
     rows_are_as_dense<optim::AdamW>(optim::AdamWOptions{.lr = 0.1, .weight_decay = decay});
@@ -326,7 +326,7 @@ TEST_CASE("optimizers: a gradient by rows updates as the dense one does") {
   }
 }
 
-TEST_CASE("clip_grad_norm: scales a gradient by rows without making it dense") {
+TEST_CASE("clip_grad_norm: scales a sparse gradient without making it dense") {
   Table table(zeros<float>({1000, 2}));
   backward(embed(Tensor<int>({3}, {7, 2, 7}), table.weight.value()), Tensor<float>({3, 2}, {3, 0, 0, 4, 0, 0}));
   CHECK(optim::clip_grad_norm(table, 0.5) == Approx(5));
@@ -336,7 +336,7 @@ TEST_CASE("clip_grad_norm: scales a gradient by rows without making it dense") {
   CHECK(clipped.values.host()[2] == Approx(0.3f));
 }
 
-TEST_CASE("optimizers: rows of a gradient that are not finite are found") {
+TEST_CASE("optimizers: a row of a sparse gradient that is not finite is an error") {
   Table table(zeros<float>({50, 1}));
   optim::Adam adam(table);
   backward(embed(Tensor<int>({2}, {49, 0}), table.weight.value()),
@@ -369,7 +369,7 @@ TEST_CASE("optimizers: a step without any gradient is an error unless it is allo
   other.set_grads({1, 1}, {1});
   CHECK_THROWS_WITH(sgd.step(), message);
   sgd.step(1, optim::Gradients::optional);
-  model = std::move(other);  // the optimizer keeps the weights that were there before
+  model = std::move(other);  // the optimizer still holds the old weights
   CHECK_THROWS_WITH(sgd.step(), message);
 }
 

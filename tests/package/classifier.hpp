@@ -1,4 +1,4 @@
-// A module of the consumer's own, used from two translation units, both with every heddle header.
+// A module that the consumer defines. Two translation units use it, and both include the same headers of heddle.
 #pragma once
 #include <heddle/heddle.hpp>
 

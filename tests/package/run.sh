@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh BUILD WORK [quick]: tests heddle as a package in other projects. BUILD is a configured build of heddle, which is installed
-# from there; WORK is a folder for the results. With `quick` README's program is compiled in one way only, and a project finds
-# heddle in fewer ways. Says `ok: …` or `FAILED: …` for each check.
+# run.sh BUILD WORK [quick|default|all]: tests heddle as a package in other projects. BUILD is a configured build of heddle, which is
+# installed from there; WORK is a folder for the results. With `quick` README's program is compiled in one way only, and a project finds
+# heddle in fewer ways; with `all` it is compiled and found in every way. Says `ok: …` or `FAILED: …` for each check.
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
 here=$source/tests/package
@@ -11,14 +11,14 @@ work=$(realpath "$2")
 eigen=$(grep -oh -- '-isystem [^ "]*eigen3*' "$build/compile_commands.json" | sort -u | head -n 1 | cut -d' ' -f2)
 rm -f "$work/failed"
 
-# check CLAIM COMMAND...: judges the command beside as many others as there are processors. It has a folder of its own,
-# $scratch.
+# check CLAIM COMMAND...: runs and judges the command in the background, at most one command per processor at a time. Each command
+# has its own folder, $scratch.
 check() {
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
   judge "$@" &
 }
 
-# Shows the output of a command that fails, and the time of the compiler.
+# judge CLAIM COMMAND...: prints the verdict, the output of a command that fails, and the compiler's time.
 judge() {
   local claim=$1
   scratch=$(mktemp -d "$work/check-XXXXXX")
@@ -35,13 +35,13 @@ judge() {
 # shellcheck disable=SC2046  # the flags are words
 compile() { g++ -std=c++20 ${precompiled:+-I"$precompiled"} -I"$source/include" $(grep -oh -- '-isystem [^ "]*' "$build/compile_commands.json" | sort -u) "$@"; }
 
-# consumer WAY CMAKE_FLAG...: a project that uses heddle in this way, built and run.
+# consumer WAY CMAKE_FLAG...: builds and runs the project in this folder, which finds heddle in this WAY.
 consumer() {
   local folder=$scratch/build
   cmake -S "$here" -B "$folder" -DWAY="$1" "${@:2}" && cmake --build "$folder" --parallel "$(nproc)" && (cd "$folder" && ./consumer)
 }
 
-# The prefix is moved after the installation, to a name with a blank.
+# Installs heddle, and then moves the prefix to a name with a blank.
 install_and_move() {
   cmake --install "$build" --prefix "$work/prefix" && mv "$work/prefix" "$work/a moved prefix"
 }
@@ -53,7 +53,8 @@ timed() {
   local TIMEFORMAT="$1.cpp: %U s of one core at g++ -O2 ${*:2}"
   time compile -O2 "${@:2}" -c "$here/sources/$1.cpp" -o "$scratch/$1.o"
 }
-# without_warnings COMPILER LEVEL: README's program, with heddle's headers as a user may name them: not as system headers.
+# without_warnings COMPILER LEVEL: checks that README's program compiles without warnings. heddle's headers are not system headers here, so
+# their warnings are shown.
 without_warnings() {
   local TIMEFORMAT="README.md: %U s of one core at $1 $2"
   awk '/^```cpp/ { inside = 1; next } /^```/ && inside { exit } inside' "$source/README.md" >"$scratch/readme.cpp"
@@ -61,19 +62,19 @@ without_warnings() {
     -c "$scratch/readme.cpp" -o "$scratch/readme.o"
 }
 
-check 'heddle installs, and its prefix moves' install_and_move
+check 'heddle can be installed, and its prefix can be moved' install_and_move
 wait
 # The longest come first, so that both processors end together.
 for compiler in g++ clang++; do
   command -v "$compiler" >/dev/null || { echo "skipped: README's program with $compiler, which is not installed"; continue; }
   for level in -O0 -O2 -O3; do
     [ "${3:-}" != quick ] || [ "$compiler $level" = 'g++ -O2' ] || continue
-    # clang warns of the same at every level, g++ of more when it optimizes.
+    # clang gives the same warnings at every level; g++ gives more when it optimizes.
     [ "${3:-}" = all ] || [[ "$compiler $level" =~ ^(g\+\+ -O[23]|clang\+\+ -O2)$ ]] || continue
     check "README's program has no warning: $compiler $level" without_warnings "$compiler" "$level"
   done
 done
-# The compiler finds more to warn of when it optimizes; the other ways differ from this one only in how they find heddle.
+# The compiler gives more warnings when it optimizes; the other ways differ from this one only in how they find heddle.
 check 'find_package finds a moved prefix, without warnings' \
   consumer find_package -DCMAKE_PREFIX_PATH="$work/a moved prefix" -DCMAKE_BUILD_TYPE=Release
 check 'find_package gives heddle::compiled, with the instruction set that it was built for' \
@@ -83,7 +84,7 @@ check 'find_package gives heddle::compiled, with the instruction set that it was
 if [ "${3:-}" != quick ]; then
   check 'FetchContent gives the target' consumer FetchContent -DHEDDLE_SOURCE="$source"
 fi
-# The project of docs/guide-bert.md, on a tiny folder of Hugging Face's.
+# Runs the project of docs/guide-bert.md on a tiny Hugging Face folder.
 classifies() {
   local folder=$scratch/build
   cmake -S "$source/examples/classify" -B "$folder" -DCMAKE_PREFIX_PATH="$work/a moved prefix" && cmake --build "$folder" &&
@@ -91,7 +92,7 @@ classifies() {
     ! "$folder/classify" nowhere </dev/null
 }
 [ "${3:-}" = quick ] || check 'the twenty lines of examples/classify classify standard input' classifies
-# The last of two -std counts.
+# The -std=c++23 of CXXFLAGS follows that of the Makefile and overrides it.
 made_by_make() {
   mkdir -p "$work/make" && cd "$work/make" && make -j "$(nproc)" -f "$here/Makefile" HEDDLE="$source/include" EIGEN="$eigen" \
     CXXFLAGS='-O0 -std=c++23 -DNDEBUG -DEIGEN_DEFAULT_TO_ROW_MAJOR -fno-rtti' && ./consumer
@@ -101,13 +102,13 @@ clang_takes() { clang++ "$1" -I"$source/include" -isystem "$eigen" -fsyntax-only
 [ "${3:-}" = quick ] ||
   check 'a plain Makefile with -I, as C++23 with -DNDEBUG, -DEIGEN_DEFAULT_TO_ROW_MAJOR and -fno-rtti' made_by_make
 if command -v clang++ >/dev/null; then
-  check 'clang takes it as C++20' clang_takes -std=c++20
-  check 'clang takes it as C++23' clang_takes -std=c++2b
+  check 'clang compiles it as C++20' clang_takes -std=c++20
+  check 'clang compiles it as C++23' clang_takes -std=c++2b
 else
   echo 'skipped: the consumer with clang++, which is not installed'
 fi
 check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids.cpp"
-check 'embed takes no floats for ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
+check 'embed refuses floats as ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
 # mixed CALLER_FLAG CALLEE_FLAG: links two halves of a program.
 mixed() {
   compile "$1" -c "$here/sources/mixed.cpp" -o "$scratch/caller.o" &&
@@ -122,8 +123,8 @@ fi
 check 'objects with and without oneDNN do not link' does_not_link -DHEDDLE_ONEDNN -O0
 check '-ffinite-math-only is refused' refused 'cannot be compiled with' -ffinite-math-only "$here/sources/empty.cpp"
 check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
-# The library of the build, which was made for this processor, in a program that was not.
-# Only the instruction set differs: the same program, compiled for this processor, links.
+# Links a program with the build's library, which was compiled for this processor. The same program must link if it is compiled for this
+# processor, and must not if it is not.
 linked_with_library() {
   local one_dnn=()
   if grep -q -- '-DHEDDLE_ONEDNN' "$build/compile_commands.json"; then one_dnn=(-DHEDDLE_ONEDNN -ldnnl -lgomp); fi
@@ -150,7 +151,7 @@ short_refusal() {
 for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
-# not_ignored CALL: g++ warns of a call without an effect.
+# not_ignored CALL: checks that g++ warns if the result of CALL is ignored.
 not_ignored() {
   printf '%s\n' '#include <heddle/heddle.hpp>' "void call() { $1; }" >"$scratch/call.cpp"
   refused 'nodiscard' -Werror "$scratch/call.cpp"
@@ -161,7 +162,7 @@ older_standard() {
   refused 'heddle needs C++20' -std=c++17 "$here/sources/thirty_lines.cpp" && [ "$(wc -l <"$scratch/refusal")" -le 25 ]
 }
 check 'C++17 is refused with a sentence' older_standard
-# How long a user waits for the compiler is printed; a limit would depend on the machine.
+# The time of the compiler is printed and not limited, because a limit would depend on the machine.
 check 'empty.cpp compiles' timed empty
 check 'thirty_lines.cpp compiles for heddle::compiled' timed thirty_lines -DHEDDLE_COMPILED
 wait

@@ -43,7 +43,7 @@ TEST_CASE("BasicTokenizer: treats every code point as the Rust library does") {
     if (!heddle::testing::is_exhaustive() && first >= 0x20000 && ++skipped % 16 != 0) continue;
     CHECK(digest(cased, first, last, "a", "b") == number(fields[2]));
     CHECK(digest(uncased, first, last, "a", "b") == number(fields[3]));
-    // Between marks that would be sorted in the other order without the code point between them.
+    // The code point stands between two marks that would be sorted in the other order without it.
     CHECK(digest(uncased, first, last, "a\xF0\x9D\x85\xAD", "\xF0\x9D\x85\xA5") == number(fields[4]));
   }
   CHECK(covered == 0x110000);

@@ -14,7 +14,7 @@ namespace heddle::testing {
 
 inline std::string text_golden(const std::string& name) { return HEDDLE_GOLDEN_DIR "/text/" + name; }
 
-// Lines without their LF, and nothing else done to them. Throws FileError for a file that is not there or is empty.
+// Returns the lines of a file without their LF and otherwise unchanged. Throws FileError if the file is missing or empty.
 inline std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::vector<std::string> lines;
@@ -52,7 +52,7 @@ class Crc32 {
     }();
     for (const char c : bytes) crc_ = table[(crc_ ^ static_cast<unsigned char>(c)) & 0xFF] ^ crc_ >> 8;
   }
-  void add(const std::vector<std::int32_t>& numbers) {  // as the little-endian machine holds them
+  void add(const std::vector<std::int32_t>& numbers) {  // their bytes, least significant first
     add(std::string_view(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(std::int32_t)));
   }
   std::uint32_t value() const { return ~crc_; }

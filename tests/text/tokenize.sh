@@ -1,5 +1,5 @@
 #!/bin/sh
-# The program tokenize: its formats, exit codes and error lines. Usage: tokenize.sh PROGRAM
+# tokenize.sh PROGRAM: tests the program tokenize: its formats, exit codes and error lines.
 program=$1
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
@@ -13,14 +13,14 @@ expect() {
   printf 'FAILED: %s\n  expected: %s\n  got:      %s\n' "$1" "$2" "$3"
 }
 
-# Standard output for input and flags
+# answer INPUT FLAGS...: prints what the program writes for this input and these flags.
 answer() {
   input=$1
   shift
   printf "$input" | "$program" --vocab vocab.txt "$@" 2>&1
 }
 
-# Exit code and error line for flags
+# refusal FLAGS...: prints the exit code and the error of the program with these flags.
 refusal() {
   message=$(echo a | "$program" "$@" 2>&1 >/dev/null)
   echo a | "$program" "$@" >/dev/null 2>&1
@@ -59,7 +59,7 @@ expect 'max-length has room' '2 tokenize: error: --max-length: 2 tokens have no 
   "$(refusal --vocab vocab.txt --pair --max-length 2)"
 expect 'an unknown format' '2' "$(refusal --vocab vocab.txt --format xml | cut -d ' ' -f 1)"
 
-# Many blocks: the order of lines, and a reader that leaves early.
+# An input of many blocks: checks the order of lines, and a reader that closes the pipe early.
 awk 'BEGIN { for (i = 0; i < 400000; i++) print (i % 3 ? "a b" : "b") }' > many.txt
 awk 'BEGIN { for (i = 0; i < 400000; i++) print (i % 3 ? "2 5 6 3" : "2 6 3") }' > expected.txt
 "$program" --vocab vocab.txt < many.txt | cmp - expected.txt || failures=$((failures + 1))

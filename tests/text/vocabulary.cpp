@@ -77,7 +77,7 @@ TEST_CASE("Vocabulary: says which token or id it does not have") {
   CHECK(error_of<IndexError>([&] { vocabulary.token(-1); }) == "v.txt: id -1 is outside 0 to 1");
 }
 
-TEST_CASE("Vocabulary: takes a byte-order mark and CR LF off, and says so") {
+TEST_CASE("Vocabulary: removes a byte-order mark and the CR of CR LF, and notes both") {
   for (const char* lines : {"\xEF\xBB\xBF[A]\r\nc\nb\r\n", "\xEF\xBB\xBF[A]\r\nc\nb\r"}) {
     const Vocabulary windows(lines);
     REQUIRE(windows.size() == 3);

@@ -163,7 +163,7 @@ TEST_CASE("charts: end ticks at 1, 2 or 5 times a power of ten") {
   CHECK(labels == "0.1 0.2 0.3 0.4 0.5 ");
 }
 
-TEST_CASE("charts: have points in every locale") {
+TEST_CASE("charts: have decimal points in every locale") {
   const char* const before = std::setlocale(LC_ALL, nullptr);
   const std::string restore = before ? before : "C";
   if (!std::setlocale(LC_ALL, "de_DE.UTF-8")) std::cerr << "skipped: charts in de_DE.UTF-8, which is not installed\n";
@@ -210,7 +210,7 @@ TEST_CASE("matrix_chart: colors a cell by its share of the row") {
   CHECK(occurrences(large, "class=\"cell\"") == 10'000);
 }
 
-TEST_CASE("matrix_chart: refuses what is no matrix of counts") {
+TEST_CASE("matrix_chart: refuses values that are not a matrix of counts") {
   const std::vector<Index> three(3), negative{1, -1, 0, 0};
   CHECK(error_of<ShapeError>([&] {
           train::matrix_chart("", "", "", {"a", "b"}, three);

@@ -62,7 +62,7 @@ TEST_CASE("Curve: has fewer than 512 points, and from step 256 on at least 256")
   }
 }
 
-TEST_CASE("Curve: one that is restored continues as if it had never paused, bit for bit") {
+TEST_CASE("Curve: a restored curve continues bit for bit as if the run had not been interrupted") {
   const Curve whole = curve_of(5000);
   for (const Index pause : {0, 1, 255, 511, 512, 513, 1023, 1024, 3001, 4999, 5000}) {
     CAPTURE(pause);

@@ -55,7 +55,7 @@ TEST_CASE("Image: refuses sizes and places that do not exist") {
     CHECK_THROWS_AS(image.at(x, y), IndexError);
     CHECK_THROWS_AS(image.set(x, y, pen), IndexError);
   }
-  CHECK(error_of<Error>([&] { image.at(3, 0); }) == "image: pixel (3, 0) of an image of 3 x 2");
+  CHECK(error_of<Error>([&] { image.at(3, 0); }) == "image: pixel (3, 0) is out of range for an image of 3 x 2");
 }
 
 TEST_CASE("Image: fills the part of a rectangle that is inside") {

@@ -30,7 +30,8 @@ void write_metrics(MetricsFile& file, Index first, Index end) {
   for (Index step = first; step < end; ++step) file.step(step, 0.5, 0.001, 7, 0.25);
 }
 
-// Writes `before` lines up to a checkpoint and `after` more, as a run that is killed then. Returns the checkpoint's position.
+// Writes `before` lines, takes the position for a checkpoint, and writes `after` more lines, like a run that is then killed. Returns the
+// position.
 MetricsPosition killed_run(const std::string& path, Index before, Index after) {
   MetricsFile file(path);
   file.begin(false);
@@ -86,7 +87,7 @@ TEST_CASE("json_number: the shortest digits that read back as the same number") 
   }
 }
 
-TEST_CASE("json_number: a point in every locale") {
+TEST_CASE("json_number: a decimal point in every locale") {
   const std::string before = std::setlocale(LC_NUMERIC, nullptr);
   for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "de_DE"}) {
     if (!std::setlocale(LC_NUMERIC, name)) continue;
@@ -121,7 +122,7 @@ TEST_CASE("MetricsFile: one JSON object a line") {
   CHECK(position.sum == io::hex(io::crc64(content)));
 }
 
-TEST_CASE("require_metrics: only a metrics file, an empty one, or none") {
+TEST_CASE("require_metrics: accepts a metrics file, an empty file and a missing file only") {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   train::require_metrics(path);
@@ -237,7 +238,7 @@ TEST_CASE("MetricsFile: a file that is too short is continued, and a sentence sa
   CHECK(MetricsFile(path).resume(position, true) == sentence(0));
 }
 
-TEST_CASE("MetricsFile: another file is continued at its end, and the run's own under a new name where it was") {
+TEST_CASE("MetricsFile: another file is continued at its end, a renamed file of the run at the checkpoint's position") {
   const TemporaryFolder folder;
   const std::string path = folder / "m.jsonl", other = folder / "other.jsonl";
   const MetricsPosition position = killed_run(path, 3, 2);

@@ -14,7 +14,7 @@ using train::RunState;
 
 namespace {
 
-// A model in training in a folder. A new object on the same folder is the run after it was killed.
+// A model that is trained with checkpoints in a folder. A new object on the same folder stands for the run after a kill.
 struct SmallRun {
   std::vector<std::string> notes;
   Random random{1};
@@ -96,7 +96,7 @@ TEST_CASE("RunCheckpoints: a run is resumed bit for bit") {
     CHECK_FALSE(killed.checkpoints.find());
     killed.train_to(3);
     killed.checkpoints.save(killed.state);
-    killed.train_to(5);  // is lost
+    killed.train_to(5);  // these steps are lost
   }
   SmallRun resumed(folder);
   const std::vector<float> before = resumed.everything();
@@ -221,7 +221,7 @@ TEST_CASE("RunCheckpoints: weights that are not finite are named and never saved
     CHECK(error_of<RunFailed>([&] { run.checkpoints.publish(2, true); }) ==
           "step 2, nothing was saved after it: the weight 'weight' holds a value that is not finite");
     CHECK(error_of<RunFailed>([&] { run.checkpoints.save(run.state); }) ==
-          "step 2, nothing was saved after the checkpoint before: the weight 'weight' holds a value that is not "
+          "step 2, nothing was saved since the previous checkpoint: the weight 'weight' holds a value that is not "
           "finite");
     CHECK(get(folder / "model.safetensors") == weights);
     CHECK(get(folder / "last.safetensors") == weights);
@@ -264,7 +264,7 @@ TEST_CASE("RunCheckpoints: a damaged checkpoint is noted and the one before it t
   CHECK_THROWS_AS(SmallRun(folder).checkpoints.find(), FileError);
 }
 
-TEST_CASE("RunCheckpoints: a run is finished until it continues") {
+TEST_CASE("RunCheckpoints: a finished run is no longer finished once it continues") {
   const TemporaryFolder folder;
   SmallRun run(folder);
   run.train_to(2);
@@ -293,17 +293,17 @@ TEST_CASE("RunCheckpoints: a run that was started with other settings is refused
   const std::vector<float> before = run.everything();
   CHECK(error_of<Error>([&] { run.checkpoints.find(); }) ==
         folder /
-            "checkpoint/000000000001: a resumed run continues as it was started, but --lr is 0.2, the run has "
-            "0.1; --seed is 1, the run was started without it");
+            "checkpoint/000000000001: a resumed run continues as it was started, but --lr is 0.2 instead of "
+            "0.1; --seed is 1 and was not given before");
   CHECK(same_bits(run.everything(), before));
   SmallRun same(folder, {});  // takes over the settings of the run
   REQUIRE(same.resume());
   same.train_to(2);
   same.checkpoints.save(same.state);
-  CHECK(error_of<Error>([&] { run.checkpoints.find(); }).find("--lr is 0.2, the run has 0.1") != std::string::npos);
+  CHECK(error_of<Error>([&] { run.checkpoints.find(); }).find("--lr is 0.2 instead of 0.1") != std::string::npos);
 }
 
-TEST_CASE("RunCheckpoints: best weights that are gone fail the run and spare the checkpoint before") {
+TEST_CASE("RunCheckpoints: if the best weights are missing, the run fails and keeps the previous checkpoint") {
   const TemporaryFolder folder;
   SmallRun run(folder);
   run.train_to(1);

@@ -154,10 +154,9 @@ TEST_CASE("RunState: settings that differ are all named") {
     return error_of<Error>([&] { train::read_state(json, settings, "FILE"); });
   };
   const std::string start = "FILE: a resumed run continues as it was started, but ";
-  CHECK(error({{"--lr", "0.2"}, {"--seed", "1"}}) == start + "--lr is 0.2, the run has 0.1");
+  CHECK(error({{"--lr", "0.2"}, {"--seed", "1"}}) == start + "--lr is 0.2 instead of 0.1");
   CHECK(error({{"--lr", "0.2"}, {"--seed", "2"}, {"--warmup", "3"}}) ==
-        start +
-            "--lr is 0.2, the run has 0.1; --seed is 2, the run has 1; --warmup is 3, the run was started without it");
+        start + "--lr is 0.2 instead of 0.1; --seed is 2 instead of 1; --warmup is 3 and was not given before");
 }
 
 TEST_CASE("RunState: checksums stand for files, and are not shown") {
@@ -175,7 +174,7 @@ TEST_CASE("RunState: checksums stand for files, and are not shown") {
   CHECK(error(none, two) == start + " does not hold what the run was started with");
   RunSettings added{{"--vocab", two}};
   CHECK(error_of<Error>([&] { train::read_state(to_json(RunState(), {}), added, "FILE"); }) ==
-        start + " is given, the run was started without it");
+        start + " is given and was not given before");
 }
 
 TEST_CASE("RunState: settings that are absent are taken over") {

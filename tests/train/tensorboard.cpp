@@ -266,7 +266,7 @@ TEST_CASE("EventWriter: begins a run again from an empty position") {
   CHECK(folder.names().size() == 1);
 }
 
-TEST_CASE("EventWriter: gives later names after all files that were in the folder") {
+TEST_CASE("EventWriter: names a new file so that it sorts after all files that were in the folder") {
   const TemporaryFolder folder;
   const std::string future = "events.out.tfevents.4000000000.host.1.0.heddle";
   put(folder / future, train::detail::version_record(1));
@@ -323,7 +323,7 @@ TEST_CASE("EventWriter: refuses a position from a damaged checkpoint before it c
   CHECK(folder.names().size() == 2);
   CHECK(error_of([&] {
           EventWriter(folder.path(), {{{"../x", 3}}}, 1);
-        }) == "'../x' is no name of an event file of heddle (events.out.tfevents.SECONDS.HOST.PID.N.heddle)");
+        }) == "'../x' is not the name of an event file of heddle (events.out.tfevents.SECONDS.HOST.PID.N.heddle)");
 }
 
 TEST_CASE("EventWriter: follows no link and waits for no pipe when it truncates a file") {

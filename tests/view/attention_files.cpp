@@ -101,7 +101,8 @@ TEST_CASE("attention_heat_map: a rectangle for each cell that is not the lightes
   CHECK(count_of(svg, "&lt;a&gt;") == 2);
   CHECK(count_of(svg, "Title, layer 0, head 0") == 2);
   CHECK(svg.find("darkest: 1<") != svg.npos);
-  CHECK(error_of<Error>([&] { pictures::attention_heat_map(map, 1, 0); }) == "AttentionMap: layer 1 of 1");
+  CHECK(error_of<Error>([&] { pictures::attention_heat_map(map, 1, 0); }) ==
+        "AttentionMap: layer 1 is out of range [0, 1)");
   const std::string large = pictures::attention_heat_map(example_map(1, 1, 257, 1), 0, 0);
   CHECK(large.ends_with("</svg>\n"));
 }

@@ -63,7 +63,7 @@ TEST_CASE("attention_page: weights within 1/510, queries and keys within 1/254 o
     const std::string of = std::to_string(l);
     expect_close(rows_of(page, "weights-" + of, 15, 5, false), joined(map.layers[l].weights.host()),
                  [](double) { return 1. / 510; });
-    // A file has the rows of a head one after another, a map those of a token.
+    // The page stores the rows by head, a map stores them by token.
     const std::vector<float> queries = map.layers[l].queries.host();
     const std::vector<double> shown = rows_of(page, "queries-" + of, 15, 4, true);
     for (std::size_t h = 0; h < 3; ++h)
@@ -117,7 +117,7 @@ TEST_CASE("AttentionMap: errors") {
     return error_of<Error>([&] { pictures::attention_page(map); });
   };
   CHECK(error_for([](AttentionMap& m) { m.layers.clear(); }) ==
-        "AttentionMap: has 0 layers and 3 tokens, it needs one of each at least");
+        "AttentionMap: has 0 layers and 3 tokens; it needs at least one of each");
   CHECK(error_for([](AttentionMap& m) { m.tokens.clear(); }).find("has 2 layers and 0 tokens") != std::string::npos);
   CHECK(error_for([](AttentionMap& m) { m.tokens.pop_back(); }) ==
         "AttentionMap: the weights of layer 0 have the shape [2, 3, 3], they must be [2, 2, 2] for 2 tokens");
@@ -137,14 +137,15 @@ TEST_CASE("AttentionMap: errors") {
   CHECK(error_for([](AttentionMap& m) { m.layers[0].keys.data()[0] = std::nanf(""); }) ==
         "AttentionMap: a query or key of layer 0 is not finite");
   CHECK(error_for([](AttentionMap& m) { m.scale = std::numeric_limits<double>::infinity(); }) ==
-        "AttentionMap: 'scale' is inf, it must be at least 0 and finite");
+        "AttentionMap: 'scale' is inf but must be at least 0 and finite");
   CHECK(error_for([](AttentionMap& m) {
           m.layers[1].weights.data()[4] = std::nanf("");
-        }).find("a probability of layer 1 is nan, it must be from 0 to 1") != std::string::npos);
+        }).find("a probability of layer 1 is nan but must be from 0 to 1") != std::string::npos);
   CHECK(error_for([](AttentionMap& m) { m.layers[0].weights.data()[0] = -0.5f; }).find("is -0.5") != std::string::npos);
-  CHECK(error_for([](AttentionMap& m) { m.second = 3; }) == "AttentionMap: 'second' is 3, the text has 3 tokens");
+  CHECK(error_for([](AttentionMap& m) { m.second = 3; }) == "AttentionMap: 'second' is 3; the text has 3 tokens");
   const AttentionMap map = example_map(2, 2, 3, 4);
-  CHECK(error_of<Error>([&] { pictures::attention_page(map, {.layer = 2}); }) == "AttentionMap: layer 2 of 2");
+  CHECK(error_of<Error>([&] { pictures::attention_page(map, {.layer = 2}); }) ==
+        "AttentionMap: layer 2 is out of range [0, 2)");
   CHECK(error_of<Error>([&] { pictures::attention_page(map, {.layer = 0, .head = -1}); }) ==
-        "AttentionMap: head -1 of 2");
+        "AttentionMap: head -1 is out of range [0, 2)");
 }

@@ -42,7 +42,7 @@ TEST_CASE("attention_rollout: worked numbers") {
   expect_close(joined(rollout.host()), {0.75, 0.25, 0, 1, 0.375, 0.625, 0.375, 0.625}, [](double) { return 1e-7; });
 }
 
-TEST_CASE("attention_rollout: rows sum to 1, and a query without keys passes its input on") {
+TEST_CASE("attention_rollout: rows sum to 1, and a query without visible keys keeps its own token") {
   AttentionMap map = example_map(3, 4, 7, 2);
   for (Index h = 0; h < 4; ++h)
     for (Index j = 0; j < 7; ++j) map.layers[0].weights.data()[(h * 7 + 2) * 7 + j] = 0;

@@ -71,7 +71,7 @@ Tensor<T> unit_gradient(const Tensor<T>& loss) {
 /// order decides the rounding of its sum.
 /// @throws ShapeError if dy does not have y's shape; Error if y depends on nothing that requires a gradient, if the graph
 /// was freed before, and if a saved tensor was overwritten. If it throws, the variables and parameters that it had reached lose
-/// their gradients, those of earlier passes and of other threads' too.
+/// their gradients, including contributions of earlier passes and of other threads.
 template <class T>
 void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   require(y.requires_grad(), "backward: the tensor of shape ", y.shape(),
@@ -86,17 +86,18 @@ void backward(const Tensor<T>& y, const Tensor<T>& dy) {
 /// Calls backward(loss, dy) with dy = 1 for a loss with one element.
 template <class T>
 void backward(const Tensor<T>& loss) {
-  require<ShapeError>(loss.size() == 1, "backward: a loss has one element, this one has shape ", loss.shape(),
+  require<ShapeError>(loss.size() == 1, "backward: a loss has one element; this one has shape ", loss.shape(),
                       "; give backward(y, dy) its gradient");
   backward(loss, detail::unit_gradient(loss));
 }
 
 /// Returns the gradients of a one-element loss with respect to `wanted` (leaves or intermediate results), one each; zeros
 /// where the loss does not depend on one. Gradients that variables and parameters have accumulated are left unchanged.
-/// @throws as backward.
+/// @throws ShapeError unless the loss has one element; Error if the loss or a tensor in `wanted` requires no gradient, if the graph was
+/// freed before, and if a saved tensor was overwritten.
 template <class T>
 std::vector<Tensor<T>> grad(const Tensor<T>& loss, const std::vector<Tensor<T>>& wanted) {
-  require<ShapeError>(loss.size() == 1, "grad: a loss has one element, this one has shape ", loss.shape());
+  require<ShapeError>(loss.size() == 1, "grad: a loss has one element; this one has shape ", loss.shape());
   require(loss.requires_grad(), "grad: the loss does not depend on any variable or parameter");
   std::vector<std::unique_ptr<detail::Leaf<T>>> stand_ins;
   std::vector<detail::BackwardPass::Target> targets;

@@ -34,8 +34,8 @@ Tensor<T> deep_copy(const Tensor<T>& x) {
 }
 }  // namespace detail
 
-/// A gradient that is zero in most rows, such as an embedding's: `rows` are the other rows, ascending and distinct. If `rows` is empty,
-/// `values` is the whole gradient.
+/// A gradient that is zero in most rows, such as an embedding's. `rows` lists the other rows, ascending and distinct. If `rows` is an empty
+/// tensor, `values` is the whole gradient.
 template <class T>
 struct RowGradient {
   Tensor<Index> rows;  ///< the rows, [M]
@@ -76,8 +76,7 @@ struct NodeOf : Node {
       grad = is_leaf() && dx.is_shared() ? deep_copy(dx) : dx.without_node();
       return;
     }
-    const Tensor<T> before =
-        is_leaf() ? grad.as_of_now() : grad;  // a leaf's may have been scaled by the user meanwhile
+    const Tensor<T> before = is_leaf() ? grad.as_of_now() : grad;  // the user may have scaled a leaf's gradient since
     Tensor<T> sum(shape, dx.device());
     dispatch_if_floating(dx, "backward",
                          [&](auto device) { kernel::add(device, view<1>(before), view<1>(dx), view<1>(sum)); });
@@ -88,7 +87,7 @@ struct NodeOf : Node {
 // The node of a variable or parameter. Its gradient outlives the backward passes, which add to it.
 template <class T>
 struct Leaf final : NodeOf<T> {
-  std::mutex mutex;        // backward passes of several threads may run this at once
+  std::mutex mutex;        // backward passes of several threads may add to this leaf at once
   RowGradient<T> by_rows;  // replaces `grad` while it is the only contribution
 
   // `s` is the shape of the variable.

@@ -1,5 +1,5 @@
-// The nodes of the graph, and the backward pass through them. The graph is the tensors: an operation's result holds a node, the
-// node holds the operation's inputs and its backward, and all of it is released with the last handle.
+// The nodes of the graph, and the backward pass through them. The tensors own the graph: an operation's result holds its node, and the
+// node holds the nodes of the operation's inputs and its backward. All of them are released with the last handle.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -22,7 +22,7 @@ class BackwardPass {
   explicit BackwardPass(std::vector<Target> targets = {}, bool leaves = true)
       : targets_(std::move(targets)), leaves_(leaves) {}
   BackwardPass(const BackwardPass&) = delete;
-  // A pass that did not end leaves no gradient behind, not even part of one in a leaf.
+  // A pass that did not finish leaves no gradients behind, not even partial sums in leaves.
   ~BackwardPass() {
     grad_mode = previous_;
     for (const NodeRef& node : pending_) node->clear();
@@ -30,7 +30,7 @@ class BackwardPass {
       for (const NodeRef& leaf : reached_leaves_) leaf->clear();
   }
 
-  // Adds dx to the gradient of `input` and enqueues it. Skips absent inputs and gradients. Throws ShapeError if dx does not have
+  // Adds dx to the gradient of `input` and makes the node pending. Skips absent inputs and gradients. Throws ShapeError if dx does not have
   // the input's shape.
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const Tensor<T>& dx) {
@@ -105,7 +105,7 @@ inline void require_alive(bool alive, const char* op) {
 template <class T, class Backward, class... In>
 struct Recorded final : NodeOf<T> {
   std::tuple<std::conditional_t<true, NodeRef, In>...> inputs;
-  std::optional<Backward> backward;  // reset once it ran, which releases the saved tensors
+  std::optional<Backward> backward;  // reset after it has run, which releases the saved tensors
 
   // Keeps the nodes of x, not their values.
   Recorded(const char* name, Shape s, Backward f, const Tensor<In>&... x)

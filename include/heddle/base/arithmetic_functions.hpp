@@ -1,5 +1,5 @@
-// + - * /, the larger and the smaller of two, and powers as function objects, written once: on numbers, or on Eigen arrays for the
-// CPU's vector units.
+// Function objects for + - * /, the larger and the smaller of two values, and powers. Each is written once, for numbers and for Eigen
+// arrays (the CPU's vector units).
 #pragma once
 #include <cmath>
 #include <type_traits>
@@ -39,7 +39,7 @@ struct Div {
   }
 };
 
-// Returns the larger and the smaller of two numbers, a NaN if there is one. `better` is >= or <=.
+// Returns the larger or the smaller of two numbers, or NaN if one of them is NaN. `better` is >= or <=.
 template <class A, class B, class Better>
 HEDDLE_HD auto better_or_nan(const A& a, const B& b, const Better& better) {
   if constexpr (std::is_integral_v<A>)
@@ -61,7 +61,7 @@ struct Smaller {
     return better_or_nan(a, b, [](const auto& x, const auto& y) { return x <= y; });
   }
 };
-// As std::pow, element by element: Eigen 3.4's vectors give infinity for (-0)^-1.
+// std::pow of each element, because Eigen 3.4's vectorized pow gives infinity instead of -infinity for (-0)^-1.
 struct Power {
   template <class A, class B>
   HEDDLE_HD static auto f(const A& a, const B& b) {

@@ -5,7 +5,7 @@
 
 namespace heddle::detail {
 
-// Blocks signals on this thread while it lives; they are delivered afterwards. Faults that the thread raises itself are not
+// Blocks signals on the calling thread while the object exists; they are delivered afterwards. Faults that the thread raises itself are not
 // blocked.
 class BlockSignals {
  public:

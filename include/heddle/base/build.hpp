@@ -1,4 +1,4 @@
-// The compiler settings that heddle requires or refuses, and the namespaces that carry them. Objects that were
+// The compiler settings that heddle requires or refuses, and the namespaces that carry them. Object files that were
 // compiled with different settings have different symbols, so that mixing them fails when the program is linked.
 #pragma once
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace heddle {
 using Index = std::int64_t;
 
 // The version, the backends and the instruction set, in this order. Inline bodies differ between backends, and Eigen's memory layout
-// between instruction sets. They are not part of the names that users write, nor of the reference.
+// between instruction sets. Users do not write these namespaces, and the reference omits them.
 /// @cond
 inline namespace v0_1 {
 #ifdef HEDDLE_ONEDNN
@@ -62,7 +62,7 @@ struct Cpu {};
 }  // namespace v0_1
 /// @endcond
 
-/// Selects the GPU's overload of a kernel. The CUDA library is compiled apart from its users, so this name carries no
+/// Selects the GPU's overload of a kernel. The CUDA library is compiled separately from the programs that use it, so this name carries no
 /// settings.
 struct Cuda {};
 

@@ -1,4 +1,4 @@
-// The checks that operations make of their operands, and the only place that words a shape error.
+// The checks that operations make of their operands, and the wording of their errors.
 #pragma once
 #include <algorithm>
 #include <iomanip>
@@ -64,7 +64,7 @@ inline void require_same(const char* op, const char* axis_name, const Axis& a, c
 
 namespace detail {
 
-// Checks a number that a user gives. Both throw Error that names it and its range.
+// Check a number that a user gives. Both functions throw Error that names the number and its range.
 inline void require_nonnegative(const char* op, const char* name, double value) {
   require(value >= 0 && value < std::numeric_limits<double>::infinity(), op, ": ", name,
           " must be finite and not negative, got ", value);

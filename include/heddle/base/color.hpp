@@ -16,8 +16,8 @@ struct Color {
   friend bool operator==(const Color&, const Color&) = default;
 };
 
-/// Nine points whose lightness (CIE L*) falls evenly from 97 to 17, while the hue moves from yellow to blue. The order can be seen
-/// without hue, so the map also serves readers who do not distinguish all colors, and gray prints.
+/// Nine points whose lightness (CIE L*) falls evenly from 97 to 17, while the hue moves from yellow to blue. The order is visible
+/// without hue, so the map also works in gray prints and for readers who do not distinguish all colors.
 inline constexpr std::array<Color, 9> color_map_points{{{251, 248, 213},
                                                         {200, 227, 174},
                                                         {132, 206, 154},

@@ -6,7 +6,7 @@
 namespace heddle::kernel {
 
 // Dropout with a probability that is a multiple of 1/65,536. An element is dropped if its 16-bit draw is below
-// `threshold`; a kept element is multiplied by `scale`, the exact inverse of the probability to keep.
+// `threshold`; a kept element is multiplied by `scale`, the exact inverse of the probability of keeping it.
 struct DropoutRule {
   std::uint32_t threshold = 0;
   float scale = 1;
@@ -18,7 +18,7 @@ struct DropoutRule {
   DropoutRule(const char* op, double p)
       : threshold(static_cast<std::uint32_t>(checked(op, p) * 65536 + 0.5)),
         scale(static_cast<float>(65536.0 / (65536.0 - threshold))) {
-    require(threshold < 65536, op, ": a dropout probability of ", p, " leaves nothing");
+    require(threshold < 65536, op, ": a dropout probability of ", p, " is rounded to 1 and drops every element");
   }
 
   // Returns whether an element with this 16-bit draw is kept.

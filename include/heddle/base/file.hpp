@@ -23,7 +23,7 @@ template <class E>
   fail<E>(printable(path), ": ", what, ": ", std::generic_category().message(cause));
 }
 
-// Reading from a pipe without a writer would block.
+// Throws FileError if `path` exists and is not a regular file: opening a pipe without a writer would block.
 inline void require_no_pipe(const std::string& path) {
   struct stat status {};
   require<FileError>(::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(path),
@@ -95,17 +95,17 @@ class InputFile {
     size_ = regular_ ? static_cast<std::size_t>(status.st_size) : 0;
   }
 
-  bool regular() const { return regular_; }   ///< not a pipe or a device
-  std::size_t size() const { return size_; }  ///< bytes when it was opened; 0 for a pipe and in /proc
+  bool regular() const { return regular_; }   ///< whether it is a regular file, not a pipe or a device
+  std::size_t size() const { return size_; }  ///< size in bytes when it was opened; 0 for a pipe and for files in /proc
 
-  /// Reads the next `count` bytes and returns how many there were; fewer only at the end of the file.
+  /// Reads the next `count` bytes and returns the number of bytes read, which is smaller only at the end of the file.
   std::size_t read(void* to, std::size_t count) {
     return read_all(
         count, [&](std::size_t done) { return ::read(file_.number(), static_cast<char*>(to) + done, count - done); });
   }
 
-  /// Reads `count` bytes from `offset` on, and returns how many there were. Leaves the place of read() as it is; may be called by several
-  /// threads at once.
+  /// Reads `count` bytes starting at `offset` and returns the number of bytes read. Does not move the position of read(). May be called by
+  /// several threads at once.
   std::size_t read_at(std::size_t offset, void* to, std::size_t count) const {
     return read_all(count, [&](std::size_t done) {
       return ::pread(file_.number(), static_cast<char*>(to) + done, count - done, static_cast<off_t>(offset + done));
@@ -113,7 +113,7 @@ class InputFile {
   }
 
  private:
-  // Calls `call` with the number of bytes so far, until there are `count` bytes or the file ends.
+  // Calls `call` with the number of bytes read so far, until `count` bytes are read or the file ends.
   template <class Call>
   std::size_t read_all(std::size_t count, Call call) const {
     std::size_t done = 0;
@@ -138,8 +138,8 @@ class InputFile {
   std::size_t size_ = 0;
 };
 
-/// Returns all bytes of a file. Its size is only the first estimate: a file may grow meanwhile, and a pipe has no size. Throws FileError,
-/// and OutOfMemory that names the file.
+/// Returns all bytes of a file. The size of the file is only a first estimate: a file may grow in the meantime, and a pipe has no size.
+/// @throws FileError, and OutOfMemory that names the file.
 inline std::string read_file(const std::string& path) {
   constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
   constexpr std::size_t first_step = 1 << 16;
@@ -152,7 +152,7 @@ inline std::string read_file(const std::string& path) {
       bytes.resize(before + file.read(bytes.data() + before, step));
       if (bytes.size() < before + step) return bytes;
       require<FileError>(file.regular() || bytes.size() <= pipe_limit, printable(path),
-                         ": no regular file, and it gave more than ", pipe_limit, " bytes");
+                         ": is not a regular file, and gave more than ", pipe_limit, " bytes");
     }
   });
 }

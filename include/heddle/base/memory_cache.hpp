@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-/// The memory of one device's tensors, over all threads.
+/// The memory statistics of one device's tensors, over all threads.
 struct MemoryStats {
   std::size_t in_use = 0;  ///< bytes handed out, rounded up to their size class
   std::size_t cached = 0;  ///< bytes kept for the next request
@@ -22,7 +22,7 @@ inline std::ostream& operator<<(std::ostream& out, const MemoryStats& stats) {
 
 namespace detail {
 
-// Whether released blocks are kept. Not under AddressSanitizer, so that it sees every use after a release.
+// Whether released blocks are kept for reuse. They are not under AddressSanitizer, so that it detects every use after a release.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool memory_is_cached = false;
 #elif defined(__has_feature)

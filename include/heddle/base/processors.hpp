@@ -1,4 +1,4 @@
-// The number of processors that this process may use. In a container, or under a batch system, it is less than the machine has.
+// The number of processors that this process may use. In a container or under a batch system it may be smaller than the machine's.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -33,7 +33,7 @@ template <class... Number>
                                            : most;
 }
 
-// Returns the least that this process's control groups, and the groups above them, allow; at most `most`. `memberships` is a
+// Returns the smallest number that this process's control groups and the groups above them allow; at most `most`. `memberships` is a
 // file like /proc/self/cgroup, with lines of number:controllers:path, and `root` the folder of the groups.
 [[gnu::cold]] inline int processors_of_groups(const std::string& memberships, const std::string& root, int most) {
   std::FILE* const file = std::fopen(memberships.c_str(), "re");
@@ -44,7 +44,7 @@ template <class... Number>
     const bool unified = std::sscanf(line, "0::%4095[^\n]", path) == 1;
     if (!unified && std::sscanf(line, "%*d:%255[^:]:%4095[^\n]", controllers, path) != 2) continue;
     if (!unified && (',' + std::string(controllers) + ',').find(",cpu,") == std::string::npos) continue;
-    // The path is the host's in some containers, which do not have all of its folders: those that exist are read.
+    // In some containers this is a path of the host, and some of its folders do not exist: only existing folders are read.
     for (std::string group = path;; group.erase(group.rfind('/'))) {
       most = processors_of_group(root + (unified ? "" : "/cpu") + group, most);
       if (group.find('/') == std::string::npos) break;

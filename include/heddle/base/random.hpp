@@ -4,7 +4,7 @@
 
 namespace heddle {
 
-/// A position in the sequence of 128-bit draws that a seed and a stream name. Two streams of one seed never overlap.
+/// A position in the sequence of 128-bit draws that is defined by a seed and a stream. Two streams of one seed never overlap.
 class Random {
  public:
   /// Begins the sequence of draws of a seed and a stream.
@@ -19,7 +19,7 @@ class Random {
   /// Restores a position returned by position().
   void seek(std::uint64_t position) { draws_.first = position; }
 
-  /// Takes the next `calls` draws out of the sequence.
+  /// Takes the next `calls` draws from the sequence.
   kernel::Draws take(std::uint64_t calls) {
     const kernel::Draws taken = draws_;
     draws_.first += calls;

@@ -33,8 +33,8 @@ struct Exp {
     if constexpr (std::is_arithmetic_v<V>) {
       return exp(x);
     } else {
-      // Eigen clamps the argument, and gives a number below the least normal one at -infinity. There the divisor is infinite;
-      // elsewhere it is 1.
+      // Eigen clamps the argument, so that its exp(-infinity) is a subnormal number instead of 0. The divisor is infinite there and 1
+      // elsewhere.
       const auto negative = x.min(Scalar<V>(0));
       return exp(x) / (negative.max(std::numeric_limits<Scalar<V>>::lowest()) - negative + Scalar<V>(1));
     }
@@ -45,7 +45,7 @@ struct Exp {
   }
 };
 
-// NaN below 0, -infinity at 0.
+// The natural logarithm: NaN below 0, -infinity at 0.
 struct Log {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
@@ -58,7 +58,8 @@ struct Log {
   }
 };
 
-// Returns sqrt(x). Eigen's vectors give NaN for infinity, so they take the root of the largest finite number, and the difference is added.
+// Returns sqrt(x). Eigen's vectorized sqrt(infinity) is NaN, so the argument is clamped to the largest finite number, and the excess is
+// added to the root.
 template <class V>
 HEDDLE_HD auto square_root(const V& x) {
   using std::sqrt;
@@ -70,7 +71,7 @@ HEDDLE_HD auto square_root(const V& x) {
   }
 }
 
-// NaN below 0; the derivative at 0 is infinite.
+// The square root: NaN below 0; the derivative at 0 is infinite.
 struct Sqrt {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
@@ -130,7 +131,7 @@ struct Abs {
   }
 };
 
-// log(1 + x), exact near 0 too: NaN below -1, -infinity at -1.
+// log(1 + x), also accurate near 0. The value is NaN below -1 and -infinity at -1.
 struct Log1p {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
@@ -157,7 +158,7 @@ struct Erf {
   }
 };
 
-// An exponential that overflows gives 0, which is right; small values keep all digits.
+// The sigmoid 1 / (1 + exp(-x)). If the exponential overflows, the value is 0, as it should be; small values keep all digits.
 struct Sigmoid {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {

@@ -1,4 +1,4 @@
-// Shape: the extents of a tensor, checked when it is made.
+// Shape: the extents of a tensor, checked on construction.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ namespace heddle {
 /// @throws ShapeError for a negative extent, more than eight axes, or a size that does not fit in 63 bits.
 class Shape {
  public:
-  static constexpr int max_rank = 8;  ///< the most axes of a shape
+  static constexpr int max_rank = 8;  ///< the maximum number of axes
 
   Shape() = default;
   /// Takes the extents of the axes, in order.
@@ -40,7 +40,7 @@ class Shape {
   Index operator[](int axis) const { return extent_[static_cast<std::size_t>(this->axis(axis))]; }
   /// Returns a pointer to the first extent.
   constexpr const Index* begin() const { return extent_.data(); }
-  /// Returns a pointer behind the last extent.
+  /// Returns a pointer past the last extent.
   constexpr const Index* end() const { return extent_.data() + rank_; }
 
   /// Returns an axis counted from 0; -1 is the last. @throws ShapeError if the axis does not exist.

@@ -1,4 +1,4 @@
-// softmax and log_softmax as formulas, written once: of scalars, or of Eigen arrays for the CPU's vector units.
+// The formulas of softmax and log_softmax, written once for scalars and for Eigen arrays (the CPU's vector units).
 #pragma once
 #include <limits>
 
@@ -6,7 +6,8 @@
 
 namespace heddle::kernel {
 
-// exp(x), and exactly 0 at -infinity: Eigen clamps the argument, and gives a number below the least normal one there.
+// Returns exp(x), which is exactly 0 at -infinity. Eigen clamps the argument and returns a subnormal number there, so the smallest normal
+// number is subtracted.
 template <class E>
 HEDDLE_HD auto exp_or_zero(const E& x) {
   using std::exp;
@@ -17,8 +18,8 @@ HEDDLE_HD auto exp_or_zero(const E& x) {
     return (x.exp() - std::numeric_limits<A>::min()).max(A(0));
 }
 
-// The formulas of softmax and log_softmax: from x less the largest x, e = exp of that, and the sum of e, all along one axis; and
-// those of their gradients, from dy, y and the sum of `weight(dy, y)`.
+// The formulas of softmax and log_softmax along one axis. value() takes x minus the largest x, e = exp of the difference, and the sum of e.
+// gradient() takes dy, y and the sum of `weight(dy, y)`.
 struct Softmax {
   template <class X, class E, class S>
   HEDDLE_HD static auto value(const X&, const E& e, const S& sum) {

@@ -9,7 +9,7 @@
 
 namespace heddle::pictures {
 
-/// Returns the text as XML: markup is escaped, and U+FFFD replaces characters that XML 1.0 does not allow.
+/// Returns the text as XML: markup is escaped, and U+FFFD replaces U+FFFE, U+FFFF and control characters except tab and line feed.
 inline std::string escape_xml(std::string_view text) {
   std::string escaped;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
@@ -32,7 +32,7 @@ inline std::string escape_xml(std::string_view text) {
   return escaped;
 }
 
-/// Returns the first code points of a text, with an ellipsis if it has more.
+/// Returns a text of at most `longest` code points: a longer one is cut and ends with an ellipsis.
 inline std::string shorten(std::string_view text, int longest) {
   const char *at = text.data(), *const end = at + text.size(), *cut = at;
   for (int count = 0; at != end; ++count) {
@@ -43,13 +43,13 @@ inline std::string shorten(std::string_view text, int longest) {
   return std::string(text);
 }
 
-/// Returns a number with a point in every locale.
+/// Returns a number as text, with a decimal point in every locale.
 inline std::string number(double value, std::chars_format format, int precision) {
   char digits[400];  // the largest number in fixed notation has 309 digits before its point
   return {digits, std::to_chars(std::begin(digits), std::end(digits), value, format, precision).ptr};
 }
 
-/// Returns a coordinate, in hundredths of a pixel.
+/// Returns a coordinate in pixels, rounded to hundredths.
 inline std::string coordinate(double value) { return number(value, std::chars_format::fixed, 2); }
 
 /// Returns a step of a path: 'M' moves to (x, y), 'L' draws a line to it.
@@ -96,7 +96,7 @@ class Svg {
     text_ += "<circle cx=\"" + coordinate(x) + "\" cy=\"" + coordinate(y) + "\" r=\"3\" class=\"" +
              std::string(classes) + "\"/>\n";
   }
-  /// Writes a line of text with its base line at y; `upwards` rotates it by 90 degrees around (x, y).
+  /// Writes a line of text with its baseline at y; `upwards` rotates it by 90 degrees around (x, y).
   void text(double x, double y, std::string_view text, std::string_view classes, bool upwards = false) {
     if (text.empty()) return;
     const std::string at = coordinate(x) + ' ' + coordinate(y);
@@ -111,7 +111,7 @@ class Svg {
   std::string finish() const { return text_ + "</svg>\n"; }
 
  private:
-  // The colors of lines are from Okabe and Ito (2008, "Color universal design"); the two light ones are darker, for white paper.
+  // The colors of lines are from Okabe and Ito (2008, "Color universal design"); the two light ones are darkened for white backgrounds.
   static constexpr const char* style = R"(
 .heddle-chart{--paper:#ffffff;--ink:#1f2328;--faint:#d0d7de;--orange:#b58900;--sky:#2f9bd6;font:12px system-ui,sans-serif}
 @media (prefers-color-scheme:dark){.heddle-chart{--paper:#0d1117;--ink:#e6edf3;--faint:#373e47;--orange:#e69f00;--sky:#56b4e9}}

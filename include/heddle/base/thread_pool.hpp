@@ -27,25 +27,25 @@ class ThreadPool {
   }
 
   /// Calls job(context) on this thread and at the same time on up to `helpers` others; returns when all calls have returned.
-  /// Returns false, having called nothing, if the pool rests or has a job already: the caller's own, or another thread's.
+  /// Returns false without a call if the pool is paused or already has a job, of the caller itself or of another thread.
   bool run(int helpers, Job job, void* context) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     const Time begin = Clock::now();
-    const bool rests = begin < rest_until_;
-    if (!rests) {
-      help_with(started(helpers), job, context);
-      rest_if_nobody_came(begin);
+    const bool is_paused = begin < paused_until_;
+    if (!is_paused) {
+      help_with(start_helpers(helpers), job, context);
+      pause_if_no_helper_joined(begin);
     }
     busy_.store(false, std::memory_order_release);
-    return !rests;
+    return !is_paused;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
-  // The system takes some 50 microseconds to wake a helper. A helper that is not there after ten times as long has no processor.
+  // The system takes about 50 microseconds to wake a helper. A helper that has not joined after ten times as long has no processor.
   static constexpr std::chrono::microseconds spin_time{30}, patience{500};
-  static constexpr std::chrono::milliseconds rest{20};
+  static constexpr std::chrono::milliseconds pause_time{20};
 
   // The gate holds the number of helpers inside a job in its low bits. The bits above count how often it was opened and closed: it is open
   // if that number is odd.
@@ -62,18 +62,18 @@ class ThreadPool {
     if (inside(gate_.fetch_add(generation, std::memory_order_acq_rel))) wait_for_helpers();  // closes it
   }
 
-  void rest_if_nobody_came(Time begin) {
+  void pause_if_no_helper_joined(Time begin) {
     const Time now = Clock::now();
-    alone_ = came_.exchange(false, std::memory_order_relaxed) ? Clock::duration() : alone_ + (now - begin);
+    alone_ = helper_joined_.exchange(false, std::memory_order_relaxed) ? Clock::duration() : alone_ + (now - begin);
     if (alone_ < patience) return;
     alone_ = {};
-    rest_until_ = now + rest;
+    paused_until_ = now + pause_time;
   }
 
-  // Starts helpers until there are `wanted`. Returns that number, or fewer if the system refuses.
-  int started(int wanted) {
+  // Starts helpers until there are `wanted`. Returns that number, or a smaller one if the system refuses to start more.
+  int start_helpers(int wanted) {
     if (wanted <= helpers_) return wanted;
-    const BlockSignals inherited;  // the user's handlers run on the user's threads
+    const BlockSignals inherited;  // by the helpers: the user's signal handlers run only on the user's threads
     try {
       for (; helpers_ < std::min(wanted, most_helpers); ++helpers_) std::thread([this] { help(); }).detach();
     } catch (const std::exception&) {  // no memory, or too many threads
@@ -86,11 +86,11 @@ class ThreadPool {
     for (;;) {
       std::uint32_t gate = wait_for_job(finished);
       finished = gate / generation;
-      // A seat is taken only while the gate is open, so the job cannot end between the two.
+      // A helper enters only if the gate has not changed since it was read, so the job cannot end between the check and the entry.
       while (gate / generation == finished &&
              inside(gate) < static_cast<std::uint32_t>(seats_.load(std::memory_order_relaxed))) {
         if (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire)) continue;
-        came_.store(true, std::memory_order_relaxed);
+        helper_joined_.store(true, std::memory_order_relaxed);
         job_(context_);
         if (gate_.fetch_sub(1, std::memory_order_acq_rel) / generation != finished) {
           left_.fetch_add(1, std::memory_order_release);
@@ -101,7 +101,7 @@ class ThreadPool {
     }
   }
 
-  // Returns the gate once it is open for another job than `finished`.
+  // Waits until the gate is open for a job other than `finished`, and returns the gate.
   std::uint32_t wait_for_job(std::uint32_t finished) const {
     const auto has_job = [&](std::uint32_t gate) { return gate & open && gate / generation != finished; };
     for (;;) {
@@ -122,7 +122,7 @@ class ThreadPool {
     }
   }
 
-  // Waits for a condition, but not for long. Returns whether it holds.
+  // Spins until a condition holds, for about `spin_time` at most. Returns whether it holds.
   template <class Condition>
   static bool spin(const Condition& holds) {
     const Time end = Clock::now() + spin_time;
@@ -142,9 +142,9 @@ class ThreadPool {
   std::atomic<int> seats_ = 0;  // helpers that may enter the job
   Job job_ = nullptr;
   void* context_ = nullptr;
-  std::atomic<bool> came_ = false;  // a helper, to the last job
-  Clock::duration alone_{};         // the time of the jobs that no helper joined
-  Time rest_until_{};
+  std::atomic<bool> helper_joined_ = false;  // whether a helper has joined the current job
+  Clock::duration alone_{};                  // the total time of the latest jobs that no helper joined
+  Time paused_until_{};
   int helpers_ = 0;  // started so far
 };
 

@@ -14,8 +14,8 @@ namespace detail {
 inline thread_local int chosen_threads = 0;  // 0: as many as there are processors
 }
 
-/// Returns the number of threads of the operations that this thread calls: the number of set_threads on this thread; otherwise
-/// OMP_NUM_THREADS; otherwise the processors that the affinity mask and the control groups of the process allow.
+/// Returns the number of threads that operations called from this thread use: the number given to set_threads on this thread; otherwise
+/// OMP_NUM_THREADS; otherwise the number of processors that the affinity mask and the control groups of the process allow.
 inline int threads() {
   static const int available = detail::available_processors();
   return detail::chosen_threads ? detail::chosen_threads : available;
@@ -32,7 +32,7 @@ namespace kernel {
 // Returns how many rows of a matrix to give to a thread, if an element costs a few nanoseconds.
 constexpr Index rows_per_piece(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
 
-// Fixed pieces of a range. They, and so every sum within one, do not depend on the number of threads.
+// Fixed pieces of a range. They do not depend on the number of threads, and neither does the rounding of a sum within a piece.
 struct Pieces {
   static constexpr Index most = 64;  // enough to balance the load, few enough to keep a result for each
 
@@ -44,7 +44,7 @@ struct Pieces {
 };
 
 // Calls body(context, piece, first, last) for each piece, on several threads. Rethrows the first exception, after all pieces.
-// Not a template: a kernel's loop is compiled once, not for one thread and for several.
+// Not a template, so that a kernel's loop is compiled once instead of separately for one thread and for several.
 inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index piece, Index first, Index last),
                        const void* context) {
   struct Work {

@@ -5,16 +5,16 @@
 
 namespace heddle::text {
 
-/// U+FFFD, which replaces an invalid byte.
+/// U+FFFD, which replaces invalid bytes.
 inline constexpr char32_t replacement_character = 0xFFFD;
-/// The most bytes of a code point.
+/// The maximum number of bytes of a code point.
 inline constexpr int max_utf8_bytes = 4;
 
-/// Returns the code point at `at`, and moves `at` behind it, by at least one byte. Needs at < end.
+/// Returns the code point at `at` and moves `at` past it, by at least one byte. Requires at < end.
 inline char32_t decode_utf8(const char*& at, const char* end) {
   const auto lead = static_cast<unsigned char>(*at++);
   if (lead < 0x80) return lead;
-  if (lead < 0xC2 || lead > 0xF4) return replacement_character;  // a continuation byte, or a byte of no sequence
+  if (lead < 0xC2 || lead > 0xF4) return replacement_character;  // a continuation byte, or no valid first byte
   const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
   // The second byte's limits exclude overlong forms, surrogates and code points above U+10FFFF.
   unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;

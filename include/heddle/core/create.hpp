@@ -28,12 +28,12 @@ Tensor<T> full(Shape shape, S value, Device device = Device::cpu) {
   dispatch(y, [&](auto where) { kernel::fill(where, view<1>(y), static_cast<T>(static_cast<Acc<T>>(value))); });
   return y;
 }
-/// Returns a tensor of zeros. @throws as full.
+/// Returns a tensor of zeros. @throws OutOfMemory, and Error for a device that this build does not support.
 template <class T>
 Tensor<T> zeros(Shape shape, Device device = Device::cpu) {
   return full<T>(shape, 0, device);
 }
-/// Returns a tensor of ones. @throws as full.
+/// Returns a tensor of ones. @throws OutOfMemory, and Error for a device that this build does not support.
 template <class T>
 Tensor<T> ones(Shape shape, Device device = Device::cpu) {
   return full<T>(shape, 1, device);
@@ -64,7 +64,7 @@ inline double unit_interval(std::uint32_t high, std::uint32_t low) {
   return (static_cast<double>(high >> 5) * 67108864 + static_cast<double>(low >> 6) + 1) / 9007199254740992.0;
 }
 
-// Fills a tensor on all threads; f makes two elements of a draw.
+// Returns a tensor that is filled on all threads; f computes two elements from each draw.
 template <class T, class F>
 Tensor<T> draw_pairs(Shape shape, Random& random, F f) {
   Tensor<T> y(shape);

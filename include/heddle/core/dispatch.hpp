@@ -19,7 +19,8 @@ auto view(TensorT& x) {
   return v;
 }
 
-/// Calls f(Cpu{}) or f(Cuda{}) for a device. The only dispatch: a kernel that has no overload for the GPU does not compile.
+/// Calls f(Cpu{}) or f(Cuda{}) for a device. This is the only dispatch: in a build with CUDA, a kernel without a GPU overload does not
+/// compile.
 template <class T, class F>
 decltype(auto) dispatch([[maybe_unused]] Device device, F&& f) {
 #ifdef HEDDLE_CUDA
@@ -42,7 +43,7 @@ decltype(auto) on_cpu(const Tensor<T>& x, const char* op, F&& f) {
 }
 
 namespace detail {
-// Dispatches operations whose GPU kernels take floating types only. Throws Error for integers there.
+// Dispatches an operation whose GPU kernel takes floating-point types only. Throws Error for integers on the GPU.
 template <class T, class F>
 decltype(auto) dispatch_if_floating(const Tensor<T>& x, const char* op, F&& f) {
   if constexpr (std::is_integral_v<T>)

@@ -26,7 +26,7 @@ class HostPool {
     return *pool;
   }
 
-  /// Returns at least `bytes`, uninitialized. @throws OutOfMemory.
+  /// Returns at least `bytes` bytes of uninitialized memory. @throws OutOfMemory.
   void* allocate(std::size_t bytes) {
     const detail::SizeClass size = class_of(bytes);
     {
@@ -69,7 +69,7 @@ class HostPool {
     stats_.cached = 0;
   }
 
-  /// Returns the pool's figures.
+  /// Returns the memory statistics of the pool.
   MemoryStats stats() const {
     const std::lock_guard lock(mutex_);
     return stats_;
@@ -80,8 +80,8 @@ class HostPool {
     require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory: ", bytes, " bytes requested");
     return detail::size_class(std::max(alignment, (bytes + alignment - 1) / alignment * alignment));
   }
-  // Returns a block from the system, or nullptr. A large block begins at a huge page, and heddle requests huge pages for its `used` bytes:
-  // reading weights then needs fewer address translations.
+  // Returns a block from the system, or nullptr. A large block is aligned to huge pages, and heddle requests huge pages for its `used`
+  // bytes, so that reading weights needs fewer address translations.
   static void* new_block(std::size_t bytes, std::size_t used) {
     constexpr std::size_t huge_page = std::size_t{2} << 20;
     if (used < huge_page) return std::aligned_alloc(alignment, bytes);

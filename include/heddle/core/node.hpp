@@ -8,13 +8,13 @@ namespace heddle::detail {
 
 inline std::atomic<std::uint64_t> next_node_id = 0;  // over all threads
 
-// Operations are recorded by default, not under a NoGrad, and not inside a backward pass.
+// Operations are recorded by default, but not while a NoGrad exists and not inside a backward pass.
 enum class GradMode { recording, disabled, backward };
 inline thread_local GradMode grad_mode = GradMode::recording;
 
 class BackwardPass;
 
-// Node ids ascend in execution order, so descending ids are an order in which gradients are complete.
+// One recorded operation. Ids ascend in execution order: if nodes are visited in descending order, each node's gradient is complete.
 struct Node {
   const std::uint64_t id = next_node_id.fetch_add(1, std::memory_order_relaxed);
   const char* const op;  // "leaf" for a variable or parameter

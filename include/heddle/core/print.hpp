@@ -27,7 +27,7 @@ template <class T>
 std::string printed_value(T x) {
   if constexpr (std::is_same_v<T, bool>) return x ? "true" : "false";
   if constexpr (!std::is_integral_v<T>)
-    if (std::isnan(static_cast<Acc<T>>(x))) return "nan";  // streams print its sign
+    if (std::isnan(static_cast<Acc<T>>(x))) return "nan";  // streams would print its sign
   std::ostringstream text;
   text.imbue(std::locale::classic());
   text << static_cast<Acc<T>>(x);

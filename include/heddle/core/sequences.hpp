@@ -1,14 +1,15 @@
-// Sequences: which rows of a [N, D] tensor belong to which sequence of a batch. A ragged batch is the rows of its real tokens one
-// after another; a padded [B, T, D] batch is the same thing with begin = b * T. Row-wise operations never look at it.
+// Sequences: which rows of a [N, D] tensor belong to which sequence of a batch. A packed batch has the rows of its real tokens without
+// gaps. In a padded batch [B, T, D], sequence b is within rows [b * T, (b + 1) * T). Row-wise operations do not need Sequences.
 #pragma once
 #include <heddle/core/tensor.hpp>
 
 namespace heddle {
 
-/// B sequences with N rows in total. The index tensors are on one device; the lengths are on the host too.
+/// B sequences with N rows in total. The index tensors are on one device; first rows and lengths are also on the host.
 class Sequences {
  public:
-  /// Sequence b is the next lengths[b] rows. @throws ShapeError for a negative length.
+  /// Builds packed Sequences: sequence b is the next lengths[b] rows. @throws ShapeError for a negative length, and for more than 2^31 - 1
+  /// rows.
   static Sequences packed(const std::vector<int>& lengths) {
     std::vector<int> begin;
     Index rows = 0;
@@ -20,12 +21,13 @@ class Sequences {
     return Sequences(begin, lengths, rows, 0);
   }
 
-  /// Sequence b is the first lengths[b] of rows b * T to (b + 1) * T. @throws ShapeError for a length outside 0 to T.
+  /// Builds padded Sequences: sequence b is the first lengths[b] of rows [b * T, (b + 1) * T). @throws ShapeError for a length outside
+  /// [0, T], and for more than 2^31 - 1 rows.
   static Sequences padded(const std::vector<int>& lengths, Index T) {
     std::vector<int> begin;
     const Index rows = static_cast<Index>(lengths.size()) * T;
     require<ShapeError>(T >= 0 && rows <= std::numeric_limits<int>::max(), "padded: ", lengths.size(), " sequences of ",
-                        T, " rows are not 0 to 2^31 - 1 rows");
+                        T, " rows: the total number of rows must be in [0, 2^31 - 1]");
     for (std::size_t b = 0; b < lengths.size(); ++b) {
       require<ShapeError>(lengths[b] <= T, "padded: length ", lengths[b], " of sequence ", b, " exceeds T = ", T);
       begin.push_back(static_cast<int>(static_cast<Index>(b) * T));
@@ -109,7 +111,8 @@ inline bool is_padded_batch(const Shape& s, const Sequences& sequences) {
 
 }  // namespace detail
 
-/// Checks that x has one row per row of its sequences, on the same device. @throws ShapeError, and Error.
+/// Checks that x has one row per row of its sequences, on the same device. @throws ShapeError for another number of rows, and Error for
+/// another device.
 inline void require_rows(const char* op, const Axis& x, const Sequences& sequences) {
   const bool could_be_packed = !sequences.padded_to() && x.shape.rank() >= 3 && x.shape[0] == sequences.count();
   require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.operand, ' ', x.shape,

@@ -1,5 +1,5 @@
-// Tensor<T>: a handle to a contiguous, row-major block on one device. The element type is part of the type; where the
-// data lives is a run-time value.
+// Tensor<T>: a handle to a contiguous, row-major block on one device. The element type is part of the C++ type; the device is a run-time
+// value.
 #pragma once
 #include <array>
 #include <concepts>
@@ -43,7 +43,7 @@ class heddle::Tensor {
         node_(other.node_) {}
   /// Leaves `other` empty, unless it is a parameter or buffer.
   Tensor(Tensor&& other) noexcept;
-  /// Makes this another handle. @throws Error for a parameter or buffer, as the next one.
+  /// Makes this a handle on the block of `other`. @throws Error if this is a parameter or buffer.
   Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
   /// Takes over another handle. @throws Error if this is a parameter or buffer.
   Tensor& operator=(Tensor&& other);
@@ -82,7 +82,8 @@ class heddle::Tensor {
       require_data();
       require<ShapeError>(
           size() == 1, "a Tensor<bool> of shape ", shape_,
-          " is used as a condition: any(x) or all(x) make one value of it, logical_and and so on combine masks");
+          " is used as a condition, which needs one element: reduce it with any(x) or all(x), or combine masks with "
+          "logical_and and logical_or");
       return item();
     } else {
       return has_data();
@@ -134,13 +135,13 @@ class heddle::Tensor {
   /// Returns the only element. @throws ShapeError unless there is exactly one.
   T item() const {
     require_data();
-    require<ShapeError>(size() == 1, "item: one element expected, the shape is ", shape_);
+    require<ShapeError>(size() == 1, "item: one element expected; the shape is ", shape_);
     const Tensor here = to(Device::cpu);
     return *here.device_data();
   }
 
-  /// Returns the element at one index per axis, of a tensor on the host: x(1, -1). -1 is the last of an axis. For many
-  /// elements data() is faster, and it is how they are written. @throws IndexError, ShapeError for another number of
+  /// Returns the element at the given indices, one per axis, of a tensor on the host: x(1, -1). Index -1 is the last of its axis.
+  /// To write elements, or to read many, use data(). @throws IndexError for an index out of range, ShapeError for another number of
   /// indices, and Error for a tensor on the GPU.
   template <std::integral... I>
   T operator()(I... indices) const {
@@ -183,18 +184,19 @@ class heddle::Tensor {
   bool requires_grad() const { return static_cast<bool>(node_); }
   /// Returns the node that made this tensor; null for a constant.
   const detail::NodeRef& node() const { return node_; }
-  /// Returns a handle on the same block that `node` made.
+  /// Returns a handle on the same block, recorded as the result of `node`.
   Tensor with_node(detail::NodeRef node) const {
     Tensor t = *this;
     t.node_ = std::move(node);
     return t;
   }
-  /// Returns a handle on the same block that is a constant.
+  /// Returns a handle on the same block without a node, that is, a constant.
   Tensor without_node() const { return with_node({}); }
   /// Returns the gradient that backward accumulated. Empty before the first backward, and for an intermediate result.
   /// @throws Error for a tensor that does not require a gradient.
   Tensor grad() const;
-  /// Replaces the gradient; an empty tensor clears it. @throws as grad(), and ShapeError for another shape.
+  /// Replaces the gradient; an empty tensor clears it. @throws Error for a tensor that does not require a gradient and for a gradient on
+  /// another device, and ShapeError for another shape.
   void set_grad(const Tensor& dx) const;
 
  private:
@@ -239,8 +241,8 @@ class heddle::Tensor {
 
 namespace heddle {
 
-/// heddle::compiled contains these functions. They are not defined within the class, because functions that are would be inline and
-/// compiled by every user.
+// heddle::compiled contains these functions. They are defined outside the class, because functions defined inside it are inline, and
+// every user would compile them.
 template <class T>
 void Tensor<T>::take(Tensor&& other) noexcept {
   shape_ = std::exchange(other.shape_, no_elements);
@@ -259,7 +261,8 @@ Tensor<T>::Tensor(Tensor&& other) noexcept {
 }
 template <class T>
 Tensor<T>& Tensor<T>::operator=(Tensor&& other) {
-  require(!belongs_to_weight_, "a parameter or buffer cannot be made another tensor: assign() writes its values");
+  require(!belongs_to_weight_,
+          "a parameter or buffer cannot be replaced by another tensor; use assign() to write its values");
   if (this != &other) take(Tensor(std::move(other)));
   return *this;
 }
@@ -272,7 +275,8 @@ Tensor<T>::Tensor(Shape shape, const std::vector<T>& values) : Tensor(shape) {
 template <class T>
 Tensor<T>::Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
   require(detail::has_cuda || device == Device::cpu, "Tensor: this build has no CUDA backend");
-  require(device == Device::cpu || !std::is_same_v<T, double>, "Tensor: double is for the CPU, to check with");
+  require(device == Device::cpu || !std::is_same_v<T, double>,
+          "Tensor: double is for the CPU only, to check results; use float or bf16 on the GPU");
   require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
                        "out of memory: shape ", shape, " requested");
   const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);

@@ -1,7 +1,7 @@
 // Views memory as Eigen's rows, arrays and matrices, for CPU kernels.
 #pragma once
-// g++ 12's header of AVX-512 intrinsics initializes vectors with themselves to leave them undefined. g++ reports this as an error in every
-// program that inlines them through Eigen, even with -isystem. It also reports a use after free for an Eigen array that is resized in a
+// g++ 12's header of AVX-512 intrinsics initializes vectors with themselves to leave them undefined. g++ warns about this in every program
+// that inlines the intrinsics through Eigen, even with -isystem. It also warns of a use after free for an Eigen array that is resized in a
 // loop.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -134,7 +134,7 @@ class RowReader {
   RowArray<float> wide_;
 };
 
-// Stores e into a row or matrix, rounded once. A row of bf16 may be stored as it is.
+// Stores e into a row or matrix, rounded once. If e is itself a row of bf16, it is copied, or widened for a row of float.
 template <class Row, class E>
 void store(Row&& row, const E& e) {
   using Scalar = typename std::remove_cvref_t<Row>::Scalar;

@@ -1,6 +1,6 @@
-// gemm: the library's matrix product, and the only caller of those of Eigen and oneDNN. Suffixes as in BLAS, one letter per operand: n as
-// stored, t transposed. The result is divided into fixed blocks for the threads. Inside a block the library runs on one thread: its own
-// threads would spin while they wait for each other, which costs more than it gains on a busy machine.
+// gemm: heddle's matrix product, and the only caller of the products of Eigen and oneDNN. The suffixes are those of BLAS, one letter per
+// operand: n for as stored, t for transposed. The result is divided into fixed blocks for the threads. Eigen and oneDNN compute a block on
+// one thread: their own threads would spin while they wait for each other, which costs more than it gains on a busy machine.
 #pragma once
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/onednn.hpp>
@@ -26,8 +26,8 @@ MatrixView<T> some_rows(MatrixView<T> x, Index first, Index last) {
   return {x.data + first * x.stride, last - first, x.width, x.stride};
 }
 
-// c = a b, or c += a b, on this thread. Calls Eigen below its expressions, as its own BLAS does: the expressions would instantiate
-// products of vectors and of small blocks for each pair of operands, which costs seconds of compile time.
+// Computes c = a b, or c += a b, on the calling thread. Calls Eigen's internal product directly, as Eigen's BLAS does: Eigen's expressions
+// would instantiate products of vectors and of small blocks for each pair of operands, which costs seconds of compile time.
 template <bool transpose_a, bool transpose_b, class T>
 void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into) {
 #ifdef HEDDLE_ONEDNN
@@ -60,22 +60,22 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
 inline Index product_grain(Index longer, Index work) {
   constexpr Index worth_a_thread = 500000;  // multiplications: some ten microseconds
   constexpr Index packing = 256;     // each block packs the other operand as a whole; this many rows make up for it
-  constexpr Index kernel_rows = 16;  // of the libraries' innermost loops: blocks of whole ones
+  constexpr Index kernel_rows = 16;  // rows of the libraries' innermost loops; a block is a multiple of them
   if (work < 2 * worth_a_thread) return longer;
   const Index pieces = std::clamp<Index>(std::min(work / worth_a_thread, longer / packing), 2, Pieces::most);
   return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;
 }
 
-// c = a b, or c += a b, block by block: calls prologue(block, row, column) before a block's product and epilogue(block, row, column)
-// after it, while the block is in the cache. c is cut by rows or by columns, whichever are more.
+// Computes c = a b, or c += a b, block by block. Calls prologue(block, row, column) before a block's product, and
+// epilogue(block, row, column) after it, while the block is in the cache. c is cut by rows or by columns, whichever are more numerous.
 template <bool transpose_a, bool transpose_b, class T, class Prologue, class Epilogue>
 void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into, Prologue&& prologue,
                       Epilogue&& epilogue) {
   const Index longer = std::max(c.rows, c.width), depth = transpose_a ? a.rows : a.width,
               work = c.rows * c.width * depth;
   if constexpr (!transpose_a && transpose_b && std::is_same_v<T, float>)
-    if (SkinnyLhs::pays(c.rows, c.width, depth)) {
-      constexpr Index grain = 64;  // columns: with 16 rows and more some ten microseconds
+    if (SkinnyLhs::is_faster(c.rows, c.width, depth)) {
+      constexpr Index grain = 64;  // columns: about ten microseconds for 16 or more rows
       const SkinnyLhs left(a);
       return parallel(c.width, grain, [&](Index first, Index last) {
         const MatrixView<T> block = some_rows<true>(c, first, last);
@@ -113,7 +113,7 @@ template <class T>
 void gemm_nt(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
   parallel_product<false, true>(a, b, c, into);
 }
-// c [M, N] = a b^T + bias [N], a bias without data being none; then epilogue(block, row, column) of each block of c.
+// Computes c [M, N] = a b^T + bias [N], without a bias if its data is null, and calls epilogue(block, row, column) for each block of c.
 template <class T, class Epilogue = Nothing>
 void gemm_nt_bias(Cpu, MatrixView<const T> a, MatrixView<const T> b, View<const T, 1> bias, MatrixView<T> c,
                   Epilogue&& epilogue = {}) {

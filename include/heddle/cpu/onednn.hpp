@@ -1,7 +1,6 @@
-// oneDNN's matrix products, where the build has HEDDLE_ONEDNN: BLAS's sgemm, which has no cost of setting up, and for bf16
-// kernels that are compiled once a thread and take their sizes when they run. Each call stays on the thread that makes it: how
-// work is split is heddle's own choice, so that results do not depend on the number of threads. In C, because oneDNN's C++
-// headers take a second to compile.
+// oneDNN's matrix products, for builds with HEDDLE_ONEDNN. For float, dnnl_sgemm, which has no setup cost; for bf16, kernels that are
+// compiled once per thread and receive their sizes at run time. Each call stays on its thread: heddle itself splits the work, so that
+// results do not depend on the number of threads. The code uses oneDNN's C interface, because its C++ headers take a second to compile.
 #pragma once
 #ifdef HEDDLE_ONEDNN
 #include <dnnl.h>
@@ -20,7 +19,7 @@
 
 namespace heddle::kernel::onednn {
 
-// Limits oneDNN's calls from this thread to a single OpenMP thread while it lives.
+// Limits oneDNN's calls from the calling thread to a single OpenMP thread while the object exists.
 class SingleThread {
  public:
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
@@ -41,18 +40,19 @@ inline void require_success(dnnl_status_t status) {
   require(status == dnnl_success, "oneDNN's matrix product failed with status ", static_cast<int>(status));
 }
 
-// c [M, N] = a b, or c += a b; a transposed operand is stored as [K, M], or [N, K]. Throws OutOfMemory.
+// Computes c [M, N] = a b, or c += a b. A transposed operand is stored as [K, M] (a) or [N, K] (b). Throws OutOfMemory.
 inline void product(bool transpose_a, bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                     MatrixView<float> c, bool add) {
-  // Above this depth its AVX-512 kernels point the stack pointer into the heap, where a signal handler would overwrite other
+  // Above this depth, oneDNN's AVX-512 kernels point the stack pointer into the heap, where a signal handler would overwrite other
   // blocks.
   constexpr Index safe_depth = 84;
   const Index depth = transpose_a ? a.rows : a.width;
   const SingleThread alone;
   std::optional<detail::BlockSignals> blocked;
   if (depth > safe_depth) blocked.emplace();
-  // A sum of K products is added up in parts of similar length. Its rounding error grows with the square root of the longest part, which
-  // is 384 in oneDNN itself: 3.5e-7 of the result's root mean square. In parts of 256 it is 2.9e-7, at about 1 % more time.
+  // A sum of K products is accumulated in parts of similar length, because its rounding error grows with the square root of the longest
+  // part. oneDNN's own parts of 384 give an error of 3.5e-7 of the result's root mean square. Parts of 256 give 2.9e-7 in about 1 % more
+  // time.
   constexpr Index longest_part = 256;
   const Index parts = std::max<Index>(1, (depth + longest_part - 1) / longest_part),
               length = (depth + parts - 1) / parts;
@@ -63,14 +63,14 @@ inline void product(bool transpose_a, bool transpose_b, MatrixView<const float> 
                                c.stride));
 }
 
-// Whether this processor has bf16 instructions; without them float is faster.
+// Returns whether this processor has bf16 instructions; without them float is faster.
 inline bool has_bf16() {
   static const bool has =
       (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
   return has;
 }
 
-// An object of oneDNN's, as `make(&object)` gives it.
+// Owns a oneDNN object that `make(&object)` creates and `destroy` releases.
 template <class T, class Destroy>
 struct Handle {
   T object = nullptr;
@@ -90,7 +90,7 @@ auto handle(dnnl_status_t (*destroy)(T), Make make) {
   return Handle<T, dnnl_status_t (*)(T)>(destroy, make);
 }
 
-// A bf16 matrix as oneDNN sees it; sizes and stride may be left for later.
+// The layout of a bf16 matrix for oneDNN; sizes and stride may be `later`, that is, given when the kernel runs.
 class MatrixLayout {
  public:
   static constexpr Index later = DNNL_RUNTIME_DIM_VAL;
@@ -118,7 +118,7 @@ class MatrixLayout {
   MatrixLayout(const MatrixLayout&) = delete;
 };
 
-// One thread's kernels: oneDNN lends their scratch memory to the thread that made them.
+// The kernels of one thread: oneDNN binds their scratch memory to the thread that created them.
 class Bf16Products {
  public:
   static Bf16Products& of_this_thread() {

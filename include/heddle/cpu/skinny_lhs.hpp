@@ -1,5 +1,5 @@
-// SkinnyLhs: a product whose left operand has few rows, as for a single text. It costs little more than reading the right
-// operand, so it reads that in place; libraries copy all of it into their own order first.
+// SkinnyLhs: a product whose left operand has few rows, as for a single text. It takes little more time than reading the right operand
+// once, so the right operand is read in place; libraries first copy all of it into their own layout.
 #pragma once
 #include <heddle/cpu/eigen.hpp>
 
@@ -9,14 +9,16 @@ namespace heddle::kernel {
 // the sum of one register's lanes.
 class SkinnyLhs {
  public:
-  static bool pays(Index rows, Index columns, Index depth) {
-    constexpr Index least = 5, worth_it = 1 << 18;  // numbers on the right: more than the first cache holds
-    return rows >= least && rows <= 2 * lanes && columns * depth >= worth_it;
+  // Returns whether SkinnyLhs is faster than the general product for these sizes.
+  static bool is_faster(Index rows, Index columns, Index depth) {
+    constexpr Index least_rows = 5;
+    constexpr Index least_elements = 1 << 18;  // of the right operand: more than the first-level cache holds
+    return rows >= least_rows && rows <= 2 * lanes && columns * depth >= least_elements;
   }
 
   explicit SkinnyLhs(MatrixView<const float> a) : a_(a) {}
 
-  // c = a b^T, or c += a b^T, for b [N, K].
+  // Computes c = a b^T, or c += a b^T, for b [N, K].
   void times_transposed(MatrixView<const float> b, MatrixView<float> c, Into into) const {
     Index n = 0;
     for (; n + most_columns <= c.width; n += most_columns) some_columns<most_columns>(b, n, c, into);
@@ -26,13 +28,13 @@ class SkinnyLhs {
  private:
   using Packet = Eigen::internal::packet_traits<float>::type;
   static constexpr Index lanes = sizeof(Packet) / sizeof(float);
-  // The sums of a block stay in registers: AVX-512 has 32, other sets have 16.
+  // The sums of a block stay in registers: AVX-512 has 32, other instruction sets have 16.
   static constexpr int most_columns = 4, most_rows = lanes == 16 ? 5 : 2;
 
   // Computes `columns` columns of c from column n on.
   template <int columns>
   void some_columns(MatrixView<const float> b, Index n, MatrixView<float> c, Into into) const {
-    // While blocks compute, they request the rows of b for the next columns: the processor itself looks ahead within a page only.
+    // While a block is computed, it prefetches rows of b for the next columns: the hardware prefetcher does not cross page boundaries.
     const Index blocks = (a_.rows + most_rows - 1) / most_rows, last = b.rows - 1;
     const bool few = blocks < columns;
     for (Index m = 0, next = n + columns; m < a_.rows; m += most_rows, next += few ? 2 : 1) {
@@ -51,7 +53,7 @@ class SkinnyLhs {
     block<most, columns, requests>(m, b, n, ahead, c, into);
   }
 
-  // Not inlined, because g++ 12 then runs out of registers.
+  // Not inlined: with inlining, g++ 12 runs out of registers.
   template <int rows, int columns, int requests>
   [[gnu::noinline]] void block(Index m, MatrixView<const float> b, Index n, const float* const* ahead,
                                MatrixView<float> c, Into into) const {

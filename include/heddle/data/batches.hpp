@@ -43,8 +43,8 @@ class Batches {
   /// Returns the rows of a batch. They are valid until the batches of another epoch are requested. Both numbers count from 0. @throws
   /// IndexError for a batch that the epoch does not have.
   std::span<const Index> operator()(Index epoch, Index number) {
-    require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number, " of an epoch of ",
-                        per_epoch());
+    require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number,
+                        " is out of range for an epoch of ", per_epoch(), " batches");
     if (epoch != epoch_) {
       const auto stream = first_stream_ + static_cast<std::uint64_t>(epoch);
       if (order_ == Order::shuffled || order_of_epoch_.empty()) order_of_epoch_ = shuffled(rows_, seed_, stream);
@@ -71,7 +71,7 @@ struct Batch {
   Tensor<int> labels;      ///< [B]
   Tensor<int> types = {};  ///< [N] 1 for the second text of a pair; empty if there is none
 
-  /// Returns a copy on `device`, which shares the tensors that are there already.
+  /// Returns the batch on `device`. Shares the tensors that are on that device already.
   Batch to(Device device) const {
     return {ids.to(device), sequences.to(device), labels.to(device), types ? types.to(device) : types};
   }
@@ -82,7 +82,7 @@ struct Batch {
   }
 };
 
-/// Token sequences with a label each, in one block of memory.
+/// Labelled token sequences, whose ids are in one memory block.
 class LabelledSequences {
  public:
   /// Adds a text, or a pair of texts of which the second begins at token `second`.
@@ -93,10 +93,10 @@ class LabelledSequences {
     seconds_.push_back(second.value_or(static_cast<Index>(ids.size())));
     has_pairs_ = has_pairs_ || second;
   }
-  /// Pads every sequence of the batches to T tokens of id 0; 0 packs them without padding, which is the default.
+  /// Pads every sequence of a batch to T tokens, with id 0. T = 0, the default, packs the sequences without padding.
   void pad_to(Index T) { padded_to_ = T; }
 
-  /// Rows count from 0 and are not checked here.
+  /// Returns the number of rows. Rows are numbered from 0; the functions below do not check their number.
   Index count() const { return static_cast<Index>(labels_.size()); }
   /// Returns the token ids of a row.
   std::span<const int> ids(Index row) const {
@@ -106,7 +106,7 @@ class LabelledSequences {
   }
   /// Returns the label of a row.
   int label(Index row) const { return labels_[static_cast<std::size_t>(row)]; }
-  /// Returns the token at which the second text of a row begins; the number of its tokens if there is none.
+  /// Returns the token at which the second text of a row begins, or the row's number of tokens if there is none.
   Index second(Index row) const { return seconds_[static_cast<std::size_t>(row)]; }
 
   /// Returns a copy of some rows, in the order given. @throws ShapeError for more than 2^31 - 1 tokens, and for a row that is longer than

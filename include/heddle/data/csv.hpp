@@ -1,14 +1,14 @@
-// Comma-separated tables after RFC 4180: a field in quotes may hold commas, line ends and quotes (doubled). Every other use of a quote is
-// an error, because readers disagree about its meaning. Written here so that an error names file and line, and so that the text passes the
-// checks of text_file.hpp.
+// Comma-separated tables as in RFC 4180: a field in quotes may hold commas, line ends and quotes (doubled). Every other use of a quote is
+// an error, because readers disagree about its meaning. heddle has its own reader so that an error names file and line, and so that the
+// text passes the checks of text_file.hpp.
 #pragma once
 #include <heddle/data/table.hpp>
 
 namespace heddle::data {
 
-/// For read_csv and parse_csv.
+/// The options of read_csv() and parse_csv().
 struct CsvOptions {
-  bool header = true;  ///< the first record names the columns
+  bool header = true;  ///< whether the first record names the columns
 };
 
 namespace detail {
@@ -79,13 +79,13 @@ class CsvReader {
 
   TextFile& source_;
   std::string_view rest_;
-  std::string field_;  // the last one in quotes, without them
+  std::string field_;  // the last quoted field, without its quotes
   std::size_t line_ = 1;
 };
 
 }  // namespace detail
 
-/// Reads a table from text in memory. Throws as read_csv.
+/// Reads a table from text in memory. @throws as read_csv().
 inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   Table table(source.file, source.text.size());
   detail::CsvReader reader(source);

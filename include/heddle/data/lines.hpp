@@ -10,7 +10,7 @@
 
 namespace heddle::data {
 
-/// A text file, taken apart.
+/// The lines of a text file.
 struct Lines {
   std::string file;                ///< printable, for messages
   std::string label;               ///< the file's name without folder and extension
@@ -29,8 +29,8 @@ inline Lines parse_lines(TextFile source) {
 /// Reads a file. @throws FileError if it cannot be read, and with file and line for a NUL byte.
 inline Lines read_lines(const std::string& path) { return parse_lines(read_text(path)); }
 
-/// Returns all *.txt files of a folder, sorted by name (bytes, so that the order is the same everywhere). @throws FileError if there are
-/// none.
+/// Returns all *.txt files of a folder, sorted by the bytes of their names, so that the order is the same everywhere. @throws FileError
+/// if there are none.
 inline std::vector<Lines> read_folder(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> paths;

@@ -1,5 +1,6 @@
 // The tables that the readers of TSV and CSV return: text fields in rows of equal width, and the line at which each row began. The text of
-// all fields is one string, and the offset of each takes four bytes, so a file that is mostly separators takes only a few times its size.
+// all fields is one string, and the offset of each takes four bytes, so a file that is mostly separators needs only a few times its size in
+// memory.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -30,7 +31,7 @@ class Row {
     using iterator_category = std::input_iterator_tag;
     /// @}
     iterator() = default;
-    /// Points at a field: its text, and its offset followed by that of its end.
+    /// Takes a field's text and a pointer to the offset of its beginning, which the offset of its end follows.
     iterator(const char* text, const std::uint32_t* begin) : text_(text), begin_(begin) {}
     /// Returns the field.
     std::string_view operator*() const { return {text_, size()}; }
@@ -66,7 +67,7 @@ class Row {
   std::string_view operator[](std::size_t field) const { return *at(field); }
   /// Returns an iterator at the first field.
   iterator begin() const { return at(0); }
-  /// Returns an iterator behind the last field.
+  /// Returns an iterator past the last field.
   iterator end() const { return at(size_); }
 
  private:
@@ -77,12 +78,12 @@ class Row {
   std::size_t size_;
 };
 
-/// Rows and columns count from 0, lines of the file from 1. The number of a row is not checked.
+/// A table of text fields. Rows and columns are numbered from 0, lines of the file from 1. The number of a row is not checked.
 class Table {
  public:
   static constexpr std::size_t most_columns = 65536;  ///< the most columns of a table
 
-  /// Empty; `file` begins the messages of errors, `bytes` is how much text will be added at most.
+  /// Creates an empty table. `file` begins error messages; memory for `bytes` bytes of text is reserved.
   explicit Table(std::string file, std::size_t bytes = 0) : file_(std::move(file)) { text_.reserve(bytes); }
 
   const std::vector<std::string>& columns() const { return columns_; }  ///< names; empty without a header
@@ -108,7 +109,7 @@ class Table {
     return static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
   }
 
-  /// Returns the line where a row begins, from 1; and FILE:LINE, the beginning of an error about the row.
+  /// Returns the line where a row begins, from 1.
   std::size_t line(std::size_t row) const {
     const auto after = std::upper_bound(jumps_.begin(), jumps_.end(), std::pair(row, std::string::npos));
     return (after - 1)->second + (row - (after - 1)->first);
@@ -118,8 +119,8 @@ class Table {
 
   TextNotes notes;  ///< remarks on the text of the file
 
-  /// For readers: fields one by one with the line where their row begins, then the end of the header, or of the row.
-  /// @throws FileError for a row of another width than the header or, without one, the first row, and for too many columns.
+  /// Adds a field of the row that begins in `line`. Readers add the fields one by one, then call end_header() or end_row().
+  /// @throws FileError for too many columns, and for too many bytes in consecutive fields.
   void add(std::string_view field, std::size_t line) {
     if (begin_.size() - row_begin_ == most_columns)
       fail<FileError>(detail::at_line(file_, line), ": more than ", most_columns, " columns");
@@ -138,7 +139,8 @@ class Table {
     begin_.resize(1);
     bases_.resize(1);
   }
-  /// Ends a row, which begins in `line`. @throws FileError if its width is not that of the others.
+  /// Ends a row, which begins in `line`. @throws FileError if its width is not that of the header or, without one,
+  /// of the first row.
   void end_row(std::size_t line) {
     const std::size_t fields = begin_.size() - row_begin_;
     if (rows_ == 0 && columns_.empty()) width_ = fields;
@@ -149,22 +151,22 @@ class Table {
     ++rows_;
     row_begin_ = begin_.size();
   }
-  /// Once the width is known: room for the fields of a file with so many separators and lines, at most.
+  /// Reserves memory for the fields of a file with at most these numbers of separators and lines. Call it once the width is known.
   void reserve(std::size_t separators, std::size_t lines) {
     begin_.reserve(1 + std::min(width_ * (lines + 1), separators + lines + 1));
   }
 
  private:
   static constexpr std::size_t block = 65536;  // fields; a row is in at most two blocks
-  static constexpr std::size_t most_text = std::numeric_limits<std::int32_t>::max();  // so that it has less than 4 GiB
+  static constexpr std::size_t most_text = std::numeric_limits<std::int32_t>::max();  // bytes; a row is below 4 GiB
 
   std::string file_;
   std::vector<std::string> columns_;
   std::size_t width_ = 0, rows_ = 0;
   std::string text_;                     // all fields, row by row
-  std::vector<std::uint32_t> begin_{0};  // of each field in it, and the end, modulo 2^32
-  std::vector<std::size_t> bases_{0};    // begin of the first field of each block, whole
-  std::size_t row_begin_ = 1;            // of begin_, where the row being read has the end of its first field
+  std::vector<std::uint32_t> begin_{0};  // offset of each field in text_, and of the end, modulo 2^32
+  std::vector<std::size_t> bases_{0};    // full offset of the first field of each block
+  std::size_t row_begin_ = 1;            // index in begin_ of the end of the current row's first field
   // Rows whose line does not follow that of the row before, with their lines.
   std::vector<std::pair<std::size_t, std::size_t>> jumps_;
 };

@@ -16,8 +16,8 @@ namespace heddle::data {
 struct TextNotes {
   bool bom = false;                    ///< whether a byte-order mark was skipped
   std::size_t crlf = 0;                ///< lines that ended with CR LF
-  std::size_t invalid_utf8 = 0;        ///< sequences that became U+FFFD,
-  std::size_t first_invalid_line = 0;  ///< the first of them here
+  std::size_t invalid_utf8 = 0;        ///< invalid sequences, each replaced by U+FFFD
+  std::size_t first_invalid_line = 0;  ///< line of the first of them
   bool no_final_newline = false;       ///< whether the last line has no newline
 
   /// Returns a sentence for each note, without the file's name.
@@ -26,14 +26,14 @@ struct TextNotes {
     if (bom) all.push_back("a byte-order mark was skipped");
     if (crlf > 0) all.push_back(std::to_string(crlf) + (crlf == 1 ? " line ends" : " lines end") + " with CR LF");
     if (invalid_utf8 > 0)
-      all.push_back("what is not UTF-8 was replaced by U+FFFD (" + std::to_string(invalid_utf8) +
-                    " times, first in line " + std::to_string(first_invalid_line) + ')');
+      all.push_back("invalid UTF-8 was replaced by U+FFFD (" + std::to_string(invalid_utf8) + " times, first in line " +
+                    std::to_string(first_invalid_line) + ')');
     if (no_final_newline) all.push_back("the last line has no newline");
     return all;
   }
 };
 
-/// A whole file: valid UTF-8 without a byte-order mark, its lines ending as they did.
+/// A whole file: valid UTF-8 without a byte-order mark, with its original line ends.
 struct TextFile {
   std::string file;  ///< printable, for messages
   std::string text;  ///< the content
@@ -90,7 +90,7 @@ inline void require_utf8(const TextNotes& notes, const std::string& file) {
                      ": holds bytes that are not UTF-8");
 }
 
-/// Calls each(line, number) for every line without its end, numbers from 1. A CR before the end belongs to the end.
+/// Calls each(line, number) for every line without its end, numbered from 1. A final CR belongs to the line's end.
 template <class Each>
 void for_each_line(TextFile& source, Each each) {
   std::string_view rest = source.text;
@@ -100,7 +100,7 @@ void for_each_line(TextFile& source, Each each) {
     rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
     if (line.ends_with('\r')) {
       line.remove_suffix(1);
-      // At the end of the text it may be half of a line end.
+      // A CR at the end of the text may be half of a line end: it counts if other lines end with CR LF.
       if (newline != std::string_view::npos || source.notes.crlf > 0) ++source.notes.crlf;
     }
     each(line, number);

@@ -1,11 +1,11 @@
-// Tab-separated tables as GLUE ships them: a header, one row a line, and no quoting at all: a quotation mark is a
-// character.
+// Tab-separated tables as GLUE ships them: a header, one row a line, and no quoting. A quotation mark is an
+// ordinary character.
 #pragma once
 #include <heddle/data/table.hpp>
 
 namespace heddle::data {
 
-/// Reads a table from text in memory. Throws as read_tsv.
+/// Reads a table from text in memory. @throws as read_tsv().
 inline Table parse_tsv(TextFile source) {
   Table table(source.file, source.text.size());
   for_each_line(source, [&](std::string_view line, std::size_t number) {

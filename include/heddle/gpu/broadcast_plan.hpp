@@ -5,7 +5,7 @@
 namespace heddle::kernel {
 
 // The positions of N operands' elements for each element of the result. Axes are counted from the last. Adjacent axes along which
-// every operand behaves the same are merged: equal shapes have one axis, a matrix and a row two. There is at least one axis.
+// every operand behaves the same are merged: equal shapes have one axis, a matrix and a row have two. There is at least one axis.
 template <int N>
 struct BroadcastPlan {
   int rank = 0;

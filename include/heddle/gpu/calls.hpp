@@ -67,7 +67,7 @@ template <OnGpu T>
 void gemm_nt_bias(Cuda, MatrixView<const T> a, MatrixView<const T> b, View<const T, 1> bias, MatrixView<T> c) {
   multiply(Product<T>{a, b, false, true, c, Into::set, bias.data});
 }
-// One call per row of the batch's shape.
+// Calls multiply() once per row of the batch's shape.
 template <OnGpu T>
 void matmul(Cuda, const BroadcastPlan<2>& batch, View<const T, 3> a, bool transpose_a, View<const T, 3> b,
             bool transpose_b, View<T, 3> c) {
@@ -83,7 +83,7 @@ void matmul(Cuda, const BroadcastPlan<2>& batch, View<const T, 3> a, bool transp
                         batch.stride[0][0] * elements(a), batch.stride[1][0] * elements(b), elements(c)});
 }
 
-// The product adds the bias, so that one pass remains.
+// The product adds the bias, so that only one pass over the elements remains, the GELU.
 template <OnGpu T>
 void linear_gelu(Cuda device, View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias, View<T, 2> z,
                  View<T, 2> y) {

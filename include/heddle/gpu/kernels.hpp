@@ -1,4 +1,4 @@
-// Every CUDA kernel on one page, as operations call it. The definitions are in cuda/; this header is plain C++. Shapes and formulas are
+// Declares all CUDA kernels that operations call. The definitions are in cuda/; this header is plain C++. Shapes and formulas are
 // those of the Cpu overload, in the header of the operation. A kernel that only moves elements takes any type, as words of its size; most
 // others take float and bf16 and accumulate in float. A declaration without OnGpu names its types.
 #pragma once
@@ -44,7 +44,7 @@ template <class W>
 void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const W, 2> x,
                            View<W, 2> y);
 
-// --- each element (cuda/map.cu, arithmetic.cu, compare.cu, dropout.cu, cast.cu) ---
+// --- elementwise (cuda/map.cu, arithmetic.cu, compare.cu, dropout.cu, cast.cu) ---
 
 // F is a function of base/scalar_functions.hpp.
 template <class F, OnGpu T>
@@ -52,12 +52,12 @@ void map(Cuda, F, View<const T, 1> x, View<T, 1> y);
 template <class F, OnGpu T>
 void map_backward(Cuda, F, View<const T, 1> dy, View<const T, 1> x, View<const T, 1> y, View<T, 1> dx);
 
-// F is a function of base/arithmetic_functions.hpp, or Swapped<F> beside a number.
+// F is a function of base/arithmetic_functions.hpp; with a number as operand it may also be Swapped<F>.
 template <class F, OnGpu A, OnGpu B, OnGpu Y>
 void combine(Cuda, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y);
 template <class F, OnGpu T>
 void combine(Cuda, F, View<const T, 1> x, float number, View<T, 1> y);
-// F is a function of base/comparison_functions.hpp, T float or int64.
+// F is a function of base/comparison_functions.hpp. T is float or int64.
 template <class F, class T>
 void compare(Cuda, F, const BroadcastPlan<2>& plan, const T* a, const T* b, bool* y);
 template <OnGpu T>
@@ -71,12 +71,12 @@ void cast(Cuda, View<const T, 1> x, View<U, 1> y);
 
 // --- sums and extremes (cuda/reduce.cu) ---
 
-// Y is T, or float where T is bf16 and bf16 where it is float; int64 for int, int64 and bool.
+// T and Y are float or bf16, in any combination; for T int, int64 or bool, Y is int64.
 template <class T, class Y>
 void sum(Cuda, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y);
 template <OnGpu T>
 void repeat(Cuda, const BroadcastPlan<1>& plan, const T* dy, float divisor, T* dx);
-// T is float, bf16, int, int64 or bool.
+// T is float, bf16, int, int64 or bool; in extremum_backward() float or bf16.
 template <class T>
 void extremum(Cuda, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 2> position);
 template <class T>
@@ -175,11 +175,11 @@ void attention_weights(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q
 
 template <class Rule>
 void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters);
-// Returns the first gradient that holds NaN or infinity, or -1. Synchronizes.
+// Returns the index of the first gradient that contains NaN or infinity, or -1. Synchronizes.
 Index first_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients);
 // Returns the sum of the squares of all elements. Synchronizes.
 double sum_of_squares(Cuda, const std::vector<View<const float, 1>>& gradients);
-// Multiplies each gradient by `factor` into the result of the same index.
+// Multiplies each gradient by `factor` and stores the product in the result of the same index.
 void scale(Cuda, float factor, const std::vector<View<const float, 1>>& gradients,
            const std::vector<View<float, 1>>& results);
 

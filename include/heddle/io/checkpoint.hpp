@@ -17,7 +17,7 @@ struct Checkpoint {
   std::string folder;           ///< the path of its folder
   CheckpointManifest manifest;  ///< its number, files and state
 
-  /// Returns whether the checkpoint holds a file of this name, and the path of that file.
+  /// Returns whether the checkpoint holds a file of this name.
   bool has(const std::string& name) const { return manifest.files.count(name) > 0; }
   /// Returns the path of a file of the checkpoint.
   std::string file(const std::string& name) const { return folder + '/' + name; }
@@ -29,8 +29,9 @@ class Checkpoints {
   /// Takes the folder's path; the folder is made when the first checkpoint is written.
   explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Returns the intact checkpoint with the highest number. Calls damaged(sentence) for each damaged one. @throws FileError if there are
-  /// checkpoints and none is intact: starting from the beginning is the user's decision.
+  /// Returns the intact checkpoint with the highest number. Calls damaged(sentence) for each damaged one with a higher number. @throws
+  /// FileError if there are checkpoints and none is intact, because starting from the beginning is the user's decision, and for a
+  /// checkpoint that this user may not read.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
     restore();
     std::vector<std::string> names = entries(is_number);
@@ -49,10 +50,10 @@ class Checkpoints {
   }
 
   /// Saves checkpoint `number` with the caller's state, one JSON value; replaces a checkpoint of the same number. fill(folder) writes the
-  /// files into a hidden folder and returns their FileSums, as the functions that write a file return them. The folder is renamed once
-  /// everything is on the disk. Removes all checkpoints except this one and the one that was saved or read before. Returns the checkpoint's
-  /// folder. @throws WriteError, OutOfMemory, FileError for files that do not match their sums or could not be read back, and exceptions of
-  /// `fill`; the older checkpoints are intact then.
+  /// files into a temporary folder and returns the FileSum of each by name. The folder is renamed once everything is on the disk. Removes
+  /// all checkpoints except this one and the one that was saved or read before. Returns the checkpoint's folder. @throws WriteError,
+  /// OutOfMemory, FileError for files that do not match their sums and for a manifest that could not be read back, and exceptions of
+  /// `fill`; the older checkpoints are then intact.
   template <class Fill>
   std::string save(std::int64_t number, const std::string& state, Fill&& fill) {
     return detail::with_memory_for(folder_, "written", [&] { return save_named(digits(number), number, state, fill); });
@@ -68,9 +69,9 @@ class Checkpoints {
 
  private:
   static constexpr const char* draft_suffix = ".tmp";
-  static constexpr const char* aside_suffix = ".old";  // of one whose successor is being put in its place
+  static constexpr const char* aside_suffix = ".old";  // a checkpoint that is being replaced
   static constexpr const char* manifest_name = "manifest.json";
-  static constexpr std::size_t width = 12;  // of a number: names sort as numbers do
+  static constexpr std::size_t width = 12;  // digits of a number, so that names sort by number
 
   static std::string digits(std::int64_t number) {
     require(number >= 0 && number < 1'000'000'000'000, "the number of a checkpoint is from 0 to 10^12 - 1, got ",
@@ -106,7 +107,7 @@ class Checkpoints {
       make_folder(draft);
       const FileSums files = fill(draft);
       require_files(draft, files);
-      // The last file: its own sync of the folder covers the names of those before it.
+      // The manifest is written last: the sync of its folder also makes the names of the other files durable.
       const std::string manifest = draft + '/' + manifest_name;
       write_atomically(manifest, write_manifest(number, files, state, printable(manifest)));
       put_in_place(draft, folder);
@@ -118,12 +119,12 @@ class Checkpoints {
     if (name != kept_.first) kept_ = {name, kept_.first};
     for (const std::string& other : entries(is_number))
       if (other != kept_.first && other != kept_.second) remove(other);
-    for (const char* suffix : {draft_suffix, aside_suffix}) remove(name + suffix);  // the replaced one
+    for (const char* suffix : {draft_suffix, aside_suffix}) remove(name + suffix);  // also the replaced checkpoint
     return folder;
   }
 
-  // One of the same number is exchanged for the new one in one step where the system can do that; a file system that knows plain
-  // renames only sets it aside first.
+  // Renames the draft to `place`. A checkpoint of the same number is exchanged for the draft in one step if the file system supports
+  // that; otherwise it is set aside first.
   void put_in_place(const std::string& draft, const std::string& place) const {
     const auto rename = [](const std::string& from, const std::string& to, unsigned flags) {
       return detail::retry([&] { return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags); });
@@ -185,7 +186,8 @@ class Checkpoints {
     return found;
   }
 
-  // Nothing of std::filesystem here: libstdc++'s iterators end the program where memory runs out.
+  // Returns the names in the folder for which wanted(name) is true. Does not use std::filesystem, because libstdc++'s directory iterators
+  // end the program if memory runs out.
   template <class Wanted>
   std::vector<std::string> entries(Wanted wanted) const {
     std::vector<std::string> names;

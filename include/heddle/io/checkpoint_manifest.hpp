@@ -9,7 +9,7 @@
 
 namespace heddle::io {
 
-/// The files of a checkpoint by their names, which have no folder.
+/// The sizes and checksums of a checkpoint's files by name; the names have no folder.
 using FileSums = std::map<std::string, FileSum>;
 
 /// The content of a manifest.
@@ -21,7 +21,8 @@ struct CheckpointManifest {
 
 namespace detail {
 
-// Bytes. A run's state is a few hundred, and nested as deeply as this allows it can still be copied.
+// The limit in bytes. A run's settings and sums take about a thousand, and each of its curves at most about 12,000. JSON that is nested
+// as deeply as this limit allows can still be copied.
 inline constexpr std::size_t manifest_limit = 1 << 16;
 inline constexpr std::string_view manifest_seal = ",\"crc64\":\"";
 
@@ -58,14 +59,15 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 inline std::string write_manifest(std::int64_t number, const FileSums& files, const std::string& state,
                                   const std::string& file) {
   for (const auto& [name, sum] : files)
-    require<FileError>(detail::is_file_name(name), file, ": ", quoted_name(name), " is no name of a checkpoint's file");
+    require<FileError>(detail::is_file_name(name), file, ": ", quoted_name(name),
+                       " cannot be the name of a checkpoint's file");
   require<FileError>(nlohmann::json::accept(state), file, ": the state is not one JSON value");
   std::string body = "{\"heddle_checkpoint\":1,\"number\":" + std::to_string(number) + ",\"files\":{";
   for (const auto& [name, sum] : files)
     body += (body.back() == '{' ? "" : ",") + json_string(name) + ":{\"bytes\":" + std::to_string(sum.bytes) +
             ",\"crc64\":\"" + hex(sum.crc64) + "\"}";
   body += "},\"state\":" + state;
-  // Beginning with a byte-order mark or ending with a NUL byte, it would be one value alone, but none in here.
+  // A state that begins with a byte-order mark or ends with a NUL byte is valid on its own, but not inside the manifest.
   require<FileError>(nlohmann::json::accept(body + '}'), file, ": the state is not one JSON value");
   body += detail::seal(body);
   require<FileError>(body.size() <= detail::manifest_limit, file, ": would have ", body.size(),
@@ -74,25 +76,26 @@ inline std::string write_manifest(std::int64_t number, const FileSums& files, co
 }
 
 /// Parses the text of a manifest. Messages name the manifest `file`.
-/// @throws FileError for a text that write_manifest() did not return, or with a changed bit.
+/// @throws FileError for a text that write_manifest() did not return, such as one with a changed bit.
 inline CheckpointManifest read_manifest(std::string_view text, const std::string& file) {
   require<FileError>(text.size() <= detail::manifest_limit, file, ": has ", text.size(),
                      " bytes, a manifest has at most ", detail::manifest_limit);
   const std::size_t end = text.rfind(detail::manifest_seal);
-  require<FileError>(end != std::string_view::npos, file, ": is cut off or no manifest of a checkpoint");
+  require<FileError>(end != std::string_view::npos, file, ": is cut off, or is not the manifest of a checkpoint");
   const std::string_view body = text.substr(0, end);
   require<FileError>(text.substr(end) == detail::seal(body), file, ": its checksum is wrong");
   auto json = nlohmann::json::parse(std::string(body) + '}', nullptr, false);
   require<FileError>(json.is_object(), file, ": is not a JSON object");
   const auto format = detail::get<std::int64_t>(json, "heddle_checkpoint", file);
-  require<FileError>(format == 1, file, ": is of format ", format, ", this version of heddle reads 1");
+  require<FileError>(format == 1, file, ": is of format ", format, "; this version of heddle reads 1");
   CheckpointManifest manifest;
   manifest.number = detail::get<std::int64_t>(json, "number", file);
   const auto files = json.find("files"), state = json.find("state");
   require<FileError>(files != json.end() && files->is_object(), file, ": 'files' is missing or not an object");
   require<FileError>(state != json.end(), file, ": has no 'state'");
   for (const auto& [name, entry] : files->items()) {
-    require<FileError>(detail::is_file_name(name), file, ": ", quoted_name(name), " is no name of a checkpoint's file");
+    require<FileError>(detail::is_file_name(name), file, ": ", quoted_name(name),
+                       " cannot be the name of a checkpoint's file");
     require<FileError>(entry.is_object(), file, ": the entry of ", quoted_name(name), " is not an object");
     const auto digits = detail::get<std::string>(entry, "crc64", file);
     require<FileError>(digits.size() == 16 && digits.find_first_not_of("0123456789abcdef") == std::string::npos, file,

@@ -15,7 +15,7 @@
 
 namespace heddle::io {
 
-/// IEEE 754 half precision: all 65,536 patterns exactly; a NaN keeps its sign and payload.
+/// Returns the value of an IEEE 754 half-precision number, which is exact for all 65,536 patterns. A NaN keeps its sign and payload.
 inline float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 0x1fu, mantissa = half & 0x3ffu;
   const std::uint32_t normal = (exponent + 112) << 23 | mantissa << 13;  // 112: the difference of the exponents' biases
@@ -57,7 +57,7 @@ T cast_value(V value) {
     return static_cast<T>(value);
 }
 
-// Reads elements that stand as Stored in the file, at any address. The first of them is element `first` of the tensor.
+// Converts elements that the file stores as type Stored, at any address. The first of them is element `first` of the tensor.
 template <class Stored, class T, class Decode>
 void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte> bytes, T* out,
                 const std::string& file, Decode decode) {
@@ -73,7 +73,7 @@ void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte
   }
 }
 
-// Returns whether a value of each type fits T: converting it cannot fail.
+// Returns whether every value of type `dtype` fits T, so that the conversion cannot fail.
 template <class T>
 constexpr bool always_fits(DType dtype) {
   return dtype == dtype_of<T>()
@@ -115,8 +115,8 @@ inline void require_readable(const TensorInfo& tensor, const std::string& file) 
 }  // namespace detail
 
 /// Casts tensor.shape.size() values to T (double, float, bf16, int64, int32 or bool) from F64, F32, F16, BF16, I64, I32, U8 or BOOL.
-/// `file` is for messages. @throws FileError for any other dtype and for a value that T cannot hold: in an integer or bool one that
-/// would change, in a floating type a finite one that would become infinite.
+/// `file` is for messages. @throws FileError for any other dtype and for a value that T cannot hold. An integer or bool cannot hold a value
+/// that would change; a floating type cannot hold a finite value that would become infinite.
 template <class T>
 void convert(const TensorInfo& tensor, std::span<const std::byte> bytes, T* out, const std::string& file) {
   detail::require_readable(tensor, file);

@@ -1,4 +1,4 @@
-// CRC-64/XZ (ECMA-182, reflected), the checksum of checkpoints. It detects every error within 64 neighbouring bits.
+// CRC-64/XZ (ECMA-182, reflected), the checksum of checkpoints. It detects every error burst of at most 64 bits.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace heddle::io {
 /// The checksum of bytes that arrive in parts: crc.add(a); crc.add(b); crc.value().
 class Crc64 {
  public:
-  /// Adds bytes behind those before.
+  /// Appends bytes to those that were added before.
   void add(std::span<const std::byte> bytes) {
     const auto& table = tables();
     const std::byte* at = bytes.data();
@@ -63,7 +63,7 @@ inline std::uint64_t crc64(std::string_view text) {
   return crc.value();
 }
 
-/// Sixteen hexadecimal digits.
+/// Returns the value as sixteen hexadecimal digits.
 inline std::string hex(std::uint64_t value) {
   std::string digits(16, '0');
   for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, value >>= 4)

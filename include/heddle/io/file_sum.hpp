@@ -44,7 +44,7 @@ void for_each_part(const std::string& path, F&& f) {
 
 }  // namespace detail
 
-/// Reads a file to its end. @throws FileError.
+/// Returns the size and checksum of a file, which is read to its end. @throws FileError.
 inline FileSum sum_of_file(const std::string& path) {
   detail::RunningFileSum sum;
   detail::for_each_part(path, [&](std::span<const std::byte> bytes) { sum.add(bytes); });

@@ -12,8 +12,8 @@
 
 namespace heddle::io {
 
-/// Parses a file's content. `file` is printable, for messages. @throws FileError for text that is not JSON, and for arrays and objects that
-/// are nested more than 128 deep.
+/// Parses a file's content. `file` is its printable name, for messages. @throws FileError for text that is not JSON, and for arrays and
+/// objects that are nested more than 128 levels deep.
 inline nlohmann::json parse_json(std::string_view text, const std::string& file) {
   constexpr int most_levels = 128;  // as in serde_json; copying, comparing and printing a value are recursive
   // nlohmann::json takes a NUL byte for the end of its input.
@@ -31,10 +31,10 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& file)
   }
 }
 
-/// An object of a JSON file. It refers to the object, which must live as long.
+/// A reference to an object of a JSON file. The object must outlive the reference.
 class JsonObject {
  public:
-  /// Wraps an object. @throws FileError for another kind of value; `what` names it, such as "the file".
+  /// Wraps an object; messages call it `what`, such as "the file". @throws FileError if the value is not an object.
   JsonObject(const nlohmann::json& object, std::string file, const std::string& what = "the content")
       : object_(object), file_(std::move(file)) {
     require<FileError>(object.is_object(), file_, ": ", what, " must be a JSON object");
@@ -50,10 +50,11 @@ class JsonObject {
     const auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
-  /// Returns whether there is such a member that is not null.
+  /// Returns whether a member exists and is not null.
   bool has(const std::string& key) const { return find(key) != nullptr; }
 
-  /// These functions return a member of one type. @throws FileError if it is absent, of another type, such as null, or out of range.
+  /// Returns a member of any type. @throws FileError if it is absent. The functions below also throw FileError for a member of another
+  /// type, such as null, and for a number out of range.
   const nlohmann::json& at(const std::string& key) const {
     const auto found = object_.find(key);
     require<FileError>(found != object_.end(), file_, ": has no '", key, "'");
@@ -88,7 +89,7 @@ class JsonObject {
     return value.get<Index>();
   }
 
-  /// These return `absent` for a member that is absent or null.
+  /// Returns true or false, or `absent` for a member that is absent or null, as the functions below do.
   bool boolean_or(const std::string& key, bool absent) const { return has(key) ? boolean(key) : absent; }
   /// Returns a text, or `absent`.
   std::string text_or(const std::string& key, const std::string& absent) const { return has(key) ? text(key) : absent; }

@@ -4,7 +4,7 @@
 
 namespace heddle::io {
 
-/// Text as a JSON string, quotes included; valid UTF-8 stays valid.
+/// Returns the text as a JSON string, quotes included; valid UTF-8 stays valid.
 inline std::string json_string(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   std::string json = "\"";

@@ -1,5 +1,5 @@
-// A model's weights to and from a safetensors file, under the names that its visits give them. A packed parameter (q, k and v
-// in one matrix) is several tensors in the file.
+// Saves and loads a model's weights as a safetensors file, under the names that the model's visit() gives them. A packed parameter (q, k
+// and v in one matrix) is several tensors in the file.
 #pragma once
 #include <functional>
 
@@ -8,8 +8,8 @@
 
 namespace heddle::io {
 
-/// Writes every parameter and buffer in its master type, a shared one once under its first name. Replaces the file atomically, and
-/// returns its size and checksum. @throws FileError.
+/// Writes every parameter and buffer in its master type; a shared one is written once, under its first name. Replaces the file atomically,
+/// and returns its size and checksum. @throws FileError.
 template <class M>
 FileSum save(const M& model, const std::string& path, std::map<std::string, std::string> metadata = {}) {
   std::vector<TensorBytes> tensors;
@@ -42,7 +42,7 @@ struct WeightSource {
 
 /// The names that load() did not find, and those that it ignored.
 struct LoadReport {
-  std::vector<std::string> missing;     ///< in the model, but not in the file; only those that may be
+  std::vector<std::string> missing;     ///< in the model, but not in the file; may_miss() accepted them
   std::vector<std::string> unexpected;  ///< in the file, but not in the model
 };
 
@@ -73,11 +73,11 @@ void read_weight(const StoredTensor& from, heddle::detail::MasterTensor<T>& weig
 }
 }  // namespace detail
 
-/// Reads a model's weights in place, cast to its types; optimizers made before continue with them. A buffer may be absent: it keeps its
-/// value, as does a weight for whose name may_miss(name) is true. A shared weight may stand under any of its names, but not with
-/// different values. @throws FileError that lists the missing, mismatched and unexpected names, unless everything fits; nothing is
-/// changed then. Unexpected names alone are no error. After a FileError for a file that cannot be read to its end, the model has some
-/// weights of the file.
+/// Reads a model's weights in place, cast to its types, so that optimizers created before continue with them. An absent buffer keeps its
+/// value, and so does an absent weight if may_miss(name) is true. The file may have a shared weight under any of its names, but not with
+/// different values. @throws FileError that lists the missing, mismatched and unexpected names if a weight is missing or has another shape,
+/// and FileError for a value that does not fit its type; the model is then unchanged. Unexpected names alone are no error. After a
+/// FileError for a file that cannot be read to its end, the model has some of the file's weights.
 template <class M>
 LoadReport load(
     M& model, const WeightSource& source,
@@ -85,7 +85,7 @@ LoadReport load(
   const std::string shown = printable(source.name);
   std::vector<std::string> missing, mismatched;
   std::set<std::string> known;
-  using Block = std::pair<const void*, Index>;  // of one weight, which may have several names
+  using Block = std::pair<const void*, Index>;  // a weight, which may have several names, and its block
   std::map<Block, std::pair<std::string, StoredTensor>> found;
   std::vector<std::pair<std::string, Block>> absent;
   std::vector<std::function<void(bool write)>> assignments;
@@ -137,7 +137,7 @@ LoadReport load(
   return report;
 }
 
-/// Reads a model's weights from a safetensors file under the names that its visits give them. @throws as above.
+/// Reads a model's weights from a safetensors file under the names that the model's visit() gives them. @throws as above.
 template <class M>
 LoadReport load(M& model, const std::string& path) {
   const Safetensors file = read_safetensors(path);

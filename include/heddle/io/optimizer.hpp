@@ -1,5 +1,5 @@
-// An optimizer's state to and from a safetensors file: for each parameter NAME its moments, `first.NAME` and `second.NAME`, and
-// `steps.NAME`. Files of PyTorch's optimizers are pickles and are not read.
+// Saves and loads an optimizer's state as a safetensors file. For each parameter NAME it holds the moment estimates `first.NAME` and
+// `second.NAME`, and the number of steps, `steps.NAME`. Files of PyTorch's optimizers are pickles and are not read.
 #pragma once
 #include <any>
 #include <cmath>
@@ -15,20 +15,20 @@ inline std::string moment_name(const optim::Moment& moment, const std::string& p
   return std::string(moment.name) + '.' + parameter;
 }
 
-// Refuses values that no update leaves behind: they would spoil the weights at the next one. A mean of squares may be infinite: the
-// weight stays as it is then.
+// Throws FileError for values that no update produces: the next update would corrupt the weights. A mean of squares may be infinite; its
+// weight then no longer changes.
 template <class T>
 void check_moment(const std::string& file, const std::string& name, const std::vector<T>& values, bool nonnegative) {
   const auto refused = std::find_if_not(values.begin(), values.end(),
                                         [&](T value) { return nonnegative ? value >= 0 : std::isfinite(value); });
   if (refused != values.end())
     fail<FileError>(file, ": ", quoted_name(name), " holds ", *refused,
-                    nonnegative ? ", it must be at least 0" : ", it must be finite");
+                    nonnegative ? " but must be at least 0" : " but must be finite");
 }
 
 }  // namespace detail
 
-/// Replaces the file atomically, and returns its size and checksum. @throws WriteError.
+/// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws WriteError.
 inline FileSum save_optimizer(const optim::Slots& slots, const std::string& path) {
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written
@@ -45,9 +45,9 @@ inline FileSum save_optimizer(const optim::Slots& slots, const std::string& path
   return write_safetensors(path, std::move(tensors), {{"optimizer", slots.optimizer()}});
 }
 
-/// Reads the state into an optimizer of the same kind over the same parameters. Options such as the rate are not in the file.
-/// @throws FileError for a file that save_optimizer did not write, and for values that no update leaves behind; the optimizer is
-/// unchanged then.
+/// Reads the state into an optimizer of the same kind over the same parameters. Options such as the learning rate are not in the file.
+/// @throws FileError for a file that save_optimizer() did not write, and for values that no update produces; the optimizer is then
+/// unchanged.
 inline void load_optimizer(optim::Slots& slots, const std::string& path) {
   const Safetensors file = read_safetensors(path);
   const std::string shown = printable(path), kind = slots.optimizer();
@@ -63,7 +63,8 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
       const auto read = [&]<class U>(const std::string& name, const Shape& shape, std::vector<U> values) {
         const TensorInfo& tensor = file[name];
         require<FileError>(tensor.dtype == dtype_of<U>() && tensor.shape == shape, shown, ": ", quoted_name(name),
-                           " is ", io::name(tensor.dtype), ' ', tensor.shape, " and not of this optimizer");
+                           " is ", io::name(tensor.dtype), ' ', tensor.shape, "; this optimizer has ",
+                           io::name(dtype_of<U>()), ' ', shape);
         ++known;
         values.resize(static_cast<std::size_t>(shape.size()));
         file.read(tensor, values.data());
@@ -71,7 +72,7 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
       };
       const std::int64_t steps = read("steps." + slot.name, Shape(), std::vector<std::int64_t>())[0];
       require<FileError>(steps >= 0 && steps <= most_steps, shown, ": ", quoted_name("steps." + slot.name), " is ",
-                         steps, ", it must be from 0 to ", most_steps);
+                         steps, " but must be from 0 to ", most_steps);
       if (write) slot.steps = steps, slot.row_flags.clear();
       for (std::size_t k = 0; k < slots.moments().size(); ++k) {
         const optim::Moment& moment = slots.moments()[k];

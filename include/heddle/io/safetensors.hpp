@@ -1,6 +1,6 @@
-// safetensors files: eight bytes of header length, a JSON header, the bytes of all tensors without a gap. heddle checks all of this before
-// it reads a tensor. The format has no checksum, so a flipped bit in the data is not found. Format: the README and src/tensor.rs of
-// github.com/huggingface/safetensors.
+// safetensors files: eight bytes of header length, a JSON header, and the bytes of all tensors without a gap. heddle checks all of this
+// before it reads a tensor. The format has no checksum, so a flipped bit in the data is not detected. Format: the README and src/tensor.rs
+// of github.com/huggingface/safetensors.
 #pragma once
 #include <functional>
 #include <memory>
@@ -21,10 +21,10 @@ static_assert(std::endian::native == std::endian::little,
 /// const functions at once.
 class Safetensors {
  public:
-  /// Copies bytes of the data section, which begins after the header, from an offset on.
+  /// A function that copies bytes of the data section from an offset on. The data section begins after the header.
   using Read = std::function<void(std::size_t offset, std::span<std::byte> to)>;
 
-  /// Takes a checked header and a function that reads the data; read_safetensors() and parse_safetensors() call it.
+  /// Takes a checked header and a function that reads the data; read_safetensors() and parse_safetensors() call this constructor.
   Safetensors(std::string file, SafetensorsHeader header, Read read)
       : file_(std::move(file)), header_(std::move(header)), read_(std::move(read)) {
     for (const TensorInfo& tensor : header_.tensors) by_name_[tensor.name] = &tensor;
@@ -78,7 +78,7 @@ class Safetensors {
     }
   }
 
-  /// Reads all values of a tensor cast to T. Takes no memory for a tensor of type T. @throws as each_piece().
+  /// Reads all values of a tensor cast to T. Allocates no memory for a tensor of type T, except bool. @throws as each_piece().
   template <class T>
   void read(const TensorInfo& tensor, T* out) const {
     if (tensor.dtype == dtype_of<T>() && tensor.dtype != DType::boolean)
@@ -101,13 +101,13 @@ class Safetensors {
   std::string file_;
   SafetensorsHeader header_;
   Read read_;
-  // Points into header_.tensors, which never grows and moves as one block.
+  // Points into header_.tensors, which never grows and keeps its memory block in a move.
   std::unordered_map<std::string_view, const TensorInfo*> by_name_;
 };
 
 namespace detail {
 
-// The tensors must follow each other from the first byte of the data to the last.
+// Sorts the tensors by offset. Throws FileError unless they cover the data from its first byte to its last without a gap.
 inline void check_layout(const std::string& file, SafetensorsHeader& header, std::size_t data_size) {
   std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -134,7 +134,7 @@ inline SafetensorsHeader parse_header(const std::string& file, std::string_view 
   return header;
 }
 
-// Reads `size` bytes by read_at(offset, to, count), which copies some of them and returns their number.
+// Reads the header of a file of `size` bytes. read_at(offset, to, count) copies bytes of the file and returns their number.
 template <class ReadAt>
 Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt read_at) {
   const std::string file = printable(path);
@@ -147,13 +147,13 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt r
   fill(0, &length, sizeof length);
   size -= sizeof length;
   constexpr std::uint64_t two_bytes = 0xFFFF, zip = 0x4B50,
-                          pickle = 0x0280;  // as torch.save begins a file, now and once
+                          pickle = 0x0280;  // the first bytes of torch.save, today and formerly
   const bool torch_file = (length & two_bytes) == zip || (length & two_bytes) == pickle;
   require<FileError>(!torch_file || length <= size, file,
                      ": is a PyTorch pickle, which is not read; save the weights with safetensors.torch.save_file");
   constexpr const char* what = ": is not a safetensors file, or it is damaged: ";
   require<FileError>(length <= safetensors_header_limit, file, what, "the header's length is ", length,
-                     ", the limit is ", safetensors_header_limit);
+                     "; the limit is ", safetensors_header_limit);
   require<FileError>(length <= size, file, what, "the header's length is ", length, ", but only ", size,
                      " bytes follow");
   std::string json(static_cast<std::size_t>(length), '\0');
@@ -167,8 +167,8 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt r
 
 }  // namespace detail
 
-/// Opens a file and reads its header. @throws FileError that names the file and the fault, unless the header and the file's size are valid,
-/// and OutOfMemory that names the file.
+/// Opens a file and reads its header. @throws FileError with the file and the fault if the header or the file's size is invalid, and
+/// OutOfMemory with the file.
 inline Safetensors read_safetensors(const std::string& path) {
   return detail::with_memory_for(path, "read", [&] {
     const auto file = std::make_shared<InputFile>(path);
@@ -179,7 +179,7 @@ inline Safetensors read_safetensors(const std::string& path) {
   });
 }
 
-/// Reads a file in memory, of which the result keeps a copy; messages name it `name`. @throws as read_safetensors().
+/// Reads a safetensors file in memory; the result keeps a copy of it, and messages name it `name`. @throws as read_safetensors().
 inline Safetensors parse_safetensors(std::string_view bytes, const std::string& name) {
   const auto copy = std::make_shared<const std::string>(bytes);
   return detail::read_safetensors(name, copy->size(), [copy](std::size_t offset, void* to, std::size_t count) {

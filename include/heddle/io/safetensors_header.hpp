@@ -1,6 +1,5 @@
-// The header of a safetensors file, as strict as the format's own library and in two points stricter: no blank before
-// the opening brace, no key twice in any object. Read through SAX calls, because a JSON value keeps the last of two
-// equal keys.
+// The parser of a safetensors header. It is as strict as the format's own library, and stricter in two points: it refuses whitespace before
+// the opening brace, and a repeated key in any object. It uses SAX calls, because nlohmann::json keeps only the last of two equal keys.
 #pragma once
 #include <algorithm>
 #include <initializer_list>
@@ -28,8 +27,8 @@ struct SafetensorsHeader {
 
 namespace detail {
 
-// Takes the calls of nlohmann::json::sax_parse. The object or array that contains a value, and its key, decide which values are valid; any
-// other is a FileError.
+// Handles the calls of nlohmann::json::sax_parse. The object or array that contains a value, and the value's key, decide which values are
+// valid; any other value throws FileError.
 class HeaderReader {
  public:
   HeaderReader(const std::string& file, SafetensorsHeader& header) : file_(file), header_(header) {}
@@ -44,7 +43,7 @@ class HeaderReader {
     const Place place = take({Place::extent, Place::offset, Place::anything}, std::to_string(value));
     if (place == Place::extent) {
       constexpr auto limit = std::numeric_limits<Index>::max();
-      if (value > limit) fail<FileError>(file_, ": ", who(place), " is ", value, ", the limit is ", limit);
+      if (value > limit) fail<FileError>(file_, ": ", who(place), " is ", value, "; the limit is ", limit);
       if (++axes_ <= Shape::max_rank) extents_.push_back(static_cast<Index>(value));
     } else if (place == Place::offset) {
       if (++offsets_ == 1) tensor_.begin = value;
@@ -128,7 +127,7 @@ class HeaderReader {
     return true;
   }
   bool open(Place place) {
-    constexpr std::size_t limit = 127;  // the reference's
+    constexpr std::size_t limit = 127;  // as in the format's own library
     require<FileError>(open_.size() < limit, file_, ": the header is nested deeper than ", limit);
     open_.push_back({place, {}});
     return true;
@@ -167,12 +166,13 @@ class HeaderReader {
   int axes_ = 0, offsets_ = 0;
 };
 
-// The number of bytes must follow from shape and dtype, in arithmetic that cannot overflow.
+// Adds the tensor that ends to the header. Throws FileError unless its number of bytes follows from shape and dtype, in arithmetic that
+// cannot overflow.
 inline void HeaderReader::finish_tensor() {
   const std::string tensor = file_ + ": tensor " + quoted_name(tensor_.name);
   for (const char* field : {"dtype", "shape", "data_offsets"})
     require<FileError>(open_.back().keys.count(field) == 1, tensor, " has no ", field);
-  require<FileError>(axes_ <= Shape::max_rank, tensor, " has ", axes_, " axes, the limit is ", Shape::max_rank);
+  require<FileError>(axes_ <= Shape::max_rank, tensor, " has ", axes_, " axes; the limit is ", Shape::max_rank);
   require<FileError>(offsets_ == 2, tensor, " has ", offsets_, " data_offsets in place of 2");
   constexpr std::uint64_t limit = std::numeric_limits<Index>::max(), bits_in_byte = 8;
   std::uint64_t elements = 1;

@@ -15,7 +15,7 @@
 
 namespace heddle::io {
 
-/// The limit that readers put on the length of a header.
+/// The longest header that readers accept, in bytes.
 inline constexpr std::size_t safetensors_header_limit = 100'000'000;
 
 /// A tensor to be written: its values in C order, little-endian, as they stand in memory.
@@ -32,7 +32,7 @@ TensorBytes tensor_bytes(const std::string& name, const Tensor<T>& x) {
   return {name, dtype_of<T>(), x.shape(), std::as_bytes(std::span(x.data(), static_cast<std::size_t>(x.size())))};
 }
 template <class T>
-TensorBytes tensor_bytes(const std::string& name, Tensor<T>&& x) = delete;  // its memory could end before it is written
+TensorBytes tensor_bytes(const std::string& name, Tensor<T>&& x) = delete;  // its memory could be freed before writing
 
 namespace detail {
 
@@ -69,8 +69,9 @@ inline void check_tensors(const std::string& file, const std::vector<TensorBytes
 
 }  // namespace detail
 
-/// Replaces the file atomically, and returns its size and checksum. Tensors are stored by falling element size, then by name, as in
-/// the reference, so that each is aligned. "format": "pt" is added to the metadata because Hugging Face loaders require it.
+/// Writes tensors to a file, which is replaced atomically, and returns its size and checksum. Tensors are sorted by decreasing element
+/// size, then by name, as in the format's own library, so that each is aligned. "format": "pt" is added to the metadata because Hugging
+/// Face loaders require it.
 /// @throws WriteError for a name given twice or not UTF-8, for bytes that do not fit shape and dtype, for a header above 100,000,000
 /// bytes, and if the file cannot be written.
 inline FileSum write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
@@ -88,7 +89,7 @@ inline FileSum write_safetensors(const std::string& path, std::vector<TensorByte
   std::string header = detail::json_header(tensors, metadata);
   header.resize((header.size() + alignment - 1) / alignment * alignment, ' ');
   require<WriteError>(header.size() <= safetensors_header_limit, file, ": the header takes ", header.size(),
-                      " bytes, the limit is ", safetensors_header_limit);
+                      " bytes; the limit is ", safetensors_header_limit);
   const std::uint64_t length = header.size();
   return write_atomically(path, [&](OutputFile& out) {
     out.write(std::as_bytes(std::span(&length, 1)));

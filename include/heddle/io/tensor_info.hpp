@@ -1,5 +1,5 @@
-// The description of a tensor in a safetensors file. All element types of the format are known, so a file that holds some that
-// heddle does not read is still checked as a whole, and its other tensors are read.
+// The description of a tensor in a safetensors file. All element types of the format are known, also those that heddle does not read. A
+// file with such types is still checked as a whole, and its other tensors can be read.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace heddle::io {
 
-/// Up to boolean: read and written. After it: only known.
+/// The element types of the format. heddle reads and writes those up to boolean; of the others it only knows name and size.
 enum class DType : std::uint8_t {  // clang-format off
   f64, f32, f16, bf16, i64, i32, u8, boolean,
   u64, u32, u16, i16, i8, c64, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz, f6_e2m3, f6_e3m2, f4
@@ -34,14 +34,14 @@ inline constexpr std::array<DTypeInfo, 22> dtypes{{
 }};
 static_assert(dtypes[static_cast<std::size_t>(DType::f4)].name == "F4");
 
-/// As the file names it; the bits of one element; whether convert takes it.
+/// Returns the name of the type in a file.
 constexpr std::string_view name(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].name; }
 /// Returns the bits of one element.
 constexpr unsigned bits(DType dtype) { return dtypes[static_cast<std::size_t>(dtype)].bits; }
 /// Returns whether convert() reads the type.
 constexpr bool readable(DType dtype) { return dtype <= DType::boolean; }
 
-/// None for a name that is none of the format's.
+/// Returns the type of this name, or nothing if the format has no such type.
 constexpr std::optional<DType> find_dtype(std::string_view name) {
   for (std::size_t i = 0; i < dtypes.size(); ++i)
     if (dtypes[i].name == name) return static_cast<DType>(i);
@@ -65,7 +65,7 @@ struct TensorInfo {
   DType dtype = DType::f32;  ///< the type of its elements
   Shape shape;               ///< its shape
   std::size_t begin = 0;     ///< offset of its first byte in the data section
-  std::size_t end = 0;       ///< offset behind its last byte
+  std::size_t end = 0;       ///< offset one past its last byte
 };
 
 }  // namespace heddle::io

@@ -10,7 +10,7 @@
 
 namespace heddle::io {
 
-/// A folder's vocabulary and casing, and its tokenizer's files as they are.
+/// The vocabulary and casing of a folder's tokenizer, and its files unchanged.
 struct PretrainedTokenizer {
   text::Vocabulary vocabulary;                    ///< the tokens
   bool uncased = true;                            ///< whether texts are lower-cased
@@ -20,12 +20,12 @@ struct PretrainedTokenizer {
 
 namespace detail {
 
-// Throws FileError unless a member of tokenizer.json has the only value that WordPiece as BERT has it allows.
+// Throws FileError if a member is present and differs from `only`, the one value that BERT's WordPiece allows.
 inline void require_value(const JsonObject& object, const std::string& key, const nlohmann::json& only) {
   const nlohmann::json* const value = object.find(key);
   if (value && *value != only)
     fail<FileError>(object.file(), ": '", key, "' is ", printable(value->dump(), 60),
-                    ", heddle reads WordPiece tokenizers where it is ", only.dump());
+                    "; heddle reads WordPiece tokenizers where it is ", only.dump());
 }
 
 // Throws FileError unless an added token is one of those that WordPiece recognizes in a text.
@@ -36,12 +36,12 @@ inline void require_known_token(const text::Vocabulary& vocabulary, const std::s
                      " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
 }
 
-// Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids are 0 to their number - 1.
+// Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids of n tokens are 0 to n - 1.
 inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string& file) {
   std::vector<const std::string*> tokens(ids.size());
   for (const auto& [token, id] : ids.get_ref<const nlohmann::json::object_t&>()) {
     if (!id.is_number_integer() || id < 0 || id >= tokens.size())
-      fail<FileError>(file, ": token ", quoted_name(token), " has the id ", printable(id.dump(), 60), ", the ",
+      fail<FileError>(file, ": token ", quoted_name(token), " has the id ", printable(id.dump(), 60), "; the ",
                       tokens.size(), " tokens must have the ids from 0 to ", tokens.size() - 1);
     const std::string*& place = tokens[id.get<std::size_t>()];
     if (place)
@@ -64,7 +64,7 @@ inline PretrainedTokenizer read_tokenizer_json(const std::string& path, const st
   const JsonObject model(all.object("model"), shown);
   const std::string type = model.text_or("type", "WordPiece");
   require<FileError>(type == "WordPiece", shown, ": is a tokenizer of type ", quoted_name(type),
-                     ", heddle reads WordPiece");
+                     "; heddle reads WordPiece");
   require_value(model, "unk_token", "[UNK]");
   require_value(model, "continuing_subword_prefix", "##");
   require_value(model, "max_input_chars_per_word", text::Word::max_characters);
@@ -95,7 +95,8 @@ inline void check_added_tokens(const text::Vocabulary& vocabulary, const std::st
     require_known_token(vocabulary, token, id.is_number_integer() ? id.get<Index>() : -1, ids.file());
 }
 
-// Applies tokenizer_config.json. Beside tokenizer.json, PreTrainedTokenizerFast and TokenizersBackend ignore do_lower_case.
+// Applies tokenizer_config.json. PreTrainedTokenizerFast and TokenizersBackend ignore its
+// do_lower_case if there is a tokenizer.json.
 inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, bool has_tokenizer_json) {
   const std::string type = config.text_or("tokenizer_class", "BertTokenizer");
   bool is_known = false;
@@ -103,7 +104,7 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
                            "PreTrainedTokenizerFast", "TokenizersBackend"})
     is_known = is_known || type == name;
   require<FileError>(is_known, config.file(), ": 'tokenizer_class' is ", quoted_name(type),
-                     ", heddle reads BERT's and DistilBERT's");
+                     "; heddle reads BERT's and DistilBERT's");
   require_value(config, "truncation_side", "right");
   for (const auto& [key, token] : {std::pair{"unk_token", "[UNK]"},
                                    {"sep_token", "[SEP]"},
@@ -127,7 +128,7 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
       const Index known = tokenizer.vocabulary.find(text);
       require_known_token(tokenizer.vocabulary, text, id == std::to_string(known) ? known : -1, config.file());
     }
-  // A tokenizer without a limit has 1e30 there.
+  // In a tokenizer without a limit model_max_length is 1e30.
   constexpr double most = 1e9;
   const nlohmann::json* const length = config.find("model_max_length");
   if (length && length->is_number() && *length >= 1 && *length < most) tokenizer.max_length = length->get<Index>();
@@ -135,10 +136,10 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 
 }  // namespace detail
 
-/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. The casing is that of transformers: do_lower_case
-/// of tokenizer_config.json, which is true if the file or the member is absent; but that of tokenizer.json if tokenizer_class is
-/// PreTrainedTokenizerFast or TokenizersBackend. @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's
-/// WordPiece, and for added tokens.
+/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. The casing follows transformers. It is
+/// do_lower_case of tokenizer_config.json, or true if the file or the member is absent. If there is a tokenizer.json and tokenizer_class is
+/// PreTrainedTokenizerFast or TokenizersBackend, it is the casing of tokenizer.json. @throws FileError for a folder without a vocabulary,
+/// for a tokenizer that is not BERT's WordPiece, and for added tokens except the five special tokens.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const char* name :

@@ -32,7 +32,7 @@ inline std::map<std::string, std::string> parse_weight_index(std::string content
 
 }  // namespace detail
 
-/// The open weight files of a folder. The source of `weights()` refers to them.
+/// The open weight files of a folder. The result of weights() refers to them.
 class WeightFiles {
  public:
   /// Opens model.safetensors, or otherwise the shards of model.safetensors.index.json. @throws FileError for a folder without them, a shard
@@ -68,7 +68,7 @@ class WeightFiles {
 
   /// Returns the path of the folder.
   const std::string& folder() const { return folder_; }
-  /// Returns the tensors under the names that rename(name) gives them; an empty name leaves one out.
+  /// Returns the tensors under the names that rename(name) gives them; an empty name leaves a tensor out.
   /// @throws FileError for two tensors of one name.
   template <class Rename>
   WeightSource weights(Rename rename) const {
@@ -83,7 +83,7 @@ class WeightFiles {
   }
   /// Returns whether there is a tensor of this name.
   bool has(const std::string& name) const { return tensors_.count(name) > 0; }
-  /// Returns the names of the open files.
+  /// Returns the paths of the open files.
   std::vector<std::string> paths() const {
     std::vector<std::string> all;
     for (const Safetensors& file : files_) all.push_back(file.file());

@@ -1,5 +1,5 @@
-// Files are replaced, never overwritten: a temporary file beside the old one is written, synced and renamed over it. After a
-// crash or on a full disk, and for a reader meanwhile, there is the whole old file or the whole new one.
+// Files are replaced, never overwritten: a temporary file beside the old one is written, synced and renamed over it. After a crash, on a
+// full disk and for a concurrent reader, the file is either the whole old one or the whole new one.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -13,8 +13,8 @@
 
 namespace heddle {
 
-/// A file could not be written. The old file is intact, or the new one is in place if only the last step failed, which
-/// makes the folder's entry durable.
+/// Thrown if a file could not be written. The old file is intact, except if only the last step failed, which makes the folder's entry
+/// durable: the new file is then in place.
 struct WriteError : FileError {
   using FileError::FileError;
 };
@@ -36,7 +36,7 @@ class OutputFile {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
   }
-  /// Appends a text. @throws FileError if it cannot be written.
+  /// Appends a text. @throws WriteError.
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
   /// Returns the size and checksum of the bytes written so far.
@@ -132,10 +132,10 @@ FileSum replace_file(const std::string& path, Fill&& fill) {
   OutputFile out(path, file);
   try {
     fill(out);
-    // Undoes the umask. A file system without permissions refuses, which loses nothing.
+    // Restores the permissions that the umask removed. A file system without permissions refuses this, which does no harm.
     if (target.mode != 0) (void)::fchmod(file, target.mode);
     check(retry([&] { return ::fsync(file); }), "cannot be written to the disk");
-    // Closed also when it fails, and on Linux when a signal interrupts it: never to be repeated.
+    // close() is never repeated: on Linux the file is closed even if close() fails or a signal interrupts it.
     check(::close(temporary.file.release()) != 0 && errno != EINTR ? -1 : 0, "cannot be closed");
     check(::renameat2(folder.number(), temporary.name.c_str(), folder.number(), target.name.c_str(), 0),
           "cannot be replaced");
@@ -147,7 +147,7 @@ FileSum replace_file(const std::string& path, Fill&& fill) {
   return out.sum();
 }
 
-// Gives the file `from` the name `to`; false if no link can be made, or if it would change the permissions of `to`.
+// Gives the file `from` the second name `to`. Returns false if no link can be made, or if it would change the permissions of `to`.
 inline bool replace_by_link(const std::string& from, const std::string& to) {
   const Target target = find_target(to);
   struct stat source {};

@@ -1,5 +1,5 @@
-// BERT (Devlin et al. 2019) and DistilBERT (Sanh et al. 2019): encoders, classifiers and BERT's masked language model. Names of weights
-// are those of transformers, so that its folders load.
+// BERT (Devlin et al. 2019) and DistilBERT (Sanh et al. 2019): encoders, classifiers and BERT's masked language model. The names of weights
+// are those of Hugging Face's transformers, so that folders of that library can be loaded.
 #pragma once
 #include <algorithm>
 
@@ -28,14 +28,14 @@ struct BertConfig {
   Index layers = 12;                                 ///< number of layers
   Index heads = 12;                                  ///< attention heads of a layer
   Index ff_width = 3072;                             ///< width of the feed-forward networks
-  Index positions = 512;                             ///< the most tokens of a text
+  Index positions = 512;                             ///< maximum number of tokens in a text
   Index types = 2;                                   ///< token types; DistilBERT has none
-  nn::Activation activation = nn::Activation::gelu;  ///< of the feed-forward networks
-  double eps = 1e-12;                                ///< of the norms
-  double deviation = 0.02;                           ///< of the initial weights
-  double dropout = 0.1;                              ///< after the embeddings and each sublayer
-  double attention_dropout = 0.1;                    ///< of the attention probabilities
-  double classifier_dropout = 0.1;                   ///< before the classifier
+  nn::Activation activation = nn::Activation::gelu;  ///< activation of the feed-forward networks
+  double eps = 1e-12;                                ///< constant added to the variance in the norms
+  double deviation = 0.02;                           ///< standard deviation of the initial weights
+  double dropout = 0.1;                              ///< dropout after the embeddings and each sublayer
+  double attention_dropout = 0.1;                    ///< dropout of the attention weights
+  double classifier_dropout = 0.1;                   ///< dropout before the classifier
 };
 
 namespace detail {
@@ -55,7 +55,7 @@ void draw_as_bert(M& module, Random& random, double deviation) {
 
 }  // namespace detail
 
-/// The embedding layer: the norm of the sum of a word's, a position's and a token type's row.
+/// The embedding layer: the norm of the sum of word, position and token type embeddings.
 template <class T = float>
 struct BertEmbeddings {
   nn::Embedding<T> words;                 ///< [V, D]
@@ -83,7 +83,7 @@ struct BertEmbeddings {
         dropout(other.dropout) {}
 
   /// Returns the rows of tokens [N] as [N, D]. @throws IndexError for an id or a type that is out of range, and for a sequence with more
-  /// tokens than positions.
+  /// tokens than positions, ShapeError for token types of another shape than ids, and Error for token types if the model has none.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
@@ -114,8 +114,8 @@ struct BertLayer {
   nn::FeedForward<T> ff;                ///< feed-forward network
   nn::LayerNorm<T> output_norm;         ///< after the feed-forward network
   BertFamily family;                    ///< which of the two models the layer belongs to
-  double dropout;                       ///< after each sublayer
-  double attention_dropout;             ///< of the attention probabilities
+  double dropout;                       ///< dropout after each sublayer
+  double attention_dropout;             ///< dropout of the attention weights
 
   /// Draws the weights. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1).
   BertLayer(const BertConfig& config, Random& random)
@@ -146,8 +146,8 @@ struct BertLayer {
     return after_attention(x, attention(x, sequences, options<A>(random)), random);
   }
 
-  /// Returns the result's first row of each sequence, which is all that a classifier reads. It computes the keys and values of all rows,
-  /// and everything else of the first rows alone.
+  /// Returns the first row of each sequence of the layer's result, which is all that a classifier reads. Computes keys and values for all
+  /// rows, and everything else only for the first rows.
   template <class A>
   Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D] to [B, D]
     const Tensor<A> weight = attention.qkv.weight.template as<A>(), bias = attention.qkv.bias->template as<A>();
@@ -164,7 +164,7 @@ struct BertLayer {
     return after_attention(rows, attention.out(y), random);
   }
 
-  /// Returns the attention's queries, keys and probabilities for the layer's input x, without dropout.
+  /// Returns the attention's queries, keys and weights for the layer's input x, without dropout.
   template <class A>
   nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
     return attention.record(x, sequences);
@@ -277,7 +277,8 @@ struct BertClassifier {
   nn::Linear<T> pooler;      ///< pre_classifier in DistilBERT, [D, D]
   nn::Linear<T> classifier;  ///< [C, D]
 
-  /// Draws the weights. @throws ShapeError and Error as BertEncoder does, and ShapeError for less than one class.
+  /// Draws the weights. @throws ShapeError and Error as BertEncoder does, ShapeError for fewer than one class, and
+  /// Error for a classifier_dropout outside [0, 1).
   BertClassifier(const BertConfig& config, Index classes, Random& random)
       : encoder(config, random), pooler(config.D, config.D, random), classifier(config.D, classes, random) {
     heddle::detail::require_fraction("BertClassifier", "classifier_dropout", config.classifier_dropout);
@@ -295,7 +296,7 @@ struct BertClassifier {
     detail::draw_as_bert(classifier, random, config().deviation);
   }
 
-  /// Returns the scores of each class. @throws IndexError and ShapeError as BertEncoder::forward does.
+  /// Returns the logits of the classes. @throws IndexError and ShapeError as BertEncoder::forward does.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
@@ -337,7 +338,7 @@ struct BertMaskedLm {
   /// Returns the sizes of the encoder.
   const BertConfig& config() const { return encoder.config; }
 
-  /// Returns the scores of each token of the vocabulary for some rows of the batch. @throws IndexError and ShapeError as
+  /// Returns the logits of all tokens of the vocabulary for some rows of the batch. @throws IndexError and ShapeError as
   /// BertEncoder::forward does, and IndexError for a row that the batch does not have.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& rows,

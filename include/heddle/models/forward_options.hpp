@@ -11,11 +11,11 @@ namespace heddle::models {
 template <class A>
 struct ForwardOptions {
   Tensor<int> types = {};    ///< [N] token types; all 0 if empty
-  Random* random = nullptr;  ///< dropout is active if and only if it is given
+  Random* random = nullptr;  ///< generator of the dropout, which is active if and only if this is given
   std::vector<Tensor<A>>* hidden_states =
       {};  ///< receives layers + 1 tensors [N, D]: the embeddings, then each layer's result
-  std::vector<Tensor<A>>* attentions = {};  ///< receives the probabilities [B, H, T, T] of each layer, without dropout
-  std::vector<nn::AttentionRecord<A>>* records = {};  ///< receives the queries, keys and probabilities of each layer
+  std::vector<Tensor<A>>* attentions = {};  ///< receives the weights [B, H, T, T] of each layer, without dropout
+  std::vector<nn::AttentionRecord<A>>* records = {};  ///< receives the queries, keys and weights of each layer
 
   /// Stores the requested results of a layer's attention to its input x [N, D].
   void record(const auto& layer, const Tensor<A>& x, const Sequences& sequences) const {

@@ -19,7 +19,7 @@ struct PreNormConfig {
   Index layers = 12;               ///< number of layers
   Index heads = 12;                ///< attention heads of a layer
   Index ff_width = 3072;           ///< width of the feed-forward networks
-  Index positions = 512;           ///< the most tokens of a text
+  Index positions = 512;           ///< maximum number of tokens in a text
   double embedding_dropout = 0.5;  ///< after the embeddings
   double dropout = 0.1;            ///< after each feed-forward network and before the classifier
 };
@@ -31,7 +31,7 @@ struct PreNormLayer {
   nn::LayerNorm<T> norm2;               ///< before the feed-forward network
   nn::MultiHeadAttention<T> attention;  ///< self-attention
   nn::FeedForward<T> ff;                ///< feed-forward network
-  double dropout;                       ///< in the feed-forward network
+  double dropout;                       ///< dropout after the feed-forward network
 
   /// Draws the weights as PyTorch's modules do. @throws ShapeError for a size below 1 and for heads that do not divide D.
   PreNormLayer(const PreNormConfig& config, Random& random)
@@ -55,7 +55,7 @@ struct PreNormLayer {
     return y + heddle::dropout(ff(normed), dropout, random);
   }
 
-  /// Returns the attention's queries, keys and probabilities for the layer's input x.
+  /// Returns the attention's queries, keys and weights for the layer's input x.
   template <class A>
   nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
     return attention.record(norm1(x), sequences);
@@ -73,7 +73,7 @@ struct PreNormLayer {
   }
 
  private:
-  // A file has q, k and v of each head as a tensor of its own.
+  // Returns the names of the tensors of q, k and v. Files store a separate tensor for each head.
   static std::vector<std::string> heads(const auto& self, const std::string& suffix) {
     std::vector<std::string> names;
     for (const char* projection : {".q.", ".k.", ".v."})
@@ -137,13 +137,13 @@ struct PreNormEncoder {
   }
 };
 
-/// The encoder with a linear map of the first row of each sequence.
+/// The encoder and a classifier, a linear map of the first row of each sequence.
 template <class T = float>
 struct PreNormClassifier {
   PreNormEncoder<T> encoder;  ///< encoder
   nn::Linear<T> classifier;   ///< [C, D]
 
-  /// Draws the weights. @throws ShapeError and Error as PreNormEncoder does, and ShapeError for less than one class.
+  /// Draws the weights. @throws ShapeError and Error as PreNormEncoder does, and ShapeError for fewer than one class.
   PreNormClassifier(const PreNormConfig& config, Index classes, Random& random)
       : encoder(config, random), classifier(config.D, classes, random) {}
   /// Copies the members of `other` for clone().
@@ -159,7 +159,7 @@ struct PreNormClassifier {
     classifier.bias->assign(*drawn.bias);
   }
 
-  /// Returns the scores of each class. @throws as PreNormEncoder::forward.
+  /// Returns the logits of the classes. @throws the errors of PreNormEncoder::forward.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]

@@ -1,4 +1,5 @@
-// Folders of Hugging Face: configurations of BERT, DistilBERT and heddle's pre-norm encoder, and loading and saving their models.
+// Model folders in the format of Hugging Face: reads the configurations of BERT, DistilBERT and heddle's pre-norm encoder, and loads and
+// saves their models.
 #pragma once
 #include <set>
 #include <variant>
@@ -22,7 +23,7 @@ struct PretrainedConfig {
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
   /// Returns the file's model_type: bert, distilbert or heddle-prenorm.
   std::string model_type() const { return bert() ? encoder_name(bert()->family) : "heddle-prenorm"; }
-  /// Returns the most tokens of a text, and the size of the vocabulary.
+  /// Returns the maximum number of tokens in a text.
   Index positions() const { return bert() ? bert()->positions : pre_norm()->positions; }
   /// Returns the number of tokens in the vocabulary.
   Index vocabulary() const { return bert() ? bert()->vocabulary : pre_norm()->vocabulary; }
@@ -39,7 +40,7 @@ inline nn::Activation read_activation(const io::JsonObject& config, const std::s
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return nn::Activation::gelu_tanh;
   if (name == "relu") return nn::Activation::relu;
   fail<FileError>(config.file(), ": '", key, "' is ", io::quoted_name(name),
-                  ", it must be gelu, gelu_new, gelu_pytorch_tanh or relu");
+                  " but must be gelu, gelu_new, gelu_pytorch_tanh or relu");
 }
 
 inline void require_heads(const io::JsonObject& config, Index D, Index heads) {
@@ -55,7 +56,7 @@ inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily fami
   require<FileError>(config.text_or("position_embedding_type", "absolute") == "absolute", config.file(),
                      ": 'position_embedding_type' must be 'absolute'");
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
-                     ": is of a decoder, heddle reads encoders");
+                     ": 'is_decoder' is true; heddle reads encoders");
   BertConfig c;
   c.family = family;
   c.vocabulary = size("vocab_size", "vocab_size", 30522, most_tokens);
@@ -89,7 +90,7 @@ inline PreNormConfig read_pre_norm_config(const io::JsonObject& config) {
   return c;
 }
 
-// Returns the labels of id2label; without it LABEL_0 and so on, num_labels of them, or two.
+// Returns the labels of id2label. Without it, returns LABEL_0, LABEL_1 and so on: num_labels of them, which defaults to 2.
 inline std::vector<std::string> read_labels(const io::JsonObject& config) {
   std::vector<std::string> labels;
   constexpr Index most_classes = 100'000;
@@ -143,15 +144,15 @@ inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
 
 }  // namespace detail
 
-/// Reads the configuration of a folder's model. @throws FileError that names the file if it cannot be read, is not of BERT, DistilBERT or
-/// heddle's pre-norm encoder, or has an invalid value.
+/// Parses the content of a config.json; `path` is its name in messages. @throws FileError that names the file if it is not valid JSON, does
+/// not describe a BERT, a DistilBERT or heddle's pre-norm encoder, or has an invalid value.
 inline PretrainedConfig parse_config(std::string content, const std::string& path) {
   const io::JsonFile file(std::move(content), path);
   const io::JsonObject config = file.object();
   const std::string type = config.text("model_type");
   const bool known = type == "bert" || type == "distilbert" || type == "heddle-prenorm";
-  require<FileError>(known, config.file(), ": is of a model of type ", io::quoted_name(type),
-                     ", heddle reads bert, distilbert and heddle-prenorm");
+  require<FileError>(known, config.file(), ": 'model_type' is ", io::quoted_name(type),
+                     "; heddle reads bert, distilbert and heddle-prenorm");
   PretrainedConfig c{BertConfig(), detail::read_labels(config), config.json()};
   if (type == "heddle-prenorm")
     c.sizes = detail::read_pre_norm_config(config);
@@ -159,14 +160,14 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
     c.sizes = detail::read_bert_config(config, type == "bert" ? BertFamily::bert : BertFamily::distilbert);
   return c;
 }
-/// Reads config.json of a folder. @throws FileError as parse_config() does, and if there is no such folder.
+/// Reads config.json of a folder. @throws FileError as parse_config() does, and if the folder does not exist or the file cannot be read.
 inline PretrainedConfig read_config(const std::string& folder) {
   require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder");
   const std::string path = folder + "/config.json";
   return parse_config(io::read_file(path), path);
 }
 
-/// A classifier of any of the three kinds, in one of the two members. Both have the function forward().
+/// A BERT, DistilBERT or pre-norm classifier. Exactly one of the two members holds it; both types have forward().
 template <class T = float>
 struct SequenceClassifier {
   std::optional<BertClassifier<T>> bert;         ///< a BERT or DistilBERT; otherwise empty
@@ -186,7 +187,7 @@ struct SequenceClassifier {
   /// Draws the weights of the layers behind the encoder.
   void draw_head(Random& random) { bert ? bert->draw_head(random) : pre_norm->draw_head(random); }
 
-  /// Returns the scores of each class. @throws IndexError and ShapeError as the models do.
+  /// Returns the logits of the classes. @throws IndexError and ShapeError as the models do.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
@@ -239,7 +240,8 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
   }
 }
 
-/// Refuses a classifier that is not of one label among several: its scores are no softmax. @throws FileError.
+/// Checks that a classifier chooses one label of several, so that softmax applies to its logits. @throws FileError if 'problem_type' is
+/// another one or there are fewer than two labels.
 inline void require_single_label(const PretrainedConfig& config, const std::string& folder) {
   const std::string file = io::printable(folder + "/config.json");
   const auto kind = config.json.find("problem_type");
@@ -249,7 +251,7 @@ inline void require_single_label(const PretrainedConfig& config, const std::stri
   require<FileError>(config.labels.size() >= 2, file, ": has one class, a classifier has at least two");
 }
 
-/// Makes a model whose weights are read next: they have no values, and none are drawn.
+/// Makes a model to load weights into. Its weights have no values, and none are drawn.
 template <class Model, class Config>
 Model make_without_values(const Config& config) {
   const nn::NoInit undrawn;
@@ -260,8 +262,8 @@ Model make_without_values(const Config& config) {
 /// Whether a missing head, the layers behind the encoder, is an error.
 enum class MissingHead { refused, drawn };
 
-/// Reads a classifier's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn: call draw_head()
-/// of a model without values before.
+/// Reads a classifier's weights from a folder. If the folder has no head and `head` is MissingHead::drawn, the model's head keeps its
+/// values: call draw_head() first if the model has no values.
 /// @throws FileError that lists the missing, mismatched and unexpected names, if a weight is missing or of another shape.
 template <class T>
 io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& folder,
@@ -275,7 +277,7 @@ io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& 
   return model.bert ? io::load(model, files.weights(detail::bert_names(files, model.bert->config().family)), may_miss)
                     : io::load(model, files.weights([](const std::string& name) { return name; }), may_miss);
 }
-/// Reads an encoder's weights from a folder with any head. @throws as above.
+/// Reads an encoder's weights from a folder with any head or none. @throws the errors of load_pretrained() for a classifier.
 template <class T>
 void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   const io::WeightFiles files(folder);
@@ -292,7 +294,7 @@ inline void require_tied_decoder(const io::WeightSource& source) {
   const bool is_tied = a.tensor->dtype == b.tensor->dtype && a.tensor->shape == b.tensor->shape &&
                        a.file->bytes(*a.tensor) == b.file->bytes(*b.tensor);
   require<FileError>(is_tied, io::printable(source.name),
-                     ": 'cls.predictions.decoder.weight' differs from the word embeddings, "
+                     ": 'cls.predictions.decoder.weight' differs from the word embeddings; "
                      "heddle reads models whose decoder is their word embeddings");
 }
 }  // namespace detail
@@ -305,7 +307,7 @@ io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder
   const io::WeightFiles files(folder);
   const auto rename = detail::bert_names(files, BertFamily::bert);
   detail::require_tied_decoder(files.weights(rename));
-  // The decoder's matrix and bias are stored a second time by some programs.
+  // Some programs store the decoder's matrix and bias a second time.
   const auto without_decoder = [&](const std::string& name) {
     return name.starts_with("cls.predictions.decoder.") ? std::string() : rename(name);
   };
@@ -313,7 +315,7 @@ io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder
                   [&](const std::string& name) { return head == MissingHead::drawn && !name.starts_with("bert."); });
 }
 
-/// Returns the members of config.json for a model that is saved as `architecture`, such as "BertForSequenceClassification".
+/// Returns the content of config.json for a model that is saved as `architecture`, such as "BertForSequenceClassification".
 inline nlohmann::json to_json(const PretrainedConfig& config, const std::string& architecture) {
   nlohmann::json json = config.json.is_object() ? config.json : nlohmann::json::object();
   json.erase("torch_dtype");  // the older name of dtype

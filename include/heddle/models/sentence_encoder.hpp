@@ -1,4 +1,4 @@
-// Embeds text with a BERT or DistilBERT folder, or one of sentence-transformers (Reimers and Gurevych 2019).
+// Embeds text with a model folder of BERT, DistilBERT or sentence-transformers (Reimers and Gurevych 2019).
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace heddle::models {
 
-/// The rule that makes a sentence's vector of its tokens' vectors: their mean, or the vector of [CLS].
+/// The rule that makes a sentence's vector from its tokens' vectors: their mean, or the vector of [CLS].
 enum class Pooling { mean, cls };
 
 /// An encoder with a tokenizer and a pooling. Copies share both. Const functions may be called by several threads at once, and throw Error
@@ -31,7 +31,7 @@ class SentenceEncoder {
     require<FileError>(!modules.lower_case || tokenizer.options().uncased, io::printable(modules.encoder),
                        ": 'do_lower_case' is true in sentence_bert_config.json, but the tokenizer is cased");
     require<FileError>(!modules.width || modules.width == config.bert()->D, modules.pooling_file,
-                       ": is for vectors of width ", modules.width, ", the model's width is ", config.bert()->D);
+                       ": is for vectors of width ", modules.width, "; the model's width is ", config.bert()->D);
     require_sizes(config, modules.encoder);
     auto model = make_without_values<BertEncoder<>>(*config.bert());
     load_pretrained(model, modules.encoder);
@@ -60,11 +60,11 @@ class SentenceEncoder {
  private:
   struct Modules {
     std::string encoder;         // the folder of the transformer
-    std::string pooling_file{};  // the config.json of the pooling, for messages
+    std::string pooling_file{};  // path of the pooling's config.json, for messages
     Pooling pooling = Pooling::mean;
     bool normalized = true;
-    Index width = 0;          // of the vectors; 0 if the folder does not say
-    Index max_length = 0;     // in tokens; 0 if the folder does not say
+    Index width = 0;          // width of the vectors; 0 if the folder does not give it
+    Index max_length = 0;     // maximum number of tokens; 0 if the folder does not give it
     bool lower_case = false;  // whether texts are converted to lower case before the tokenizer reads them
   };
 
@@ -80,11 +80,11 @@ class SentenceEncoder {
   explicit SentenceEncoder(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
   const State& state() const {
-    require(state_ != nullptr, "a SentenceEncoder is used that was moved from");
+    require(state_ != nullptr, "SentenceEncoder: the object was moved from");
     return *state_;
   }
 
-  static constexpr Index most = 1'000'000'000;  // of a size in a JSON file
+  static constexpr Index most = 1'000'000'000;  // the largest size that a JSON file may give
 
   // Reads the config.json of a pooling in `folder`.
   static void read_pooling(const std::string& folder, Modules& modules) {
@@ -104,7 +104,7 @@ class SentenceEncoder {
       if (config.has(name)) modules.width = config.count(name, 1, most);
   }
 
-  // Reads modules.json: a transformer, a pooling, and maybe a normalization.
+  // Reads modules.json, which must list a transformer, a pooling and optionally a normalization.
   static Modules read_modules(const std::string& folder) {
     const std::string path = folder + "/modules.json", shown = io::printable(path);
     require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder");
@@ -144,7 +144,7 @@ class SentenceEncoder {
     }
     require<FileError>(kinds == "Transformer, Pooling" || kinds == "Transformer, Pooling, Normalize", shown,
                        ": the modules are ", io::quoted_name(kinds),
-                       ", heddle has Transformer, Pooling and Normalize, in this order");
+                       "; heddle has Transformer, Pooling and Normalize, in this order");
     return modules;
   }
 

@@ -15,7 +15,7 @@ inline text::WordPiece make_tokenizer(const std::string& folder, Index vocabular
   require<FileError>(length >= 2, io::printable(folder), ": texts have at most ", length,
                      " token, [CLS] and [SEP] alone are two");
   require<FileError>(files.vocabulary.size() <= vocabulary, files.vocabulary.name(), ": has ", files.vocabulary.size(),
-                     " tokens, the model has ", vocabulary, " embeddings");
+                     " tokens; the model has ", vocabulary, " embeddings");
   return text::WordPiece(std::move(files.vocabulary),
                          {.uncased = files.uncased, .max_length = static_cast<std::size_t>(length)});
 }
@@ -23,7 +23,8 @@ inline text::WordPiece make_tokenizer(const std::string& folder, const Pretraine
   return make_tokenizer(folder, config.vocabulary(), config.positions());
 }
 
-// Calls f(ids [N], types [N] or empty, sequences) for the texts in order, a batch of at most 4096 tokens at a time, or of one text.
+// Calls f(ids [N], types [N] or empty, sequences) for one batch after another, in the order of the texts. A batch has at most 4096 tokens,
+// or a single longer text.
 template <class F>
 void each_batch(const std::vector<text::Encoding>& texts, bool has_types, Device device, F&& f) {
   constexpr std::size_t most_tokens_at_once = 4096;

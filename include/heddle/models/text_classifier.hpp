@@ -1,4 +1,4 @@
-// Classifies text with a folder of Hugging Face's or of heddle's bert_classifier.
+// Classifies text with a model folder of Hugging Face or of heddle's program bert_classifier.
 #pragma once
 #include <cmath>
 #include <memory>
@@ -13,7 +13,7 @@ namespace heddle::models {
 struct Prediction {
   int index = 0;                     ///< the class with the highest score
   std::string label;                 ///< its name in the folder's id2label
-  std::vector<float> probabilities;  ///< of each class
+  std::vector<float> probabilities;  ///< the probability of each class
 };
 
 /// A classifier and its tokenizer. Copies share both. Const functions may be called by several threads at once, and throw Error for an
@@ -65,7 +65,7 @@ class TextClassifier {
   explicit TextClassifier(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
   const State& state() const {
-    require(state_ != nullptr, "a TextClassifier is used that was moved from");
+    require(state_ != nullptr, "TextClassifier: the object was moved from");
     return *state_;
   }
 

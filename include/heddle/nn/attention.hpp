@@ -6,7 +6,7 @@
 
 namespace heddle::nn {
 
-/// The queries and keys of a self-attention, and the probabilities that follow from them.
+/// The queries, keys and weights of a self-attention.
 template <class A>
 struct AttentionRecord {
   Tensor<A> queries;  ///< [N, H * K]
@@ -14,15 +14,16 @@ struct AttentionRecord {
   Tensor<A> weights;  ///< [B, H, T, T], without dropout
 };
 
-/// Self-attention of H heads, each K wide: out(attention(query(x), key(x), value(x))). The three projections are one
-/// product with one packed weight; files hold them as three.
+/// Self-attention with H heads of width K: out(attention(query(x), key(x), value(x))). One product with one packed weight computes the
+/// three projections; files hold three weights.
 template <class T = float>
 struct MultiHeadAttention {
   Linear<T> qkv;  ///< D to 3 * H * K: queries, keys and values
   Linear<T> out;  ///< H * K to D
   int heads;      ///< number of heads
 
-  /// Draws the weights. A head width of 0 stands for D / heads. @throws ShapeError if D is not a multiple of the heads.
+  /// Draws the weights. A head width of 0 stands for D / heads. @throws ShapeError if it is 0 and D is not a multiple of the
+  /// number of heads, and for a size below 1.
   MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0)
       : qkv(D, 3 * head_count * width(D, head_count, head_width), random),
         out(head_count * width(D, head_count, head_width), D, random),
@@ -45,7 +46,7 @@ struct MultiHeadAttention {
     return heddle::detail::rows_as_given(y, x.shape(), sequences);
   }
 
-  /// Returns the queries, keys and probabilities for x, as pictures show them. @throws ShapeError.
+  /// Returns the queries, keys and weights for x, from which the attention view is drawn. @throws ShapeError.
   template <class A>
   AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
     const Tensor<A> packed = qkv(x);                                                 // [N, 3 * H * K]

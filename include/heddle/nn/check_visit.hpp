@@ -1,12 +1,11 @@
-// check_visit: a check, for a module's test, that its visit names all of its weights.
+// check_visit: checks, in the test of a module, that the module's visit names all of its weights.
 #pragma once
 #include <heddle/nn/module.hpp>
 
 namespace heddle {
 
-/// Checks that a module visits every parameter and buffer that it has: one that is missing would be neither trained nor saved, without any
-/// other error. `make` returns a new module, as in check_visit([&] { return Classifier(random); }). @throws Error that lists the shapes of
-/// those that are missing.
+/// Checks that a module visits every parameter and buffer that it has. A missing one would silently be neither trained nor saved. `make`
+/// returns a new module, as in check_visit([&] { return Classifier(random); }). @throws Error that lists the shapes of the missing ones.
 template <class Make>
 void check_visit(Make&& make) {
   detail::MadeWeights made;

@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-/// The state of a clone. Each module's constructor M(const M& other, Cloning& c) copies its members with it, as in
+/// The state of a clone() call. Each module's constructor M(const M& other, Cloning& c) copies its members with c, as in
 /// `weight(c(other.weight)), heads(other.heads)`. Weights that are shared in the original are shared in the copy.
 class Cloning {
  public:
@@ -36,7 +36,7 @@ class Cloning {
     if (!x) return std::nullopt;
     return (*this)(*x);
   }
-  /// Copies a module by its constructor M(const M&, Cloning&).
+  /// Copies a module with its constructor M(const M&, Cloning&).
   template <detail::Module M>
   M operator()(const M& m) {
     static_assert(
@@ -44,7 +44,7 @@ class Cloning {
         "heddle::clone: give the module a constructor M(const M& other, Cloning& c) that copies each member with c");
     return M(m, *this);
   }
-  /// Anything else is no member of a model. Without this, the compiler would list all of the above.
+  /// Rejects any other type, which cannot be a member of a model. Without this overload, the compiler would list all overloads above.
   template <class X>
   X operator()(const X&) {
     static_assert(!std::is_same_v<X, X>,

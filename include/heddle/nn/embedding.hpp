@@ -10,13 +10,13 @@ template <class T = float>
 struct Embedding {
   Parameter<T> weight;  ///< [V, D]
 
-  /// Standard normal. @throws ShapeError for a size below 1.
+  /// Draws a standard normal table. @throws ShapeError for a size below 1.
   Embedding(Index V, Index D, Random& random);
   /// Copies the members of `other` for clone().
   Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)) {}
 
-  /// The rows of the table that ids name, in activations of type A: rows are looked up first and cast then, so that a bf16 model
-  /// does not cast its whole vocabulary.
+  /// Returns the rows of the table for `ids`, as activations of type A. Rows are looked up first and then cast, so that a bf16 model does
+  /// not cast the whole table.
   template <class A = T, class I>
   Tensor<A> operator()(const Tensor<I>& ids) const {  // [...] int or int64, to [..., D]
     return cast<A>(embed(ids, weight));

@@ -13,11 +13,11 @@ struct EncoderOptions {
   int heads = 4;                             ///< attention heads of a layer
   Index head_width = 0;                      ///< 0: D / heads
   Index ff_width = 0;                        ///< 0: 4 * D
-  double dropout = 0.1;                      ///< after each sublayer, when a generator is passed
-  double attention_dropout = 0;              ///< of the attention probabilities, when a generator is passed
-  Activation activation = Activation::gelu;  ///< of the feed-forward networks
+  double dropout = 0.1;                      ///< dropout probability after each sublayer, if a generator is passed
+  double attention_dropout = 0;              ///< dropout probability of the attention weights, if a generator is passed
+  Activation activation = Activation::gelu;  ///< activation of the feed-forward networks
   bool norm_first = false;                   ///< pre-norm: x + f(norm(x)); post-norm: norm(x + f(x))
-  double eps = 1e-5;                         ///< of the norms, added to the variance
+  double eps = 1e-5;                         ///< added to the variance in the norms
 };
 
 /// Attention and a feed-forward network, each with a residual connection, dropout and a LayerNorm.
@@ -27,8 +27,8 @@ struct EncoderLayer {
   LayerNorm<T> norm1;               ///< before or after the attention
   FeedForward<T> ff;                ///< feed-forward network
   LayerNorm<T> norm2;               ///< before or after the feed-forward network
-  double dropout;                   ///< after each sublayer
-  double attention_dropout;         ///< of the attention probabilities
+  double dropout;                   ///< dropout probability after each sublayer
+  double attention_dropout;         ///< dropout probability of the attention weights
   bool norm_first;                  ///< pre-norm instead of post-norm
 
   /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of the heads; Error
@@ -60,8 +60,8 @@ struct EncoderLayer {
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(x, sequences, AttentionOptions<A>(), random);
   }
-  /// Returns the same with options of the attention, such as a mask or a bias: layer(x, sequences, {.causal = true}, &random).
-  /// @throws Error if the options have dropout or a generator, which are the layer's.
+  /// Returns the rows after the layer, with options for the attention, such as a mask or a bias: layer(x, sequences, {.causal = true},
+  /// &random). @throws ShapeError, and Error if the options have dropout or a generator, because the layer sets them itself.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options, Random* random = nullptr) const {
@@ -88,13 +88,14 @@ struct EncoderLayer {
   }
 };
 
-/// Layers one after another; a pre-norm encoder ends with a LayerNorm of its own.
+/// A stack of layers; a pre-norm encoder ends with an additional LayerNorm.
 template <class T = float>
 struct Encoder {
   std::vector<EncoderLayer<T>> layers;  ///< all layers, first to last
   std::optional<LayerNorm<T>> norm;     ///< after the last layer of a pre-norm encoder
 
-  /// Draws the weights of `depth` layers. @throws ShapeError for a negative depth, and as EncoderLayer does.
+  /// Draws the weights of `depth` layers. @throws ShapeError for a negative depth, and the errors of
+  /// EncoderLayer's constructor.
   Encoder(int depth, const EncoderOptions& options, Random& random);
   /// Copies the members of `other` for clone().
   Encoder(const Encoder& other, Cloning& c);
@@ -105,7 +106,8 @@ struct Encoder {
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(std::move(x), sequences, AttentionOptions<A>(), random);
   }
-  /// Returns the same with options of every layer's attention. @throws as EncoderLayer does.
+  /// Returns the rows after all layers, with options for every layer's attention. @throws ShapeError, and Error if the options have dropout
+  /// or a generator.
   template <class A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, const AttentionOptions<A>& options, Random* random = nullptr) const;

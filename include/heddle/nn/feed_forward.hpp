@@ -14,7 +14,7 @@ struct FeedForward {
   Linear<T> out;          ///< width to D
   Activation activation;  ///< between the two
 
-  /// Draws weights from D to width and back. @throws ShapeError for a size below 1.
+  /// Draws the weights of both linear maps, D to width and width to D. @throws ShapeError for a size below 1.
   FeedForward(Index D, Index width, Random& random, Activation function = Activation::gelu)
       : in(D, width, random), out(width, D, random), activation(function) {}
   /// Copies the members of `other` for clone().

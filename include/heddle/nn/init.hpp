@@ -5,8 +5,8 @@
 
 namespace heddle::nn {
 
-/// While one exists, modules made on the same thread get weights without values, which is faster and takes less memory than drawing
-/// them: for a model whose weights are read from a file next. Norms and fixed tables get their values all the same.
+/// While a NoInit exists, modules that are created on its thread get uninitialized weights. This is faster and takes less memory than
+/// drawing them, for a model whose weights are then read from a file. Norms and fixed tables are initialized as usual.
 class NoInit {
  public:
   NoInit() { active_ = true; }
@@ -14,7 +14,7 @@ class NoInit {
   NoInit& operator=(const NoInit&) = delete;
   ~NoInit() { active_ = previous_; }
 
-  /// Returns whether one exists on the calling thread.
+  /// Returns whether a NoInit exists on the calling thread.
   static bool active() { return active_; }
 
  private:
@@ -22,7 +22,7 @@ class NoInit {
   bool previous_ = active_;
 };
 
-/// Uniform in ±1/sqrt(fan_in): torch.nn.Linear's weight and bias (Kaiming uniform with a = sqrt(5) comes to the same).
+/// Returns a parameter uniform in ±1/sqrt(fan_in), as torch.nn.Linear's weight and bias (equal to Kaiming uniform with a = sqrt(5)).
 template <class T>
 Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
   if (NoInit::active()) return Parameter<T>(Tensor<T>(shape));
@@ -30,13 +30,13 @@ Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
   return Parameter<T>(uniform<T>(shape, -bound, bound, random));
 }
 
-/// Standard normal: torch.nn.Embedding's weight.
+/// Returns a standard normal parameter, as torch.nn.Embedding's weight.
 template <class T>
 Parameter<T> embedding_init(Shape shape, Random& random) {
   return Parameter<T>(NoInit::active() ? Tensor<T>(shape) : randn<T>(shape, random));
 }
 
-/// One value everywhere: the norms' ones and zeros.
+/// Returns a parameter with one value everywhere, as the ones and zeros of the norms.
 template <class T>
 Parameter<T> constant_init(Shape shape, double value) {
   return Parameter<T>(Tensor<T>(shape, std::vector<T>(static_cast<std::size_t>(shape.size()), static_cast<T>(value))));
@@ -44,13 +44,13 @@ Parameter<T> constant_init(Shape shape, double value) {
 
 namespace detail {
 
-// Fans counts the inputs and the outputs of one element of a weight [out, in, ...].
+// The fan-in and fan-out of a weight [out, in, ...].
 struct Fans {
   double in, out;
 
   // Throws ShapeError for a weight of fewer than two axes.
   Fans(const char* op, const Shape& shape) {
-    require<ShapeError>(shape.rank() >= 2, op, ": a weight has at least 2 axes, this one is ", shape);
+    require<ShapeError>(shape.rank() >= 2, op, ": a weight has at least 2 axes; this one is ", shape);
     const auto rest = static_cast<double>(shape.product(2, shape.rank()));
     in = static_cast<double>(shape[1]) * rest;
     out = static_cast<double>(shape[0]) * rest;
@@ -62,7 +62,8 @@ struct Fans {
 // These functions write initial values into an existing parameter, as those of torch.nn.init. NoInit does not affect them.
 namespace init {
 
-/// Values of a normal distribution. @throws Error for a standard deviation that is negative or not finite.
+/// Writes values of a normal distribution. @throws Error for a standard deviation that is negative or not finite, and for a mean that is
+/// not finite.
 template <class T>
 void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1) {
   heddle::detail::require_nonnegative("normal", "deviation", deviation);
@@ -73,14 +74,14 @@ void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation =
   p.assign(values);
 }
 
-/// Values uniform in [lo, hi). @throws Error unless lo <= hi.
+/// Writes uniform values in [lo, hi). @throws Error unless lo <= hi and both are finite.
 template <class T>
 void uniform(Parameter<T>& p, Random& random, double lo = 0, double hi = 1) {
   p.assign(heddle::uniform<T>(p.shape(), lo, hi, random));
 }
 
-/// Draws values of a normal distribution that is truncated at lo and hi: values outside are drawn again. @throws Error unless [lo, hi]
-/// holds a hundredth of the distribution.
+/// Writes values of a normal distribution that is truncated at lo and hi: values outside are drawn again. @throws Error unless [lo, hi]
+/// holds more than a hundredth of the distribution, and for a standard deviation that is negative or not finite.
 template <class T>
 void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1, double lo = -2,
                   double hi = 2) {
@@ -99,7 +100,8 @@ void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double devia
   p.assign(values);
 }
 
-/// Uniform in ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010). @throws ShapeError for a weight of fewer than two axes.
+/// Writes values uniform in ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010). @throws ShapeError for a weight of fewer than two axes,
+/// and Error for a gain that is negative or not finite.
 template <class T>
 void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   heddle::detail::require_nonnegative("xavier_uniform", "gain", gain);
@@ -108,8 +110,8 @@ void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   uniform(p, random, -bound, bound);
 }
 
-/// Uniform in ±sqrt(6 / ((1 + a^2) in)) (He et al. 2015), for a leaky ReLU of negative slope a. @throws ShapeError for a weight of
-/// fewer than two axes.
+/// Writes values uniform in ±sqrt(6 / ((1 + a^2) in)) (He et al. 2015), for a leaky ReLU of negative slope a. @throws ShapeError for a
+/// weight of fewer than two axes, and Error for an a that is not finite.
 template <class T>
 void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {
   require(std::isfinite(a), "kaiming_uniform: a must be finite, got ", a);

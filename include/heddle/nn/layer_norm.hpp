@@ -32,7 +32,7 @@ struct LayerNorm {
     return residual_layer_norm(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
   }
 
-  /// Returns that sum and its norm, in one pass forward.
+  /// Returns the sum x + dropout(branch, p, random) and its norm; the forward takes one pass.
   template <class A>
   SumAndNorm<A> with_sum(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm_with_sum(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);

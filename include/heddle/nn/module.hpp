@@ -1,7 +1,7 @@
 // A module is any struct with
 //   static void visit(auto& self, auto&& f) { f("weight", self.weight); f("layers", self.layers); … }
 // that names its parameters, buffers, submodules, and vectors or optionals of these, by the names that PyTorch gives them. Saving,
-// loading, optimizers and summaries are loops over it.
+// loading, optimizers and summaries all use this visit.
 #pragma once
 #include <optional>
 #include <set>
@@ -15,7 +15,7 @@ namespace heddle {
 struct Name {
   std::vector<std::string> blocks;  ///< one name per block of rows
 
-  /// Takes one name, or one per block of rows.
+  /// Takes one name.
   Name(const char* name) : blocks{name} {}
   /// Takes one name.
   Name(std::string name) : blocks{std::move(name)} {}
@@ -102,7 +102,7 @@ void visit_leaves(const Name& name, X& x, F& f) {
 
 }  // namespace detail
 
-/// Calls f(name, x) for every parameter and buffer of a model, in the order of the visits; a shared one under each name.
+/// Calls f(name, x) for every parameter and buffer of a model, in the order of the visits; for a shared one, once under each name.
 /// @throws Error for a name that is given twice.
 template <class M, class F>
 void walk(M& model, F&& f) {
@@ -130,7 +130,7 @@ void each_parameter(M& model, F&& f) {
   });
 }
 
-/// Returns the number of trained elements. A shared weight counts once.
+/// Returns the number of elements of all parameters, frozen ones included. A shared weight counts once.
 template <class M>
 Index parameter_count(const M& model) {
   Index count = 0;
@@ -138,7 +138,7 @@ Index parameter_count(const M& model) {
   return count;
 }
 
-/// Clears the gradients of all parameters. An optimizer's step does that too.
+/// Clears the gradients of all parameters. An optimizer's step also clears them.
 template <class M>
 void zero_grad(const M& model) {
   each_parameter(model, [](const Name&, const auto& p) {

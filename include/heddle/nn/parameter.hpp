@@ -1,5 +1,5 @@
-// Parameter and Buffer: the tensors of a module. A parameter is an identity, not a value: it can be moved but not copied, so that a
-// model that is kept aside does not follow the training, and two layers share a weight only through share().
+// Parameter and Buffer: the tensors of a module. A parameter is an identity, not a value: it can be moved but not copied, so
+// that a copy of a model never shares the weights that are trained. Two layers share a weight only through share().
 #pragma once
 #include <algorithm>
 #include <any>
@@ -16,15 +16,15 @@ namespace heddle {
 
 namespace detail {
 
-// Returns a tensor with the values of x and memory of its own: that of x, if x is its only handle.
+// Returns a tensor with the values of x in memory that no other tensor shares: the block of x if x is its only handle, otherwise a copy.
 template <class T>
 Tensor<T> take_or_copy(Tensor<T> x) {
   require(x.has_data(), "a parameter or buffer cannot be made from an empty tensor");
   return x.is_shared() ? deep_copy(x) : x.without_node();
 }
 
-// The weights that were made on this thread since the object was, and still exist: check_visit compares them to those that a
-// module names.
+// The weights that were created on this thread after this object and still exist. check_visit compares them with the weights that a module
+// names.
 class MadeWeights {
  public:
   MadeWeights() { current = this; }
@@ -46,7 +46,7 @@ class MadeWeights {
   std::map<const void*, Shape> weights_;
 };
 
-// A tensor of a model in its master type, and its casts to the types of activations. Parameters and buffers are handles on it that
+// A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are handles on it that
 // follow it: a write, a move to another device or a new node reaches them all.
 template <class T>
 class MasterTensor {
@@ -61,12 +61,12 @@ class MasterTensor {
   // Returns the pointer for writing in place; a backward that saved the values then throws. data() is for tensors on the host.
   T* data() { return published(value_.data()); }
   T* device_data() { return published(value_.device_data()); }
-  // Copies in values of the same shape. Throws ShapeError.
+  // Writes values of the same shape. Throws ShapeError for another shape.
   void assign(const Tensor<T>& from) {
     require_same_shape(from.shape());
     put(0, from);
   }
-  // Copies in values of whole rows, from element `first` on. Throws ShapeError.
+  // Writes the values of whole rows, beginning at element `first`. Throws ShapeError if they do not fit.
   void assign_rows(Index first, const Tensor<T>& from) {
     require<ShapeError>(first >= 0 && first + from.size() <= value_.size(), "a weight of shape ", value_.shape(),
                         " has no elements ", first, " to ", first + from.size());
@@ -160,7 +160,7 @@ MasterTensor<T>::~MasterTensor() {
   MadeWeights::drop(this);
 }
 
-// The common base of parameters and buffers: a tensor that follows a master tensor and is written through the identity alone.
+// The common base of parameters and buffers: a tensor that follows a master tensor and is written only through its identity.
 template <class T>
 class MasterHandle : public Tensor<T> {
  public:
@@ -224,14 +224,14 @@ MasterHandle<T>::~MasterHandle() {
 
 }  // namespace detail
 
-/// A weight in its master type T, and a Tensor<T> in every operation. It is an identity that is moved, not copied: a copy of it as a
-/// tensor is a handle on its memory, and share() returns another parameter.
+/// A weight in its master type T, which every operation accepts as a Tensor<T>. It is an identity that is moved, not copied: a copy as a
+/// Tensor<T> is a handle on the same memory, and share() returns another Parameter of the same weight.
 template <class T>
 class Parameter : public detail::MasterHandle<T> {
  public:
   using typename detail::MasterHandle<T>::Identity;
 
-  /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
+  /// Copies the values.
   explicit Parameter(const Tensor<T>& initial);
   /// Takes over the memory if no other tensor shares it, and copies it otherwise.
   explicit Parameter(Tensor<T>&& initial);
@@ -272,7 +272,7 @@ class Buffer : public detail::MasterHandle<T> {
  public:
   using typename detail::MasterHandle<T>::Identity;
 
-  /// Copies the values. A temporary's memory is taken over if no other tensor shares it.
+  /// Copies the values.
   explicit Buffer(const Tensor<T>& value);
   /// Takes over the memory if no other tensor shares it, and copies it otherwise.
   explicit Buffer(Tensor<T>&& value);

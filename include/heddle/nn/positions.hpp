@@ -1,4 +1,4 @@
-// Adds a table's row for each token's position to its embedding: a fixed table of sines, or a learned one.
+// Modules that add the row of a table for each token's position to the token's embedding: a fixed table of sines, or a learned one.
 #pragma once
 #include <heddle/core/sequences.hpp>
 #include <heddle/nn/clone.hpp>
@@ -9,7 +9,7 @@
 
 namespace heddle::nn {
 
-/// pe(t, 2i) = sin(t / 10000^(2i/D)), pe(t, 2i+1) = cos of the same (Vaswani et al. 2017). An odd D ends with a sine.
+/// pe(t, 2i) = sin(t / 10000^(2i/D)), pe(t, 2i+1) is the cosine of the same angle (Vaswani et al. 2017). An odd D ends with a sine.
 template <class T>
 Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   Tensor<T> pe({require_size("SinusoidalPositions", "L", L), require_size("SinusoidalPositions", "D", D)});
@@ -42,9 +42,9 @@ Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>&
 /// x + pe(position), with a fixed table that is saved in the file.
 template <class T = float>
 struct SinusoidalPositions {
-  Buffer<T> pe;  ///< [1, L, D], the shape that PyTorch's tutorials save it in
+  Buffer<T> pe;  ///< [1, L, D], the shape of `pe` in batch-first PyTorch code
 
-  /// For sequences of at most L tokens. @throws ShapeError for a size below 1.
+  /// Computes the table for sequences of at most L tokens. @throws ShapeError for a size below 1.
   SinusoidalPositions(Index L, Index D);
   /// Copies the members of `other` for clone().
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
@@ -64,12 +64,12 @@ struct SinusoidalPositions {
 template <class T>
 SinusoidalPositions<T>::SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
 
-/// x + weight(position), a table that is trained.
+/// x + weight(position), with a table that is trained.
 template <class T = float>
 struct LearnedPositions {
   Parameter<T> weight;  ///< [L, D]
 
-  /// For sequences of at most L tokens; standard normal. @throws ShapeError for a size below 1.
+  /// Draws a standard normal table for sequences of at most L tokens. @throws ShapeError for a size below 1.
   LearnedPositions(Index L, Index D, Random& random)
       : weight(embedding_init<T>({require_size("LearnedPositions", "L", L), require_size("LearnedPositions", "D", D)},
                                  random)) {}

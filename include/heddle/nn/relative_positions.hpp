@@ -10,19 +10,19 @@ namespace heddle::nn {
 
 /// A trained number for each head and distance between a query and a key, which attention adds to their score:
 ///   layer(x, sequences, {.bias = positions(sequences)})
-/// Distances beyond the greatest share the number of the greatest (Shaw et al. 2018, Raffel et al. 2020).
+/// Distances beyond `greatest` share the number of distance `greatest` (Shaw et al. 2018, Raffel et al. 2020).
 template <class T = float>
 struct RelativePositionBias {
-  Parameter<T> weight;  ///< [2 * greatest + 1, H]; row greatest + d is for a key d after its query
+  Parameter<T> weight;  ///< [2 * greatest + 1, H]; row greatest + d is for a key d positions after its query
 
-  /// Initializes to zeros. @throws ShapeError for a negative distance or fewer than one head.
+  /// Initializes to zeros. @throws ShapeError unless `greatest` is in [0, 2^30) and there is at least one head.
   RelativePositionBias(Index greatest, int heads)
       : weight(constant_init<T>({2 * checked(greatest) + 1, require_size("RelativePositionBias", "heads", heads)}, 0)) {
   }
   /// Copies the members of `other` for clone().
   RelativePositionBias(const RelativePositionBias& other, Cloning& c) : weight(c(other.weight)) {}
 
-  /// Returns [1, H, T, T], where T is the padded length of the sequences, or their longest.
+  /// Returns [1, H, T, T], where T is the padded length of the sequences, or the length of the longest one if they are packed.
   template <class A = T>
   Tensor<A> operator()(const Sequences& sequences) const {
     const Index greatest = weight.shape()[0] / 2, H = weight.shape()[1];

@@ -9,7 +9,8 @@ namespace heddle {
 
 namespace detail {
 
-// The path of a weight in the tree of modules. A packed weight belongs to the module above its blocks, under all their names.
+// The path of a weight in the tree of modules. A packed weight belongs to the innermost module that contains all of its blocks, and its
+// name lists all their names.
 struct ModulePath {
   std::vector<std::string> path;
   std::string name;
@@ -24,7 +25,7 @@ struct ModulePath {
     for (std::string part; std::getline(parts, part, '.');) path.push_back(part);
     for (const std::string& block : full.blocks) name += (name.empty() ? "" : " | ") + block.substr(above);
   }
-  // Returns the module named by the path's first `depth` names.
+  // Returns the full name of the module that the first `depth` names of the path lead to.
   std::string above(std::size_t depth) const {
     std::string joined;
     for (std::size_t d = 0; d < depth; ++d) joined += (d ? "." : "") + path[d];

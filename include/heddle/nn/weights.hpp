@@ -38,9 +38,9 @@ void walk_both(const char* op, const From& from, To& to, F&& f) {
 
 }  // namespace detail
 
-/// Writes the weights and buffers of a model into another of the same structure, in place: optimizers and shared handles go
-/// on with them. Gradients and the state of optimizers stay as they are. @throws Error, and ShapeError, if the models' names,
-/// element types or shapes differ; nothing is written then.
+/// Writes the weights and buffers of a model into another of the same structure, in place: optimizers and shared handles continue with
+/// them. Gradients and the state of optimizers do not change. @throws Error if the models' names, element types or shared weights differ,
+/// and ShapeError if their shapes differ; nothing is written then.
 template <class From, class To>
 void copy_weights(const From& from, To& to) {
   detail::walk_both("copy_weights", from, to, [](const auto& source, auto& x) {
@@ -49,7 +49,7 @@ void copy_weights(const From& from, To& to) {
 }
 
 /// Moves the weights of `average` towards those of a model: average = decay * average + (1 - decay) * model. Buffers are
-/// copied. @throws Error for a decay outside [0, 1], and as copy_weights.
+/// copied. @throws Error for a decay outside [0, 1], and the errors of copy_weights().
 template <class Average, class M>
 void update_average(Average& average, const M& model, double decay) {
   require(decay >= 0 && decay <= 1, "update_average: decay must be in [0, 1], got ", decay);

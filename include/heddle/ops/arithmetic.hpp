@@ -70,7 +70,7 @@ Tensor<T> combine(const char* op, const Tensor<T>& x, S number) {
 
 }  // namespace detail
 
-/// Returns a + b of each element. @throws ShapeError for shapes that do not broadcast, as the next three do.
+/// Returns a + b for each element. @throws ShapeError if the shapes do not broadcast; the next three operators throw it as well.
 template <class T>
 Tensor<T> operator+(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = detail::combine<kernel::Add, T>("add", a, b);
@@ -80,7 +80,7 @@ Tensor<T> operator+(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
-/// Returns a - b of each element.
+/// Returns a - b for each element.
 template <class T>
 Tensor<T> operator-(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = detail::combine<kernel::Sub, T>("sub", a, b);
@@ -91,7 +91,7 @@ Tensor<T> operator-(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
-/// Returns a * b of each element; matmul is the product of matrices.
+/// Returns a * b for each element; matmul() multiplies matrices.
 template <class T>
 Tensor<T> operator*(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = detail::combine<kernel::Mul, T>("mul", a, b);
@@ -108,7 +108,7 @@ Tensor<T> operator*(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
-/// Returns a / b of each element. @throws Error if an integer is divided by 0.
+/// Returns a / b for each element. @throws Error if an integer is divided by 0.
 template <class T>
 Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = detail::combine<kernel::Div, T>("div", a, b);
@@ -123,7 +123,8 @@ Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
-/// Two element types do not compile: cast<T>(x) gives another. Without these, the compiler would list every operator.
+/// Operands of different element types do not compile: convert one of them with cast<T>(x). Without these overloads, the compiler would
+/// list every operator.
 template <class A, class B>
 requires(!std::is_same_v<A, B>) void operator+(const Tensor<A>&, const Tensor<B>&) = delete;
 template <class A, class B>
@@ -133,7 +134,7 @@ requires(!std::is_same_v<A, B>) void operator*(const Tensor<A>&, const Tensor<B>
 template <class A, class B>
 requires(!std::is_same_v<A, B>) void operator/(const Tensor<A>&, const Tensor<B>&) = delete;
 
-// Nor does an integer tensor with a fraction, which would be truncated.
+// An integer tensor does not combine with a floating-point number either, because the number would be truncated.
 namespace detail {
 template <class S, class T>
 concept FractionFor = std::is_integral_v<T> && std::is_floating_point_v<S>;
@@ -157,7 +158,7 @@ template <class T, detail::FractionFor<T> S>
 void operator/(S, const Tensor<T>&) = delete;  // an integer tensor takes integers only: cast<float>(x) first
 // clang-format on
 
-/// Returns each element plus a number. Integers take integers only.
+/// Returns each element plus a number. An integer tensor takes integers only.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(const Tensor<T>& x, S number) {
   return record("add", detail::combine<kernel::Add>("add", x, number), inputs(x),
@@ -205,7 +206,7 @@ Tensor<T> operator/(S number, const Tensor<T>& x) {
     return -detail::combine<kernel::Mul, T>("div", detail::combine<kernel::Div, Acc<T>>("div", dy, x), y);
   });
 }
-/// Returns -x of each element.
+/// Returns -x for each element.
 template <class T>
 Tensor<T> operator-(const Tensor<T>& x) {
   return record("neg", detail::combine<kernel::Mul>("neg", x, -1), inputs(x), [](const Tensor<T>& dy) { return -dy; });

@@ -1,4 +1,4 @@
-// Axes: one axis, several or all of them, for the reductions, which then see them as one.
+// Axes: one, several or all axes of a tensor, as reductions take them. A reduction sees them merged into one axis.
 #pragma once
 #include <concepts>
 #include <initializer_list>
@@ -32,12 +32,13 @@ class Axes {
 
 namespace detail {
 
-// Some axes of a tensor merged to one. Neighbouring axes share memory with x; others are brought together by a copy.
+// A tensor with some of its axes merged into one. If the axes are adjacent, x shares memory with the given tensor; otherwise x is a
+// permuted copy.
 template <class T>
 struct MergedAxes {
   Tensor<T> x;
   int axis;       // the merged axis of x
-  Shape reduced;  // the shape given, without the axes or with extent 1 there
+  Shape reduced;  // the given shape without these axes, or with extent 1 on them if keepdim
 
   // Throws ShapeError if an axis does not exist or is named twice.
   MergedAxes(const char* op, const Tensor<T>& given, const Axes& axes, bool keepdim) : reduced(given.shape()) {
@@ -68,7 +69,7 @@ struct MergedAxes {
   Index extent() const { return x.dim(axis); }
 };
 
-// Returns reduce(x, axis, keepdim), a reduction along one axis, for any axes.
+// Reduces x along any axes with reduce(x, axis, keepdim), which reduces along one axis.
 template <class T, class F>
 auto reduce_axes(const char* op, const Tensor<T>& x, const Axes& axes, bool keepdim, const F& reduce) {
   if (axes.list().size() == 1) return reduce(x, require_axis(op, x, axes.list()[0]), keepdim);

@@ -1,4 +1,4 @@
-// A tensor around one of its axes, for the operations that work along any axis.
+// Helpers for operations along one axis: a view of a tensor around that axis, and checks of axis numbers.
 #pragma once
 #include <heddle/core/tensor.hpp>
 
@@ -13,7 +13,8 @@ auto view_around(TensorT& x, int axis) {
                                                                    {s.product(0, a), s[a], s.product(a + 1, s.rank())}};
 }
 
-// Returns an axis of x counted from 0; -1 is the last. Throws ShapeError that names the operation.
+// Returns the index of an axis of x, counted from 0; -1 is the last. Throws ShapeError, which names the operation, if the axis does not
+// exist.
 template <class T>
 int require_axis(const char* op, const Tensor<T>& x, int axis) {
   require<ShapeError>(-x.rank() <= axis && axis < x.rank(), op, ": axis ", axis, " does not exist in shape ",
@@ -21,7 +22,7 @@ int require_axis(const char* op, const Tensor<T>& x, int axis) {
   return x.shape().axis(axis);
 }
 
-// Returns a shape without the reduced axis, or with extent 1 there.
+// Returns the shape without the reduced axis, or with extent 1 on it if `keepdim`.
 inline Shape reduced(const Shape& s, int axis, bool keepdim) { return keepdim ? s.with(axis, 1) : s.without(axis); }
 
 }  // namespace heddle::detail

@@ -1,5 +1,5 @@
-// cast<U>(x): each element as a U. Between floating types it is differentiable: graphs of different element types
-// connect.
+// cast<U>(x): converts each element to U. It is differentiable between floating types, so that one graph may contain several element
+// types.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/number_types.hpp>
@@ -26,8 +26,9 @@ void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
 
 }  // namespace kernel
 
-/// Returns each element converted to U: rounded to nearest for floating types; truncated for integers, clamped to their range,
-/// NaN to 0; modulo 2^n between integers; whether it is not 0 for bool. Returns x itself if U is T.
+/// Returns each element converted to U, and x itself if U is T. A conversion to a floating type rounds to nearest. A floating number
+/// becomes an integer by truncation, is clamped to the integer's range, and NaN becomes 0. Conversions between integers are modulo 2^n.
+/// A bool is true for every element that is not 0. @throws Error for a cast to double on a GPU.
 template <class U, class T>
 Tensor<U> cast(const Tensor<T>& x) {
   if constexpr (std::is_same_v<T, U>) {

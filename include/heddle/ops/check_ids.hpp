@@ -1,4 +1,4 @@
-// check_ids: an error for ids outside a table, at once on the CPU, at the next synchronizing call on the GPU.
+// check_ids: reports an id outside a table, on the CPU at once, on the GPU by the next synchronizing call.
 #pragma once
 #include <algorithm>
 

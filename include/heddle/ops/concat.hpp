@@ -11,7 +11,7 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
   require(!xs.empty(), "concat: no tensors given");
   const Tensor<T>& x0 = xs[0];
   const int along = detail::require_axis("concat", x0, axis);
-  std::vector<Index> begin = {0};  // each tensor's part of the result's axis, then of the axes behind it
+  std::vector<Index> begin = {0};  // tensor i has positions [begin[i], begin[i + 1]) of the result's axis
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const std::string name = "x[" + std::to_string(i) + ']';
     require_rank("concat", {name.c_str(), xs[i], 0}, x0.rank());
@@ -37,14 +37,14 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
     return dxs;
   });
 }
-/// Concatenates as concat(span, axis) does: concat({a, b}, axis).
+/// Concatenates the tensors of a braced list: concat({a, b}, axis).
 template <class T>
 Tensor<T> concat(std::initializer_list<Tensor<T>> xs, int axis = 0) {
   return concat(std::vector<Tensor<T>>(xs), axis);
 }
 
-/// Returns tensors of one shape joined along a new axis, which is inserted before an existing one; -1 inserts it behind the last. @throws
-/// ShapeError, and Error for no tensors.
+/// Returns tensors of one shape joined along a new axis `axis` of the result; -1 makes it the last axis.
+/// @throws ShapeError if the shapes differ or the axis is out of range, and Error for no tensors.
 template <class T>
 Tensor<T> stack(const std::vector<Tensor<T>>& xs, int axis = 0) {
   require(!xs.empty(), "stack: no tensors given");

@@ -1,5 +1,5 @@
-// cross_entropy(logits, labels): minus the log-probability of the labels, with PyTorch's weights, label smoothing and reductions. With w the class weights (1 without), e the smoothing and p = softmax(logits), over the rows n whose label
-// y is not ignored:
+// cross_entropy(logits, labels): minus the log-probability of the labels, with PyTorch's class weights, label smoothing and reductions.
+// Let w be the class weights (1 if none are given), e the smoothing and p = softmax(logits). Over the rows n whose label y is not ignored:
 //   loss_n = (1 - e) w_y (-log p_y) + e / C sum_c w_c (-log p_c),   mean = sum_n loss_n / sum_n w_y
 #pragma once
 #include <heddle/autograd/record.hpp>
@@ -21,16 +21,16 @@ struct CrossEntropyOptions {
 
 namespace kernel {
 
-// Per class, in the type of sums: class_weights, or ones if there are none.
+// Returns one weight per class in the accumulator type: class_weights, or ones if there are none.
 template <class T>
 RowArray<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
   if (!class_weights.data) return RowArray<Acc<T>>::Ones(C);
   return load(array(class_weights));
 }
 
-// Computes the mean loss and its divisor, the sum of w_y; or, by_row, the loss of each row (0 where it is ignored) and the divisor 1.
-// Stores for each row the logarithm of the sum of exp(z - largest z): without the largest logit, which may be large, it keeps all digits.
-// Sums are computed by piece, then in order.
+// Computes the mean loss and its divisor, the sum of w_y. If `by_row`, computes the loss of each row (0 if it is ignored) and sets the
+// divisor to 1. Stores log(sum(exp(z - max z))) of each row: max z may be large, and adding it would lose digits. Each piece sums its
+// rows; the sums of the pieces are then added in order.
 template <class T, class L>
 void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
                    View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
@@ -95,7 +95,7 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 }  // namespace kernel
 
 /// Returns the loss, a scalar []; for Reduction::none the loss of each row, in the shape of the labels, 0 where the label is ignored. The
-/// mean divides by the weights of the labels; if every label is ignored it is NaN, as in PyTorch, and its gradient is zero. The class
+/// mean divides by the sum of the labels' weights; if every label is ignored it is NaN, as in PyTorch, and its gradient is zero. The class
 /// weights get no gradient. @throws ShapeError, IndexError for a label that is not a class, and Error for a smoothing outside [0, 1] and
 /// for Reduction::batch_mean.
 template <class T, class L>
@@ -122,7 +122,7 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
     require_rank("cross_entropy", {"class_weights", class_weights, 0}, 1);
     require_same("cross_entropy", "C", {"logits", logits, 1}, {"class_weights", class_weights, 0});
   }
-  require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing is in [0, 1], got ", smoothing);
+  require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing must be in [0, 1], got ", smoothing);
   require(options.reduction != Reduction::batch_mean,
           "cross_entropy: has no reduction batch_mean; mean is over the rows");
   if (options.reduction == Reduction::sum) {

@@ -26,8 +26,8 @@ void draw_factors(ElementDropout dropout, std::uint64_t call, A* factors) {
           dropout.rule.keeps(draw16(words, c, e)) ? static_cast<A>(dropout.rule.scale) : A(0);
 }
 
-// Calls f(e, n, factors) for elements [first, last), block by block, with the factors of elements [e, e + n). `first` is a multiple of the
-// block.
+// Calls f(e, n, factors) for elements [first, last), block by block, with the factors of elements [e, e + n). `first` must be a multiple
+// of draw_block.
 template <class A, class F>
 void for_each_factor(const ElementDropout& dropout, Index first, Index last, F&& f) {
   A factors[draw_block];
@@ -58,7 +58,7 @@ inline kernel::Draws take_draws(Index size, Random& random) {
   return random.take(static_cast<std::uint64_t>((size + kernel::draws_per_call - 1) / kernel::draws_per_call));
 }
 
-// Returns x with the elements of a dropout dropped.
+// Returns x with this dropout applied.
 template <class T>
 Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
   Tensor<T> y = empty_like(x);
@@ -67,17 +67,17 @@ Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
 }
 }  // namespace detail
 
-/// Returns x with elements dropped. Without a generator, or with p = 0, returns x and draws nothing. p is rounded to a multiple
-/// of 1/65,536. @throws Error for a p outside [0, 1).
+/// Returns x with elements dropped with probability p, which is rounded to a multiple of 1/65,536. Without a generator, or if p is 0,
+/// returns x and draws nothing. @throws Error for a p outside [0, 1).
 template <class T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   kernel::ElementDropout dropout{kernel::DropoutRule("dropout", p), {}};
   if (!random || !dropout.rule.is_active()) return x;
   dropout.draws = detail::take_draws(x.size(), *random);
   const auto apply = [dropout](const Tensor<T>& from) { return detail::apply(dropout, from); };
-  return record("dropout", apply(x), inputs(x), apply);  // it is its own gradient
+  return record("dropout", apply(x), inputs(x), apply);  // the backward applies the same dropout to dy
 }
-/// Drops elements as dropout(x, p, &random) does.
+/// Calls dropout(x, p, &random).
 template <class T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random& random) {
   return dropout(x, p, &random);

@@ -1,6 +1,6 @@
-// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. The gradient of the matrix is sparse, so the cost of a step
-// depends on the number of rows taken, not on the table. The contributions to one row are added in the order of their positions, for any
-// number of threads.
+// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. On the CPU the gradient of the matrix is sparse, so that the
+// cost of a step depends on the number of rows taken, not on the size of the table; on a GPU it is dense. Contributions to one row are
+// added in the order of their positions, for any number of threads.
 #pragma once
 #include <numeric>
 
@@ -35,7 +35,7 @@ struct RowGroups {
   Index rows() const { return static_cast<Index>(begin.size()) - 1; }
 };
 
-// Row i of dx is the sum of the rows n of dy with ids(n) = i.
+// Computes the sparse gradient: row i of dx is the sum of the rows n of dy with ids(n) = i.
 template <class I, class T>
 RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy, const Shape&) {
   const RowGroups groups(ids);
@@ -57,7 +57,7 @@ RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy
   });
   return {rows, dx};
 }
-// Returns the dense gradient, of x's shape: the host does not know how many distinct rows were taken.
+// Returns the gradient as a dense tensor of the given shape, because the host does not know how many distinct rows were taken.
 template <class I, class T>
 RowGradient<T> take_rows_backward(Cuda device, View<const I, 1> ids, View<const T, 2> dy, const Shape& shape) {
   Tensor<T> dx(shape, Device::cuda);

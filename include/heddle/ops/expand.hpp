@@ -1,4 +1,4 @@
-// expand(x, shape): x repeated along axes of extent 1, as broadcasting does it, in memory of its own.
+// expand(x, shape): a copy of x, repeated to a shape by the rules of broadcasting.
 #pragma once
 #include <heddle/ops/where.hpp>
 

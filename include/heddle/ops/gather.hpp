@@ -9,7 +9,7 @@ namespace heddle {
 
 namespace kernel {
 
-// position(o, m, i) = the place in a tensor [O, extent, I] of the element ids(o, m, i) of its middle axis.
+// Computes position(o, m, i), the flat index of element (o, ids(o, m, i), i) in a tensor [O, extent, I].
 template <class I>
 void element_positions(Cpu, View<const I, 3> ids, Index extent, View<Index, 3> position) {
   const auto [O, M, inner] = ids.extent;
@@ -22,7 +22,7 @@ void element_positions(Cpu, View<const I, 3> ids, Index extent, View<Index, 3> p
 
 }  // namespace kernel
 
-/// Returns y with y(.., m, ..) = x(.., ids(.., m, ..), ..) along an axis, of the shape of ids, as torch.gather. The gradients of an element
+/// Returns y of the shape of ids with y(.., m, ..) = x(.., ids(.., m, ..), ..) along an axis, as torch.gather. The gradients of an element
 /// that is taken more than once are added. Ids on the host may be used with an x on a GPU. @throws ShapeError unless ids has x's rank and
 /// no larger extents on other axes, and IndexError for an id that is out of range.
 template <class T, class I>
@@ -72,7 +72,7 @@ Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<I>& ids) {  //
 }
 
 /// Returns 1 at each id and 0 elsewhere along a new last axis, as torch.nn.functional.one_hot.
-/// @throws IndexError for an id that is not a class.
+/// @throws IndexError for an id that is not a class, and Error if `classes` is not positive.
 template <class I>
 Tensor<Index> one_hot(const Tensor<I>& ids,  // [...] int or int64
                       Index classes) {       // C; the result is [..., C]

@@ -31,7 +31,8 @@ void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
            [&](Index first, Index last) { layer_norm_rows(x, gamma, beta, eps, y, mean, rstd, first, last); });
 }
 
-// Returns the means of dh and dh * h of one row (see below), and adds the row's part of dgamma and dbeta.
+// Returns the means of dh and dh * h of one row (defined over layer_norm_rows_backward), and adds the row's contribution to dgamma and
+// dbeta.
 template <class A>
 std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean, A rstd, Index D, A* dgamma,
                                  A* dbeta) {
@@ -56,7 +57,7 @@ std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean
   return {sum / static_cast<A>(D), sum_h / static_cast<A>(D)};
 }
 
-// Each piece's part of dgamma and dbeta, and their sum in the order of the pieces.
+// The contributions of each piece to dgamma and dbeta, which store_to() sums in the order of the pieces.
 template <class T>
 class NormGradientSums {
  public:
@@ -78,7 +79,7 @@ class NormGradientSums {
   RowMatrix<Acc<T>> sums_;
 };
 
-// Computes rows [first, last) of dx, and adds their part of dgamma and dbeta to the sums of a piece.
+// Computes rows [first, last) of dx, and adds their contributions to dgamma and dbeta to the sums of one piece.
 // With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)).
 template <class T>
 void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
@@ -123,7 +124,7 @@ void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, co
   require_same(op, "D", {"x", x, -1}, {"beta", beta, 0});
 }
 
-// Records y = layer_norm(x, gamma, beta), whose kernel gave y, mean and rstd.
+// Records y = layer_norm(x, gamma, beta); its kernel has computed y, mean and rstd.
 template <class T>
 Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, const Tensor<T>& y,
                             const Tensor<Acc<T>>& mean, const Tensor<Acc<T>>& rstd) {

@@ -8,7 +8,7 @@ namespace heddle {
 
 namespace kernel {
 
-// dbias = the sum of dy's rows, each column from the first row to the last.
+// Computes dbias, the sum of dy's rows. Each column is added up from the first row to the last.
 template <class T>
 void sum_rows(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
   constexpr Index columns = 256;  // some cache lines of each row

@@ -25,7 +25,7 @@ Tensor<bool> logical_or(const Tensor<A>& a, const Tensor<B>& b) {
   return detail::select(shape, cast<bool>(a), full<bool>({}, true, a.device()), cast<bool>(b));
 }
 
-/// Returns whether any element along the axes is nonzero; false for none. @throws ShapeError if an axis does not exist.
+/// Returns whether any element along the axes is nonzero; false if there are no elements. @throws ShapeError if an axis does not exist.
 template <class T>
 Tensor<bool> any(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   const detail::MergedAxes<bool> merged("any", cast<bool>(x), axes, keepdim);
@@ -38,7 +38,7 @@ Tensor<bool> any(const Tensor<T>& x) {
   return any(x, Axes::all());
 }
 
-/// Returns whether all elements along the axes are nonzero; true for none. @throws ShapeError if an axis does not exist.
+/// Returns whether all elements along the axes are nonzero; true if there are no elements. @throws ShapeError if an axis does not exist.
 template <class T>
 Tensor<bool> all(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return logical_not(any(logical_not(x), axes, keepdim));

@@ -1,5 +1,5 @@
-// Losses of pairs of tensors, and cosine_similarity and normalize. All compute in the type of sums, float for bf16, and round once.
-// Cross-entropy has a file of its own.
+// Losses that compare two tensors, and cosine_similarity and normalize. All compute in the accumulator type (float for bf16) and round
+// once. cross_entropy.hpp has the cross-entropy of classes.
 #pragma once
 #include <heddle/ops/expand.hpp>
 #include <heddle/ops/reduction.hpp>
@@ -9,12 +9,12 @@ namespace heddle {
 
 /// The option of mse_loss and l1_loss.
 struct LossOptions {
-  Reduction reduction = Reduction::mean;  ///< of the elements' losses
+  Reduction reduction = Reduction::mean;  ///< how the elements' losses are combined
 };
 
 namespace detail {
 
-// Throws ShapeError for two shapes: broadcasting them is usually a mistake, which PyTorch warns of.
+// Throws ShapeError if the shapes differ. PyTorch broadcasts them with a warning, but different shapes are usually a mistake.
 template <class T>
 void require_same_shape(const char* op, const Tensor<T>& x, const Tensor<T>& target) {
   require_same_device(op, {"x", x, 0}, {"target", target, 0});
@@ -44,7 +44,7 @@ template <class T>
 struct BceOptions {
   Tensor<T> weight = {};                  ///< factors of the losses, of a shape that broadcasts to theirs
   Tensor<T> pos_weight = {};              ///< factors of the positive terms, such as [C]
-  Reduction reduction = Reduction::mean;  ///< of the elements' losses
+  Reduction reduction = Reduction::mean;  ///< how the elements' losses are combined
 };
 /// Returns the binary cross-entropy of logits with targets t in [0, 1], reduced:
 /// (1 - t) x + (1 + (pos_weight - 1) t) log(1 + e^-x), times weight. No exponential overflows.
@@ -63,10 +63,10 @@ Tensor<T> bce_with_logits(const Tensor<T>& x, const Tensor<T>& target,
   return cast<T>(detail::reduce_loss("bce_with_logits", loss, options.reduction));
 }
 
-/// The options of torch.nn.functional.kl_div. Reduction::batch_mean is the divergence as mathematics defines it.
+/// The options of torch.nn.functional.kl_div. Reduction::batch_mean gives the mathematical definition, averaged over axis 0.
 struct KlDivOptions {
   bool log_target = false;                ///< whether target holds log-probabilities too
-  Reduction reduction = Reduction::mean;  ///< of the elements' terms
+  Reduction reduction = Reduction::mean;  ///< how the elements' terms are combined
 };
 /// Returns the Kullback-Leibler divergence target (log target - x) of log-probabilities x, reduced, with 0 log 0 = 0.
 /// @throws ShapeError unless both have the same shape.
@@ -97,10 +97,11 @@ Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1
 /// The options of torch.nn.functional.normalize.
 struct NormalizeOptions {
   double p = 2;        ///< order of the norm
-  int axis = 1;        ///< the axis of a vector
+  int axis = 1;        ///< the axis along which the norm is computed
   double eps = 1e-12;  ///< lower bound of the norm
 };
-/// Returns x divided by its p-norm along an axis, or by eps if that is larger. @throws ShapeError if the axis does not exist.
+/// Returns x divided by its p-norm along an axis, or by eps if eps is larger. @throws ShapeError if the axis does not exist, and Error for
+/// a negative p.
 template <class T>
 Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);

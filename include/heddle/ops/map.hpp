@@ -34,10 +34,10 @@ void map_backward(Cpu, F, View<const T, 1> dy, View<const T, 1> x, View<const T,
 }  // namespace kernel
 
 namespace detail {
-// Returns F::f of each element; the derivative is dy * F::df(x, y).
+// Returns F::f of each element; the gradient is dy * F::df(x, y).
 template <class F, class T>
 Tensor<T> map(const char* op, const Tensor<T>& x) {
-  static_assert(!std::is_integral_v<T>, "heddle: a function of elements: cast integers to a floating type first");
+  static_assert(!std::is_integral_v<T>, "heddle: elementwise functions take floating types; cast integers first");
   Tensor<T> y = empty_like(x);
   dispatch(x, [&](auto device) { kernel::map(device, F{}, view<1>(x), view<1>(y)); });
 

@@ -1,4 +1,4 @@
-// matmul(a, b): matrix products over the last two axes, the leading ones broadcasting, as in PyTorch. A vector is a row
+// matmul(a, b): matrix products over the last two axes; the leading axes broadcast, as in PyTorch. A vector is a row
 // on the left and a column on the right.
 #pragma once
 #include <heddle/cpu/gemm.hpp>
@@ -8,7 +8,7 @@ namespace heddle {
 
 namespace kernel {
 
-// c [M, N] = a^T b^T, a [K, M], b [N, K]
+// Computes c [M, N] = a^T b^T for a [K, M] and b [N, K].
 template <class T>
 void gemm_tt(Cpu device, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
   RowMatrix<T> ba(c.width, c.rows);
@@ -16,7 +16,7 @@ void gemm_tt(Cpu device, MatrixView<const T> a, MatrixView<const T> b, MatrixVie
   matrix(c) = ba.transpose();
 }
 
-// Each matrix of c [batch, M, N] is the product of the matrices that broadcasting assigns to it.
+// Computes each matrix of c [batch, M, N], the product of the matrices of a and b that broadcasting assigns to it.
 template <class T>
 void matmul(Cpu device, const BroadcastPlan<2>& batch, View<const T, 3> a, bool transpose_a, View<const T, 3> b,
             bool transpose_b, View<T, 3> c) {
@@ -39,7 +39,7 @@ void matmul(Cpu device, const BroadcastPlan<2>& batch, View<const T, 3> a, bool 
       gemm_nn(device, an, bn, cn);
   };
 
-  constexpr Index grain = 1 << 16, alone = 1 << 22;  // multiplications worth a thread, and those worth all of them
+  constexpr Index grain = 1 << 16, alone = 1 << 22;  // multiplications worth one thread, and worth all threads
   const Index work = c.extent[1] * c.extent[2] * a.extent[transpose_a ? 1 : 2];
   if (work >= alone) {
     for (Index n = 0; n < batch.size; ++n) product(n);
@@ -80,8 +80,8 @@ Tensor<T> matrix_product(const Tensor<T>& a, bool transpose_a,    // [..., M, K]
 
 /// The options of matmul.
 struct MatmulOptions {
-  bool transpose_a = false;  ///< exchange the last two axes of a first
-  bool transpose_b = false;  ///< exchange the last two axes of b first
+  bool transpose_a = false;  ///< transpose the last two axes of a before the product
+  bool transpose_b = false;  ///< transpose the last two axes of b before the product
 };
 
 /// Returns the product of a and b, as torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError.
@@ -91,7 +91,7 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
                  MatmulOptions options = {}) {
   const bool ta = options.transpose_a, tb = options.transpose_b;
   require<ShapeError>(a.rank() > (ta ? 1 : 0) && b.rank() > (tb ? 1 : 0), "matmul: a ", a.shape(), " and b ", b.shape(),
-                      ": a scalar has no product, a vector no transpose");
+                      ": an operand must have at least 1 axis, and 2 to be transposed");
   require_same("matmul", "K", {"a", a, ta ? -2 : -1}, {"b", b, b.rank() == 1 || tb ? -1 : -2});
   const Shape batch = detail::broadcast_shape("matmul", {{"a", a, 0}, {"b", b, 0}}, 2);
   std::vector<Index> extents(batch.begin(), batch.end());

@@ -1,5 +1,5 @@
-// max, min, argmax and argmin: the first of the largest or smallest elements along axes. As in PyTorch, a NaN is returned wherever
-// there is one.
+// max, min, argmax and argmin: the largest or smallest elements along axes, or the position of the first one. As in PyTorch, a NaN counts
+// as the largest and as the smallest element.
 #pragma once
 #include <cmath>
 
@@ -19,7 +19,8 @@ bool is_nan(T x) {
     return std::isnan(static_cast<Acc<T>>(x));
 }
 
-// y = the first largest (or smallest) element of x along its middle axis, at its position there; the first NaN if there is one.
+// Computes y, the largest (or smallest) element of x along its middle axis, and its first position on that axis. A NaN counts as the
+// extremum.
 template <class T>
 void extremum(Cpu, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 2> position) {
   constexpr Index grain = 16384;  // a few microseconds
@@ -49,7 +50,7 @@ void extremum(Cpu, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 
   });
 }
 
-// dx = dy at the positions of the extremes, 0 elsewhere
+// Writes dy to dx at the positions of the extrema. dx must be zero on entry.
 template <class T>
 void extremum_backward(Cpu, View<const T, 2> dy, View<const Index, 2> position, View<T, 3> dx) {
   for (Index o = 0; o < dy.extent[0]; ++o)
@@ -66,7 +67,7 @@ struct Extremum {
   Tensor<T> value;
   Tensor<Index> position;
 };
-// Computes both. Not recorded. Throws ShapeError if the axis is empty or does not exist.
+// Computes the extreme values and their positions. Not recorded. Throws ShapeError if the axis is empty or does not exist.
 template <class T>
 Extremum<T> extremum_along(const char* op, bool smallest, const Tensor<T>& x, int axis, bool keepdim) {
   require<ShapeError>(x.dim(require_axis(op, x, axis)) > 0, op, ": axis ", axis, " of ", x.shape(), " is empty");
@@ -96,8 +97,8 @@ Tensor<T> extreme_values(const char* op, bool smallest, const Tensor<T>& x, int 
 
 }  // namespace detail
 
-/// Returns the largest values along an axis or several, NaN if there is one. The gradient goes to the first of equal elements. @throws
-/// ShapeError for an empty axis.
+/// Returns the largest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of equal elements.
+/// @throws ShapeError for an empty axis.
 template <class T>
 Tensor<T> max(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("max", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
@@ -110,8 +111,8 @@ Tensor<T> max(const Tensor<T>& x) {
   return max(reshape(x, {x.size()}), 0);
 }
 
-/// Returns the smallest values along an axis or several, NaN if there is one. The gradient goes to the first of equal elements. @throws
-/// ShapeError for an empty axis.
+/// Returns the smallest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of equal elements.
+/// @throws ShapeError for an empty axis.
 template <class T>
 Tensor<T> min(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("min", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {

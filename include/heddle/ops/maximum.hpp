@@ -9,7 +9,7 @@ namespace heddle {
 
 namespace detail {
 
-// Returns the gradient of one of two operands: dy, half of it where they are equal, 0 where the other one was chosen.
+// Returns the gradient of one of two operands: dy where it was chosen, dy / 2 where both are equal, 0 where the other was chosen.
 template <class T>
 Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, const Tensor<bool>& passed_over,
                           const GradientTarget& to) {
@@ -18,7 +18,7 @@ Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, con
   return sum_to<T>(select(dy.shape(), passed_over, zeros<T>({}, dy.device()), share), to);
 }
 
-// Returns the larger or the smaller of two operands, chosen by F; passed_over(x, other) is whether x was not chosen.
+// Returns the larger or the smaller of two operands, as F chooses; passed_over(x, other) tells whether x was not chosen.
 template <class F, class T, class PassedOver>
 Tensor<T> choose(const char* op, const Tensor<T>& a, const Tensor<T>& b, PassedOver passed_over) {
   const Tensor<T> y = combine<F, T>(op, a, b);

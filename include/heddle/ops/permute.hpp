@@ -11,12 +11,12 @@ namespace heddle {
 
 namespace kernel {
 
-// The last axis of y is contiguous there, and axis `lane` in x. If they differ, both are visited in squares, so that a cache line of either
-// is used as a whole.
+// y is contiguous along its last axis, x along y's axis `lane`. If these axes differ, elements are copied in square tiles, so that each
+// cache line of x and y is used as a whole.
 template <class T>
 void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
   if (y.extent[0] == 0) return;
-  constexpr Index grain = 16384, square = 32;  // a few microseconds; two squares of doubles fit in the first cache
+  constexpr Index grain = 16384, square = 32;  // a few microseconds; two squares of doubles fit in the L1 cache
   const int last = p.rank - 1, lane = static_cast<int>(std::find(p.stride, p.stride + last, 1) - p.stride);
   const Index width = p.extent[last], step = p.stride[last];
   const Index lanes = lane == last ? 1 : p.extent[lane], strips = (lanes + square - 1) / square;
@@ -82,7 +82,7 @@ Tensor<T> transpose(const Tensor<T>& x, int a, int b) {
   std::swap(axes[static_cast<std::size_t>(a)], axes[static_cast<std::size_t>(b)]);
   return permute(x, axes);
 }
-/// Returns the transpose of a matrix. @throws ShapeError for another number of axes.
+/// Returns the transpose of a matrix. @throws ShapeError unless x has two axes.
 template <class T>
 Tensor<T> transpose(const Tensor<T>& x) {  // [M, N] -> [N, M]
   require_rank("transpose", {"x", x, 0}, 2);

@@ -1,4 +1,4 @@
-// pow(x, y) of each element, with broadcasting; a number may stand on either side. Special values are those of std::pow. Gradients
+// pow(x, y) for each element, with broadcasting; a number may stand on either side. Special values are those of std::pow. Gradients
 // are those of PyTorch: that of x^0 is 0, and that of 0^y with respect to y >= 0 is 0.
 #pragma once
 #include <heddle/ops/compare.hpp>
@@ -9,7 +9,7 @@ namespace heddle {
 
 namespace detail {
 
-// Returns 0 where the condition holds, even instead of NaN, and the values elsewhere.
+// Returns 0 where the condition holds, even if the value there is NaN, and the values elsewhere.
 template <class T>
 Tensor<T> zero_where(const Tensor<bool>& condition, const Tensor<T>& values) {
   return select(values.shape(), condition, zeros<T>({}, values.device()), values);
@@ -17,7 +17,7 @@ Tensor<T> zero_where(const Tensor<bool>& condition, const Tensor<T>& values) {
 
 }  // namespace detail
 
-/// Returns x^exponent of each element. bf16 is computed in float, as by the next two.
+/// Returns x^exponent for each element. This function and the next two compute bf16 in float.
 template <class T, NumberFor<T> S>
 Tensor<T> pow(const Tensor<T>& x, S exponent) {
   static_assert(!std::is_integral_v<T>, "heddle::pow: cast integers to a floating type first");
@@ -30,7 +30,7 @@ Tensor<T> pow(const Tensor<T>& x, S exponent) {
     });
 }
 
-/// Returns base^x of each element.
+/// Returns base^x for each element.
 template <class T, NumberFor<T> S>
 Tensor<T> pow(S base, const Tensor<T>& x) {
   static_assert(!std::is_integral_v<T>, "heddle::pow: cast integers to a floating type first");
@@ -46,7 +46,7 @@ Tensor<T> pow(S base, const Tensor<T>& x) {
   }
 }
 
-/// Returns x^exponent of each element. @throws ShapeError for shapes that do not broadcast.
+/// Returns x^exponent for each element. @throws ShapeError for shapes that do not broadcast.
 template <class T>
 Tensor<T> pow(const Tensor<T>& x, const Tensor<T>& exponent) {
   static_assert(!std::is_integral_v<T>, "heddle::pow: cast integers to a floating type first");

@@ -1,5 +1,5 @@
-// sum and mean along one axis, several, or over all elements. A sum is made in fixed pieces of fixed blocks: it does not
-// depend on the number of threads, and the rounding errors of a float sum hardly grow with its length.
+// sum and mean along one axis, several, or over all elements. A sum is accumulated in blocks and pieces that
+// depend on the shape only: it is the same for any number of threads, and the rounding errors of a float sum hardly grow with its length.
 #pragma once
 #include <heddle/base/number_types.hpp>
 #include <heddle/cpu/eigen.hpp>
@@ -10,7 +10,7 @@ namespace heddle {
 
 namespace kernel {
 
-constexpr Index elements_per_sum = 16384;  // elements whose reduction takes a few microseconds, enough for a thread
+constexpr Index elements_per_sum = 16384;  // elements that are worth a thread: their sum takes a few microseconds
 
 template <class T>
 SumAcc<T> sum_row(const T* x, Index n) {
@@ -20,7 +20,7 @@ SumAcc<T> sum_row(const T* x, Index n) {
   return sum_row(x, half) + sum_row(x + half, n - half);
 }
 
-// sum [width] of x [n, width]; part is for scratch.
+// Computes sum [width], the column sums of x [n, width]. `part` is scratch memory.
 template <class T>
 void sum_rows(const T* x, Index n, Index width, SumAcc<T>* sum, RowArray<SumAcc<T>>& part) {
   constexpr Index block = 64;
@@ -34,11 +34,11 @@ void sum_rows(const T* x, Index n, Index width, SumAcc<T>* sum, RowArray<SumAcc<
   }
 }
 
-// y = the sum of x over its middle axis, over divisor
+// Computes y, the sum of x over its middle axis, divided by `divisor`.
 template <class T, class Y>
 void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
   const Index outer = x.extent[0], n = x.extent[1], inner = x.extent[2];
-  const Pieces pieces(n, elements_per_sum / std::max<Index>(inner, 1) + 1);  // of each of the outer sums
+  const Pieces pieces(n, elements_per_sum / std::max<Index>(inner, 1) + 1);  // the pieces of one of the `outer` sums
   const Index count = std::max<Index>(pieces.count, 1);
   const Index grain = elements_per_sum / std::max<Index>(std::min(n, pieces.size) * inner, 1) + 1;
   RowMatrix<SumAcc<T>> parts(outer * count, inner);
@@ -61,7 +61,7 @@ void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
   }
 }
 
-// dx = dy, repeated as in broadcasting, over divisor
+// Computes dx, dy repeated as in broadcasting and divided by `divisor`.
 template <class T, class Y>
 void repeat(Cpu, const BroadcastPlan<1>& plan, const Y* dy, Acc<Y> divisor, T* dx) {
   for_rows(plan, [&](Index i, Index n, const std::array<Index, 1>& at) {
@@ -80,13 +80,13 @@ namespace detail {
 // The properties of an input that a backward needs if it does not read the values.
 struct GradientTarget {
   Shape shape;
-  bool gradient;  // whether one is required
+  bool gradient;  // whether its gradient is required
 
   template <class T>
   explicit GradientTarget(const Tensor<T>& x) : shape(x.shape()), gradient(x.requires_grad()) {}
 };
 
-// Returns x if a backward reads its values, otherwise an empty tensor, so that they are not kept alive.
+// Returns x if a backward reads its values, otherwise an empty tensor, so that the graph does not keep x alive.
 template <class T>
 Tensor<T> save_if(bool needed, const Tensor<T>& x) {
   return needed ? x : Tensor<T>{};
@@ -104,7 +104,7 @@ Tensor<T> sum_to(const Tensor<Y>& dy, const GradientTarget& input) {
   if constexpr (std::is_same_v<T, Y>)
     if (first == rank) return dy.with_shape(input.shape);
 
-  Shape rest = s;  // dy's without the first run of repeated axes
+  Shape rest = s;  // dy's shape with extent 1 on the first run of repeated axes
   int last = first;
   for (; last < rank && repeated(last); ++last) rest = rest.with(last, 1);
   const View<const Y, 3> around{dy.device_data(), {s.product(0, first), s.product(first, last), s.product(last, rank)}};

@@ -1,4 +1,4 @@
-// Reduction: how the losses of elements or rows are combined to one loss.
+// Reduction: how the losses of elements or rows are combined.
 #pragma once
 #include <heddle/ops/arithmetic.hpp>
 
@@ -9,7 +9,7 @@ enum class Reduction { mean, sum, none, batch_mean };
 
 namespace detail {
 
-// Returns x in a shape, without another node in the graph if it has that shape already.
+// Returns x reshaped. Adds no node to the graph if x already has the shape.
 template <class T>
 Tensor<T> in_shape(const Tensor<T>& x, const Shape& shape) {
   return x.shape() == shape ? x : reshape(x, shape);
@@ -21,7 +21,7 @@ Tensor<T> reduce_loss(const char* op, const Tensor<T>& losses, Reduction reducti
   if (reduction == Reduction::none) return losses;
   if (reduction == Reduction::mean) return mean(losses);
   if (reduction == Reduction::sum) return sum(losses);
-  require<ShapeError>(losses.rank() > 0, op, ": the reduction batch_mean needs an axis 0, the losses are ",
+  require<ShapeError>(losses.rank() > 0, op, ": the reduction batch_mean needs an axis 0; the losses are ",
                       losses.shape());
   return sum(losses) / losses.dim(0);
 }

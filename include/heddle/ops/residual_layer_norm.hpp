@@ -1,6 +1,6 @@
 // residual_layer_norm: the residual connection, dropout and LayerNorm that follow each sublayer of a post-norm encoder, in one
-// pass forward and one backward. Saves the sum; the backward draws the dropout again. residual_layer_norm_with_sum is the same
-// for a pre-norm encoder.
+// pass forward and one backward. Saves the sum; the backward draws the dropout again. residual_layer_norm_with_sum also
+// returns the sum, which a pre-norm encoder needs.
 #pragma once
 #include <numeric>
 
@@ -11,16 +11,17 @@ namespace heddle {
 
 namespace kernel {
 
-// Returns how many rows of D elements to keep in one piece, so that each piece begins at a whole block of draws.
+// Returns the smallest number of rows of D elements that is a whole number of draw blocks, so that each piece begins with a new block;
+// 1 without dropout.
 inline Index rows_per_draw_block(const ElementDropout& dropout, Index D) {
   return dropout.rule.is_active() ? draw_block / std::gcd(std::max<Index>(D, 1), draw_block) : 1;
 }
-// Returns the pieces of N rows in units of `rows_per_unit` rows.
+// Divides N rows into pieces of whole units of `rows_per_unit` rows.
 inline Pieces norm_pieces(Index N, Index D, Index rows_per_unit) {
   return Pieces((N + rows_per_unit - 1) / rows_per_unit, (rows_per_piece(D) + rows_per_unit - 1) / rows_per_unit);
 }
 
-// sum = x + dropout(branch), for elements [first, last).
+// Computes sum = x + dropout(branch) for elements [first, last).
 template <class T>
 void add_branch(const ElementDropout& dropout, const T* x, const T* branch, T* sum, Index first, Index last) {
   if (!dropout.rule.is_active())
@@ -102,7 +103,7 @@ ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T
 }  // namespace detail
 
 /// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is rounded to a
-/// multiple of 1/65,536. @throws ShapeError, and Error for a p outside [0, 1) or an eps that is negative.
+/// multiple of 1/65,536. @throws ShapeError, and Error for a p outside [0, 1) or an eps that is negative or not finite.
 template <class T>
 Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
                               const Tensor<T>& branch,  // as x
@@ -132,8 +133,8 @@ struct SumAndNorm {
   Tensor<T> norm;  ///< layer_norm(sum)
 };
 
-/// Returns the sum and its norm, for a pre-norm encoder. The forward is one pass. The backward has two: one of layer_norm and one
-/// of the sum, because the sum has a gradient of its own. @throws as residual_layer_norm().
+/// Returns the sum and its norm, for a pre-norm encoder. The forward is one pass. The backward is two passes, one for
+/// layer_norm and one for the sum, because both results have a gradient. @throws as residual_layer_norm().
 template <class T>
 SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
                                            const Tensor<T>& branch,  // as x

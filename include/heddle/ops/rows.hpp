@@ -19,16 +19,16 @@ namespace detail {
 // The ranges do not overlap.
 struct RowRanges {
   Tensor<int> from, to, count;  // [B]
-  Index rows;                   // in all
+  Index rows;                   // the number of rows in all ranges
 
-  // One range per count; all three arguments are [B].
+  // Creates one range per count; all three arguments are [B].
   RowRanges(const Tensor<int>& from_rows, const Tensor<int>& to_rows, const std::vector<int>& counts)
       : from(from_rows),
         to(to_rows),
         count(from.shape(), counts),
         rows(std::accumulate(counts.begin(), counts.end(), Index{0})) {}
 
-  // Returns the inverse copy.
+  // Returns the ranges of the inverse copy.
   RowRanges back() const {
     RowRanges s = *this;
     std::swap(s.from, s.to);
@@ -56,7 +56,7 @@ void copy_row_ranges(Cpu, View<const int, 1> from, View<const int, 1> to, View<c
   });
 }
 
-// y = the sum or the mean of the rows of each sequence
+// Computes y, the sum or the mean of the rows of each sequence.
 template <class T>
 void add_up_rows(Cpu, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x,
                  View<T, 2> y) {
@@ -107,8 +107,8 @@ void max_rows_backward(Cpu, View<const int, 1> begin, View<const int, 1> length,
 
 namespace detail {
 
-// Copies ranges of x's rows into a tensor of the given shape, whose rows have the same width; zeros elsewhere. The gradient is the
-// inverse copy.
+// Copies ranges of x's rows into a tensor of the given shape, whose rows have the same width; its other rows are zero. The
+// gradient is the inverse copy.
 template <class T>
 Tensor<T> move_rows(const char* op, const Tensor<T>& x, const Shape& shape, Index x_rows, Index y_rows,
                     const RowRanges& s) {
@@ -142,8 +142,8 @@ inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N)
 }  // namespace detail
 
 /// Returns the valid rows of a padded batch, sequence after sequence, as Sequences::packed(sequences.lengths()) describes them.
-/// If `sequences` is padded, it also defines where each sequence begins within its T positions; otherwise all begin at the first. @throws
-/// ShapeError.
+/// If `sequences` is padded, it also defines where each sequence begins within its T positions; otherwise each begins at position 0.
+/// @throws ShapeError.
 template <class T>
 Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                const Sequences& sequences) {  // B of at most T rows each
@@ -152,7 +152,7 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
   const Index padded_to = sequences.padded_to();
   require<ShapeError>(padded_to ? x.dim(1) == padded_to : x.dim(1) >= sequences.longest(), "pack: x ", x.shape(),
                       " must have ", padded_to ? "" : "at least ", padded_to ? padded_to : sequences.longest(),
-                      " places on axis 1");
+                      " positions on axis 1");
   const Sequences to = Sequences::packed(sequences.lengths());
   const Sequences from = padded_to ? sequences : Sequences::padded(sequences.lengths(), x.dim(1));
   return detail::move_rows("pack", x, detail::join_rows(x.shape(), to.rows()), x.dim(0) * x.dim(1),
@@ -160,7 +160,7 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                            detail::RowRanges(from.begin(), to.begin(), sequences.lengths()).to_device(x.device()));
 }
 
-/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0], zeros follow. T is sequences.padded_to()
+/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0] and is followed by zeros. T is sequences.padded_to()
 /// or, if they are packed, the length of the longest sequence. @throws ShapeError.
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]

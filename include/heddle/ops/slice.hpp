@@ -1,5 +1,5 @@
-// slice(x, axis, first, last): positions [first, last) of one axis; split(x, sizes, axis): all of them, in parts. Along axis 0
-// the result is a handle into x's block, along another a copy.
+// slice(x, axis, first, last): positions [first, last) of one axis; split(x, sizes, axis): the whole axis in parts. Along axis 0 the
+// result is a handle into x's block; along any other axis it is a copy.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
@@ -60,20 +60,20 @@ Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
   });
 }
 
-/// Returns parts of x of the given sizes along an axis, which make up the axis, as torch.split.
-/// @throws ShapeError if the axis does not exist, or the sizes are negative or another extent in all.
+/// Returns the parts of x of the given sizes along an axis, as torch.split. The sizes must add up to the extent of the axis.
+/// @throws ShapeError if the axis does not exist, a size is negative, or the sizes do not add up to the extent.
 template <class T>
 std::vector<Tensor<T>> split(const Tensor<T>& x, const std::vector<Index>& sizes, int axis = 0) {
   const int along = detail::require_axis("split", x, axis);
   Index end = 0;
   for (const Index size : sizes) {
     require<ShapeError>(size >= 0, "split: a size must not be negative, got ", size);
-    require<ShapeError>(size <= x.dim(along) - end, "split: the sizes make more than axis ", axis, " of ", x.shape(),
-                        ", which is ", x.dim(along));
+    require<ShapeError>(size <= x.dim(along) - end, "split: the sizes add up to more than axis ", axis, " of ",
+                        x.shape(), ", whose extent is ", x.dim(along));
     end += size;
   }
-  require<ShapeError>(end == x.dim(along), "split: the sizes make ", end, ", axis ", axis, " of ", x.shape(), " is ",
-                      x.dim(along));
+  require<ShapeError>(end == x.dim(along), "split: the sizes add up to ", end, ", but axis ", axis, " of ", x.shape(),
+                      " is ", x.dim(along));
   std::vector<Tensor<T>> parts;
   Index first = 0;
   for (const Index size : sizes) {

@@ -11,7 +11,7 @@ namespace heddle {
 
 namespace kernel {
 
-// Along an axis whose elements are neighbours.
+// Computes the softmax along an axis whose elements are contiguous.
 template <class F, class T>
 void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
   using A = Acc<T>;
@@ -23,7 +23,7 @@ void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
       const A greatest = xn.maxCoeff();
       const A top = empty_gives_zeros && greatest == -std::numeric_limits<A>::infinity() ? A(0) : greatest;
       e = exp_or_zero(xn - top);
-      const A sum = e.sum();  // NaN if an element is, which the greatest may hide
+      const A sum = e.sum();  // NaN if an element is NaN, which maxCoeff() may miss
       store(row(y, n), F::value(xn - top, e, empty_gives_zeros && sum == 0 ? A(1) : sum));
     }
   });
@@ -41,7 +41,7 @@ void softmax_rows_backward(F, View<const T, 2> dy, View<const T, 2> y, View<T, 2
   });
 }
 
-// Along an axis that has others after it: the same for all of those at once.
+// Computes the softmax along an axis that is not the last, for all positions on the axes after it at once.
 template <class F, class T>
 void softmax_middle(F, View<const T, 3> x, bool empty_gives_zeros, View<T, 3> y) {
   using A = Acc<T>;
@@ -129,9 +129,8 @@ template <class T>
 Tensor<T> softmax(const Tensor<T>& x, int axis = -1) {
   return detail::softmax_along<kernel::Softmax>("softmax", x, x, axis, false);
 }
-/// Returns the softmax over the elements where the mask is true; 0 with gradient 0 elsewhere, unless an element where it is
-/// true is NaN: then its row is NaN. The mask broadcasts to x.
-/// @throws ShapeError.
+/// Returns the softmax over the elements where the mask is true. The other elements are 0 and get the gradient 0. A NaN where the mask
+/// is true makes its whole row NaN. The mask broadcasts to x. @throws ShapeError.
 template <class T>
 Tensor<T> softmax(const Tensor<T>& x, const Tensor<bool>& mask, int axis = -1) {
   const Shape shape = detail::broadcast_shape("softmax", {{"x", x, 0}, {"mask", mask, 0}});

@@ -1,4 +1,4 @@
-// var, std, norm and logsumexp along axes. All compute in the type of sums, float for bf16, and round once.
+// var, std, norm and logsumexp along axes. All compute in the accumulator type (float for bf16) and round once.
 #pragma once
 #include <heddle/ops/maximum.hpp>
 #include <heddle/ops/pow.hpp>
@@ -7,7 +7,7 @@ namespace heddle {
 
 namespace detail {
 
-// Returns x^p for x >= 0, with a gradient of 0 at 0, as PyTorch's norms.
+// Returns x^p for x >= 0, with a gradient of 0 at 0, as in PyTorch's norms.
 template <class T>
 Tensor<T> pow_with_flat_zero(const Tensor<T>& x, double p) {
   const Tensor<bool> is_zero = x == 0;
@@ -40,8 +40,9 @@ Tensor<T> var(const Tensor<T>& x) {
   return var(x, Axes::all());
 }
 
-/// Returns the standard deviation along axes, the square root of var. Its gradient is 0 where it is 0, as in PyTorch. Beside
-/// `using namespace heddle` it must be called as heddle::std. @throws ShapeError if an axis does not exist.
+/// Returns the standard deviation along axes, the square root of var. Its gradient is 0 where the deviation is 0, as in
+/// PyTorch. After `using namespace heddle`, call it as heddle::std: the name std alone is ambiguous.
+/// @throws ShapeError if an axis does not exist.
 template <class T>
 Tensor<T> std(const Tensor<T>& x, const Axes& axes, const VarOptions& options = {}) {
   return cast<T>(detail::pow_with_flat_zero(var(cast<Acc<T>>(x), axes, options), 0.5));
@@ -52,8 +53,8 @@ Tensor<T> std(const Tensor<T>& x) {
   return heddle::std(x, Axes::all());
 }
 
-/// Returns the p-norm along axes, (sum |x|^p)^(1/p), in PyTorch's order of arguments: p = 0 counts nonzero elements, infinity takes
-/// the largest. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does not exist, and Error for a negative p.
+/// Returns the p-norm along axes, (sum |x|^p)^(1/p). The arguments are in PyTorch's order. p = 0 counts the nonzero elements; infinity
+/// takes the largest |x|. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does not exist, and Error for a negative p.
 template <class T>
 Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = false) {
   static_assert(!std::is_integral_v<T>, "heddle::norm: cast integers to a floating type first");

@@ -5,7 +5,7 @@
 namespace heddle {
 
 /// Returns the elements of the last two axes on and below a diagonal, zeros above it: 0 is the main diagonal, k > 0 the k-th
-/// above it, k < 0 one below. @throws ShapeError for fewer than two axes.
+/// above it, k < 0 the |k|-th below it. @throws ShapeError for fewer than two axes.
 template <class T>
 Tensor<T> tril(const Tensor<T>& x,  // [..., M, N]
                Index diagonal = 0) {

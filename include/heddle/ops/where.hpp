@@ -1,5 +1,5 @@
-// where(condition, a, b) and masked_fill(x, mask, value), with broadcasting. An element that was not selected gets the gradient 0, for any
-// gradient of the selected one.
+// where(condition, a, b) and masked_fill(x, mask, value), with broadcasting. An element that was not selected gets the gradient 0, even if
+// dy is NaN or infinite there.
 #pragma once
 #include <heddle/core/create.hpp>
 #include <heddle/ops/reduce.hpp>
@@ -13,7 +13,7 @@ void where(Cpu, const BroadcastPlan<3>& plan, const bool* condition, const T* a,
   const Index step = plan.stride[0][0], steps[] = {plan.stride[2][0], plan.stride[1][0]};
   for_rows(plan, [&](Index i, Index n, const std::array<Index, 3>& at) {
     const bool* const c = condition + at[0];
-    const T* const from[] = {b + at[2], a + at[1]};  // looked up: a branch on the condition is often mispredicted
+    const T* const from[] = {b + at[2], a + at[1]};  // a table, because a branch on the condition is often mispredicted
     for (Index k = 0; k < n; ++k) y[i + k] = from[c[k * step]][k * steps[c[k * step]]];
   });
 }

@@ -51,9 +51,9 @@ double grad_norm(const M& model) {
   return std::sqrt(sum);
 }
 
-/// Multiplies all gradients by norm / (their norm + 1e-6) if that is below 1 (torch.nn.utils.clip_grad_norm_). Returns their
-/// norm before. The scaled gradients are new tensors: a gradient may share its memory with another. @throws Error unless
-/// the norm is positive.
+/// Multiplies all gradients by `norm` / (their norm + 1e-6) if this factor is below 1 (torch.nn.utils.clip_grad_norm_). Returns the norm
+/// before clipping. The scaled gradients are new tensors, because a gradient may share its memory with another. @throws Error unless
+/// `norm` is positive.
 template <class M>
 double clip_grad_norm(const M& model, double norm) {
   require(norm > 0, "clip_grad_norm: the norm must be positive, got ", norm);

@@ -1,4 +1,4 @@
-// Optimizer: one step for all parameters of a model, by a rule. An optimizer is its rule and its options: see sgd.hpp.
+// Optimizer: updates all parameters of a model by a rule. An optimizer is defined by its options and its rule: see sgd.hpp.
 #pragma once
 #include <heddle/autograd/backward.hpp>
 #include <heddle/optim/slots.hpp>
@@ -8,8 +8,8 @@ namespace heddle {
 
 namespace detail {
 
-// Visits a model and gives each parameter its place in an optimizer, a shared one under its first name. It is a named type,
-// so that heddle::compiled can contain its visits of heddle's own modules.
+// Visits a model and adds each parameter to an optimizer, a shared parameter under its first name. It is a named type, so that
+// heddle::compiled can contain its visits of heddle's own modules.
 template <class Optimizer>
 struct Enrollment {
   Optimizer& optimizer;
@@ -73,7 +73,8 @@ void Enrollment<Optimizer>::require_matches() const {
 
 namespace optim {
 
-/// Whether a step needs a gradient. A batch of a shard may be empty; otherwise a step without any gradient is a mistake.
+/// Whether a step requires a gradient. `optional` is for a shard whose batch may be empty; otherwise a step without any gradient is a
+/// mistake.
 enum class Gradients { required, optional };
 
 /// Updates the parameters of a model. Parameters may be on either device.
@@ -114,8 +115,8 @@ class Optimizer {
   };
   static constexpr Device devices[] = {Device::cpu, Device::cuda};
 
-  // The parts of a step for parameters of type T; null if the model has none. The constructor, which knows the model, takes these pointers,
-  // so that a model of floats does not compile the code for doubles.
+  // The parts of a step for parameters of type T; null if the model has none. The constructor, which knows the model's type, sets these
+  // pointers, so that a model of floats does not compile the code for doubles.
   template <class T>
   struct TypeSteps {
     bool (Optimizer::*has_finite_gradients)() = nullptr;
@@ -199,7 +200,7 @@ class Optimizer {
   void prepare() {
     for (const auto& [slot, gradient] : pending<T>()) allocate(*slot, gradient);
   }
-  // Allocates the moments, beside the parameter, and the row flags.
+  // Allocates the moments, on the parameter's device, and the row flags.
   template <class T>
   void allocate(Slot<T>& slot, const RowGradient<T>& gradient) const {
     const Tensor<T>& value = slot.parameter->value();

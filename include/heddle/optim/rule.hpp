@@ -16,8 +16,8 @@ namespace heddle::optim {
 /// One number that an optimizer keeps for each element of a parameter.
 struct Moment {
   const char* name;             ///< its prefix in files
-  bool is_optional = false;     ///< some settings do without it
-  bool is_nonnegative = false;  ///< as a mean of squares
+  bool is_optional = false;     ///< whether some settings need no such moment
+  bool is_nonnegative = false;  ///< whether it cannot be negative, as a mean of squares
 };
 
 /// The settings of one parameter in one step.

@@ -1,5 +1,5 @@
-// Schedules: the factor on the learning rate for each step, counted from 0. Plain functions of the step, so that a run resumes
-// at any of them: optimizer.step(schedule(step)).
+// Schedules: the factor on the learning rate for each step, counted from 0. They are plain functions of the step, so that a run can resume
+// at any step: optimizer.step(schedule(step)).
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -7,19 +7,19 @@
 
 namespace heddle::optim {
 
-/// Linear warm-up that all schedules share: factor step / warmup, so the first warm-up step has rate 0.
+/// Returns the factor of the linear warm-up that all schedules share: step / warmup, so the learning rate is 0 in the first step.
 inline double warm_up(std::int64_t step, std::int64_t warmup) {
   return step < warmup ? static_cast<double>(step) / static_cast<double>(warmup) : 1.0;
 }
 
-/// 1 after the warm-up. Steps count from 0 here and below; a warm-up of 0 is none.
+/// A constant factor of 1 after the warm-up. Here and below, steps count from 0, and a warm-up of 0 means that there is none.
 struct Constant {
   std::int64_t warmup = 0;  ///< steps of the warm-up
-  /// The factor on the rate.
+  /// Returns the factor on the learning rate in a step.
   double operator()(std::int64_t step) const { return warm_up(step, warmup); }
 };
 
-/// Down to 0 at `total`, in a straight line after the warm-up (get_linear_schedule_with_warmup of transformers).
+/// A linear decay after the warm-up, from 1 to 0 at `total` (get_linear_schedule_with_warmup of Hugging Face transformers).
 struct Linear {
   std::int64_t total = 1;   ///< steps of the training
   std::int64_t warmup = 0;  ///< steps of the warm-up
@@ -31,7 +31,7 @@ struct Linear {
   }
 };
 
-/// Down to 0 at `total` along half a cosine after the warm-up (get_cosine_schedule_with_warmup of transformers).
+/// A decay along half a cosine after the warm-up, from 1 to 0 at `total` (get_cosine_schedule_with_warmup of Hugging Face transformers).
 struct Cosine {
   std::int64_t total = 1;   ///< steps of the training
   std::int64_t warmup = 0;  ///< steps of the warm-up
@@ -44,7 +44,7 @@ struct Cosine {
   }
 };
 
-/// gamma^k, where k grows by one every `every` steps (StepLR).
+/// A factor of gamma^k, where k grows by one every `every` steps, times that of the warm-up (torch's StepLR).
 struct Step {
   double gamma = 0.1;       ///< factor of each decrease
   std::int64_t every = 1;   ///< steps between two decreases

@@ -1,4 +1,4 @@
-// Slots: the state that every optimizer keeps for each parameter: its identity, its group and its moment estimates. An optimizer holds
+// Slots: the identity, the settings and the moment estimates that every optimizer keeps for each parameter. An optimizer holds
 // identities, so it may be made before the model is moved or loaded.
 #pragma once
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace heddle::optim {
 
-/// Parameters with settings of their own. The first group that selects a parameter applies.
+/// Parameters with settings that replace the optimizer's. The first group that selects a parameter applies.
 struct Group {
-  std::function<bool(const std::string& name)> select = {};  ///< returns whether the group has the parameter of a name
+  std::function<bool(const std::string& name)> select = {};  ///< returns whether the group contains this parameter
   std::optional<double> lr = {};                             ///< learning rate; the optimizer's if empty
   std::optional<double> weight_decay = {};                   ///< the optimizer's if empty
   bool frozen = false;                                       ///< not updated
@@ -21,7 +21,7 @@ struct Group {
 template <class T>
 struct Slot {
   using Element = T;                             ///< the type of the parameter
-  static constexpr std::size_t max_moments = 2;  ///< the most moment estimates of an optimizer
+  static constexpr std::size_t max_moments = 2;  ///< maximum number of moment estimates
 
   std::string name;                            ///< its name in the model
   typename Parameter<T>::Identity parameter;   ///< the parameter
@@ -36,7 +36,7 @@ struct Slot {
 /// All parameters of an optimizer.
 class Slots {
  public:
-  /// Keeps no parameter yet. `moments` describes the moment estimates of each element.
+  /// Creates Slots without parameters. `moments` describes the moment estimates of each element.
   Slots(const char* optimizer, std::span<const Moment> moments) : optimizer_(optimizer), moments_(moments) {}
 
   /// Adds a parameter, with the settings of its group if it has one.
@@ -56,7 +56,7 @@ class Slots {
   /// Returns the description of each element's moment estimates.
   std::span<const Moment> moments() const { return moments_; }
 
-  /// Returns the slots of the parameters of type T (float or double), in the order of the visits.
+  /// Returns the slots of the parameters of type T (float or double), in the order in which the model visits them.
   template <class T>
   std::vector<Slot<T>>& of() {
     return std::get<std::vector<Slot<T>>>(slots_);

@@ -10,7 +10,7 @@
 
 namespace heddle::kernel {
 
-// Calls f(i, first, last) for pieces of arrays 0, 1, ... of these sizes, on several threads. Pieces are at most `piece_size`.
+// Calls f(i, first, last) for pieces of arrays 0, 1, ... of these sizes, on several threads. A piece has at most `piece_size` elements.
 template <class F>
 void for_each_piece(const std::vector<Index>& sizes, Index piece_size, F&& f) {
   struct Piece {
@@ -37,7 +37,7 @@ std::vector<Index> sizes_of(const std::vector<View<const T, 1>>& arrays) {
   return sizes;
 }
 
-// Returns the first array that holds NaN or infinity, or -1.
+// Returns the index of the first array that contains NaN or infinity, or -1.
 template <class T>
 Index first_not_finite(Cpu, const std::vector<View<const T, 1>>& arrays) {
   std::atomic<Index> found = static_cast<Index>(arrays.size());
@@ -68,7 +68,7 @@ double sum_of_squares(Cpu, const std::vector<View<const T, 1>>& arrays) {
   return total;
 }
 
-// Multiplies each array by `factor` into the result of the same index.
+// Multiplies each array by `factor` and stores the product in the result of the same index.
 template <class T>
 void scale(Cpu, T factor, const std::vector<View<const T, 1>>& arrays, const std::vector<View<T, 1>>& results) {
   for_each_piece(sizes_of(arrays), update_piece, [&](std::size_t i, Index first, Index last) {
@@ -76,7 +76,7 @@ void scale(Cpu, T factor, const std::vector<View<const T, 1>>& arrays, const std
   });
 }
 
-// Updates elements [first, first + count) of a parameter; `gradient` is that of element `first`.
+// Updates elements [first, first + count) of a parameter; `gradient` points to the gradient of element `first`.
 template <class Rule>
 void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element* gradient, Index first, Index count) {
   using T = typename Rule::Element;
@@ -88,7 +88,7 @@ void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element*
   const auto step = [&]<class V>(Index i, auto at) {
     V p = at(value + i), m[moment_count];
     for (int k = 0; k < moment_count; ++k)
-      m[k] = at(moments[k] ? moments[k] + i : gradient + i);  // an absent one is unused
+      m[k] = at(moments[k] ? moments[k] + i : gradient + i);  // the rule does not use an absent moment
     rule(p, V(at(gradient + i)), m);
     at(value + i) = p;
     for (int k = 0; k < moment_count; ++k)
@@ -120,7 +120,7 @@ struct RowUpdateArgs {
   Index row_count, width;  // of the parameter
   char* row_flags;         // one per row of the parameter
 };
-// The bits of a row flag: its moments may be nonzero; during a step, it has a gradient.
+// The bits of a row flag: the row's moments may be nonzero; the row has a gradient in the current step.
 inline constexpr char has_state = 1, has_gradient = 2;
 
 // Updates rows [first, last) of a parameter. Rows without gradient and state are skipped if the rule keeps them as they are.

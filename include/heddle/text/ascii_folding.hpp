@@ -1,4 +1,4 @@
-// fold_to_ascii: text reduced to ASCII, as input of character models such as that of the surnames.
+// fold_to_ascii: text reduced to ASCII, for character models such as the one of examples/surnames.
 #pragma once
 #include <algorithm>
 #include <cstddef>

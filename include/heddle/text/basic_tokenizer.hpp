@@ -11,7 +11,7 @@
 
 namespace heddle::text {
 
-/// The current word: UTF-8 of its first hundred characters, the longest word of WordPiece.
+/// The current word: its first hundred characters in UTF-8. WordPiece maps longer words to [UNK].
 class Word {
  public:
   static constexpr std::size_t max_characters = 100;  ///< characters that are kept
@@ -27,7 +27,7 @@ class Word {
     end_run();
   }
 
-  /// Characters behind the hundredth are counted, not kept.
+  /// Appends an ASCII character. Characters after the hundredth are counted, but not kept.
   void append_ascii(char c) {
     if (characters_++ < max_characters) bytes_[size_++] = c;
   }
@@ -38,7 +38,7 @@ class Word {
       size_ += static_cast<std::size_t>(encode_utf8(code_point, bytes_.data() + size_));
   }
 
-  /// Canonical order: within a run of marks, by combining class, otherwise as they came.
+  /// Appends a combining mark in canonical order: marks of a run are sorted by combining class, and marks of one class stay in order.
   void append_mark(char32_t code_point, char32_t combining_class) {
     if (characters_ >= max_characters) {
       ++characters_;
@@ -59,7 +59,7 @@ class Word {
     ++characters_;
   }
 
-  /// Ends a run of marks: later marks are not sorted with them.
+  /// Ends a run of marks: later marks are not sorted into it.
   void end_run() { run_length_ = 0; }
 
  private:
@@ -73,10 +73,10 @@ class Word {
   std::size_t size_ = 0, characters_ = 0, run_length_ = 0, run_end_ = 0;
 };
 
-/// Const functions may be called by several threads at once.
+/// A tokenizer of text into words and punctuation marks. Several threads may call const functions at once.
 class BasicTokenizer {
  public:
-  /// Uncased: lower-cased, and without accents.
+  /// Takes whether words become lower case and lose their accents.
   explicit BasicTokenizer(bool uncased) : characters_(uncased) {
     for (char32_t c = 0; c < ascii_.size(); ++c) {
       const Character character = characters_[c];
@@ -129,7 +129,8 @@ class BasicTokenizer {
     }
   }
 
-  // The arithmetic of the Unicode standard, chapter 3.12: 19 leading consonants, 21 vowels, 28 endings (one is none).
+  // Appends the jamo of a Hangul syllable, by the arithmetic of the Unicode Standard, section 3.12: 19 leading consonants, 21 vowels,
+  // 28 trailing consonants (the first is none).
   static void append_jamo(char32_t syllable, Word& word) {
     constexpr char32_t vowels = 21, endings = 28;
     word.append(0x1100 + syllable / (vowels * endings));
@@ -138,7 +139,7 @@ class BasicTokenizer {
   }
 
   Characters characters_;
-  std::array<char, 256> ascii_{};  // the byte to append to a word for an ASCII letter or the like, otherwise 0
+  std::array<char, 256> ascii_{};  // for an ASCII character of a word the byte to append, else 0
 };
 
 }  // namespace heddle::text

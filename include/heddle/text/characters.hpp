@@ -13,12 +13,12 @@ namespace heddle::text {
 
 using unicode::Kind;
 
-/// `value` is, for a word's or an isolated character, the code point that it becomes (0: it stays); for a mark its
-/// combining class; for a sequence its place in unicode::sequences.
+/// The class of a code point, and a value. The value of a word's character or an isolated one is the code point that it becomes (0 if it
+/// stays). The value of a mark is its combining class, and the value of a sequence its index in unicode::sequences.
 class Character {
  public:
   Character() = default;
-  /// Packs both into 32 bits.
+  /// Packs class and value into 32 bits.
   Character(Kind kind, char32_t value) : bits_(value << 8 | static_cast<std::uint32_t>(kind)) {}
 
   /// Returns the class of the code point.
@@ -30,10 +30,10 @@ class Character {
   std::uint32_t bits_ = 0;
 };
 
-/// The table.
+/// The table of the classes of all code points.
 class Characters {
  public:
-  /// Uncased: lower-cased, decomposed (NFD), and without nonspacing marks.
+  /// Fills the table. If `uncased`, characters become lower case and decomposed (NFD), and nonspacing marks are dropped.
   explicit Characters(bool uncased) : blocks_(1), block_of_(0x110000 / block_size), own_(block_of_.size()) {
     for (const auto& range : unicode::cased) fill(range.first, range.last, {range.kind, 0});
     if (!uncased) return;
@@ -49,7 +49,7 @@ class Characters {
       writable(unicode::sequences[i].source) = {unicode::sequence, static_cast<char32_t>(i)};
   }
 
-  /// Needs a code point of at most U+10FFFF.
+  /// Returns the class of a code point, which must be at most U+10FFFF.
   Character operator[](char32_t code_point) const {
     return blocks_[block_of_[code_point / block_size]][code_point % block_size];
   }
@@ -63,7 +63,7 @@ class Characters {
     c = {c.kind(), target};
   }
 
-  // Blocks that lie wholly in one range share one: ideographs and private use are most of Unicode.
+  // Sets the class of a range. Entirely covered blocks share one memory block, because ideographs and private use are most of Unicode.
   void fill(char32_t first, char32_t last, Character c) {
     std::size_t uniform = 0;
     for (char32_t code_point = first; code_point <= last;) {
@@ -93,8 +93,8 @@ class Characters {
   }
 
   std::vector<Block> blocks_;            // the first is all Kind::word
-  std::vector<std::uint16_t> block_of_;  // of each 256 code points
-  std::vector<bool> own_;                // whether that block belongs to them alone
+  std::vector<std::uint16_t> block_of_;  // for each 256 code points, the index of their block
+  std::vector<bool> own_;                // whether that block is not shared
 };
 
 }  // namespace heddle::text

@@ -18,7 +18,7 @@
 
 namespace heddle::text {
 
-/// Less than 2^30 bytes in all.
+/// The tokens of a vocabulary, which have less than 2^30 bytes in all.
 class Vocabulary {
  public:
   static constexpr std::int32_t none = -1;                        ///< the id of no token
@@ -27,8 +27,9 @@ class Vocabulary {
   /// Reads a file. @throws FileError if it cannot be read, and as below.
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
-  /// Takes lines that end at LF or CR LF (a last one without LF counts); errors name the file `name`. A byte-order mark is skipped. @throws
-  /// FileError if there is no line, and with the line for a token that is empty, not UTF-8, contains a NUL byte, or is repeated.
+  /// Takes lines that end with LF or CR LF (the last one may end without LF); errors name the file `name`. A byte-order mark is skipped.
+  /// @throws FileError if there is no line. @throws FileError with the number of the line for a token that is empty, not UTF-8, contains a
+  /// NUL byte, or is repeated.
   explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
       : name_(io::printable(name)), text_(std::move(lines)) {
     bom_ = text_.starts_with("\xEF\xBB\xBF");
@@ -59,7 +60,7 @@ class Vocabulary {
     return all;
   }
 
-  /// Valid as long as the vocabulary is. @throws IndexError for an id outside 0 to size() - 1.
+  /// Returns a token, which is valid as long as the vocabulary. @throws IndexError for an id outside 0 to size() - 1.
   std::string_view token(std::int32_t id) const {
     require<IndexError>(id >= 0 && id < size(), name_, ": id ", id, " is outside 0 to ", size() - 1);
     return line(id);
@@ -81,7 +82,7 @@ class Vocabulary {
 
  private:
   struct Slot {
-    std::uint32_t tag = 0;  // of the hash, the half that does not choose the slot
+    std::uint32_t tag = 0;  // the upper half of the hash, which does not choose the slot
     std::int32_t id = none;
   };
 
@@ -136,11 +137,11 @@ class Vocabulary {
   }
 
   static std::uint64_t mix(std::uint64_t h) {
-    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15;  // the golden ratio: any odd number without a pattern does
+    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15;  // 2^64 / golden ratio; any odd number without a pattern works
     return h ^ h >> 29;
   }
 
-  // Eight bytes at a time; the last eight overlap those before, so that most words take one step without a loop.
+  // Hashes eight bytes at a time. The last eight may overlap those before, so that most words need no loop.
   static std::uint64_t hash(std::string_view s) {
     const char* p = s.data();
     std::size_t n = s.size();
@@ -156,7 +157,7 @@ class Vocabulary {
   std::string name_, text_;
   bool bom_ = false;
   std::size_t crlf_ = 0;                 // lines that ended with CR LF
-  std::vector<std::uint32_t> begin_{0};  // of each line, and the end
+  std::vector<std::uint32_t> begin_{0};  // the offset of each line, and of the end
   std::vector<Slot> slots_;
   std::size_t longest_ = 0;
 };

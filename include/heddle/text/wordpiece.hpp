@@ -1,4 +1,4 @@
-// WordPiece: text to ids. The standard is transformers' BertTokenizerFast made from vocab.txt; the older Python
+// WordPiece: text to ids. The reference is transformers' BertTokenizerFast made from vocab.txt; the older Python
 // tokenizer differs from it on some 1,500 characters.
 #pragma once
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace heddle::text {
 /// The options of a WordPiece tokenizer.
 struct WordPieceOptions {
   bool uncased = false;        ///< lower-case and strip accents; otherwise neither
-  bool special_tokens = true;  ///< [CLS] a [SEP], [CLS] a [SEP] b [SEP]
+  bool special_tokens = true;  ///< add [CLS] and [SEP]: [CLS] a [SEP], [CLS] a [SEP] b [SEP]
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  ///< in tokens, special ones included
 };
 
@@ -45,7 +45,7 @@ inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std
   return n1 > n2 ? std::pair(longer, shorter) : std::pair(shorter, longer);
 }
 
-/// Returns the same ids as the Rust tokenizers library. Several threads may call const functions at once.
+/// A WordPiece tokenizer that returns the same ids as the Rust tokenizers library. Several threads may call const functions at once.
 class WordPiece {
  public:
   /// Takes the vocabulary. @throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] if the options require them; Error
@@ -69,7 +69,8 @@ class WordPiece {
   /// Returns the options.
   const WordPieceOptions& options() const { return options_; }
 
-  /// Accepts any bytes; drops invalid UTF-8. The five special tokens are recognised anywhere in the text, but only in capitals.
+  /// Returns the ids of a text, truncated to max_length. Accepts any bytes; drops invalid UTF-8. The five special tokens are recognized
+  /// anywhere in the text, but only in capitals.
   Encoding encode(std::string_view text) const {
     Encoding out;
     const std::size_t specials = options_.special_tokens ? 2 : 0;
@@ -105,7 +106,7 @@ class WordPiece {
     return out;
   }
 
-  /// encode of each text, on all threads. Texts: a vector of strings or string views, or anything else with size and [].
+  /// Encodes each text, on all threads. `Texts` is a vector of strings or string views, or any type with std::size() and [].
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& texts) const {
     std::vector<Encoding> out(std::size(texts));
@@ -113,7 +114,7 @@ class WordPiece {
     return out;
   }
 
-  /// encode_pair of each text in `a` with that in `b`. @throws Error for different sizes.
+  /// Encodes each text in `a` and the text at the same position in `b` as a pair. @throws Error for different sizes.
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& a, const Texts& b) const {
     require(std::size(a) == std::size(b), "encode_batch: ", std::size(a), " first texts, but ", std::size(b),
@@ -145,7 +146,7 @@ class WordPiece {
     std::int32_t id;
   };
 
-  static constexpr std::size_t bytes_per_token = 3;  // of English text about 4; for reserving memory
+  static constexpr std::size_t bytes_per_token = 3;  // to reserve memory; English text has about 4
 
   void require_room(std::size_t specials) const {
     require(options_.max_length >= specials, "WordPiece: max_length ", options_.max_length, " has no room for ",

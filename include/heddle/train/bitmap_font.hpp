@@ -7,7 +7,7 @@
 namespace heddle::train::detail {
 
 inline constexpr int glyph_width = 5;
-inline constexpr int glyph_height = 8;  // the base line is below the seventh row; descenders use the eighth
+inline constexpr int glyph_height = 8;  // the baseline is below the seventh row; descenders use the eighth
 
 // The number of the glyph for everything except printable ASCII: a box.
 inline constexpr int unknown_glyph = 95;

@@ -50,17 +50,18 @@ inline double nice_step(double step) {
 // The scale of an axis: a range of values with ticks at multiples of a step.
 class Scale {
  public:
-  // Takes the range of the values. A range of no width is widened; without values it is 0 .. 1.
+  // Adds a value to the range.
   void include(double value) {
     low_ = is_empty_ ? value : std::min(low_, value);
     high_ = is_empty_ ? value : std::max(high_, value);
     is_empty_ = false;
     is_whole_ = is_whole_ && value == std::floor(value);
   }
-  // Ends the range at ticks if `is_padded`. Whole numbers have whole ticks if `keeps_whole`.
+  // Chooses the ticks. A range of no width is widened; without values it is 0 .. 1. Ends the range at ticks if `is_padded`. Whole numbers
+  // have whole ticks if `keeps_whole`.
   void finish(int most_ticks, bool is_padded, bool keeps_whole) {
     if (is_empty_) high_ = 1;
-    constexpr double least_share = 1e-9;  // of the magnitude: closer values are one
+    constexpr double least_share = 1e-9;  // of the magnitude; a smaller range has no width
     const double magnitude = std::max(std::abs(low_), std::abs(high_));
     if (high_ - low_ <= least_share * magnitude || high_ == low_) {
       const double widening = magnitude == 0 || (keeps_whole && is_whole_ && magnitude < 1e9) ? 1 : magnitude / 2;
@@ -259,7 +260,7 @@ inline std::string histogram_chart(const std::string& title, const std::string& 
       plot.x.include(value);
       ++drawn;
     }
-  // Bins of whole numbers begin at one, so the largest needs a bin of its own.
+  // Bins of whole numbers begin at whole numbers, so the largest number needs its own bin.
   const bool is_whole = drawn > 0 && plot.x.is_whole();
   if (is_whole) plot.x.include(plot.x.high() + 1);
   // The square root of the number of values is a common choice for the number of bins.
@@ -294,9 +295,9 @@ inline std::string histogram_chart(const std::string& title, const std::string& 
   return svg.finish();
 }
 
-/// Returns an SVG file with a matrix of counts, such as a confusion matrix: values[row * labels + column] with a row per true class
-/// and a column per predicted one. The color of a cell is its share of the row. @throws ShapeError unless there is one count per pair of
-/// labels, Error for a negative count.
+/// Returns an SVG file with a matrix of counts, such as a confusion matrix: values[row * labels.size() + column] with a row per true
+/// class and a column per predicted one. The color of a cell is its share of the row. @throws ShapeError unless there is one count per pair
+/// of labels, Error for a negative count.
 inline std::string matrix_chart(const std::string& title, const std::string& row_axis, const std::string& column_axis,
                                 const std::vector<std::string>& labels, std::span<const Index> values) {
   using namespace detail;

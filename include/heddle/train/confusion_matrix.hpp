@@ -58,15 +58,15 @@ class ConfusionMatrix {
   double recall(int c) const { return ratio(count(c, c), labelled(c)); }
   /// Returns the harmonic mean of precision and recall. @throws IndexError.
   double f1(int c) const { return ratio(2 * count(c, c), predicted(c) + labelled(c)); }
-  /// Returns the mean precision of the classes.
+  /// Returns the precision of class 1 of two classes, or the mean precision of more classes.
   double precision() const {
     return average([this](int c) { return precision(c); });
   }
-  /// Returns the mean recall of the classes.
+  /// Returns the recall of class 1 of two classes, or the mean recall of more classes.
   double recall() const {
     return average([this](int c) { return recall(c); });
   }
-  /// Returns the mean of the classes' harmonic means.
+  /// Returns the F1 of class 1 of two classes, or the mean F1 of more classes.
   double f1() const {
     return average([this](int c) { return f1(c); });
   }

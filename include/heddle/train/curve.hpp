@@ -44,8 +44,8 @@ class Curve {
 
   Index interval() const { return interval_; }                 ///< steps for each point
   const std::vector<double>& means() const { return means_; }  ///< of steps i * interval() + 1 to (i + 1) * interval()
-  double pending_sum() const { return sum_; }                  ///< of the steps after the last whole interval
-  Index pending_count() const { return count_; }               ///< the number of these steps
+  double pending_sum() const { return sum_; }                  ///< the sum of the values after the last whole interval
+  Index pending_count() const { return count_; }               ///< the number of these values
 
  private:
   Index interval_ = 1;

@@ -24,7 +24,7 @@ class EarlyStopping {
     require(options.min_delta >= 0, "EarlyStopping: min_delta must not be negative, got ", options.min_delta);
   }
 
-  /// Takes the next value. Returns whether to stop: the last `patience` values were no improvement. NaN is none.
+  /// Takes the next value. Returns whether to stop: the last `patience` values were no improvement. NaN is never an improvement.
   bool add(double value) {
     improved_ = value < best_ - options_.min_delta;
     if (improved_) best_ = value;
@@ -46,7 +46,7 @@ class EarlyStopping {
   bool improved() const { return improved_; }
   /// Returns the lowest value that was an improvement; infinity before there is one.
   double best() const { return best_; }
-  /// Returns the number of values since then.
+  /// Returns the number of values since the last improvement.
   Index since_best() const { return without_; }
 
  private:

@@ -21,7 +21,7 @@ namespace heddle::train::detail {
 // A protocol buffer message that is written field by field.
 class Message {
  public:
-  // Each appends one field. integer() leaves out 0, as proto3 does; the other functions write every value.
+  // These functions append one field each. integer() leaves out 0, as proto3 does; the other functions write every value.
   Message& integer(int field, std::int64_t value) {
     if (value == 0) return *this;
     key(field, varint_type);
@@ -157,7 +157,7 @@ Histogram count_values(std::span<const T> values) {
     histogram.sum_squares += value * value;
     ++histogram.count;
   }
-  // Halves, because the difference of two doubles may be infinite.
+  // Computed with halves, because the difference of two doubles may be infinite.
   const double half_width = (histogram.max / 2 - histogram.min / 2) / buckets;
   if (!(half_width > 0)) {
     histogram.bucket_limit = {histogram.max};

@@ -26,7 +26,7 @@ using pictures::sequential_color;
 
 inline constexpr Color white{255, 255, 255}, ink{40, 40, 40}, not_finite_gray{160, 160, 160};
 
-// Returns the side of a cell in pixels: large enough for a label where there are few.
+// Returns the side of a cell in pixels: large enough for a label if there are few cells.
 inline Index cell_size(Index rows, Index columns) {
   struct Choice {
     Index most_cells, pixels;
@@ -37,7 +37,7 @@ inline Index cell_size(Index rows, Index columns) {
   return 2;
 }
 
-// Returns three significant digits, in every locale with a point.
+// Returns a number with three significant digits, and a decimal point in every locale.
 inline std::string short_number(double value) {
   char digits[32];
   const auto end = std::to_chars(std::begin(digits), std::end(digits), value, std::chars_format::general, 3).ptr;
@@ -74,7 +74,7 @@ class PanelLayout {
         width(cells_x + std::max(cells_width + gap + bar_width + gap + number_width, widest_title - cells_x)),
         height(cells_y + std::max(cells_height, 2 * Image::text_height())) {}
 
-  // Every n-th label is drawn, so that their lines do not overlap.
+  // Returns n if every n-th label is drawn, so that the labels do not overlap.
   Index label_step() const { return (Image::text_height() + cell) / cell; }
 
   Index cell, cells_x, cells_y, cells_width, cells_height, width, height;
@@ -155,10 +155,10 @@ inline std::vector<std::string> cut_labels(const std::vector<std::string>& label
 
 }  // namespace detail
 
-/// Draws matrices as panels in a grid. A cell has 16 pixels for up to 32 rows and columns, and fewer, at least 2, for more; labels of small
-/// cells are drawn for every n-th row. The color of a value is between pale yellow for 0 and dark blue for the largest value of its panel,
-/// which is written beside its color bar. Negative values are drawn as 0, values that are not finite in gray. @throws ShapeError for an
-/// empty axis or a wrong number of labels, Error if the image becomes too large (Image).
+/// Draws matrices as panels in a grid. The side of a cell is 16 pixels for up to 32 rows and columns, and less for more of them, but at
+/// least 2. Small cells have a label only in every n-th row and column. The color of a value is between pale yellow for 0 and dark blue for
+/// the largest value of its panel, which is written beside its color bar. Negative values are drawn as 0, values that are not finite in
+/// gray. @throws ShapeError for an empty axis or a wrong number of labels, Error if the image becomes too large (Image).
 inline Image heat_map(const HeatMap& map) {
   const auto [panels, rows, columns] = map.values.extent;
   require<ShapeError>(panels >= 1 && rows >= 1 && columns >= 1, "heat_map: values of shape [", panels, ", ", rows, ", ",

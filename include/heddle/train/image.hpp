@@ -125,7 +125,7 @@ class Image {
   std::size_t offset(Index x, Index y) const { return static_cast<std::size_t>((y * width_ + x) * channels); }
   std::size_t checked_offset(Index x, Index y) const {
     require<IndexError>(x >= 0 && x < width_ && y >= 0 && y < height_, "image: pixel (", x, ", ", y,
-                        ") of an image of ", width_, " x ", height_);
+                        ") is out of range for an image of ", width_, " x ", height_);
     return offset(x, y);
   }
   void put(std::size_t i, Color color) {

@@ -54,8 +54,9 @@ class MetricsFile {
   /// dropped. @throws FileError for a file that holds another run's lines.
   void begin(bool is_own);
   /// Continues a run at a position returned by sync(): drops the lines after it, which will be written again. `same_name` tells whether the
-  /// run wrote to this file; another file is continued after its last complete line, unless it is that file, moved. Returns a sentence if
-  /// lines are missing. @throws FileError if the file has the same name and other content.
+  /// run wrote to a file of this name. A file with another name is continued after its last complete line, unless it is the run's file
+  /// under a new name. Returns a sentence if lines are missing. @throws FileError if the file has the same name and other
+  /// content.
   std::string resume(const MetricsPosition& position, bool same_name);
 
   /// Writes the line of a step. `loss` is the loss of the batch before the update, `lr` the learning rate, `tokens` the number of tokens

@@ -50,7 +50,8 @@ inline std::string rate_text(double per_second) {
 /// every ten seconds.
 class Progress {
  public:
-  /// `mode` is auto, bar, lines or none; auto is a bar if `stream` is a terminal, lines otherwise. @throws Error.
+  /// `mode` is auto, bar, lines or none; auto is a bar if `stream` is a terminal, lines otherwise. @throws Error for
+  /// another mode.
   explicit Progress(const std::string& mode = "auto", std::FILE* stream = stderr)
       : stream_(stream), style_(style_of(mode, stream)) {}
 

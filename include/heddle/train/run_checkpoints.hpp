@@ -16,7 +16,7 @@ namespace heddle::train {
 template <class Model>
 void require_finite(const Model& model, const std::string& where) {
   walk_once(model, [&](const Name& name, const auto& x) {
-    // The message is made once a weight: its name may be as long as a line.
+    // One call per weight, not per value, because name.str() may allocate memory.
     const auto values = x.value().host();
     require<RunFailed>(std::all_of(values.begin(), values.end(), [](auto value) { return std::isfinite(value); }),
                        where, ": the weight '", name.str(), "' holds a value that is not finite");
@@ -57,11 +57,11 @@ class RunCheckpoints {
     io::load(model_, found_->file("model.safetensors"));
     io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
     if (found_->has("best.safetensors")) io::copy_file(found_->file("best.safetensors"), file("model.safetensors"));
-    // A run that continues is not finished, for any number of steps of the next start.
+    // A run that continues is not finished, whatever number of steps it is continued for.
     ::unlink(finished_file().c_str());
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
-    // Steps that are repeated, perhaps at another rate, may have other weights.
+    // Repeated steps may give other weights, for example with another learning rate.
     best_step_ = -1;
     written_ = {};
   }
@@ -80,7 +80,7 @@ class RunCheckpoints {
   /// Saves a checkpoint, unless the newest one is of the same step and epoch. @throws RunFailed as publish() does.
   void save(const RunState& state) {
     if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
-    require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved after the checkpoint before");
+    require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved since the previous checkpoint");
     const std::string saved = all_.save(state.step, to_json(state, settings_).dump(), [&](const std::string& folder) {
       io::FileSums files{{"model.safetensors", write_weights(state.step, folder + "/model.safetensors")},
                          {"optimizer.safetensors", io::save_optimizer(optimizer_, folder + "/optimizer.safetensors")}};
@@ -107,7 +107,7 @@ class RunCheckpoints {
   std::string finished_file() const { return file("checkpoint/finished"); }
 
   // Writes the weights after a step to a file. They are written once: further files of the same step are links to the first, or are
-  // written too if it cannot be linked.
+  // also written if it cannot be linked.
   io::FileSum write_weights(Index step, const std::string& path) {
     const bool is_linked = written_.step == step && io::link_file(written_.path, path);
     if (!is_linked) written_ = {step, path, io::save(model_, path)};

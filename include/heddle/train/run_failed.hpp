@@ -3,7 +3,7 @@
 
 namespace heddle::train {
 
-/// A training run failed, through no fault of its input: a loss that is not finite, a file of its own that is gone.
+/// Thrown if a training run fails, but not because of its input: a loss is not finite, or a file that the run wrote is missing.
 struct RunFailed : Error {
   using Error::Error;
 };

@@ -1,5 +1,5 @@
-// The state of a training run between two steps, and the settings that decide its result: the part of a checkpoint beside weights
-// and moments.
+// The state of a training run between two steps, and the settings that decide its result: the part of a checkpoint besides weights
+// and moment estimates.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ namespace heddle::train {
 
 /// Sums over steps of training.
 struct StepSums {
-  double loss = 0;    ///< of each row
+  double loss = 0;    ///< sum of the rows' losses
   Index correct = 0;  ///< rows whose class was predicted
   Index rows = 0;     ///< rows so far
 
@@ -41,7 +41,7 @@ struct RunState {
   StepSums of_epoch;                                      ///< the steps of the epoch so far
   StepSums of_interval;                                   ///< the steps since the last report to TensorBoard
   double best = std::numeric_limits<double>::infinity();  ///< the lowest validation loss so far
-  std::string metrics;                                    ///< the metrics file
+  std::string metrics;                                    ///< the path of the metrics file
   MetricsPosition metrics_position;                       ///< the end of the metrics file
   EventPosition events;                                   ///< the end of the event files
   std::map<std::string, Curve> curves;                    ///< for plots, by name
@@ -57,7 +57,7 @@ inline std::string checksum(std::uint64_t crc64) { return "crc64 " + io::hex(crc
 
 namespace detail {
 
-// JSON has no numbers that are not finite: they are texts.
+// JSON has no numbers that are not finite: they are stored as strings.
 inline nlohmann::json number_to_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -109,9 +109,9 @@ inline void require_same_settings(const nlohmann::json& saved, RunSettings& sett
     if (is_saved && before == value) continue;
     different += (different.empty() ? "" : "; ") + name;
     if (!is_saved)
-      different += (is_checksum(value) ? " is given" : " is " + value) + ", the run was started without it";
+      different += (is_checksum(value) ? " is given" : " is " + value) + " and was not given before";
     else if (!is_checksum(before) && !is_checksum(value))
-      different += " is " + value + ", the run has " + before;
+      different += " is " + value + " instead of " + before;
     else
       different += value == no_file ? " is not given" : " does not hold what the run was started with";
   }

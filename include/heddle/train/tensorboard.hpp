@@ -34,7 +34,7 @@ struct EventPosition {
 namespace detail {
 
 inline constexpr std::string_view event_file_prefix = "events.out.tfevents.", event_file_suffix = ".heddle";
-inline constexpr int second_digits = 10;  // TensorBoard reads files in the order of their names: enough until 2286
+inline constexpr int second_digits = 10;  // TensorBoard reads files in name order; ten digits last until 2286
 
 // Returns true for the names that EventWriter gives its files: events.out.tfevents.SECONDS.HOST.PID.N.heddle.
 inline bool is_event_file_name(std::string_view name) {
@@ -114,7 +114,7 @@ class EventFolder {
     return size;
   }
 
-  // Creates a file whose name sorts after those of `latest` seconds and before, and stores its name.
+  // Creates a file whose name sorts after all names with at most `latest` seconds, and returns the name in `name`.
   io::detail::Descriptor create(Index latest, std::string& name) const {
     constexpr int flags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC;
     constexpr mode_t everybody = 0666;            // less the umask
@@ -146,7 +146,7 @@ class EventFolder {
     if (number < 0) io::detail::fail_file<WriteError>(path, "the folder cannot be opened", errno);
     return number;
   }
-  // On some file systems mkdir of an existing folder fails with another error than EEXIST.
+  // Creates a folder unless it exists. On some file systems mkdir of an existing folder fails with an error that is not EEXIST.
   static void make(const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) io::make_folder(path);
@@ -156,12 +156,12 @@ class EventFolder {
   io::detail::Descriptor folder_;
 };
 
-// Throws FileError unless the position can be one of sync(): it comes from a file that may be damaged.
+// Throws FileError unless sync() can have returned the position, which comes from a file that may be damaged.
 inline void check_position(const EventPosition& position) {
   std::set<std::string_view> names;
   for (const EventPosition::File& file : position.files) {
     require<FileError>(is_event_file_name(file.name), io::quoted_name(file.name),
-                       " is no name of an event file of heddle (events.out.tfevents.SECONDS.HOST.PID.N.heddle)");
+                       " is not the name of an event file of heddle (events.out.tfevents.SECONDS.HOST.PID.N.heddle)");
     require<FileError>(file.bytes >= 0, io::quoted_name(file.name), ": an event file cannot have ", file.bytes,
                        " bytes");
     require<FileError>(names.insert(file.name).second, io::quoted_name(file.name), " is listed twice");
@@ -174,7 +174,7 @@ inline void check_position(const EventPosition& position) {
 ///
 /// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag should increase.
 /// TensorBoard groups tags by the text before a slash. All functions throw WriteError with the file and the cause if an event cannot be
-/// written; the file then ends with the event before. A writer must not be used by two threads at once.
+/// written; the file then ends with the previous event. A writer must not be used by two threads at once.
 class EventWriter {
  public:
   /// Starts a run: adds an event file to the folder, which is created if it does not exist, with the folders above it.
@@ -210,7 +210,7 @@ class EventWriter {
   void scalar(const std::string& tag, double value, Index step) {
     append(detail::scalar_record(tag, value, step, detail::seconds_since_1970()));
   }
-  /// Writes an image as PNG (png.hpp; in a program with and without zlib the linker chooses one of the two encoders).
+  /// Writes an image as PNG. If parts of a program are compiled with and without zlib, the linker chooses one encoder (png.hpp).
   /// @throws Error if the tag is empty.
   void image(const std::string& tag, const Image& image, Index step) {
     append(detail::image_record(tag, image.width(), image.height(), encode_png(image), step,
@@ -271,7 +271,7 @@ class EventWriter {
     if (size >= 0) earlier_.files.push_back({file.name, std::min(size, file.bytes)});
   }
 
-  // Appends a record. A part of one would end the file for TensorBoard, so it is removed if the whole cannot be written.
+  // Appends a record. TensorBoard stops reading at an incomplete record, so a part of one is removed if the write fails.
   void append(const std::string& record) {
     const std::string file = path();
     require<WriteError>(file_.number() >= 0, io::printable(file), ": was closed after an error");

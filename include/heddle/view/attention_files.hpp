@@ -8,13 +8,13 @@ namespace heddle::pictures {
 
 namespace detail {
 
-// Appends the shortest decimal that reads as the same float.
+// Appends the shortest decimal that parses to the same float.
 inline void append_number(std::string& out, float value) {
   char digits[32];
   out.append(digits, std::to_chars(std::begin(digits), std::end(digits), value).ptr);
 }
 
-// Returns a field of CSV (RFC 4180): quoted if it has to be.
+// Returns the text as a field of CSV (RFC 4180), quoted if necessary.
 inline std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";
@@ -22,7 +22,7 @@ inline std::string csv_field(const std::string& text) {
   return quoted + '"';
 }
 
-// The tokens from `first` to before `last`.
+// The tokens [first, last).
 struct TokenRange {
   Index first, last;
 };
@@ -58,8 +58,8 @@ void write_entry(const CheckedMap& map, const char* name, TokenRange left, Token
 
 }  // namespace detail
 
-/// Writes the weights as the JSON object of bertviz's head view, by calls of write(std::string_view): one entry without a name for one
-/// text; for a pair the entries All, Sentence A -> Sentence A, and so on. Numbers read as the floats that they were.
+/// Writes the weights as the JSON object of bertviz's head view, through calls of write(std::string_view). A single text has one entry
+/// without a name; a pair has the entries All, Sentence A -> Sentence A, and so on. Numbers parse to exactly the floats of the map.
 /// @throws as attention_page().
 template <class Write>
 void write_attention_json(const AttentionMap& map, Write&& write, const PageOptions& options = {}) {
@@ -89,7 +89,7 @@ void write_attention_json(const AttentionMap& map, Write&& write, const PageOpti
         ",\"include_layers\":" + json_list(layers, whole) + "}\n");
 }
 
-/// Writes the weights as CSV with a header, by calls of write(std::string_view): a line for each layer, head, query and key.
+/// Writes the weights as CSV with a header, through calls of write(std::string_view): a line for each layer, head, query and key.
 /// @throws as attention_statistics().
 template <class Write>
 void write_attention_csv(const AttentionMap& map, Write&& write) {
@@ -114,7 +114,7 @@ void write_attention_csv(const AttentionMap& map, Write&& write) {
 
 namespace detail {
 
-// Draws a matrix of cells; neighbors of one color in a row are one rectangle. value(row, column) is from 0 to 1.
+// Draws a matrix of cells; adjacent cells of one color in a row are drawn as one rectangle. value(row, column) is in [0, 1].
 template <class Value>
 void draw_cells(Svg& svg, double left, double top, double cell, Index side, Value value) {
   constexpr int shades = 64;
@@ -154,7 +154,7 @@ inline std::string attention_heat_map(const AttentionMap& map, Index layer, Inde
   draw_cells(svg, left, top, cell, T, [&](Index i, Index j) {
     return static_cast<double>(largest > 0 ? checked.weight(layer, head, i, j) / largest : 0);
   });
-  constexpr double line = 12;  // of a label
+  constexpr double line = 12;  // height of a label's line
   const auto step = static_cast<Index>(std::ceil(line / cell));
   for (Index n = 0; n < T; n += step) {
     const std::string label = shorten(map.tokens[static_cast<std::size_t>(n)], longest_label);

@@ -12,20 +12,20 @@ namespace heddle::pictures {
 
 /// The attention of one layer of H heads on a text of T tokens.
 struct LayerAttention {
-  Tensor<float> weights;       ///< [H, T, T] or [1, H, T, T] probabilities: of each head, a row per query, of zeros
-                               ///< if it has no keys
+  Tensor<float> weights;       ///< [H, T, T] or [1, H, T, T]: a row of weights per head and query; the row is zero
+                               ///< if the query sees no key
   Tensor<float> queries = {};  ///< [T, H * K], from which the scores follow; may be empty
   Tensor<float> keys = {};     ///< [T, H * K]; empty if there are no queries
 };
 
 /// The attention of a model on one text, or on a pair of texts.
 struct AttentionMap {
-  std::vector<std::string> tokens;      ///< T of them, in UTF-8
-  std::vector<LayerAttention> layers;   ///< all of H heads
+  std::vector<std::string> tokens;      ///< the T tokens, in UTF-8
+  std::vector<LayerAttention> layers;   ///< the layers, each of H heads
   Index second = 0;                     ///< the first token of the second text; 0 if there is one text
-  std::vector<std::string> texts = {};  ///< the text, or both, for the heading of a page
-  std::string title = "Attention";      ///< the heading of a page
-  double scale = 0;                     ///< factor of a query's products with the keys; 0: 1 / sqrt(K)
+  std::vector<std::string> texts = {};  ///< the text, or both texts, for the heading of a page
+  std::string title = "Attention";      ///< the title of pages and pictures
+  double scale = 0;                     ///< factor of the products of queries and keys; 0 stands for 1 / sqrt(K)
 };
 
 namespace detail {
@@ -36,8 +36,8 @@ class CheckedMap {
   explicit CheckedMap(const AttentionMap& map) : map_(map) {
     T_ = static_cast<Index>(map.tokens.size());
     require<ShapeError>(!map.layers.empty() && T_ > 0, "AttentionMap: has ", map.layers.size(), " layers and ", T_,
-                        " tokens, it needs one of each at least");
-    require<ShapeError>(map.second >= 0 && map.second < T_, "AttentionMap: 'second' is ", map.second, ", the text has ",
+                        " tokens; it needs at least one of each");
+    require<ShapeError>(map.second >= 0 && map.second < T_, "AttentionMap: 'second' is ", map.second, "; the text has ",
                         T_, " tokens");
     const Shape& first = map.layers[0].weights.shape();
     H_ = first.rank() >= 3 ? first[first.rank() - 3] : 0;
@@ -50,10 +50,10 @@ class CheckedMap {
       weights_.push_back(layer.weights.host());
       constexpr float most = 1.001f;  // 1, rounded
       for (const float p : weights_.back())
-        require(p >= 0 && p <= most, "AttentionMap: a probability of layer ", l, " is ", p, ", it must be from 0 to 1");
+        require(p >= 0 && p <= most, "AttentionMap: a probability of layer ", l, " is ", p, " but must be from 0 to 1");
     }
     require(std::isfinite(map.scale) && map.scale >= 0, "AttentionMap: 'scale' is ", map.scale,
-            ", it must be at least 0 and finite");
+            " but must be at least 0 and finite");
     read_vectors();
   }
 
@@ -69,13 +69,13 @@ class CheckedMap {
   const float* row(Index l, Index h, Index i) const {
     return weights_[static_cast<std::size_t>(l)].data() + (h * T_ + i) * T_;
   }
-  // These functions return K values of a token's query or key in one head.
+  // Return the K values of a token's query or key in one head.
   const float* query(Index l, Index h, Index i) const { return at(queries_, l, h, i); }
   const float* key(Index l, Index h, Index i) const { return at(keys_, l, h, i); }
 
   void require_head(Index layer, Index head) const {
-    require<IndexError>(layer >= 0 && layer < L(), "AttentionMap: layer ", layer, " of ", L());
-    require<IndexError>(head >= 0 && head < H(), "AttentionMap: head ", head, " of ", H());
+    require<IndexError>(layer >= 0 && layer < L(), "AttentionMap: layer ", layer, " is out of range [0, ", L(), ')');
+    require<IndexError>(head >= 0 && head < H(), "AttentionMap: head ", head, " is out of range [0, ", H(), ')');
   }
 
  private:

@@ -14,7 +14,7 @@
 
 namespace heddle::pictures {
 
-/// The first view of a page.
+/// The options of a page: what it shows at first.
 struct PageOptions {
   Index layer = 0;                 ///< the layer that is shown
   std::optional<Index> head = {};  ///< all heads of the layer if empty
@@ -61,7 +61,7 @@ inline void append_base64(std::string& out, std::span<const unsigned char> bytes
 }
 
 // A matrix with its values quantized to one byte each. The factors of all rows come first, then the values of all rows. The factor of a
-// row is its largest magnitude / `most`. Probabilities have most = 255 and an error of at most 1/510; signed vectors have most = 127.
+// row is its largest magnitude / `most`. Weights have most = 255 and an error of at most 1/510; signed vectors have most = 127.
 class QuantizedRows {
  public:
   QuantizedRows(Index rows, Index width)
@@ -93,8 +93,8 @@ inline void append_data(std::string& page, const std::string& id, const std::vec
   page += "</script>\n";
 }
 
-// Returns pictures of all heads, each `side` x `side` bytes: a byte is the largest weight of its part of the matrix, over the largest of
-// the head.
+// Returns pictures of all heads, each of `side` x `side` bytes. A byte is the largest weight of its part of the matrix, divided by the
+// largest weight of the head and scaled to 0 to 255.
 inline std::vector<unsigned char> thumbnails(const CheckedMap& map, Index side) {
   const Index T = map.T(), cells = side * side;
   std::vector<unsigned char> bytes;
@@ -132,7 +132,8 @@ inline std::string page_data(const CheckedMap& map, const PageOptions& options, 
   };
   static constexpr Measure measures[] = {
       {"entropy", "bits",
-       "Entropy of the weights, mean over the queries: 0 bits is one key, log2 of the tokens is all keys alike.",
+       "Entropy of the weights, mean over the queries: 0 bits if one key has all the weight, log2(T) if all T "
+       "tokens have the same.",
        &HeadStatistics::entropy},
       {"distance", "tokens", "Mean distance between query and key, in tokens.", &HeadStatistics::distance},
       {"on [CLS]", "", "Share of the weight on [CLS].", &HeadStatistics::cls},

@@ -73,7 +73,7 @@ inline std::vector<std::vector<float>> rollout(const CheckedMap& map) {
 }  // namespace detail
 
 /// Returns the statistics of each head, layer by layer. @throws ShapeError for tensors whose shape does not fit the map,
-/// and Error for a probability outside [0, 1] and for queries or keys that are not finite. Rows need not sum to 1.
+/// and Error for a weight outside [0, 1] and for queries or keys that are not finite. Rows need not sum to 1.
 inline std::vector<HeadStatistics> attention_statistics(const AttentionMap& map) {
   const detail::CheckedMap checked(map);
   std::vector<HeadStatistics> all;

@@ -1,4 +1,4 @@
-// Tests of a missing GPU, and of one with other properties.
+// Tests of cuda::unavailable() without a GPU and with unsuitable GPUs.
 #include <heddle/gpu/kernels.hpp>
 
 #include "../../catch.hpp"
@@ -8,7 +8,7 @@ using namespace heddle;
 
 namespace {
 
-// Returns the reason on such a device.
+// Returns cuda::unavailable() on a device with the properties that `change` sets.
 template <class F>
 std::string reason(F change) {
   change(emulator::device());
@@ -26,7 +26,7 @@ std::string reason(F change) {
 
 }  // namespace
 
-TEST_CASE("cuda runtime: why there is no GPU is a sentence") {
+TEST_CASE("cuda runtime: unavailable() says why no GPU can be used") {
   using emulator::Device;
   CHECK(reason([](Device& d) { d.count = 0; }) == "no GPU was found");
   CHECK(reason([](Device& d) { d.driver = cudaErrorInsufficientDriver; }) ==
@@ -34,7 +34,8 @@ TEST_CASE("cuda runtime: why there is no GPU is a sentence") {
   CHECK(reason([](Device& d) { d.driver = cudaErrorInsufficientDriver, d.driver_version = 0; }) == "no GPU was found");
   CHECK(reason([](Device& d) { d.driver = cudaErrorSystemDriverMismatch; }) ==
         "the GPU cannot be used: system has unsupported display driver / cuda driver combination");
-  CHECK(reason([](Device& d) { d.capability = 7; }) == "the GPU has compute capability 7.0, heddle's kernels need 8.0");
+  CHECK(reason([](Device& d) { d.capability = 7; }) ==
+        "the GPU has compute capability 7.0, but heddle's kernels need 8.0");
   for (const cudaError_t none : {cudaErrorNoKernelImageForDevice, cudaErrorUnsupportedPtxVersion})
     CHECK(reason([none](Device& d) { d.code = none; }) ==
           "the kernels were not compiled for a GPU of compute capability 8.0, and its driver cannot compile them");

@@ -1,4 +1,4 @@
-// Schedules, scarce memory and low grids of the emulator. ../real has the same interface for a real GPU.
+// Schedules, scarce memory and limited grids of the emulator. ../real has the same interface for a real GPU.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -7,8 +7,9 @@
 
 namespace heddle::testing {
 
-// Calls f with twenty schedules and with other contents of unwritten memory: with three under AddressSanitizer, and with two under
-// ThreadSanitizer, which also reports races that a schedule does not show.
+// Calls f with several schedules, and with another content of unwritten memory than usual: 20 schedules without sanitizers or with
+// HEDDLE_EXHAUSTIVE, 3 under AddressSanitizer, and 2 if races are watched, because ThreadSanitizer also reports races that a schedule does
+// not show.
 template <class F>
 void each_schedule(F&& f) {
   emulator::Options& options = emulator::options();
@@ -22,7 +23,7 @@ void each_schedule(F&& f) {
   options = before;
 }
 
-// While one lives, the GPU has no more than `bytes` to give.
+// Limits the GPU's free memory to `bytes` during its lifetime.
 class ScarceMemory {
  public:
   static constexpr std::size_t bytes = std::size_t{1} << 20;
@@ -34,7 +35,7 @@ class ScarceMemory {
   const std::size_t before_ = emulator::device().memory;
 };
 
-// While one lives, grids are no higher than `height`.
+// Limits the y dimension of grids to `height` during its lifetime.
 class LowGrid {
  public:
   static constexpr Index height = 2;

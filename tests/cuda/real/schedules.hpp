@@ -1,4 +1,4 @@
-// Schedules, scarce memory and low grids of a real GPU. ../emulated has the same interface for the emulator.
+// Schedules, scarce memory and limited grids of a real GPU. ../emulated has the same interface for the emulator.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -7,7 +7,7 @@
 
 namespace heddle::testing {
 
-// Calls f a few times: the GPU draws a schedule for each.
+// Calls f several times. The GPU chooses a schedule each time.
 template <class F>
 void each_schedule(F&& f) {
   const int schedules = races_are_watched() ? 1 : 5;
@@ -17,7 +17,7 @@ void each_schedule(F&& f) {
   }
 }
 
-// All that the GPU has to give.
+// The GPU's free memory, without an artificial limit.
 struct ScarceMemory {
   std::size_t bytes = 0;
   ScarceMemory() {
@@ -26,7 +26,7 @@ struct ScarceMemory {
   }
 };
 
-// Grids are as high as they are.
+// The GPU's own limit of a grid's y dimension.
 struct LowGrid {
   static constexpr Index height = 65535;
 };

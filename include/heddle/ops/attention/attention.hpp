@@ -1,5 +1,5 @@
-// attention(q, k, v, sequences): softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017). Never holds
-// the [T, T] probabilities: memory is linear in T, and the backward recomputes them from one number per query and head.
+// attention(q, k, v, sequences): softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017). Never stores
+// the [T, T] attention weights: memory is linear in T, and the backward recomputes them from one number per query and head.
 #pragma once
 #include <array>
 
@@ -14,13 +14,13 @@ namespace heddle {
 
 namespace detail {
 
-// Which gradient q, k and v each write to. Disjoint columns of one tensor share a gradient, so that a packed product gets a
+// The assignment of q, k and v to gradient tensors. Disjoint columns of one tensor share a gradient, so that a packed product gets a
 // single gradient of its own shape. Overlapping columns (q = k = v) have their own gradients, which the engine adds.
 template <class T>
 struct GradientLayout {
   std::array<ColumnSlice<T>, 3> blocks;  // q, k, v
-  std::array<Index, 3> rows;             // of each block, those that belong to a sequence
-  std::array<std::size_t, 3> of{};       // the gradient of each block
+  std::array<Index, 3> rows;             // how many rows of each block belong to a sequence
+  std::array<std::size_t, 3> of{};       // the index in `tensors` of each block's gradient
   std::vector<Tensor<T>> tensors;
 
   GradientLayout(const AttentionCall<T>& call, const ColumnSlice<T>& v)
@@ -60,15 +60,16 @@ struct GradientLayout {
 
 }  // namespace detail
 
-/// Returns attention's result [Nq, H * Kv], or [B, Tq, H * Kv] if q is a padded batch. Rows outside all sequences give zeros, as do queries that see no key;
-/// their gradients are zero. A masked key or value changes nothing, even if it is NaN or infinite. The result depends neither
-/// on the number of threads nor on padding. @throws ShapeError, and Error for a dropout outside [0, 1).
+/// Returns the result of attention [Nq, H * Kv], or [B, Tq, H * Kv] if q is a padded batch. Rows outside all sequences and queries that see
+/// no key give zeros; their gradients are zero. A masked key or value changes nothing, even if it is NaN or infinite. The result depends
+/// neither on the number of threads nor on padding.
+/// @throws ShapeError, and Error for a scale that is not finite or a dropout outside [0, 1).
 template <class Q>
 Tensor<typename Q::Element> attention(
     const Q& q_rows,  // [Nq, H * K] or [B, Tq, H * K], a tensor or columns of one, as k and v
     const ColumnSlice<typename Q::Element>& k_rows,  // [Nk, H * K]
     const ColumnSlice<typename Q::Element>& v_rows,  // [Nk, H * Kv]
-    const Sequences& sequences,                      // of the Nq rows, and of the Nk rows without options.keys
+    const Sequences& sequences,                      // of the Nq rows; without options.keys of the Nk rows too
     const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
   detail::AttentionCall<T> call("attention", q_rows, k_rows, sequences, options);
@@ -111,8 +112,8 @@ Tensor<typename Q::Element> attention(
   return detail::rows_as_given(rows, q_rows.shape(), sequences);
 }
 
-/// Returns the probabilities [B, H, Tq, Tk], for pictures; zeros for padding. Tq and Tk are the padded or longest lengths of the sequences.
-/// Without dropout and without a gradient. @throws ShapeError.
+/// Returns the attention weights [B, H, Tq, Tk], for visualization; they are zero for padding. Tq and Tk are the padded or longest lengths
+/// of the sequences. Applies no dropout and records no gradient. @throws ShapeError, and Error for a scale that is not finite.
 template <class Q>
 Tensor<typename Q::Element> attention_weights(const Q& q_rows,                                 // as attention's q
                                               const ColumnSlice<typename Q::Element>& k_rows,  // and k

@@ -1,5 +1,5 @@
-// Attention's backward on the CPU. With p the probabilities, d the dropout factors, dp = dy v^T and delta the row sums of
-// dy y:  dv = (p d)^T dy    ds = p (dp d - delta)    dbias = ds    dq = scale ds k    dk = scale ds^T q
+// Attention's backward on the CPU. Let p be the attention weights, d the dropout factors, dp = dy v^T and delta the row
+// sums of dy y. Then  dv = (p d)^T dy    ds = p (dp d - delta)    dbias = ds    dq = scale ds k    dk = scale ds^T q
 #pragma once
 #include <heddle/ops/attention/forward.hpp>
 
@@ -35,7 +35,7 @@ struct BackwardTiles {
 template <class T>
 void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionOperands<Acc<T>, Acc<T>>& x,
                    PerScore<Acc<T>> dbias, BackwardTiles<T>& tiles) {
-  const auto p = tiles.p(x.q.rows, x.k.rows);    // [queries, keys] scores, then probabilities
+  const auto p = tiles.p(x.q.rows, x.k.rows);    // [queries, keys] scores, then weights
   const auto ds = tiles.ds(x.q.rows, x.k.rows);  // [queries, keys] dp, then ds
   const bool dropped = plan.dropout.is_active();
   const auto pd = dropped ? tiles.factors(x.q.rows, x.k.rows) : p;  // [queries, keys] d, then p d
@@ -51,7 +51,7 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionO
     row(ds, r) = row(p, r) * (row(ds, r) - x.delta[r]);
   }
 
-  // delta is not finite if the forward's result is not.
+  // delta is checked because it is not finite if the forward's result is not finite.
   const bool separate =
       may_be_masked(plan, at, p) && !(all_finite(x.q) && all_finite(x.k) && all_finite(x.v) && all_finite(x.dy) &&
                                       all_finite<Acc<T>>({x.delta, 1, p.rows, p.rows}));
@@ -63,7 +63,7 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionO
   if (x.dv.data) add_to_keys(plan, at, separate, pd, x.dy, x.dv);
 }
 
-// Returns zeroed memory for a gradient; without data if it is not required.
+// Returns a zeroed matrix to accumulate a gradient in, or one without data if the gradient is not required.
 template <class A, class T>
 MatrixView<A> accumulator(TileBuffer<A>& buffer, MatrixView<T> required) {
   if (!required.data) return {nullptr, required.rows, required.width, 0};
@@ -102,7 +102,8 @@ void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const Atten
   store_scaled(x.dv, dv, Acc<T>(1));
 }
 
-// Writes delta [H, Nq]; dbias holds zeros before. Heads that share a gradient of the bias are summed by one piece, in order.
+// Computes all gradients, and delta [H, Nq]. dbias must be zero on entry. Heads that share a bias gradient are handled in order by one
+// thread, so that its sum is deterministic.
 template <class T>
 void attention_backward(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
                         MatrixView<const T> v, MatrixView<const T> y, View<const Acc<T>, 2> lse, MatrixView<const T> dy,

@@ -4,10 +4,11 @@
 
 namespace heddle::kernel {
 
-inline constexpr Index queries_per_draw = 4;  // at once, so that the loops over calls vectorize
+inline constexpr Index queries_per_draw = 4;  // queries drawn at once, so that the loops over calls vectorize
 
-// Computes the dropout factors (0 or the rule's scale) of 32 keys and four queries. `call` is the first query's first call;
-// the next query's is `next` further. Word j of a query's four calls, half by half, decides keys 8j to 8j + 7 in order.
+// Computes the dropout factors (0 or the rule's scale) of 32 keys and four queries. `call` is the first call of the
+// first query; the first call of each further query is `next` higher. Word j of a query's four calls, half by half, decides keys 8j to
+// 8j + 7 in order.
 template <class A>
 void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64_t next,
                   A (*factors)[keys_per_draw_group]) {

@@ -29,7 +29,7 @@ struct ForwardTiles {
         sum({tile_queries(p)}) {}
 };
 
-// Computes queries [at.i, at.i + y.rows) of one head: their rows of y, and the log-sum-exp of their scores.
+// Computes the rows of y for queries [at.i, at.i + y.rows) of one head, and the log-sum-exp of their scores.
 template <class T>
 void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, MatrixView<const T> k,
             MatrixView<const T> v, MatrixView<T> y, Acc<T>* lse, ForwardTiles<T>& tiles) {
@@ -47,7 +47,7 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
     const Index last = std::min(keys, at.j + tile_keys(plan));
     const auto k_tile = widen(rows_of(k, at.j, last), tiles.k);  // [keys, K]
     const auto v_tile = widen(rows_of(v, at.j, last), tiles.v);  // [keys, V]
-    const auto s = tiles.s(y.rows, last - at.j);  // [rows, keys] scores, then probabilities times the sum
+    const auto s = tiles.s(y.rows, last - at.j);                 // [rows, keys] scores, then weights times the sum
     compute_scores(plan, at, q_tile, k_tile, s);
     for (Index r = 0; r < s.rows; ++r) {
       const A shrink = online_softmax_step(s, r, top[r], sum[r]);
@@ -66,7 +66,7 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
   }
 }
 
-// lse [H, Nq] is infinite for a query that sees no key, so that its probabilities exp(score - lse) are zeros.
+// Computes y and lse. lse [H, Nq] is infinite for a query that sees no key, so that its weights exp(score - lse) are zero.
 template <class T>
 void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,
                MatrixView<T> y, View<Acc<T>, 2> lse) {
@@ -88,7 +88,7 @@ void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixV
   });
 }
 
-// Computes the probabilities [B, H, Tq, Tk]; zeros where a sequence has no query or key.
+// Computes the attention weights [B, H, Tq, Tk]; they are zero where a sequence has no query or key.
 template <class T>
 void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, View<T, 4> y) {
   using A = Acc<T>;

@@ -22,9 +22,9 @@ struct ColumnSlice {
   Index first;        ///< the first of the columns
   Index width;        ///< their number
 
-  /// Takes all columns, or some; columns() checks them.
+  /// Takes all columns of a tensor.
   ColumnSlice(const Tensor<T>& rows) : x(rows), first(0), width(rows.rank() > 0 ? rows.dim(-1) : 0) {}
-  /// Takes some columns, which columns() checks.
+  /// Takes columns [from, from + columns) without a check; heddle::columns() checks them first.
   ColumnSlice(const Tensor<T>& rows, Index from, Index columns) : x(rows), first(from), width(columns) {}
 
   /// Returns the shape of the columns.
@@ -52,7 +52,7 @@ struct AttentionOptions {
   Index heads = 1;                   ///< number of heads
   std::optional<double> scale = {};  ///< 1 / sqrt(K) if not given
   bool causal = false;               ///< query i sees keys 0 to i
-  double dropout = 0;                ///< the probability to drop; active if and only if `random` is given
+  double dropout = 0;                ///< the dropout probability; active if and only if `random` is given
   Random* random = nullptr;          ///< generator of the dropout mask
   Tensor<bool> mask = {};            ///< [B or 1, H or 1, Tq or 1, Tk] true where a query may see a key
   Tensor<T> bias = {};               ///< the same axes; added to the scaled scores; -infinity masks
@@ -88,7 +88,7 @@ inline Index real_rows(const Sequences& sequences) {
   return std::accumulate(sequences.lengths().begin(), sequences.lengths().end(), Index{0});
 }
 
-// A checked call of attention.
+// The checked arguments of a call of attention.
 template <class T>
 struct AttentionCall {
   ColumnSlice<T> q, k;
@@ -126,7 +126,7 @@ struct AttentionCall {
     if constexpr (has_cuda) tf32 = cuda::tf32_is_allowed();
   }
 
-  // Returns the rows of a padded batch; any other block as it is.
+  // Returns the rows of a padded batch, and any other block unchanged.
   static ColumnSlice<T> rows_of(const ColumnSlice<T>& block, const Sequences& sequences) {
     return {rows_of_batch(block.x, sequences), block.first, block.width};
   }
@@ -144,7 +144,7 @@ struct AttentionCall {
   void require_heads(const char* op, const Axis& x) const {
     require_rank(op, x, 2);
     require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.operand, ' ', x.shape,
-                        " is not ", heads, " heads wide: its axis 1 must be a multiple of that");
+                        " is not ", heads, " heads wide: axis 1 must be a positive multiple of 'heads'");
   }
   // Checks the shape and device of a mask or bias. Throws ShapeError, and Error.
   void require_per_score(const char* op, const Axis& x) const {

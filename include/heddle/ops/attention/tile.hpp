@@ -7,7 +7,7 @@
 
 namespace heddle::kernel {
 
-// Queries and keys of a tile. Up to 64 x 128 scores: half of a core's first-level cache in float.
+// Return the numbers of queries and keys of a tile, which has at most 64 x 128 scores: 32 KiB in float, about a core's first-level cache.
 template <class T>
 Index tile_queries(const AttentionPlan<T>& plan) {
   return std::min<Index>(plan.longest_q, 64);
@@ -40,7 +40,7 @@ void for_each_masked(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc
     for (Index c = 0; c < s.width; ++c)
       if (plan.masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
 }
-// Calls f(r, c) for the other scores.
+// Calls f(r, c) for the scores of a tile that are not masked.
 template <class T, class F>
 void for_each_visible(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s, F f) {
   for (Index r = 0; r < s.rows; ++r)
@@ -68,7 +68,8 @@ auto padded_row(MatrixView<A> x, Index r) {
   return array(x.data + r * x.stride, x.stride);
 }
 
-// Returns the rows and columns of x that one head of one sequence has. An absent x (no gradient is required) stays absent.
+// Returns the rows and columns of x that belong to one head of one sequence. An x without data (a gradient that is not required) stays
+// without data.
 template <class T>
 MatrixView<T> head_of(MatrixView<T> x, Index begin, Index length, Index h, Index heads) {
   const Index width = x.width / heads;
@@ -148,7 +149,7 @@ void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<cons
     for_each_masked(plan, at, s, [&](Index r, Index c) { s(r, c) = masked_score<Acc<T>>; });
 }
 
-// Adds one more tile of row r's scores to its softmax: replaces each score by exp(score - top), and updates `top`, the
+// Adds one more tile of scores to the softmax of row r: replaces each score by exp(score - top), and updates `top`, the
 // greatest score so far, and `sum`. Returns the factor by which earlier sums shrink.
 template <class A>
 A online_softmax_step(MatrixView<A> s, Index r, A& top, A& sum) {
