@@ -138,7 +138,7 @@ TEST_CASE("io::read_tokenizer: a tokenizer.json that is not BERT's WordPiece is 
 
 TEST_CASE("io::read_tokenizer: ids of tokenizer.json are a sequence without gaps") {
   const TokenizerFolder folder;
-  const std::string ids = ", the 8 tokens must have the ids from 0 to 7";
+  const std::string ids = "; the 8 tokens must have the ids from 0 to 7";
   CHECK(folder.error_with(R"({"model": {"vocab": {"c": 7}}})") == "no error");
   CHECK(folder.error_with(R"({"model": {"vocab": {"c": 8}}})") == "token 'c' has the id 8" + ids);
   CHECK(folder.error_with(R"({"model": {"vocab": {"c": -1}}})") == "token 'c' has the id -1" + ids);
