@@ -22,8 +22,9 @@ run() { "$@" >out 2>err; exited=$?; }
 # exits CODE COMMAND...
 exits() { run "${@:2}" </dev/null; [ "$exited" = "$1" ]; }
 
-# refusal WHAT PATTERN COMMAND...: bad input or flags: exit code 2, nothing on standard output, one line on standard error. A pattern that
-# begins with ^ must match from the start of the error's text. Only notes that match $expected_notes may be printed besides the error.
+# refusal WHAT PATTERN COMMAND...: checks that the command refuses its input or flags: exit code 2, nothing on standard output, and one line
+# on standard error that matches PATTERN. A pattern that begins with ^ must match from the start of the error's text. Only notes that
+# match $expected_notes may be printed besides the error.
 expected_notes=
 refusal() {
   local what=$1 pattern=".*$2"
@@ -62,7 +63,7 @@ events() {
         for (unit = 1; byte[at] >= 128; unit *= 128) value += (byte[at++] - 128) * unit
         return value + byte[at++] * unit
       }
-      # Reads the key of a field; leaves the number in `field` and the end of the field in `until`. A number is left in `number`.
+      # Reads the key of a field. Sets `field` to its number, `until` to its end and, for a varint, `number` to its value.
       function read_key(  key) {
         key = varint(); field = int(key / 8)
         if (key % 8 == 0) { number = varint(); until = at }
@@ -115,7 +116,7 @@ are_distributions() {
     { sum = 0; best = 2; for (i = 2; i <= NF; ++i) { sum += $i; if ($i > $best) best = i } }
     $1 != best - 2 || sum < 0.999999 || sum > 1.000001 { exit 1 }' out
 }
-# softmax FILE: prints each class and its probabilities, computed from lines of `--predict --logits`, with five decimals.
+# softmax FILE: prints the class and the probabilities of each line of `--predict --logits`, computed from its logits, with five decimals.
 softmax() {
   awk -F'\t' '{
     sum = 0; line = $1
@@ -127,7 +128,8 @@ softmax() {
 rounded() { awk -F'\t' '{ line = $1; for (i = 2; i <= NF; ++i) line = line sprintf("\t%.5f", $i); print line }' "$1"; }
 
 losses() { sed -nE 's/^\{"step":[0-9]+,"loss":([^,]*),.*/\1/p' "$1"; }
-# rates_are STEPS RATE FACTOR METRICS: the rate of each step is RATE * FACTOR, an awk expression of the step s, which counts from 0.
+# rates_are STEPS RATE FACTOR METRICS: checks that METRICS has STEPS steps, each with the learning rate RATE * FACTOR. FACTOR is an awk
+# expression of the step s, which counts from 0.
 rates_are() {
   sed -nE 's/^\{"step":([0-9]+),.*"lr":([^,]*),.*/\1 \2/p' "$4" | awk -v steps="$1" -v rate="$2" '
     function warm(s, n) { return s < n ? s / n : 1 }
@@ -160,7 +162,7 @@ follows_the_cpu() {
 }
 # check_device PROGRAM STEPS COMMAND...: checks that --device cuda is refused without CUDA or a GPU, and otherwise that the losses of STEPS
 # steps follow those of the CPU.
-# Sets has_gpu; a model is left in the folder cuda.
+# Sets has_gpu. With a GPU, the model trained on it is left in the folder cuda.
 check_device() {
   local path=$1
   steps_on_both=$2 on_both=("${@:3}") has_gpu=no

@@ -1,4 +1,4 @@
-"""The two sides of the comparison. Heddle and Torch have the same methods, which run a program and return a Sample."""
+"""The two sides of the comparison. A method that measures the same work has the same name in Heddle and Torch, and returns a Sample."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement: seconds and, if the program reports them, a rate (value, unit) and the peak memory in kilobytes."""
+    """One measurement: seconds and, if they are measured, a rate (value, unit) and the peak memory in kilobytes."""
 
     seconds: float
     rate: tuple = None
@@ -103,7 +103,7 @@ def stop(process):
 
 
 def failure(command, code, said):
-    """Describes a program that ended with an error by its exit status and the last line of its standard error."""
+    """Returns a Failure that names a failed program, its exit status and the last line of its standard error."""
     name = next(Path(word).name for word in command if word not in (PYTHON, "-c", WITH_PEAK))
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     lines = said.strip().splitlines()
@@ -154,7 +154,7 @@ class Heddle:
         self.build, self.data, self.effort = build, data, effort
 
     def operations(self):
-        """Returns the names of all benchmarks of bench/ops, with those of the machine's limits."""
+        """Returns the names of all benchmarks of bench/ops, including those that measure the machine's limits."""
         return [line.removesuffix("/real_time") for line in run(self.build / "bench/ops", "--benchmark_list_tests").split()]
 
     def operation(self, name):

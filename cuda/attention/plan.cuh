@@ -64,7 +64,7 @@ struct SequenceHead {
   }
 };
 
-// Returns the heads of all sequences.
+// Returns the number of heads of all sequences.
 template <class T>
 HEDDLE_HD Index head_count(const kernel::AttentionPlan<T>& plan) {
   return plan.q_begin.extent[0] * plan.heads;
@@ -145,9 +145,10 @@ struct AttentionLaunch {
 };
 
 // Chooses the warps, the stages and the shared memory of a block. bytes(warps, stages) returns the shared memory that a block needs.
-//   warps   As many as the own rows of the longest sequence fill, up to Tile::warps.
-//   stages  One tile of other rows each: one stage if all other rows fit into a tile, otherwise two. Up to 128 other rows are held all at
-//           once if a multiprocessor's shared memory still serves `blocks` blocks, the number that its registers serve.
+//   warps   Enough for the own rows of the longest sequence, rounded up to an even number, up to Tile::warps.
+//   stages  A stage holds one tile of other rows. There is one stage if all other rows fit into a tile, otherwise there are two. Up to 128
+//           other rows get a stage for each tile if the shared memory of a multiprocessor then suffices for `blocks` blocks, as many as
+//           its registers allow.
 // A block that would exceed the limit of shared memory gets fewer warps, then a single stage.
 template <class Tile, class Bytes>
 AttentionLaunch choose_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
@@ -177,7 +178,7 @@ AttentionLaunch choose_launch(Index longest_own, Index longest_other, int blocks
 // Fp32 rows whose products run on tensor cores, which take 11 significant bits of each operand.
 struct Tf32 {};
 
-// Calls f with the tile width for heads that are `widest` wide, as a type: the next of 16, 32, 64 and 128.
+// Calls f with the smallest tile width of 16, 32, 64 and 128 that holds a head of width `widest`. The width is passed as a type.
 template <class F>
 void with_tile_width(Index widest, F&& f) {
   if (widest <= 16) return f(std::integral_constant<int, 16>());

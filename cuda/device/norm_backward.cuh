@@ -71,8 +71,8 @@ __device__ void add_teams(const L& layout, const float (&g)[L::values], const fl
   }
 }
 
-// Passes dx to branch.store<vectors>(first element, number of valid elements, eight elements), too. If L::whole, `sums` [blocks, 2, D]
-// receives the block's parts of dgamma and dbeta. The launch bounds favour registers over occupancy.
+// Computes dx, writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight elements). If L::whole,
+// `sums` [blocks, 2, D] receives the block's parts of dgamma and dbeta. The launch bounds favour registers over occupancy.
 template <class L, class Branch, class T>
 __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T> of, View<T, 2> dx,
                                                                Branch branch, View<float, 3> sums) {

@@ -25,7 +25,7 @@ const bool two_bools[] = {true, false};
 
 }  // namespace
 
-TEST_CASE("write_safetensors: the bytes, by falling element size and then by name") {
+TEST_CASE("write_safetensors: tensors are ordered by decreasing element size, then by name") {
   const TemporaryFolder folder;
   write_safetensors(folder / "m", {{"z", DType::u8, {3}, bytes_of(three_bytes)},
                                    {"b", DType::f32, {2, 1}, bytes_of(two_floats)},
@@ -88,7 +88,7 @@ TEST_CASE("write_safetensors: the same tensors give the same bytes in any order"
   CHECK(read_safetensors(folder / "none").tensors().empty());
 }
 
-TEST_CASE("write_safetensors: refuses what no reader would accept, and keeps the old file") {
+TEST_CASE("write_safetensors: refuses invalid tensors and dtypes that it does not write, and keeps the old file") {
   const TemporaryFolder folder;
   put(folder / "m", "old");
   const auto refusal = [&](std::vector<TensorBytes> tensors, std::map<std::string, std::string> metadata = {}) {

@@ -45,7 +45,7 @@ expect 'pairs split at the first tab' \
 {"ids":[2,5,3],"type_ids":[0,0,0],"tokens":["[CLS]","a","[SEP]"]}' \
   "$(answer 'a\tb\ta\na\n' --pair --format json)"
 expect 'max-length counts special tokens' '2 5 3' "$(answer 'a b a\n' --max-length 3)"
-expect 'no token at all has room' '' "$(answer 'a b a\n' --max-length 0 --no-special)"
+expect 'max-length 0 leaves no token' '' "$(answer 'a b a\n' --max-length 0 --no-special)"
 expect 'version' 'heddle' "$("$program" --version | cut -d ' ' -f 1)"
 
 expect 'vocab is needed' '2 tokenize: error: --vocab is required' "$(refusal)"
@@ -55,7 +55,7 @@ printf 'a\na\n' > twice.txt
 expect 'a token twice' "2 tokenize: error: twice.txt:2: token 'a' is on line 1 already" "$(refusal --vocab twice.txt)"
 expect 'max-length is a number' '2 tokenize: error: --max-length: -1 is not a number of tokens' \
   "$(refusal --vocab vocab.txt --max-length -1)"
-expect 'max-length has room' '2 tokenize: error: --max-length: 2 tokens have no room for the 3 special ones' \
+expect 'max-length below 3 is refused with --pair' '2 tokenize: error: --max-length: 2 tokens have no room for the 3 special ones' \
   "$(refusal --vocab vocab.txt --pair --max-length 2)"
 expect 'an unknown format' '2' "$(refusal --vocab vocab.txt --format xml | cut -d ' ' -f 1)"
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/onednn.hpp>
+#include <heddle/cpu/panel_lhs.hpp>
 #include <heddle/cpu/skinny_lhs.hpp>
 
 namespace heddle::kernel {
@@ -66,6 +67,9 @@ inline Index product_grain(Index longer, Index work) {
   return ((longer + pieces - 1) / pieces + kernel_rows - 1) / kernel_rows * kernel_rows;
 }
 
+// The left operand of a product with few rows.
+using FewRowsLhs = std::conditional_t<SkinnyLhs::is_supported, SkinnyLhs, PanelLhs>;
+
 // Computes c = a b, or c += a b, block by block. Calls prologue(block, row, column) before a block's product, and
 // epilogue(block, row, column) after it, while the block is in the cache. c is cut by rows or by columns, whichever are more numerous.
 template <bool transpose_a, bool transpose_b, class T, class Prologue, class Epilogue>
@@ -74,9 +78,9 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T
   const Index longer = std::max(c.rows, c.width), depth = transpose_a ? a.rows : a.width,
               work = c.rows * c.width * depth;
   if constexpr (!transpose_a && transpose_b && std::is_same_v<T, float>)
-    if (SkinnyLhs::is_faster(c.rows, c.width, depth)) {
+    if (FewRowsLhs::is_faster(c.rows, c.width, depth)) {
       constexpr Index grain = 64;  // columns: about ten microseconds for 16 or more rows
-      const SkinnyLhs left(a);
+      const FewRowsLhs left(a);
       return parallel(c.width, grain, [&](Index first, Index last) {
         const MatrixView<T> block = some_rows<true>(c, first, last);
         prologue(block, 0, first);

@@ -1,5 +1,6 @@
-// SkinnyLhs: a product whose left operand has few rows, as for a single text. It takes little more time than reading the right operand
-// once, so the right operand is read in place; libraries first copy all of it into their own layout.
+// SkinnyLhs: a product whose left operand has few rows, such as the tokens of a single text, with the 32 vector registers of AVX-512. It
+// takes little more time than reading the right operand once, so the right operand is read in place; libraries first copy all of it into
+// their own layout. Other processors use PanelLhs (panel_lhs.hpp).
 #pragma once
 #include <heddle/cpu/eigen.hpp>
 
@@ -9,6 +10,9 @@ namespace heddle::kernel {
 // the sum of one register's lanes.
 class SkinnyLhs {
  public:
+  // Whether the vector registers are those of AVX-512.
+  static constexpr bool is_supported = Eigen::internal::packet_traits<float>::size == 16;
+
   // Returns whether SkinnyLhs is faster than the general product for these sizes.
   static bool is_faster(Index rows, Index columns, Index depth) {
     constexpr Index least_rows = 5;
@@ -28,8 +32,7 @@ class SkinnyLhs {
  private:
   using Packet = Eigen::internal::packet_traits<float>::type;
   static constexpr Index lanes = sizeof(Packet) / sizeof(float);
-  // The sums of a block stay in registers: AVX-512 has 32, other instruction sets have 16.
-  static constexpr int most_columns = 4, most_rows = lanes == 16 ? 5 : 2;
+  static constexpr int most_columns = 4, most_rows = 5;  // the sums of a block stay in registers
 
   // Computes `columns` columns of c from column n on.
   template <int columns>

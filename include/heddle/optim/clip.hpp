@@ -15,7 +15,7 @@ struct GradientsOn {
   std::vector<View<const T, 1>> views;
 };
 
-// Calls f(gradients, device) for each type and device that has any.
+// Calls f(gradients, device) for each pair of element type and device that has gradients.
 template <class M, class F>
 void for_each_device_with_gradients(const M& model, F&& f) {
   const auto collect = [&]<class T>(Device device) {
