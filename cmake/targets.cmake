@@ -1,6 +1,11 @@
 # Compiler options of the project's own libraries, programs, tests and benchmarks. Warnings do not reach the library's users;
 # HEDDLE_SANITIZE and, through heddle::compiled, HEDDLE_NATIVE do.
 
+# Undefined behaviour ends a program with a trap, and AddressSanitizer prints the stack (handle_sigill=1). Without traps the checks take as
+# long to compile as the code itself; HEDDLE_SANITIZE=undefined alone has them, and describes each error. AddressSanitizer detects what the
+# excluded checks detect.
+set(heddle_undefined_traps -fsanitize-trap=undefined -fno-sanitize=null,object-size,vptr)
+
 # Warnings and sanitizers.
 function(heddle_flags name)
   target_compile_options(${name} PRIVATE
@@ -13,11 +18,8 @@ function(heddle_flags name)
   if(HEDDLE_SANITIZE)
     target_compile_options(${name} PUBLIC -fsanitize=${HEDDLE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(${name} PUBLIC -fsanitize=${HEDDLE_SANITIZE})
-    # Undefined behaviour ends the program with a trap, and AddressSanitizer prints the stack (handle_sigill=1). Without traps the checks
-    # take as long to compile as the code itself; HEDDLE_SANITIZE=undefined alone has them, and describes each error. AddressSanitizer
-    # detects what the excluded checks detect.
     if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND HEDDLE_SANITIZE MATCHES "address.*undefined|undefined.*address")
-      target_compile_options(${name} PUBLIC -fsanitize-trap=undefined -fno-sanitize=null,object-size,vptr)
+      target_compile_options(${name} PUBLIC ${heddle_undefined_traps})
     endif()
   endif()
 endfunction()
