@@ -1,8 +1,10 @@
 // The errors that heddle throws. what() is one sentence, or a small table that names the operands of an operation.
 #pragma once
+#include <initializer_list>
 #include <locale>
 #include <sstream>
 #include <stdexcept>
+#include <string>
 
 namespace heddle {
 
@@ -31,13 +33,39 @@ struct CudaError : Error {
   using Error::Error;
 };
 
+namespace detail {
+
+// A value of any type, and the function that prints it: a message is composed once for all types of its parts.
+struct MessagePart {
+  const void* value;
+  void (*print)(std::ostream& out, const void* value);
+
+  MessagePart(const char* text)
+      : value(text), print([](std::ostream& out, const void* p) { out << static_cast<const char*>(p); }) {}
+  template <class T>
+  MessagePart(const T& x)
+      : value(&x), print([](std::ostream& out, const void* p) { out << *static_cast<const T*>(p); }) {}
+};
+
+// Prints the parts in the classic locale.
+[[gnu::cold]] inline std::string message(std::initializer_list<MessagePart> parts) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  for (const MessagePart& part : parts) part.print(text, part.value);
+  return text.str();
+}
+
+template <class E>
+[[noreturn, gnu::cold, gnu::noinline]] void fail_with(std::initializer_list<MessagePart> parts) {
+  throw E(message(parts));
+}
+
+}  // namespace detail
+
 /// Throws E with all parts streamed into one message, in the classic locale.
 template <class E = Error, class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
-  std::ostringstream text;
-  text.imbue(std::locale::classic());
-  (text << ... << parts);
-  throw E(text.str());
+  detail::fail_with<E>({detail::MessagePart(parts)...});
 }
 
 /// Throws E with the streamed parts unless `ok`. The parts are always evaluated; the message is built only when thrown.
