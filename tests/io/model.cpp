@@ -33,6 +33,13 @@ struct Model {
 
 struct Other {
   Parameter<float> weight{Tensor<float>({3}, {1, 2, 3})}, extra{Tensor<float>({1}, {1})};
+  struct InDouble {
+    Parameter<double> extra{Tensor<double>({1}, {1})}, weight{Tensor<double>({2}, {1, 2})};
+    static void visit(auto& self, auto&& f) {
+      f("extra", self.extra);
+      f("weight", self.weight);
+    }
+  };
   static void visit(auto& self, auto&& f) {
     f("norm.weight", self.weight);
     f("extra", self.extra);
@@ -174,4 +181,16 @@ TEST_CASE("io::load: a value that does not fit the model's type leaves all weigh
   const auto before = all_values(model);
   CHECK_THROWS_AS(io::load(model, folder("d.safetensors")), FileError);
   CHECK(all_values(model) == before);
+}
+
+TEST_CASE("io::load: an invalid BOOL leaves all weights of a model in double as they were") {
+  const Folder folder;
+  InDouble model;
+  const std::vector<double> extra{7};
+  const std::vector<std::uint8_t> weight{1, 2};
+  io::write_safetensors(folder("b.safetensors"),
+                        {{"extra", io::DType::f64, {1}, std::as_bytes(std::span(extra))},
+                         {"weight", io::DType::boolean, {2}, std::as_bytes(std::span(weight))}});
+  CHECK_THROWS_WITH(io::load(model, folder("b.safetensors")), ContainsSubstring("the BOOL at position 1 is 2"));
+  CHECK(model.extra.value().host() == std::vector<double>{1});
 }

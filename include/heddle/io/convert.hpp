@@ -1,5 +1,5 @@
-// Values of a file cast to the element type of the tensor that receives them. A cast never changes the meaning of a value: a value that
-// does not fit is an error.
+// Casts the values of a file to the element type of the tensor that receives them. A cast never changes the meaning of a value: a value
+// that does not fit is an error.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -34,7 +34,8 @@ constexpr double largest() {
     return static_cast<double>(std::numeric_limits<T>::max());
 }
 
-// An integer or bool must hold the value exactly; a floating type rounds it, but keeps it finite.
+// Returns whether T can hold the value: an integer or bool must hold it exactly. A floating-point type rounds it, but a finite value must
+// stay finite.
 template <class T, class V>
 bool fits(V value) {
   if constexpr (std::is_integral_v<T> && std::is_floating_point_v<V>) {
@@ -76,9 +77,9 @@ void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte
 // Returns whether every value of type `dtype` fits T, so that the conversion cannot fail.
 template <class T>
 constexpr bool always_fits(DType dtype) {
-  return dtype == dtype_of<T>()
-             ? dtype != DType::boolean
-             : std::is_same_v<T, double> || (std::is_same_v<T, float> && (dtype == DType::f16 || dtype == DType::bf16));
+  if (dtype == DType::boolean || !readable(dtype)) return false;
+  return dtype == dtype_of<T>() || std::is_same_v<T, double> ||
+         (std::is_same_v<T, float> && (dtype == DType::f16 || dtype == DType::bf16));
 }
 
 // Casts elements of a tensor from element `first` on. Throws FileError for a value that does not fit T.
