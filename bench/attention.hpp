@@ -17,7 +17,7 @@ struct AttentionCase {
     }
     return all;
   }
-  // Two products forward, five backward, of every query with every key of its sequence.
+  // Counts two products in the forward and five in the backward, each of every query with every key of its sequence.
   double flops() const {
     double pairs = 0;
     for (const int n : lengths()) pairs += static_cast<double>(n) * n;

@@ -28,7 +28,7 @@ inline std::string sizes(std::initializer_list<Index> extents) {
   return text;
 }
 
-// Standard normal values in T.
+// Returns a tensor of standard normal values.
 template <class T = float>
 Tensor<T> normal(Shape shape) {
   Random random(1);

@@ -68,7 +68,7 @@ std::vector<Batch> read_batches(const std::string& path, Index classes) {
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// Times `count` calls of run(batch), the batches in turn, after one untimed call for each batch.
+// Times `count` calls of run(batch). Takes the batches in turn, after one untimed call for each batch.
 template <class Run>
 std::vector<double> time_calls(const std::vector<Batch>& batches, int count, Run&& run) {
   for (const Batch& batch : batches) run(batch);
@@ -81,7 +81,7 @@ std::vector<double> time_calls(const std::vector<Batch>& batches, int count, Run
   return seconds;
 }
 
-// Returns the smallest value that at least this share of the values does not exceed.
+// Returns the smallest value v such that at least `share` of the values are at most v.
 double quantile(std::vector<double> values, double share) {
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);

@@ -110,7 +110,7 @@ class Timer {
   double overwriting_ = 0;
 };
 
-// Standard normal values, the same ones every 256 rows: drawing them all on the host would take minutes.
+// Returns standard normal values that repeat every 256 rows, because drawing all of them on the host would take minutes.
 template <class T>
 Tensor<T> normal(Index rows, Index width) {
   constexpr Index drawn = 256;

@@ -1,4 +1,4 @@
-// linear at BERT's shapes and at those of the sst2 encoder; GFLOP/s of its product.
+// linear at the shapes of BERT and of the sst2 encoder. GFLOP/s count the matrix product alone.
 #include "bench.hpp"
 
 namespace heddle::bench {

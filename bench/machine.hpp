@@ -17,7 +17,7 @@ constexpr int register_bytes = 16;
 #endif
 using Vector = float __attribute__((vector_size(register_bytes)));
 constexpr int lanes = register_bytes / static_cast<int>(sizeof(float));
-constexpr int chains = 12;  // as many independent sums as hide the latency of one
+constexpr int chains = 12;  // enough independent sums to hide the latency of one
 constexpr Index rounds = 100000;
 inline volatile float unknown = 0.5f, sink;  // prevent the compiler from evaluating or removing the loops
 

@@ -1,4 +1,4 @@
-# Enables the CUDA language. nvcc's installer leaves nvcc outside PATH, so it is searched in the folders of the installer, too.
+# Enables the CUDA language. nvcc's installer leaves nvcc outside PATH, so the installer's folders are searched, too.
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   find_program(CMAKE_CUDA_COMPILER nvcc PATHS ENV CUDA_PATH /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
   if(NOT CMAKE_CUDA_COMPILER)
@@ -7,7 +7,7 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   endif()
 endif()
 set(HEDDLE_CUDA_ARCHITECTURES "80-real;80-virtual;90a-real" CACHE STRING
-    "GPUs to compile the CUDA kernels for, in the manner of CMAKE_CUDA_ARCHITECTURES")
+    "GPUs to compile the CUDA kernels for, in the format of CMAKE_CUDA_ARCHITECTURES")
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES ${HEDDLE_CUDA_ARCHITECTURES})  # nvcc's own default may be older than heddle's kernels
 endif()

@@ -2,8 +2,8 @@
 # HEDDLE_SANITIZE and, through heddle::compiled, HEDDLE_NATIVE do.
 
 # Undefined behaviour ends a program with a trap, and AddressSanitizer prints the stack (handle_sigill=1). Without traps the checks take as
-# long to compile as the code itself; HEDDLE_SANITIZE=undefined alone has them, and describes each error. AddressSanitizer detects what the
-# excluded checks detect.
+# long to compile as the code itself. HEDDLE_SANITIZE=undefined alone does not trap and describes each error. AddressSanitizer detects what
+# the excluded checks detect.
 set(heddle_undefined_traps -fsanitize-trap=undefined -fno-sanitize=null,object-size,vptr)
 
 # Warnings and sanitizers.

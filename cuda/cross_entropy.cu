@@ -1,8 +1,8 @@
 // cross_entropy on the GPU. Formulas: include/heddle/ops/cross_entropy.hpp.
 //
 //   rows        Forward. A team of threads owns a row: 1 to 32 lanes for up to 1024 classes, a block for more. A block iterates over
-//               rows. It reads the logits once, or twice with label smoothing (then from cache), and finally writes the sums of its
-//               rows' losses and weights.
+//               rows. It reads the logits once, or twice with label smoothing (the second time from cache). Finally it writes the sums
+//               of its rows' losses and weights.
 //   finish      For the mean: one block adds the partial sums of `rows` and divides the losses by the weights.
 //   held        Backward. A team owns a row and keeps it in registers: logits are read once, and dlogits written once.
 //   streamed    Backward of rows that a block cannot hold: above 16,384 classes, or 4,096 without accesses of 16 bytes. A
@@ -48,7 +48,7 @@ struct Targets {
     return y == ignored || y < 0 || y >= classes ? -1 : y;
   }
   __device__ float weight(Index c) const { return weights.data ? static_cast<float>(weights(c)) : 1.f; }
-  // Loads the weights of neighboring classes from c on.
+  // Loads the weights of neighbouring classes from c on.
   template <int width>
   __device__ void weights_from(Index c, float (&w)[width]) const {
     if (weights.data) return cuda::load_floats(weights.data + c, w);
@@ -131,8 +131,9 @@ __global__ __launch_bounds__(finish_threads) void cross_entropy_smoothed(View<co
 
 // The factors that all rows of the backward share.
 struct LossScale {
-  float all_smooth;             // smooth times the sum of the class weights, if the host knows it
-  const float* all_smooth_sum;  // the same on the device, computed by `smoothed`; otherwise null
+  float all_smooth;  // smooth times the sum of the class weights, if the host knows it
+  const float*
+      all_smooth_sum;  // the same product on the device, computed by cross_entropy_smoothed; null if the host knows it
   const float* divisor;
   bool by_row;
 

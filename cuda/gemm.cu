@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt: the only file that calls it. The emulator uses emulator/gemm.cpp instead. The library is opened at the first
+// Matrix products by cuBLASLt. No other file calls it. The emulator uses emulator/gemm.cpp instead. The library is opened at the first
 // product, so that a program starts on a machine without it.
 //
 // cuBLASLt's matrices are column-major: our row-major c = a b is its c^T = b^T a^T on the same memory. The algorithm for each shape is
@@ -69,7 +69,7 @@ struct CublasLt {
   }
 };
 
-// Never closed: tensors in static storage may be multiplied late.
+// Returns the library. It is never closed, because tensors in static storage may be multiplied while the process exits.
 const CublasLt& lt() {
   static const CublasLt* const library = new CublasLt;
   return *library;
@@ -227,8 +227,8 @@ class Plan {
   bool apart_ = false;  // bias or sums are not part of the product
 };
 
-// Returns the cached plan of a shape. Ragged batches have ever new numbers of rows: choosing an algorithm takes about 100 µs, and a
-// cached plan a few hundred bytes.
+// Returns the cached plan of a shape. Ragged batches keep bringing new numbers of rows. Choosing an algorithm takes about 100 µs; a
+// cached plan takes a few hundred bytes.
 template <class T>
 Plan& plan_for(const Product<T>& p) {
   static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;

@@ -1,4 +1,4 @@
-// map<F>: applies F::f to each element; and its backward. Functions: include/heddle/base/scalar_functions.hpp; definitions:
+// map<F>, which applies F::f to each element, and its backward. Functions: include/heddle/base/scalar_functions.hpp; definitions:
 // include/heddle/ops/map.hpp.
 //
 // A thread owns vectors of 16 bytes (device/elementwise.cuh). The forward reads x once and writes y once; the backward reads dy and the

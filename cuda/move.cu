@@ -71,7 +71,7 @@ struct TileShape {
   static constexpr int gap = sizeof(W) < bank ? bank / int{sizeof(W)} : 1;
   static constexpr int memory = size + size / 2 * gap;
 
-  int lane, row_bits, column_bits;  // there are 2^bits rows and columns
+  int lane, row_bits, column_bits;  // the tile has 2^row_bits rows and 2^column_bits columns
   Index lane_step;                  // the step of y along `lane`
   Index row_tiles, column_tiles;
 

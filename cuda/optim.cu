@@ -2,7 +2,7 @@
 // clip.hpp.
 //
 // One launch processes all parameters. Each parameter is split into pieces of 4096 elements, and a block owns a piece. It finds the piece
-// in a table of parameters, which is copied to the GPU before.
+// in a table of parameters, which is copied to the GPU before the launch.
 //
 //   update_piece     A thread processes 16 bytes at a time. Value and moments are read and written once; the gradient is read
 //                    once.
@@ -26,7 +26,7 @@ using cuda::warp_size;
 constexpr int threads = cuda::block_threads(256);
 constexpr int warps = threads / warp_size;
 constexpr int width = cuda::vector_width<float>;
-constexpr int vectors = 4;                                 // vectors of a thread: worth the search in the table
+constexpr int vectors = 4;  // vectors of a thread: enough to amortize the search in the table
 constexpr Index piece = Index{threads} * width * vectors;  // elements
 
 // The arrays of one gradient. `Args` below is ScaleArgs, or UpdateArgs of a rule.

@@ -25,24 +25,25 @@ constexpr int threads = cuda::block_threads(256);
 // Columns, walkers and results share a block's threads. Their numbers are powers of two, of which the exponents are stored.
 constexpr int thread_bits = std::countr_zero(static_cast<unsigned>(threads)), warp_bits = 5;
 constexpr Index most_blocks = 1024;  // the most blocks that pieces make: several for each multiprocessor
-constexpr Index short_axis = 8;      // the fewest walkers of an axis with as many vectors: a warp's accesses coalesce
-constexpr Index walker_steps = 4;    // vectors of a walker along a longer axis
-constexpr Index piece_steps = 8;     // the same in each of several pieces
-constexpr int loads_ahead = 4;       // vectors of a thread that are under way together
-constexpr int block_steps = 64;      // vectors that are summed before they join the total, to limit rounding errors
-constexpr int most_states = 8;       // the most states of a thread: one for each element of a vector
+constexpr Index short_axis =
+    8;  // the fewest walkers of an axis with at least this many vectors: a warp's accesses coalesce
+constexpr Index walker_steps = 4;  // vectors of a walker along a longer axis
+constexpr Index piece_steps = 8;   // vectors of a walker in each piece, if there are several
+constexpr int loads_ahead = 4;     // vectors of a thread that are under way together
+constexpr int block_steps = 64;    // vectors that are summed before they join the total, to limit rounding errors
+constexpr int most_states = 8;     // the most states of a thread: one for each element of a vector
 
 template <class T>
 constexpr int width = std::min(cuda::vector_width<T>, most_states);
 
-// Returns the smallest power of two that is no less than `count`, up to 2^most.
+// Returns the exponent of the smallest power of two that is not less than `count`, but at most `most`.
 int bits_for(Index count, int most) {
   int bits = 0;
   while (bits < most && Index{1} << bits < count) ++bits;
   return bits;
 }
 
-// A thread's share of the work: columns from d on of result o, as one of its walkers.
+// A thread's share of the work: the columns of result o from d on, as one of the result's walkers.
 struct WorkItem {
   Index o, d;
   int walker, number;  // the walker's index in the block, and among the walkers of all pieces
@@ -325,7 +326,7 @@ __global__ __launch_bounds__(threads) void scatter(View<const T, 2> dy, View<con
   dx(o, position.data[at], at - o * inner) = dy.data[at];
 }
 
-// dx must be zero before. Skips a position that is beyond its sequence.
+// The caller has set dx to zeros. Skips a position that is beyond its sequence.
 template <class T>
 __global__ __launch_bounds__(threads) void scatter_rows(View<const T, 2> dy, View<const Index, 2> position,
                                                         SequenceRows rows, View<T, 2> dx) {

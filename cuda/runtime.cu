@@ -23,7 +23,7 @@ cudaStream_t new_stream() {
 }
 
 // Returns the calling thread's stream, or the one that all other threads share. On the shared stream, work of one thread runs before work
-// that another thread enqueues later. Never destroyed, because tensors in static storage are released late.
+// that another thread enqueues later. It is never destroyed, because tensors in static storage are released late.
 cudaStream_t current() {
   static const cudaStream_t shared = new_stream();
   return chosen ? chosen : shared;
@@ -101,7 +101,7 @@ class Pool {
     return nullptr;
   }
 
-  // cudaFree synchronizes until the block is unused. It reports errors of earlier work, which the next synchronization reports again.
+  // cudaFree synchronizes before it frees. It reports errors of earlier work, which the next synchronization reports again.
   static void give_back(void* memory) noexcept {
     if (cudaFree(memory) != cudaSuccess) cudaGetLastError();
   }
@@ -136,7 +136,7 @@ class Pool {
   MemoryStats stats_;
 };
 
-// Never destroyed: a tensor in static storage may be released after everything else.
+// Returns the process's pool. It is never destroyed, because a tensor in static storage may be released after everything else.
 Pool& pool() {
   static Pool* const one = new Pool;
   return *one;
@@ -144,7 +144,7 @@ Pool& pool() {
 
 // --- reports ---
 
-// Never freed, like the pool.
+// The host and device addresses of the record of invalid input (device/report.cuh). It is never freed, like the pool.
 struct Reports {
   Report* host = nullptr;
   Report* device = nullptr;
@@ -230,7 +230,7 @@ void to_device(void* to, const void* from, std::size_t bytes) {
   copy(to, from, bytes, cudaMemcpyHostToDevice);
   cudaPointerAttributes source{};
   check(cudaPointerGetAttributes(&source, from), "cudaPointerGetAttributes");
-  // Pinned memory is read later; pageable memory was read before the call returned.
+  // Pinned memory is read later; pageable memory was read before cudaMemcpyAsync returned.
   if (source.type != cudaMemoryTypeUnregistered) check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
 }
 void to_host(void* to, const void* from, std::size_t bytes) {

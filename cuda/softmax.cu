@@ -157,7 +157,7 @@ struct SoftmaxColumns {
   static constexpr int batch = 4;                    // elements of a column whose loads a walker has in flight
   int bits;
 
-  // Chooses the lanes so that a warp reads neighbours, unless there are fewer, and each walker has at least a batch of elements.
+  // Chooses the number of lanes so that a warp reads only neighbours, if there are enough, and each walker has a batch of elements or more.
   static SoftmaxColumns of(Index lanes, Index n) {
     int bits = most_bits;
     while (((1 << bits) > cuda::warp_size || (1 << bits) / 2 >= lanes) && n > Index{batch} * (threads >> bits)) --bits;

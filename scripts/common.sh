@@ -94,8 +94,8 @@ llvm_cov() {
   return 1
 }
 
-# The clang-format that the sources are formatted by. Releases disagree, so one is agreed on: Debian 12 and Ubuntu 22.04
-# have 14. Fails without it.
+# Prints the command of clang-format 14. Its releases format differently, so the project uses one that Debian 12 and Ubuntu 22.04
+# have. Fails if it is not installed.
 clang_format() {
   local command
   for command in clang-format-14 clang-format; do

@@ -54,7 +54,7 @@ WORDS = {
     },
 }
 
-# Words of every class. In a sentence one may stand where a word of the class would.
+# Words that all classes share. In a sentence, such a word may replace a word of the class.
 SHARED = {
     "actor": "officials|critics|both sides|the leader|the newcomer|a spokesman|insiders",
     "verb": "announce|plan|lose|win|drop|strike|open|attack|defend|seek",

@@ -3,7 +3,7 @@
 
     scripts/golden-ops.py [FILE]        needs torch and transformers; the format is in tests/golden/README.md
 
-Inputs are multiples of 1/64 below 2 in size, so that float and bf16 hold them exactly. Each case has its own seed, made
+Inputs are multiples of 1/64 with absolute values below 2, so that float and bf16 hold them exactly. Each case has its own seed, made
 from its name, so that a new case does not change the others. If PyTorch gives NaN (a fully masked row) or has no such op
 (packed rows), the reference is computed from the definition in this file.
 """

@@ -241,7 +241,7 @@ def reductions(g, draw):
         return math.prod(shape[a] for a in (axes or range(len(shape))))
 
     def exact_logsumexp(x, dim, keepdim):
-        """torch.logsumexp, with the gradient exp(x - m) / sum exp(x - m): PyTorch's, exp(x - y), repeats the rounding of y."""
+        """Returns torch.logsumexp with the gradient exp(x - m) / sum exp(x - m). PyTorch's, exp(x - y), has the rounding error of y."""
         if x.numel() == 0:
             return torch.logsumexp(x, dim, keepdim=keepdim)
         m = x.detach().amax(dim, keepdim=True)

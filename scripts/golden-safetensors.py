@@ -4,8 +4,8 @@
     scripts/golden-safetensors.py [FOLDER]        needs safetensors and torch
 
 verdicts.txt        files made by hand: accept or reject, name, bytes (\\xNN; \\*COUNT*BYTE for a run of one byte)
-mutations.txt       one valid file changed in thousands of places: the kind of change, then 1 (accepted) or 0 for each
-values.safetensors  a file with tensors of every dtype that heddle reads, with values that are hard to read, and of other dtypes
+mutations.txt       thousands of copies of one valid file, each with one change: the kind, then 1 (accepted) or 0 for each copy
+values.safetensors  tensors of every dtype that heddle reads, with values that are hard to read, and tensors of other dtypes
 values.txt          these values: tensor, dtype, shape, then each as hexadecimal floating point or integer
 """
 
@@ -41,7 +41,7 @@ def accepted(content):
 
 
 def cases():
-    """Names and files. `one` has a tensor of four bytes, `two` a second one."""
+    """Yields names and files. `one` has a tensor of four bytes, `two` a second one."""
     one, data = '{"a":' + entry() + "}", b"\0\1\2\3"
     two = '{"a":' + entry() + ',"b":%s}'
     second = entry(offsets="[4,8]")

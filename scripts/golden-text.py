@@ -26,7 +26,7 @@ def read_vocabulary(path):
 
 
 def bert_tokenizer(vocabulary, uncased):
-    """What transformers' BertTokenizerFast builds from vocab.txt."""
+    """Returns the tokenizer that transformers' BertTokenizerFast builds from vocab.txt."""
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=uncased)
@@ -46,7 +46,7 @@ def set_max_length(tokenizer, max_length):
 
 
 def code_points():
-    """All code points in blocks, with digests of their words."""
+    """Yields a line for each block of code points, with digests of their words."""
     clean = {uncased: normalizers.BertNormalizer(lowercase=uncased) for uncased in (False, True)}
     cut = pre_tokenizers.BertPreTokenizer()
 
@@ -152,7 +152,7 @@ def truncation(vocabulary):
 
 
 def digest(encodings):
-    """CRC-32 of each text's length, ids and type ids as 32-bit little-endian numbers, after the number of ids."""
+    """Returns the number of ids and one CRC-32 over every text's length, ids and type ids as 32-bit little-endian numbers."""
     crc, count = 0, 0
     for e in encodings:
         crc = zlib.crc32(struct.pack(f"<{1 + 2 * len(e.ids)}i", len(e.ids), *e.ids, *e.type_ids), crc)

@@ -50,7 +50,7 @@ class Golden:
             self.tensor(role, x)
 
     def values(self, *shape, low=-127, high=127):
-        """Multiples of 1/64."""
+        """Returns random multiples of 1/64, from low / 64 to high / 64."""
         count = math.prod(shape)
         drawn = [low + int(self.draw.random() * (high - low + 1)) for _ in range(count)]
         return torch.tensor(drawn, dtype=torch.float64).reshape(shape) / 64

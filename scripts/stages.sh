@@ -39,7 +39,8 @@ total() { table | awk -v column="$1" '{ sum += $column } END { print sum + 0 }';
 
 run_stage() { (set -e; "stage_$1" "${@:2}"); }
 
-# stage NAME [ARGUMENT]: never fails itself, because bash ignores errexit in commands of a condition.
+# stage NAME [ARGUMENT]: runs a stage and adds its row. Always succeeds, so that no caller tests it in a condition, where bash would
+# ignore errexit.
 stage() {
   local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad left tenths seconds
   set +e

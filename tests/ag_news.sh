@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ag_news.sh FOLDER: runs ag_news that was built into FOLDER on the sample that ships with the project.
+# ag_news.sh FOLDER: runs ag_news, built into FOLDER, on the sample that ships with the project.
 source "$(dirname "$0")/program_helpers.sh"
 program=ag_news
 ag_news=$(realpath "$1/ag_news") sample=$examples/ag_news/sample

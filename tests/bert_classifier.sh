@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bert_classifier.sh FOLDER: runs bert_classifier that was built into FOLDER on the samples that ship with the project.
+# bert_classifier.sh FOLDER: runs bert_classifier, built into FOLDER, on the samples that ship with the project.
 source "$(dirname "$0")/program_helpers.sh"
 program=bert_classifier
 bert=$(realpath "$1/bert_classifier") news=$examples/ag_news/sample films=$examples/sst2/sample
@@ -30,7 +30,7 @@ head -n 3 plain.txt >short.txt
 refusal 'too few lines to validate on are refused' '^short.txt: has 3 lines; 20 are needed' "$bert" --pretrain short.txt "${tiny[@]}"
 (cat plain.txt; printf '\xe2\x80\x8b\n[SEP]\n') >hidden.txt
 claim 'texts without a token that can be masked are skipped with a note' \
-  'exits 0 "$bert" --pretrain hidden.txt --valid hidden.txt "${tiny[@]}" --batch-size 1 --steps 1 --progress none && grep -q "note: hidden.txt: 2 texts have no token that can be hidden" err && grep -q "200 training, 200 validation" out'
+  'exits 0 "$bert" --pretrain hidden.txt --valid hidden.txt "${tiny[@]}" --batch-size 1 --steps 1 --progress none && grep -q "note: hidden.txt: 2 texts have no token that can be masked" err && grep -q "200 training, 200 validation" out'
 printf '\n  \n' >blank.txt
 refusal 'a file of empty lines is refused' '^blank.txt: has no text$' "$bert" --pretrain blank.txt "${tiny[@]}"
 refusal '--predict cannot be used with --pretrain' "^--predict needs a classifier$" "$bert" --pretrain plain.txt --predict - --out pre
@@ -63,7 +63,7 @@ refusal 'another --freeze is refused when a run is resumed' '--freeze is encoder
 
 # --- options ---
 losses_differ() { rm -f other; exits 0 "${small[@]}" --steps 4 "$@" --metrics other && ! diff -q <(losses plain) <(losses other) >/dev/null; }
-claim 'a plain run' 'exits 0 "${small[@]}" --steps 4 --metrics plain'
+claim 'it trains without further flags' 'exits 0 "${small[@]}" --steps 4 --metrics plain'
 claim '--dropout 0 turns every dropout off' 'losses_differ --dropout 0'
 claim '--precision bf16 trains, with other numbers' 'losses_differ --precision bf16'
 claim '--max-length truncates the texts' 'losses_differ --max-length 8 && grep -q "truncated to 8" out'
@@ -147,7 +147,7 @@ printf 'text,label\none two,0\ntwo three,1\none one,2\n' >three.csv
 claim 'it fine-tunes DistilBERT' \
   'exits 0 "$bert" --model "$distilbert" --train three.csv --valid three.csv --text text --label label --steps 2 --progress none --out distil && grep -q "\"DistilBertForSequenceClassification\"" distil/config.json && grep -qa distilbert.transformer.layer.0.attention.q_lin.weight distil/model.safetensors'
 claim 'its tokenizer is unchanged' 'same_files "$distilbert" distil tokenizer.json tokenizer_config.json && [ ! -e distil/vocab.txt ]'
-claim 'its folder predicts' 'predict --out distil && are_distributions 3'
+claim 'the folder of the fine-tuned DistilBERT can be used with --predict' 'predict --out distil && are_distributions 3'
 untied() { rm -rf untied && cp -r pre untied && sed -i "s/\"model_type\"/\"tie_word_embeddings\":$1,\"model_type\"/" untied/config.json; }
 untied null
 claim 'an absent tie_word_embeddings may be null' 'exits 0 "$bert" --pretrain plain.txt --model untied --batch-size 16 --progress none --steps 1'
@@ -161,7 +161,7 @@ claim '--from-scratch trains a pre-norm encoder' 'exits 0 "${scratch[@]}" --step
 claim 'the weights of the pre-norm encoder have its names' \
   'grep -qa encoder.layers.0.attention.heads.1.q.weight scratch/model.safetensors && grep -qa encoder.embeddings.token_embeddings.weight scratch/model.safetensors && grep -qa encoder.layers.0.feed_forward.linear2.bias scratch/model.safetensors'
 claim '--max-length is the number of positions' 'grep -q "\"max_position_embeddings\": 32" scratch/config.json'
-claim 'its folder predicts' 'predict --out scratch && are_distributions 4'
+claim 'the folder of the pre-norm encoder can be used with --predict' 'predict --out scratch && are_distributions 4'
 claim 'the folder of a new pre-norm encoder can be fine-tuned' 'exits 0 "$bert" --model scratch --train-rows 16 --valid-rows 8 --steps 1 --progress none'
 claim '--vocab and --uncased choose its tokenizer' \
   'exits 0 "${scratch[@]}" --steps 1 --vocab "$films/vocab.txt" --uncased --out lower && cmp "$films/vocab.txt" lower/vocab.txt && grep -q "\"do_lower_case\": true" lower/tokenizer_config.json'

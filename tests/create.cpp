@@ -46,7 +46,7 @@ TEST_CASE("arange: a step that never reaches the end is an error") {
 TEST_CASE("uniform: a range that is empty or not finite is refused") {
   Random random(1);
   CHECK_THROWS_WITH(uniform<float>({2}, 2, 1, random),
-                    "uniform: lo must not be greater than hi, and both finite; got 2 and 1");
+                    "uniform: lo must not be greater than hi, and both must be finite; got 2 and 1");
   CHECK_THROWS_AS(uniform<float>({2}, 0, std::nan(""), random), Error);
   CHECK_THROWS_AS(uniform<float>({2}, 0, std::numeric_limits<double>::infinity(), random), Error);
   CHECK(uniform<float>({2}, 1, 1, random).host() == std::vector<float>{1, 1});

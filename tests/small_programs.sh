@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # small_programs.sh FOLDER: runs the small example programs that were built into FOLDER. Each checks its own result.
-# Says `ok: …` or `FAILED: …` for each program.
+# Prints `ok: …` or `FAILED: …` for each program.
 set -uo pipefail
 code=0
 export OMP_NUM_THREADS=2

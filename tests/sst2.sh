@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sst2.sh FOLDER: runs sst2 that was built into FOLDER on the sample that ships with the project.
+# sst2.sh FOLDER: runs sst2, built into FOLDER, on the sample that ships with the project.
 source "$(dirname "$0")/program_helpers.sh"
 program=sst2
 sst2=$(realpath "$1/sst2") sample=$examples/sst2/sample
@@ -82,7 +82,7 @@ refusal 'a new run does not overwrite the metrics of another run' 'both: holds t
 mkdir early
 cp model/{config.json,vocab.txt} early
 echo "{\"metrics\":\"$PWD/early.json\"}" >early/started.json
-claim 'a run that was killed before its first checkpoint and begins again does not overwrite them either' \
+claim 'a run that was killed before its first checkpoint and begins again does not overwrite the metrics of another run either' \
   'exits 2 "${train[@]}" --metrics both --out early --resume && grep -q "both: holds the metrics of another run; " err'
 claim 'a run that begins again overwrites its own metrics' \
   'head -n 3 both >early.json && exits 0 "${train[@]}" --out early --metrics early.json --resume && diff <(without_seconds metrics) <(without_seconds early.json)'
@@ -124,13 +124,13 @@ claim 'a file that another run wrote under the old name is not changed' others_m
 claim 'a finished run that was continued is no longer finished at its earlier end' went_on
 claim 'a vocabulary may come through a pipe' piped_vocabulary
 claim 'prediction needs only the folder of the run' alone
-claim 'metrics do not go where the output goes' '"${train[@]}" --metrics /dev/stdout >log 2>err; [ $? = 2 ] && grep -q "receives what the run prints" err && [ ! -s log ]'
+claim 'metrics are not written to standard output' '"${train[@]}" --metrics /dev/stdout >log 2>err; [ $? = 2 ] && grep -q "receives what the run prints" err && [ ! -s log ]'
 refusal 'a run is not resumed with other flags, which are named' 'a resumed run continues as it was started, but --dropout is 0.2 instead of 0.1; --seed is 3' "${train[@]}" --out paused --dropout 0.2 --seed 3 --resume
 claim '--resume without a checkpoint starts from the beginning' 'exits 0 "${train[@]}" --out begun --resume && grep -q "no checkpoint" err'
 claim 'a damaged checkpoint is named and the one before it taken' \
   'exits 0 "${train[@]}" --checkpoint-every 2 --out damaged && truncate -s 4096 damaged/checkpoint/000000000006/model.safetensors &&
    exits 0 "${train[@]}" --checkpoint-every 2 --out damaged --resume && grep -q "000000000006/model.safetensors: has 4096 bytes" err && grep -q "resuming after step 4" err && same_weights model damaged'
-claim 'weights that are moved away while a run trains fail it, and it can continue' lost_weights
+claim 'a run fails if its best weights are moved away, and can be resumed' lost_weights
 claim 'SIGTERM ends a run after its step with code 3, and a note says how to continue' stopped_by_signal
 claim 'a second run in the same folder or metrics file is refused' second_run
 claim 'a run on a full disk fails, and can be resumed from its last checkpoint' \
@@ -141,7 +141,7 @@ mkdir -p pickled useless/checkpoint/000000000003
 echo 'a diary' >bad-metrics.txt
 printf 'PK\003\004 and more' >pickled/pytorch_model.bin
 refusal 'a folder with a pickle alone is refused with its name' 'pytorch_model.bin' "$sst2" --predict - --out pickled --vocab "$sample/vocab.txt"
-refusal 'a pickle for weights is refused as one' 'PyTorch pickle' "${train[@]}" --init pickled/pytorch_model.bin
+refusal 'a PyTorch pickle as initial weights is refused' 'PyTorch pickle' "${train[@]}" --init pickled/pytorch_model.bin
 claim 'a locale with a decimal comma changes no number' \
   'exits 0 env LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "${train[@]}" --lr 0.001 --metrics german && diff <(without_seconds metrics) <(without_seconds german)'
 refusal 'metrics do not overwrite a file that is not a metrics file' 'is not a metrics file' "${train[@]}" --metrics bad-metrics.txt

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# surnames.sh FOLDER: runs surnames that was built into FOLDER on the sample that ships with the project.
+# surnames.sh FOLDER: runs surnames, built into FOLDER, on the sample that ships with the project.
 source "$(dirname "$0")/program_helpers.sh"
 program=surnames
 surnames=$(realpath "$1/surnames") sample=$examples/surnames/sample

@@ -171,7 +171,7 @@ TEST_CASE("print: NaN has no sign, and the stream's own format stays as it is") 
   CHECK(out.str() == "Tensor<int> [1] cpu\n[255] ff");
 }
 
-TEST_CASE("Tensor: a moved-from one is empty, and using it throws") {
+TEST_CASE("Tensor: a moved-from tensor is empty, and using it throws") {
   Tensor<float> x({2, 3}, {1, 2, 3, 4, 5, 6});
   const Tensor<float> y = std::move(x);
   CHECK(y.host() == std::vector<float>{1, 2, 3, 4, 5, 6});

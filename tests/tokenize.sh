@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tokenize.sh FOLDER: runs tokenize that was built into FOLDER.
+# tokenize.sh FOLDER: runs tokenize, built into FOLDER.
 source "$(dirname "$0")/program_helpers.sh"
 program=tokenize
 tokenize=$(realpath "$1/tokenize")
@@ -18,7 +18,7 @@ claim 'tokenize prints a line for every line, also for an empty one and for a la
 2 6 3"'
 claim 'tokenize --pair splits at the first tab' \
   'tokens "a\tplay\n" --pair --format json && grep -q "\"type_ids\":\[0,0,0,1,1\]" out'
-claim 'tokenize --uncased --no-special --max-length' 'tokens "A Playing\n" --uncased --no-special --max-length 2 && prints "5 6"'
+claim 'tokenize accepts --uncased, --no-special and --max-length together' 'tokens "A Playing\n" --uncased --no-special --max-length 2 && prints "5 6"'
 refusal 'a NUL byte in a vocabulary is refused' 'nul.txt:2: a NUL byte' "$tokenize" --vocab nul.txt
 claim 'a vocabulary with CR LF and a byte-order mark is read, and notes report both' \
   '{ printf "\xEF\xBB\xBF"; sed "s/$/\r/" vocab; } >windows && echo a | "$tokenize" --vocab windows >out 2>err && grep -qx "2 5 3" out && lines 2 "note: windows: " err'

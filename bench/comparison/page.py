@@ -100,9 +100,9 @@ def limits_text(limits):
 
 EXPLANATION = (
     "PyTorch's attention takes padded batches with a mask of keys, and computes the padding; heddle's rows have none (a text has "
-    "on average 3/4 of the longest's length). PyTorch's encoder is `torch.nn.TransformerEncoder`, in inference with its own fused path, in "
-    "bf16 under autocast. An encoder's GFLOP/s count its linear layers alone. The share is the rate divided by the machine's limit in the same "
-    "run: that of multiply-add for products, that of copying for operations that are limited by memory. It exceeds 100 % if the data is in the caches.")
+    "on average 3/4 of the longest's length). PyTorch's encoder is `torch.nn.TransformerEncoder`. It uses its own fused path in inference, and "
+    "autocast in bf16. An encoder's GFLOP/s count its linear layers alone. The share is the rate divided by the machine's limit in the same "
+    "run: the rate of multiply-add for products, the rate of copying for operations limited by memory. It exceeds 100 % if the data is in the caches.")
 
 
 def table(report):
@@ -143,7 +143,7 @@ def ratio_text(ratio):
 
 
 def range_text(results, row):
-    """How far the ratio to the base varies from turn to turn."""
+    """Returns the range of the ratio to the base over the turns."""
     ratios = [theirs.seconds / ours.seconds for ours, theirs in zip(results.samples(row, HEDDLE), results.samples(row, BASE))]
     return f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "–"
 

@@ -40,7 +40,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work one measurement is.
+    """The amount of work in one measurement.
 
     seconds and calls are the minimum for an operation. A training takes `steps` steps over the first `train_rows` rows of
     SST-2, or over all rows if train_rows is None.
@@ -85,7 +85,7 @@ class Data:
 
 
 def start(command, **more):
-    """Starts a program in a session of its own, so that stop() ends its children too."""
+    """Starts a program in its own session, so that stop() ends its children too."""
     more = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
     try:
         return subprocess.Popen([str(word) for word in command], encoding="utf-8", start_new_session=True, **more)

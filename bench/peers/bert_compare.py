@@ -4,7 +4,7 @@
     bench/peers/bert_compare.py --program build/release/bench/bert_program --binary build/release/examples/bert_classifier
                                 --data DIR --vocab FILE [--only CHECK] [--turns N]
 
- logits    classifiers of random weights, base sizes and odd ones, 1 to 512 tokens, pairs, ragged batches: against float64
+ logits    classifiers with random weights, of base sizes and odd ones, 1 to 512 tokens, pairs, ragged batches: against float64
  training  50 steps of fine-tuning (dropout 0, AdamW, linear schedule) against float64: losses
  prenorm   the pre-norm encoder: logits and 50 steps against float64
  save      a folder that heddle saved, opened by transformers: warnings and logits
@@ -143,7 +143,7 @@ def root_mean_square(values):
 
 
 def time_calls(run, batches, calls):
-    """Returns the seconds of each call, the batches in turn, after an untimed one for each batch."""
+    """Returns the seconds of each call. Takes the batches in turn, after one untimed call for each batch."""
     for batch in batches:
         run(batch)
     seconds = []

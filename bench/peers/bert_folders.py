@@ -80,7 +80,7 @@ def draw(model, width):
 
 
 def make_folder(folder, case, vocab, seed=1, wide=True):
-    """Writes the case's classifier, with weights of draw() if `wide`, else of transformers, and the tokenizer. Returns the folder."""
+    """Writes the case's classifier and the tokenizer. draw() makes the weights if `wide`, otherwise transformers. Returns the folder."""
     torch.manual_seed(seed)
     model = MODELS[case.family][1](case.config())
     if wide:

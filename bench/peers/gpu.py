@@ -6,8 +6,8 @@ the reason why it was `refused`.
     bench/peers/gpu.py [--filter TEXT] [--seconds N]    starts no benchmark after N seconds
     bench/peers/gpu.py --device cpu                     checks that every benchmark runs: one call each, small shapes
 
-Attention is scaled_dot_product_attention with each of its backends: on full texts without a mask; on texts that fill
-three quarters with a mask of keys over padding, which is computed (`padded`), and on nested tensors without padding.
+Attention is scaled_dot_product_attention with each of its backends. Texts of full length need no mask. Texts of 3/4 of that
+length on average run padded with a mask of keys, where the padding is computed (`padded`), and on nested tensors without padding.
 """
 
 import argparse

@@ -28,7 +28,7 @@ class Timer:
         self.other.zero_()
 
     def between(self, call):
-        """Seconds by the GPU's clock."""
+        """Returns the seconds of a call by the GPU's clock, or by the host's on the CPU."""
         if not self.on_gpu:
             start = time.perf_counter()
             call()

@@ -7,8 +7,8 @@ median seconds of its calls.
 With --serve it first prints {"torch": version, "names": [...]}. Then it reads one name a line from standard input and
 answers each with a line {"seconds": median}.
 
-Attention takes padded batches and a mask of keys through scaled_dot_product_attention, which computes padding; the
-encoder is torch.nn.TransformerEncoder, in inference with its own fused path.
+Attention takes padded batches and a mask of keys through scaled_dot_product_attention, which computes padding. The
+encoder is torch.nn.TransformerEncoder, which uses its own fused path in inference.
 """
 
 import argparse

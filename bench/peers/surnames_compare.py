@@ -4,8 +4,8 @@
     bench/peers/surnames_compare.py --binary build/release/examples/surnames --data DIR
                                     [--only losses|predict|speed|accuracy]
 
- losses    the first 100 steps (dropout 0, file order, weights from a file) against float64, of both layers: within 5e-6
- predict   probabilities with the saved weights against float64, of both layers: within 1e-6
+ losses    the first 100 steps of both layers (dropout 0, file order, weights from a file) against float64: within 5e-6
+ predict   probabilities of both layers with the saved weights against float64: within 1e-6
  speed     median training step at the defaults, both with 2 threads, in turns; PyTorch computes padding, heddle has none
  accuracy  on validation and test names together after 10 epochs, mean of 3 seeds: at most 1.5 points below PyTorch's
 

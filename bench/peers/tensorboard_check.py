@@ -4,7 +4,7 @@
     bench/peers/tensorboard_check.py FOLDER
 
  records     every file consists of whole records with valid checksums
- steps       the steps of a tag increase, and none appears twice, also where a run was continued
+ steps       the steps of a tag increase, and none appears twice, even if a run was resumed
  continuing  TensorBoard drops no event because of a restart: everything after a checkpoint was cut from the files
  values      images decode to their stated size, histograms count all of their values, texts are UTF-8
  warnings    TensorBoard logs none

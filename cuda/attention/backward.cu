@@ -7,7 +7,7 @@
 //   key_value_gradients  A block owns up to 64 keys likewise and iterates over tiles of queries. k and v are read and dk and dv
 //                        written once; q and dy are read once for each block.
 //
-// Both recompute the scores, so that one warp computes every sum in one order: no atomics, and no partial sums in memory.
+// Both recompute the scores, so that a single warp computes each sum, in a fixed order: no atomics, and no partial sums in memory.
 // docs/gpu.md lists rows, traffic and shared arrays of every attention kernel.
 #include "../device/vector.cuh"
 #include "dropout.cuh"

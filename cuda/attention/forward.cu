@@ -25,7 +25,7 @@ struct ForwardTile {
   // The largest number of threads of a block; exact fp32 products need more registers per thread.
   static constexpr int threads = cuda::block_threads(tensor_cores && width <= 64 ? 256 : 128);
   static constexpr int warps = threads / cuda::warp_size;
-  static constexpr int blocks = 2;  // blocks on a multiprocessor, as many as its registers serve
+  static constexpr int blocks = 2;  // blocks on a multiprocessor, as many as its registers allow
 
   static AttentionLaunch launch(Index longest_q, Index longest_k) {
     return cuda::choose_launch<ForwardTile>(longest_q, longest_k, blocks, [](int of_queries, int stages) {

@@ -25,7 +25,7 @@ using kernel::PerScore;
 
 constexpr int wide_warps = 4;  // warps of a block
 constexpr int wide_threads = wide_warps * warp_size;
-[[maybe_unused]] constexpr int wide_blocks = 2;        // blocks on a multiprocessor, as many as its registers serve
+[[maybe_unused]] constexpr int wide_blocks = 2;        // blocks on a multiprocessor, as many as its registers allow
 constexpr int wide_rows = wide_warps * rows_per_warp;  // own rows of a block
 constexpr int tile_rows = 64;                          // other rows of a tile
 constexpr int chunk = 64;                              // columns that are loaded together
@@ -79,7 +79,7 @@ class ChunkedProducts {
   T *own_, *other_;
 };
 
-// Returns how many keys the last query of the block of queries from `first` on sees. No query of the block sees more.
+// Returns an upper bound on the number of keys that any query of a block sees. `first` is the block's first query.
 template <class T>
 __device__ int visible_keys(const AttentionTask<T>& task, const SequenceHead<T>& head, int first) {
   if (first >= head.queries) return 0;
@@ -124,7 +124,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
   }
 }
 
-// Computes p d and ds of a tile; they stay zero in a warp that sees none of its keys. All threads of the block call this.
+// Computes p d and ds of a tile; they stay zero in a warp that sees none of the tile's keys. All threads of the block call this.
 template <class Products, class T, int n>
 __device__ __forceinline__ void compute_tile_gradients(const Products& products, const ScoreTile<T, false>& at,
                                                        const BackwardInputs<T>& x, float (&pd)[n][4],

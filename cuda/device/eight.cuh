@@ -1,5 +1,6 @@
-// Eight neighbouring elements, a thread's share in elementwise work: one generator call of a dropout decides as many. If their address is
-// a multiple of their size, they move in 16-byte accesses, one for bf16 and two for float; otherwise one by one.
+// Eight neighbouring elements: a thread's share of the work in dropouts and norms. One generator call of a dropout draws for eight
+// elements. If their address is a multiple of their size, they move in 16-byte accesses, one for bf16 and two for float; otherwise one by
+// one.
 #pragma once
 #include <heddle/base/dropout_rule.hpp>
 

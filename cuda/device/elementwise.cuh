@@ -2,7 +2,7 @@
 //
 //   each_element        The operands are as long as y. A thread owns a few vectors of neighbouring elements; the vectors of a
 //                       block are contiguous.
-//   broadcast_elements  Operands may be broadcast along some axes. The same, but no vector crosses the end of a row.
+//   broadcast_elements  Operands may be broadcast along some axes. The partition is the same, but no vector crosses the end of a row.
 //                       Broadcast elements are read from cache.
 //
 // A vector is 16 bytes of the widest type. Where the addresses do not allow that, a thread moves one element at a time,

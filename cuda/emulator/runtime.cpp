@@ -60,8 +60,8 @@ struct Work {
   std::uint64_t queued = 0;
 };
 
-// A stream. ThreadSanitizer treats it as a thread that only enqueueing and synchronizing order with the host. Therefore it has its own
-// stack, and the host does not touch the memory of enqueued work.
+// A stream. ThreadSanitizer treats it as a thread. Only enqueueing and synchronizing order its work relative to the host's. Therefore
+// it has its own stack, and the host does not touch the memory of enqueued work.
 struct Stream {
   std::deque<std::unique_ptr<Work>> queue;
   Order grids{};
@@ -126,12 +126,12 @@ void begin_step() {
   } catch (...) {
     step.failure = std::current_exception();
   }
-  step.work.reset();  // on the stream's fiber, because that has read it
+  step.work.reset();  // on the stream's fiber, because that fiber has read the work
   release(&step.stream.done);
   switch_context(step.stream.context, step.host, Leave::for_good);
 }
 
-// Runs the next work of a stream. Device memory is accessible only meanwhile, never to the host.
+// Runs the next work of a stream. Device memory is accessible only while that work runs, never to the host.
 void work(Stream& stream) {
   Step step{stream, std::move(stream.queue.front())};
   stream.queue.pop_front();

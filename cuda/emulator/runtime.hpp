@@ -104,7 +104,7 @@ struct Device {
   int driver_version = 13000;
   cudaError_t driver = cudaSuccess,
               code = cudaSuccess;     // errors of cudaGetDeviceCount and of cudaFuncGetAttributes
-  const char* without_products = "";  // the reason why libraries are not available
+  const char* without_products = "";  // the reason why cuBLASLt is unavailable; empty if it is available
 };
 Device& device();
 

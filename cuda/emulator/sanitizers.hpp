@@ -19,7 +19,7 @@ extern "C" {
 
 namespace heddle::emulator {
 
-constexpr unsigned tsan_no_ordering = 1;  // a switch between fibers is not a synchronisation
+constexpr unsigned tsan_no_ordering = 1;  // a switch between fibers is not a synchronization
 
 inline bool races_are_watched() { return __tsan_create_fiber != nullptr; }
 

@@ -9,7 +9,7 @@ namespace heddle::emulator {
 // An execution context: a stack, its registers while it does not run, and its identity for the sanitizers.
 struct Context {
   void* registers = nullptr;  // the address of the saved registers
-  void* bottom = nullptr;     // of the stack; the first switch determines that of the operating system's stack
+  void* bottom = nullptr;     // the stack's lowest address; for the operating system's stack the first switch sets it
   std::size_t size = 0;       // bytes
   void* fake_stack = nullptr;
   void* watched = nullptr;  // ThreadSanitizer's fiber
@@ -19,7 +19,7 @@ enum class Leave { for_now, for_good };
 
 // Suspends `from` and resumes `to`. Returns when another switch resumes `from`, if ever.
 void switch_context(Context& from, Context& to, Leave leave = Leave::for_now);
-// Must be called first on a new stack.
+// Tells AddressSanitizer that a switch is complete. The code on a new stack must call this first.
 void arrived(const Context* self = nullptr);
 
 // Prepares `context` to start in entry(), which must not return. Its stack is [bottom, bottom + size).

@@ -82,8 +82,8 @@ void wait(Wait what, Where where);
 // Marks a lane as returned, and completes the operations of its warp that waited for this lane only.
 void leave_warp(Thread& thread);
 
-// Marks the block's shared memory as unwritten and unowned.
-constexpr std::size_t shared_bytes = 512 * 1024;  // 228 KiB at most are used, and a gap after each array
+constexpr std::size_t shared_bytes = 512 * 1024;  // at most 228 KiB are used, plus a gap after each array
+// Resets the block's shared memory: no array is handed out, and no byte may be accessed.
 void clear_shared(std::byte* memory, std::size_t dynamic_bytes);
 
 // Formats like printf. The result is in one of four static buffers and stays valid for the next three calls.

@@ -479,7 +479,7 @@ class BertPretraining : public BertProgram {
       if (const std::int32_t id = setup_.vocabulary().find(token); id != text::Vocabulary::none) ids.push_back(id);
     return ids;
   }
-  // Encodes the lines that have a token which can be hidden. Throws FileError if there is none.
+  // Encodes the lines that have a token which can be masked. Throws FileError if there is none.
   EncodedTexts encode_some(const std::vector<std::string>& lines, const std::string& path) const {
     const std::vector<int> kept = kept_tokens();
     EncodedTexts all = encode(lines), some;
@@ -494,9 +494,9 @@ class BertPretraining : public BertProgram {
     const Index left_out = all.rows.count() - some.rows.count();
     if (left_out > 0)
       note(io::printable(path) + ": " + std::to_string(left_out) +
-           (left_out == 1 ? " text has no token that can be hidden and was left out"
-                          : " texts have no token that can be hidden and were left out"));
-    require<FileError>(some.rows.count() > 0, io::printable(path), ": has no text with a token that can be hidden");
+           (left_out == 1 ? " text has no token that can be masked and was skipped"
+                          : " texts have no token that can be masked and were skipped"));
+    require<FileError>(some.rows.count() > 0, io::printable(path), ": has no text with a token that can be masked");
     return setup_.padded(std::move(some));
   }
   // Returns the lines that hold more than blanks.

@@ -117,7 +117,7 @@ struct Training {
 
 }  // namespace
 
-TEST_CASE("allocation: whichever of a training step fails, nothing leaks and the next step works") {
+TEST_CASE("allocation: if any allocation of a training step fails, nothing leaks and the next step works") {
   set_threads(1);  // so that requests come in the same order each time
   Training t;
   t.step();
@@ -136,7 +136,7 @@ TEST_CASE("allocation: whichever of a training step fails, nothing leaks and the
   long k = 0;
   for (; k == 0 || ended != Ended::without_failure; ++k) {
     const std::size_t memory = HostPool::instance().stats().in_use;
-    // Objects that the first user makes once stay; a leak grows each time.
+    // Objects that are created once, at first use, stay allocated; a leak recurs. So a request that leaves blocks behind is refused again.
     if (left_by(k) != 0 && left_by(k) != 0) FAIL_CHECK("request " << k << " leaks");
     if (HostPool::instance().stats().in_use != memory) FAIL_CHECK("request " << k << " leaks tensors");
     REQUIRE(std::isfinite(t.step()));
@@ -145,7 +145,7 @@ TEST_CASE("allocation: whichever of a training step fails, nothing leaks and the
   CHECK(k > 100);
 }
 
-TEST_CASE("allocation: whichever of a save fails, the old checkpoint loads and the error names the file") {
+TEST_CASE("allocation: if any allocation of a save fails, the old checkpoint loads and the error names the file") {
   set_threads(1);
   const TemporaryFolder folder;
   Training t;
@@ -188,7 +188,7 @@ TEST_CASE("allocation: whichever of a save fails, the old checkpoint loads and t
   CHECK(k > 100);
 }
 
-TEST_CASE("allocation: whichever of a read fails, the error names the file") {
+TEST_CASE("allocation: if any allocation of a read fails, the error names the file") {
   const TemporaryFolder folder;
   const std::string file = folder / "a-name-that-is-longer-than-what-a-string-holds-in-itself";
   Training t;

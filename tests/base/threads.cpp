@@ -55,7 +55,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("threads: every piece runs once, on any number of them") {
+TEST_CASE("threads: every piece runs once, on any number of threads") {
   const KeepThreads keep;
   for (const int count : {1, 2, 3, 64, 1000}) {
     set_threads(count);
@@ -84,7 +84,7 @@ TEST_CASE("threads: the first exception of a piece is rethrown, and the other pi
   }
 }
 
-TEST_CASE("threads: a loop within a loop") {
+TEST_CASE("threads: a parallel loop may run inside another one") {
   const KeepThreads keep;
   set_threads(2);
   std::atomic<Index> sum = 0;

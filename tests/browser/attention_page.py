@@ -92,7 +92,7 @@ def least_difference(colors):
                for kind in kinds for n, a in enumerate(colors) for b in colors[:n])
 
 
-# Returns how many times longer than on a quiet processor of 3 GHz a loop of integer arithmetic takes now, at least 1. The loop runs twice,
+# Returns the time of a loop of integer arithmetic, relative to its time on a quiet processor of 3 GHz, but at least 1. The loop runs twice,
 # because it is compiled during the first run.
 def slowness():
     usual = 20  # ms: 15 million multiplications and additions, one after the other, of four cycles
@@ -303,7 +303,7 @@ try:
     claim('a hostile text causes no request and no error', lambda: not browser.complaints() or print(browser.complaints()))
     browser.resize(600, 150)
     browser.open(attack, '#view=map')
-    claim('a low window has a heat map', browser.evaluate(
+    claim('the heat map is drawn in a low window, too', browser.evaluate(
         '(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0;'
         ' for (let p = 0; p < d.length; p += 4) n += Math.max(d[p], d[p + 1], d[p + 2]) - Math.min(d[p], d[p + 1], d[p + 2]) > 40; return n; })'
         '(document.querySelector("#map-view canvas"))') > 100)

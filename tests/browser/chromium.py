@@ -144,7 +144,7 @@ class Browser:
         return base64.b64decode(self.call('Page.printToPDF', printBackground=True)['data'])
 
     def complaints(self):
-        """Errors of scripts and of the browser, and requests beyond the page itself."""
+        """Returns errors of scripts and of the browser, and requests for anything but the page itself."""
         found = []
         for event in self.events:
             method, params = event.get('method'), event.get('params', {})

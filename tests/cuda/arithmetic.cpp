@@ -78,7 +78,7 @@ void check_all() {
   check<T>([](const auto& a, const auto& b) { return a * b; });
 }
 
-// `roundings` is that of the gradient of a quotient, which is computed from a rounded quotient.
+// `roundings` is the number of roundings that are accepted in 2.5 / x, whose gradient is computed from a rounded quotient.
 template <class T>
 void check_numbers(double roundings) {
   check_number<T>([](const auto& x) { return x + 2.5; }, 1);

@@ -140,7 +140,7 @@ TEST_CASE("cuda attention: TF32 where it is allowed") {
       const Index T = ragged().back();
       AttentionForm form{.heads = 2, .queries = ragged(), .causal = causal, .dropout = 0.1};
       form.mask = random_mask({1, 1, 1, T}, 4, 0.9);
-      form.mask.data()[2] = false;  // hides key 2; of the first long sequence it is row 3 of the batch
+      form.mask.data()[2] = false;  // hides key 2, which is row 3 of the batch in the first long sequence
       auto inputs = attention_inputs<float>(form, K, K);
       inputs.push_back(random<float>({1, 2, T, T}, 6));
       const auto f = [&](const auto& in) {

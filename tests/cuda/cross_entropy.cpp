@@ -10,7 +10,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Every fifth row is ignored; the first label is the first class and the second one the last.
+// Returns labels: every fifth row is ignored; the first label is the first class and the second one the last.
 template <class L>
 Tensor<L> labels(Index N, Index C, L ignored) {
   std::vector<L> values;

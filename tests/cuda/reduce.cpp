@@ -182,7 +182,7 @@ TEST_CASE("cuda sum: integers are added modulo 2^64") {
   }
 }
 
-TEST_CASE("cuda max, min, argmax, argmin: the first of the extremes, a NaN before all") {
+TEST_CASE("cuda max, min, argmax, argmin: the first of equal extremes is taken, and a NaN before any number") {
   check_extremes_of_floats<float>();
   check_extremes_of_floats<bf16>();
 }

@@ -30,7 +30,8 @@ Inputs residual_operands(Index N, Index D) {
   return {eighths({N, D}, 1), eighths({N, D}, 2), random<T>({D}, 3), random<T>({D}, 4)};
 }
 
-// Compares residual_layer_norm on all devices. In bf16 the scale of p must be a power of two: then only y is rounded.
+// Compares residual_layer_norm on all devices. In bf16, the dropout scale 1 / (1 - p) must be a power of two, so
+// that only y is rounded.
 template <class T>
 void expect_residual_norms(Index N, Index D, double p) {
   CAPTURE(N, D, p);
@@ -39,7 +40,7 @@ void expect_residual_norms(Index N, Index D, double p) {
 
 }  // namespace
 
-TEST_CASE("cuda residual_layer_norm: as near to double as a plain computation in float, twice over") {
+TEST_CASE("cuda residual_layer_norm: the error is at most twice that of a plain computation in float") {
   for (const Index N : rows_to_test())
     for (const Index D : narrow_rows)
       for (const double p : {0.0, 0.3}) expect_residual_norms<float>(N, D, p);

@@ -59,13 +59,13 @@ TEST_CASE("cuda runtime: memory is counted and given back") {
 
 TEST_CASE("cuda runtime: an out-of-memory error names the sizes, and later allocations work") {
   cuda::trim();
-  const testing::ScarceMemory there_is;
+  const testing::ScarceMemory available;
   CHECK_THROWS_WITH(
-      cuda::allocate(2 * there_is.bytes),
-      ContainsSubstring("out of memory on the GPU: " + std::to_string(2 * there_is.bytes) + " bytes requested, ") &&
+      cuda::allocate(2 * available.bytes),
+      ContainsSubstring("out of memory on the GPU: " + std::to_string(2 * available.bytes) + " bytes requested, ") &&
           ContainsSubstring(" bytes in use, ") && ContainsSubstring(" bytes free"));
   CHECK(cudaGetLastError() == cudaSuccess);
-  const std::size_t first = there_is.bytes / 100 * 55, second = there_is.bytes / 100 * 75;
+  const std::size_t first = available.bytes / 100 * 55, second = available.bytes / 100 * 75;
   void* const cached = cuda::allocate(first);
   cuda::release(cached, first);
   void* const other = cuda::allocate(second);  // fits only when the cache gives its block back

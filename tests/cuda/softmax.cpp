@@ -12,8 +12,8 @@ using namespace heddle::testing;
 
 namespace {
 
-// Call the kernels of the forward and of the backward separately: in bf16, a backward that followed the forward would inherit y's
-// rounding.
+// These two functions call the kernels of the forward and of the backward separately: in bf16, a backward that followed the forward would
+// inherit y's rounding.
 template <class F, class T>
 Tensor<T> forward(const Tensor<T>& x, int axis) {
   Tensor<T> y = empty_like(x);

@@ -50,7 +50,7 @@ TEST_CASE("batches: gathers rows as packed sequences") {
   CHECK(batch.labels.host() == std::vector<int>{1, 1, 0});
 }
 
-TEST_CASE("batches: refuse an empty batch and a batch that is not there") {
+TEST_CASE("batches: refuse a batch size of 0 and a batch that does not exist") {
   CHECK_THROWS_AS(Batches(10, 0, Order::shuffled), ShapeError);
   Batches batches(10, 4, Order::sequential);
   CHECK_THROWS_AS(batches(0, 3), IndexError);

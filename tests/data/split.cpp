@@ -101,7 +101,7 @@ TEST_CASE("stratified_split: rows with the same label and key stay in one part")
     }
 }
 
-TEST_CASE("stratified_split: a class of which all rows have one key, or of one row, is for training") {
+TEST_CASE("stratified_split: a class that has one row, or one key in all rows, is in the training part") {
   const std::vector<int> labels{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   const std::vector<std::string> keys(labels.size(), "the same text");
   const Split split = stratified_split(labels, keys, {.valid = 0.4, .test = 0.4});

@@ -51,7 +51,7 @@ TEST_CASE("read_tsv: a byte-order mark is no part of the first column's name") {
   CHECK(table.notes.bom);
 }
 
-TEST_CASE("read_tsv: what is not UTF-8 becomes U+FFFD and is counted") {
+TEST_CASE("read_tsv: invalid UTF-8 is replaced by U+FFFD and counted") {
   const Table table = tsv("text\nfine \xEF\xBF\xBD\nbad \xFF\xE6\x97 end\n\xC3");
   CHECK(table[0][0] == "fine \xEF\xBF\xBD");
   CHECK(table[1][0] == "bad \xEF\xBF\xBD\xEF\xBF\xBD end");
@@ -85,7 +85,7 @@ TEST_CASE("read_tsv: has at most 65,536 columns") {
   CHECK(tsv_error("a\nb\n" + most + '\t') == "t.tsv:3: more than 65536 columns");
 }
 
-TEST_CASE("Table: every field of many is found again") {
+TEST_CASE("Table: every field of a large table is found") {
   std::string bytes = "a\tb\tc\n";
   constexpr std::size_t count = 100'000;  // rows: several blocks of 65,536 fields, whose bounds lie inside rows
   for (std::size_t r = 0; r < count; ++r) bytes += std::to_string(r) + "\t\t" + std::string(r % 5, 'x') + '\n';
@@ -100,7 +100,7 @@ TEST_CASE("Table: every field of many is found again") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("Table: a column that is not there is an error that lists those that are") {
+TEST_CASE("Table: the error for an unknown column lists the existing ones") {
   const Table table = tsv("sentence\tlabel\tlabel\n");
   CHECK(table.column("sentence") == 0);
   CHECK(error_of([&] { table.column("text"); }) ==

@@ -12,7 +12,7 @@ using namespace heddle;
 using namespace heddle::examples;
 using namespace heddle::testing;
 
-TEST_CASE("repair: a backslash becomes a blank, but for the dollar sign") {
+TEST_CASE("repair: a backslash becomes a blank, but is removed before a dollar sign") {
   CHECK(repair("") == "");
   CHECK(repair("plain text, 1 < 2") == "plain text, 1 < 2");
   CHECK(repair(R"(dwindling\band)") == "dwindling band");
@@ -32,7 +32,7 @@ TEST_CASE("repair: decodes entities after an ampersand, a blank and at the start
   CHECK(repair("a\\#39;b") == "a'b");  // the blank that the backslash becomes is removed
 }
 
-TEST_CASE("repair: leaves what is no entity") {
+TEST_CASE("repair: leaves text that is not an entity unchanged") {
   for (const char* text : {"clk;9", "a#39;b", "x;quot;", " #39", " quot", " ;", "&;", " #;", " #x27;", " #3 9;",
                            " copy;", " QUOT;", "&"}) {
     CAPTURE(text);
@@ -155,7 +155,7 @@ TEST_CASE("AG News: nothing is left to repair") {
   const CleanOptions options{read_stop_words(data::read_text(folder + "/stopwords/english.txt")), {}};
   CHECK(options.stop_words.size() == 179);
   struct Counts {
-    std::size_t changed = 0, backslashes = 0, apostrophes = 0, words = 0;  // the rows without the words
+    std::size_t changed = 0, backslashes = 0, apostrophes = 0, words = 0;  // numbers of rows, except `words`
     std::vector<std::size_t> per_class = std::vector<std::size_t>(4);
   };
   const auto counts_of = [&](const std::string& file) {

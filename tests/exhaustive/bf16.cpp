@@ -1,5 +1,5 @@
-// Rounds all 2^32 floats to bf16 and compares with the nearest of the two neighbours, found by exact arithmetic. A program of its own:
-// it takes some seconds.
+// Rounds all 2^32 floats to bf16 and compares with the nearest of the two neighbours, found by exact arithmetic. It is a separate
+// program, because it takes some seconds.
 #include <heddle/base/bf16.hpp>
 
 #include <bit>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh BUILD SECONDS [TARGET...]: runs the fuzz targets of a build folder, each for SECONDS seconds, starting from its
-# seeds (seeds.sh), one target per processor at a time. Says `ok: …` or `FAILED: …` for each; an input that breaks one
+# seeds (seeds.sh), one target per processor at a time. Prints `ok: …` or `FAILED: …` for each; an input that breaks one
 # is kept in build/fuzz-crashes.
 set -uo pipefail
 here=$(realpath "$(dirname "$0")")

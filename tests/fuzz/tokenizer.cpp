@@ -61,7 +61,7 @@ void check(const WordPiece& tokenizer, const Encoding& e, std::size_t second, co
   const std::size_t special = options.special_tokens ? 1 : 0;
   const std::size_t specials = special * (b ? 3 : 2), size = e.ids.size();
   const std::size_t whole = a.size() + (b ? b->size() : 0) + specials;
-  fuzz::claim(size == std::min(whole, options.max_length), "max_length is used up, and no more");
+  fuzz::claim(size == std::min(whole, options.max_length), "an encoding is truncated to max_length, and no further");
   fuzz::claim(size + e.truncated == whole, "what is cut off is counted");
   fuzz::claim(e.type_ids.size() == size && std::is_sorted(e.type_ids.begin(), e.type_ids.end()), "types are 0, then 1");
   const std::span ids(e.ids);

@@ -19,8 +19,8 @@ void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
   }
 }
 
-/// Checks that f in T is the same on every device within `roundings` to T: for a bf16 that is computed from a bf16, such as the gradient of
-/// a quotient, which differs from double on any device.
+/// Checks that f in T is the same on every device within `roundings` to T. It is for results that are computed from a value rounded to
+/// bf16, such as the gradient of a quotient; they differ from double on every device.
 template <class T, class F>
 void expect_agrees_with_cpu(F&& f, const Inputs& inputs, double roundings) {
   const Evaluation expected = evaluate<T>(f, inputs, Device::cpu);

@@ -1,5 +1,5 @@
-// Compares the recorded backward with central differences, in double, for every element of every input, and where a
-// function takes floats as well, y and the gradients in float on every device with those in double.
+// Compares the recorded backward with central differences, in double, for every element of every input. If a function takes floats as well,
+// y and its gradients in float on every device are compared with those in double.
 #pragma once
 #include <functional>
 

@@ -116,7 +116,7 @@ TEST_CASE("Checkpoints: the newest and the one before it are kept") {
   for (const auto& entry : std::filesystem::directory_iterator(run.folder / "all"))
     names.insert(entry.path().filename().string());
   CHECK(names == std::set<std::string>{"000000000003", "000000000004"});
-  run.save();  // once more in its own place
+  run.save();  // replaces the checkpoint of the same number
   CHECK(run.load().first == 4);
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("Checkpoints: whichever call of a save fails, the old checkpoint loads
   }
 }
 
-TEST_CASE("Checkpoints: without an exchange of names, one that is saved again is never lost") {
+TEST_CASE("Checkpoints: on a file system that cannot exchange names, a checkpoint that is saved again is never lost") {
   const TemporaryFolder folder;
   const std::string all = folder / "all";
   const auto save = [&](int value) {
@@ -407,7 +407,7 @@ TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing
         file + ": holds the state of 6 more tensors than this optimizer has");
 }
 
-TEST_CASE("load_optimizer: takes back what it saved of a parameter without elements") {
+TEST_CASE("load_optimizer: loads the saved state of a parameter without elements") {
   Odd model;
   const TemporaryFolder folder;
   const std::string file = folder / "state.safetensors";
@@ -420,7 +420,7 @@ TEST_CASE("load_optimizer: takes back what it saved of a parameter without eleme
   CHECK_NOTHROW(io::load_optimizer(adam.slots(), file));
 }
 
-TEST_CASE("load_optimizer: refuses steps and moments that no update leaves behind") {
+TEST_CASE("load_optimizer: refuses step counts and moment estimates that no update can produce") {
   Run run;
   run.step();
   const std::string file = run.folder / "state";
@@ -454,19 +454,20 @@ TEST_CASE("load_optimizer: refuses steps and moments that no update leaves behin
   optim::Adam& adam = run.adam;
   const std::vector<float> none;
   CHECK(error(adam, -1, fine, fine) == "'steps.hidden.weight' is -1 but must be from 0 to 1000000000000");
-  CHECK(error(adam, most, fine, fine).starts_with("'steps.hidden.weight' is 9223372036854775807, "));
+  CHECK(error(adam, most, fine, fine).starts_with("'steps.hidden.weight' is 9223372036854775807 but must be"));
   CHECK(error(adam, 3, bad(nan), fine) == "'first.hidden.weight' holds nan but must be finite");
   CHECK(error(adam, 3, bad(-infinite), fine) == "'first.hidden.weight' holds -inf but must be finite");
   CHECK(error(adam, 3, fine, bad(nan)) == "'second.hidden.weight' holds nan but must be at least 0");
   CHECK(error(adam, 3, fine, bad(-1e-9f)) == "'second.hidden.weight' holds -1e-09 but must be at least 0");
   CHECK(error(adam, 3, fine, none) == "has no tensor 'second.hidden.weight' after 3 updates");
   CHECK(error(adam, 3, none, none) == "has no tensor 'first.hidden.weight' after 3 updates");
-  CHECK(error(adam, 0, fine, fine) == "'first.hidden.weight' is not what Adam keeps after 0 updates");
+  CHECK(error(adam, 0, fine, fine) ==
+        "'first.hidden.weight' exists, but Adam keeps no moment estimates after 0 updates");
   CHECK(error(adam, 0, none, none) == "no error");
   CHECK(error(adam, 3, bad(-1), bad(infinite)) == "no error");
   optim::Sgd sgd(run.net, {.momentum = 0.9});
   CHECK(error(sgd, 3, fine, fine) == "holds the state of 1 more tensors than this optimizer has");
-  CHECK(error(sgd, 0, fine, none) == "'first.hidden.weight' is not what Sgd keeps after 0 updates");
+  CHECK(error(sgd, 0, fine, none) == "'first.hidden.weight' exists, but Sgd keeps no moment estimates after 0 updates");
   CHECK(error(sgd, 3, none, none) == "no error");
   CHECK(error(sgd, 3, fine, none) == "no error");
 }

@@ -98,7 +98,7 @@ TEST_CASE("convert: floating types round to nearest and keep infinity and NaN") 
   CHECK(std::isnan(static_cast<float>(read_as<bf16, double>({not_a_number})[0])));
 }
 
-TEST_CASE("convert: integers become numbers") {
+TEST_CASE("convert: integers are converted to floating types and to wider integers") {
   CHECK(read_as<double, std::int64_t>({-3, 1LL << 53}) == std::vector<double>{-3, 0x1p53});
   CHECK(read_as<float, std::int32_t>({-3, 16777217}) == std::vector<float>{-3, 16777216});
   CHECK(read_as<float, std::uint8_t>({0, 255}) == std::vector<float>{0, 255});
@@ -139,7 +139,7 @@ TEST_CASE("convert: a finite value stays finite") {
   CHECK(refusal<bf16, double>({-1e300}).ends_with("does not fit BF16"));
 }
 
-TEST_CASE("convert: refuses what is no BOOL, what heddle does not read, and the wrong number of bytes") {
+TEST_CASE("convert: refuses an invalid BOOL, a dtype that heddle does not read, and a wrong number of bytes") {
   CHECK(refusal<float, std::uint8_t>({1, 2}, DType::boolean) ==
         "m.safetensors: tensor 'w': the BOOL at position 1 is 2, not 0 or 1");
   CHECK(refusal<float, std::uint8_t>({0}, DType::f8_e5m2) ==

@@ -29,8 +29,8 @@ TEST_CASE("io::JsonFile: what is not a JSON object is refused with the file and 
     return R"({"a":)" + std::string(n, '[') + std::string(n, ']') + "}";
   };
   CHECK(json_error(nested(128)) == "no error");
-  CHECK(json_error(nested(129)) == "f.json: is nested more than 128 deep");
-  CHECK(json_error(nested(1000000)) == "f.json: is nested more than 128 deep");
+  CHECK(json_error(nested(129)) == "f.json: is nested more than 128 levels deep");
+  CHECK(json_error(nested(1000000)) == "f.json: is nested more than 128 levels deep");
   const TemporaryFolder folder;
   CHECK_THROWS_AS(io::JsonFile(folder / "absent.json"), FileError);
   put(folder / "a.json", R"({"a": 3})");

@@ -101,7 +101,7 @@ TEST_CASE("read_safetensors: the verdicts of the reference, or stricter on purpo
   CHECK(cases > 140);
 }
 
-TEST_CASE("read_safetensors: the verdicts of the reference on a file changed everywhere") {
+TEST_CASE("read_safetensors: the verdicts of the reference on a file that is changed at each position") {
   std::string base;
   for (const auto& line : golden_lines("mutations.txt")) {
     const std::string &kind = line[0], &verdicts = line[1];
@@ -174,7 +174,7 @@ TEST_CASE("read_safetensors: a refusal says what, where, and the limit") {
   CHECK(refusal(file_of(R"({"__metadata__":{"k":1}})")) == "__metadata__ 'k' must be a string, not 1");
   CHECK(refusal(file_of(R"({"__metadata__":7})")) == "__metadata__ must be an object, not 7");
   CHECK(refusal(file_of(R"({"w":{"dtype":"F32","dtype":"F32"}})")) ==
-        "the key 'dtype' stands twice in one object of the header");
+        "the key 'dtype' appears twice in one object of the header");
   CHECK(refusal(one("F33", "1", "0,4")) == "dtype of tensor 'w' is 'F33', which the format does not have");
   CHECK(refusal(one("F32", "1,1,1,1,1,1,1,1,1", "0,4")) == "tensor 'w' has 9 axes; the limit is 8");
   CHECK(refusal(one("F32", "1", "0")) == "tensor 'w' has 1 data_offsets in place of 2");
@@ -193,7 +193,7 @@ TEST_CASE("read_safetensors: a refusal says what, where, and the limit") {
   CHECK(error_of([] { parse_safetensors("", "a\nb"); }).starts_with("a\\x0ab: has 0 bytes"));
 }
 
-TEST_CASE("read_safetensors: refuses a folder, a pipe and what is not there") {
+TEST_CASE("read_safetensors: refuses a folder, a missing file and a file that is not regular") {
   const TemporaryFolder folder;
   CHECK(error_of([&] { read_safetensors(folder / "none"); }) ==
         folder / "none: cannot be opened: No such file or directory");

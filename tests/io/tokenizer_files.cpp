@@ -96,7 +96,7 @@ TEST_CASE("io::read_tokenizer: the casing is that of transformers") {
                               "tokenizers where it is true");
 }
 
-TEST_CASE("io::read_tokenizer: the longest text in tokens") {
+TEST_CASE("io::read_tokenizer: model_max_length is the longest text in tokens; 0 means that there is no limit") {
   const TokenizerFolder folder;
   put(folder / "vocab.txt", small_vocabulary);
   const auto length = [&](const std::string& value) {

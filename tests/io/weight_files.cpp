@@ -64,7 +64,7 @@ TEST_CASE("io::WeightFiles: one file, or the shards of an index") {
   CHECK(single.weights(as_stored).name == folder / "model.safetensors");
 }
 
-TEST_CASE("io::WeightFiles: names are changed and left out, but never two the same") {
+TEST_CASE("io::WeightFiles: names may be changed or left out, but two tensors may not get the same name") {
   const ShardFolder folder;
   write_shard(folder / "model.safetensors", {"x.gamma", "x.weight", "ids"});
   const io::WeightFiles files(folder.path());

@@ -264,7 +264,7 @@ TEST_CASE("link_file: whichever call fails or ends the process, the old or the n
     }
 }
 
-TEST_CASE("write_atomically: killed at any time, the file is whole") {
+TEST_CASE("write_atomically: the file is complete if the process is killed at any time") {
   const TemporaryFolder folder;
   write_atomically(folder / "file", std::string(1 << 20, 'a'));
   for (int kill = 0; kill < 20; ++kill) {

@@ -278,7 +278,7 @@ TEST_CASE("nn: cross-attention is attention of two sets of sequences") {
   CHECK_THROWS_WITH(nn::CrossAttention<>(10, 3, random_weights), "CrossAttention: D = 10 does not divide into 3 heads");
 }
 
-TEST_CASE("nn: relative positions give each distance a bias of each head") {
+TEST_CASE("nn: relative positions have a bias for each distance and head") {
   nn::RelativePositionBias<double> positions(2, 2);
   CHECK(positions(Sequences::packed({4, 1})).host() == std::vector<double>(2 * 4 * 4, 0));
   positions.weight.assign(Tensor<double>({5, 2}, {-2, 20, -1, 10, 0, 0, 1, 11, 2, 22}));

@@ -61,7 +61,7 @@ TEST_CASE("module: a parameter's name is the path of the visited names") {
   CHECK(names(attention)[0] == "query.weight|key.weight|value.weight");
 }
 
-TEST_CASE("module: a clone stops following the original") {
+TEST_CASE("module: a clone does not follow the original") {
   Random random(1);
   Stack model(random);
   const auto before = model(ones_row()).host();
@@ -171,7 +171,7 @@ TEST_CASE("module: a backward after an update of a weight that it saved is an er
                     ContainsSubstring("a tensor of shape [4, 4] that the forward saved was written in place"));
 }
 
-TEST_CASE("Parameter: unfreezing what is not frozen keeps its gradient") {
+TEST_CASE("Parameter: unfreezing a parameter that is not frozen keeps its gradient") {
   Parameter<double> p(ones<double>({2}));
   backward(sum(p.value()));
   p.freeze(false);

@@ -84,11 +84,11 @@ TEST_CASE(
   CHECK(Parameter<float>(variable(Tensor<float>({2}, {1, 2}))).value().requires_grad());
 }
 
-TEST_CASE("Parameter and Buffer: a moved-from one throws") {
+TEST_CASE("Parameter and Buffer: using a moved-from object throws") {
   Parameter<float> p(Tensor<float>({2}, {1, 2}));
   const Parameter<float> moved = std::move(p);
   CHECK(moved.value().host() == one_two);
-  const char* const message = "a parameter or buffer is used that was moved from";
+  const char* const message = "a parameter or buffer is used after it was moved from";
   CHECK_THROWS_WITH(p.value(), message);
   CHECK_THROWS_WITH(p.frozen(), message);
   CHECK_THROWS_WITH(p.freeze(), message);
@@ -169,7 +169,7 @@ TEST_CASE("copy_weights: two weights cannot be copied into one shared weight") {
   TiedPair tied(7);
   Untied untied;
   CHECK_THROWS_WITH(copy_weights(untied, tied),
-                    "copy_weights: 'out' is part of a shared weight, but a weight of its own in the model copied from");
+                    "copy_weights: 'out' is a shared weight in the model copied to, but not in the model copied from");
   CHECK(tied.in.value().host() == std::vector<float>{7, 7});
   copy_weights(tied, untied);
   CHECK(untied.out.value().host() == std::vector<float>{7, 7});

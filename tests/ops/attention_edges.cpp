@@ -240,7 +240,8 @@ TEST_CASE("attention: dropout is the documented function of the draws") {
   const auto s = Sequences::packed(lengths);
   const Index H = 2, K = 4, longest = 131, groups = 5;  // of 32 keys
   const auto q = normal<double>({s.rows(), H * K}, 1), k = normal<double>({s.rows(), H * K}, 2);
-  Tensor<double> v({s.rows(), H * longest});  // row j is the j-th unit vector: y is the matrix of dropped probabilities
+  Tensor<double> v(
+      {s.rows(), H * longest});  // row j is the j-th unit vector: y is the matrix of the probabilities after dropout
   std::fill_n(v.data(), v.size(), 0.0);
   for (Index n = 0; n < s.rows(); ++n)
     for (Index h = 0; h < H; ++h) v.data()[n * v.dim(1) + h * longest + s.position().data()[n]] = 1;
@@ -271,7 +272,7 @@ TEST_CASE("attention: dropout is the documented function of the draws") {
   CHECK(share == Approx(0.7).margin(4 * std::sqrt(0.21 / static_cast<double>(all))));
 }
 
-TEST_CASE("attention: without a generator, or without a probability, nothing is dropped or drawn") {
+TEST_CASE("attention: without a generator, or with probability 0, nothing is dropped or drawn") {
   on_each_device<float>([](Device device) {
     const auto s = Sequences::packed({9}).to(device);
     const auto x = normal({9, 4}, 1).to(device);

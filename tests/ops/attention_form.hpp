@@ -86,7 +86,8 @@ inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index
 /// Checks f, which calls attention, on every device except the CPU, with errors on the CPU as the measure. For float the measure is the
 /// larger error of attention on the CPU, which sums in blocks, and of plain loops; additional last bits allow for the log-sum-exp, from
 /// which gradients are computed. For bf16 the measure is the error of bf16 on the CPU plus two roundings, because the GPU also rounds each
-/// probability to bf16 before it weighs a value. Infinity is compared as NaN: which of the two results depends on the order of a sum.
+/// probability to bf16 before it weighs a value. Infinity is compared as NaN, because the order of a sum decides which of
+/// the two results.
 template <class T, class F>
 void expect_attention(F&& f, const Inputs& inputs) {
   const auto only_nan = [](Evaluation all) {

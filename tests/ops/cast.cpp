@@ -51,7 +51,7 @@ TEST_CASE("cast: to bf16 rounds as bf16 itself does") {
   });
 }
 
-TEST_CASE("cast: the same type is the same tensor") {
+TEST_CASE("cast: a cast to the same type returns the same tensor") {
   const auto x = variable(Tensor<float>({2}, {1, 2}));
   CHECK(cast<float>(x).data() == x.data());
   CHECK(cast<float>(x).node() == x.node());

@@ -33,7 +33,7 @@ TEST_CASE("layer_norm: gradient matches finite differences") {
                    {random({2, 0}, 1), random({0}, 2), random({0}, 3)});
 }
 
-TEST_CASE("layer_norm: a row far from 0, one of equal numbers, and what is not finite stay in their rows") {
+TEST_CASE("layer_norm: agrees with double for rows far from 0, rows of equal numbers, and rows that are not finite") {
   const auto norm = [](const auto& in) { return layer_norm(in[0], in[1], in[2]); };
   for (const Index D : {40, 33, 1032}) {
     CAPTURE(D);

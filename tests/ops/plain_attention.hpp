@@ -80,7 +80,7 @@ class PlainAttention {
     std::fill_n(x.data(), x.size(), T(0));
     return x;
   }
-  // Returns the index of a score in a mask or a bias, of which axes may have one element for all.
+  // Returns the index of a score in a mask or a bias, which is broadcast along axes of extent 1.
   template <class E>
   static Index place(const Tensor<E>& x, const Query& at, Index j) {
     const auto index = [&](int axis, Index of) { return std::min(of, x.dim(axis) - 1); };

@@ -42,7 +42,7 @@ TEST_CASE("reshape: a shape of another size is an error") {
   CHECK_THROWS_AS(reshape(Tensor<float>({0}), {0, -1}), ShapeError);
 }
 
-TEST_CASE("unsqueeze and squeeze: axes of extent 1 come and go") {
+TEST_CASE("unsqueeze and squeeze: insert and remove axes of extent 1") {
   const Tensor<float> x({2, 3}, {1, 2, 3, 4, 5, 6});
   CHECK(unsqueeze(x, 0).shape() == Shape{1, 2, 3});
   CHECK(unsqueeze(x, 1).shape() == Shape{2, 1, 3});

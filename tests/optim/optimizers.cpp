@@ -46,7 +46,7 @@ void follows(const std::string& op, Make make) {
 
 }  // namespace
 
-TEST_CASE("optimizers: follow PyTorch's") {
+TEST_CASE("optimizers: weights after each step are PyTorch's") {
   follows("sgd", [](OneWeight& m, const auto& c) {
     return optim::Sgd(
         m, {.lr = c.option("lr"), .momentum = c.option("momentum", 0), .weight_decay = c.option("weight_decay", 0)});
@@ -67,7 +67,7 @@ TEST_CASE("optimizers: follow PyTorch's") {
   });
 }
 
-TEST_CASE("schedules: follow transformers' and PyTorch's") {
+TEST_CASE("schedules: learning rates are those of transformers and PyTorch") {
   const auto follows_schedule = [](const std::string& op, auto make) {
     for (const auto& c : golden(op)) {
       const auto schedule = make(c);
@@ -157,7 +157,7 @@ struct TwoMatrices {
   }
 };
 
-// Returns the norms before some steps with the same gradients, and the weights after them.
+// Returns the gradient norms before some steps, and the weights after them. The gradients are the same on every device.
 template <class Make>
 std::vector<double> after_steps(Device device, Make make) {
   const auto gradient = [&](Shape shape, std::uint64_t seed) {
@@ -257,7 +257,7 @@ TEST_CASE("optimizers: the step count is each parameter's own") {
   CHECK(model.b.value().item() == Approx(2));  // the first step of Adam has the size lr, for any gradient
 }
 
-TEST_CASE("clip_grad_norm: follows PyTorch's") {
+TEST_CASE("clip_grad_norm: norms and clipped gradients are PyTorch's") {
   for (const auto& c : golden("clip_grad_norm")) {
     INFO(c.label);
     std::vector<OneWeight> model;
@@ -363,7 +363,7 @@ TEST_CASE("optimizers: a step without any gradient is an error unless it is allo
   TwoWeights model, other;
   optim::Sgd sgd(model);
   const char* const message =
-      "Sgd: no parameter has a gradient, frozen ones aside; call backward first, and make the optimizer for the model "
+      "Sgd: no trainable parameter has a gradient; call backward first, and make the optimizer for the model "
       "that is trained";
   CHECK_THROWS_WITH(sgd.step(), message);
   other.set_grads({1, 1}, {1});

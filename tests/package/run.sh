@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh BUILD WORK [quick|default|all]: tests heddle as a package in other projects. BUILD is a configured build of heddle, which is
 # installed from there; WORK is a folder for the results. With `quick` README's program is compiled in one way only, and a project finds
-# heddle in fewer ways; with `all` it is compiled and found in every way. Says `ok: …` or `FAILED: …` for each check.
+# heddle in fewer ways; with `all` it is compiled and found in every way. Prints `ok: …` or `FAILED: …` for each check.
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
 here=$source/tests/package
@@ -100,10 +100,10 @@ made_by_make() {
 clang_takes() { clang++ "$1" -I"$source/include" -isystem "$eigen" -fsyntax-only "$here/main.cpp"; }
 
 [ "${3:-}" = quick ] ||
-  check 'a plain Makefile with -I, as C++23 with -DNDEBUG, -DEIGEN_DEFAULT_TO_ROW_MAJOR and -fno-rtti' made_by_make
+  check 'a plain Makefile with -I builds the consumer as C++23 with -DNDEBUG, -DEIGEN_DEFAULT_TO_ROW_MAJOR and -fno-rtti' made_by_make
 if command -v clang++ >/dev/null; then
-  check 'clang compiles it as C++20' clang_takes -std=c++20
-  check 'clang compiles it as C++23' clang_takes -std=c++2b
+  check 'clang compiles the consumer as C++20' clang_takes -std=c++20
+  check 'clang compiles the consumer as C++23' clang_takes -std=c++2b
 else
   echo 'skipped: the consumer with clang++, which is not installed'
 fi
@@ -115,7 +115,7 @@ mixed() {
     compile "$2" -DCALLEE -c "$here/sources/mixed.cpp" -o "$scratch/callee.o" && g++ "$scratch/caller.o" "$scratch/callee.o" -o "$scratch/mixed"
 }
 does_not_link() { ! mixed "$@" 2>"$scratch/refusal" && grep -m 1 'undefined reference' "$scratch/refusal"; }
-check 'a program may have names that heddle uses inside' compile -fsyntax-only -Wall -Wextra -Wshadow -Werror "$here/sources/own_names.cpp"
+check 'a program may define names that heddle uses internally' compile -fsyntax-only -Wall -Wextra -Wshadow -Werror "$here/sources/own_names.cpp"
 if [ "$(uname -m)" = x86_64 ]; then
   check 'objects of one instruction set link' mixed -mavx -mavx
   check 'objects of different instruction sets do not link' does_not_link -mavx -mavx512f

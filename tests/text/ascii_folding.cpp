@@ -34,7 +34,7 @@ TEST_CASE("fold_to_ascii: drops accents, letters without a decomposition and oth
   CHECK(fold_to_ascii("😀") == "");
 }
 
-TEST_CASE("fold_to_ascii: folds composed and decomposed text to the same") {
+TEST_CASE("fold_to_ascii: folds composed and decomposed text to the same ASCII text") {
   CHECK(fold_to_ascii("e\u0301") == fold_to_ascii("\u00E9"));
   CHECK(fold_to_ascii("A\u0302\u0301") == fold_to_ascii("\u1EA4"));
   CHECK(fold_to_ascii("a\u0301\u0323b") == "ab");
@@ -47,7 +47,7 @@ TEST_CASE("fold_to_ascii: knows the signs whose decomposition is in ASCII, and n
   CHECK(fold_to_ascii("\uFF21\u00B2\uFB01\u2002") == "");
 }
 
-TEST_CASE("fold_to_ascii: folds every letter outside ASCII of the surnames") {
+TEST_CASE("fold_to_ascii: folds every non-ASCII letter of the surnames") {
   const std::map<std::string, std::string> letters{
       {"Á", "A"}, {"É", "E"}, {"ß", ""},  {"à", "a"}, {"á", "a"}, {"ã", "a"}, {"ä", "a"}, {"ç", "c"}, {"è", "e"},
       {"é", "e"}, {"ê", "e"}, {"ì", "i"}, {"í", "i"}, {"ñ", "n"}, {"ò", "o"}, {"ó", "o"}, {"õ", "o"}, {"ö", "o"},

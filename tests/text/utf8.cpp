@@ -30,7 +30,7 @@ TEST_CASE("utf8: every code point is read back as written") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("utf8: what is not UTF-8 becomes the replacement characters that Python and Rust write") {
+TEST_CASE("utf8: invalid UTF-8 becomes the replacement characters that Python and Rust write") {
   for (const std::string& line : lines_of(text_golden("utf8.txt"))) {
     INFO(line);
     const auto fields = fields_of(line);
@@ -41,7 +41,7 @@ TEST_CASE("utf8: what is not UTF-8 becomes the replacement characters that Pytho
   }
 }
 
-TEST_CASE("utf8: all sequences of up to three bytes give valid text, and valid text stays as it is") {
+TEST_CASE("utf8: sequences of up to three bytes give valid text, and valid text is unchanged") {
   std::size_t wrong = 0, valid = 0;
   for (unsigned bits = 0; bits < 1u << 24; bits += bits < 1u << 16 ? 1 : 7) {
     const char bytes[3] = {static_cast<char>(bits), static_cast<char>(bits >> 8), static_cast<char>(bits >> 16)};

@@ -145,7 +145,7 @@ TEST_CASE("charts: escape every text") {
   CHECK_THAT(checked_svg(train::matrix_chart(evil, evil, evil, {evil}, counts)), ContainsSubstring(escaped));
 }
 
-TEST_CASE("charts: end ticks at 1, 2 or 5 times a power of ten") {
+TEST_CASE("charts: the distance between ticks is 1, 2 or 5 times a power of ten") {
   using train::detail::nice_step;
   CHECK(nice_step(1) == 1);
   CHECK(nice_step(1.1) == 2);

@@ -42,7 +42,7 @@ TEST_CASE("Image: holds rows of RGB") {
   CHECK(image.at(2, 1) == Color{7, 8, 9});
 }
 
-TEST_CASE("Image: refuses sizes and places that do not exist") {
+TEST_CASE("Image: refuses invalid sizes and pixels outside the image") {
   for (const auto& [width, height] :
        {std::pair<Index, Index>{0, 1}, {1, 0}, {-1, 5}, {65'537, 1}, {1, 65'537}, {20'000, 20'000}})
     CHECK_THROWS_AS(Image(width, height, paper), Error);

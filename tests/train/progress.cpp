@@ -100,7 +100,7 @@ TEST_CASE("Progress: draws a bar with rate and remaining time, and clears it") {
   const train::Stopwatch since_first;
   progress.step(0, 2, 30, 1.5);
   const std::string drawn = screen.text();
-  const bool is_too_soon = since_first.seconds() < 0.09;  // not on a machine that is too busy
+  const bool is_too_soon = since_first.seconds() < 0.09;  // false on a machine that is too busy
   if (is_too_soon) CHECK(drawn == first);
   wait_for_redraw();
   progress.step(0, 15, 30, 1.25);

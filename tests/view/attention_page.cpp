@@ -14,7 +14,7 @@ using pictures::AttentionMap;
 
 namespace {
 
-// Returns the content of the script element of an id, which holds data.
+// Returns the data in the script element with this id.
 std::string data_of(const std::string& page, const std::string& id) {
   const std::size_t at = page.find("id=\"" + id + "\">"), begin = page.find('>', at) + 1;
   require(at != page.npos, "tests: the page has no ", id);
@@ -83,7 +83,7 @@ TEST_CASE("attention_page: weights within 1/510, queries and keys within 1/254 o
   CHECK(decode_base64(data_of(page, "thumbnails")).size() == 6 * 25);
 }
 
-TEST_CASE("attention_page: has no neurons without queries and keys") {
+TEST_CASE("attention_page: has no neuron view without queries and keys") {
   AttentionMap map = example_map(1, 2, 3, 4);
   map.layers[0].queries = map.layers[0].keys = {};
   const std::string page = pictures::attention_page(map);

@@ -10,7 +10,7 @@ using namespace heddle::testing;
 using pictures::AttentionMap;
 
 TEST_CASE("attention_statistics: worked numbers") {
-  // Head 0 attends to every token alike, head 1 each token to itself, head 2 each token to [SEP].
+  // In head 0 every token attends equally to all tokens, in head 1 to itself, and in head 2 to [SEP].
   const float third = 1.f / 3;
   const Tensor<float> weights({3, 3, 3}, {third, third, third, third, third, third, third, third, third,  //
                                           1,     0,     0,     0,     1,     0,     0,     0,     1,      //

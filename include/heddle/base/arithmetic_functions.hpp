@@ -9,7 +9,8 @@
 
 namespace heddle::kernel {
 
-// Returns an integer as an unsigned word, whose overflow is defined; anything else as a reference, which an expression may keep.
+// Returns an integer as a number of its unsigned type, whose overflow is defined. Returns anything else by reference, so that an Eigen
+// expression may refer to it.
 template <class V>
 HEDDLE_HD decltype(auto) wrapping(const V& v) {
   if constexpr (std::is_integral_v<V>)
@@ -32,7 +33,7 @@ struct Div {
   HEDDLE_HD static auto f(const auto& a, const auto& b) {
     if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(a)>>) {
       require(b != 0, "div: an integer is divided by 0");
-      return b == -1 ? -wrapping(a) : wrapping(a / b);  // the smallest integer over -1 overflows
+      return b == -1 ? -wrapping(a) : wrapping(a / b);  // the smallest integer divided by -1 overflows
     } else {
       return a / b;
     }

@@ -12,7 +12,7 @@ struct bf16 {
   bf16() = default;
 
   /// Rounds to nearest, ties to even. A NaN stays a (quiet) NaN.
-  /// nvcc rejects std::bit_cast in device code, but takes the builtin behind it.
+  // Uses __builtin_bit_cast because nvcc rejects std::bit_cast in device code.
   HEDDLE_HD explicit bf16(float value) {
 #ifdef __CUDA_ARCH__
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));

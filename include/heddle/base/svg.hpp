@@ -9,7 +9,7 @@
 
 namespace heddle::pictures {
 
-/// Returns the text as XML: markup is escaped, and U+FFFD replaces U+FFFE, U+FFFF and control characters except tab and line feed.
+/// Returns the text as XML: markup is escaped, and U+FFFD replaces U+FFFE, U+FFFF and ASCII control characters except tab and line feed.
 inline std::string escape_xml(std::string_view text) {
   std::string escaped;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {

@@ -27,7 +27,7 @@ class ThreadPool {
   }
 
   /// Calls job(context) on this thread and at the same time on up to `helpers` others; returns when all calls have returned.
-  /// Returns false without a call if the pool is paused or already has a job, of the caller itself or of another thread.
+  /// Returns false without calling `job` if the pool is paused, or already runs a job of this thread or of another.
   bool run(int helpers, Job job, void* context) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     const Time begin = Clock::now();
@@ -73,7 +73,8 @@ class ThreadPool {
   // Starts helpers until there are `wanted`. Returns that number, or a smaller one if the system refuses to start more.
   int start_helpers(int wanted) {
     if (wanted <= helpers_) return wanted;
-    const BlockSignals inherited;  // by the helpers: the user's signal handlers run only on the user's threads
+    const BlockSignals
+        inherited;  // helpers inherit the mask: the user's signal handlers run only on the user's threads
     try {
       for (; helpers_ < std::min(wanted, most_helpers); ++helpers_) std::thread([this] { help(); }).detach();
     } catch (const std::exception&) {  // no memory, or too many threads

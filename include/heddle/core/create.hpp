@@ -83,12 +83,12 @@ Tensor<T> draw_pairs(Shape shape, Random& random, F f) {
 }
 }  // namespace detail
 
-/// Returns uniform values in [lo, hi). Element i takes half a draw, so every T gets the same numbers, rounded.
-/// @throws Error unless lo <= hi and both are finite.
+/// Returns uniform values in [lo, hi), rounded to T, which may round up to hi. Element i takes half a draw, so every T gets the same
+/// numbers before the rounding. @throws Error unless lo <= hi and both are finite.
 template <class T>
 Tensor<T> uniform(Shape shape, double lo, double hi, Random& random) {
-  require(lo <= hi && std::isfinite(hi - lo), "uniform: lo must not be greater than hi, and both finite; got ", lo,
-          " and ", hi);
+  require(lo <= hi && std::isfinite(hi - lo), "uniform: lo must not be greater than hi, and both must be finite; got ",
+          lo, " and ", hi);
   return detail::draw_pairs<T>(shape, random, [=](const kernel::PhiloxWords& words) {
     const double first = detail::unit_interval(words.w[0], words.w[1]),
                  second = detail::unit_interval(words.w[2], words.w[3]);

@@ -227,7 +227,7 @@ class heddle::Tensor {
             "; use host() or to(Device::cpu)");
   }
 
-  static constexpr Shape no_elements{0};  // of an empty handle
+  static constexpr Shape no_elements{0};  // the shape of an empty handle
 
   Shape shape_ = no_elements;
   Device device_ = Device::cpu;

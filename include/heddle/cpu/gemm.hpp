@@ -1,6 +1,7 @@
 // gemm: heddle's matrix product, and the only caller of the products of Eigen and oneDNN. The suffixes are those of BLAS, one letter per
-// operand: n for as stored, t for transposed. The result is divided into fixed blocks for the threads. Eigen and oneDNN compute a block on
-// one thread: their own threads would spin while they wait for each other, which costs more than it gains on a busy machine.
+// operand: n if it is used as stored, t if it is transposed. The result is divided into fixed blocks for the threads. Eigen and oneDNN
+// compute a block on one thread: their own threads would spin while they wait for each other, which costs more than it gains on a busy
+// machine.
 #pragma once
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/onednn.hpp>

@@ -1,6 +1,7 @@
-// oneDNN's matrix products, for builds with HEDDLE_ONEDNN. For float, dnnl_sgemm, which has no setup cost; for bf16, kernels that are
-// compiled once per thread and receive their sizes at run time. Each call stays on its thread: heddle itself splits the work, so that
-// results do not depend on the number of threads. The code uses oneDNN's C interface, because its C++ headers take a second to compile.
+// oneDNN's matrix products, for builds with HEDDLE_ONEDNN. Products of float use dnnl_sgemm, which has no setup cost. Products of bf16 use
+// kernels that are compiled once per thread and receive their sizes at run time. Each call stays on its thread: heddle itself splits the
+// work, so that results do not depend on the number of threads. The code uses oneDNN's C interface, because its C++ headers take a second
+// to compile.
 #pragma once
 #ifdef HEDDLE_ONEDNN
 #include <dnnl.h>
@@ -34,7 +35,7 @@ class SingleThread {
 #endif
 };
 
-// Throws OutOfMemory, or Error for any other status, which is unexpected.
+// Throws OutOfMemory if oneDNN ran out of memory, and Error for any other failure, which is unexpected.
 inline void require_success(dnnl_status_t status) {
   require<OutOfMemory>(status != dnnl_out_of_memory, "out of memory: oneDNN's matrix product");
   require(status == dnnl_success, "oneDNN's matrix product failed with status ", static_cast<int>(status));

@@ -16,7 +16,7 @@ class PanelLhs {
     return rows >= least_rows && rows <= most_rows && columns * depth >= least_elements;
   }
 
-  // Copies the rows of each part next to each other: rows of a power of two elements would share a few sets of the cache.
+  // Copies the rows of each part next to each other: rows whose length is a power of two would compete for a few sets of the cache.
   explicit PanelLhs(MatrixView<const float> a) : rows_(a.rows), depth_(a.width), parts_(a.rows * a.width) {
     float* to = parts_.data();
     for (Index k = 0; k < depth_; k += part)
@@ -45,7 +45,8 @@ class PanelLhs {
   static constexpr Index panel_columns = 2 * lanes;
   // Each part of a sum has its own registers, which limits rounding errors. A panel of AVX2 takes 16 KiB.
   static constexpr Index part = 256;
-  static constexpr int block_rows = 6;  // twelve sums, two columns of the panel and one element of a: 15 registers
+  static constexpr int block_rows =
+      6;  // twelve sums, two halves of a row of the panel and one element of a: 15 registers
 
   // Columns of c, which a block of rows writes.
   struct Block {
@@ -66,7 +67,7 @@ class PanelLhs {
     (std::make_integer_sequence<int, n>{});
   }
 
-// PacketBlock's argument is a vector type, of which g++ says that it loses its attributes.
+// g++ warns that the vector type Packet loses its attributes as a template argument of PacketBlock.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wignored-attributes"
   // Transposes `columns` rows of b into panel [depth, panel_columns]; the other columns become zero.

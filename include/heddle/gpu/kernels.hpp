@@ -65,7 +65,7 @@ void add(Cuda, View<const T, 1> a, View<const T, 1> b, View<T, 1> y);
 
 template <OnGpu T>
 void dropout(Cuda, View<const T, 1> x, ElementDropout dropout, View<T, 1> y);
-// Between float, bf16, int, int64 and bool.
+// Converts between float, bf16, int, int64 and bool.
 template <class T, class U>
 void cast(Cuda, View<const T, 1> x, View<U, 1> y);
 

@@ -20,7 +20,7 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& file)
   require<FileError>(text.find('\0') == text.npos, file, ": is not JSON: it has a NUL byte");
   try {
     return nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-      require<FileError>(depth <= most_levels, file, ": is nested more than ", most_levels, " deep");
+      require<FileError>(depth <= most_levels, file, ": is nested more than ", most_levels, " levels deep");
       return true;
     });
   } catch (const nlohmann::json::exception& error) {
@@ -89,7 +89,7 @@ class JsonObject {
     return value.get<Index>();
   }
 
-  /// Returns true or false, or `absent` for a member that is absent or null, as the functions below do.
+  /// Returns a member that is true or false, or `absent` if it is absent or null. The functions below treat such members alike.
   bool boolean_or(const std::string& key, bool absent) const { return has(key) ? boolean(key) : absent; }
   /// Returns a text, or `absent`.
   std::string text_or(const std::string& key, const std::string& absent) const { return has(key) ? text(key) : absent; }

@@ -81,8 +81,8 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
         const bool needed = steps > 0 && !moment.is_optional && slot.parameter->value().size() > 0;
         require<FileError>(exists || !needed, shown, ": has no tensor ", quoted_name(name), " after ", steps,
                            " updates");
-        require<FileError>(!exists || steps > 0, shown, ": ", quoted_name(name), " is not what ", kind, " keeps after ",
-                           steps, " updates");
+        require<FileError>(!exists || steps > 0, shown, ": ", quoted_name(name), " exists, but ", kind,
+                           " keeps no moment estimates after ", steps, " updates");
         std::vector<T> values;
         if (exists) values = read(name, slot.parameter->value().shape(), std::vector<T>());
         detail::check_moment(shown, name, values, moment.is_nonnegative);

@@ -65,7 +65,7 @@ class Safetensors {
   void each_piece(const TensorInfo& tensor, F&& f) const {
     constexpr Index most = 65536;
     detail::require_readable(tensor, file_);
-    const std::size_t size = bits(tensor.dtype) / 8;  // of an element
+    const std::size_t size = bits(tensor.dtype) / 8;  // bytes of an element
     std::vector<std::byte> stored;
     const auto values =
         std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(std::min(most, tensor.shape.size())));

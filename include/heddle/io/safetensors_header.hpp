@@ -63,7 +63,7 @@ class HeaderReader {
   }
   bool key(std::string& key) {
     if (!open_.back().keys.insert(key).second)
-      fail<FileError>(file_, ": the key ", quoted_name(key), " stands twice in one object of the header");
+      fail<FileError>(file_, ": the key ", quoted_name(key), " appears twice in one object of the header");
     key_ = std::move(key);
     return true;
   }
@@ -166,8 +166,8 @@ class HeaderReader {
   int axes_ = 0, offsets_ = 0;
 };
 
-// Adds the tensor that ends to the header. Throws FileError unless its number of bytes follows from shape and dtype, in arithmetic that
-// cannot overflow.
+// Adds the tensor whose object ends here to the header. Throws FileError unless its number of bytes follows from shape and dtype. The
+// arithmetic cannot overflow.
 inline void HeaderReader::finish_tensor() {
   const std::string tensor = file_ + ": tensor " + quoted_name(tensor_.name);
   for (const char* field : {"dtype", "shape", "data_offsets"})

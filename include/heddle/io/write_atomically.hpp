@@ -13,8 +13,8 @@
 
 namespace heddle {
 
-/// Thrown if a file could not be written. The old file is intact, except if only the last step failed, which makes the folder's entry
-/// durable: the new file is then in place.
+/// Thrown if a file could not be written. The old file is then intact, with one exception: if only the last step fails, the sync of the
+/// folder, the new file is already in place, but its name may not be durable.
 struct WriteError : FileError {
   using FileError::FileError;
 };

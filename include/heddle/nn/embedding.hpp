@@ -5,7 +5,7 @@
 
 namespace heddle::nn {
 
-/// A table of V rows, as torch.nn.Embedding.
+/// A table of V rows, like torch.nn.Embedding.
 template <class T = float>
 struct Embedding {
   Parameter<T> weight;  ///< [V, D]

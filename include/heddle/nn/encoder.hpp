@@ -16,7 +16,7 @@ struct EncoderOptions {
   double dropout = 0.1;                      ///< dropout probability after each sublayer, if a generator is passed
   double attention_dropout = 0;              ///< dropout probability of the attention weights, if a generator is passed
   Activation activation = Activation::gelu;  ///< activation of the feed-forward networks
-  bool norm_first = false;                   ///< pre-norm: x + f(norm(x)); post-norm: norm(x + f(x))
+  bool norm_first = false;                   ///< pre-norm, x + f(norm(x)), instead of post-norm, norm(x + f(x))
   double eps = 1e-5;                         ///< added to the variance in the norms
 };
 
@@ -31,8 +31,8 @@ struct EncoderLayer {
   double attention_dropout;         ///< dropout probability of the attention weights
   bool norm_first;                  ///< pre-norm instead of post-norm
 
-  /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of the heads; Error
-  /// for a dropout outside [0, 1) and a negative eps.
+  /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of the number of
+  /// heads; Error for a dropout outside [0, 1) and a negative eps.
   EncoderLayer(const EncoderOptions& o, Random& random)
       : attention(o.D, o.heads, random, o.head_width),
         norm1(o.D, o.eps),

@@ -22,7 +22,7 @@ class NoInit {
   bool previous_ = active_;
 };
 
-/// Returns a parameter uniform in ±1/sqrt(fan_in), as torch.nn.Linear's weight and bias (equal to Kaiming uniform with a = sqrt(5)).
+/// Returns a parameter with uniform values in ±1/sqrt(fan_in), like the weight and bias of torch.nn.Linear (Kaiming uniform, a = sqrt(5)).
 template <class T>
 Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
   if (NoInit::active()) return Parameter<T>(Tensor<T>(shape));
@@ -30,13 +30,13 @@ Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
   return Parameter<T>(uniform<T>(shape, -bound, bound, random));
 }
 
-/// Returns a standard normal parameter, as torch.nn.Embedding's weight.
+/// Returns a parameter with standard normal values, like the weight of torch.nn.Embedding.
 template <class T>
 Parameter<T> embedding_init(Shape shape, Random& random) {
   return Parameter<T>(NoInit::active() ? Tensor<T>(shape) : randn<T>(shape, random));
 }
 
-/// Returns a parameter with one value everywhere, as the ones and zeros of the norms.
+/// Returns a parameter with one value everywhere, such as the ones and zeros that norms begin with.
 template <class T>
 Parameter<T> constant_init(Shape shape, double value) {
   return Parameter<T>(Tensor<T>(shape, std::vector<T>(static_cast<std::size_t>(shape.size()), static_cast<T>(value))));
@@ -59,7 +59,7 @@ struct Fans {
 
 }  // namespace detail
 
-// These functions write initial values into an existing parameter, as those of torch.nn.init. NoInit does not affect them.
+// These functions write initial values into an existing parameter, like those of torch.nn.init. NoInit does not affect them.
 namespace init {
 
 /// Writes values of a normal distribution. @throws Error for a standard deviation that is negative or not finite, and for a mean that is
@@ -74,7 +74,7 @@ void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation =
   p.assign(values);
 }
 
-/// Writes uniform values in [lo, hi). @throws Error unless lo <= hi and both are finite.
+/// Writes uniform values in [lo, hi), rounded to T, which may round up to hi. @throws Error unless lo <= hi and both are finite.
 template <class T>
 void uniform(Parameter<T>& p, Random& random, double lo = 0, double hi = 1) {
   p.assign(heddle::uniform<T>(p.shape(), lo, hi, random));

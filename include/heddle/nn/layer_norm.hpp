@@ -5,7 +5,7 @@
 
 namespace heddle::nn {
 
-/// A norm of the last axis, as torch.nn.LayerNorm. Files name gamma `weight` and beta `bias`.
+/// A norm over the last axis, like torch.nn.LayerNorm. Files name gamma `weight` and beta `bias`.
 template <class T = float>
 struct LayerNorm {
   Parameter<T> gamma;  ///< [D] factors; weight in files

@@ -5,7 +5,7 @@
 
 namespace heddle::nn {
 
-/// y = x weight^T + bias, as torch.nn.Linear.
+/// y = x weight^T + bias, like torch.nn.Linear.
 template <class T = float>
 struct Linear {
   Parameter<T> weight;               ///< [out, in]

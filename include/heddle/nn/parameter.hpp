@@ -103,7 +103,7 @@ class MasterTensor {
     update(*by);
   }
 
-  // Returns the value in another type. The cast is cached until the value is written; the gradient arrives in T.
+  // Returns the value in another type. The cast is cached until the value is written. Its backward casts the gradient to T.
   template <class U>
   Tensor<U> as() const {
     const std::lock_guard lock(mutex_);
@@ -170,7 +170,7 @@ class MasterHandle : public Tensor<T> {
   MasterHandle(MasterHandle&& other) noexcept;
   MasterHandle& operator=(MasterHandle&& other) noexcept;
 
-  /// Returns the weight as a tensor. @throws Error if it was moved from, as all functions here do.
+  /// Returns the weight as a tensor. @throws Error if it was moved from, like every function declared here.
   const Tensor<T>& value() const {
     identity();
     return *this;
@@ -189,7 +189,7 @@ class MasterHandle : public Tensor<T> {
       return identity()->template as<U>();
   }
   const Identity& identity() const {
-    require(identity_ != nullptr, "a parameter or buffer is used that was moved from");
+    require(identity_ != nullptr, "a parameter or buffer is used after it was moved from");
     return identity_;
   }
 

@@ -9,7 +9,8 @@
 
 namespace heddle::nn {
 
-/// pe(t, 2i) = sin(t / 10000^(2i/D)), pe(t, 2i+1) is the cosine of the same angle (Vaswani et al. 2017). An odd D ends with a sine.
+/// Returns the table pe(t, 2i) = sin(t / 10000^(2i/D)), where pe(t, 2i+1) is the cosine of the same angle (Vaswani et al. 2017). If D is
+/// odd, a row ends with a sine.
 template <class T>
 Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   Tensor<T> pe({require_size("SinusoidalPositions", "L", L), require_size("SinusoidalPositions", "D", D)});

@@ -22,7 +22,7 @@ struct RelativePositionBias {
   /// Copies the members of `other` for clone().
   RelativePositionBias(const RelativePositionBias& other, Cloning& c) : weight(c(other.weight)) {}
 
-  /// Returns [1, H, T, T], where T is the padded length of the sequences, or the length of the longest one if they are packed.
+  /// Returns the bias [1, H, T, T], where T is the padded length of the sequences, or the length of the longest one if they are packed.
   template <class A = T>
   Tensor<A> operator()(const Sequences& sequences) const {
     const Index greatest = weight.shape()[0] / 2, H = weight.shape()[1];

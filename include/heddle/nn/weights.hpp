@@ -29,7 +29,7 @@ void walk_both(const char* op, const From& from, To& to, F&& f) {
       require<ShapeError>((*identity)->shape() == x.shape(), op, ": '", name.str(), "' is ", (*identity)->shape(),
                           " in the model copied from, ", x.shape(), " in the other");
       require(source_of.emplace(x.identity().get(), identity->get()).first->second == identity->get(), op, ": '",
-              name.str(), "' is part of a shared weight, but a weight of its own in the model copied from");
+              name.str(), "' is a shared weight in the model copied to, but not in the model copied from");
       if (checked) f(**identity, x);
     });
     require(found == names, op, ": the model copied from has ", names, " parameters and buffers, the other ", found);

@@ -1,4 +1,4 @@
-// The update of one element by Adam (Kingma and Ba 2015) as torch.optim.Adam, and by AdamW (Loshchilov and Hutter 2019) as
+// The update of one element by Adam (Kingma and Ba 2015), as in torch.optim.Adam, and by AdamW (Loshchilov and Hutter 2019), as in
 // torch.optim.AdamW. With the step count t of each parameter:
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
@@ -71,7 +71,7 @@ struct AdamRule {
   AdamRule(const AdamOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
     l2 = static_cast<T>(settings.weight_decay);
   }
-  /// Computes the same constants for AdamW.
+  /// Computes the constants of one parameter and step for AdamW.
   AdamRule(const AdamWOptions& options, const UpdateSettings& settings) : AdamRule(Common(), options, settings) {
     decay_factor = static_cast<T>(1 - settings.lr * settings.weight_decay);
   }

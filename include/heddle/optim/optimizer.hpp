@@ -256,7 +256,7 @@ void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
   });
   if (!has_gradients && gradients == Gradients::required) {
     clear_gradients();
-    fail(Options::optimizer, ": no parameter has a gradient, frozen ones aside; call backward first, and make the ",
+    fail(Options::optimizer, ": no trainable parameter has a gradient; call backward first, and make the ",
          "optimizer for the model that is trained");
   }
   for_each_type([this](const auto& steps) {  // before any update: memory may run out

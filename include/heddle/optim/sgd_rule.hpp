@@ -1,4 +1,4 @@
-// The update of one element by stochastic gradient descent, as torch.optim.SGD:
+// The update of one element by stochastic gradient descent, as in torch.optim.SGD:
 //   g += weight_decay p;  b = momentum b + g (b = g in the first step);  p -= lr b.
 #pragma once
 #include <array>

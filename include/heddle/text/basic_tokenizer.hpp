@@ -18,7 +18,7 @@ class Word {
 
   /// Returns the characters kept, in UTF-8.
   std::string_view text() const { return {bytes_.data(), size_}; }
-  std::size_t characters() const { return characters_; }  ///< of the whole word
+  std::size_t characters() const { return characters_; }  ///< number of characters of the whole word
 
   /// Begins the next word.
   void clear() {
@@ -76,7 +76,7 @@ class Word {
 /// A tokenizer of text into words and punctuation marks. Several threads may call const functions at once.
 class BasicTokenizer {
  public:
-  /// Takes whether words become lower case and lose their accents.
+  /// Creates a tokenizer. If `uncased`, words become lower case and lose their accents.
   explicit BasicTokenizer(bool uncased) : characters_(uncased) {
     for (char32_t c = 0; c < ascii_.size(); ++c) {
       const Character character = characters_[c];
@@ -139,7 +139,7 @@ class BasicTokenizer {
   }
 
   Characters characters_;
-  std::array<char, 256> ascii_{};  // for an ASCII character of a word the byte to append, else 0
+  std::array<char, 256> ascii_{};  // the byte to append for an ASCII character of a word, otherwise 0
 };
 
 }  // namespace heddle::text

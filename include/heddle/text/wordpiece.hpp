@@ -176,7 +176,7 @@ class WordPiece {
     });
   }
 
-  // Appends the longest piece in the vocabulary, then the longest that continues it, and so on. Returns false if there is none.
+  // Appends the longest piece in the vocabulary, then the longest that continues it, and so on. Returns false if no piece matches.
   bool append_pieces(std::string_view word, std::vector<std::int32_t>& ids) const {
     for (std::size_t begin = 0; begin < word.size();) {
       std::size_t length = std::min(word.size() - begin, vocabulary_.longest());
