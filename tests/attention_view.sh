@@ -45,7 +45,7 @@ claim 'a text with markup is escaped' \
 
 refusal 'an unknown layer' '^--layer is 9; the model has layers 0 to' "$view" --model "$folders/bert" --text a --layer 9 --out no.html
 refusal 'an unknown head' '^--head is 9; the model has heads 0 to' "$view" --model "$folders/bert" --text a --head 9 --out no.html
-refusal 'a layer that is not a number' "^--layer: '-1' is not a whole number from 0" "$view" --model "$folders/bert" --text a --layer=-1 --out no.html
+refusal 'a layer that is not a number' "^--layer: '-1' is not a whole number of at least 0" "$view" --model "$folders/bert" --text a --layer=-1 --out no.html
 refusal 'a missing folder' '^nowhere: is not a folder' "$view" --model nowhere --text a --out no.html
 mkdir empty other broken
 refusal 'a folder without a model' '^empty/config.json: is missing' "$view" --model empty --text a --out no.html

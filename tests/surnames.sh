@@ -145,7 +145,7 @@ refusal '--layer is one of two' "--layer: 'third' is not one of own, library" "$
 refusal '--plain-text is not a flag of this program' 'no flag --plain-text' "${few[@]}" --plain-text
 claim 'nothing was written' '[ ! -e nothing ] || is_empty nothing'
 refusal 'a flag without a use is refused' '--vocab: surnames has no use for this flag$' "${few[@]}" --vocab nowhere
-refusal '--plot is refused with --evaluate' '--plot draws a training; it excludes --evaluate and --predict$' "$surnames" --evaluate --out model --plot
+refusal '--plot is refused with --evaluate' '--plot draws a training run; it excludes --evaluate and --predict$' "$surnames" --evaluate --out model --plot
 cp -r model unnamed
 rm unnamed/config.json
 refusal 'a model without its configuration is refused' '^unnamed/config.json: is missing, so the model beside it cannot be made$' "$surnames" --evaluate --out unnamed

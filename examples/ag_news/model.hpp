@@ -34,7 +34,7 @@ struct FirstRowAttention {
     return out(reshape(permute(values, {1, 0, 2}), {B, H * K}) + value.bias->as<A>());
   }
 
-  // Returns the queries, keys and probabilities of all rows, for pictures.
+  // Returns the queries, keys and weights of all rows, for pictures.
   nn::AttentionRecord<float> record(const Tensor<float>& x, const Sequences& sequences) const {  // [N, D]
     const Tensor<float> q = query(x), k = key(x);
     return {q, k, attention_weights(q, k, sequences, {.heads = heads})};

@@ -16,11 +16,11 @@ namespace heddle::examples {
 /// The rows of a file of AG News.
 struct NewsRows {
   std::vector<std::string> texts;  // the title, a blank and the description, as they stand in the file
-  std::vector<int> labels;         // 0 to 3: the file's class less one
+  std::vector<int> labels;         // 0 to 3: the file's class minus 1
   data::TextNotes notes;           // changes made to the file's text
 };
 
-/// Reads the first `limit` rows of a file of AG News, all for 0: CSV without a header, with the fields class, title, description.
+/// Reads the first `limit` rows (0: all) of a file of AG News: CSV without a header, with the fields class, title, description.
 /// @throws FileError for a file that cannot be read or has no rows, and with file and line for a row without three fields, for
 /// bytes that are not UTF-8, and for a class that is not 1, 2, 3 or 4. The fields of rows beyond the limit are counted, but their
 /// classes are not read.

@@ -23,7 +23,7 @@ Index to_number(const std::string& flag, const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   require(error == std::errc{} && stop == end && number >= 0, flag, ": ", io::quoted_name(text),
-          " is not a whole number from 0");
+          " is not a whole number of at least 0");
   return number;
 }
 

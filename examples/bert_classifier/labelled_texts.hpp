@@ -13,7 +13,7 @@ struct LabelledTexts {
   std::string file;                        // printable
   std::vector<std::string> first, second;  // `second` is empty without pairs
   std::vector<std::string> labels;         // as they stand in the file
-  std::vector<std::size_t> lines;          // of each row, from 1
+  std::vector<std::size_t> lines;          // line of each row, from 1
   bool are_numbers = false;                // whether every label is its class's number, never a name
   std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
 };
@@ -23,7 +23,7 @@ struct TableColumns {
   std::string text, second, label;  // `second` is empty without pairs
 };
 
-/// Reads the first `limit` rows of a table with a header, all for 0: CSV if its name ends with .csv or .CSV, otherwise TSV without quoting.
+/// Reads the first `limit` rows (0: all) of a table with a header: CSV if its name ends with .csv or .CSV, otherwise TSV without quoting.
 /// Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 

@@ -12,7 +12,7 @@
 namespace heddle::examples {
 
 struct Splits {
-  data::LabelledSequences train, valid, test;  // test is empty if there is none with labels
+  data::LabelledSequences train, valid, test;  // test is empty if the data set has no labelled test rows
   int classes = 2;
 };
 
@@ -38,13 +38,13 @@ Tensor<float> logits(const Model& model, const data::Batch& batch, Random* rando
     return cast<float>(model.template forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = random}));
 }
 
-// The scores that a model gives, and the labels that they should give the highest score.
+// The scores of a model, and the label of each row, which should have the highest score.
 struct Scored {
   Tensor<float> z;     // [M, C]
   Tensor<int> labels;  // [M]
 };
 
-// Returns the scores and labels of a batch. A model with other targets than the batch's labels has the function score(), which masks tokens
+// Returns the scores and labels of a batch. A model with targets other than the batch's labels has the function score(), which masks tokens
 // of the batch at random, drawn from `hiding`.
 template <class A, class Model>
 Scored score(const Model& model, const data::Batch& batch, Random& hiding, Random* random = nullptr) {
@@ -54,7 +54,7 @@ Scored score(const Model& model, const data::Batch& batch, Random& hiding, Rando
     return {logits<A>(model, batch, random), batch.labels};
 }
 
-// Whether a model has other targets than the batch's labels. Its rows count as class 1; they are predicted as class 1 if their target has
+// Whether a model has targets other than the batch's labels. Its rows count as class 1; they are predicted as class 1 if their target has
 // the highest score, otherwise as class 0.
 template <class A, class Model>
 constexpr bool makes_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
@@ -99,7 +99,7 @@ void load_weights(Model& model, const std::string& file) {
   train::require_finite(model, io::printable(file));
 }
 
-// The scores of each split with the last weights; without rows they are empty.
+// The scores of each split with the last weights; empty for a split without rows.
 struct FinalScores {
   train::Scores train, valid, test;
 };

@@ -267,7 +267,7 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   require_device(f.place());
   require(!f.plot || !f.out.empty(), "--plot needs a folder for the pictures, --out");
   require(!f.plot || (!f.evaluate && f.predict.empty()),
-          "--plot draws a training; it excludes --evaluate and --predict");
+          "--plot draws a training run; it excludes --evaluate and --predict");
   require(f.momentum == 0 || f.optimizer == "sgd", "--momentum needs --optimizer sgd");
   for (const char* flag : {"--gamma", "--gamma-every"})
     require(app.count(flag) == 0 || f.schedule == "step", flag, " needs --schedule step");

@@ -17,7 +17,7 @@ class Validator;
 
 namespace heddle::examples {
 
-// The largest size of a model. Sizes are multiplied with each other, and the products stay far below 2^63.
+// The largest size of a model. Sizes are multiplied by each other, and the products stay far below 2^63.
 inline constexpr Index largest_size = 1'000'000;
 
 // A model's sizes; a program sets its own defaults before the flags are read.

@@ -66,8 +66,8 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
   require<FileError>(::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0, shown, ": another run is writing to this folder");
   for (const char* result : {"model.safetensors", "last.safetensors", "checkpoint"})
     require<FileError>(resume || !io::path_exists(file(result)), shown, ": holds the results of another run (", result,
-                       "); give another --out, continue with that run by --resume, or remove them");
-  // The config.json of a run that ended before its first results is of no use to anyone.
+                       "); give another --out, continue that run with --resume, or remove them");
+  // A config.json without results may be overwritten if this program wrote it.
   const std::string config = file("config.json");
   begun_ = io::path_exists(config) && is_config_of(config, program);
   const bool foreign = io::path_exists(config) && !begun_;
@@ -109,7 +109,7 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
   const std::string path = out.file("config.json"), text = json.dump(2) + '\n';
   const bool results = io::path_exists(out.file("model.safetensors")) || io::path_exists(out.file("last.safetensors"));
   require<FileError>(!results || !io::path_exists(path) || io::read_file(path) == text, io::printable(path),
-                     ": describes another model than the one of this run");
+                     ": describes a different model from this run's");
   for (const auto& [name, content] : files) {
     const std::string file = out.file(name);
     require<FileError>(out.begun() || !io::path_exists(file) || io::read_file(file) == content, io::printable(file),

@@ -1,4 +1,4 @@
-// Compiled with the flags of the programs: the instruction sets that the compiler was allowed to use.
+// The instruction sets that the compiler may use in the programs. This file is compiled with the flags of the programs.
 #include "processor.hpp"
 
 namespace heddle::examples {

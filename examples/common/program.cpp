@@ -71,7 +71,7 @@ int run_program(const std::string& name, const std::function<void()>& work) {
   name_of_program() = name;
   if (!processor_checked()) return failed;
   open_standard_streams();
-  // Writes report the conditions of these signals as errors, which are handled.
+  // While these signals are ignored, a failing write returns an error instead, which is handled.
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   try {
     work();

@@ -10,12 +10,12 @@
 //   EncodedTexts encode(const std::vector<std::string>&) const for --predict
 //   Model make_model(Random&) const
 // and may provide
-//   static constexpr bool drop_last                            whether a smaller last batch is not trained on
+//   static constexpr bool drop_last                            whether training skips a smaller last batch
 //   static constexpr const char* unused_flags[]                common flags that it refuses
 //   std::map<std::string, std::string> files() const           files of --out by name; called after read_splits()
 //   train::RunSettings settings() const                        what decides the result besides flags and rows
 //   std::string model_config() const                           members of config.json for other programs, as a JSON object
-//   bool is_uncased() const                                    whether text is lower-cased, if not --uncased decides it
+//   bool is_uncased() const                                    whether text is lower-cased; default: --uncased
 //   static constexpr bool free_length                          whether --max-length may be changed for a trained model
 //   after_step<A>(model, step, events), at_end<A>(splits, scores, out)   see TrainingOptions
 #pragma once
@@ -88,7 +88,7 @@ inline void require_size(const Setup& setup, const char* flag, Index value, Inde
   require(value == only, setup.source(), flag, " is ", value, " but must be ", only);
 }
 
-// Throws FileError for a class whose name would break a line of labels.txt.
+// Returns the content of config.json. Throws FileError for a class whose name would break a line of labels.txt.
 template <class System>
 SavedConfig config_of(const System& system, const Setup& setup, const OwnFlags& own) {
   for (const std::string& label : system.labels())
@@ -105,7 +105,7 @@ typename System::Model make_model(const System& system, const TrainerFlags& flag
   return system.make_model(random);
 }
 
-// Loads the weights of --init, otherwise those of the model in --out. Without both, the model keeps those of --model.
+// Loads the weights of --init, otherwise those of the model in --out. If there is neither, the model keeps those of --model.
 template <class Model>
 void load_trained(Model& model, const Setup& setup) {
   const TrainerFlags& flags = setup.flags;

@@ -1,6 +1,6 @@
 // The training loop of every system. A model provides a static visit() and
 //   template <class A> Tensor<A> forward(const Tensor<int>& ids, const Sequences&, Random*) const   logits [B, C]
-// or the forward() of models/, or, if it is trained on other targets than the batch's labels,
+// or the forward() of models/, or, if it is trained on targets other than the batch's labels,
 //   template <class A> Scored score(const data::Batch&, Random& hiding, Random*) const
 #pragma once
 #include <functional>
@@ -229,7 +229,7 @@ class Training {
     stop_on_signal();
   }
 
-  // Does nothing without --plot, and without a folder, as in a second training that a system adds.
+  // Does nothing without --plot or without a folder; a second training that a system adds has no folder.
   void plot() {
     if (!flags_.plot || !out_) return;
     const auto series = [&](const std::string& name, Index steps) {

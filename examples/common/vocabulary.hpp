@@ -8,7 +8,7 @@ namespace heddle::examples {
 // that another flag names. It is read once, because it may be a pipe.
 class VocabularyFile {
  public:
-  // Reads the file. Throws FileError if it cannot be read, and for a `folder` that is needed but is none.
+  // Reads the file. Throws FileError if it cannot be read, or if `folder` is needed but is not a folder.
   VocabularyFile(const Setup& setup, const std::string& folder, const std::string& flag = "--data")
       : path_(!setup.flags.vocab.empty() ? setup.flags.vocab : (setup.saved ? setup.flags.out : folder) + "/vocab.txt"),
         config_(io::printable(setup.flags.out + "/config.json")) {

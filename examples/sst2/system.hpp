@@ -8,7 +8,7 @@
 
 namespace heddle::examples {
 
-// Returns the first `limit` rows of a file, all for 0. Throws FileError for a label that is not 0 or 1.
+// Returns the first `limit` rows of a file (0: all). Throws FileError for a label that is not 0 or 1.
 inline EncodedTexts read_sst2(const std::string& path, Index limit, const text::WordPiece& tokenizer) {
   const data::Table table = data::read_tsv(path);
   for (const std::string& sentence : table.notes.sentences()) note(path + ": " + sentence);

@@ -31,7 +31,7 @@ struct OwnLayer {
     return norm(y, ff(y), 0, nullptr);
   }
 
-  // Returns the queries, keys and probabilities of all rows, for pictures.
+  // Returns the queries, keys and weights of all rows, for pictures.
   nn::AttentionRecord<float> record(const Tensor<float>& x, const Sequences& sequences) const {  // [N, D]
     const Tensor<float> q = query(x), k = slice(key_value(x), 1, 0, x.dim(1));
     return {q, k, attention_weights(q, k, sequences)};

@@ -19,7 +19,8 @@ class Surnames {
     OwnFlags saved{{"layer", "own"}};
     static std::vector<std::string> choices() { return {"own", "library"}; }
     void add(CLI::App& app) {
-      add_choice(app, "--layer", saved["layer"], choices(), "This program's encoder layer, or nn::EncoderLayer");
+      add_choice(app, "--layer", saved["layer"], choices(),
+                 "This program's encoder layer, or nn::TransformerEncoderLayer");
     }
   };
   static TrainerFlags defaults() {

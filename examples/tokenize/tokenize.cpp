@@ -55,8 +55,8 @@ bool parse(int argc, char** argv, Flags& flags) {
   flags.options.special_tokens = !no_special;
   if (app.count("--max-length") > 0) flags.options.max_length = to_length(max_length);
   const std::size_t least = no_special ? 0 : flags.pair ? 3 : 2;
-  require(flags.options.max_length >= least, "--max-length: ", max_length, " tokens have no room for the ", least,
-          " special ones");
+  require(flags.options.max_length >= least, "--max-length: ", max_length, " tokens cannot hold the ", least,
+          " special tokens");
   return true;
 }
 

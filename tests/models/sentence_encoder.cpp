@@ -90,7 +90,7 @@ TEST_CASE("models::SentenceEncoder: several threads use one encoder, in batches"
 TEST_CASE("models::SentenceEncoder: modules that heddle does not have are refused") {
   CHECK_THROWS_WITH(SentenceEncoder::load("/nowhere"), "/nowhere: is not a folder");
   CHECK(error_of([] { SentenceEncoder::load(golden_model("pre_norm")); }) ==
-        golden_model("pre_norm") + "/config.json: must be of BERT or DistilBERT to embed sentences");
+        golden_model("pre_norm") + "/config.json: must describe a BERT or DistilBERT to embed sentences");
   const ModelFolder folder("sentence_mean");
   const std::string path = folder / "modules.json";
   const auto error = [&](const nlohmann::json& modules) {

@@ -234,8 +234,9 @@ TEST_CASE("cross_entropy: the losses of rows, and their sum") {
   check(float());
   check(double());
   check(bf16());
-  CHECK_THROWS_WITH(cross_entropy(zeros<float>({1, 2}), zeros<int>({1}), {.reduction = Reduction::batch_mean}),
-                    "cross_entropy: has no reduction batch_mean; mean is over the rows");
+  CHECK_THROWS_WITH(
+      cross_entropy(zeros<float>({1, 2}), zeros<int>({1}), {.reduction = Reduction::batch_mean}),
+      "cross_entropy: the reduction must be mean, sum or none, got batch_mean; mean averages over the rows");
 }
 
 TEST_CASE("cross_entropy: the gradients of the losses of rows match finite differences") {

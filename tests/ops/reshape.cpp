@@ -51,7 +51,7 @@ TEST_CASE("unsqueeze and squeeze: insert and remove axes of extent 1") {
   CHECK(unsqueeze(x, -3).shape() == Shape{1, 2, 3});
   CHECK(unsqueeze(Tensor<float>(Shape{}, {1}), 0).shape() == Shape{1});
   CHECK(unsqueeze(x, 1).data() == x.data());
-  CHECK_THROWS_WITH(unsqueeze(x, 3), "unsqueeze: axis 3 does not exist in shape [2, 3] with one axis more");
+  CHECK_THROWS_WITH(unsqueeze(x, 3), "unsqueeze: axis 3 does not exist in shape [2, 3] with one more axis");
   CHECK_THROWS_AS(unsqueeze(x, -4), ShapeError);
 
   const Tensor<int> ones({1, 2, 1}, {7, 8});

@@ -61,7 +61,7 @@ TEST_CASE("split: parts that make up an axis") {
       },
       {random({2, 33}, 1)});
   const Tensor<float> x({2, 3});
-  CHECK_THROWS_WITH(split(x, {1, 1}, 1), "split: the sizes add up to 2, but axis 1 of [2, 3] is 3");
+  CHECK_THROWS_WITH(split(x, {1, 1}, 1), "split: the sizes add up to 2, but axis 1 of [2, 3] has extent 3");
   CHECK_THROWS_WITH(split(x, {2, 2}, 1), "split: the sizes add up to more than axis 1 of [2, 3], whose extent is 3");
   CHECK_THROWS_AS(split(x, {1}, 1), ShapeError);  // sizes, not the size of each
   CHECK_THROWS_WITH(split(x, {-1, 4}, 1), "split: a size must not be negative, got -1");

@@ -55,7 +55,7 @@ printf 'a\na\n' > twice.txt
 expect 'a token twice' "2 tokenize: error: twice.txt:2: token 'a' is on line 1 already" "$(refusal --vocab twice.txt)"
 expect 'max-length is a number' '2 tokenize: error: --max-length: -1 is not a number of tokens' \
   "$(refusal --vocab vocab.txt --max-length -1)"
-expect 'max-length below 3 is refused with --pair' '2 tokenize: error: --max-length: 2 tokens have no room for the 3 special ones' \
+expect 'max-length below 3 is refused with --pair' '2 tokenize: error: --max-length: 2 tokens cannot hold the 3 special tokens' \
   "$(refusal --vocab vocab.txt --pair --max-length 2)"
 expect 'an unknown format' '2' "$(refusal --vocab vocab.txt --format xml | cut -d ' ' -f 1)"
 

@@ -140,9 +140,10 @@ TEST_CASE("AttentionMap: errors") {
         "AttentionMap: 'scale' is inf but must be at least 0 and finite");
   CHECK(error_for([](AttentionMap& m) {
           m.layers[1].weights.data()[4] = std::nanf("");
-        }).find("a probability of layer 1 is nan but must be from 0 to 1") != std::string::npos);
+        }).find("a weight of layer 1 is nan but must be from 0 to 1") != std::string::npos);
   CHECK(error_for([](AttentionMap& m) { m.layers[0].weights.data()[0] = -0.5f; }).find("is -0.5") != std::string::npos);
-  CHECK(error_for([](AttentionMap& m) { m.second = 3; }) == "AttentionMap: 'second' is 3; the text has 3 tokens");
+  CHECK(error_for([](AttentionMap& m) { m.second = 3; }) ==
+        "AttentionMap: 'second' is 3 but must be from 0 to 2 for 3 tokens");
   const AttentionMap map = example_map(2, 2, 3, 4);
   CHECK(error_of<Error>([&] { pictures::attention_page(map, {.layer = 2}); }) ==
         "AttentionMap: layer 2 is out of range [0, 2)");

@@ -1,5 +1,5 @@
 // Batches of token sequences as packed rows. The rows of a batch are a function of (seed, epoch, number): a run can continue at any point
-// without replaying the batches before.
+// without replaying the previous batches.
 #pragma once
 #include <algorithm>
 #include <numeric>

@@ -85,7 +85,7 @@ class CsvReader {
 
 }  // namespace detail
 
-/// Reads a table from text in memory. @throws as read_csv().
+/// Reads a table from text in memory. @throws FileError as read_csv() does.
 inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   Table table(source.file, source.text.size());
   detail::CsvReader reader(source);

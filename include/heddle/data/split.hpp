@@ -12,7 +12,7 @@ struct SplitOptions {
   double valid = 0.1;              ///< share of each class's rows for validation, from 0 to 1
   double test = 0.1;               ///< share of each class's rows for the test, from 0 to 1
   std::uint64_t seed = 0;          ///< seed of the shuffle
-  std::uint64_t first_stream = 0;  ///< first random stream; each class uses one, the parts three more
+  std::uint64_t first_stream = 0;  ///< first random stream; one per class is used, and three for the parts
 };
 
 /// The numbers of the rows of each part, in random order.

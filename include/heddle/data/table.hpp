@@ -31,7 +31,7 @@ class Row {
     using iterator_category = std::input_iterator_tag;
     /// @}
     iterator() = default;
-    /// Takes a field's text and a pointer to the offset of its beginning, which the offset of its end follows.
+    /// Takes a field's text and a pointer to the offset of its beginning. The next element is the offset of its end.
     iterator(const char* text, const std::uint32_t* begin) : text_(text), begin_(begin) {}
     /// Returns the field.
     std::string_view operator*() const { return {text_, size()}; }
@@ -167,7 +167,7 @@ class Table {
   std::vector<std::uint32_t> begin_{0};  // offset of each field in text_, and of the end, modulo 2^32
   std::vector<std::size_t> bases_{0};    // full offset of the first field of each block
   std::size_t row_begin_ = 1;            // index in begin_ of the end of the current row's first field
-  // Rows whose line does not follow that of the row before, with their lines.
+  // Rows that do not begin on the line after the beginning of the previous row, with their lines.
   std::vector<std::pair<std::size_t, std::size_t>> jumps_;
 };
 

@@ -12,7 +12,7 @@
 
 namespace heddle::data {
 
-/// Changes made to a file's text, and unusual things in it, which were no reason to refuse it.
+/// Changes made to a file's text, and unusual properties of it that are not errors.
 struct TextNotes {
   bool bom = false;                    ///< whether a byte-order mark was skipped
   std::size_t crlf = 0;                ///< lines that ended with CR LF

@@ -5,7 +5,7 @@
 
 namespace heddle::data {
 
-/// Reads a table from text in memory. @throws as read_tsv().
+/// Reads a table from text in memory. @throws FileError as read_tsv() does.
 inline Table parse_tsv(TextFile source) {
   Table table(source.file, source.text.size());
   for_each_line(source, [&](std::string_view line, std::size_t number) {

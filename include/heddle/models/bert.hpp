@@ -82,8 +82,9 @@ struct BertEmbeddings {
         norm(c(other.norm)),
         dropout(other.dropout) {}
 
-  /// Returns the rows of tokens [N] as [N, D]. @throws IndexError for an id or a type that is out of range, and for a sequence with more
-  /// tokens than positions, ShapeError for token types of another shape than ids, and Error for token types if the model has none.
+  /// Returns the embeddings [N, D] of the token ids [N]. @throws IndexError for an id or a type that is out of range, and for a sequence
+  /// with more tokens than positions, ShapeError for token types of another shape than ids, and Error for token types if the model has
+  /// none.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
@@ -207,7 +208,7 @@ struct BertLayer {
   }
 };
 
-/// The encoder: embeddings and layers, as transformers' BertModel without its pooler and DistilBertModel.
+/// The encoder: embeddings and layers, as in transformers' DistilBertModel, or in BertModel without its pooler.
 template <class T = float>
 struct BertEncoder {
   BertConfig config;                 ///< its sizes
@@ -232,7 +233,7 @@ struct BertEncoder {
   }
 
   /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The last layer computes
-  /// only these rows, unless options.hidden_states requests them all. @throws as forward().
+  /// only these rows, unless options.hidden_states requests them all. @throws IndexError and ShapeError as forward() does.
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
@@ -290,7 +291,7 @@ struct BertClassifier {
 
   /// Returns the sizes of the encoder.
   const BertConfig& config() const { return encoder.config; }
-  /// Draws the weights of both layers behind the encoder.
+  /// Draws the weights of both layers after the encoder.
   void draw_head(Random& random) {
     detail::draw_as_bert(pooler, random, config().deviation);
     detail::draw_as_bert(classifier, random, config().deviation);

@@ -17,7 +17,7 @@ struct ForwardOptions {
   std::vector<Tensor<A>>* attentions = {};  ///< receives the weights [B, H, T, T] of each layer, without dropout
   std::vector<nn::AttentionRecord<A>>* records = {};  ///< receives the queries, keys and weights of each layer
 
-  /// Stores the requested results of a layer's attention to its input x [N, D].
+  /// Stores the requested results of a layer's attention for the layer's input x [N, D].
   void record(const auto& layer, const Tensor<A>& x, const Sequences& sequences) const {
     if (!attentions && !records) return;
     nn::AttentionRecord<A> r = layer.record(x, sequences);

@@ -159,7 +159,7 @@ struct PreNormClassifier {
     classifier.bias->assign(*drawn.bias);
   }
 
-  /// Returns the logits of the classes. @throws the errors of PreNormEncoder::forward.
+  /// Returns the logits of the classes. @throws IndexError and Error as PreNormEncoder::forward does.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]

@@ -122,8 +122,9 @@ struct NamedEncoder {
   static void visit(auto& self, auto&& f) { f(encoder_name(self.encoder.config.family), self.encoder); }
 };
 
-// Returns the rule that gives each tensor of a folder its name in the model: "bert." or "distilbert." before the encoder's names, and
-// gamma and beta of old checkpoints as weight and bias. Buffers of positions are left out.
+// Returns the function that maps the name of a tensor in a folder to its name in the model. It puts "bert." or "distilbert." before the
+// names of an encoder without a head, and renames gamma and beta of old checkpoints to weight and bias. It returns an empty name for
+// buffers of positions, which are left out.
 inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
   const std::string prefix = std::string(encoder_name(family)) + '.';
   const bool bare = files.has("embeddings.word_embeddings.weight");
@@ -173,7 +174,7 @@ struct SequenceClassifier {
   std::optional<BertClassifier<T>> bert;         ///< a BERT or DistilBERT; otherwise empty
   std::optional<PreNormClassifier<T>> pre_norm;  ///< a pre-norm classifier; otherwise empty
 
-  /// Makes the model that a configuration describes, with new weights. @throws as the models' constructors do.
+  /// Makes the model that a configuration describes, with new weights. @throws ShapeError and Error as the models' constructors do.
   SequenceClassifier(const PretrainedConfig& config, Random& random) {
     const auto classes = static_cast<Index>(config.labels.size());
     if (config.bert())
@@ -184,7 +185,7 @@ struct SequenceClassifier {
   /// Copies the members of `other` for clone().
   SequenceClassifier(const SequenceClassifier& other, Cloning& c) : bert(c(other.bert)), pre_norm(c(other.pre_norm)) {}
 
-  /// Draws the weights of the layers behind the encoder.
+  /// Draws the weights of the layers after the encoder.
   void draw_head(Random& random) { bert ? bert->draw_head(random) : pre_norm->draw_head(random); }
 
   /// Returns the logits of the classes. @throws IndexError and ShapeError as the models do.
@@ -240,8 +241,8 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
   }
 }
 
-/// Checks that a classifier chooses one label of several, so that softmax applies to its logits. @throws FileError if 'problem_type' is
-/// another one or there are fewer than two labels.
+/// Checks that a classifier chooses one label of several, so that softmax applies to its logits. @throws FileError if 'problem_type' names
+/// another problem or there are fewer than two labels.
 inline void require_single_label(const PretrainedConfig& config, const std::string& folder) {
   const std::string file = io::printable(folder + "/config.json");
   const auto kind = config.json.find("problem_type");
@@ -259,7 +260,7 @@ Model make_without_values(const Config& config) {
   return Model(config, unused);
 }
 
-/// Whether a missing head, the layers behind the encoder, is an error.
+/// Whether a missing head (the layers after the encoder) is an error.
 enum class MissingHead { refused, drawn };
 
 /// Reads a classifier's weights from a folder. If the folder has no head and `head` is MissingHead::drawn, the model's head keeps its
@@ -277,7 +278,7 @@ io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& 
   return model.bert ? io::load(model, files.weights(detail::bert_names(files, model.bert->config().family)), may_miss)
                     : io::load(model, files.weights([](const std::string& name) { return name; }), may_miss);
 }
-/// Reads an encoder's weights from a folder with any head or none. @throws the errors of load_pretrained() for a classifier.
+/// Reads an encoder's weights from a folder with any head or none. @throws FileError as load_pretrained() does for a classifier.
 template <class T>
 void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   const io::WeightFiles files(folder);

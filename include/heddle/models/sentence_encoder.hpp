@@ -24,7 +24,7 @@ class SentenceEncoder {
     const Modules modules = read_modules(folder);
     const PretrainedConfig config = read_config(modules.encoder);
     require<FileError>(config.bert(), io::printable(modules.encoder + "/config.json"),
-                       ": must be of BERT or DistilBERT to embed sentences");
+                       ": must describe a BERT or DistilBERT to embed sentences");
     const Index positions =
         modules.max_length > 0 ? std::min(modules.max_length, config.positions()) : config.positions();
     text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);

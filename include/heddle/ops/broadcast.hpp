@@ -9,8 +9,8 @@
 
 namespace heddle::detail {
 
-// Returns the shape that the operands broadcast to, without their last `excluded` axes. Throws ShapeError that names the two
-// axes that disagree, and Error for operands on different devices.
+// Returns the shape that the operands broadcast to, without their last `excluded` axes. Throws a ShapeError that names the two axes that
+// disagree, and an Error for operands on different devices.
 inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operands, int excluded = 0) {
   std::array<Index, Shape::max_rank> extent;
   extent.fill(1);

@@ -124,7 +124,7 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
   }
   require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing must be in [0, 1], got ", smoothing);
   require(options.reduction != Reduction::batch_mean,
-          "cross_entropy: has no reduction batch_mean; mean is over the rows");
+          "cross_entropy: the reduction must be mean, sum or none, got batch_mean; mean averages over the rows");
   if (options.reduction == Reduction::sum) {
     CrossEntropyOptions<T> of_rows = options;
     of_rows.reduction = Reduction::none;

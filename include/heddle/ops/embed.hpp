@@ -20,7 +20,8 @@ void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
   });
 }
 
-// The positions in dy of each row that was taken, grouped by row in ascending order, and the first of each group.
+// The positions in dy of each row that was taken, grouped by row in ascending order (`place`), and the index in `place` at which each group
+// begins (`begin`, which ends with the number of positions).
 struct RowGroups {
   std::vector<Index> place, begin;
 

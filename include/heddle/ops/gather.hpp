@@ -22,9 +22,9 @@ void element_positions(Cpu, View<const I, 3> ids, Index extent, View<Index, 3> p
 
 }  // namespace kernel
 
-/// Returns y of the shape of ids with y(.., m, ..) = x(.., ids(.., m, ..), ..) along an axis, as torch.gather. The gradients of an element
-/// that is taken more than once are added. Ids on the host may be used with an x on a GPU. @throws ShapeError unless ids has x's rank and
-/// no larger extents on other axes, and IndexError for an id that is out of range.
+/// Returns y in the shape of ids with y(.., m, ..) = x(.., ids(.., m, ..), ..) along an axis, as torch.gather does. The gradients of an
+/// element that is taken more than once are added. Ids on the host may be used with an x on a GPU. @throws ShapeError unless ids has x's
+/// rank and no larger extents on other axes, and IndexError for an id that is out of range.
 template <class T, class I>
 Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<I>& ids) {
   const int along = detail::require_axis("gather", x, axis);

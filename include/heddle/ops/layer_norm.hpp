@@ -31,8 +31,8 @@ void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
            [&](Index first, Index last) { layer_norm_rows(x, gamma, beta, eps, y, mean, rstd, first, last); });
 }
 
-// Returns the means of dh and dh * h of one row (defined over layer_norm_rows_backward), and adds the row's contribution to dgamma and
-// dbeta.
+// Returns the means of dh and dh * h over one row, and adds the row's contribution to dgamma and dbeta. The comment of
+// layer_norm_rows_backward defines h and dh.
 template <class A>
 std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean, A rstd, Index D, A* dgamma,
                                  A* dbeta) {
@@ -124,7 +124,7 @@ void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, co
   require_same(op, "D", {"x", x, -1}, {"beta", beta, 0});
 }
 
-// Records y = layer_norm(x, gamma, beta); its kernel has computed y, mean and rstd.
+// Records y = layer_norm(x, gamma, beta), whose y, mean and rstd a kernel has already computed.
 template <class T>
 Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, const Tensor<T>& y,
                             const Tensor<Acc<T>>& mean, const Tensor<Acc<T>>& rstd) {

@@ -42,8 +42,8 @@ Tensor<T> l1_loss(const Tensor<T>& x, const Tensor<T>& target, const LossOptions
 /// The options of torch.nn.functional.binary_cross_entropy_with_logits.
 template <class T>
 struct BceOptions {
-  Tensor<T> weight = {};                  ///< factors of the losses, of a shape that broadcasts to theirs
-  Tensor<T> pos_weight = {};              ///< factors of the positive terms, such as [C]
+  Tensor<T> weight = {};                  ///< factors of the losses; must broadcast to the shape of x
+  Tensor<T> pos_weight = {};              ///< factors of the positive terms, for example one per class, [C]
   Reduction reduction = Reduction::mean;  ///< how the elements' losses are combined
 };
 /// Returns the binary cross-entropy of logits with targets t in [0, 1], reduced:
@@ -68,7 +68,7 @@ struct KlDivOptions {
   bool log_target = false;                ///< whether target holds log-probabilities too
   Reduction reduction = Reduction::mean;  ///< how the elements' terms are combined
 };
-/// Returns the Kullback-Leibler divergence target (log target - x) of log-probabilities x, reduced, with 0 log 0 = 0.
+/// Returns the Kullback-Leibler divergence, target * (log target - x) for log-probabilities x, reduced, with 0 log 0 = 0.
 /// @throws ShapeError unless both have the same shape.
 template <class T>
 Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions& options = {}) {

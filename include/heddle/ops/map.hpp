@@ -66,7 +66,7 @@ template <class T>
 Tensor<T> sqrt(const Tensor<T>& x) {
   return detail::map<kernel::Sqrt>("sqrt", x);
 }
-/// Returns log(1 + x), exact near 0 too: NaN below -1, -infinity at -1.
+/// Returns log(1 + x), accurate also near 0: NaN below -1, -infinity at -1.
 template <class T>
 Tensor<T> log1p(const Tensor<T>& x) {
   return detail::map<kernel::Log1p>("log1p", x);

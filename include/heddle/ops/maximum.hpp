@@ -52,8 +52,8 @@ struct ClampOptions {
   double min = -std::numeric_limits<double>::infinity();  ///< lower limit
   double max = std::numeric_limits<double>::infinity();   ///< upper limit
 };
-/// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}); max, if min is larger. The gradient passes
-/// strictly between the bounds, as in PyTorch. @throws Error for a NaN bound.
+/// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}). If min > max, every element becomes max. The gradient
+/// is dy strictly between the bounds and 0 elsewhere, as in PyTorch. @throws Error for a NaN bound.
 template <class T>
 Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
   static_assert(!std::is_integral_v<T>, "heddle::clamp: for floating types; maximum and minimum take integers");

@@ -1,5 +1,5 @@
-// sum and mean along one axis, several, or over all elements. A sum is accumulated in blocks and pieces that
-// depend on the shape only: it is the same for any number of threads, and the rounding errors of a float sum hardly grow with its length.
+// sum and mean along one or several axes, or over all elements. A sum is accumulated in blocks and pieces that depend on the shape only: it
+// is the same for any number of threads, and the rounding errors of a float sum hardly grow with its length.
 #pragma once
 #include <heddle/base/number_types.hpp>
 #include <heddle/cpu/eigen.hpp>

@@ -34,12 +34,12 @@ Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   return reshape(x, rest.with(static_cast<int>(open - known.begin()), x.size() / rest.size()));
 }
 
-/// Returns x with an axis of extent 1 inserted before an axis; -1 inserts it behind the last. Shares memory with x. @throws ShapeError
+/// Returns x with an axis of extent 1 inserted before an axis; -1 inserts it after the last. Shares memory with x. @throws ShapeError
 /// unless -rank - 1 <= axis <= rank.
 template <class T>
 Tensor<T> unsqueeze(const Tensor<T>& x, int axis) {
   require<ShapeError>(-x.rank() - 1 <= axis && axis <= x.rank(), "unsqueeze: axis ", axis, " does not exist in shape ",
-                      x.shape(), " with one axis more");
+                      x.shape(), " with one more axis");
   std::vector<Index> extents(x.shape().begin(), x.shape().end());
   extents.insert(extents.begin() + (axis < 0 ? axis + x.rank() + 1 : axis), 1);
   return reshape(x, Shape(std::span<const Index>(extents)));

@@ -134,7 +134,7 @@ struct SumAndNorm {
 };
 
 /// Returns the sum and its norm, for a pre-norm encoder. The forward is one pass. The backward is two passes, one for
-/// layer_norm and one for the sum, because both results have a gradient. @throws as residual_layer_norm().
+/// layer_norm and one for the sum, because both results have a gradient. @throws ShapeError and Error as residual_layer_norm() does.
 template <class T>
 SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
                                            const Tensor<T>& branch,  // as x

@@ -146,7 +146,7 @@ inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N)
 /// @throws ShapeError.
 template <class T>
 Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
-               const Sequences& sequences) {  // B of at most T rows each
+               const Sequences& sequences) {  // B sequences of at most T rows each
   require<ShapeError>(x.rank() >= 2 && x.dim(0) == sequences.count(), "pack: x ", x.shape(), " must be [",
                       sequences.count(), ", T, ...] for ", sequences.count(), " sequences");
   const Index padded_to = sequences.padded_to();
@@ -241,8 +241,8 @@ Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
   return detail::add_up_rows("mean_rows", detail::rows_of_batch(x, sequences), sequences, true);
 }
 
-/// Returns the largest of each sequence's rows in each column, zeros for an empty sequence. A NaN is larger than all else. The
-/// gradient goes to the first of equals. @throws ShapeError.
+/// Returns the largest of each sequence's rows in each column, zeros for an empty sequence. A NaN counts as the largest element. The
+/// gradient goes to the first of equal elements. @throws ShapeError.
 template <class T>
 Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T

@@ -73,7 +73,7 @@ std::vector<Tensor<T>> split(const Tensor<T>& x, const std::vector<Index>& sizes
     end += size;
   }
   require<ShapeError>(end == x.dim(along), "split: the sizes add up to ", end, ", but axis ", axis, " of ", x.shape(),
-                      " is ", x.dim(along));
+                      " has extent ", x.dim(along));
   std::vector<Tensor<T>> parts;
   Index first = 0;
   for (const Index size : sizes) {

@@ -12,7 +12,7 @@ inline constexpr int glyph_height = 8;  // the baseline is below the seventh row
 // The number of the glyph for everything except printable ASCII: a box.
 inline constexpr int unknown_glyph = 95;
 
-// Six bands of sixteen glyphs in the order of ASCII from the blank on. A band is read from top to bottom.
+// Six bands of sixteen glyphs in ASCII order, beginning with the space. A band is read from top to bottom.
 // clang-format off
 inline constexpr std::array<std::array<std::string_view, glyph_height>, 6> glyph_bands{{
   {{  // the blank to /

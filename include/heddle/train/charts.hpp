@@ -19,7 +19,7 @@ namespace heddle::train {
 struct Series {
   std::string name;       ///< the name in the legend
   std::vector<double> x;  ///< abscissas
-  std::vector<double> y;  ///< ordinates, as many
+  std::vector<double> y;  ///< ordinates, one per abscissa
 };
 
 /// The content of a line chart.
@@ -177,7 +177,7 @@ class LinePath {
   Index points_ = 0;
 };
 
-// The classes of a series: six colors, then the same ones dashed, then dotted.
+// The CSS classes of a series: six colors, then the same colors dashed, then dotted.
 struct SeriesStyle {
   std::string line, dot;
   explicit SeriesStyle(std::size_t n) {

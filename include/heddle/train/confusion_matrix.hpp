@@ -13,8 +13,8 @@
 
 namespace heddle::train {
 
-/// Counts rows by label and predicted class. All metrics are fractions; 0/0 is 0. Without a class, precision, recall and F1 are
-/// those of class 1 if there are two classes, and the mean over the classes otherwise (macro average).
+/// Counts rows by label and predicted class. All metrics are fractions; 0/0 is 0. If no class is given, precision, recall and F1 are those
+/// of class 1 if there are two classes, and otherwise the mean over the classes (macro average).
 class ConfusionMatrix {
  public:
   /// Creates a matrix of zeros. @throws Error for fewer than two classes, and for more than 10,000.
@@ -130,7 +130,7 @@ inline std::size_t count_code_points(std::string_view text) {
 
 }  // namespace detail
 
-/// Returns a table as text: a line per label with its counts, precision, recall and F1, under a line of the predicted labels.
+/// Returns a table as text: a line per label with its counts, precision, recall and F1, below a header line with the predicted labels.
 /// Columns are aligned by code points; the names over the counts are cut to the width of their column.
 /// @throws Error unless there is one name per class.
 inline std::string to_text(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {

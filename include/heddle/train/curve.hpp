@@ -43,7 +43,7 @@ class Curve {
   }
 
   Index interval() const { return interval_; }                 ///< steps for each point
-  const std::vector<double>& means() const { return means_; }  ///< of steps i * interval() + 1 to (i + 1) * interval()
+  const std::vector<double>& means() const { return means_; }  ///< i: steps i * interval() + 1 to (i + 1) * interval()
   double pending_sum() const { return sum_; }                  ///< the sum of the values after the last whole interval
   Index pending_count() const { return count_; }               ///< the number of these values
 

@@ -1,4 +1,4 @@
-// Ends a training that no longer improves.
+// Ends a training run that no longer improves.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -10,7 +10,7 @@ namespace heddle::train {
 
 /// The options of EarlyStopping.
 struct EarlyStoppingOptions {
-  Index patience = 1;    ///< how many values in a row may fail to improve on the best
+  Index patience = 1;    ///< stop after this many values in a row without an improvement
   double min_delta = 0;  ///< by how much a value must be lower to be an improvement
 };
 
@@ -35,8 +35,8 @@ class EarlyStopping {
   /// Restores the state of a run that is resumed: the values that best() and since_best() returned.
   /// @throws Error for a negative number, and for a best value that is NaN.
   void restore(double best, Index since_best) {
-    require(!std::isnan(best) && since_best >= 0, "EarlyStopping: a best value of ", best, " ", since_best,
-            " values ago is not a state");
+    require(!std::isnan(best) && since_best >= 0, "EarlyStopping: a best value of ", best, " and ", since_best,
+            " values since it are not a valid state");
     best_ = best;
     without_ = since_best;
     improved_ = since_best == 0 && best < std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// Heat maps: matrices such as attention probabilities as an image, one panel per head.
+// Heat maps: matrices, such as attention weights, as an image with one panel per head.
 #pragma once
 #include <algorithm>
 #include <charconv>
@@ -44,7 +44,7 @@ inline std::string short_number(double value) {
   return {digits, end};
 }
 
-// Returns the label, cut to the most glyphs that a heat map has room for.
+// Returns the label, cut to the maximum number of glyphs of a label.
 inline std::string cut_label(std::string_view label) {
   constexpr int longest = 16;
   int glyphs = 0;
@@ -74,7 +74,7 @@ class PanelLayout {
         width(cells_x + std::max(cells_width + gap + bar_width + gap + number_width, widest_title - cells_x)),
         height(cells_y + std::max(cells_height, 2 * Image::text_height())) {}
 
-  // Returns n if every n-th label is drawn, so that the labels do not overlap.
+  // Returns the step between drawn labels: every n-th label is drawn, so that the labels do not overlap.
   Index label_step() const { return (Image::text_height() + cell) / cell; }
 
   Index cell, cells_x, cells_y, cells_width, cells_height, width, height;

@@ -139,7 +139,7 @@ inline void MetricsFile::begin(bool is_own) {
 inline std::string MetricsFile::resume(const MetricsPosition& position, bool same_name) {
   const auto found = size();
   if (!found) return "";
-  // The run had written nothing at its checkpoint. The position of a pipe, or without a file, has no checksum.
+  // The run had written nothing before its checkpoint. The checksum is empty only if the metrics went to a pipe or to no file.
   if (same_name && position.bytes == 0 && !position.sum.empty()) {
     begin(true);
     return "";

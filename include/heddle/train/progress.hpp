@@ -1,4 +1,4 @@
-// The progress of a training on standard error: a bar on a terminal, a line now and then elsewhere.
+// The progress of a training run on standard error: a bar on a terminal, otherwise a line every ten seconds.
 #pragma once
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -57,7 +57,7 @@ class RunCheckpoints {
     io::load(model_, found_->file("model.safetensors"));
     io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
     if (found_->has("best.safetensors")) io::copy_file(found_->file("best.safetensors"), file("model.safetensors"));
-    // A run that continues is not finished, whatever number of steps it is continued for.
+    // A run that continues is not finished, however many steps it continues for.
     ::unlink(finished_file().c_str());
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
@@ -106,8 +106,8 @@ class RunCheckpoints {
   std::string file(const std::string& name) const { return folder_ + '/' + name; }
   std::string finished_file() const { return file("checkpoint/finished"); }
 
-  // Writes the weights after a step to a file. They are written once: further files of the same step are links to the first, or are
-  // also written if it cannot be linked.
+  // Writes the weights after a step to a file. They are written once: further files of the same step are links to the first, or copies if
+  // linking fails.
   io::FileSum write_weights(Index step, const std::string& path) {
     const bool is_linked = written_.step == step && io::link_file(written_.path, path);
     if (!is_linked) written_ = {step, path, io::save(model_, path)};

@@ -50,7 +50,7 @@ inline Index seconds_of_event_file(const std::string& name) {
   return std::stoll(name.substr(event_file_prefix.size(), second_digits));
 }
 
-// Returns the name of this computer, with '-' for each character but letters and digits.
+// Returns the name of this computer, with '-' in place of each character that is not a letter or digit.
 inline std::string host_name() {
   constexpr std::size_t longest = 64;
   std::array<char, longest + 1> name{};
@@ -170,7 +170,8 @@ inline void check_position(const EventPosition& position) {
 
 }  // namespace detail
 
-/// Writes the events of a run for TensorBoard, in a folder of its own (`tensorboard --logdir` names it or a folder above it).
+/// Writes the events of a run for TensorBoard to a folder that holds no other run. Start `tensorboard --logdir` with this folder or one
+/// above it.
 ///
 /// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag should increase.
 /// TensorBoard groups tags by the text before a slash. All functions throw WriteError with the file and the cause if an event cannot be

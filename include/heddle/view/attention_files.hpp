@@ -59,8 +59,8 @@ void write_entry(const CheckedMap& map, const char* name, TokenRange left, Token
 }  // namespace detail
 
 /// Writes the weights as the JSON object of bertviz's head view, through calls of write(std::string_view). A single text has one entry
-/// without a name; a pair has the entries All, Sentence A -> Sentence A, and so on. Numbers parse to exactly the floats of the map.
-/// @throws as attention_page().
+/// without a name; a pair has the entries All, Sentence A -> Sentence A, and so on. Numbers parse to exactly the floats of the map. @throws
+/// IndexError, ShapeError and Error as attention_page() does.
 template <class Write>
 void write_attention_json(const AttentionMap& map, Write&& write, const PageOptions& options = {}) {
   using namespace detail;
@@ -89,8 +89,8 @@ void write_attention_json(const AttentionMap& map, Write&& write, const PageOpti
         ",\"include_layers\":" + json_list(layers, whole) + "}\n");
 }
 
-/// Writes the weights as CSV with a header, through calls of write(std::string_view): a line for each layer, head, query and key.
-/// @throws as attention_statistics().
+/// Writes the weights as CSV with a header, through calls of write(std::string_view): a line for each layer, head, query and key. @throws
+/// ShapeError and Error as attention_statistics() does.
 template <class Write>
 void write_attention_csv(const AttentionMap& map, Write&& write) {
   using namespace detail;
@@ -135,7 +135,8 @@ void draw_cells(Svg& svg, double left, double top, double cell, Index side, Valu
 }  // namespace detail
 
 /// Returns an SVG file with the weights of one head as a heat map: a row per query, a column per key. Colors are between pale yellow for 0
-/// and dark blue for the largest weight of the head, which is written below. @throws as attention_page().
+/// and dark blue for the largest weight of the head, which is written below. @throws IndexError, ShapeError and Error as attention_page()
+/// does.
 inline std::string attention_heat_map(const AttentionMap& map, Index layer, Index head) {
   using namespace detail;
   const CheckedMap checked(map);
@@ -167,7 +168,8 @@ inline std::string attention_heat_map(const AttentionMap& map, Index layer, Inde
   return svg.finish();
 }
 
-/// Returns an SVG file with a heat map of each head: a row per layer, a column per head. @throws as attention_statistics().
+/// Returns an SVG file with a heat map of each head: a row per layer, a column per head. @throws ShapeError and Error as
+/// attention_statistics() does.
 inline std::string attention_overview(const AttentionMap& map) {
   using namespace detail;
   const CheckedMap checked(map);

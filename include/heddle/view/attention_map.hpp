@@ -37,8 +37,8 @@ class CheckedMap {
     T_ = static_cast<Index>(map.tokens.size());
     require<ShapeError>(!map.layers.empty() && T_ > 0, "AttentionMap: has ", map.layers.size(), " layers and ", T_,
                         " tokens; it needs at least one of each");
-    require<ShapeError>(map.second >= 0 && map.second < T_, "AttentionMap: 'second' is ", map.second, "; the text has ",
-                        T_, " tokens");
+    require<ShapeError>(map.second >= 0 && map.second < T_, "AttentionMap: 'second' is ", map.second,
+                        " but must be from 0 to ", T_ - 1, " for ", T_, " tokens");
     const Shape& first = map.layers[0].weights.shape();
     H_ = first.rank() >= 3 ? first[first.rank() - 3] : 0;
     for (std::size_t l = 0; l < map.layers.size(); ++l) {
@@ -48,9 +48,9 @@ class CheckedMap {
                           "AttentionMap: the weights of layer ", l, " have the shape ", shape, ", they must be ",
                           Shape{std::max<Index>(H_, 1), T_, T_}, " for ", T_, " tokens");
       weights_.push_back(layer.weights.host());
-      constexpr float most = 1.001f;  // 1, rounded
+      constexpr float most = 1.001f;  // 1, with a tolerance for rounding
       for (const float p : weights_.back())
-        require(p >= 0 && p <= most, "AttentionMap: a probability of layer ", l, " is ", p, " but must be from 0 to 1");
+        require(p >= 0 && p <= most, "AttentionMap: a weight of layer ", l, " is ", p, " but must be from 0 to 1");
     }
     require(std::isfinite(map.scale) && map.scale >= 0, "AttentionMap: 'scale' is ", map.scale,
             " but must be at least 0 and finite");
@@ -90,7 +90,7 @@ class CheckedMap {
       if (l == 0 && q.rank() == 2) K_ = q[1] / H_;
       require<ShapeError>(K_ > 0 && q == Shape({T_, H_ * K_}) && k == q, "AttentionMap: layer ", l, " has queries ", q,
                           " and keys ", k, "; both must be [T, H * K] with T = ", T_, " and H = ", H_,
-                          ", alike in all layers");
+                          ", the same in all layers");
       queries_.push_back(layer.queries.host());
       keys_.push_back(layer.keys.host());
       for (const std::vector<float>* values : {&queries_.back(), &keys_.back()})

@@ -133,7 +133,7 @@ inline std::string page_data(const CheckedMap& map, const PageOptions& options, 
   static constexpr Measure measures[] = {
       {"entropy", "bits",
        "Entropy of the weights, mean over the queries: 0 bits if one key has all the weight, log2(T) if all T "
-       "tokens have the same.",
+       "keys have equal weights.",
        &HeadStatistics::entropy},
       {"distance", "tokens", "Mean distance between query and key, in tokens.", &HeadStatistics::distance},
       {"on [CLS]", "", "Share of the weight on [CLS].", &HeadStatistics::cls},

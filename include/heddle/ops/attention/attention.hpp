@@ -31,7 +31,7 @@ struct GradientLayout {
     }
   }
 
-  // Returns block i's part of its gradient, which is allocated on first use: zeroed, unless its parts fill it.
+  // Returns block i's part of its gradient tensor. Allocates the tensor on first use, and zeroes it unless the parts of the blocks fill it.
   template <class DeviceTag>
   MatrixView<T> part(DeviceTag device, std::size_t i, std::vector<Tensor<T>>& gradients) const {
     Tensor<T>& dx = gradients[of[i]];
@@ -66,10 +66,10 @@ struct GradientLayout {
 /// @throws ShapeError, and Error for a scale that is not finite or a dropout outside [0, 1).
 template <class Q>
 Tensor<typename Q::Element> attention(
-    const Q& q_rows,  // [Nq, H * K] or [B, Tq, H * K], a tensor or columns of one, as k and v
+    const Q& q_rows,  // [Nq, H * K] or [B, Tq, H * K], a tensor or some of its columns, like k and v
     const ColumnSlice<typename Q::Element>& k_rows,  // [Nk, H * K]
     const ColumnSlice<typename Q::Element>& v_rows,  // [Nk, H * Kv]
-    const Sequences& sequences,                      // of the Nq rows; without options.keys of the Nk rows too
+    const Sequences& sequences,                      // of the Nq rows, and of the Nk rows unless options.keys is given
     const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
   detail::AttentionCall<T> call("attention", q_rows, k_rows, sequences, options);

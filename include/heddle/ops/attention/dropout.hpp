@@ -7,8 +7,8 @@ namespace heddle::kernel {
 inline constexpr Index queries_per_draw = 4;  // queries drawn at once, so that the loops over calls vectorize
 
 // Computes the dropout factors (0 or the rule's scale) of 32 keys and four queries. `call` is the first call of the
-// first query; the first call of each further query is `next` higher. Word j of a query's four calls, half by half, decides keys 8j to
-// 8j + 7 in order.
+// first query; the first call of each further query is `next` higher. Keys 8j to 8j + 7 are decided by word j of the query's four calls in
+// order: the lower half of each word decides one key, the upper half the next.
 template <class A>
 void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64_t next,
                   A (*factors)[keys_per_draw_group]) {
@@ -22,8 +22,8 @@ void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64
         factors[r][j * 8 + k] = rule.keeps(draw16(words, 4 * r + k / 2, 2 * j + k % 2)) ? scale : A(0);
 }
 
-// Computes the dropout factors of a tile and of the padding of its rows. Calls are numbered by the longest sequence, so that
-// padding a batch does not change them.
+// Computes the dropout factors of a tile and of the padding of its rows. The numbers of the calls depend on the length of the longest
+// sequence, not on the padded length, so that padding a batch does not change the draws.
 template <class T>
 void draw_tile_factors(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> factors) {
   const Index next = calls_per_score_row(plan.longest_k);

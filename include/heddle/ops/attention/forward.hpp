@@ -1,5 +1,5 @@
 // Attention's forward on the CPU. Scores are computed tile by tile and never stored: each query keeps a running maximum and sum
-// (Milakov and Gimelshein 2018; Dao et al. 2022). It saves the log-sum-exp of each query's scores for the backward.
+// (Milakov and Gimelshein 2018; Dao et al. 2022). The log-sum-exp of each query's scores is saved for the backward.
 #pragma once
 #include <heddle/ops/attention/dropout.hpp>
 

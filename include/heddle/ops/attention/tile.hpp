@@ -150,7 +150,7 @@ void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<cons
 }
 
 // Adds one more tile of scores to the softmax of row r: replaces each score by exp(score - top), and updates `top`, the
-// greatest score so far, and `sum`. Returns the factor by which earlier sums shrink.
+// greatest score so far, and `sum`. Returns the factor by which the caller must multiply earlier sums.
 template <class A>
 A online_softmax_step(MatrixView<A> s, Index r, A& top, A& sum) {
   auto scores = padded_row(s, r);
