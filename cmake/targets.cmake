@@ -42,7 +42,7 @@ function(heddle_program name)
   heddle_settings(${name})
 endfunction()
 
-# With -O1 the example programs and the benchmarks build faster, for checks that do not measure time. They lose little speed, because they
+# With -O0 or -O1 the example programs and the benchmarks build faster, for checks that do not measure time. They lose little speed, because they
 # spend most of their time in heddle::compiled.
 set(HEDDLE_PROGRAM_FLAGS "" CACHE STRING "Compiler options for the example programs and the benchmarks, such as -O1; added after the build type's options")
 function(heddle_program_flags name)
