@@ -33,16 +33,17 @@ struct Model {
 
 struct Other {
   Parameter<float> weight{Tensor<float>({3}, {1, 2, 3})}, extra{Tensor<float>({1}, {1})};
-  struct InDouble {
-    Parameter<double> extra{Tensor<double>({1}, {1})}, weight{Tensor<double>({2}, {1, 2})};
-    static void visit(auto& self, auto&& f) {
-      f("extra", self.extra);
-      f("weight", self.weight);
-    }
-  };
   static void visit(auto& self, auto&& f) {
     f("norm.weight", self.weight);
     f("extra", self.extra);
+  }
+};
+
+struct InDouble {
+  Parameter<double> extra{Tensor<double>({1}, {1})}, weight{Tensor<double>({2}, {1, 2})};
+  static void visit(auto& self, auto&& f) {
+    f("extra", self.extra);
+    f("weight", self.weight);
   }
 };
 
