@@ -131,9 +131,9 @@ TEST_CASE("AttentionMap: errors") {
   CHECK(error_for([](AttentionMap& m) {
           m.layers[1].keys = zeros<float>({3, 7});
         }) ==
-        "AttentionMap: layer 1 has queries [3, 8] and keys [3, 7]; both must be [T, H * K] with T = 3 and H = 2, alike "
-        "in "
-        "all layers");
+        "AttentionMap: layer 1 has queries [3, 8] and keys [3, 7]; both must be [T, H * K] with T = 3 and H = 2, the "
+        "same "
+        "in all layers");
   CHECK(error_for([](AttentionMap& m) { m.layers[0].keys.data()[0] = std::nanf(""); }) ==
         "AttentionMap: a query or key of layer 0 is not finite");
   CHECK(error_for([](AttentionMap& m) { m.scale = std::numeric_limits<double>::infinity(); }) ==
