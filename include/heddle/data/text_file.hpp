@@ -23,12 +23,12 @@ struct TextNotes {
   /// Returns a sentence for each note, without the file's name.
   std::vector<std::string> sentences() const {
     std::vector<std::string> all;
-    if (bom) all.push_back("a byte-order mark was skipped");
+    if (bom) all.emplace_back("a byte-order mark was skipped");
     if (crlf > 0) all.push_back(std::to_string(crlf) + (crlf == 1 ? " line ends" : " lines end") + " with CR LF");
     if (invalid_utf8 > 0)
       all.push_back("invalid UTF-8 was replaced by U+FFFD (" + std::to_string(invalid_utf8) + " times, first in line " +
                     std::to_string(first_invalid_line) + ')');
-    if (no_final_newline) all.push_back("the last line has no newline");
+    if (no_final_newline) all.emplace_back("the last line has no newline");
     return all;
   }
 };

@@ -55,7 +55,7 @@ class Vocabulary {
   /// Returns a sentence for each change to the file's text, without its name.
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
-    if (bom_) all.push_back("a byte-order mark was skipped");
+    if (bom_) all.emplace_back("a byte-order mark was skipped");
     if (crlf_ > 0) all.push_back(std::to_string(crlf_) + (crlf_ == 1 ? " line ends" : " lines end") + " with CR LF");
     return all;
   }
