@@ -196,6 +196,11 @@ echo '{"weight_map": {"classifier.bias": "two.safetensors"}}' >bad/model.safeten
 echo '{"weight_map": {"classifier.bias": "one.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a tensor that the index does not list is refused' 'one.safetensors: has .* which model.safetensors.index.json does not list'
 fresh; echo '{"do_lower_case": 1}' >bad/tokenizer_config.json; bad_folder 'a casing that is not a boolean is refused' "tokenizer_config.json: 'do_lower_case' must be true or false"
 refusal 'a file that belongs to a trained model must not change' '^changed/vocab.txt: is not the file that belongs to the model' "$bert" --predict - --out "$(cp -r model changed && echo zzz >>changed/vocab.txt && echo changed)"
+mkdir -p stale foreign && cp pre/vocab.txt stale/added_tokens.json && cp pre/model.safetensors foreign
+refusal 'a tokenizer file that no run wrote is refused' '^stale/added_tokens.json: is not a file of this run' "${train[@]}" --out stale
+refusal '--resume does not replace the weights of another program' '^foreign: holds weights of another program (model.safetensors)' "${train[@]}" --out foreign --resume
+claim 'and leaves them unchanged' 'cmp -s pre/model.safetensors foreign/model.safetensors'
+refusal 'an --out without a model is not replaced by --model' '^nowhere: has no model (config.json); leave out --out' "$bert" --predict - --out nowhere --model pre
 refusal '--vocab must be that of the trained model' '^--vocab is changed/vocab.txt; the model in model has another vocabulary$' "$bert" --predict - --out model --vocab changed/vocab.txt
 claim 'the vocabulary of the trained model is accepted as --vocab' 'run "$bert" --predict - --out model --vocab model/vocab.txt <plain.txt && [ -s out ] && cp out with && run "$bert" --predict - --out model <plain.txt && cmp out with'
 refusal 'results of another run are not replaced' '^model: holds the results of another run' "${train[@]}" --out model

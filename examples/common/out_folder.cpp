@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <heddle/io/tokenizer_files.hpp>
 #include <heddle/io/write_atomically.hpp>
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,9 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
   const bool foreign = io::path_exists(config) && !begun_;
   require<FileError>(!foreign && !io::path_exists(file("pytorch_model.bin")), shown, ": holds another model (",
                      foreign ? "config.json" : "pytorch_model.bin", "); give another --out");
+  for (const char* result : {"model.safetensors", "last.safetensors"})
+    require<FileError>(begun_ || !io::path_exists(file(result)), shown, ": holds weights of another program (", result,
+                       "); give another --out, or remove them");
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();
     for (const char* written : written_files)
@@ -115,6 +119,13 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
     require<FileError>(out.begun() || !io::path_exists(file) || io::read_file(file) == content, io::printable(file),
                        ": differs from the file of this run; give another --out, or remove it");
   }
+  // A model folder is read with every tokenizer file in it, so those of an earlier run must not stay.
+  for (const char* name : io::detail::tokenizer_file_names)
+    if (!model.empty() && !files.count(name) && io::path_exists(out.file(name))) {
+      require<FileError>(out.begun(), io::printable(out.file(name)),
+                         ": is not a file of this run; give another --out, or remove it");
+      std::filesystem::remove(out.file(name));
+    }
   write_if_new(path, text);
   for (const auto& [name, content] : files) write_if_new(out.file(name), content);
 }

@@ -59,6 +59,8 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
   Setup setup{flags,     flags.data.empty() ? System::sample : flags.data, std::nullopt, flags.sizes, flags.uncased,
               flags.seed};
   const bool is_saved = trained && !flags.out.empty() && io::path_exists(flags.out + "/config.json");
+  require<FileError>(is_saved || !trained || flags.out.empty() || flags.model.empty(), io::printable(flags.out),
+                     ": has no model (config.json); leave out --out to apply the model in --model");
   require<FileError>(is_saved || !trained || !flags.init.empty() || !io::path_exists(flags.out + "/model.safetensors"),
                      io::printable(flags.out + "/config.json"), ": is missing, so the model beside it cannot be made");
   if (is_saved) {

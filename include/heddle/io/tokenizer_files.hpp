@@ -56,6 +56,10 @@ inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string
   return lines;
 }
 
+// The files that read_tokenizer() reads, as far as they exist.
+inline constexpr const char* tokenizer_file_names[] = {"tokenizer.json", "vocab.txt", "tokenizer_config.json",
+                                                       "special_tokens_map.json", "added_tokens.json"};
+
 // Reads the vocabulary and the casing of tokenizer.json.
 inline PretrainedTokenizer read_tokenizer_json(const std::string& path, const std::string& content) {
   const JsonFile file(content, path);
@@ -142,8 +146,7 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 /// for a tokenizer that is not BERT's WordPiece, and for added tokens except the five special tokens.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
-  for (const char* name :
-       {"tokenizer.json", "vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"})
+  for (const char* name : detail::tokenizer_file_names)
     if (path_exists(folder + '/' + name)) files[name] = read_file(folder + '/' + name);
   const auto content = [&](const char* name) { return files.find(name); };
   const auto of_tokenizer = content("tokenizer.json"), of_vocabulary = content("vocab.txt");
