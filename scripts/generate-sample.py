@@ -3,8 +3,8 @@
 
 Sentences of sentiment come from a small grammar that starts from the label. A slot in angle brackets is a rule or a
 word list; a sign asks for that polarity relative to the sentence: <-adj> in a positive sentence is a negative word.
-Sentences come in twins, one of each label, with the same nouns and, where both polarities occur, the same words in
-each other's places: only negation, order and the main clause decide the label. The draws use random.random()
+Sentences come in twins, one of each label, with the same things and parts. If a sentence has words of both polarities, its twin has
+the same words in exchanged places, so that only negation, order and the main clause decide the label. The draws use random.random()
 only, which gives the same numbers in every version of Python.
 """
 
@@ -52,7 +52,7 @@ NEUTRAL = {
     "one": ["nobody", "no one"],
 }
 
-# Parts of a sentence that pass its sign on; the number is a rule's weight.
+# Rules for parts of a sentence: (weight, template). The slots of a part get their polarity relative to that of the part.
 RULES = {
     "clause": [
         (9, "the <part> <is> <very><+adj>"),

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Functions of the programs' tests. A test script sources this file and sets `program`, the first word of its program's errors. It prints
+# Functions of the programs' tests. A test script sources this file and sets `program` to the name that begins the errors. It prints
 # `ok: …` or `FAILED: …` for each claim, and ends with `exit $code`.
 set -uo pipefail
 examples=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../examples")

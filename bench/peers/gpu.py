@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Times in PyTorch on a GPU what bench/cuda_bench times in heddle. Prints one JSON object per line: first the versions,
+"""Measures in PyTorch on a GPU the work that bench/cuda_bench measures in heddle. Prints one JSON object per line: first the versions,
 then for each benchmark its name, the variant in PyTorch (`peer`), and the times under the names that cuda_bench uses, or
 the reason why it was `refused`.
 
     bench/peers/gpu.py [--filter TEXT] [--seconds N]    starts no benchmark after N seconds
-    bench/peers/gpu.py --device cpu                     checks that every benchmark runs: one call each, small shapes
+    bench/peers/gpu.py --device cpu                     checks on small shapes that every eager benchmark runs: one call for each time
 
-Attention is scaled_dot_product_attention with each of its backends. Texts of full length need no mask. Texts of 3/4 of that
-length on average run padded with a mask of keys, where the padding is computed (`padded`), and on nested tensors without padding.
+Attention is scaled_dot_product_attention with each of its backends. Texts of full length need no mask. Texts whose mean length is 3/4
+of that run twice: padded, with a mask of keys (`padded`; the padding is computed, too), and as nested tensors without padding.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def everything(device):
 
 
 def measured(work, timer):
-    """Returns the times, or the reason why there are none. PyTorch gives the reason of a backend in warnings."""
+    """Returns the times, or the reason why there are none. PyTorch reports in warnings why a backend refused the work."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:

@@ -38,7 +38,7 @@ Tensor<float> logits(const Model& model, const data::Batch& batch, Random* rando
     return cast<float>(model.template forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = random}));
 }
 
-// The scores of a model, and the label of each row, which should have the highest score.
+// The scores of a model, and the label of each row: the class that should have the highest score.
 struct Scored {
   Tensor<float> z;     // [M, C]
   Tensor<int> labels;  // [M]
@@ -54,8 +54,8 @@ Scored score(const Model& model, const data::Batch& batch, Random& hiding, Rando
     return {logits<A>(model, batch, random), batch.labels};
 }
 
-// Whether a model has targets other than the batch's labels. Its rows count as class 1; they are predicted as class 1 if their target has
-// the highest score, otherwise as class 0.
+// Whether a model has targets other than the batch's labels. In its confusion matrix every row has the label 1; its prediction is 1 if the
+// row's target has the highest score, otherwise 0.
 template <class A, class Model>
 constexpr bool makes_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
   model.template score<A>(batch, hiding, random);
@@ -99,7 +99,7 @@ void load_weights(Model& model, const std::string& file) {
   train::require_finite(model, io::printable(file));
 }
 
-// The scores of each split with the last weights; empty for a split without rows.
+// The scores of each split with the model's weights; empty for a split without rows.
 struct FinalScores {
   train::Scores train, valid, test;
 };

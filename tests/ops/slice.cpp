@@ -13,7 +13,7 @@ TEST_CASE("slice: values and gradients are PyTorch's") {
   });
 }
 
-TEST_CASE("slice: of axis 0 is a handle, of others a copy") {
+TEST_CASE("slice: a slice of axis 0 is a handle, a slice of another axis is a copy") {
   on_each_device<int>([](Device device) {
     const auto x = Tensor<int>({3, 2}, {1, 2, 3, 4, 5, 6}).to(device);
     CHECK(slice(x, 0, 1, 3).host() == std::vector<int>{3, 4, 5, 6});
@@ -63,7 +63,7 @@ TEST_CASE("split: parts that make up an axis") {
   const Tensor<float> x({2, 3});
   CHECK_THROWS_WITH(split(x, {1, 1}, 1), "split: the sizes add up to 2, but axis 1 of [2, 3] has extent 3");
   CHECK_THROWS_WITH(split(x, {2, 2}, 1), "split: the sizes add up to more than axis 1 of [2, 3], whose extent is 3");
-  CHECK_THROWS_AS(split(x, {1}, 1), ShapeError);  // sizes, not the size of each
+  CHECK_THROWS_AS(split(x, {1}, 1), ShapeError);  // {1} is a list of sizes, not the size of every part
   CHECK_THROWS_WITH(split(x, {-1, 4}, 1), "split: a size must not be negative, got -1");
   CHECK_THROWS_WITH(split(x, 0), "split: a size must be at least 1, got 0");
   CHECK_THROWS_WITH(split(x, 1, 2), "split: axis 2 does not exist in shape [2, 3]");

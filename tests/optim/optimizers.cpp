@@ -125,7 +125,7 @@ TEST_CASE("optimizers: groups have their own rate and decay, or are frozen") {
                     "Sgd: parameter group 0 selects no parameter");
 }
 
-TEST_CASE("optimizers: a gradient that is not finite names its parameter, and nothing is updated") {
+TEST_CASE("optimizers: the error for a gradient that is not finite names the parameter, and nothing is updated") {
   on_each_device<float>([](Device device) {
     for (const float bad : {quiet_nan<float>, infinity<float>, -infinity<float>}) {
       TwoWeights model;
@@ -282,8 +282,8 @@ struct Table {
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
 
-// Two tables with the same ids: the gradient of one is sparse, that of the other is made dense. The weights agree
-// except for rounding, because compilers fuse the operations on vectors and on single elements differently.
+// Two tables with the same ids: the gradient of one is sparse, that of the other is made dense. The weights may
+// differ by rounding, because compilers fuse the operations on vectors and on single elements differently.
 template <class Optimizer, class Options>
 void rows_are_as_dense(const Options& options) {
   Random random(3);
@@ -300,7 +300,8 @@ void rows_are_as_dense(const Options& options) {
     CHECK(dense.weight.grad().shape() == Shape{40, 5});
     CHECK_FALSE(detail::sparse_grad(dense.weight.value()).rows);
     if (step % 5 == 3)
-      CHECK(sparse.weight.grad().host() == dense.weight.grad().host());  // one dense step among the rest
+      CHECK(sparse.weight.grad().host() ==
+            dense.weight.grad().host());  // grad() makes the gradient dense: two of the steps are dense
     by_rows.step();
     by_all.step();
     const auto actual = sparse.weight.value().host(), expected = dense.weight.value().host();

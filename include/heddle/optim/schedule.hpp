@@ -44,7 +44,7 @@ struct Cosine {
   }
 };
 
-/// A factor of gamma^k, where k grows by one every `every` steps, times that of the warm-up (torch's StepLR).
+/// The factor gamma^k times that of the warm-up, with k = step / `every`, rounded down (torch's StepLR).
 struct Step {
   double gamma = 0.1;       ///< factor of each decrease
   std::int64_t every = 1;   ///< steps between two decreases
