@@ -132,7 +132,7 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
       const Index known = tokenizer.vocabulary.find(text);
       require_known_token(tokenizer.vocabulary, text, id == std::to_string(known) ? known : -1, config.file());
     }
-  // In a tokenizer without a limit model_max_length is 1e30.
+  // model_max_length is 1e30 in a tokenizer without a limit.
   constexpr double most = 1e9;
   const nlohmann::json* const length = config.find("model_max_length");
   if (length && length->is_number() && *length >= 1 && *length < most) tokenizer.max_length = length->get<Index>();
