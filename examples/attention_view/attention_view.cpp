@@ -94,7 +94,7 @@ pictures::AttentionMap attention_of_system(const ViewFlags& flags) {
 pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
   const models::PretrainedConfig config = models::read_config(flags.model);
   models::require_sizes(config, flags.model);
-  const text::WordPiece tokenizer = models::detail::make_tokenizer(flags.model, config);
+  const auto [tokenizer, has_types] = models::detail::make_tokenizer(flags.model, config);
   require(!flags.second || tokenizer.options().max_length >= 3, "--text-b: the model has ", config.positions(),
           " positions, too few for a pair");
   const text::Encoding text =
@@ -108,7 +108,7 @@ pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
     auto model = models::make_without_values<models::BertEncoder<>>(*bert);
     models::load_pretrained(model, flags.model);
     Tensor<int> types;
-    if (flags.second && bert->types > 1)
+    if (flags.second && has_types)
       types = Tensor<int>({T}, std::vector<int>(text.type_ids.begin(), text.type_ids.end()));
     model.forward(ids, one, {.types = types, .records = &records});
   } else {

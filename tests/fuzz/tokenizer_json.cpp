@@ -8,9 +8,12 @@ namespace {
 using namespace heddle;
 
 void check_tokenizer(const std::string& content) {
-  const auto read = fuzz::attempt<FileError>([&] { return io::detail::read_tokenizer_json("input", content); });
+  const auto file = fuzz::attempt<FileError>([&] { return io::JsonFile(content, "input"); });
+  if (!file) return;
+  const auto read = fuzz::attempt<FileError>([&] { return io::detail::read_tokenizer_json(file->object(), "input"); });
   if (!read) return;
   const text::Vocabulary& vocabulary = read->vocabulary;
+  io::detail::adds_bert_tokens(file->object().json(), vocabulary);
   const nlohmann::json ids = nlohmann::json::parse(content)["model"]["vocab"];
   fuzz::claim(static_cast<std::size_t>(vocabulary.size()) == ids.size(), "the vocabulary has all tokens");
   for (const auto& [token, id] : ids.items())

@@ -17,6 +17,14 @@ std::string tokenizer_json(const char* changes = "{}") {
     "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
                    "lowercase": true},
     "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+                 {"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+      "pair": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+               {"SpecialToken": {"id": "[SEP]", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}},
+               {"SpecialToken": {"id": "[SEP]", "type_id": 1}}],
+      "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]},
+                         "[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}},
     "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
               "max_input_chars_per_word": 100,
               "vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5, "##b": 6}}})");
@@ -134,6 +142,63 @@ TEST_CASE("io::read_tokenizer: a tokenizer.json that is not BERT's WordPiece is 
   CHECK(folder.error_with(R"({"normalizer": {"strip_accents": false}})") == "'strip_accents' is false" + only + "true");
   CHECK(folder.error_with(R"({"pre_tokenizer": {"type": "Whitespace"}})") ==
         "'type' is \"Whitespace\"" + only + "\"BertPreTokenizer\"");
+}
+
+TEST_CASE("io::read_tokenizer: the token types are those of transformers") {
+  const TokenizerFolder folder;
+  put(folder / "vocab.txt", small_vocabulary);
+  const auto has_types = [&](const char* config) {
+    put(folder / "tokenizer_config.json", config);
+    return io::read_tokenizer(folder.path()).has_types;
+  };
+  CHECK(io::read_tokenizer(folder.path()).has_types);
+  CHECK(has_types("{}"));
+  for (const char* type : {"BertTokenizer", "BertTokenizerFast"})
+    CHECK(has_types((R"({"tokenizer_class": ")" + std::string(type) + "\"}").c_str()));
+  for (const char* type :
+       {"DistilBertTokenizer", "DistilBertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"})
+    CHECK(!has_types((R"({"tokenizer_class": ")" + std::string(type) + "\"}").c_str()));
+  CHECK(!has_types(R"({"model_input_names": ["input_ids", "attention_mask"]})"));
+  CHECK(!has_types(R"({"model_input_names": []})"));
+  CHECK(has_types(R"({"model_input_names": null})"));
+  CHECK(
+      has_types(R"({"model_input_names": ["input_ids", "token_type_ids"], "tokenizer_class": "DistilBertTokenizer"})"));
+  put(folder / "tokenizer_config.json", R"({"model_input_names": "token_type_ids"})");
+  CHECK(folder.error() == folder / "tokenizer_config.json: 'model_input_names' must be an array");
+}
+
+TEST_CASE("io::read_tokenizer: a generic class needs a post_processor that adds BERT's special tokens") {
+  const TokenizerFolder folder;
+  const std::string fault =
+      "'post_processor' does not add [CLS] and [SEP] as BERT does; 'tokenizer_class' TokenizersBackend uses it";
+  const auto error_with = [&](const nlohmann::json& processor) {
+    return folder.error_with(nlohmann::json({{"post_processor", processor}}).dump().c_str());
+  };
+  put(folder / "tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+  CHECK(error_with(nullptr) == "no error");
+  CHECK(error_with({{"type", "ByteLevel"}}) == "no error");
+  put(folder / "tokenizer_config.json", R"({"tokenizer_class": "TokenizersBackend"})");
+  CHECK(error_with(nullptr) == fault);
+  CHECK(error_with(5) == fault);
+  CHECK(error_with({{"type", "ByteLevel"}}) == fault);
+  const nlohmann::json bert{{"type", "BertProcessing"}, {"cls", {"[CLS]", 2}}, {"sep", {"[SEP]", 3}}};
+  CHECK(error_with(bert) == "no error");
+  for (const char* token : {"cls", "sep"}) {
+    nlohmann::json wrong = bert;
+    wrong[token][1] = 4;
+    CHECK(error_with(wrong) == fault);
+  }
+  const nlohmann::json pair = nlohmann::json::parse(tokenizer_json()).at("post_processor");
+  CHECK(error_with(pair) == "no error");
+  const auto changed = [&](const char* place, const nlohmann::json& value) {
+    nlohmann::json json = pair;
+    json[nlohmann::json::json_pointer(place)] = value;
+    return json;
+  };
+  CHECK(error_with(changed("/single", nlohmann::json::array())) == fault);
+  CHECK(error_with(changed("/pair/3/Sequence/type_id", 0)) == fault);
+  for (const char* token : {"[CLS]", "[SEP]"})
+    CHECK(error_with(changed(("/special_tokens/" + std::string(token) + "/ids/0").c_str(), 4)) == fault);
 }
 
 TEST_CASE("io::read_tokenizer: ids of tokenizer.json are a sequence without gaps") {

@@ -36,7 +36,7 @@ text::Encoding encode_golden(const text::WordPiece& tokenizer, const Case& c) {
 
 // Returns all texts of a golden folder as one ragged batch.
 GoldenBatch golden_batch(const std::string& folder, const std::vector<Case>& cases) {
-  const auto tokenizer = models::detail::make_tokenizer(folder, models::read_config(folder));
+  const auto tokenizer = models::detail::make_tokenizer(folder, models::read_config(folder)).tokenizer;
   GoldenBatch batch;
   std::vector<int> ids, types, lengths;
   for (const Case& c : cases) {
@@ -106,7 +106,7 @@ TEST_CASE("models: hidden states and attention probabilities are those of transf
   const auto model = load_classifier(golden_model("bert"));
   const Case& c = golden_texts("bert_internals")[0];
   const auto tokenizer =
-      models::detail::make_tokenizer(golden_model("bert"), models::read_config(golden_model("bert")));
+      models::detail::make_tokenizer(golden_model("bert"), models::read_config(golden_model("bert"))).tokenizer;
   const text::Encoding text = tokenizer.encode_pair(c.word("a"), c.word("b"));
   const auto tensor = [](const std::vector<int>& values) {
     return Tensor<int>({static_cast<Index>(values.size())}, values);
@@ -426,6 +426,9 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
   for (const char* key : {"dropout", "attention_dropout", "seq_classif_dropout"})
     CHECK(config_error("distilbert", {{key, 1}}) == '\'' + std::string(key) + fraction);
   CHECK(config_error("pre_norm", {{"embedding_dropout_prob", 1}}) == "'embedding_dropout_prob" + fraction);
+  CHECK(config_error("bert", {{"hidden_dropout_prob", 65535. / 65536}}) == "no error");
+  CHECK(config_error("bert", {{"hidden_dropout_prob", 0.999999}}) ==
+        "'hidden_dropout_prob' is 0.999999, which is rounded to 1 and drops every element");
   CHECK(config_error("bert", {{"hidden_act", "silu"}}) ==
         "'hidden_act' is 'silu' but must be gelu, gelu_new, gelu_pytorch_tanh or relu");
   CHECK(config_error("distilbert", {{"activation", 1}}) == "'activation' must be a text");

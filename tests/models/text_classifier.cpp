@@ -65,6 +65,31 @@ TEST_CASE("models::TextClassifier: the labels of the folder, and any kind of tex
   CHECK(classifier("\xff\xfe").probabilities == classifier("").probabilities);  // invalid UTF-8 is dropped
 }
 
+TEST_CASE("models::TextClassifier: a pair has token types if the tokenizer returns them in transformers") {
+  const ModelFolder folder("bert");
+  const auto scores = [&](const nlohmann::json& tokenizer_config) {
+    folder.change("tokenizer_config.json", tokenizer_config);
+    return TextClassifier::load(folder.path())("the cat", "a dog").probabilities;
+  };
+  const auto config = models::read_config(folder.path());
+  const auto tokenizer = models::detail::make_tokenizer(folder.path(), config).tokenizer;
+  auto model = models::make_without_values<models::SequenceClassifier<>>(config);
+  models::load_pretrained(model, folder.path());
+  const text::Encoding pair = tokenizer.encode_pair("the cat", "a dog");
+  const auto N = static_cast<Index>(pair.ids.size());
+  const auto of = [&](const std::vector<std::int32_t>& values) {
+    return Tensor<int>({N}, std::vector<int>(values.begin(), values.end()));
+  };
+  const Sequences one = Sequences::packed({static_cast<int>(N)});
+  const auto with_types = softmax(model.forward(of(pair.ids), one, {.types = of(pair.type_ids)}), -1).host(),
+             without = softmax(model.forward(of(pair.ids), one), -1).host();
+  REQUIRE(with_types != without);
+  CHECK(scores(nlohmann::json::object()) == with_types);
+  CHECK(scores({{"model_input_names", {"input_ids", "attention_mask"}}}) == without);
+  CHECK(scores({{"model_input_names", {"input_ids", "token_type_ids"}}}) == with_types);
+  CHECK(scores({{"model_input_names", nullptr}, {"tokenizer_class", "DistilBertTokenizer"}}) == without);
+}
+
 TEST_CASE("models::TextClassifier: more texts than one batch takes are classified in order") {
   const TextClassifier classifier = TextClassifier::load(golden_model("bert"));
   std::vector<std::string> texts(1000, "the cat sat");
@@ -124,9 +149,18 @@ TEST_CASE("models::TextClassifier: using a moved-from object is an error, and so
   model.bert->classifier.bias->assign(full<float>(model.bert->classifier.bias->shape(), std::nanf("")));
   models::save_pretrained(model, config, {}, folder.path());
   CHECK_THROWS_WITH(TextClassifier::load(folder.path())("a cat"), "TextClassifier: the model's scores are not finite");
+  const auto save_error = [&](const std::map<std::string, std::string>& tokenizer_files) {
+    return error_of<Error>([&] { models::save_pretrained(model, config, tokenizer_files, folder.path()); });
+  };
+  for (const char* name : {"../vocab.txt", "", "config.json"})
+    CHECK(save_error({{name, "x"}}) ==
+          "save_pretrained: " + io::quoted_name(name) + " is not the name of a tokenizer's file");
+  config.json["hidden_act"] = nullptr;
+  CHECK(save_error({}) == "no error");
+  config.labels[0] = config.labels[1];
+  CHECK(save_error({}) == "save_pretrained: two classes have the label " + io::quoted_name(config.labels[1]));
   config.labels.emplace_back("another");
-  CHECK_THROWS_WITH(models::save_pretrained(model, config, {}, folder.path()),
-                    ContainsSubstring("save_pretrained: the model has "));
+  CHECK(save_error({}).starts_with("save_pretrained: the model has "));
 }
 
 TEST_CASE("models::TextClassifier: a folder that does not fit together is refused") {
@@ -138,7 +172,7 @@ TEST_CASE("models::TextClassifier: a folder that does not fit together is refuse
   put(folder / "vocab.txt", "[UNK]\n[CLS]\n");
   CHECK(load_error(folder) == folder / "vocab.txt: has no token '[SEP]'");
   folder.change("tokenizer_config.json", {{"model_max_length", 1}});
-  CHECK(load_error(folder) == folder.path() + ": texts have at most 1 token, [CLS] and [SEP] alone are two");
+  CHECK(load_error(folder) == folder / "tokenizer_config.json: 'model_max_length' is 1; a text has 2 special tokens");
   folder.remove("vocab.txt");
   CHECK(load_error(folder) == folder.path() + ": has neither tokenizer.json nor vocab.txt");
   const ModelFolder no_weights("bert");

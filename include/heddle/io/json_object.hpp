@@ -24,10 +24,11 @@ inline nlohmann::json parse_json(std::string_view text, const std::string& file)
       return true;
     });
   } catch (const nlohmann::json::exception& error) {
-    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
-    const std::size_t place = what.find("at line ");
-    fail<FileError>(file, ": is not JSON", place == what.npos ? "" : ": ",
-                    place == what.npos ? "" : printable(what.substr(place), 200));
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: …" or "[…406] number overflow parsing '1e999'"
+    std::string what = error.what();
+    const std::size_t place = what.find("at line "), name = what.find("] ");
+    what.erase(0, place != what.npos ? place : name != what.npos ? name + 2 : 0);
+    fail<FileError>(file, ": is not JSON: ", printable(what, 200));
   }
 }
 

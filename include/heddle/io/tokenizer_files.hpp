@@ -1,5 +1,6 @@
 // The WordPiece tokenizer of a Hugging Face folder: vocab.txt or tokenizer.json, and tokenizer_config.json.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,10 +11,11 @@
 
 namespace heddle::io {
 
-/// The vocabulary and casing of a folder's tokenizer, and its files unchanged.
+/// The vocabulary and the options of a folder's tokenizer, and its files unchanged.
 struct PretrainedTokenizer {
   text::Vocabulary vocabulary;                    ///< the tokens
   bool uncased = true;                            ///< whether texts are lower-cased
+  bool has_types = true;                          ///< whether the model is given the token types of a pair
   Index max_length = 0;                           ///< in tokens, special ones included; 0 if the folder does not say
   std::map<std::string, std::string> files = {};  ///< contents by name, for saving them unchanged
 };
@@ -60,10 +62,8 @@ inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string
 inline constexpr const char* tokenizer_file_names[] = {"tokenizer.json", "vocab.txt", "tokenizer_config.json",
                                                        "special_tokens_map.json", "added_tokens.json"};
 
-// Reads the vocabulary and the casing of tokenizer.json.
-inline PretrainedTokenizer read_tokenizer_json(const std::string& path, const std::string& content) {
-  const JsonFile file(content, path);
-  const JsonObject all = file.object();
+// Reads the vocabulary and the casing of tokenizer.json; `path` is its name in messages.
+inline PretrainedTokenizer read_tokenizer_json(const JsonObject& all, const std::string& path) {
   const std::string& shown = all.file();
   const JsonObject model(all.object("model"), shown);
   const std::string type = model.text_or("type", "WordPiece");
@@ -90,18 +90,37 @@ inline PretrainedTokenizer read_tokenizer_json(const std::string& path, const st
   return tokenizer;
 }
 
+// Returns whether a tokenizer.json adds [CLS] and [SEP] to a text and to a pair as BERT does.
+inline bool adds_bert_tokens(const nlohmann::json& tokenizer, const text::Vocabulary& vocabulary) {
+  using nlohmann::json;
+  const json text = json::parse(R"([{"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+                                    {"Sequence": {"id": "A", "type_id": 0}},
+                                    {"SpecialToken": {"id": "[SEP]", "type_id": 0}}])");
+  json pair = text;
+  pair.push_back(json::parse(R"({"Sequence": {"id": "B", "type_id": 1}})"));
+  pair.push_back(json::parse(R"({"SpecialToken": {"id": "[SEP]", "type_id": 1}})"));
+  const json begin = vocabulary.find("[CLS]"), end = vocabulary.find("[SEP]");
+  const auto has = [&](const char* place, const json& expected) {
+    const json::json_pointer at(place);
+    return tokenizer.contains(at) && tokenizer.at(at) == expected;
+  };
+  if (has("/post_processor/type", "BertProcessing"))
+    return has("/post_processor/cls", json::array({"[CLS]", begin})) &&
+           has("/post_processor/sep", json::array({"[SEP]", end}));
+  return has("/post_processor/type", "TemplateProcessing") && has("/post_processor/single", text) &&
+         has("/post_processor/pair", pair) && has("/post_processor/special_tokens/[CLS]/ids", json::array({begin})) &&
+         has("/post_processor/special_tokens/[SEP]/ids", json::array({end}));
+}
+
 // Checks the tokens that added_tokens.json adds to vocab.txt.
-inline void check_added_tokens(const text::Vocabulary& vocabulary, const std::string& path,
-                               const std::string& content) {
-  const JsonFile file(content, path);
-  const JsonObject ids = file.object();
+inline void check_added_tokens(const text::Vocabulary& vocabulary, const JsonObject& ids) {
   for (const auto& [token, id] : ids.json().get_ref<const nlohmann::json::object_t&>())
     require_known_token(vocabulary, token, id.is_number_integer() ? id.get<Index>() : -1, ids.file());
 }
 
-// Applies tokenizer_config.json. PreTrainedTokenizerFast and TokenizersBackend ignore its
-// do_lower_case if there is a tokenizer.json.
-inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, bool has_tokenizer_json) {
+// Applies tokenizer_config.json. `json` is tokenizer.json, or nullptr if there is none. With it, PreTrainedTokenizerFast and
+// TokenizersBackend take the casing and the special tokens from there.
+inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, const JsonObject* json) {
   const std::string type = config.text_or("tokenizer_class", "BertTokenizer");
   bool is_known = false;
   for (const char* name : {"BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast",
@@ -121,10 +140,21 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
     else
       require_value(config, key, token);
   }
-  if (!has_tokenizer_json || (type != "PreTrainedTokenizerFast" && type != "TokenizersBackend")) {
+  const bool is_generic = type == "PreTrainedTokenizerFast" || type == "TokenizersBackend";
+  if (json && is_generic) {
+    require<FileError>(adds_bert_tokens(json->json(), tokenizer.vocabulary), json->file(),
+                       ": 'post_processor' does not add [CLS] and [SEP] as BERT does; 'tokenizer_class' ", type,
+                       " uses it");
+  } else {
     tokenizer.uncased = config.boolean_or("do_lower_case", true);
     require_value(config, "strip_accents", tokenizer.uncased);
     require_value(config, "tokenize_chinese_chars", true);
+  }
+  if (config.has("model_input_names")) {
+    const nlohmann::json& names = config.array("model_input_names");
+    tokenizer.has_types = std::find(names.begin(), names.end(), "token_type_ids") != names.end();
+  } else {
+    tokenizer.has_types = !is_generic && !type.starts_with("DistilBert");
   }
   if (config.has("added_tokens_decoder"))
     for (const auto& [id, entry] : config.object("added_tokens_decoder").get_ref<const nlohmann::json::object_t&>()) {
@@ -142,24 +172,27 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 
 /// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. The casing follows transformers. It is
 /// do_lower_case of tokenizer_config.json, or true if the file or the member is absent. If there is a tokenizer.json and tokenizer_class is
-/// PreTrainedTokenizerFast or TokenizersBackend, it is the casing of tokenizer.json. @throws FileError for a folder without a vocabulary,
-/// for a tokenizer that is not BERT's WordPiece, and for added tokens except the five special tokens.
+/// PreTrainedTokenizerFast or TokenizersBackend, it is the casing of tokenizer.json. The model is given token types if model_input_names of
+/// tokenizer_config.json has token_type_ids; without that member, if tokenizer_class is BERT's or absent. @throws FileError for a folder
+/// without a vocabulary, for a tokenizer that is not BERT's WordPiece, and for added tokens except the five special tokens.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : detail::tokenizer_file_names)
     if (path_exists(folder + '/' + name)) files[name] = read_file(folder + '/' + name);
-  const auto content = [&](const char* name) { return files.find(name); };
-  const auto of_tokenizer = content("tokenizer.json"), of_vocabulary = content("vocab.txt");
-  require<FileError>(of_tokenizer != files.end() || of_vocabulary != files.end(), printable(folder),
-                     ": has neither tokenizer.json nor vocab.txt");
-  PretrainedTokenizer tokenizer =
-      of_tokenizer != files.end() ? detail::read_tokenizer_json(folder + "/tokenizer.json", of_tokenizer->second)
-                                  : PretrainedTokenizer{text::Vocabulary(of_vocabulary->second, folder + "/vocab.txt")};
-  if (const auto found = content("added_tokens.json"); found != files.end())
-    detail::check_added_tokens(tokenizer.vocabulary, folder + "/added_tokens.json", found->second);
-  if (const auto found = content("tokenizer_config.json"); found != files.end()) {
-    const JsonFile file(found->second, folder + "/tokenizer_config.json");
-    detail::apply_tokenizer_config(tokenizer, file.object(), of_tokenizer != files.end());
+  const auto parse = [&](const char* name) {
+    const auto found = files.find(name);
+    return found == files.end() ? std::nullopt
+                                : std::optional<JsonFile>(std::in_place, found->second, folder + '/' + name);
+  };
+  const std::optional<JsonFile> json = parse("tokenizer.json"), config = parse("tokenizer_config.json");
+  const auto lines = files.find("vocab.txt");
+  require<FileError>(json || lines != files.end(), printable(folder), ": has neither tokenizer.json nor vocab.txt");
+  PretrainedTokenizer tokenizer = json ? detail::read_tokenizer_json(json->object(), folder + "/tokenizer.json")
+                                       : PretrainedTokenizer{text::Vocabulary(lines->second, folder + "/vocab.txt")};
+  if (const auto added = parse("added_tokens.json")) detail::check_added_tokens(tokenizer.vocabulary, added->object());
+  if (config) {
+    const std::optional<JsonObject> object = json ? std::optional(json->object()) : std::nullopt;
+    detail::apply_tokenizer_config(tokenizer, config->object(), object ? &*object : nullptr);
   } else {
     tokenizer.uncased = true;
   }

@@ -1,6 +1,8 @@
 // Model folders in the format of Hugging Face: reads the configurations of BERT, DistilBERT and heddle's pre-norm encoder, and loads and
 // saves their models.
 #pragma once
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <variant>
 
@@ -23,6 +25,8 @@ struct PretrainedConfig {
   const PreNormConfig* pre_norm() const { return std::get_if<PreNormConfig>(&sizes); }
   /// Returns the file's model_type: bert, distilbert or heddle-prenorm.
   std::string model_type() const { return bert() ? encoder_name(bert()->family) : "heddle-prenorm"; }
+  /// Returns whether the model has more than one token type, such as those of the two texts of a pair.
+  bool has_types() const { return bert() && bert()->types > 1; }
   /// Returns the maximum number of tokens in a text.
   Index positions() const { return bert() ? bert()->positions : pre_norm()->positions; }
   /// Returns the number of tokens in the vocabulary.
@@ -47,12 +51,20 @@ inline void require_heads(const io::JsonObject& config, Index D, Index heads) {
   require<FileError>(D % heads == 0, config.file(), ": a width of ", D, " does not divide into ", heads, " heads");
 }
 
+// Reads a dropout probability in [0, 1), which kernel::DropoutRule rounds to a multiple of 1/65536.
+inline double read_dropout(const io::JsonObject& config, const std::string& key, double absent) {
+  const double p = config.number_or(key, absent, 0, 1);
+  require<FileError>(p * 65536 + 0.5 < 65536, config.file(), ": '", key, "' is ", p,
+                     ", which is rounded to 1 and drops every element");
+  return p;
+}
+
 inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily family) {
   const bool bert = family == BertFamily::bert;
   const auto size = [&](const char* of_bert, const char* of_distilbert, Index absent, Index most = most_size) {
     return config.count_or(bert ? of_bert : of_distilbert, absent, 1, most);
   };
-  const auto fraction = [&](const char* key, double absent) { return config.number_or(key, absent, 0, 1); };
+  const auto dropout = [&](const char* key, double absent) { return read_dropout(config, key, absent); };
   require<FileError>(config.text_or("position_embedding_type", "absolute") == "absolute", config.file(),
                      ": 'position_embedding_type' must be 'absolute'");
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
@@ -69,9 +81,9 @@ inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily fami
   c.activation = read_activation(config, bert ? "hidden_act" : "activation");
   c.eps = bert ? config.number_or("layer_norm_eps", 1e-12, 0, 1) : 1e-12;
   c.deviation = config.number_or("initializer_range", 0.02, 0, 100);
-  c.dropout = fraction(bert ? "hidden_dropout_prob" : "dropout", 0.1);
-  c.attention_dropout = fraction(bert ? "attention_probs_dropout_prob" : "attention_dropout", 0.1);
-  c.classifier_dropout = bert ? fraction("classifier_dropout", c.dropout) : fraction("seq_classif_dropout", 0.2);
+  c.dropout = dropout(bert ? "hidden_dropout_prob" : "dropout", 0.1);
+  c.attention_dropout = dropout(bert ? "attention_probs_dropout_prob" : "attention_dropout", 0.1);
+  c.classifier_dropout = bert ? dropout("classifier_dropout", c.dropout) : dropout("seq_classif_dropout", 0.2);
   require_heads(config, c.D, c.heads);
   return c;
 }
@@ -84,8 +96,8 @@ inline PreNormConfig read_pre_norm_config(const io::JsonObject& config) {
   c.heads = config.count("num_attention_heads", 1, most_size);
   c.ff_width = config.count("intermediate_size", 1, most_size);
   c.positions = config.count("max_position_embeddings", 1, most_size);
-  c.embedding_dropout = config.number_or("embedding_dropout_prob", c.embedding_dropout, 0, 1);
-  c.dropout = config.number_or("hidden_dropout_prob", c.dropout, 0, 1);
+  c.embedding_dropout = read_dropout(config, "embedding_dropout_prob", c.embedding_dropout);
+  c.dropout = read_dropout(config, "hidden_dropout_prob", c.dropout);
   require_heads(config, c.D, c.heads);
   return c;
 }
@@ -327,7 +339,8 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
     const char* const name = activation == nn::Activation::relu   ? "relu"
                              : activation == nn::Activation::gelu ? "gelu"
                                                                   : "gelu_new";
-    const bool is_same_function = activation == nn::Activation::gelu_tanh && json.value(key, "") == "gelu_pytorch_tanh";
+    const bool is_same_function =
+        activation == nn::Activation::gelu_tanh && json.contains(key) && json[key] == "gelu_pytorch_tanh";
     if (!is_same_function) json[key] = name;
   };
   if (const PreNormConfig* c = config.pre_norm()) {
@@ -378,6 +391,20 @@ inline std::string classifier_architecture(const PretrainedConfig& config) {
 }
 
 namespace detail {
+// Throws Error for labels that are not distinct, because label2id has one number for each.
+inline void require_distinct(const std::vector<std::string>& labels) {
+  std::set<std::string> distinct;
+  for (const std::string& label : labels)
+    require(distinct.insert(label).second, "save_pretrained: two classes have the label ", io::quoted_name(label));
+}
+
+// Throws Error unless `name` is a file name that belongs to a tokenizer.
+inline void require_tokenizer_file(const std::string& name) {
+  const auto& names = io::detail::tokenizer_file_names;
+  require(std::find(std::begin(names), std::end(names), name) != std::end(names),
+          "save_pretrained: ", io::quoted_name(name), " is not the name of a tokenizer's file");
+}
+
 template <class M>
 void save_folder(const M& model, const nlohmann::json& config,
                  const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
@@ -387,6 +414,7 @@ void save_folder(const M& model, const nlohmann::json& config,
   } catch (const nlohmann::json::exception&) {
     fail("save_pretrained: a label or another text of the configuration is not UTF-8");
   }
+  for (const auto& [name, content] : tokenizer_files) require_tokenizer_file(name);
   for (const auto& [name, content] : tokenizer_files) io::write_atomically(folder + '/' + name, content);
   io::save(model, folder + "/model.safetensors");
   io::write_atomically(folder + "/config.json", text);
@@ -395,12 +423,14 @@ void save_folder(const M& model, const nlohmann::json& config,
 
 /// Writes a folder that transformers' from_pretrained opens: config.json, model.safetensors in F32, and the tokenizer's files, by name.
 /// Each file is replaced atomically; other files of the folder stay. @throws FileError if the folder does not exist or cannot be written,
-/// and Error if the configuration has another number of classes than the model, or a text that is not UTF-8; nothing is written then.
+/// and Error if the configuration has another number of classes than the model, two equal labels, or a text that is not UTF-8, or if
+/// io::read_tokenizer() reads no file of a name in `tokenizer_files`; nothing is written then.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
   require(classes == static_cast<Index>(config.labels.size()), "save_pretrained: the model has ", classes,
           " classes, its configuration ", config.labels.size());
+  detail::require_distinct(config.labels);
   detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
 }
 /// Writes a folder for transformers' BertForMaskedLM. @throws FileError as above.

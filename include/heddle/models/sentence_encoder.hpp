@@ -27,7 +27,7 @@ class SentenceEncoder {
                        ": must describe a BERT or DistilBERT to embed sentences");
     const Index positions =
         modules.max_length > 0 ? std::min(modules.max_length, config.positions()) : config.positions();
-    text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions);
+    text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions).tokenizer;
     require<FileError>(!modules.lower_case || tokenizer.options().uncased, io::printable(modules.encoder),
                        ": 'do_lower_case' is true in sentence_bert_config.json, but the tokenizer is cased");
     require<FileError>(!modules.width || modules.width == config.bert()->D, modules.pooling_file,
@@ -127,7 +127,7 @@ class SentenceEncoder {
           const std::string limits = of_module + '/' + name;
           if (!io::path_exists(limits)) continue;
           const io::JsonFile file(limits);
-          modules.max_length = file.object().count_or("max_seq_length", 0, 1, most);
+          modules.max_length = file.object().count_or("max_seq_length", 0, 2, most);
           modules.lower_case = file.object().boolean_or("do_lower_case", false);
           break;
         }

@@ -7,20 +7,40 @@
 
 namespace heddle::models::detail {
 
-// Returns the tokenizer of a folder, which truncates to the model's positions, or to model_max_length of tokenizer_config.json if that is
-// smaller. Throws FileError for a vocabulary with more tokens than the model has embeddings, and for fewer than two tokens per text.
-inline text::WordPiece make_tokenizer(const std::string& folder, Index vocabulary, Index positions) {
+// Returns the maximum number of tokens in a text: the model's positions, or the tokenizer's limit (0: none) if that is smaller. Throws
+// FileError that names the file if it has no room for the special tokens, two of a text or three of a pair.
+inline Index longest_text(const std::string& folder, Index tokenizer_limit, Index positions, Index specials) {
+  const bool is_tokenizers = tokenizer_limit > 0 && tokenizer_limit < positions;
+  const Index length = is_tokenizers ? tokenizer_limit : positions;
+  require<FileError>(length >= specials,
+                     io::printable(folder + (is_tokenizers ? "/tokenizer_config.json" : "/config.json")), ": '",
+                     is_tokenizers ? "model_max_length" : "max_position_embeddings", "' is ", length,
+                     specials == 2 ? "; a text has 2 special tokens" : "; a pair has 3 special tokens");
+  return length;
+}
+
+// A folder's tokenizer, and whether the model is given its token types.
+struct LoadedTokenizer {
+  text::WordPiece tokenizer;
+  bool has_types;
+};
+
+// Returns the tokenizer of a folder, which truncates to longest_text(). Throws FileError for a vocabulary with more tokens than the model
+// has embeddings, and for fewer than two tokens per text.
+inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions) {
   io::PretrainedTokenizer files = io::read_tokenizer(folder);
-  const Index length = files.max_length > 0 ? std::min(files.max_length, positions) : positions;
-  require<FileError>(length >= 2, io::printable(folder), ": texts have at most ", length,
-                     " token, [CLS] and [SEP] alone are two");
+  const Index length = longest_text(folder, files.max_length, positions, 2);
   require<FileError>(files.vocabulary.size() <= vocabulary, files.vocabulary.name(), ": has ", files.vocabulary.size(),
                      " tokens; the model has ", vocabulary, " embeddings");
-  return text::WordPiece(std::move(files.vocabulary),
-                         {.uncased = files.uncased, .max_length = static_cast<std::size_t>(length)});
+  return {text::WordPiece(std::move(files.vocabulary),
+                          {.uncased = files.uncased, .max_length = static_cast<std::size_t>(length)}),
+          files.has_types};
 }
-inline text::WordPiece make_tokenizer(const std::string& folder, const PretrainedConfig& config) {
-  return make_tokenizer(folder, config.vocabulary(), config.positions());
+// Returns the tokenizer of a folder with this configuration. It has types if its model has them, too.
+inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config) {
+  LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions());
+  loaded.has_types = loaded.has_types && config.has_types();
+  return loaded;
 }
 
 // Calls f(ids [N], types [N] or empty, sequences) for one batch after another, in the order of the texts. A batch has at most 4096 tokens,

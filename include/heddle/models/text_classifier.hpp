@@ -26,11 +26,11 @@ class TextClassifier {
     PretrainedConfig config = read_config(folder);
     require_single_label(config, folder);
     require_sizes(config, folder);
-    text::WordPiece tokenizer = detail::make_tokenizer(folder, config);
+    detail::LoadedTokenizer loaded = detail::make_tokenizer(folder, config);
     auto model = make_without_values<SequenceClassifier<>>(config);
     load_pretrained(model, folder);
     to(model, device);
-    return TextClassifier(std::make_shared<const State>(std::move(config), std::move(tokenizer), std::move(model)));
+    return TextClassifier(std::make_shared<const State>(std::move(config), std::move(loaded), std::move(model)));
   }
 
   /// Returns the names of the classes, in the order of the probabilities.
@@ -43,7 +43,8 @@ class TextClassifier {
   Prediction operator()(const Text& text) const {
     return run({state().tokenizer.encode(std::string_view(text))})[0];
   }
-  /// Classifies a pair of texts, such as a premise and a hypothesis.
+  /// Classifies a pair of texts, such as a premise and a hypothesis. The model is given their token types if it has them and the folder's
+  /// tokenizer returns them in transformers, see io::read_tokenizer(). @throws Error if the model has fewer than three positions.
   template <std::convertible_to<std::string_view> Text, std::convertible_to<std::string_view> Second>
   Prediction operator()(const Text& a, const Second& b) const {
     return run({state().tokenizer.encode_pair(std::string_view(a), std::string_view(b))})[0];
@@ -57,9 +58,10 @@ class TextClassifier {
   struct State {
     PretrainedConfig config;
     text::WordPiece tokenizer;
+    bool has_types;  // whether the model is given the token types of a pair
     SequenceClassifier<> model;
-    State(PretrainedConfig c, text::WordPiece t, SequenceClassifier<> m)
-        : config(std::move(c)), tokenizer(std::move(t)), model(std::move(m)) {}
+    State(PretrainedConfig c, detail::LoadedTokenizer t, SequenceClassifier<> m)
+        : config(std::move(c)), tokenizer(std::move(t.tokenizer)), has_types(t.has_types), model(std::move(m)) {}
   };
 
   explicit TextClassifier(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -75,9 +77,8 @@ class TextClassifier {
     const PretrainedConfig& config = loaded.config;
     const SequenceClassifier<>& model = loaded.model;
     std::vector<Prediction> predictions;
-    const bool types = config.bert() && config.bert()->types > 1;
     detail::each_batch(
-        texts, types, device_of(model),
+        texts, loaded.has_types, device_of(model),
         [&](const Tensor<int>& ids, const Tensor<int>& type_ids, const Sequences& sequences) {
           const Tensor<float> p =
               softmax(model.forward(ids, sequences, {.types = type_ids}), -1).to(Device::cpu);  // [B, C]
