@@ -173,6 +173,8 @@ refusal 'a run without a model is refused' '^there is no model: give the folder 
 refusal '--model and --from-scratch exclude each other' 'exclude each other$' "$bert" --model pre --from-scratch
 refusal 'sizes belong to the model' '^--layers: the model in --model has its own$' "$bert" --model pre --layers 3
 refusal '--vocab cannot be used with --model' '^--vocab: the model in --model has its own tokenizer$' "$bert" --model pre --vocab pre/vocab.txt
+refusal 'a flag that ends with = does not take the next word' '^--pretrain is given without a value$' "$bert" --pretrain= --vocab pre/vocab.txt
+claim '--help names the defaults that depend on other flags' 'exits 0 "$bert" --help && grep -q "default: 500 of ag_news" out && grep -q "default: those of the model" out && ! grep -q -- "--dropout FLOAT \[" out'
 refusal '--head-dim is refused' '^--head-dim: bert_classifier has no use for this flag$' "$bert" --model pre --head-dim 8
 refusal 'heads that do not divide the width are refused' '^--d-model 16 does not divide into --heads 3' "$bert" --from-scratch --d-model 16 --heads 3
 refusal 'a length above the positions is refused' '^--max-length is 33; the model has 32 positions$' "$bert" --model pre --max-length 33
@@ -189,6 +191,11 @@ fresh; sed -i 's/"num_hidden_layers": 1/"num_hidden_layers": 1000000/' bad/confi
 fresh; sed -i 's/"model_type"/"problem_type": "regression", "model_type"/' bad/config.json; bad_folder 'a regression is refused' "config.json: 'problem_type' is \"regression\""
 fresh; echo '{"tokenizer_class": "RobertaTokenizer"}' >bad/tokenizer_config.json; bad_folder 'another tokenizer is refused' "tokenizer_config.json: 'tokenizer_class' is 'RobertaTokenizer'"
 fresh; echo '{"truncation_side": "left"}' >bad/tokenizer_config.json; bad_folder 'truncation on the left is refused' "tokenizer_config.json: 'truncation_side' is \"left\""
+fresh; echo '{"model_max_length": 1}' >bad/tokenizer_config.json; bad_folder 'a tokenizer without room for a token is refused' "tokenizer_config.json: 'model_max_length' is 1; a text has 2 special tokens$"
+fresh; echo '{"model_max_length": 2}' >bad/tokenizer_config.json; refusal 'a tokenizer without room for a pair is refused' "^bad/tokenizer_config.json: 'model_max_length' is 2; a pair has 3 special tokens$" "$bert" --model bad --predict - --text-pair b
+refusal 'a --max-length without room for a pair is refused' '^--max-length is 2; a pair has 3 special tokens$' "$bert" --model model --predict - --text-pair b --max-length 2
+fresh; sed -i 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": 0.999999/' bad/config.json; bad_folder 'a dropout of everything is refused' "config.json: 'hidden_dropout_prob' is 0.999999, which is rounded to 1"
+fresh; sed -i 's/"World"/"Wor\\nld"/' bad/config.json; refusal 'a class with a line feed is refused, and the file is named' "^bad/config.json: the class 'Wor.x0ald' has a name with invalid bytes" "$bert" --model bad --steps 1
 fresh; rm bad/vocab.txt; refusal 'a folder without a tokenizer is refused' '^bad: has neither tokenizer.json nor vocab.txt$' "$bert" --model bad --predict -
 fresh; rm bad/model.safetensors; bad_folder 'a folder without weights is refused' 'model.safetensors: '
 fresh; mv bad/model.safetensors bad/one.safetensors; echo '{"weight_map": {"classifier.bias": "../one.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a shard outside the folder is refused' "model.safetensors.index.json: the shard '../one.safetensors' of 'classifier.bias' is not the name of a file"

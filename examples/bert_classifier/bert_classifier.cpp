@@ -1,7 +1,7 @@
 // bert_classifier: fine-tunes, evaluates and applies BERT and DistilBERT classifiers from Hugging Face folders, trains a pre-norm encoder
 // from scratch, and pre-trains BERT on plain text.
 #include <heddle/data/lines.hpp>
-#include <heddle/models/pretrained.hpp>
+#include <heddle/models/text_batches.hpp>
 
 #include "../common/trainer.hpp"
 #include "../common/vocabulary.hpp"
@@ -29,6 +29,13 @@ struct BertFlags {
     add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, for comparison");
     add_switch(app, "--from-scratch", from_scratch, "Train a pre-norm encoder from random weights");
     add_path(app, "--pretrain", pretrain, "Pre-train BERT as a masked language model on the lines of a text file");
+    // The defaults of these flags depend on other flags.
+    for (const auto& [flag, help] :
+         {std::pair{"--train-rows", "Only the first N training rows (default: 500 of ag_news, otherwise all)"},
+          {"--valid-rows", "Only the first N validation rows (default: 1000 of ag_news, otherwise all)"},
+          {"--dropout", "Probability of every dropout, in [0, 1) (default: those of the model)"},
+          {"--evaluate", "Do not train; report the metrics of the model in --out, --model or --init"}})
+      set_help(app, flag, help);
   }
 };
 
@@ -60,12 +67,14 @@ class BertSetup {
     if (flags_.is_given("--dropout")) override_dropout();
     const Index positions = config_.positions();
     if (!flags_.predict.empty()) limit_ = std::max(limit_, positions);
-    if (tokenizer_limit_ > 0) limit_ = std::min(limit_, tokenizer_limit_);
+    const Index specials = own_.columns.second.empty() ? 2 : 3;  // tokens
+    limit_ = std::min(limit_, folder_.empty()
+                                  ? positions
+                                  : models::detail::longest_text(folder_, tokenizer_limit_, positions, specials));
     require(!flags_.is_given("--max-length") || flags_.sizes.max_length <= positions, "--max-length is ",
             flags_.sizes.max_length, "; the model has ", positions, " positions");
-    length_ = flags_.is_given("--max-length") ? flags_.sizes.max_length : std::min(limit_, positions);
-    constexpr Index specials = 3;  // of a pair
-    require(length_ >= specials, "texts of at most ", length_, " tokens are too short: a pair has ", specials,
+    length_ = flags_.is_given("--max-length") ? flags_.sizes.max_length : limit_;
+    require(length_ >= specials, "--max-length is ", length_, specials == 2 ? "; a text has 2" : "; a pair has 3",
             " special tokens");
     options_.max_length = static_cast<std::size_t>(length_);
   }
@@ -106,7 +115,7 @@ class BertSetup {
       const auto one = std::find(e.type_ids.begin(), e.type_ids.end(), 1);
       rows.longest = std::max(rows.longest, static_cast<Index>(e.ids.size() + e.truncated));
       rows.truncated += e.truncated > 0;
-      const bool typed = one != e.type_ids.end() && config_.bert() && config_.bert()->types > 1;
+      const bool typed = one != e.type_ids.end() && has_types_ && config_.has_types();
       rows.rows.add(e.ids, labels[i], typed ? std::optional<Index>(one - e.type_ids.begin()) : std::nullopt);
     }
     return padded(std::move(rows));
@@ -162,6 +171,7 @@ class BertSetup {
                        tokenizer.vocabulary.size(), " tokens; the model has ", config_.vocabulary(), " embeddings");
     options_.uncased = tokenizer.uncased;
     tokenizer_limit_ = tokenizer.max_length;
+    has_types_ = tokenizer.has_types;
     for (const std::string& sentence : tokenizer.vocabulary.notes())
       note(tokenizer.vocabulary.name() + ": " + sentence);
     tokens_ = std::move(tokenizer.vocabulary);
@@ -233,6 +243,7 @@ class BertSetup {
   std::optional<text::WordPiece> tokenizer_;
   std::map<std::string, std::string> files_;
   Index limit_ = 512, tokenizer_limit_ = 0, length_ = 0;
+  bool has_types_ = true;
 };
 
 // Flags and defaults that fine-tuning and pre-training share.
@@ -353,6 +364,7 @@ class BertClassifierSystem : public BertProgram {
       return;
     }
     if (has_head) {
+      require_printable(labels, setup_.folder() + "/config.json");
       const bool agrees = !task || labels.size() == of_task.size();
       require<FileError>(agrees, io::printable(setup_.folder() + "/config.json"), ": the model has ", labels.size(),
                          " classes, ", own_.task, " has ", of_task.size());
@@ -362,6 +374,8 @@ class BertClassifierSystem : public BertProgram {
       labels = of_task;
     else if (setup_.folder().empty() || setup_.config().json.value("id2label", nlohmann::json()).is_null())
       labels = classes_in(train_);
+    else
+      require_printable(labels, setup_.folder() + "/config.json");
   }
   // Prints a note if the training rows do not have all classes of the model.
   void compare_classes(const std::vector<int>& found) const {

@@ -187,6 +187,10 @@ CLI::Validator one_of(const std::vector<std::string>& choices) {
 }
 
 bool parse_command_line(CLI::App& app, int argc, char** argv) {
+  // CLI11 would take the next word as the value of such a flag.
+  for (int i = 1; i < argc; ++i)
+    if (const std::string word = argv[i]; word.starts_with("--") && word.find('=') + 1 == word.size())
+      fail(word.substr(0, word.size() - 1), " is given without a value");
   app.allow_extras();
   try {
     app.parse(argc, argv);
@@ -232,6 +236,10 @@ void add_path(CLI::App& app, const std::string& flag, std::string& value, const 
   app.add_option(flag, value, help)
       ->check(CLI::Validator([](std::string& name) { return name.empty() ? "is given without a name" : std::string(); },
                              "PATH"));
+}
+
+void set_help(CLI::App& app, const std::string& flag, const std::string& help) {
+  app.get_option(flag)->description(help)->default_str("");
 }
 
 ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults,

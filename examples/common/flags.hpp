@@ -70,6 +70,8 @@ void add_switch(CLI::App& app, const std::string& flag, std::string& value, cons
 void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
                 const std::string& help);
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
+// Replaces the help of a common flag, without its default value.
+void set_help(CLI::App& app, const std::string& flag, const std::string& help);
 
 // Returns the text of --version: the versions of the library, the compiler and its dependencies.
 std::string version_text();

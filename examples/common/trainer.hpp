@@ -90,12 +90,17 @@ inline void require_size(const Setup& setup, const char* flag, Index value, Inde
   require(value == only, setup.source(), flag, " is ", value, " but must be ", only);
 }
 
+// Throws FileError for a class whose name would break a line of labels.txt. `path` names the classes.
+inline void require_printable(const std::vector<std::string>& labels, const std::string& path) {
+  for (const std::string& label : labels)
+    require<FileError>(label == io::printable(label), io::printable(path), ": the class ", io::quoted_name(label),
+                       " has a name with invalid bytes or control characters");
+}
+
 // Returns the content of config.json. Throws FileError for a class whose name would break a line of labels.txt.
 template <class System>
 SavedConfig config_of(const System& system, const Setup& setup, const OwnFlags& own) {
-  for (const std::string& label : system.labels())
-    require<FileError>(label == io::printable(label), io::printable(setup.data), ": the class ", io::quoted_name(label),
-                       " has a name with invalid bytes or control characters");
+  require_printable(system.labels(), setup.data);
   bool is_uncased = setup.uncased;
   if constexpr (requires { system.is_uncased(); }) is_uncased = system.is_uncased();
   return {system.sizes(), system.vocabulary(), system.labels(), is_uncased, setup.seed, own};
