@@ -29,15 +29,19 @@ remark_of() {
     s/^([a-z_]+\.cpp: [0-9.]+ s) of one core.*/\1/p' | paste -sd ' '
 }
 
-# row NAME SECONDS PASSED FAILED SKIPPED REMARK: adds a row to the table, a file, because stages may run at the same time.
-row() { printf '%-12s %8s %8s %8s %8s  %s\n' "$@" >>"$logs/table.txt"; }
+# row NAME SECONDS PROCESSOR-SECONDS PASSED FAILED SKIPPED REMARK: adds a row to the table, a file, because stages may run at the same time.
+row() { printf '%-12s %8s %8s %8s %8s %8s  %s\n' "$@" >>"$logs/table.txt"; }
 
 table() { cat "$logs/table.txt"; }
 
 # Prints the sum of a column of the table.
 total() { table | awk -v column="$1" '{ sum += $column } END { print sum + 0 }'; }
 
-run_stage() { (set -e; "stage_$1" "${@:2}"); }
+# Runs a stage in a subshell, which writes the processor time of its commands to a file.
+run_stage() { (trap 'times >"$logs/$1.times"' EXIT; set -e; "stage_$1" "${@:2}"); }
+
+# Prints the processor time of a stage in seconds: what the shell and its commands used, as the user and in the system.
+processor_seconds() { tr ' ' '\n' <"$logs/$1.times" | awk -F '[ms]' '{ sum += 60 * $1 + $2 } END { printf "%.0f\n", sum }'; }
 
 # stage NAME [ARGUMENT]: runs a stage and adds its row. Always succeeds, so that no caller tests it in a condition, where bash would
 # ignore errexit.
@@ -51,7 +55,7 @@ stage() {
   seconds=$((tenths / 10)).$((tenths % 10))
   read -r ok bad left < <(counts_of "$log")
   if [ $code != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
-  row "$name" "$seconds" "$ok" "$bad" "$left" "$(remark_of "$log")"
+  row "$name" "$seconds" "$(processor_seconds "$name")" "$ok" "$bad" "$left" "$(remark_of "$log")"
   printf 'stage %-12s %7s s\n' "$name" "$seconds"
   lines_of "$log" | grep -o 'skipped: .*' || true
   [ "$bad" = 0 ] || show_failure "$name" "$log"
@@ -77,8 +81,9 @@ stages() {
 }
 
 summary() {
-  printf '\n%-12s %8s %8s %8s %8s\n' stage seconds passed failed skipped
+  printf '\n%-12s %8s %8s %8s %8s %8s\n' stage seconds cpu-s passed failed skipped
   table
-  printf '\n%d s in all\n%d passed, %d failed, %d skipped\n' $SECONDS "$(total 3)" "$(total 4)" "$(total 5)"
-  [ "$(total 4)" = 0 ]
+  printf '\n%d s in all, %d s of processor time on %d processors\n%d passed, %d failed, %d skipped\n' \
+    $SECONDS "$(total 3)" "$(nproc)" "$(total 4)" "$(total 5)" "$(total 6)"
+  [ "$(total 5)" = 0 ]
 }
