@@ -39,13 +39,13 @@ for flag in '--task sst2' '--train train.tsv' '--text a'; do
 done
 
 # --- fine-tuning ---
-expected_notes='has no weights of the head|has weights that are not of this model'
+expected_notes='has no weights of the head|has weights that the model does not have'
 small=("$bert" --model pre --train-rows 40 --valid-rows 20 --batch-size 8 --progress none)  # 5 steps an epoch
 train=("${small[@]}" --steps 8)
 longer=("${small[@]}" --epochs 3 --checkpoint-every 4)
 claim 'it fine-tunes the folder on the sample of ag_news' 'exits 0 "${train[@]}" --out model --metrics metrics --plot'
 claim 'it lists the weights that are missing and those that are left over' \
-  'grep -q "^bert_classifier: note: pre: has no weights of the head.*bert.pooler.dense.weight.*classifier.weight" err && grep -q "note: pre: has weights that are not of this model.*cls.predictions" err'
+  'grep -q "^bert_classifier: note: pre: has no weights of the head.*bert.pooler.dense.weight.*classifier.weight" err && grep -q "note: pre: has weights that the model does not have.*cls.predictions" err'
 claim 'it says what it trains on' 'grep -q "40 training, 20 validation" out && grep -q "^classes     4$" out'
 claim 'it writes all files of a run folder' \
   'all_there model/{model,last}.safetensors model/{config.json,labels.txt,vocab.txt,tokenizer_config.json,losses.svg,lengths.svg} model/events.out.tfevents.* && [ -d model/checkpoint ]'

@@ -50,7 +50,7 @@ void print_report(const io::LoadReport& report, const std::string& folder) {
          (names.size() > most ? ", …" : ""));
   };
   print(report.missing, "has no weights of the head, which starts from random weights");
-  print(report.unexpected, "has weights that are not of this model and were left out");
+  print(report.unexpected, "has weights that the model does not have, which are ignored");
 }
 
 // The model and tokenizer of a run: those of a folder, or new ones that the flags describe.

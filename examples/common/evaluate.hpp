@@ -95,7 +95,7 @@ template <class Model>
 void load_weights(Model& model, const std::string& file) {
   const io::LoadReport report = io::load(model, file);
   for (const std::string& name : report.unexpected)
-    note(io::printable(file) + ": " + name + " is not of this model and was left out");
+    note(io::printable(file) + ": " + name + " is ignored, because the model has no weight of that name");
   train::require_finite(model, io::printable(file));
 }
 
