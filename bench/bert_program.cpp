@@ -1,4 +1,5 @@
-// bert_program: runs the model of a Hugging Face folder on given token ids, for bench/peers/bert_compare.py. Prints one JSON object.
+// bert_program: runs the model of a Hugging Face folder for bench/peers/bert_compare.py. Prints one JSON object; `embed` prints one line of
+// numbers per text instead.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -151,7 +152,7 @@ void embed(const Flags& flags) {
                 (i + 1) % static_cast<std::size_t>(encode.width()) ? ' ' : '\n');
 }
 
-// Returns the greatest resident memory of the process so far.
+// Returns the peak resident memory of the process in bytes.
 double peak_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -171,7 +172,7 @@ nlohmann::json load(const Flags& flags) {
 int main(int argc, char** argv) {
   using namespace heddle::bench;
   Flags flags;
-  CLI::App app("Runs the model of a Hugging Face folder on given token ids and prints one JSON object");
+  CLI::App app("Runs the model of a Hugging Face folder and prints one JSON object; embed prints lines of numbers");
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* text, auto run) {
     CLI::App* const command = app.add_subcommand(name, text);
@@ -203,7 +204,7 @@ int main(int argc, char** argv) {
   add_calls(
       add_batches(add_precise("forward", "Times the forward pass", [&]<class A>(A) { return forward<A>(flags); })));
   add_calls(add_batches(add_precise("step", "Times the training step", [&]<class A>(A) { return step<A>(flags); })));
-  add_batches(add_precise("logits", "Prints the scores of each text", [&]<class A>(A) { return logits<A>(flags); }));
+  add_batches(add_precise("logits", "Prints the logits of each text", [&]<class A>(A) { return logits<A>(flags); }));
   add_calls(add_precise("latency", "Times the forward pass of one text", [&]<class A>(A) { return latency<A>(flags); }))
       ->add_option("--tokens", flags.tokens, "Tokens of the text")
       ->check(CLI::Range(1, 512))

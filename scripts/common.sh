@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034  # sourced by bash scripts, which use the variables
-# Functions of all scripts: the packages that the project needs, and their installation.
+# Functions that several scripts share: messages, the installation of the packages that the project needs, and clang's tools.
 
 # Debian's and Ubuntu's package, and a command or a file under /usr or /usr/local that the package installs.
 build_packages=(

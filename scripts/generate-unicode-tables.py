@@ -25,8 +25,8 @@ CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 HANGUL = range(0xAC00, 0xD7A4)
 # Compatibility ideographs decompose to one ideograph each, without any pattern: stored as plain lists.
 IDEOGRAPHS = (range(0xF900, 0xFADA), range(0x2F800, 0x2FA1E))
-ASCII_ROW = 64  # code points of a row of ascii_table.hpp, at most
-ASCII_GAP = 8  # code points without an ASCII letter that a row spans, at most
+ASCII_ROW = 64  # maximum number of code points in a row of ascii_table.hpp
+ASCII_GAP = 8  # maximum number of consecutive code points without an ASCII letter within a row
 ANCHORS = "\U0001d165\U0001d16d"  # marks that the uncased tokenizer keeps, of combining classes 216 and 226
 
 PRE_TOKENIZER = pre_tokenizers.BertPreTokenizer()

@@ -92,7 +92,7 @@ def write_texts(out, name, tokenizer, compute, length=POSITIONS, types=True):
 
 
 def classifier(out, folder, model, types=True):
-    """Writes the logits of a classifier of transformers, whose folder is written already."""
+    """Writes the logits of a classifier of transformers, whose folder must exist already."""
     model = model.double()
     write_texts(out, folder.name, tokenizer_of(folder), lambda inputs: model(**inputs).logits[0], types=types)
 
@@ -213,7 +213,7 @@ def sentence_mean(out):
 
 
 def sentence_cls(out):
-    """A DistilBertModel in a folder of its own: vectors of [CLS], not normalized."""
+    """A DistilBertModel in a subfolder: vectors of [CLS], not normalized."""
     folder = OUTPUT / "sentence_cls"
     config = transformers.DistilBertConfig(**DISTILBERT, n_layers=1)
     model = draw(transformers.DistilBertModel(config), 6)

@@ -3,8 +3,8 @@
 
     scripts/golden-random.py [FILE]        needs torch; the format is in tests/golden/README.md
 
-Each op has 30 cases with at most 12 elements in an input. The rank and an empty axis follow from the number of a case,
-so that every op has all ranks that it takes; all else is drawn. The reference is computed from the definition in this
+Each op has 30 cases with at most 12 elements in an input. The number of a case determines its rank and whether an axis is
+empty, so that every op has all ranks that it takes; everything else is drawn. The reference is computed from the definition in this
 file if PyTorch's result is not unique (argmin of equals), if PyTorch rounds more than necessary (the gradient of
 logsumexp) or if it has no such op (packed rows). A case has no dy if the gradient does not exist.
 """

@@ -202,7 +202,7 @@ def escaped(content):
 
 
 def mutations():
-    """A file of three tensors and its changed copies, by kind, in an order that the test repeats."""
+    """Yields a file of three tensors, then its changed copies by kind, in an order that the test repeats."""
     header = '{"__metadata__":{"format":"pt"},"a.weight":%s,"a.bias":%s,"ids":%s}' % (
         entry("F32", "[2,3]", "[0,24]"), entry("F16", "[3]", "[24,30]"), entry("U8", "[10]", "[30,40]"),
     )  # fmt: skip

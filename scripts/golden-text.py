@@ -90,7 +90,7 @@ def mutate(random_numbers, text):
 
 
 def texts(tokens):
-    """Texts as bytes: chosen ones, then random mixtures."""
+    """Yields texts as bytes: first chosen ones, then random mixtures."""
     chosen = [
         "", " ", "a", "The quick brown fox, unaffable.", "a[SEP]b", "[CLS][SEP] [sep][MASK]ed [ SEP] [[UNK]]", "[SEP",
         "[PAD]]", "##the ##", "\u0130\u0131\u017f\u1e9e", "ΣΟΦΟΣ σοφός", "≠<≮>≯=`\u1fef", "가각한글",

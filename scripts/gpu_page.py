@@ -4,7 +4,7 @@ import json
 import textwrap
 
 NOTHING = "not measured"
-AIMS = {  # seconds on an H200, of the work that docs/gpu.md names
+AIMS = {  # seconds on an H200 for the work that docs/gpu.md names
     "attention/32x12x512x64/lengths/dropout/forward": 80e-6,
     "attention/32x12x512x64/lengths/dropout/forward_backward": 220e-6,
     "attention/32x12x128x64/lengths/dropout/forward": 14e-6,
@@ -130,7 +130,7 @@ def attention(r):
     for name in r.names("attention/"):
         ways = r.theirs(name), r.theirs(name, lambda p: p.get("deterministic"))
         if not name.endswith("backward"):
-            ways = ways[0], None  # an operation without a backward has no atomic sums
+            ways = ways[0], None  # the forward pass alone has no atomic sums
         said = [f"{shown(way['seconds'])} ({way['peer']})" if way else NOTHING for way in ways]
         if not name.endswith("backward"):
             said[1] = ""

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154  # sourced by bash scripts, which set `logs`
 # Runs checks in stages. The output of a stage goes to a log, its checks are counted, and it adds a row to a table. A check prints `ok: …`,
-# `FAILED: …`, or `skipped: …` if it could not be made.
+# `FAILED: …`, or `skipped: …` if it could not be run.
 
 # Prints the output of the checks in a log, without the number that ctest puts before each line. ctest repeats the output of a failed test
 # without numbers; this copy is left out.
@@ -70,7 +70,7 @@ show_failure() {
 }
 
 # stages AT_ONCE LIST...: runs lists of stages, such as 'release package': AT_ONCE lists at the same time, the stages of a
-# list one after another. A processor that one stage leaves idle serves the other.
+# list one after another. One list then uses the cores that another one leaves idle.
 stages() {
   local at_once=$1 list name
   for list in "${@:2}"; do

@@ -49,7 +49,7 @@ def check_modules(data):
 
 
 def check_out(folder):
-    """Creates the folder if necessary, and a temporary file in it."""
+    """Checks that files can be written to the folder. Creates the folder if necessary."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"--out {folder}: this is not a folder")
     try:

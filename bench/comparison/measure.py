@@ -140,9 +140,9 @@ class Results:
 
 
 def measure(plan, sides, results, progress):
-    """Fills the results. The sides of a row are measured one after the other, in every second turn in reverse order.
+    """Fills the results. The sides of a row are measured one after the other; every second turn reverses their order.
 
-    A side that fails in a row is reported, and not tried again in this row.
+    If a side fails, the failure is reported, and later turns skip this side of the row.
     """
     for turn, row in plan.measurements():
         progress.begin(turn, row)

@@ -75,7 +75,7 @@ def partial_note(report):
 
 def header(report):
     up_to = "up to " if report.partial else ""
-    ratio = " The ratio is the figure to trust: over 1, heddle is faster." if len(report.sides) > 1 else ""
+    ratio = " The ratio is the figure to trust; if it is over 1, heddle is faster." if len(report.sides) > 1 else ""
     return [
         f"Written by `bench/compare` from one run in which {turns_text(report.sides)}. A figure is the median of "
         f"{up_to}{report.plan.turns} turns; each side has two threads.{ratio}", "",
@@ -99,8 +99,8 @@ def limits_text(limits):
 
 
 EXPLANATION = (
-    "PyTorch's attention takes padded batches with a mask of keys, and computes the padding; heddle's rows have none (a text has "
-    "on average 3/4 of the longest's length). PyTorch's encoder is `torch.nn.TransformerEncoder`. It uses its own fused path in inference, and "
+    "PyTorch's attention takes padded batches with a mask of keys, and computes the padding; heddle's rows have no padding (a text is "
+    "on average 3/4 as long as the longest one). PyTorch's encoder is `torch.nn.TransformerEncoder`. It uses its own fused path in inference, and "
     "autocast in bf16. An encoder's GFLOP/s count its linear layers alone. The share is the rate divided by the machine's limit in the same "
     "run: the rate of multiply-add for products, the rate of copying for operations limited by memory. It exceeds 100 % if the data is in the caches.")
 
@@ -199,7 +199,7 @@ def slopes(report, side):
     if min(peaks) <= empty:
         return []
     start = "With base, time" if side == BASE else "Time"
-    return [f"{start} grows as the squared length to the power {slope(lengths, seconds) / 2:.2f}. Memory, without that of the empty "
+    return [f"{start} grows as the length to the power {slope(lengths, seconds):.2f}. Memory, without that of the empty "
             f"program, grows as the length to the power {slope(lengths, [peak - empty for peak in peaks]):.2f}.", ""]
 
 

@@ -42,7 +42,7 @@ class Sample:
 class Effort:
     """The amount of work in one measurement.
 
-    seconds and calls are the minimum for an operation. A training takes `steps` steps over the first `train_rows` rows of
+    seconds and calls are the minimum for an operation. A training run takes `steps` steps over the first `train_rows` rows of
     SST-2, or over all rows if train_rows is None.
     """
 
@@ -175,7 +175,7 @@ class Heddle:
             return median_step(metrics.read_text().splitlines())
 
     def epoch(self):
-        """One epoch by the whole program, reading and tokenization included."""
+        """Times one epoch of the whole program, including reading and tokenization."""
         with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()
             _, peak = run_with_peak(self.build / "examples/sst2", *self.data.flags(), "--epochs", 1,
@@ -183,12 +183,12 @@ class Heddle:
             return Sample(time.perf_counter() - begin, peak=peak)
 
     def tokenization(self):
-        """The whole program on the texts of SST-2."""
+        """Times the whole program on the texts of SST-2."""
         command, texts = [self.build / "examples/tokenize", "--vocab", self.data.vocab], "\n".join(self.data.texts())
         return median_of_3(lambda: run(*command, text=texts, OMP_NUM_THREADS=THREADS))
 
     def attention(self, length):
-        """Attention forward and backward over one text."""
+        """Times attention over one text, forward and backward."""
         lines, peak = run_with_peak(self.build / "bench/attention", "--batch", 1, "--heads", 4, "--length", length,
                                     "--threads", THREADS, "--json")
         return Sample(json.loads(lines[1])["seconds"], peak=peak)
@@ -213,7 +213,7 @@ class Heddle:
 
 
 class Torch:
-    """The same work by bench/peers. Tokenization is by the Rust library of Hugging Face, within this process."""
+    """The programs of bench/peers, which do the same work in PyTorch. Hugging Face's Rust library tokenizes within this process."""
 
     def __init__(self, data, effort):
         self.data, self.effort = data, effort
@@ -234,14 +234,14 @@ class Torch:
         return median_step(run(PYTHON, PEERS / "sst2_train.py", *flags).splitlines())
 
     def epoch(self):
-        """One epoch by the whole program, without the time that imports take."""
+        """Times one epoch of the whole program, without the time that imports take."""
         program = [PYTHON, PEERS / "sst2_train.py"]
         if self.import_seconds is None:
             self.import_seconds = seconds_of(lambda: run(*program, "--help"))
         return Sample(seconds_of(lambda: run(*program, *self.data.flags(), "--epochs", 1)) - self.import_seconds)
 
     def tokenization(self):
-        """The library's call on the texts of SST-2, without loading the vocabulary."""
+        """Times the library's call on the texts of SST-2, without loading the vocabulary."""
         texts = self.data.texts()
         if not self.tokenizer:
             os.environ["RAYON_NUM_THREADS"] = THREADS  # the library reads it once

@@ -1,6 +1,6 @@
 """The ag_news classifier in PyTorch: the same model, the same names of parameters, as oracle and as peer.
 
-Self-attention without a residual on BERT's embedding layer, which is frozen unless train_embeddings is set. Batches are
+Self-attention, without a residual connection, over BERT's embedding layer, which is frozen unless train_embeddings is set. Batches are
 padded; a key mask keeps padding out.
 """
 
@@ -76,7 +76,7 @@ class Classifier(nn.Module):
 
 
 def read_embeddings(folder):
-    """Returns the embedding layer of a Hugging Face BERT folder, by the names that it has in Embeddings."""
+    """Returns the tensors of the embedding layer of a Hugging Face BERT folder, under their names in Embeddings."""
     tensors = {}
     for name, tensor in load_file(os.path.join(folder, "model.safetensors")).items():
         _, found, rest = ("." + name).partition(".embeddings.")

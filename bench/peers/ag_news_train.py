@@ -57,7 +57,7 @@ def arguments():
     parser.add_argument("--valid-rows", type=int, default=VALID_ROWS, help="the first N rows of test.csv")
     parser.add_argument("--d-model", type=int, default=768, help="width of the model; ignored with --embeddings")
     parser.add_argument("--heads", type=int, default=1)
-    parser.add_argument("--max-length", type=int, default=512, help="most tokens of a text; at most the positions of --embeddings")
+    parser.add_argument("--max-length", type=int, default=512, help="maximum tokens in a text, limited by the positions of --embeddings")
     parser.add_argument("--attention", choices=["eager", "sdpa"], default="eager")
     return parser.parse_args()
 

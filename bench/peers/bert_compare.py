@@ -16,7 +16,8 @@
  pretrain  masked language model on SST-2's text, then 500 labelled rows, against no pre-training: accuracy, 5 seeds
 
 Errors of logits are relative to the folder's greatest logit. `training`, `save`, `pretrain` and the steps of `prenorm`
-need --binary, `latency` needs onnx and onnxruntime. Exit code 1 when a bound is missed. Needs torch, transformers,
+run the program of --binary. `prenorm` skips the steps if that file is missing. `latency` needs onnx and onnxruntime.
+Exit code 1 when a bound is missed. Needs torch, transformers,
 tokenizers and safetensors.
 """
 
@@ -106,7 +107,7 @@ class BertProgram:
 
 
 def inputs_of(batch, padded=True):
-    """Returns transformers' inputs of a batch; without padding and mask if all texts have one length and padded is false."""
+    """Returns a batch as inputs of transformers. Omits the mask if `padded` is false and all texts have the same length."""
     ids, real = collate(batch["ids"])
     inputs = {"input_ids": ids}
     if padded or not real.all():
@@ -280,7 +281,7 @@ class Bench:
         return flags, Rows(self.tokenizer(texts), torch.tensor([columns[-1] for columns in table]))
 
     def fine_tune(self, folder, *flags):
-        """Returns the metrics of the fine-tuning that every check compares."""
+        """Fine-tunes with the settings that all checks share. Returns the metrics."""
         return self.trainer.train("--model", folder, "--order", "sequential", "--dropout", 0, "--optimizer", "adamw",
                                   "--weight-decay", 0.01, "--lr", LR, "--schedule", "linear", "--clip", 0, "--warmup", 0,
                                   "--batch-size", BATCH, "--train-rows", STEPS * BATCH, *flags)  # fmt: skip
@@ -502,7 +503,7 @@ class Bench:
 
 
 def main():
-    parser = make_parser(__doc__, CHECKS, steps=STEPS)
+    parser = make_parser(__doc__, CHECKS, vocab="uncased")
     parser.add_argument("--program", required=True, help="path of the program bench/bert_program")
     parser.add_argument("--turns", type=int, default=5, help="number of turns in `speed`, `bf16` and `latency`")
     parser.add_argument("--calls", type=int, default=8, help="calls of each side in one turn of `speed` and `bf16`")

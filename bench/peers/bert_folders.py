@@ -26,7 +26,7 @@ MODELS = {
     "bert": (BertConfig, BertForSequenceClassification),
     "distilbert": (DistilBertConfig, DistilBertForSequenceClassification),
 }
-SIZES = {  # BERT's name of each size and DistilBERT's
+SIZES = {  # the names of the sizes in each configuration
     "bert": ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
     "distilbert": ("dim", "n_layers", "n_heads", "hidden_dim", "activation"),
 }
@@ -80,7 +80,7 @@ def draw(model, width):
 
 
 def make_folder(folder, case, vocab, seed=1, wide=True):
-    """Writes the case's classifier and the tokenizer. draw() makes the weights if `wide`, otherwise transformers. Returns the folder."""
+    """Writes the case's classifier and the tokenizer. Returns the folder. The weights are from draw() if `wide`, else transformers' own."""
     torch.manual_seed(seed)
     model = MODELS[case.family][1](case.config())
     if wide:

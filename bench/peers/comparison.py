@@ -23,7 +23,7 @@ def finals_of(entries):
 
 
 class Program:
-    """The heddle program. `flags` are those of every call; files that it writes lie in `folder`."""
+    """The heddle program. `flags` are passed to every call. It writes its files to `folder`."""
 
     def __init__(self, binary, folder, *flags):
         self.folder, self.count = folder, 0
@@ -98,15 +98,20 @@ def compare_speed(turns, bound):
     return text, b / a >= bound
 
 
-def make_parser(description, checks, *, steps, vocab=True):
-    """Returns a parser of the common flags. `steps` is the default length of a turn of `speed`."""
+def make_parser(description, checks, *, steps=None, vocab="cased"):
+    """Returns a parser of the common flags.
+
+    `steps` is the default of --steps, the length of a turn of `speed`, and `vocab` the kind of vocabulary that --vocab
+    names. A program without one of them does not have the flag.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True, help="the heddle program")
     parser.add_argument("--data", required=True, help="folder of the data set")
     if vocab:
-        parser.add_argument("--vocab", required=True, help="cased BERT vocabulary")
+        parser.add_argument("--vocab", required=True, help=f"{vocab} BERT vocabulary")
     parser.add_argument("--only", choices=checks)
-    parser.add_argument("--steps", type=int, default=steps, help="steps in each of the two turns of `speed`")
+    if steps:
+        parser.add_argument("--steps", type=int, default=steps, help="steps in each of the two turns of `speed`")
     return parser
 
 

@@ -6,8 +6,8 @@ the reason why it was `refused`.
     bench/peers/gpu.py [--filter TEXT] [--seconds N]    starts no benchmark after N seconds
     bench/peers/gpu.py --device cpu                     checks on small shapes that every eager benchmark runs: one call for each time
 
-Attention is scaled_dot_product_attention with each of its backends. Texts of full length need no mask. Texts whose mean length is 3/4
-of that run twice: padded, with a mask of keys (`padded`; the padding is computed, too), and as nested tensors without padding.
+Attention is scaled_dot_product_attention with each of its backends. Texts of full length need no mask. Texts whose lengths
+average 3/4 of the full length are timed twice: padded, with a mask of keys (`padded`; the padding is computed, too), and as nested tensors.
 """
 
 import argparse

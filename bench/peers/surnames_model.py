@@ -1,7 +1,7 @@
 """The surnames classifier in PyTorch: the same model, the same names of parameters and buffer, as oracle and as peer.
 
-One post-norm layer over a name's characters that reads a learned CLS row. Batches are padded; a key mask keeps padding
-out. The layer is OwnLayer or that of torch.nn.
+One post-norm layer over a learned CLS row and a name's characters. A linear map classifies the CLS row. Batches are
+padded; a key mask keeps padding out. The layer is OwnLayer or that of torch.nn.
 """
 
 import math
@@ -44,7 +44,7 @@ class PositionalEncoding(nn.Module):
 
 
 class OwnLayer(nn.Module):
-    """Single-head attention without an output projection and without dropout; one LayerNorm serves both places."""
+    """Single-head attention without an output projection and without dropout; both sublayers share one LayerNorm."""
 
     def __init__(self, c):
         super().__init__()

@@ -44,7 +44,10 @@ def load_weights(model, path):
 
 @torch.inference_mode()
 def evaluate(model, rows, batch_size=256):
-    """Returns loss and scores as the program's metrics define them: of class 1 for two classes, macro for more."""
+    """Returns loss, accuracy, precision and recall, as in the program's metrics.
+
+    Precision and recall are those of class 1 for two classes, and macro averages for more.
+    """
     model.eval()
     loss, counts = 0.0, 0
     for batch in rows.batches(batch_size):
@@ -66,7 +69,7 @@ def evaluate(model, rows, batch_size=256):
 
 
 def report_final(model, splits, report, batch_size=256):
-    """Reports the metrics of every split with the model's present weights. `splits` maps names to rows."""
+    """Reports the metrics of every split with the model's current weights. `splits` maps names to rows."""
     for name, rows in splits.items():
         report({"final": True, "split": name, **evaluate(model, rows, batch_size)})
 

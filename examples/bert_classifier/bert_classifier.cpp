@@ -182,7 +182,7 @@ class BertSetup {
             io::printable(flags_.vocab), "; the model in ", io::printable(flags_.out), " has another vocabulary");
   }
 
-  // Makes the configuration that the flags describe, and the tokenizer of --vocab.
+  // Makes the configuration that the flags describe, and reads the vocabulary.
   void make_new(const Setup& setup) {
     const VocabularyFile file(setup, data_);
     tokens_ = read_vocabulary(file.content(), file.path());

@@ -16,7 +16,7 @@ void print_notes(const data::TextNotes& notes, const std::string& path) {
   for (const std::string& sentence : notes.sentences()) note(io::printable(path) + ": " + sentence);
 }
 
-// Returns a cell as a class's number, or nothing if it is no number from 0 to 999,999.
+// Returns the number in a cell, or nothing unless it is a whole number from 0 to 999,999.
 std::optional<int> number_in(const std::string& cell) {
   int number = 0;
   constexpr std::size_t most_digits = 6;

@@ -29,7 +29,7 @@ inline std::uint64_t stream(Stream use, Index number = 0) {
   return static_cast<std::uint64_t>(use) + static_cast<std::uint64_t>(number);
 }
 
-// Returns the scores of the classes for a batch on the model's device. Dropout is active if and only if `random` is given.
+// Returns the logits of a batch on the model's device. Dropout is active if and only if `random` is given.
 template <class A, class Model>
 Tensor<float> logits(const Model& model, const data::Batch& batch, Random* random = nullptr) {  // [B, C]
   if constexpr (requires { model.template forward<A>(batch.ids, batch.sequences, random); })
@@ -61,7 +61,7 @@ constexpr bool makes_labels = requires(const Model& model, const data::Batch& ba
   model.template score<A>(batch, hiding, random);
 };
 
-// Returns how many rows of z [B, C] have their label's score as the highest.
+// Returns the number of rows of z [B, C] in which the label has the highest score.
 inline Index count_correct(const Tensor<float>& z, const Tensor<int>& labels) {
   const auto predicted = argmax(detach(z), -1).host();
   const auto expected = labels.host();

@@ -187,7 +187,7 @@ CLI::Validator one_of(const std::vector<std::string>& choices) {
 }
 
 bool parse_command_line(CLI::App& app, int argc, char** argv) {
-  // CLI11 would take the next word as the value of such a flag.
+  // CLI11 would take the next word as the value of a flag that ends with '='.
   for (int i = 1; i < argc; ++i)
     if (const std::string word = argv[i]; word.starts_with("--") && word.find('=') + 1 == word.size())
       fail(word.substr(0, word.size() - 1), " is given without a value");

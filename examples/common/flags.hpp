@@ -64,8 +64,8 @@ bool parse_command_line(CLI::App& app, int argc, char** argv);
 ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults,
                         const std::function<void(CLI::App&)>& add_own);
 
-// These functions add a flag that only one program has: a switch, whose value becomes "yes"; one of several words; or the name of a file
-// or folder, which must not be empty.
+// These functions add a flag: a switch, whose value becomes "yes"; a choice, whose value is one of several words; or a path, which must
+// not be empty.
 void add_switch(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
 void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
                 const std::string& help);

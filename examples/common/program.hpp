@@ -15,8 +15,9 @@ struct OutputClosed {};
 // of an earlier write that failed.
 void flush_output(int cause = 0);
 
-// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed, WriteError, CudaError, a
-// lack of memory and unexpected exceptions; 2 for other errors of heddle, which are caused by the input; 3 for Stopped (signals.hpp).
+// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed, WriteError, CudaError,
+// OutOfMemory, std::bad_alloc and unexpected exceptions; 2 for other errors of heddle, which are caused by the input; 3 for Stopped
+// (signals.hpp).
 int run_program(const std::string& name, const std::function<void()>& work);
 
 // Prints one line on standard error, such as `sst2: note: …`.

@@ -2,7 +2,7 @@
 //   static constexpr const char *name, *description, *sample   the program, and the folder of its sample
 //   using Model                                                see training.hpp
 //   struct Flags { OwnFlags saved; void add(CLI::App&); static std::vector<std::string> choices(); }
-//                                                              its own flags; `saved` belong to the model, with values of choices()
+//                                                              its own flags; `saved`: those of the model, with values among choices()
 //   static TrainerFlags defaults()
 //   System(const Setup&, const Flags&)                         reads what prediction needs, such as a vocabulary
 //   ModelSizes sizes() const; Index vocabulary() const; std::vector<std::string> labels() const

@@ -313,7 +313,7 @@ inline void require_tied_decoder(const io::WeightSource& source) {
 }  // namespace detail
 
 /// Reads a masked language model's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.
-/// @throws FileError as above, and for a decoder that differs from the word embeddings.
+/// @throws FileError as load_pretrained() does for a classifier, and for a decoder that differs from the word embeddings.
 template <class T>
 io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
@@ -422,9 +422,9 @@ void save_folder(const M& model, const nlohmann::json& config,
 }  // namespace detail
 
 /// Writes a folder that transformers' from_pretrained opens: config.json, model.safetensors in F32, and the tokenizer's files, by name.
-/// Each file is replaced atomically; other files of the folder stay. @throws FileError if the folder does not exist or cannot be written,
-/// and Error if the configuration has another number of classes than the model, two equal labels, or a text that is not UTF-8, or if
-/// io::read_tokenizer() reads no file of a name in `tokenizer_files`; nothing is written then.
+/// Each file is replaced atomically; other files of the folder stay. @throws FileError if the folder does not exist or cannot be written.
+/// @throws Error, before anything is written, if the configuration does not have the model's number of classes, has two equal labels or a
+/// text that is not UTF-8, or if `tokenizer_files` has a name that io::read_tokenizer() does not read.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
@@ -433,7 +433,8 @@ inline void save_pretrained(const SequenceClassifier<float>& model, const Pretra
   detail::require_distinct(config.labels);
   detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
 }
-/// Writes a folder for transformers' BertForMaskedLM. @throws FileError as above.
+/// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be written. @throws Error,
+/// before anything is written, for a text that is not UTF-8, and for a name in `tokenizer_files` that io::read_tokenizer() does not read.
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   detail::save_folder(model, to_json(config, "BertForMaskedLM"), tokenizer_files, folder);

@@ -18,8 +18,8 @@ enum class Pooling { mean, cls };
 /// for an object that was moved from.
 class SentenceEncoder {
  public:
-  /// Loads a folder. modules.json defines the pooling and the normalization; without it vectors are means, normalized to length 1. @throws
-  /// FileError that names the file and the fault, and for modules that heddle does not have.
+  /// Loads a folder. modules.json defines the pooling and the normalization; without it vectors are means, normalized to length 1.
+  /// @throws FileError that names the file and the fault, such as a module that heddle does not have.
   static SentenceEncoder load(const std::string& folder, Device device = Device::cpu) {
     const Modules modules = read_modules(folder);
     const PretrainedConfig config = read_config(modules.encoder);

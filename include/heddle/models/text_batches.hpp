@@ -8,7 +8,7 @@
 namespace heddle::models::detail {
 
 // Returns the maximum number of tokens in a text: the model's positions, or the tokenizer's limit (0: none) if that is smaller. Throws
-// FileError that names the file if it has no room for the special tokens, two of a text or three of a pair.
+// FileError that names the file if that is less than `specials`, the number of special tokens: 2 for a text, 3 for a pair.
 inline Index longest_text(const std::string& folder, Index tokenizer_limit, Index positions, Index specials) {
   const bool is_tokenizers = tokenizer_limit > 0 && tokenizer_limit < positions;
   const Index length = is_tokenizers ? tokenizer_limit : positions;
@@ -25,8 +25,8 @@ struct LoadedTokenizer {
   bool has_types;
 };
 
-// Returns the tokenizer of a folder, which truncates to longest_text(). Throws FileError for a vocabulary with more tokens than the model
-// has embeddings, and for fewer than two tokens per text.
+// Returns the tokenizer of a folder, which truncates to longest_text(). Throws FileError as longest_text() does for single texts, and for a
+// vocabulary with more tokens than the model has embeddings.
 inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions) {
   io::PretrainedTokenizer files = io::read_tokenizer(folder);
   const Index length = longest_text(folder, files.max_length, positions, 2);
@@ -36,7 +36,7 @@ inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabular
                           {.uncased = files.uncased, .max_length = static_cast<std::size_t>(length)}),
           files.has_types};
 }
-// Returns the tokenizer of a folder with this configuration. It has types if its model has them, too.
+// Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has no token types.
 inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config) {
   LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions());
   loaded.has_types = loaded.has_types && config.has_types();

@@ -38,13 +38,14 @@ class TextClassifier {
   /// Returns the content of config.json.
   const PretrainedConfig& config() const { return state().config; }
 
-  /// Classifies one text. A text of more tokens than the model has positions is truncated.
+  /// Classifies one text, truncated to the model's positions or the tokenizer's limit, whichever is smaller.
   template <std::convertible_to<std::string_view> Text>
   Prediction operator()(const Text& text) const {
     return run({state().tokenizer.encode(std::string_view(text))})[0];
   }
   /// Classifies a pair of texts, such as a premise and a hypothesis. The model is given their token types if it has them and the folder's
-  /// tokenizer returns them in transformers, see io::read_tokenizer(). @throws Error if the model has fewer than three positions.
+  /// tokenizer returns them in transformers (see io::read_tokenizer()). @throws Error if the positions or the tokenizer's
+  /// limit are fewer than three.
   template <std::convertible_to<std::string_view> Text, std::convertible_to<std::string_view> Second>
   Prediction operator()(const Text& a, const Second& b) const {
     return run({state().tokenizer.encode_pair(std::string_view(a), std::string_view(b))})[0];

@@ -296,8 +296,8 @@ inline std::string histogram_chart(const std::string& title, const std::string& 
 }
 
 /// Returns an SVG file with a matrix of counts, such as a confusion matrix: values[row * labels.size() + column] with a row per true
-/// class and a column per predicted one. The color of a cell is its share of the row. @throws ShapeError unless there is one count per pair
-/// of labels, Error for a negative count.
+/// class and a column per predicted one. The color of a cell shows its share of the row.
+/// @throws ShapeError unless there is one count per pair of labels, Error for a negative count.
 inline std::string matrix_chart(const std::string& title, const std::string& row_axis, const std::string& column_axis,
                                 const std::vector<std::string>& labels, std::span<const Index> values) {
   using namespace detail;

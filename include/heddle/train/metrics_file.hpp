@@ -38,7 +38,7 @@ inline void require_metrics(const std::string& path) {
                      io::printable(path), ": is not a metrics file; choose another file");
 }
 
-/// Appends one JSON object a line and flushes it. Without a path nothing is written. All functions that write throw WriteError.
+/// Appends one JSON object per line and flushes each line. Without a path nothing is written. All functions that write throw WriteError.
 /// Lines are put together by hand because the destructor of nlohmann::json allocates, which ends the program if memory runs out.
 class MetricsFile {
  public:

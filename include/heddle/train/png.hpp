@@ -76,7 +76,7 @@ inline std::string store(std::string_view bytes) {
   return out;
 }
 
-// A program may contain objects with and without zlib, so functions that depend on the macro have different names in the two.
+// A program may contain object files with and without zlib. So functions that depend on the macro are in different inline namespaces.
 #ifdef HEDDLE_ZLIB
 inline namespace zlib {
 

@@ -39,7 +39,7 @@ inline std::string clock_text(double seconds) {
 // Returns a rate with three significant digits.
 inline std::string rate_text(double per_second) {
   char text[32];
-  // Limits after rounding: 99.96 is shown as 100, not as 100.0.
+  // The limits allow for rounding: 99.96 is shown as 100, not as 100.0.
   std::snprintf(text, sizeof text, per_second >= 99.95 ? "%.0f" : per_second >= 9.995 ? "%.1f" : "%.2f", per_second);
   return text;
 }

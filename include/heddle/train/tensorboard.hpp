@@ -68,7 +68,7 @@ inline double seconds_since_1970() {
 // A folder with event files. Its functions throw WriteError with the file and the cause.
 class EventFolder {
  public:
-  // Opens the folder; creates it, and the folders that it is in, unless they exist.
+  // Opens the folder. Creates it and its parent folders if they do not exist.
   explicit EventFolder(const std::string& path) : path_(path), folder_(open(path)) {}
 
   std::string path_of(const std::string& name) const { return path_ + '/' + name; }
