@@ -16,7 +16,7 @@ struct Flags {
   bool mask = false, json = false;
 };
 
-// Returns the median time of a call in seconds. Times calls until they add up to at least half a second.
+// Returns the median time of a call in seconds. Times at least seven calls, which take half a second or more in total.
 template <class Call>
 double median_seconds(Call&& call) {
   using Clock = std::chrono::steady_clock;

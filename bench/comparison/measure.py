@@ -92,7 +92,8 @@ def data_rows(data):
     return [
         ("sst2: an epoch, tokenization included", "examples/sst2", lambda side: side.epoch()),
         ("sst2: a training step", "examples/sst2", lambda side: side.training_step()),
-        (f"tokenizing the {len(data.texts()):,} texts of SST-2: heddle's whole program, the Rust library's call", "examples/tokenize",
+        (f"tokenizing the {len(data.texts()):,} texts of SST-2: heddle's whole program against a call of the Rust library",
+         "examples/tokenize",
          lambda side: side.tokenization()),
     ]
 

@@ -101,8 +101,8 @@ def compare_speed(turns, bound):
 def make_parser(description, checks, *, steps=None, vocab="cased"):
     """Returns a parser of the common flags.
 
-    `steps` is the default of --steps, the length of a turn of `speed`, and `vocab` the kind of vocabulary that --vocab
-    names. A program without one of them does not have the flag.
+    `steps` is the default of --steps, the number of steps in a turn of `speed`. `vocab` is the kind of vocabulary that --vocab names.
+    The parser has no --steps without `steps`, and no --vocab if `vocab` is false.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", required=True, help="the heddle program")

@@ -1,4 +1,5 @@
-// attention for heads wider than 128, and the functions that need scores in memory: the probabilities and the gradient of the bias.
+// attention for heads wider than 128, which keeps scores in memory, and for heads of any width the probabilities and the gradient of
+// the bias.
 // Formulas: ops/attention/forward.hpp and backward.hpp.
 //
 // Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These kernels do not call `multiply`,
@@ -9,8 +10,8 @@
 //   store_score_gradients  A block owns 64 x 64 scores. It writes p d (probability times dropout) and ds (gradient of the score) once.
 //   weigh_rows             A block owns 64 rows and 64 columns of the product of such a matrix, or of its transpose, with rows of
 //                          another operand. The matrix is read once for each 64 columns.
-//   bias_gradient          A block owns 64 x 64 elements and iterates in order over the sequences, heads and queries that share
-//                          them.
+//   bias_gradient          A block owns 64 x 64 elements of dbias, or 64 elements of its row if queries share it, and iterates in order
+//                          over the sequences, heads and queries that share them.
 //
 // docs/gpu.md lists rows, traffic and shared arrays of every attention kernel.
 #include "wide.cuh"

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM: the first asks the run to end after its step, the second ends it at once.
+// Handling of SIGINT and SIGTERM: the first signal asks the run to end after its step, a second one ends it at once.
 #pragma once
 #include <stdexcept>
 #include <string>

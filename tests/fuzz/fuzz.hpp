@@ -1,4 +1,5 @@
-// The common part of the fuzz targets: claims that end the program, errors that are one visible line, and a bound on memory.
+// The common part of the fuzz targets: claims, which end the program if they are false, a check that each error is one visible line, and a
+// bound on memory.
 // libFuzzer provides main(); each target is one LLVMFuzzerTestOneInput.
 #pragma once
 #include <sanitizer/allocator_interface.h>

@@ -10,7 +10,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// The identity in T, with a mistake where the element type is Wrong.
+// What identity_with() adds to values and to gradients, and whether it omits the gradient, where the element type is Wrong.
 struct Mistake {
   double in_value = 0, in_gradient = 0;
   bool leaves_gradient_out = false;

@@ -149,7 +149,7 @@ TEST_CASE("Image: measures text in code points") {
   CHECK_THROWS_AS(Image::text_height(-1), Error);
 }
 
-TEST_CASE("Image: has a glyph for each character of ASCII, and one for all others") {
+TEST_CASE("Image: has a glyph for each printable character of ASCII, and one for all others") {
   std::set<std::string> glyphs;
   for (char c = 0x20; c < 0x7F; ++c) {
     Image image(5, 8, paper);
