@@ -1,4 +1,5 @@
-// Adds benchmarks. Each has a name that the peers in peers/ use too, the work or bytes of one call, and the call.
+// Adds benchmarks. Each has a name, the work or bytes of one call, and the call. bench/peers/ops.py uses the same names, except for
+// those of the machine's limits.
 #pragma once
 #include <benchmark/benchmark.h>
 

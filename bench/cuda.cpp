@@ -1,5 +1,5 @@
 // cuda_bench: times heddle on the GPU. Prints one JSON object per line: first the GPU, then for each benchmark its name, its
-// minimum number of operations or bytes, and
+// minimum number of operations or bytes (not for sst2/fp32/step), and
 //   seconds    the time of a single call with a cold L2 cache; for a step the same as in_a_row
 //   in_a_row   the time per call in a sequence of calls, including the host's time
 //   failed     the error message, if the benchmark threw

@@ -1,4 +1,4 @@
-# Installed packages are preferred; others are fetched, pinned by their hash. Eigen is requested without a
+# Installed packages are preferred; Eigen and nlohmann_json are fetched if missing, pinned by their hash. Eigen is requested without a
 # version, because a version range that accepts 3.4 rejects 5. Its version is checked below.
 include(FetchContent)
 

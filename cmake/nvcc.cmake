@@ -9,7 +9,7 @@ endif()
 set(HEDDLE_CUDA_ARCHITECTURES "80-real;80-virtual;90a-real" CACHE STRING
     "GPUs to compile the CUDA kernels for, in the format of CMAKE_CUDA_ARCHITECTURES")
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES ${HEDDLE_CUDA_ARCHITECTURES})  # nvcc's own default may be older than heddle's kernels
+  set(CMAKE_CUDA_ARCHITECTURES ${HEDDLE_CUDA_ARCHITECTURES})  # nvcc's default GPU may be older than heddle's kernels support
 endif()
 enable_language(CUDA)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc has C++20

@@ -1,9 +1,9 @@
-# Compiler options of the project's own libraries, programs, tests and benchmarks. Warnings do not reach the library's users;
-# HEDDLE_SANITIZE and, through heddle::compiled, HEDDLE_NATIVE do.
+# Compiler options of the project's own libraries, programs, tests and benchmarks. Warnings do not reach the library's users.
+# HEDDLE_NATIVE reaches those of heddle::compiled; HEDDLE_SANITIZE reaches those of heddle::compiled or of the CUDA kernels.
 
 # Undefined behaviour ends a program with a trap, and AddressSanitizer prints the stack (handle_sigill=1). Without traps the checks take as
-# long to compile as the code itself. HEDDLE_SANITIZE=undefined alone does not trap and describes each error. AddressSanitizer detects what
-# the excluded checks detect.
+# long to compile as the code itself. HEDDLE_SANITIZE=undefined alone does not trap and describes each error. AddressSanitizer detects most
+# of what the excluded checks detect.
 set(heddle_undefined_traps -fsanitize-trap=undefined -fno-sanitize=null,object-size,vptr)
 
 # Warnings and sanitizers.
@@ -42,8 +42,8 @@ function(heddle_program name)
   heddle_settings(${name})
 endfunction()
 
-# With -O0 or -O1 the example programs and the benchmarks build faster, for checks that do not measure time. They lose little speed, because they
-# spend most of their time in heddle::compiled.
+# With -O0 or -O1 the example programs and the benchmarks build faster, for checks that do not measure time. All but tokenize lose little
+# speed, because they spend most of their time in heddle::compiled or in CUDA kernels.
 set(HEDDLE_PROGRAM_FLAGS "" CACHE STRING "Compiler options for the example programs and the benchmarks, such as -O1; added after the build type's options")
 function(heddle_program_flags name)
   separate_arguments(flags UNIX_COMMAND "${HEDDLE_PROGRAM_FLAGS}")

@@ -70,7 +70,7 @@ claim '--max-length truncates the texts' 'losses_differ --max-length 8 && grep -
 near() { exits 0 "${small[@]}" --steps 4 --dropout 0 --metrics packed && exits 0 "${small[@]}" --steps 4 --dropout 0 "$@" --metrics padded && paste <(losses packed) <(losses padded) | awk '{ apart = $1 - $2; if (apart > 1e-5 || apart < -1e-5) wrong = 1 } END { exit wrong || NR != 4 }'; }
 claim '--pad-to-max gives the same losses, and counts real tokens' \
   'near --pad-to-max && diff <(grep -o "\"tokens\":[0-9]*" packed) <(grep -o "\"tokens\":[0-9]*" padded)'
-# tensor FOLDER NAME: the bytes of one tensor.
+# tensor FOLDER NAME: prints the SHA-256 of a tensor's bytes in last.safetensors, or `none`.
 tensor() {
   python3 - "$1/last.safetensors" "$2" <<'P' 2>/dev/null || echo none
 import hashlib, json, sys
@@ -150,7 +150,7 @@ claim 'its tokenizer is unchanged' 'same_files "$distilbert" distil tokenizer.js
 claim 'the folder of the fine-tuned DistilBERT can be used with --predict' 'predict --out distil && are_distributions 3'
 untied() { rm -rf untied && cp -r pre untied && sed -i "s/\"model_type\"/\"tie_word_embeddings\":$1,\"model_type\"/" untied/config.json; }
 untied null
-claim 'an absent tie_word_embeddings may be null' 'exits 0 "$bert" --pretrain plain.txt --model untied --batch-size 16 --progress none --steps 1'
+claim 'a null tie_word_embeddings counts as absent' 'exits 0 "$bert" --pretrain plain.txt --model untied --batch-size 16 --progress none --steps 1'
 untied '"no"'
 refusal 'another value of tie_word_embeddings is refused' "^untied/config.json: 'tie_word_embeddings' is \"no\"; heddle pre-trains models whose decoder is" "$bert" --pretrain plain.txt --model untied
 refusal 'DistilBERT is not pre-trained' 'config.json: must be the configuration of BERT to be pre-trained$' "$bert" --pretrain plain.txt --model "$distilbert"
@@ -185,7 +185,7 @@ bad_folder() { refusal "$1" "^bad/$2" "$bert" --model bad --predict -; }
 fresh() { rm -rf bad && mkdir bad && cp model/{config.json,vocab.txt,tokenizer_config.json,model.safetensors} bad; }
 fresh; echo '{"model_type": ' >bad/config.json; bad_folder 'a config.json that is cut off is refused' 'config.json: is not JSON: at line '
 fresh; echo '{"model_type":"gpt2"}' >bad/config.json; bad_folder 'another type of model is refused' "config.json: 'model_type' is 'gpt2'"
-fresh; sed -i 's/"hidden_size": 16/"hidden_size": -1/' bad/config.json; bad_folder 'a negative size is refused' "config.json: 'hidden_size' must be a whole number from 1 to "
+fresh; sed -i 's/"hidden_size": 16/"hidden_size": -1/' bad/config.json; bad_folder 'a negative size is refused' "config.json: 'hidden_size' is -1 but must be a whole number from 1 to "
 fresh; sed -i 's/"hidden_size": 16/"hidden_size": 32/' bad/config.json; bad_folder 'sizes that the weights do not have are refused' 'model.safetensors: does not hold the weights of this model; mismatched '
 fresh; sed -i 's/"num_hidden_layers": 1/"num_hidden_layers": 1000000/' bad/config.json; bad_folder 'layers that the weights do not have are refused at once' "model.safetensors: does not hold the weights of this model; missing 'bert.encoder.layer.1.attention.self.query.weight'"
 fresh; sed -i 's/"model_type"/"problem_type": "regression", "model_type"/' bad/config.json; bad_folder 'a regression is refused' "config.json: 'problem_type' is \"regression\""
@@ -201,12 +201,24 @@ fresh; rm bad/model.safetensors; bad_folder 'a folder without weights is refused
 fresh; mv bad/model.safetensors bad/one.safetensors; echo '{"weight_map": {"classifier.bias": "../one.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a shard outside the folder is refused' "model.safetensors.index.json: the shard '../one.safetensors' of 'classifier.bias' is not the name of a file"
 echo '{"weight_map": {"classifier.bias": "two.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a shard that is missing is refused' "model.safetensors.index.json: the shard 'two.safetensors' is missing"
 echo '{"weight_map": {"classifier.bias": "one.safetensors"}}' >bad/model.safetensors.index.json; bad_folder 'a tensor that the index does not list is refused' 'one.safetensors: has .* which model.safetensors.index.json does not list'
-fresh; echo '{"do_lower_case": 1}' >bad/tokenizer_config.json; bad_folder 'a casing that is not a boolean is refused' "tokenizer_config.json: 'do_lower_case' must be true or false"
+fresh; echo '{"do_lower_case": 1}' >bad/tokenizer_config.json; bad_folder 'a casing that is not a boolean is refused' "tokenizer_config.json: 'do_lower_case' is 1 but must be true or false"
 refusal 'a file that belongs to a trained model must not change' '^changed/vocab.txt: is not the file that belongs to the model' "$bert" --predict - --out "$(cp -r model changed && echo zzz >>changed/vocab.txt && echo changed)"
 mkdir -p stale foreign && cp pre/vocab.txt stale/added_tokens.json && cp pre/model.safetensors foreign
 refusal 'a tokenizer file that no run wrote is refused' '^stale/added_tokens.json: is not a file of this run' "${train[@]}" --out stale
 refusal '--resume does not replace the weights of another program' '^foreign: holds weights of another program (model.safetensors)' "${train[@]}" --out foreign --resume
 claim 'and leaves them unchanged' 'cmp -s pre/model.safetensors foreign/model.safetensors'
+constant=("${small[@]}" --schedule constant)
+claim 'a run can be continued with more steps' 'exits 0 "${constant[@]}" --steps 4 --out begun && cp -r begun continued && exits 0 "${constant[@]}" --steps 6 --out continued --resume'
+added() { rm -rf "$1" && cp -r begun "$1" && echo "$3" >"$1/$2"; }
+added more_files special_tokens_map.json '{}'
+refusal 'a tokenizer file that was added to a trained model is refused' '^more_files/special_tokens_map.json: is not a file of the model$' "$bert" --predict - --out more_files
+refusal 'a run is not resumed beside a tokenizer file that it did not write' '^more_files/special_tokens_map.json: is not a file of this run' "${constant[@]}" --steps 6 --out more_files --resume
+claim 'that file is left as it was' '[ "$(cat more_files/special_tokens_map.json)" = "{}" ]'
+added edited vocab.txt '[PAD]'
+refusal 'a run is not resumed with a vocabulary that was edited' '^edited/vocab.txt: differs from the file of this run' "${constant[@]}" --steps 6 --out edited --resume
+refusal 'a model in --out that does not exist is named' '^nowhere: has no model (config.json)$' "$bert" --predict - --out nowhere
+mkdir -p named_films && cp "$films"/{dev.tsv,vocab.txt} named_films && (head -n 1 "$films/train.tsv"; printf 'good film\tpositive\nbad film\tnegative\nfine film\t1\n') >named_films/train.tsv
+claim 'a label of sst2 may be the name of a class' 'exits 0 "$bert" --model pre --task sst2 --data named_films --valid-rows 8 --steps 1 --progress none && grep -q "3 training, 8 validation" out'
 refusal 'an --out without a model is not replaced by --model' '^nowhere: has no model (config.json); leave out --out' "$bert" --predict - --out nowhere --model pre
 refusal '--vocab must be that of the trained model' '^--vocab is changed/vocab.txt; the model in model has another vocabulary$' "$bert" --predict - --out model --vocab changed/vocab.txt
 claim 'the vocabulary of the trained model is accepted as --vocab' 'run "$bert" --predict - --out model --vocab model/vocab.txt <plain.txt && [ -s out ] && cp out with && run "$bert" --predict - --out model <plain.txt && cmp out with'

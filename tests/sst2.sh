@@ -5,7 +5,7 @@ program=sst2
 sst2=$(realpath "$1/sst2") sample=$examples/sst2/sample
 cd "$work" || exit
 
-# long_run FOLDER: starts a run that no test waits for, as job `job`, and waits until it trains.
+# long_run FOLDER: starts a run that is too long to finish, as job `job`, and waits until it trains.
 long_run() {
   "$sst2" "${sizes[@]}" --epochs 10000 --progress none --out "$1" --metrics "$1.json" >out 2>err &
   job=$!

@@ -33,7 +33,7 @@ claim 'another seed gives different numbers and another split' \
 # --- the split ---
 claim 'labels.txt has the languages, sorted' \
   'diff model/labels.txt <(find "$sample" -name "*.txt" -printf "%f\n" | sed "s/\.txt$//" | LC_ALL=C sort)'
-claim 'split.tsv has every name once, without blanks around it' \
+claim 'split.tsv has a row for every name of the files, without blanks around it' \
   'diff <(cut -f 2- model/split.tsv | LC_ALL=C sort) <(for file in "$sample"/*.txt; do language=$(basename "$file" .txt); sed -E "s/^[ \t]+|[ \t]+$//g; s/^/$language\t/" "$file"; done | LC_ALL=C sort)'
 claim 'it has 80, 10 and 10 % of the rows, one part after the other' \
   '[ "$(cut -f 1 model/split.tsv | uniq -c | xargs)" = "826 train 104 valid 104 test" ]'

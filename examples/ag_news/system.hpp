@@ -112,7 +112,7 @@ class AgNews {
     return model;
   }
 
-  // Draws the attention on two texts of the training file every 100 steps.
+  // Draws the attention on up to two texts of the training file every 100 steps.
   template <class A>
   void after_step(const Model& model, Index step, train::EventWriter& events) const {
     if (step % 100 != 0) return;
@@ -130,7 +130,8 @@ class AgNews {
   }
 
  private:
-  // Takes the sizes of the folder's embedding layer. Throws Error for flags that differ from them.
+  // Takes the sizes of the folder's embedding layer. Throws Error for a --d-model that differs, a --max-length above
+  // the layer's positions, and --heads that do not divide the width without a --head-dim.
   void use(const std::string& folder) {
     pretrained_.emplace(folder);
     const Index width = pretrained_->width(), positions = std::min<Index>(512, pretrained_->positions());

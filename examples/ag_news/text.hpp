@@ -30,8 +30,8 @@ NewsRows read_news(const std::string& path, Index limit = 0);
 ///
 /// 1. `\$` becomes `$`; every other backslash stands for a lost line break and becomes a blank.
 /// 2. Entities are decoded once: `#N;` with a decimal N, and `quot; amp; lt; gt; nbsp; hellip; mdash; rsquo;`. The data set
-///    has a blank in place of most ampersands. So an entity is one after `&`, after a blank (U+0020), or at the start of the
-///    text; the ampersand or the blank is removed. N from 128 to 159 is read as Windows-1252, as browsers do, every other N
+///    has a blank in place of most ampersands. So these sequences count as entities after `&`, after a blank (U+0020), and at the
+///    start of the text; the ampersand or the blank is removed. N from 128 to 159 is read as Windows-1252, as browsers do, every other N
 ///    as a code point. `nbsp;` and `#160;` become a blank, `hellip;` becomes U+2026. A number without a character stays as it
 ///    is: 0, a surrogate, more than 0x10FFFF, and a byte that Windows-1252 leaves open.
 /// 3. Tags are removed and leave nothing. A tag is `<`, an optional `/`, an ASCII letter, and all up to the next `>` if no `<` stands

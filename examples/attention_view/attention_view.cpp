@@ -94,9 +94,7 @@ pictures::AttentionMap attention_of_system(const ViewFlags& flags) {
 pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
   const models::PretrainedConfig config = models::read_config(flags.model);
   models::require_sizes(config, flags.model);
-  const auto [tokenizer, has_types] = models::detail::make_tokenizer(flags.model, config);
-  require(!flags.second || tokenizer.options().max_length >= 3, "--text-b: the model has ", config.positions(),
-          " positions, too few for a pair");
+  const auto [tokenizer, has_types] = models::detail::make_tokenizer(flags.model, config, flags.second ? 3 : 2);
   const text::Encoding text =
       flags.second ? tokenizer.encode_pair(flags.text, *flags.second) : tokenizer.encode(flags.text);
   const auto T = static_cast<Index>(text.ids.size());

@@ -165,8 +165,12 @@ class BertSetup {
     config_ = models::read_config(folder_);
     if (own_.pretrain.empty()) models::require_single_label(config_, folder_);
     io::PretrainedTokenizer tokenizer = io::read_tokenizer(folder_);
-    if (is_saved_)
+    if (is_saved_) {
       for (const auto& [name, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, name);
+      for (const auto& [name, content] : tokenizer.files)
+        require<FileError>(setup.saved->files.count(name), io::printable(folder_ + '/' + name),
+                           ": is not a file of the model");
+    }
     require<FileError>(tokenizer.vocabulary.size() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ",
                        tokenizer.vocabulary.size(), " tokens; the model has ", config_.vocabulary(), " embeddings");
     options_.uncased = tokenizer.uncased;
@@ -339,7 +343,7 @@ class BertClassifierSystem : public BertProgram {
       const std::string folder = setup_.flags().data.empty() ? HEDDLE_SAMPLES "/sst2/sample" : setup_.data();
       train_ = read_table(folder + "/train.tsv", columns, limit("--train-rows", flags.train_rows));
       valid_ = read_table(folder + "/dev.tsv", columns, limit("--valid-rows", flags.valid_rows));
-      train_.are_numbers = valid_.are_numbers = true;
+      train_.numbers_first = valid_.numbers_first = true;
     } else {
       const std::string whole = setup_.data() + "/train.csv", subset = setup_.data() + "/train_subset.csv";
       train_ = read_ag_news(io::path_exists(whole) || !io::path_exists(subset) ? whole : subset, flags.train_rows);

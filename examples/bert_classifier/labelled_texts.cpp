@@ -52,7 +52,7 @@ LabelledTexts read_ag_news(const std::string& path, Index limit) {
   print_notes(rows.notes, path);
   LabelledTexts texts;
   texts.file = io::printable(path);
-  texts.are_numbers = true;
+  texts.numbers_first = true;
   for (std::size_t row = 0; row < rows.texts.size(); ++row) {
     texts.first.push_back(repair(rows.texts[row]));
     texts.labels.push_back(std::to_string(rows.labels[row]));
@@ -66,12 +66,15 @@ std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std
   for (std::size_t row = 0; row < texts.labels.size(); ++row) {
     const std::string& cell = texts.labels[row];
     require<FileError>(!cell.empty(), texts.where(row), ": the label is empty");
-    const auto named = texts.are_numbers ? classes.end() : std::find(classes.begin(), classes.end(), cell);
-    const auto number =
-        named != classes.end() ? static_cast<int>(named - classes.begin()) : number_in(cell).value_or(-1);
-    require<FileError>(number >= 0 && number < static_cast<int>(classes.size()), texts.where(row), ": the label is ",
-                       io::quoted_name(cell), " but must be a number from 0 to ", classes.size() - 1,
-                       " or the name of one of the ", classes.size(), " classes");
+    const auto count = static_cast<int>(classes.size());
+    const auto named = std::find(classes.begin(), classes.end(), cell);
+    int number = number_in(cell).value_or(-1);
+    const bool is_number = number >= 0 && number < count;
+    if (named != classes.end() && !(texts.numbers_first && is_number))
+      number = static_cast<int>(named - classes.begin());
+    require<FileError>(number >= 0 && number < count, texts.where(row), ": the label is ", io::quoted_name(cell),
+                       " but must be a number from 0 to ", classes.size() - 1, " or the name of one of the ",
+                       classes.size(), " classes");
     all.push_back(number);
   }
   return all;

@@ -14,7 +14,7 @@ struct LabelledTexts {
   std::vector<std::string> first, second;  // `second` is empty without pairs
   std::vector<std::string> labels;         // as they stand in the file
   std::vector<std::size_t> lines;          // line of each row, from 1
-  bool are_numbers = false;                // whether every label is its class's number, never a name
+  bool numbers_first = false;              // whether a label is its class's number if it can be, not a name
   std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
 };
 
@@ -31,12 +31,13 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
 /// @throws FileError as read_news().
 LabelledTexts read_ag_news(const std::string& path, Index limit);
 
-/// Returns the class of each row. A cell is a class's name, otherwise its number from 0. @throws FileError with file and line for a cell
+/// Returns the class of each row. A cell is a class's name, otherwise its number from 0; with `numbers_first` in the other order. @throws FileError with file and line for a cell
 /// that is neither, and for an empty one.
 std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes);
 
-/// Returns the names of the classes that occur: the cells in alphabetical order, or LABEL_0, LABEL_1 and so on if all of them are
-/// numbers. @throws FileError for fewer than two classes, for more than 10,000, and for a cell that a terminal cannot show.
+/// Returns the names of the classes: the distinct cells in alphabetical order, or, if all of them are numbers, LABEL_0, LABEL_1 and so
+/// on up to the highest number. @throws FileError for fewer than two classes, for more than 10,000, and for a cell that a terminal
+/// cannot show.
 std::vector<std::string> classes_in(const LabelledTexts& texts);
 
 }  // namespace heddle::examples

@@ -24,7 +24,7 @@
 namespace heddle::examples {
 namespace {
 
-// Returns a check that a text is a decimal number of type T, from the first digit to the last, that satisfies `right`.
+// Returns a check that the whole text is a decimal number of type T that satisfies `right`.
 template <class T, class Right>
 CLI::Validator number(const std::string& what, Right right) {
   return CLI::Validator(

@@ -17,7 +17,7 @@ class Validator;
 
 namespace heddle::examples {
 
-// The largest size of a model. Sizes are multiplied by each other, and the products stay far below 2^63.
+// The largest size of a model. Sizes are multiplied by each other, and the numbers of elements stay below 2^63.
 inline constexpr Index largest_size = 1'000'000;
 
 // A model's sizes; a program sets its own defaults before the flags are read.
@@ -70,7 +70,7 @@ void add_switch(CLI::App& app, const std::string& flag, std::string& value, cons
 void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
                 const std::string& help);
 void add_path(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
-// Replaces the help of a common flag, without its default value.
+// Replaces the help of a common flag. The new help does not show the default value.
 void set_help(CLI::App& app, const std::string& flag, const std::string& help);
 
 // Returns the text of --version: the versions of the library, the compiler and its dependencies.

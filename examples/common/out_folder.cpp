@@ -47,6 +47,18 @@ bool is_config_of(const std::string& file, const std::string& program) {
   return json.is_object() && own_members(json).value("program", nlohmann::json()) == program;
 }
 
+// Returns the checksums of the files that a config.json of this program lists, by name.
+std::map<std::string, std::string> listed_files(const std::string& config) {
+  std::map<std::string, std::string> sums;
+  if (!io::path_exists(config)) return sums;
+  const auto json = nlohmann::json::parse(io::read_file(config), nullptr, false);
+  if (!json.is_object()) return sums;
+  const nlohmann::json files = own_members(json).value("files", nlohmann::json::object());
+  for (const auto& [name, sum] : files.items())
+    if (sum.is_string()) sums[name] = sum.get<std::string>();
+  return sums;
+}
+
 void write_if_new(const std::string& file, const std::string& text) {
   if (!io::path_exists(file) || io::read_file(file) != text) io::write_atomically(file, text);
 }
@@ -114,20 +126,29 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
   const bool results = io::path_exists(out.file("model.safetensors")) || io::path_exists(out.file("last.safetensors"));
   require<FileError>(!results || !io::path_exists(path) || io::read_file(path) == text, io::printable(path),
                      ": describes a different model from this run's");
+  // Files of an earlier run of this program may be replaced and removed, others not.
+  const std::map<std::string, std::string> earlier =
+      out.begun() ? listed_files(path) : std::map<std::string, std::string>();
+  const auto may_replace = [&](const std::string& name) {
+    const auto sum = earlier.find(name);
+    return sum != earlier.end() && train::checksum(io::crc64(io::read_file(out.file(name)))) == sum->second;
+  };
   for (const auto& [name, content] : files) {
     const std::string file = out.file(name);
-    require<FileError>(out.begun() || !io::path_exists(file) || io::read_file(file) == content, io::printable(file),
-                       ": differs from the file of this run; give another --out, or remove it");
+    require<FileError>(!io::path_exists(file) || io::read_file(file) == content || may_replace(name),
+                       io::printable(file), ": differs from the file of this run; give another --out, or remove it");
   }
   // A model folder is read with every tokenizer file in it, so those of an earlier run must not stay.
+  std::vector<std::string> stale;
   for (const char* name : io::detail::tokenizer_file_names)
     if (!model.empty() && !files.count(name) && io::path_exists(out.file(name))) {
-      require<FileError>(out.begun(), io::printable(out.file(name)),
+      require<FileError>(may_replace(name), io::printable(out.file(name)),
                          ": is not a file of this run; give another --out, or remove it");
-      std::filesystem::remove(out.file(name));
+      stale.push_back(out.file(name));
     }
-  write_if_new(path, text);
+  for (const std::string& file : stale) std::filesystem::remove(file);
   for (const auto& [name, content] : files) write_if_new(out.file(name), content);
+  write_if_new(path, text);  // last, because it lists the others
 }
 
 std::optional<std::string> read_model_file(const std::string& folder, const SavedConfig& config,

@@ -48,8 +48,8 @@ struct SavedConfig {
 };
 // Writes config.json, labels.txt and `files`, which maps the names of the files that a prediction needs, such as vocab.txt, to their
 // content. `model` is a JSON object with the members of config.json that other programs read, or empty. With it, the configuration is
-// the member 'heddle' of config.json; without it, config.json is the configuration. Throws FileError if the folder has another model's
-// config.json, or a file with one of these names but other content, unless an earlier run of the program began here.
+// the member 'heddle' of config.json; without it, config.json is the configuration. Throws FileError if the folder has
+// results and another config.json, or a file with one of these names and other content that no earlier run of the program wrote.
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,
                     std::map<std::string, std::string> files, const std::string& model = "");
 // Returns the content of a file that belongs to the model in a folder, or nothing if the model has none of this name. Throws FileError if

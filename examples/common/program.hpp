@@ -26,7 +26,7 @@ void note(const std::string& text);
 // Returns the name that errors and notes begin with.
 const std::string& program_name();
 
-// Returns the text in one line: control characters and invalid UTF-8 are escaped.
+// Returns the text in one line, of at most 16 KiB: "; " replaces line feeds; other control characters and invalid UTF-8 are escaped.
 std::string one_line(const std::string& text);
 
 }  // namespace heddle::examples

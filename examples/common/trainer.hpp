@@ -59,10 +59,14 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
   Setup setup{flags,     flags.data.empty() ? System::sample : flags.data, std::nullopt, flags.sizes, flags.uncased,
               flags.seed};
   const bool is_saved = trained && !flags.out.empty() && io::path_exists(flags.out + "/config.json");
-  require<FileError>(is_saved || !trained || flags.out.empty() || flags.model.empty(), io::printable(flags.out),
-                     ": has no model (config.json); leave out --out to apply the model in --model");
   require<FileError>(is_saved || !trained || !flags.init.empty() || !io::path_exists(flags.out + "/model.safetensors"),
                      io::printable(flags.out + "/config.json"), ": is missing, so the model beside it cannot be made");
+  require<FileError>(is_saved || !trained || flags.out.empty() || (flags.model.empty() && !flags.init.empty()),
+                     io::printable(flags.out), ": has no model (config.json)",
+                     !flags.model.empty() ? "; leave out --out to apply the model in --model"
+                     : io::path_exists(flags.out + "/pytorch_model.bin")
+                         ? "; its pytorch_model.bin is a pickle, which is not read"
+                         : "");
   if (is_saved) {
     setup.saved = read_config(flags.out + "/config.json", System::name, own.saved);
     TrainerFlags compared = flags;
@@ -126,7 +130,7 @@ void load_trained(Model& model, const Setup& setup) {
 
 template <class A, class System>
 void predict(const TrainerFlags& flags, typename System::Flags& own) {
-  constexpr Index rows_at_once = 256;
+  constexpr Index most_rows = 256, most_tokens = 8192;  // of a batch; a longer text is a batch
   const Setup setup = set_up<System>(flags, own, true);
   const System system(setup, own);
   auto model = make_model(system, flags);
@@ -137,15 +141,22 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
     note(std::to_string(encoded.truncated) + (encoded.truncated == 1 ? " text was" : " texts were") + " truncated to " +
          std::to_string(system.sizes().max_length) + " tokens");
   const NoGrad quiet;
-  data::Batches batches(encoded.rows.count(), rows_at_once, data::Order::sequential);
-  for (Index number = 0; number < batches.per_epoch(); ++number) {
-    const data::Batch batch = encoded.rows.batch(batches(0, number)).to(flags.place());
+  const auto length = [&](Index row) { return std::ssize(encoded.rows.ids(row)); };
+  for (Index first = 0, last = 0; first < encoded.rows.count(); first = last) {
+    std::vector<Index> rows;
+    Index tokens = 0;
+    do {
+      tokens += length(last);
+      rows.push_back(last++);
+    } while (last < encoded.rows.count() && std::ssize(rows) < most_rows && tokens + length(last) <= most_tokens);
+    const data::Batch batch = encoded.rows.batch(rows).to(flags.place());
     const Tensor<double> z = cast<double>(logits<A>(model, batch).to(Device::cpu)), p = softmax(z, -1);  // [B, C]
     const Index C = z.dim(1);
     for (Index b = 0; b < z.dim(0); ++b) {
       const std::span scores(z.data() + b * C, static_cast<std::size_t>(C));
       require<train::RunFailed>(std::all_of(scores.begin(), scores.end(), [](double x) { return std::isfinite(x); }),
-                                "line ", number * rows_at_once + b + 1, ": the model's scores are not finite");
+                                flags.predict == "-" ? "standard input" : io::printable(flags.predict), ':',
+                                first + b + 1, ": the model's scores are not finite");
       print_prediction({(flags.logits ? z : p).data() + b * C, static_cast<std::size_t>(C)});
     }
   }

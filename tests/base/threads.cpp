@@ -30,7 +30,7 @@ Index sum_up_to(Index total, Index grain) {
 }
 
 // Runs two pieces that call `inside` and wait for each other; returns whether they ran at the same time. It retries for half a minute,
-// because on a busy machine helpers may start late, and after a failure callers run alone for a while.
+// because on a busy machine helpers may start late, and the pool then pauses for a while.
 template <class F>
 bool meet(const F& inside) {
   const auto now = [] { return std::chrono::steady_clock::now(); };

@@ -13,7 +13,7 @@ class Failed(Exception):
 
 
 class Browser:
-    """A page of a new Chromium. Sizes and positions are in CSS pixels."""
+    """A page of a new Chromium. Sizes are in CSS pixels; x and y are shares of an element's width and height."""
 
     def __init__(self, program, width=1000, height=800):
         self.folder = tempfile.mkdtemp()
@@ -144,7 +144,7 @@ class Browser:
         return base64.b64decode(self.call('Page.printToPDF', printBackground=True)['data'])
 
     def complaints(self):
-        """Returns errors of scripts and of the browser, and requests for anything but the page itself."""
+        """Returns errors of scripts and of the browser, and requests other than for files and data: URLs."""
         found = []
         for event in self.events:
             method, params = event.get('method'), event.get('params', {})

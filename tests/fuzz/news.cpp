@@ -10,7 +10,7 @@ namespace {
 using namespace heddle;
 using namespace heddle::examples;
 
-// Checks that cleaning leaves only lower-case letters, controls, and one blank between two words of the ASCII characters.
+// Checks that cleaning leaves no ASCII characters except lower-case letters, controls, and one blank between two words.
 void check_cleaned(const std::string& cleaned, const CleanOptions& options) {
   const auto is_deleted = [](char c) { return (c > ' ' && c < 'a') || (c > 'z' && c <= '~'); };
   fuzz::claim(text::is_utf8(cleaned), "a cleaned text is valid UTF-8");

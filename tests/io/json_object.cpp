@@ -59,22 +59,27 @@ TEST_CASE("io::JsonObject: members are read with their types and ranges") {
 
   const auto error = [&](auto read) { return error_of([&] { read(object); }); };
   CHECK(error([](auto& o) { o.at("absent"); }) == "f.json: has no 'absent'");
-  CHECK(error([](auto& o) { o.text("none"); }) == "f.json: 'none' must be a text");
-  CHECK(error([](auto& o) { o.text("three"); }) == "f.json: 'three' must be a text");
-  CHECK(error([](auto& o) { o.boolean("three"); }) == "f.json: 'three' must be true or false");
-  CHECK(error([](auto& o) { o.object("list"); }) == "f.json: 'list' must be an object");
-  CHECK(error([](auto& o) { o.array("map"); }) == "f.json: 'map' must be an array");
-  const std::string range = " must be a number from 0 to below 1";
-  CHECK(error([](auto& o) { o.number("minus", 0, 1); }) == "f.json: 'minus'" + range);
-  CHECK(error([](auto& o) { o.number("three", 0, 1); }) == "f.json: 'three'" + range);
-  CHECK(error([](auto& o) { o.number("text", 0, 1); }) == "f.json: 'text'" + range);
-  for (const char* key : {"minus", "real", "text", "huge", "yes"}) {
-    CHECK(error([&](auto& o) { o.count(key); }) ==
-          std::string("f.json: '") + key + "' must be a whole number of at least 0");
-    CHECK(error([&](auto& o) { o.count(key, 1, 5); }) ==
-          std::string("f.json: '") + key + "' must be a whole number from 1 to 5");
+  CHECK(error([](auto& o) { o.text("none"); }) == "f.json: 'none' is null but must be a text");
+  CHECK(error([](auto& o) { o.text("three"); }) == "f.json: 'three' is 3 but must be a text");
+  CHECK(error([](auto& o) { o.boolean("three"); }) == "f.json: 'three' is 3 but must be true or false");
+  CHECK(error([](auto& o) { o.object("list"); }) == "f.json: 'list' is [1] but must be an object");
+  CHECK(error([](auto& o) { o.array("map"); }) == "f.json: 'map' is {} but must be an array");
+  const std::string range = " but must be a number from 0 to below 1";
+  CHECK(error([](auto& o) { o.number("minus", 0, 1); }) == "f.json: 'minus' is -1" + range);
+  CHECK(error([](auto& o) { o.number("three", 0, 1); }) == "f.json: 'three' is 3" + range);
+  CHECK(error([](auto& o) { o.number("text", 0, 1); }) == "f.json: 'text' is \"x\"" + range);
+  for (const auto& [key, value] : {std::pair{"minus", "-1"},
+                                   {"real", "3.0"},
+                                   {"text", "\"x\""},
+                                   {"huge", "18446744073709551615"},
+                                   {"yes", "true"}}) {
+    const std::string start = std::string("f.json: '") + key + "' is " + value;
+    CHECK(error([&, name = key](auto& o) { o.count(name); }) == start + " but must be a whole number of at least 0");
+    CHECK(error([&, name = key](auto& o) { o.count(name, 1, 5); }) ==
+          start + " but must be a whole number from 1 to 5");
   }
-  CHECK(error([](auto& o) { o.count("most", 0, 5); }) == "f.json: 'most' must be a whole number from 0 to 5");
+  CHECK(error([](auto& o) { o.count("most", 0, 5); }) ==
+        "f.json: 'most' is 9223372036854775807 but must be a whole number from 0 to 5");
   CHECK(error([](auto& o) { o.count("minus", -1); }) == "no error");
 }
 

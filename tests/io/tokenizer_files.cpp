@@ -91,7 +91,7 @@ TEST_CASE("io::read_tokenizer: the casing is that of transformers") {
   }
 
   configure(R"({"do_lower_case": 1})");
-  CHECK(folder.error() == folder / "tokenizer_config.json: 'do_lower_case' must be true or false");
+  CHECK(folder.error() == folder / "tokenizer_config.json: 'do_lower_case' is 1 but must be true or false");
   configure(R"({"strip_accents": false})");
   CHECK(folder.error() ==
         folder / "tokenizer_config.json: 'strip_accents' is false; heddle reads WordPiece tokenizers where it is true");
@@ -113,8 +113,76 @@ TEST_CASE("io::read_tokenizer: model_max_length is the longest text in tokens; 0
   };
   CHECK(length("512") == 512);
   CHECK(length("512.0") == 512);
-  for (const char* none : {"1000000000000000019884624838656", "1e30", "0", "-5", "null", "\"x\"", "0.5"})
-    CHECK(length(none) == 0);
+  for (const char* none : {"1000000000000000019884624838656", "1e30", "null"}) CHECK(length(none) == 0);
+  for (const char* wrong : {"0", "-5", "\"8\"", "0.5", "7.5"})
+    CHECK(error_of([&] { length(wrong); }) == folder / "tokenizer_config.json: 'model_max_length' is " + wrong +
+                                                  " but must be a whole number of at least 1");
+  put(folder / "tokenizer_config.json", R"({"max_len": 7})");
+  CHECK(io::read_tokenizer(folder.path()).max_length == 7);
+  put(folder / "tokenizer_config.json", R"({"max_len": 7, "model_max_length": null})");
+  CHECK(io::read_tokenizer(folder.path()).max_length == 0);
+}
+
+TEST_CASE("io::read_tokenizer: config.json names the class if tokenizer_config.json does not") {
+  const TokenizerFolder folder;
+  put(folder / "vocab.txt", small_vocabulary);
+  put(folder / "config.json", R"({"tokenizer_class": "DistilBertTokenizer"})");
+  CHECK(!io::read_tokenizer(folder.path()).has_types);
+  put(folder / "tokenizer_config.json", "{}");
+  CHECK(!io::read_tokenizer(folder.path()).has_types);
+  put(folder / "tokenizer_config.json", R"({"tokenizer_class": "BertTokenizer"})");
+  CHECK(io::read_tokenizer(folder.path()).has_types);
+  put(folder / "tokenizer.json", tokenizer_json(R"({"normalizer": {"lowercase": false}})"));
+  put(folder / "config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
+  CHECK(folder.uncased());
+  put(folder / "tokenizer_config.json", "{}");
+  CHECK(!folder.uncased());
+  put(folder / "config.json", R"({"tokenizer_class": "RobertaTokenizer"})");
+  CHECK(folder.error() ==
+        folder / "config.json: 'tokenizer_class' is 'RobertaTokenizer'; heddle reads BERT's and DistilBERT's");
+}
+
+TEST_CASE("io::read_tokenizer: further special tokens are refused, in every file that may name them") {
+  const TokenizerFolder folder;
+  put(folder / "vocab.txt", small_vocabulary);
+  const std::string known =
+      "the added token 'a' is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary";
+  for (const char* file : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    const auto error = [&](const std::string& content) {
+      put(folder / file, content);
+      const std::string text = folder.error(), start = folder / file + ": ";
+      return text.starts_with(start) ? text.substr(start.size()) : text;
+    };
+    CHECK(error(R"({"cls_token": "[CLS]", "bos_token": "[CLS]", "additional_special_tokens": ["[MASK]"]})") ==
+          "no error");
+    CHECK(error(R"({"cls_token": {"content": "[CLS]", "lstrip": false}, "eos_token": null})") == "no error");
+    CHECK(error(R"({"cls_token": "[PAD]"})") ==
+          "'cls_token' is \"[PAD]\"; heddle reads WordPiece tokenizers where it is \"[CLS]\"");
+    CHECK(error(R"({"mask_token": {"content": "[MASK]", "lstrip": true}})") ==
+          "'lstrip' is true; heddle reads WordPiece tokenizers where it is false");
+    CHECK(error(R"({"bos_token": "a"})") == known);
+    CHECK(error(R"({"eos_token": {"content": "a"}})") == known);
+    CHECK(error(R"({"additional_special_tokens": ["[SEP]", "a"]})") == known);
+    CHECK(error(R"({"extra_special_tokens": [{"content": "a"}]})") == known);
+    CHECK(error(R"({"extra_special_tokens": {"image_token": "a"}})") == known);
+    CHECK(error(R"({"extra_special_tokens": [7]})") == "a special token must be a JSON object");
+    put(folder / file, "{}");
+  }
+  put(folder / "special_tokens_map.json", R"({"bos_token": "a"})");
+  put(folder / "tokenizer_config.json", R"({"added_tokens_decoder": {}})");
+  CHECK(folder.error() == "no error");  // transformers does not read the other file then
+  put(folder / "tokenizer_config.json", R"({"split_special_tokens": true})");
+  CHECK(
+      folder.error() ==
+      folder /
+          "tokenizer_config.json: 'split_special_tokens' is true; heddle reads WordPiece tokenizers where it is false");
+  std::filesystem::remove(folder / "tokenizer_config.json");
+  std::filesystem::remove(folder / "special_tokens_map.json");
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 4, "content": "[MASK]", "single_word": true}]})") ==
+        "'single_word' is true; heddle reads WordPiece tokenizers where it is false");
+  CHECK(folder.error_with(R"({"truncation": {"direction": "Right"}})") == "no error");
+  CHECK(folder.error_with(R"({"truncation": {"direction": "Left"}})") ==
+        "'direction' is \"Left\"; heddle reads WordPiece tokenizers where it is \"Right\"");
 }
 
 TEST_CASE("io::read_tokenizer: a tokenizer.json that is not BERT's WordPiece is refused") {
@@ -125,7 +193,7 @@ TEST_CASE("io::read_tokenizer: a tokenizer.json that is not BERT's WordPiece is 
   CHECK(folder.error_with(R"({"model": {"type": "BPE"}})") == "is a tokenizer of type 'BPE'; heddle reads WordPiece");
   CHECK(folder.error_with(R"({"model": null})") == "has no 'model'");
   CHECK(folder.error_with(R"({"model": {"vocab": null}})") == "has no 'vocab'");
-  CHECK(folder.error_with(R"({"model": {"vocab": []}})") == "'vocab' must be an object");
+  CHECK(folder.error_with(R"({"model": {"vocab": []}})") == "'vocab' is [] but must be an object");
   CHECK(folder.error_with(R"({"normalizer": null})") == "has no 'normalizer'");
   CHECK(folder.error_with(R"({"pre_tokenizer": null})") == "has no 'pre_tokenizer'");
   const std::string only = "; heddle reads WordPiece tokenizers where it is ";
@@ -164,7 +232,8 @@ TEST_CASE("io::read_tokenizer: the token types are those of transformers") {
   CHECK(
       has_types(R"({"model_input_names": ["input_ids", "token_type_ids"], "tokenizer_class": "DistilBertTokenizer"})"));
   put(folder / "tokenizer_config.json", R"({"model_input_names": "token_type_ids"})");
-  CHECK(folder.error() == folder / "tokenizer_config.json: 'model_input_names' must be an array");
+  CHECK(folder.error() ==
+        folder / "tokenizer_config.json: 'model_input_names' is \"token_type_ids\" but must be an array");
 }
 
 TEST_CASE("io::read_tokenizer: a generic class needs a post_processor that adds BERT's special tokens") {
@@ -225,7 +294,7 @@ TEST_CASE("io::read_tokenizer: tokens that are added to a vocabulary are refused
   CHECK(folder.error_with(R"({"added_tokens": [{"id": 5, "content": "[SEP]"}]})") == "the added token '[SEP]'" + known);
   CHECK(folder.error_with(R"({"added_tokens": [{"content": "[SEP]"}]})") == "has no 'id'");
   CHECK(folder.error_with(R"({"added_tokens": [7]})") == "a member of 'added_tokens' must be a JSON object");
-  CHECK(folder.error_with(R"({"added_tokens": {}})") == "'added_tokens' must be an array");
+  CHECK(folder.error_with(R"({"added_tokens": {}})") == "'added_tokens' is {} but must be an array");
 
   std::filesystem::remove(folder / "tokenizer.json");
   put(folder / "vocab.txt", small_vocabulary);
@@ -243,8 +312,7 @@ TEST_CASE("io::read_tokenizer: tokens that are added to a vocabulary are refused
   CHECK(decoder(R"({"0": {"content": "[PAD]"}, "4": {"content": "[MASK]"}})") == "no error");
   CHECK(decoder(R"({"7": {"content": "[NEW]"}})") == folder / "tokenizer_config.json: the added token '[NEW]'" + known);
   CHECK(decoder(R"({"7": {"content": "[MASK]"}})").ends_with(known));
-  CHECK(decoder(R"({"7": []})") ==
-        folder / "tokenizer_config.json: a member of 'added_tokens_decoder' must be a JSON object");
+  CHECK(decoder(R"({"7": []})") == folder / "tokenizer_config.json: a special token must be a JSON object");
   put(folder / "vocab.txt", "[UNK]\n");
   CHECK(decoder(R"({"-1": {"content": "[MASK]"}})").ends_with(known));
 }

@@ -96,8 +96,8 @@ TEST_CASE("io::WeightFiles: an index that does not agree with its shards is refu
     CHECK(error(R"({"a": ")" + std::string(path) + "\"}").ends_with(" of 'a' is not the name of a file in the folder"));
   CHECK(error(R"({"a": 1})") == folder.index + ": the shard of 'a' must be the name of a file");
   CHECK(error("{}") == folder.index + ": 'weight_map' is empty");
-  CHECK(error("[]") == folder.index + ": 'weight_map' must be an object");
-  CHECK(error("null") == folder.index + ": 'weight_map' must be an object");
+  CHECK(error("[]") == folder.index + ": 'weight_map' is [] but must be an object");
+  CHECK(error("null") == folder.index + ": 'weight_map' is null but must be an object");
   put(folder.index, "{");
   CHECK(folder.error().starts_with(folder.index + ": is not JSON: at line 1"));
   put(folder / "one.safetensors", "damaged");

@@ -402,36 +402,40 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
   CHECK(config_error("bert", {{"model_type", nullptr}}) == "has no 'model_type'");
   CHECK(config_error("bert", {{"model_type", "roberta"}}) ==
         "'model_type' is 'roberta'; heddle reads bert, distilbert and heddle-prenorm");
-  const std::string size = "' must be a whole number from 1 to 1000000";
+  const auto is_no_size = [](const char* key, const nlohmann::json& value) {
+    return '\'' + std::string(key) + "' is " + value.dump() + " but must be a whole number from 1 to 1000000";
+  };
   for (const nlohmann::json& wrong : {nlohmann::json(0), nlohmann::json(-8), nlohmann::json(8.0), nlohmann::json("8"),
                                       nlohmann::json(1'000'001), nlohmann::json(std::uint64_t(-1))}) {
     for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
                             "max_position_embeddings", "type_vocab_size"})
-      CHECK(config_error("bert", {{key, wrong}}) == '\'' + std::string(key) + size);
+      CHECK(config_error("bert", {{key, wrong}}) == is_no_size(key, wrong));
     for (const char* key : {"dim", "n_layers", "n_heads", "hidden_dim"})
-      CHECK(config_error("distilbert", {{key, wrong}}) == '\'' + std::string(key) + size);
-    CHECK(config_error("pre_norm", {{"hidden_size", wrong}}) == "'hidden_size" + size);
+      CHECK(config_error("distilbert", {{key, wrong}}) == is_no_size(key, wrong));
+    CHECK(config_error("pre_norm", {{"hidden_size", wrong}}) == is_no_size("hidden_size", wrong));
   }
   CHECK(config_error("bert", {{"vocab_size", 1'000'001}}) == "no error");
   CHECK(config_error("bert", {{"vocab_size", 2'147'483'648}}) ==
-        "'vocab_size' must be a whole number from 1 to 2147483647");
+        "'vocab_size' is 2147483648 but must be a whole number from 1 to 2147483647");
   CHECK(config_error("pre_norm", {{"num_hidden_layers", nullptr}}) == "has no 'num_hidden_layers'");
   for (const char* name : {"bert", "pre_norm"})
     CHECK(config_error(name, {{"num_attention_heads", 3}}) == "a width of 8 does not divide into 3 heads");
-  const std::string fraction = "' must be a number from 0 to below 1";
+  const auto is_no_fraction = [](const char* key, const nlohmann::json& value) {
+    return '\'' + std::string(key) + "' is " + value.dump() + " but must be a number from 0 to below 1";
+  };
   for (const char* key :
        {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "layer_norm_eps"})
     for (const nlohmann::json& wrong : {nlohmann::json(1), nlohmann::json(-0.1), nlohmann::json("0.1")})
-      CHECK(config_error("bert", {{key, wrong}}) == '\'' + std::string(key) + fraction);
+      CHECK(config_error("bert", {{key, wrong}}) == is_no_fraction(key, wrong));
   for (const char* key : {"dropout", "attention_dropout", "seq_classif_dropout"})
-    CHECK(config_error("distilbert", {{key, 1}}) == '\'' + std::string(key) + fraction);
-  CHECK(config_error("pre_norm", {{"embedding_dropout_prob", 1}}) == "'embedding_dropout_prob" + fraction);
+    CHECK(config_error("distilbert", {{key, 1}}) == is_no_fraction(key, 1));
+  CHECK(config_error("pre_norm", {{"embedding_dropout_prob", 1}}) == is_no_fraction("embedding_dropout_prob", 1));
   CHECK(config_error("bert", {{"hidden_dropout_prob", 65535. / 65536}}) == "no error");
   CHECK(config_error("bert", {{"hidden_dropout_prob", 0.999999}}) ==
         "'hidden_dropout_prob' is 0.999999, which is rounded to 1 and drops every element");
   CHECK(config_error("bert", {{"hidden_act", "silu"}}) ==
         "'hidden_act' is 'silu' but must be gelu, gelu_new, gelu_pytorch_tanh or relu");
-  CHECK(config_error("distilbert", {{"activation", 1}}) == "'activation' must be a text");
+  CHECK(config_error("distilbert", {{"activation", 1}}) == "'activation' is 1 but must be a text");
   CHECK(config_error("bert", {{"position_embedding_type", "relative_key"}}) ==
         "'position_embedding_type' must be 'absolute'");
   CHECK(config_error("bert", {{"is_decoder", true}}) == "'is_decoder' is true; heddle reads encoders");
@@ -447,7 +451,7 @@ TEST_CASE("models::read_config: labels are the members 0, 1 and so on of id2labe
   CHECK_THROWS_WITH(labels(R"({"0": 1})"), "f: 'id2label' must hold names");
   CHECK_THROWS_WITH(labels(R"({"0": "a", "1": "a"})"), "f: 'id2label' has 'a' twice");
   CHECK_THROWS_WITH(labels("{}"), "f: 'id2label' is empty");
-  CHECK_THROWS_WITH(labels("[]"), "f: 'id2label' must be an object");
+  CHECK_THROWS_WITH(labels("[]"), "f: 'id2label' is [] but must be an object");
   CHECK_THROWS_WITH(models::parse_config(R"({"model_type": "bert", "num_labels": 0})", "f"),
-                    "f: 'num_labels' must be a whole number from 1 to 100000");
+                    "f: 'num_labels' is 0 but must be a whole number from 1 to 100000");
 }

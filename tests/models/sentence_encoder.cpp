@@ -135,16 +135,21 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
     return encoder_error(folder);
   };
   CHECK(pooling_error(R"({"pooling_mode": "mean"})") == "no error");
-  CHECK(pooling_error(R"({"pooling_mode_cls_token": true, "pooling_mode_max_tokens": false})") == "no error");
+  CHECK(pooling_error(R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false})") == "no error");
   CHECK(SentenceEncoder::load(folder.path()).pooling() == Pooling::cls);
   CHECK(pooling_error(R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true})") ==
         pooling + ": has more than one pooling, heddle has 'mean' and 'cls'");
   const std::string known = " is not one of 'mean' and 'cls'";
-  CHECK(pooling_error(R"({"pooling_mode_max_tokens": true})") ==
+  CHECK(pooling_error(R"({"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false})") ==
         pooling + ": the pooling 'pooling_mode_max_tokens'" + known);
   CHECK(pooling_error(R"({"pooling_mode": "lasttoken"})") == pooling + ": the pooling 'lasttoken'" + known);
-  CHECK(pooling_error("{}") == pooling + ": the pooling 'none'" + known);
-  CHECK(pooling_error(R"({"pooling_mode": 1})") == pooling + ": 'pooling_mode' must be a text");
+  CHECK(pooling_error(R"({"pooling_mode_mean_tokens": false})") == pooling + ": the pooling 'none'" + known);
+  // The default of pooling_mode_mean_tokens is true.
+  CHECK(pooling_error("{}") == "no error");
+  CHECK(SentenceEncoder::load(folder.path()).pooling() == Pooling::mean);
+  CHECK(pooling_error(R"({"pooling_mode_cls_token": true})") ==
+        pooling + ": has more than one pooling, heddle has 'mean' and 'cls'");
+  CHECK(pooling_error(R"({"pooling_mode": 1})") == pooling + ": 'pooling_mode' is 1 but must be a text");
   for (const char* wider : {R"({"pooling_mode": "mean", "embedding_dimension": 9})",
                             R"({"pooling_mode_mean_tokens": true, "word_embedding_dimension": 9})"})
     CHECK(pooling_error(wider) == pooling + ": is for vectors of width 9; the model's width is 8");
@@ -155,8 +160,21 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
   const std::string file = limits / "sentence_bert_config.json";
   for (const char* length : {"0", "1"}) {
     put(file, R"({"max_seq_length": )" + std::string(length) + "}");
-    CHECK(encoder_error(limits) == file + ": 'max_seq_length' must be a whole number from 2 to 1000000000");
+    CHECK(encoder_error(limits) ==
+          file + ": 'max_seq_length' is " + length + " but must be a whole number from 2 to 1000000000");
   }
+  // max_seq_length replaces the tokenizer's limit.
+  limits.change("tokenizer_config.json", {{"model_max_length", 3}});
+  const std::string words = "the big dog sat on the mat";
+  const auto with_limit = [&](const char* limit) {
+    put(file, R"({"max_seq_length": )" + std::string(limit) + "}");
+    return SentenceEncoder::load(limits.path())(words).host();
+  };
+  const auto all = with_limit("8"), few = with_limit("null");
+  CHECK(with_limit("3") == few);
+  CHECK(all != few);
+  limits.change("tokenizer_config.json", {{"model_max_length", nullptr}});
+  CHECK(with_limit("8") == all);
   put(file, R"({"max_seq_length": null, "do_lower_case": true})");
   CHECK(encoder_error(limits) == "no error");
   limits.change("tokenizer_config.json", {{"do_lower_case", false}});

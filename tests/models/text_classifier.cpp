@@ -155,6 +155,13 @@ TEST_CASE("models::TextClassifier: using a moved-from object is an error, and so
   for (const char* name : {"../vocab.txt", "", "config.json"})
     CHECK(save_error({{name, "x"}}) ==
           "save_pretrained: " + io::quoted_name(name) + " is not the name of a tokenizer's file");
+  for (auto change : {+[](models::BertConfig& c) { ++c.layers; }, +[](models::BertConfig& c) { c.D *= 2; },
+                      +[](models::BertConfig& c) { c.activation = nn::Activation::relu; }}) {
+    const auto right = config;
+    change(std::get<models::BertConfig>(config.sizes));
+    CHECK(save_error({}) == "save_pretrained: the configuration has other sizes than the model");
+    config = right;
+  }
   config.json["hidden_act"] = nullptr;
   CHECK(save_error({}) == "no error");
   config.labels[0] = config.labels[1];

@@ -65,7 +65,7 @@ without_warnings() {
 
 check 'heddle can be installed, and its prefix can be moved' install_and_move
 wait
-# The longest come first, so that both processors end together.
+# The longest come first, so that all processors end together.
 for compiler in g++ clang++; do
   command -v "$compiler" >/dev/null || { echo "skipped: README's program with $compiler, which is not installed"; continue; }
   for level in -O0 -O2 -O3; do

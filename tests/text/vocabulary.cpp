@@ -34,7 +34,7 @@ TEST_CASE("Vocabulary: keeps blanks, marks and carriage returns inside a line as
   for (std::int32_t id = 0; id < vocabulary.size(); ++id) CHECK(vocabulary.find(vocabulary.token(id)) == id);
 }
 
-TEST_CASE("Vocabulary: finds every token of every length, also in a copy, and nothing else") {
+TEST_CASE("Vocabulary: finds every token of every length, and nothing else") {
   std::string lines;
   std::vector<std::string> tokens;
   for (std::size_t length = 1; length <= 70; ++length)

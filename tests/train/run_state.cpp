@@ -102,7 +102,7 @@ TEST_CASE("RunState: a member that is missing or of another type is an error tha
       CHECK(error(json) == "FILE: has no '" + key + "'");
     for (const nlohmann::json& wrong : {nlohmann::json(true), nlohmann::json(nullptr)}) {
       json[key] = wrong;
-      CHECK(error(json).starts_with("FILE: '" + key + "' must be a"));
+      CHECK(error(json).starts_with("FILE: '" + key + "' is " + wrong.dump() + " but must be a"));
     }
   }
   for (const char* key : {"step", "epoch", "batch", "metrics_bytes"})
@@ -110,7 +110,8 @@ TEST_CASE("RunState: a member that is missing or of another type is an error tha
          {nlohmann::json(-1), nlohmann::json(1.5), nlohmann::json("1"), nlohmann::json(~std::uint64_t{0})}) {
       nlohmann::json json = whole;
       json[key] = wrong;
-      CHECK(error(json) == std::string("FILE: '") + key + "' must be a whole number of at least 0");
+      CHECK(error(json) ==
+            std::string("FILE: '") + key + "' is " + wrong.dump() + " but must be a whole number of at least 0");
     }
   for (const char* key : {"of_epoch", "of_interval"}) {
     for (const char* member : {"loss", "correct", "rows"}) {
@@ -118,7 +119,7 @@ TEST_CASE("RunState: a member that is missing or of another type is an error tha
       json[key].erase(member);
       CHECK(error(json) == std::string("FILE: has no '") + member + "'");
       json[key][member] = "many";
-      CHECK(error(json).starts_with(std::string("FILE: '") + member + "' must be a"));
+      CHECK(error(json).starts_with(std::string("FILE: '") + member + "' is \"many\" but must be a"));
     }
   }
   for (const char* member : {"name", "bytes"}) {
@@ -126,7 +127,7 @@ TEST_CASE("RunState: a member that is missing or of another type is an error tha
     json["events"][1].erase(member);
     CHECK(error(json) == std::string("FILE: has no '") + member + "'");
     json["events"][1][member] = false;
-    CHECK(error(json).starts_with(std::string("FILE: '") + member + "' must be a"));
+    CHECK(error(json).starts_with(std::string("FILE: '") + member + "' is false but must be a"));
     json["events"][1] = 3;
     CHECK(error(json) == "FILE: the state of a run must be a JSON object");
   }
@@ -135,7 +136,7 @@ TEST_CASE("RunState: a member that is missing or of another type is an error tha
     json["curves"]["training"].erase(member);
     CHECK(error(json) == std::string("FILE: has no '") + member + "'");
     json["curves"]["training"][member] = "text";
-    CHECK(error(json).starts_with(std::string("FILE: '") + member + "' must be a"));
+    CHECK(error(json).starts_with(std::string("FILE: '") + member + "' is \"text\" but must be a"));
   }
   nlohmann::json json = whole;
   json["curves"]["training"]["means"][7] = "text";

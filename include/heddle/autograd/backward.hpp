@@ -113,7 +113,7 @@ std::vector<Tensor<T>> grad(const Tensor<T>& loss, const std::vector<Tensor<T>>&
   }
   std::vector<Tensor<T>> grads;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    std::size_t first = 0;  // a tensor that is passed twice has one stand-in
+    std::size_t first = 0;  // the gradient of a tensor that is passed twice is in the first one's stand-in
     while (wanted[first].node() != wanted[i].node()) ++first;
     const Tensor<T> dx = stand_ins[first]->grad;
     grads.push_back(dx ? dx : zeros<T>(wanted[i].shape(), wanted[i].device()));

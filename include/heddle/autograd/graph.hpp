@@ -13,12 +13,12 @@ namespace heddle::detail {
 // its gradient is complete.
 class BackwardPass {
  public:
-  // A node whose gradient is collected in a stand-in. With `leaves`, gradients of leaves are accumulated in the leaves; without,
-  // only in stand-ins.
+  // A node whose gradient is collected in a stand-in.
   struct Target {
     Node* node;
     Node* stand_in;
   };
+  // Accumulates gradients of leaves in the leaves, or only in stand-ins if `leaves` is false.
   explicit BackwardPass(std::vector<Target> targets = {}, bool leaves = true)
       : targets_(std::move(targets)), leaves_(leaves) {}
   BackwardPass(const BackwardPass&) = delete;

@@ -1,5 +1,5 @@
-// The compiler settings that heddle requires or refuses, and the namespaces that carry them. Object files that were
-// compiled with different settings have different symbols, so that mixing them fails when the program is linked.
+// The compiler settings that heddle requires or refuses, and the namespaces that carry the version, the backends and the instruction set.
+// Object files that differ in one of these three have different symbols, so that mixing them fails when the program is linked.
 #pragma once
 #include <cstdint>
 

@@ -48,7 +48,7 @@ HEDDLE_HD U truncate(V v) {
   return v == v ? static_cast<U>(v) : U{0};
 }
 
-// Converts x to U. Floating-point values are rounded once; a bool is true if x is not 0.
+// Converts x to U. A conversion to bf16 rounds to float first, then to bf16; a bool is true if x is not 0.
 template <class U, class T>
 HEDDLE_HD U convert(T x) {
   const Acc<T> v = x;

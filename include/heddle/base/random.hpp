@@ -19,7 +19,7 @@ class Random {
   /// Restores a position returned by position().
   void seek(std::uint64_t position) { draws_.first = position; }
 
-  /// Takes the next `calls` draws from the sequence.
+  /// Takes the next `calls` draws of 128 bits from the sequence; a draw is one call of Philox.
   kernel::Draws take(std::uint64_t calls) {
     const kernel::Draws taken = draws_;
     draws_.first += calls;

@@ -83,7 +83,7 @@ class ThreadPool {
   }
 
   [[noreturn]] void help() {
-    std::uint32_t finished = 0;  // the generation of the last job that this helper has taken part in
+    std::uint32_t finished = 0;  // the generation of the last job that this helper has joined or missed
     for (;;) {
       std::uint32_t gate = wait_for_job(finished);
       finished = gate / generation;

@@ -11,7 +11,7 @@
 namespace heddle {
 
 namespace detail {
-inline thread_local int chosen_threads = 0;  // 0: as many as there are processors
+inline thread_local int chosen_threads = 0;  // 0: not set, so available_processors()
 }
 
 /// Returns the number of threads that operations called from this thread use: the number given to set_threads on this thread; otherwise

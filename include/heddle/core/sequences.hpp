@@ -64,7 +64,7 @@ class Sequences {
   Index rows() const { return position_.size(); }  ///< N, padding included
   Index longest() const { return longest_; }       ///< the greatest length
   Index padded_to() const { return padded_to_; }   ///< T, or 0 when packed
-  /// Returns the device of the offsets.
+  /// Returns the device of the index tensors.
   Device device() const { return begin_.device(); }
   const Tensor<int>& begin() const { return begin_; }           ///< [B] first row of each
   const Tensor<int>& length() const { return length_; }         ///< [B]

@@ -85,8 +85,8 @@ inline void narrow(const float* from, Index size, Eigen::bfloat16* to) {
   for (Index i = 0; i < size; ++i) bits[i] = bf16(from[i]);
 }
 
-// Returns a part of a row as an array. For bf16 it has at most `short_size` elements, so that load() copies it to the stack.
 inline constexpr int short_size = 1024;
+// Returns a part of a row as an array. For bf16 it has at most `short_size` elements, so that load() copies it to the stack.
 template <class T>
 auto part(T* data, Index size) {
   constexpr int most = std::is_same_v<std::remove_const_t<T>, bf16> ? short_size : Eigen::Dynamic;
@@ -134,7 +134,8 @@ class RowReader {
   RowArray<float> wide_;
 };
 
-// Stores e into a row or matrix, rounded once. If e is itself a row of bf16, it is copied, or widened for a row of float.
+// Stores e into a row or matrix, rounded; a double is rounded to float first if the row holds bf16. If e is itself a row of bf16, it is
+// copied, or widened for a row of float.
 template <class Row, class E>
 void store(Row&& row, const E& e) {
   using Scalar = typename std::remove_cvref_t<Row>::Scalar;
@@ -170,7 +171,7 @@ void in_short_parts(Index first, Index last, F&& f) {
 
 namespace heddle {
 
-/// Wraps a row-major Eigen matrix, array or map as a tensor [rows, columns] on the same memory. Nothing is copied; the matrix
+/// Wraps a row-major Eigen matrix or array as a tensor [rows, columns] on the same memory. Nothing is copied; the matrix
 /// must outlive every handle.
 template <class Derived>
 auto wrap(Eigen::PlainObjectBase<Derived>& m) {

@@ -43,7 +43,7 @@ class PanelLhs {
   using Packet = Eigen::internal::packet_traits<float>::type;
   static constexpr Index lanes = sizeof(Packet) / sizeof(float);
   static constexpr Index panel_columns = 2 * lanes;
-  // Each part of a sum has its own registers, which limits rounding errors. A panel of AVX2 takes 16 KiB.
+  // Each part of a sum is accumulated from 0 and then added to c, which limits rounding errors. A panel of AVX2 takes 16 KiB.
   static constexpr Index part = 256;
   static constexpr int block_rows =
       6;  // twelve sums, two halves of a row of the panel and one element of a: 15 registers

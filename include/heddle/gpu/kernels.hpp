@@ -173,6 +173,7 @@ void attention_weights(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q
 
 // --- optimizers (cuda/optim.cu): all parameters in one launch ---
 
+// Rule is optim::AdamRule<float> or optim::SgdRule<float>.
 template <class Rule>
 void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters);
 // Returns the index of the first gradient that contains NaN or infinity, or -1. Synchronizes.

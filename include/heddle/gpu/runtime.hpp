@@ -1,6 +1,7 @@
-// The GPU functions that a tensor needs: availability, streams, memory and copies. Defined in cuda/runtime.cu. Every function is
-// called on the host and throws CudaError for an error that CUDA reports. Work is enqueued on the calling thread's stream,
-// and functions return before it is complete, except those that say "synchronizes".
+// The GPU functions that a tensor needs: availability, streams, memory and copies. Defined in cuda/, most of them in
+// runtime.cu. Functions are called on the host. They throw CudaError for an error that CUDA reports, except release(), trim() and the two
+// that return a reason. Work is enqueued on the calling thread's stream, and functions return before it is complete, except those that say
+// "synchronizes".
 #pragma once
 #include <cstddef>
 #include <string>

@@ -21,8 +21,8 @@ struct CheckpointManifest {
 
 namespace detail {
 
-// The limit in bytes. A run's settings and sums take about a thousand, and each of its curves at most about 12,000. JSON that is nested
-// as deeply as this limit allows can still be copied.
+// The limit in bytes. A run's settings and sums take about a thousand, and each of its curves at most about 12,000. Copying JSON is
+// recursive: a text within the limit cannot be nested deeply enough to overflow the stack.
 inline constexpr std::size_t manifest_limit = 1 << 16;
 inline constexpr std::string_view manifest_seal = ",\"crc64\":\"";
 
@@ -54,8 +54,8 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 }  // namespace detail
 
 /// Returns the text of a manifest. `state` is one JSON value; messages name the manifest `file`. The text is composed by hand, because the
-/// destructor of nlohmann::json allocates, which ends the program if memory runs out. @throws FileError for content that read_manifest()
-/// would refuse.
+/// destructor of nlohmann::json allocates, which ends the program if memory runs out. @throws FileError for file names and a state
+/// that read_manifest() would refuse, and for a text above the limit.
 inline std::string write_manifest(std::int64_t number, const FileSums& files, const std::string& state,
                                   const std::string& file) {
   for (const auto& [name, sum] : files)

@@ -74,7 +74,7 @@ void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte
   }
 }
 
-// Returns whether every value of type `dtype` fits T, so that the conversion cannot fail.
+// Returns true only if every value of type `dtype` fits T, so that the conversion cannot fail. False for some pairs that always fit.
 template <class T>
 constexpr bool always_fits(DType dtype) {
   if (dtype == DType::boolean || !readable(dtype)) return false;

@@ -15,7 +15,7 @@ namespace heddle::io {
 /// Parses a file's content. `file` is its printable name, for messages. @throws FileError for text that is not JSON, and for arrays and
 /// objects that are nested more than 128 levels deep.
 inline nlohmann::json parse_json(std::string_view text, const std::string& file) {
-  constexpr int most_levels = 128;  // as in serde_json; copying, comparing and printing a value are recursive
+  constexpr int most_levels = 128;  // serde_json allows 127; copying, comparing and printing a value are recursive
   // nlohmann::json takes a NUL byte for the end of its input.
   require<FileError>(text.find('\0') == text.npos, file, ": is not JSON: it has a NUL byte");
   try {
@@ -75,8 +75,8 @@ class JsonObject {
   double number(const std::string& key, double least, double below) const {
     const nlohmann::json& value = at(key);
     const double x = value.is_number() ? value.get<double>() : least - 1;
-    require<FileError>(x >= least && x < below, file_, ": '", key, "' must be a number from ", least, " to below ",
-                       below);
+    require<FileError>(x >= least && x < below, file_, ": '", key, "' is ", shown(value), " but must be a number from ",
+                       least, " to below ", below);
     return x;
   }
   /// Returns a member that is a whole number in [least, most].
@@ -84,9 +84,11 @@ class JsonObject {
     const nlohmann::json& value = at(key);
     const bool fits = value.is_number_integer() && value >= least && value <= most;
     if (most == std::numeric_limits<Index>::max())
-      require<FileError>(fits, file_, ": '", key, "' must be a whole number of at least ", least);
+      require<FileError>(fits, file_, ": '", key, "' is ", shown(value), " but must be a whole number of at least ",
+                         least);
     else
-      require<FileError>(fits, file_, ": '", key, "' must be a whole number from ", least, " to ", most);
+      require<FileError>(fits, file_, ": '", key, "' is ", shown(value), " but must be a whole number from ", least,
+                         " to ", most);
     return value.get<Index>();
   }
 
@@ -104,9 +106,13 @@ class JsonObject {
   }
 
  private:
+  // Returns the beginning of a value for messages.
+  static std::string shown(const nlohmann::json& value) { return printable(value.dump(), 60); }
+
   const nlohmann::json& of_type(const std::string& key, bool is_right, const char* type) const {
-    require<FileError>(is_right, file_, ": '", key, "' must be ", type);
-    return at(key);
+    const nlohmann::json& value = at(key);
+    require<FileError>(is_right, file_, ": '", key, "' is ", shown(value), " but must be ", type);
+    return value;
   }
 
   const nlohmann::json& object_;

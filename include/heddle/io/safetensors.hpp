@@ -179,7 +179,7 @@ inline Safetensors read_safetensors(const std::string& path) {
   });
 }
 
-/// Reads a safetensors file in memory; the result keeps a copy of it, and messages name it `name`. @throws as read_safetensors().
+/// Reads a safetensors file in memory; the result keeps a copy of it, and messages name it `name`. @throws FileError as read_safetensors().
 inline Safetensors parse_safetensors(std::string_view bytes, const std::string& name) {
   const auto copy = std::make_shared<const std::string>(bytes);
   return detail::read_safetensors(name, copy->size(), [copy](std::size_t offset, void* to, std::size_t count) {

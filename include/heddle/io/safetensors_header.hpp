@@ -1,5 +1,6 @@
-// The parser of a safetensors header. It is as strict as the format's own library, and stricter in two points: it refuses whitespace before
-// the opening brace, and a repeated key in any object. It uses SAX calls, because nlohmann::json keeps only the last of two equal keys.
+// The parser of a safetensors header. It is as strict as the format's own library, and also refuses whitespace before the opening brace, a
+// repeated key in any object, and a shape of more than 8 axes or 2^63 - 1 elements. It uses SAX calls, because nlohmann::json keeps only
+// the last of two equal keys.
 #pragma once
 #include <algorithm>
 #include <initializer_list>

@@ -70,8 +70,8 @@ inline void check_tensors(const std::string& file, const std::vector<TensorBytes
 }  // namespace detail
 
 /// Writes tensors to a file, which is replaced atomically, and returns its size and checksum. Tensors are sorted by decreasing element
-/// size, then by name, as in the format's own library, so that each is aligned. "format": "pt" is added to the metadata because Hugging
-/// Face loaders require it.
+/// size, then by name, so that each is aligned; the format's own library sorts by element type, then by name. "format": "pt" is added to
+/// the metadata because Hugging Face loaders require it.
 /// @throws WriteError for a name given twice or not UTF-8, for bytes that do not fit shape and dtype, for a header above 100,000,000
 /// bytes, and if the file cannot be written.
 inline FileSum write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,

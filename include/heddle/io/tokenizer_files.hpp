@@ -1,6 +1,7 @@
 // The WordPiece tokenizer of a Hugging Face folder: vocab.txt or tokenizer.json, and tokenizer_config.json.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,6 +39,38 @@ inline void require_known_token(const text::Vocabulary& vocabulary, const std::s
                      " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
 }
 
+// Returns the text of a special token, which a file gives as a text or as an object. Throws FileError for an object whose options change
+// where the token is recognized.
+inline std::string special_token(const nlohmann::json& token, const std::string& file) {
+  if (token.is_string()) return token.get<std::string>();
+  const JsonObject object(token, file, "a special token");
+  for (const char* option : {"single_word", "lstrip", "rstrip"}) require_value(object, option, false);
+  return object.text("content");
+}
+
+// Checks the members of tokenizer_config.json or special_tokens_map.json that name special tokens.
+inline void check_special_tokens(const JsonObject& config, const text::Vocabulary& vocabulary) {
+  for (const auto& [key, name] : {std::pair{"unk_token", "[UNK]"},
+                                  {"sep_token", "[SEP]"},
+                                  {"cls_token", "[CLS]"},
+                                  {"pad_token", "[PAD]"},
+                                  {"mask_token", "[MASK]"}}) {
+    const nlohmann::json* const token = config.find(key);
+    require<FileError>(!token || special_token(*token, config.file()) == name, config.file(), ": '", key, "' is ",
+                       token ? printable(token->dump(), 60) : "", "; heddle reads WordPiece tokenizers where it is \"",
+                       name, '"');
+  }
+  const auto check = [&](const nlohmann::json& token) {
+    const std::string text = special_token(token, config.file());
+    require_known_token(vocabulary, text, vocabulary.find(text), config.file());
+  };
+  for (const char* key : {"bos_token", "eos_token"})
+    if (config.has(key)) check(config.at(key));
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
+    if (config.has(key))
+      for (const nlohmann::json& token : config.at(key)) check(token);
+}
+
 // Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids of n tokens are 0 to n - 1.
 inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string& file) {
   std::vector<const std::string*> tokens(ids.size());
@@ -58,7 +91,7 @@ inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string
   return lines;
 }
 
-// The files that read_tokenizer() reads, as far as they exist.
+// The files of a tokenizer: read_tokenizer() keeps the contents of those that exist.
 inline constexpr const char* tokenizer_file_names[] = {"tokenizer.json", "vocab.txt", "tokenizer_config.json",
                                                        "special_tokens_map.json", "added_tokens.json"};
 
@@ -82,10 +115,12 @@ inline PretrainedTokenizer read_tokenizer_json(const JsonObject& all, const std:
   tokenizer.uncased = normalizer.boolean_or("lowercase", true);
   require_value(normalizer, "strip_accents", tokenizer.uncased);
   require_value(JsonObject(all.object("pre_tokenizer"), shown, "'pre_tokenizer'"), "type", "BertPreTokenizer");
+  if (all.has("truncation"))
+    require_value(JsonObject(all.object("truncation"), shown, "'truncation'"), "direction", "Right");
   if (all.has("added_tokens"))
     for (const nlohmann::json& entry : all.array("added_tokens")) {
       const JsonObject token(entry, shown, "a member of 'added_tokens'");
-      require_known_token(tokenizer.vocabulary, token.text("content"), token.count("id"), shown);
+      require_known_token(tokenizer.vocabulary, special_token(entry, shown), token.count("id"), shown);
     }
   return tokenizer;
 }
@@ -118,28 +153,38 @@ inline void check_added_tokens(const text::Vocabulary& vocabulary, const JsonObj
     require_known_token(vocabulary, token, id.is_number_integer() ? id.get<Index>() : -1, ids.file());
 }
 
-// Applies tokenizer_config.json. `json` is tokenizer.json, or nullptr if there is none. With it, PreTrainedTokenizerFast and
-// TokenizersBackend take the casing and the special tokens from there.
-inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, const JsonObject* json) {
-  const std::string type = config.text_or("tokenizer_class", "BertTokenizer");
+// Returns the class of a tokenizer: tokenizer_class of tokenizer_config.json, otherwise that of config.json, otherwise BertTokenizer.
+inline std::string tokenizer_class(const JsonObject& config, const JsonObject& model_config) {
+  const JsonObject& source = config.has("tokenizer_class") ? config : model_config;
+  const std::string type = source.text_or("tokenizer_class", "BertTokenizer");
   bool is_known = false;
   for (const char* name : {"BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast",
                            "PreTrainedTokenizerFast", "TokenizersBackend"})
     is_known = is_known || type == name;
-  require<FileError>(is_known, config.file(), ": 'tokenizer_class' is ", quoted_name(type),
+  require<FileError>(is_known, source.file(), ": 'tokenizer_class' is ", quoted_name(type),
                      "; heddle reads BERT's and DistilBERT's");
+  return type;
+}
+
+// Returns the maximum number of tokens in a text, or 0 if there is none. A tokenizer without a limit has 1e30.
+inline Index read_max_length(const JsonObject& config) {
+  constexpr double most = 1e9;
+  const char* const key = config.json().contains("model_max_length") ? "model_max_length" : "max_len";
+  const nlohmann::json* const length = config.find(key);
+  if (!length) return 0;
+  const double value = length->is_number() ? length->get<double>() : 0;
+  require<FileError>(value >= 1 && value == std::floor(value), config.file(), ": '", key, "' is ",
+                     printable(length->dump(), 60), " but must be a whole number of at least 1");
+  return value < most ? static_cast<Index>(value) : 0;
+}
+
+// Applies tokenizer_config.json and the class of the tokenizer. `json` is tokenizer.json, or nullptr if there is none. With it,
+// PreTrainedTokenizerFast and TokenizersBackend take the casing and the special tokens from tokenizer.json.
+inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, const std::string& type,
+                                   const JsonObject* json) {
   require_value(config, "truncation_side", "right");
-  for (const auto& [key, token] : {std::pair{"unk_token", "[UNK]"},
-                                   {"sep_token", "[SEP]"},
-                                   {"cls_token", "[CLS]"},
-                                   {"pad_token", "[PAD]"},
-                                   {"mask_token", "[MASK]"}}) {
-    const nlohmann::json* const value = config.find(key);
-    if (value && value->is_object())
-      require_value(JsonObject(*value, config.file(), std::string("'") + key + "'"), "content", token);
-    else
-      require_value(config, key, token);
-  }
+  require_value(config, "split_special_tokens", false);
+  check_special_tokens(config, tokenizer.vocabulary);
   const bool is_generic = type == "PreTrainedTokenizerFast" || type == "TokenizersBackend";
   if (json && is_generic) {
     require<FileError>(adds_bert_tokens(json->json(), tokenizer.vocabulary), json->file(),
@@ -158,23 +203,23 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
   }
   if (config.has("added_tokens_decoder"))
     for (const auto& [id, entry] : config.object("added_tokens_decoder").get_ref<const nlohmann::json::object_t&>()) {
-      const std::string text = JsonObject(entry, config.file(), "a member of 'added_tokens_decoder'").text("content");
+      const std::string text = special_token(entry, config.file());
       const Index known = tokenizer.vocabulary.find(text);
       require_known_token(tokenizer.vocabulary, text, id == std::to_string(known) ? known : -1, config.file());
     }
-  // model_max_length is 1e30 in a tokenizer without a limit.
-  constexpr double most = 1e9;
-  const nlohmann::json* const length = config.find("model_max_length");
-  if (length && length->is_number() && *length >= 1 && *length < most) tokenizer.max_length = length->get<Index>();
+  tokenizer.max_length = read_max_length(config);
 }
 
 }  // namespace detail
 
-/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. The casing follows transformers. It is
-/// do_lower_case of tokenizer_config.json, or true if the file or the member is absent. If there is a tokenizer.json and tokenizer_class is
-/// PreTrainedTokenizerFast or TokenizersBackend, it is the casing of tokenizer.json. The model is given token types if model_input_names of
-/// tokenizer_config.json has token_type_ids; without that member, if tokenizer_class is BERT's or absent. @throws FileError for a folder
-/// without a vocabulary, for a tokenizer that is not BERT's WordPiece, and for added tokens except the five special tokens.
+/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. Its class is tokenizer_class of
+/// tokenizer_config.json or, without it, of config.json; the default is BertTokenizer. The options follow transformers:
+/// - Casing: do_lower_case of tokenizer_config.json, or true if the file or the member is absent. If there is a tokenizer.json and the class
+///   is PreTrainedTokenizerFast or TokenizersBackend, it is the casing of tokenizer.json.
+/// - Token types: the model is given them if model_input_names of tokenizer_config.json has token_type_ids; without that member, if the
+///   class is BERT's.
+/// @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's WordPiece, and for special and added tokens except
+/// BERT's five.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : detail::tokenizer_file_names)
@@ -184,18 +229,25 @@ inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
     return found == files.end() ? std::nullopt
                                 : std::optional<JsonFile>(std::in_place, found->second, folder + '/' + name);
   };
+  // Returns the object of a file, or an empty one if the file does not exist.
+  const JsonFile empty("{}", folder);
+  const auto object = [&](const std::optional<JsonFile>& file) { return (file ? *file : empty).object(); };
+
   const std::optional<JsonFile> json = parse("tokenizer.json"), config = parse("tokenizer_config.json");
   const auto lines = files.find("vocab.txt");
   require<FileError>(json || lines != files.end(), printable(folder), ": has neither tokenizer.json nor vocab.txt");
   PretrainedTokenizer tokenizer = json ? detail::read_tokenizer_json(json->object(), folder + "/tokenizer.json")
                                        : PretrainedTokenizer{text::Vocabulary(lines->second, folder + "/vocab.txt")};
+  const std::string model = folder + "/config.json";
+  const std::optional<JsonFile> model_config =
+      path_exists(model) ? std::optional<JsonFile>(std::in_place, model) : std::nullopt;
+  const JsonObject all = object(json), settings = object(config);
+  detail::apply_tokenizer_config(tokenizer, settings, detail::tokenizer_class(settings, object(model_config)),
+                                 json ? &all : nullptr);
   if (const auto added = parse("added_tokens.json")) detail::check_added_tokens(tokenizer.vocabulary, added->object());
-  if (config) {
-    const std::optional<JsonObject> object = json ? std::optional(json->object()) : std::nullopt;
-    detail::apply_tokenizer_config(tokenizer, config->object(), object ? &*object : nullptr);
-  } else {
-    tokenizer.uncased = true;
-  }
+  // transformers reads this file only if tokenizer_config.json does not list the tokens.
+  if (const auto map = parse("special_tokens_map.json"); map && !settings.has("added_tokens_decoder"))
+    detail::check_special_tokens(map->object(), tokenizer.vocabulary);
   tokenizer.files = std::move(files);
   return tokenizer;
 }

@@ -233,7 +233,8 @@ struct BertEncoder {
   }
 
   /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The last layer computes
-  /// only these rows, unless options.hidden_states requests them all. @throws IndexError and ShapeError as forward() does.
+  /// only these rows, unless options.hidden_states requests them all or a sequence is empty. @throws IndexError and ShapeError as
+  /// forward() does.
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]

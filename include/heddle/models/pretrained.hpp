@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <tuple>
 #include <variant>
 
 #include <heddle/io/tokenizer_files.hpp>
@@ -264,7 +265,7 @@ inline void require_single_label(const PretrainedConfig& config, const std::stri
   require<FileError>(config.labels.size() >= 2, file, ": has one class, a classifier has at least two");
 }
 
-/// Makes a model to load weights into. Its weights have no values, and none are drawn.
+/// Makes a model to load weights into. No weights are drawn: linear maps and embeddings are uninitialized (nn::NoInit).
 template <class Model, class Config>
 Model make_without_values(const Config& config) {
   const nn::NoInit undrawn;
@@ -382,7 +383,7 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
   return json;
 }
 
-/// Returns the name of a classifier's class in transformers, for config.json.
+/// Returns the architecture of a classifier for config.json: its class in transformers, or "PreNormForSequenceClassification".
 inline std::string classifier_architecture(const PretrainedConfig& config) {
   const std::string type = config.model_type();
   return type == "bert"         ? "BertForSequenceClassification"
@@ -396,6 +397,22 @@ inline void require_distinct(const std::vector<std::string>& labels) {
   std::set<std::string> distinct;
   for (const std::string& label : labels)
     require(distinct.insert(label).second, "save_pretrained: two classes have the label ", io::quoted_name(label));
+}
+
+// Throws Error unless a configuration has the sizes of the model.
+inline void require_sizes_of(const BertConfig& model, const BertConfig* config) {
+  const auto sizes = [](const BertConfig& c) {
+    return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.types, c.activation);
+  };
+  require(config && sizes(*config) == sizes(model),
+          "save_pretrained: the configuration has other sizes than the model");
+}
+inline void require_sizes_of(const PreNormConfig& model, const PreNormConfig* config) {
+  const auto sizes = [](const PreNormConfig& c) {
+    return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);
+  };
+  require(config && sizes(*config) == sizes(model),
+          "save_pretrained: the configuration has other sizes than the model");
 }
 
 // Throws Error unless `name` is a file name that belongs to a tokenizer.
@@ -421,22 +438,27 @@ void save_folder(const M& model, const nlohmann::json& config,
 }
 }  // namespace detail
 
-/// Writes a folder that transformers' from_pretrained opens: config.json, model.safetensors in F32, and the tokenizer's files, by name.
+/// Writes config.json, model.safetensors in F32, and the tokenizer's files, by name. transformers' from_pretrained opens the folder of a
+/// BERT or DistilBERT.
 /// Each file is replaced atomically; other files of the folder stay. @throws FileError if the folder does not exist or cannot be written.
-/// @throws Error, before anything is written, if the configuration does not have the model's number of classes, has two equal labels or a
-/// text that is not UTF-8, or if `tokenizer_files` has a name that io::read_tokenizer() does not read.
+/// @throws Error, before anything is written, if the configuration does not have the model's sizes and number of classes, has two equal
+/// labels or a text that is not UTF-8, or if `tokenizer_files` has a name that io::read_tokenizer() does not read.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
   require(classes == static_cast<Index>(config.labels.size()), "save_pretrained: the model has ", classes,
           " classes, its configuration ", config.labels.size());
   detail::require_distinct(config.labels);
+  if (model.bert) detail::require_sizes_of(model.bert->config(), config.bert());
+  if (model.pre_norm) detail::require_sizes_of(model.pre_norm->config(), config.pre_norm());
   detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
 }
 /// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be written. @throws Error,
-/// before anything is written, for a text that is not UTF-8, and for a name in `tokenizer_files` that io::read_tokenizer() does not read.
+/// before anything is written, if the configuration does not have the model's sizes or has a text that is not UTF-8, or if
+/// `tokenizer_files` has a name that io::read_tokenizer() does not read.
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
+  detail::require_sizes_of(model.config(), config.bert());
   detail::save_folder(model, to_json(config, "BertForMaskedLM"), tokenizer_files, folder);
 }
 

@@ -14,7 +14,7 @@ namespace heddle::models {
 /// The rule that makes a sentence's vector from its tokens' vectors: their mean, or the vector of [CLS].
 enum class Pooling { mean, cls };
 
-/// An encoder with a tokenizer and a pooling. Copies share both. Const functions may be called by several threads at once, and throw Error
+/// An encoder with a tokenizer and a pooling. Copies share them. Const functions may be called by several threads at once, and throw Error
 /// for an object that was moved from.
 class SentenceEncoder {
  public:
@@ -25,9 +25,9 @@ class SentenceEncoder {
     const PretrainedConfig config = read_config(modules.encoder);
     require<FileError>(config.bert(), io::printable(modules.encoder + "/config.json"),
                        ": must describe a BERT or DistilBERT to embed sentences");
-    const Index positions =
-        modules.max_length > 0 ? std::min(modules.max_length, config.positions()) : config.positions();
-    text::WordPiece tokenizer = detail::make_tokenizer(modules.encoder, config.vocabulary(), positions).tokenizer;
+    text::WordPiece tokenizer =
+        detail::make_tokenizer(modules.encoder, config.vocabulary(), config.positions(), 2, modules.max_length)
+            .tokenizer;
     require<FileError>(!modules.lower_case || tokenizer.options().uncased, io::printable(modules.encoder),
                        ": 'do_lower_case' is true in sentence_bert_config.json, but the tokenizer is cased");
     require<FileError>(!modules.width || modules.width == config.bert()->D, modules.pooling_file,
@@ -63,8 +63,8 @@ class SentenceEncoder {
     std::string pooling_file{};  // path of the pooling's config.json, for messages
     Pooling pooling = Pooling::mean;
     bool normalized = true;
-    Index width = 0;          // width of the vectors; 0 if the folder does not give it
-    Index max_length = 0;     // maximum number of tokens; 0 if the folder does not give it
+    Index width = 0;       // width of the vectors; 0 if the folder does not give it
+    Index max_length = 0;  // maximum number of tokens, which replaces the tokenizer's; 0 if the folder does not give it
     bool lower_case = false;  // whether texts are converted to lower case before the tokenizer reads them
   };
 
@@ -91,6 +91,7 @@ class SentenceEncoder {
     const io::JsonFile file(folder + "/config.json");
     const io::JsonObject config = file.object();
     std::string chosen = config.text_or("pooling_mode", "none");
+    if (chosen == "none" && !config.has("pooling_mode_mean_tokens")) chosen = "mean";  // that member's default is true
     for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
       if (!key.starts_with("pooling_mode_") || value != true) continue;
       require<FileError>(chosen == "none", config.file(), ": has more than one pooling, heddle has 'mean' and 'cls'");

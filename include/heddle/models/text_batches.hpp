@@ -25,20 +25,21 @@ struct LoadedTokenizer {
   bool has_types;
 };
 
-// Returns the tokenizer of a folder, which truncates to longest_text(). Throws FileError as longest_text() does for single texts, and for a
-// vocabulary with more tokens than the model has embeddings.
-inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions) {
+// Returns the tokenizer of a folder, which truncates to longest_text(); `limit`, if it is given, replaces the tokenizer's own. Throws
+// FileError as longest_text() does, and for a vocabulary with more tokens than the model has embeddings.
+inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions, Index specials = 2,
+                                      Index limit = 0) {
   io::PretrainedTokenizer files = io::read_tokenizer(folder);
-  const Index length = longest_text(folder, files.max_length, positions, 2);
+  const Index length = longest_text(folder, limit > 0 ? limit : files.max_length, positions, specials);
   require<FileError>(files.vocabulary.size() <= vocabulary, files.vocabulary.name(), ": has ", files.vocabulary.size(),
                      " tokens; the model has ", vocabulary, " embeddings");
   return {text::WordPiece(std::move(files.vocabulary),
                           {.uncased = files.uncased, .max_length = static_cast<std::size_t>(length)}),
           files.has_types};
 }
-// Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has no token types.
-inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config) {
-  LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions());
+// Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has fewer than two token types.
+inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config, Index specials = 2) {
+  LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions(), specials);
   loaded.has_types = loaded.has_types && config.has_types();
   return loaded;
 }

@@ -14,7 +14,8 @@ struct LossOptions {
 
 namespace detail {
 
-// Throws ShapeError if the shapes differ. PyTorch broadcasts them with a warning, but different shapes are usually a mistake.
+// Throws ShapeError if the shapes differ. PyTorch broadcasts them, except in bce_with_logits, but different shapes are
+// usually a mistake.
 template <class T>
 void require_same_shape(const char* op, const Tensor<T>& x, const Tensor<T>& target) {
   require_same_device(op, {"x", x, 0}, {"target", target, 0});

@@ -47,7 +47,7 @@ Tensor<T> minimum(const Tensor<T>& a, const Tensor<T>& b) {
   return detail::choose<kernel::Smaller>("minimum", a, b, [](const auto& x, const auto& other) { return other < x; });
 }
 
-/// The bounds of clamp. An infinite one has no effect.
+/// The bounds of clamp. The defaults do not limit any value.
 struct ClampOptions {
   double min = -std::numeric_limits<double>::infinity();  ///< lower limit
   double max = std::numeric_limits<double>::infinity();   ///< upper limit

@@ -61,7 +61,7 @@ void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
   }
 }
 
-// Computes dx, dy repeated as in broadcasting and divided by `divisor`.
+// Computes dx = dy / divisor, repeated as in broadcasting.
 template <class T, class Y>
 void repeat(Cpu, const BroadcastPlan<1>& plan, const Y* dy, Acc<Y> divisor, T* dx) {
   for_rows(plan, [&](Index i, Index n, const std::array<Index, 1>& at) {

@@ -14,8 +14,8 @@ Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
                 [before = x.shape()](const Tensor<T>& dy) { return dy.with_shape(before); });
 }
 
-/// Reshapes to extents of which one may be -1 and is computed from the others. @throws ShapeError if no extent, or more than one,
-/// is possible.
+/// Reshapes to extents of which one may be -1 and is computed from the others. @throws ShapeError if more than one is -1, or if the
+/// given extents do not determine the missing one.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> known(extents);

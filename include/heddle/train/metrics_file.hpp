@@ -54,9 +54,9 @@ class MetricsFile {
   /// dropped. @throws FileError for a file that holds another run's lines.
   void begin(bool is_own);
   /// Continues a run at a position returned by sync(): drops the lines after it, which will be written again. `same_name` tells whether the
-  /// run wrote to a file of this name. A file with another name is continued after its last complete line, unless it is the run's file
-  /// under a new name. Returns a sentence if lines are missing. @throws FileError if the file has the same name and other
-  /// content.
+  /// run wrote to a file of this name. If the file does not hold the run's lines, it is continued after its last complete line, provided
+  /// that it has another name or is too short. Returns a sentence if a file of the same name is too short, because lines are missing.
+  /// @throws FileError if the file has the same name and other content.
   std::string resume(const MetricsPosition& position, bool same_name);
 
   /// Writes the line of a step. `loss` is the loss of the batch before the update, `lr` the learning rate, `tokens` the number of tokens

@@ -28,7 +28,8 @@ void require_finite(const Model& model, const std::string& where) {
 template <class Model>
 class RunCheckpoints {
  public:
-  /// Creates the folder if it is missing, and removes the partial files of a killed run. Calls note(sentence) for each note to the user.
+  /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. Calls note(sentence) for each note to the
+  /// user.
   RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
                  std::function<void(const std::string&)> note = {})
       : folder_(folder),
@@ -106,8 +107,8 @@ class RunCheckpoints {
   std::string file(const std::string& name) const { return folder_ + '/' + name; }
   std::string finished_file() const { return file("checkpoint/finished"); }
 
-  // Writes the weights after a step to a file. They are written once: further files of the same step are links to the first, or copies if
-  // linking fails.
+  // Writes the weights after a step to a file. Further files of the same step are links to the first; if linking
+  // fails, the weights are written again.
   io::FileSum write_weights(Index step, const std::string& path) {
     const bool is_linked = written_.step == step && io::link_file(written_.path, path);
     if (!is_linked) written_ = {step, path, io::save(model_, path)};

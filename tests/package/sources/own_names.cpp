@@ -1,4 +1,4 @@
-// A program that contains `using namespace heddle` and defines names that heddle uses internally.
+// A program that contains `using namespace heddle` and defines names that heddle uses, or once used, internally.
 #include <heddle/data/tsv.hpp>
 #include <heddle/heddle.hpp>
 #include <heddle/io/model.hpp>
