@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER; compiling them checks
-# the code on the pages. The conventions for a page:
-#   ```cpp        with #include and int main() it is a program of its own
+# docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER/programs and FOLDER/pages; compiling them
+# checks the code on the pages. Those in FOLDER/pages need FOLDER/all.hpp, which includes every header, as a forced include. The conventions
+# for a page:
+#   ```cpp        with #include and int main() it is a separate program
 #   ```cpp        otherwise it stands at file scope. All such blocks of a page form one source. If one of them has a main, it is a program;
-#                 otherwise every heddle header and `using namespace heddle;` are put before them
+#                 otherwise it is in FOLDER/pages, after `using namespace heddle;`
 #   ```cpp body   statements. They see the page's file-scope blocks and the variables of the page's earlier statements,
 #                 and may redefine a name
 #   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader, for declarations that the
@@ -12,16 +13,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$1
-mkdir -p "$folder"
+mkdir -p "$folder"/{programs,pages}
 
 {
   echo '#include <heddle/heddle.hpp>'
   (cd include && find heddle/{io,text,data,train,models,view} -name '*.hpp' -printf '#include <%p>\n' | sort)
 } >"$folder/all.hpp"
 {
-  echo '#include "all.hpp"'
   echo 'using namespace heddle;'
-  for warning in unused-variable unused-but-set-variable unused-function shadow; do
+  for warning in unused-variable unused-but-set-variable unused-function unused-value shadow; do
     echo "#pragma GCC diagnostic ignored \"-W$warning\""
   done
 } >"$folder/page.hpp"
@@ -29,18 +29,19 @@ mkdir -p "$folder"
 mapfile -t pages < <(find README.md CONTRIBUTING.md docs -name '*.md' 2>/dev/null | sort)
 [ ${#pages[@]} -gt 0 ] || { echo 'FAILED: there are no pages'; exit 1; }
 awk -v folder="$folder" '
-  function source(name) { return folder "/" name ".cpp" }
+  function source(kind, name) { return folder "/" kind "/" name ".cpp" }
   function end_of_page() {
     if (declarations == "" && statements == "") return
-    if (declarations ~ /int main\(/) { print declarations >source(page); close(source(page)); return }
-    print "#include \"page.hpp\"\n" declarations "static void page() {\n" statements >source(page)
-    for (; open >= 0; --open) print "}" >source(page)
-    close(source(page))
+    if (declarations ~ /int main\(/) { file = source("programs", page); print declarations >file; close(file); return }
+    file = source("pages", page)
+    print "#include \"../page.hpp\"\n" declarations "static void page() {\n" statements >file
+    for (; open >= 0; --open) print "}" >file
+    close(file)
   }
   function end_of_block() {
     text = "#line " (begin + 1) " \"" FILENAME "\"\n" text
     if (kind == "body") { statements = statements text "{\n"; ++open }
-    else if (text ~ /#include/ && text ~ /int main\(/) { print text >source(page "-" begin); close(source(page "-" begin)) }
+    else if (text ~ /#include/ && text ~ /int main\(/) { file = source("programs", page "-" begin); print text >file; close(file) }
     else declarations = declarations text
   }
   FNR == 1 { end_of_page(); page = FILENAME; gsub("/", "-", page); sub(/\.md$/, "", page); declarations = statements = ""; open = 0; inside = 0 }
