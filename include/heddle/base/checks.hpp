@@ -1,9 +1,8 @@
 // The checks that operations make of their operands, and the wording of their errors.
 #pragma once
 #include <algorithm>
-#include <iomanip>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include <heddle/base/device.hpp>
@@ -37,6 +36,16 @@ struct Axis {
   }
 };
 
+namespace detail {
+
+// Returns the text with blanks after it, so that it has at least `width` bytes.
+inline std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+}  // namespace detail
+
 /// Checks that two operands are on the same device. @throws Error that names both.
 inline void require_same_device(const char* op, const Axis& a, const Axis& b) {
   require(a.device == b.device, op, ": ", a.operand, ' ', a.shape, " is on ", a.device, ", ", b.operand, ' ', b.shape,
@@ -52,15 +61,14 @@ inline void require_same(const char* op, const char* axis_name, const Axis& a, c
     require<ShapeError>(o->axis < o->shape.rank() && -o->axis <= o->shape.rank(), op, ": ", o->operand, ' ', o->shape,
                         " has no axis ", o->axis, " for '", axis_name, '\'');
   if (a.shape[a.axis] == b.shape[b.axis]) return;
-  std::ostringstream text;
-  text << op << ": '" << axis_name << "' disagrees between " << a.operand << " and " << b.operand;
-  const auto width = static_cast<int>(std::max({std::string(a.operand).size(), std::string(b.operand).size()}) + 2);
-  const auto shape_width = static_cast<int>(std::max(a.shape.str().size(), b.shape.str().size()) + 4);
+  const std::size_t width = std::max(std::string_view(a.operand).size(), std::string_view(b.operand).size()) + 2;
+  const std::size_t shape_width = std::max(a.shape.str().size(), b.shape.str().size()) + 4;
+  std::string lines;
   for (const Axis* o : {&a, &b})
-    text << "\n  " << std::left << std::setw(width) << o->operand << std::setw(shape_width) << o->shape.str() << "axis "
-         << o->shape.axis(o->axis) << " is " << o->shape[o->axis];
-  if (*remedy) text << "\n  " << remedy;
-  throw ShapeError(text.str());
+    lines += "\n  " + detail::padded(o->operand, width) + detail::padded(o->shape.str(), shape_width) + "axis " +
+             std::to_string(o->shape.axis(o->axis)) + " is " + std::to_string(o->shape[o->axis]);
+  fail<ShapeError>(op, ": '", axis_name, "' disagrees between ", a.operand, " and ", b.operand, lines,
+                   *remedy ? "\n  " : "", remedy);
 }
 
 namespace detail {

@@ -45,8 +45,8 @@ class PanelLhs {
   static constexpr Index panel_columns = 2 * lanes;
   // Each part of a sum is accumulated from 0 and then added to c, which limits rounding errors. A panel of AVX2 takes 16 KiB.
   static constexpr Index part = 256;
-  static constexpr int block_rows =
-      6;  // twelve sums, two halves of a row of the panel and one element of a: 15 registers
+  // Six rows need twelve sums, two halves of a row of the panel and one element of a: 15 registers.
+  static constexpr int block_rows = 6;
 
   // Columns of c, which a block of rows writes.
   struct Block {

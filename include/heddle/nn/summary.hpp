@@ -1,7 +1,7 @@
 // summary(model): a model's structure as text.
 #pragma once
-#include <iomanip>
 #include <map>
+#include <sstream>
 
 #include <heddle/nn/module.hpp>
 
@@ -45,11 +45,10 @@ std::string summary(const M& model) {
     const detail::ModulePath place(name);
     for (std::size_t depth = 0; depth <= place.path.size(); ++depth) totals[place.above(depth)] += x.shape().size();
   });
-  std::ostringstream text;
+  std::string text;
   std::vector<std::string> open;  // the modules above the line being written
   const auto line = [&](std::size_t depth, const std::string& what, const std::string& right) {
-    text << std::string(2 * depth, ' ') << std::left << std::setw(static_cast<int>(43 - 2 * depth)) << what << ' '
-         << right << '\n';
+    text += detail::padded(std::string(2 * depth, ' ') + what, 43) + ' ' + right + '\n';
   };
   line(0, "model", std::to_string(totals[""]));
   walk(model, [&](const Name& name, const auto& x) {
@@ -65,7 +64,7 @@ std::string summary(const M& model) {
                             : x.value().requires_grad() ? ""
                                                         : " frozen"));
   });
-  return text.str();
+  return text;
 }
 
 }  // namespace heddle
