@@ -7,7 +7,7 @@
 //   held        Backward. A team owns a row and keeps it in registers: logits are read once, and dlogits written once.
 //   streamed    Backward of rows that a block cannot hold: above 16,384 classes, or 4,096 without accesses of 16 bytes. A
 //               block owns a row and reads it twice, the second time from cache.
-//   smoothed    Backward with label smoothing and class weights: one block computes the smoothing factor times the sum of the weights.
+//   smoothed    Backward with label smoothing and class weights: one block computes Targets::smooth times the sum of the weights.
 //
 // A row whose label is ignored or is not a class is not read, and its dlogits are zeros.
 #include <heddle/gpu/calls.hpp>

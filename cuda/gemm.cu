@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt. No other file calls it. The emulator uses emulator/gemm.cpp instead. The library is opened at the first
-// product, so that a program starts on a machine without it.
+// Matrix products by cuBLASLt. No other file calls it. The emulator uses emulator/gemm.cpp instead. The library is opened by
+// products_unavailable() or by the first product, so that a program starts on a machine without it.
 //
 // cuBLASLt's matrices are column-major: our row-major c = a b is its c^T = b^T a^T on the same memory. The algorithm for each shape is
 // cached. All products accumulate in fp32; fp32 products are exact unless TF32 is allowed. The workspace belongs to heddle, so that the

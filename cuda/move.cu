@@ -21,7 +21,7 @@ constexpr int move_threads = cuda::block_threads(256);
 
 using Wide = cuda::Vector<std::uint64_t, 2>;  // a word of 16 bytes
 
-// Calls f with x, y and the length of their rows in the widest words that divide the rows.
+// Calls f(row length, x, y) in words of 16 bytes if rows and addresses allow it, otherwise in words W.
 template <class W, class F>
 void in_widest_words(Index row, const W* x, W* y, F&& f) {
   constexpr Index words = sizeof(Wide) / sizeof(W);

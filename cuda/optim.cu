@@ -9,7 +9,7 @@
 //   find_not_finite  Gradients are read once.
 //   scale_piece      Gradients are read once, and their multiples written.
 //   sum_squares      Gradients are read once; one double is written for each piece. The last block to finish adds
-//                    them: each thread adds every 256th, then the threads' sums are added in order.
+//                    them: each thread adds every 256th, then the threads' sums are added in a fixed order.
 #include <heddle/optim/adam_rule.hpp>
 #include <heddle/optim/sgd_rule.hpp>
 

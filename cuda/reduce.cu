@@ -4,7 +4,8 @@
 //                   of a result share its axis: each takes every walkers-th vector, and they combine their partial results in
 //                   shared memory. If the reduced axis is the last one, vectors lie along it. x is read once.
 //                   If this gives few blocks, several share a result and write one part of it each; a second launch reduces
-//                   the parts in the same way. Parts are at most an eighth of x, for float and bf16 a thirtieth.
+//                   the parts in the same way. Parts of a sum are at most an eighth of x, for float and bf16 a
+//                   thirtieth; those of an extreme, which hold positions, at most a quarter.
 //   repeat          As in device/elementwise.cuh: dx is written once, dy comes from cache.
 //   scatter         A thread owns an element of dy and writes one of dx.
 //   scatter_rows    The same for the rows of sequences.
@@ -25,8 +26,8 @@ constexpr int threads = cuda::block_threads(256);
 // Columns, walkers and results share a block's threads. Their numbers are powers of two, of which the exponents are stored.
 constexpr int thread_bits = std::countr_zero(static_cast<unsigned>(threads)), warp_bits = 5;
 constexpr Index most_blocks = 1024;  // the most blocks that pieces make: several for each multiprocessor
-constexpr Index short_axis =
-    8;  // the fewest walkers of an axis with at least this many vectors: a warp's accesses coalesce
+// An axis with at least this many vectors has at least as many walkers, so that a warp's accesses coalesce.
+constexpr Index short_axis = 8;
 constexpr Index walker_steps = 4;  // vectors of a walker along a longer axis
 constexpr Index piece_steps = 8;   // vectors of a walker in each piece, if there are several
 constexpr int loads_ahead = 4;     // vectors of a thread that are under way together

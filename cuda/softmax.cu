@@ -157,7 +157,7 @@ struct SoftmaxColumns {
   static constexpr int batch = 4;                    // elements of a column whose loads a walker has in flight
   int bits;
 
-  // Chooses the number of lanes so that a warp reads only neighbours, if there are enough, and each walker has a batch of elements or more.
+  // Doubles the walkers while each has more than a batch of elements, and while the lanes exceed a warp or half of them suffice.
   static SoftmaxColumns of(Index lanes, Index n) {
     int bits = most_bits;
     while (((1 << bits) > cuda::warp_size || (1 << bits) / 2 >= lanes) && n > Index{batch} * (threads >> bits)) --bits;

@@ -78,8 +78,9 @@ TEST_CASE("autograd: a backward may start anywhere, with any gradient") {
   backward(x, Tensor<float>({3}, {1, 1, 1}));
   CHECK(x.grad().host() == std::vector<float>{3, 41, 601});
 
-  CHECK_THROWS_WITH(backward(x * x),
-                    "backward: a loss has one element; this one has shape [3]; give backward(y, dy) its gradient");
+  CHECK_THROWS_WITH(
+      backward(x * x),
+      "backward: a loss has one element; this one has shape [3]; call backward(y, dy) with its gradient as dy");
   CHECK_THROWS_WITH(backward(x * x, Tensor<float>({1, 3})),
                     "backward of 'mul': a gradient of shape [1, 3] for an input of [3]");
   CHECK_THROWS_AS(backward(x * x, Tensor<float>({1, 3})), ShapeError);
@@ -259,7 +260,7 @@ TEST_CASE("autograd: an exception in a backward leaves everything usable") {
   const auto loss = broken + x * x;
   const std::size_t before = in_use();
   for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(backward(broken + x * x), std::runtime_error);
-  CHECK(in_use() <= before + 64);  // no gradient is left in the graph but x's
+  CHECK(in_use() <= before + 64);  // no gradient is left, neither in the graph nor in x
   x.set_grad({});
   const auto y = x * x;
   CHECK(y.requires_grad());  // recording continues

@@ -51,7 +51,7 @@ TEST_CASE("random: uniform and normal have their moments") {
   CHECK(std::abs(z_fourth - 3) < 0.11);
 }
 
-TEST_CASE("random: a dropout probability is a multiple of 1/65536 with its exact scale") {
+TEST_CASE("random: a dropout probability is rounded to a multiple of 1/65536, and the scale fits the rounded one") {
   const kernel::DropoutRule rule("dropout", 0.1);
   CHECK(rule.threshold == 6554);
   CHECK(rule.scale == static_cast<float>(65536.0 / (65536 - 6554)));

@@ -19,7 +19,7 @@ struct alignas(sizeof(T) * count) Vector {
 template <class... T>
 inline constexpr int vector_width = access_bytes / static_cast<int>(std::max({sizeof(T)...}));
 
-// Reports a misaligned access with its source line in the emulator. On a GPU, such an access destroys the context.
+// Stops the grid with a fault if an access is misaligned, in the emulator only. On a GPU, such an access destroys the context.
 template <int count, class T>
 __device__ void require_aligned([[maybe_unused]] const T* address) {
 #ifndef __CUDACC__
@@ -46,8 +46,9 @@ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
 }
 
-// Adds 1 to a number in the GPU's memory and returns the old value. A thread whose later call returns the increased number sees the
-// earlier writes of this thread; after a barrier the other threads of its block see them, too.
+// Adds 1 to a number in the GPU's memory and returns the old value. A thread whose call returns a larger
+// number sees the writes that this thread made before its call; after a barrier the other threads of that thread's block see them,
+// too.
 __device__ inline unsigned count_after_writes(unsigned* number) {
 #ifdef __CUDACC__
   unsigned before;

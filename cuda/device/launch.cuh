@@ -1,5 +1,5 @@
-// Launches kernels. Every .cu file includes this file first: it declares the CUDA language and runtime, from NVIDIA if nvcc compiles,
-// otherwise from the emulator.
+// Launches kernels. Every .cu file includes this file, mostly through another one: it declares the CUDA language and runtime, from NVIDIA
+// if nvcc compiles, otherwise from the emulator.
 #pragma once
 #include <cuda_runtime.h>
 

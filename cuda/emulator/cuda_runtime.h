@@ -1,5 +1,5 @@
-// Replaces NVIDIA's header of this name in builds for the emulator. Declares the keywords of CUDA C++ that heddle's kernels use, and the
-// runtime's functions that its host code calls.
+// Replaces NVIDIA's header of this name in builds for the emulator. Declares keywords and functions of CUDA C++ for kernels (more than
+// heddle's use) and the runtime's functions for host code.
 #pragma once
 #include <bit>
 #include <cmath>

@@ -58,7 +58,7 @@ struct Order {
 // kernel.
 void run_grid(const LaunchShape& shape, void (*kernel)(const void* arguments), const void* arguments, Order& order);
 
-// --- what kernels call; `where` is the line in the kernel ---------------------------------------------------------------
+// --- what kernels call; `where` is the line of the call, in the kernel or in cuda/device ---------------------------------
 
 // Stops the grid: run_grid() throws a Fault with the line, the block, the thread and `what`.
 [[noreturn]] void fault(const char* what, Where where);

@@ -116,7 +116,7 @@ void enqueue_host_work(cudaStream_t stream, std::function<void()> work);
 }  // namespace heddle::emulator
 
 struct cudaFuncAttributes {
-  std::size_t sharedSizeBytes;  // a property that nvcc computes; unused here
+  std::size_t sharedSizeBytes;  // a property that nvcc computes; here it stays 0
 };
 // Returns Device::code: an error if the device has no code for the kernel.
 inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return heddle::emulator::device().code; }

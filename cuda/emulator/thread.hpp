@@ -40,7 +40,7 @@ struct Thread {
 struct Warp {
   Thread* threads;  // the first of its lanes
   unsigned present, waiting, returned;
-  // Completed calls of __syncwarp by the first lane of their mask; they select an address of BlockOrder::warps.
+  // The number of completed calls of __syncwarp, for each first lane of a mask. It selects an address of BlockOrder::warps.
   unsigned turn[warp_size];
 };
 

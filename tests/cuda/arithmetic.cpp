@@ -90,7 +90,7 @@ void check_numbers(double roundings) {
   check_number<T>([](const auto& x) { return -x; }, 1);
 }
 
-// Checks that the kernels for types that only gradients need give the same bits as the CPU's.
+// Checks that the kernels of mixed operand types, which only gradients use, give the same bits as the CPU's.
 template <class F, class Y, class A, class B>
 void check_mixed() {
   for (const auto& [a_shape, b_shape] : shapes()) {

@@ -85,18 +85,19 @@ __global__ void warps(float* y) {
   if (threadIdx.x % warp_size == 0) y[blockIdx.x * 4 + (wrong ? 0 : warp)] = static_cast<float>(warp);
 }
 
-// A block of 256 threads. Its first thread adds the warps' results of each round while they compute the next one.
+// A block of block_threads(256) threads. In each round its first thread adds the warps' results. Without the second barrier the warps
+// write the next results meanwhile.
 constexpr int large_block = block_threads(256);
 template <bool wrong>
 __global__ void large_block_sum(float* y) {
-  constexpr int found_by = large_block / warp_size;
-  auto& of_warp = shared<float[found_by]>();
+  constexpr int warp_count = large_block / warp_size;
+  auto& of_warp = shared<float[warp_count]>();
   const int i = static_cast<int>(threadIdx.x);
   float sum = 0;
   for (int round = 0; round < 3; ++round) {
     if (i % warp_size == 0) of_warp[i / warp_size] = static_cast<float>(round);
     __syncthreads();
-    for (int w = 0; i == 0 && w < found_by; ++w) sum += of_warp[w];
+    for (int w = 0; i == 0 && w < warp_count; ++w) sum += of_warp[w];
     if (!wrong) __syncthreads();
   }
   if (i == 0) y[blockIdx.x] = sum;
@@ -339,7 +340,7 @@ struct TwoStreams {
   }
 };
 
-// The second stream reads the first stream's writes. Earlier work of the host does not order them.
+// The second stream reads the first stream's writes. Only its wait for the event orders the two; what the host does in between does not.
 enum class Host { idle, destroys_event, waits };
 template <Host host>
 Values streams(bool wrong) {

@@ -32,7 +32,7 @@ compare() {
     echo "ok: $name: $judged steps follow the CPU within $bound: $apart"
     echo "remark: $name: $judged steps within $apart, $steps within $(worst $steps "$name-cpu.jsonl" "$name-cuda.jsonl")"
   else
-    echo "FAILED: $name: the losses of $judged steps differ by ${apart:-a value that is not a number}; the limit is $bound"
+    echo "FAILED: $name: the losses of $judged steps differ by ${apart:-an unknown amount, because a step is missing}; the limit is $bound"
     code=1
   fi
 }

@@ -9,10 +9,11 @@
 
 namespace heddle::testing {
 
-// Widths to combine with many numbers of rows: for some lanes of a warp and for a whole warp; multiples of eight columns and others.
+// Widths to combine with many numbers of rows: their teams have 1, 4, 8 and 16 lanes; multiples of eight columns and others.
 inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
 
-// Returns a row that is not held in registers. It is narrower for ThreadSanitizer, where blocks have 128 threads instead of 512.
+// Returns the width of a row that is not held in registers. It is narrower if races are watched: blocks have 128 threads instead of 512
+// under ThreadSanitizer. compute-sanitizer, whose blocks are not smaller, gets a row that is held.
 inline Index streamed_row() { return races_are_watched() ? 2056 : 8200; }
 
 // The widest row of each layout and a slightly wider one: lanes with 8, 16, 24 and 32 columns each, blocks, and rows that are not held in

@@ -1,4 +1,4 @@
-// The CUDA kernels of residual_layer_norm against double, and against layer_norm of the sum that they store.
+// The CUDA kernels of residual_layer_norm against double, and against themselves with other schedules and garbage in memory.
 #include <heddle/core/create.hpp>
 #include <heddle/ops/residual_layer_norm.hpp>
 

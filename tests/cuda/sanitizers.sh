@@ -7,7 +7,7 @@ if [ "$1" != --one ]; then
   sanitizer=$1 program=$(realpath "$2") work=$3 deadline=$4
   mkdir -p "$work"
   export HEDDLE_RACES_WATCHED=1
-  # Excludes runtime, whose tests take all memory and launch no kernel, and faults, which is a separate program.
+  # Excludes runtime, whose tests take most of the memory and launch no kernel, and faults, which is a separate program.
   sources=$(find "$(dirname "$0")" -maxdepth 1 -name '*.cpp' -printf '%f\n' | sed 's/\.cpp$//' | sort |
     grep -vx 'faults\|runtime')
   for tool in racecheck memcheck; do for source in $sources; do echo "$tool $source"; done; done |

@@ -5,7 +5,7 @@
 
 namespace heddle::testing {
 
-/// Checks that f in T is as close to double as plain float on the CPU, on every device: y and each gradient by itself. f is
+/// Checks y and each gradient of f in T against double, on every device. Errors must be within plain_errors<T> of float on the CPU. f is
 /// generic: it takes a std::vector of Tensor<A> for A = double, float and T, on any device, and returns one Tensor<A>.
 template <class T, class F>
 void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
@@ -19,8 +19,8 @@ void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
   }
 }
 
-/// Checks that f in T is the same on every device within `roundings` to T. It is for results that are computed from a value rounded to
-/// bf16, such as the gradient of a quotient; they differ from double on every device.
+/// Checks that f in bf16 (T) is the same on every device within `roundings` to bf16 and one last bit of float. It is for
+/// results that are computed from a value rounded to bf16, such as the gradient of a quotient; they differ from double on every device.
 template <class T, class F>
 void expect_agrees_with_cpu(F&& f, const Inputs& inputs, double roundings) {
   const Evaluation expected = evaluate<T>(f, inputs, Device::cpu);

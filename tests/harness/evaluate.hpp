@@ -1,4 +1,4 @@
-// Runs a function of tensors in an element type on a device. All comparisons of the harness are between evaluations.
+// Runs a function of tensors in an element type on a device, forward and backward.
 #pragma once
 #include <string>
 #include <vector>

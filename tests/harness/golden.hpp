@@ -50,8 +50,8 @@ void expect_exact_case(const Case& c, const std::vector<std::string>& roles, con
   }
 }
 
-/// Checks cases in double, float and bf16. Tolerances are `roundings` times 2^-53, 2^-24 and 2^-9: one rounding in double and float, half
-/// a rounding in bf16.
+/// Checks cases in double, float and bf16. Tolerances are `roundings` times 2^-53 (but at least 1e-15), 2^-24 and 2^-9: one rounding in
+/// double and float, half a rounding in bf16.
 template <class F>
 void expect_golden(const std::vector<Case>& cases, const std::vector<std::string>& roles, F f, double roundings = 8) {
   for (const Case& c : cases) {

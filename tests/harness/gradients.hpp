@@ -49,7 +49,7 @@ inline void expect_numeric_gradients(const std::function<Tensor<double>(const In
 
 template <class F>
 void expect_float_as_double(const F& f, const Inputs& at) {
-  constexpr double tolerance = 2e-5;  // some hundred roundings
+  constexpr double tolerance = 2e-5;  // about 340 roundings
   const Evaluation expected = evaluate<double, float>(f, at, Device::cpu);
   for (const Device device : devices<float>()) {
     INFO("in float on " << to_string(device));

@@ -121,6 +121,6 @@ TEST_CASE("safetensors: single tensors of several types to a file and back") {
   CHECK(file.tensor<double>("x").host() == std::vector<double>{1, -2, 0.5, 4});
   CHECK(file.tensor<Index>("ids").host() == ids.host());
   CHECK(file.tensor<bool>("flag").item());
-  CHECK_THROWS_WITH(file.tensor<float>("y"), Catch::Contains("has no tensor"));
+  CHECK_THROWS_WITH(file.tensor<float>("y"), ContainsSubstring("has no tensor"));
   CHECK_THROWS_AS(file.tensor<bool>("ids"), FileError);
 }

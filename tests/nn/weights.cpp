@@ -62,7 +62,7 @@ TEST_CASE("Parameter and Buffer: an lvalue is copied") {
   init.data()[0] = 9;
   CHECK(a.value().host() == one_two);
   CHECK(buffer.value().host() == one_two);
-  Parameter<float> of_weight(a.value());  // as for the weights of a teacher that are made from a student's
+  Parameter<float> of_weight(a.value());  // for example, a teacher's weight that is made from a student's
   of_weight.assign(Tensor<float>({2}, {5, 6}));
   CHECK(a.value().host() == one_two);
   CHECK(b.value().host() == one_two);
@@ -141,7 +141,7 @@ TEST_CASE("copy_weights: restores weights in place, and an optimizer continues w
   });
 }
 
-TEST_CASE("copy_weights: buffers and shared weights, between models of other types") {
+TEST_CASE("copy_weights: copies buffers, and shared weights stay shared") {
   TiedPair a(1), b(2);
   copy_weights(a, b);
   CHECK(b.in.value().host() == std::vector<float>{1, 1});
@@ -261,7 +261,7 @@ TEST_CASE("a parameter follows its weight: writes, moves, freezing, shared handl
     weight.freeze(false);
     const Tensor<float> loss = sum(shared[1] * shared[1]);
     weight.assign(zeros<float>({2}));
-    CHECK_THROWS_WITH(backward(loss), Catch::Contains("was written in place"));
+    CHECK_THROWS_WITH(backward(loss), ContainsSubstring("was written in place"));
     shared[0] = std::move(shared[1]);
     CHECK_THROWS_AS(exp(shared[1]), Error);
     shared[2] = Parameter<float>(ones<float>({1}));
@@ -273,7 +273,7 @@ TEST_CASE("a parameter follows its weight: writes, moves, freezing, shared handl
 TEST_CASE("a parameter cannot be rebound, and moving it as a tensor copies the handle") {
   Parameter<float> weight(ones<float>({2}));
   Tensor<float>& as_tensor = weight;
-  CHECK_THROWS_WITH(as_tensor = zeros<float>({2}), Catch::Contains("use assign() to write its values"));
+  CHECK_THROWS_WITH(as_tensor = zeros<float>({2}), ContainsSubstring("use assign() to write its values"));
   CHECK_THROWS_AS(as_tensor = Tensor<float>(weight), Error);
   const Tensor<float> taken = std::move(as_tensor);
   CHECK(weight.shape() == Shape{2});

@@ -66,7 +66,7 @@ double greatest_difference(const Tensor<T>& a, const Tensor<double>& b) {
   double most = 0;
   for (Index i = 0; i < a.size(); ++i) {
     const double difference = std::abs(static_cast<double>(std::as_const(a).data()[i]) - b.data()[i]);
-    most = difference <= most ? most : difference;  // a NaN is the greatest
+    if (!(difference <= most) && !std::isnan(most)) most = difference;  // a NaN is the greatest
   }
   return most;
 }

@@ -67,7 +67,8 @@ namespace {
 template <class T>
 void expect_hidden(Index K, bool by_bias, Device device) {
   CAPTURE(K, by_bias);
-  // On the CPU the narrowest head spans several tiles. All other lengths are small, because kernels are slow under sanitizers.
+  // On the CPU, the keys of the narrowest head fill more than one tile. All other sequences are short, because kernels are slow under
+  // sanitizers.
   const Index length = device == Device::cpu && K == 8 ? 150 : is_exhaustive() ? 70 : 34;
   const std::vector<Index> hidden{0, 7, length / 2 - 2, length - 20, length - 1};
   AttentionForm form{.heads = 2, .queries = {static_cast<int>(length), 5}, .dropout = 0.2};
@@ -133,7 +134,7 @@ TEST_CASE("attention: a NaN reaches only the queries that see it") {
         }
       }
     }
-    SECTION("blocks packed by a mask: the block that holds it, in all gradients too, on " +
+    SECTION("two blocks separated by a mask: only queries of its own block, in all gradients too, on " +
             std::string(to_string(device))) {
       const Index half = T / 2;
       AttentionForm blocks = plain;

@@ -13,7 +13,7 @@ using Lengths = std::vector<int>;
 /// The arguments of a call of attention besides q, k, v and a bias.
 struct AttentionForm {
   Index heads = 1;
-  Lengths queries, keys = {};  // the keys are the queries' if `keys` is empty
+  Lengths queries, keys = {};  // lengths; those of the keys equal those of the queries if `keys` is empty
   bool causal = false;
   double dropout = 0;
   Tensor<bool> mask = {};
@@ -86,8 +86,8 @@ inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index
 /// Checks f, which calls attention, on every device except the CPU, with errors on the CPU as the measure. For float the measure is the
 /// larger error of attention on the CPU, which sums in blocks, and of plain loops; additional last bits allow for the log-sum-exp, from
 /// which gradients are computed. For bf16 the measure is the error of bf16 on the CPU plus two roundings, because the GPU also rounds each
-/// probability to bf16 before it weighs a value. Infinity is compared as NaN, because the order of a sum decides which of
-/// the two results.
+/// probability to bf16 before it weighs a value. Infinity is compared as NaN, because the order
+/// of a sum decides which of the two it is.
 template <class T, class F>
 void expect_attention(F&& f, const Inputs& inputs) {
   const auto only_nan = [](Evaluation all) {

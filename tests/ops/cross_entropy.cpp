@@ -102,7 +102,7 @@ TEST_CASE("cross_entropy: a label that is not a class is an error, and the GPU's
   CHECK_THROWS_WITH(cross_entropy(logits, Tensor<Index>({4}, {1, 5, -1, Index{1} << 32})),
                     "cross_entropy: label 5 at position 1 is none of the 5 classes");
   on_each_device<float>([&](Device device) {
-    if (device == Device::cpu) return;  // the kernels run after the check
+    if (device == Device::cpu) return;  // on the CPU the labels are checked before the kernel runs
     const auto there = logits.to(device);
     const auto wrong = losses<std::int64_t>(there, {1, 5, -1, Index{1} << 32});
     const auto ignored = losses<int>(there, {1, -7, -7, -7}, -7);

@@ -5,7 +5,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
-TEST_CASE("gather: worked by hand, in every type and with ids of both types") {
+TEST_CASE("gather: worked by hand, in several types and with ids of both types") {
   const auto check = []<class T>(T) {
     on_each_device<T>([](Device device) {
       const auto x = converted<T>(Tensor<double>({2, 3}, {1, 0, 1, 0, 0, 1}), device);
@@ -40,7 +40,7 @@ TEST_CASE("gather: repeated elements add up, empty and odd shapes") {
 TEST_CASE("gather: refuses wrong ids and shapes") {
   const auto x = zeros<float>({2, 3});
   CHECK_THROWS_WITH(gather(x, 1, Tensor<int>({1, 1}, {3})),
-                    Catch::Contains("gather: id 3 at position 0 is outside the 3 positions of the axis"));
+                    ContainsSubstring("gather: id 3 at position 0 is outside the 3 positions of the axis"));
   CHECK_THROWS_AS(gather(x, 0, Tensor<int>({1, 1}, {-1})), IndexError);
   CHECK_THROWS_WITH(gather(x, 1, Tensor<int>({3, 1}, {0, 0, 0})),
                     "gather: ids [3, 1] are longer on axis 0 than x [2, 3]");
@@ -72,6 +72,6 @@ TEST_CASE("one_hot: worked by hand") {
     CHECK(one_hot(Tensor<Index>(Shape{0}).to(device), 4).shape() == Shape{0, 4});
     CHECK(one_hot(cast<Index>(ids).with_shape({2}), 3).host() == y.host());
   });
-  CHECK_THROWS_WITH(one_hot(Tensor<int>({1}, {3}), 3), Catch::Contains("one_hot: id 3"));
+  CHECK_THROWS_WITH(one_hot(Tensor<int>({1}, {3}), 3), ContainsSubstring("one_hot: id 3"));
   CHECK_THROWS_WITH(one_hot(Tensor<int>({1}, {0}), 0), "one_hot: the number of classes must be positive, got 0");
 }

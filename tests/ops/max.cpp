@@ -79,7 +79,7 @@ TEST_CASE("max: works on integers, bools and bf16") {
   CHECK(max(Tensor<bool>({2, 2}, {false, true, false, false}), 1).host() == std::vector<bool>{true, false});
 }
 
-TEST_CASE("min, argmin: the first of equal elements is taken in every type, and a NaN if there is one") {
+TEST_CASE("min, argmin: the first of equal elements is taken in several types, and a NaN if there is one") {
   const auto check = []<class T>(T) {
     on_each_device<T>([](Device device) {
       const auto x = converted<T>(Tensor<double>({2, 3}, {2, 1, 1, 0, 5, 0}), device);

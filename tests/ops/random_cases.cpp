@@ -1,4 +1,4 @@
-// Compares each op with PyTorch on random shapes, axes and options: the cases of tests/golden/random.txt.
+// Compares ops with PyTorch on random shapes, axes and options: the cases of tests/golden/random.txt.
 #include <heddle/heddle.hpp>
 
 #include <set>

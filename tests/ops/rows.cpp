@@ -114,7 +114,7 @@ TEST_CASE("last_rows, sum_rows, max_rows: worked by hand; a sequence without row
   check(bf16());
   const auto s = Sequences::packed({2});
   CHECK_THROWS_WITH(max_rows(zeros<float>({3, 1}), s),
-                    Catch::Contains("max_rows: x [3, 1] must have one row for each"));
+                    ContainsSubstring("max_rows: x [3, 1] must have one row for each"));
   CHECK_THROWS_AS(sum_rows(zeros<float>({2, 1, 1}), s), ShapeError);
 }
 

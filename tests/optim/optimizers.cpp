@@ -107,7 +107,7 @@ struct TwoWeights {
 };
 }  // namespace
 
-TEST_CASE("optimizers: groups have their own rate and decay, or are frozen") {
+TEST_CASE("optimizers: groups have their own rate, or are frozen") {
   TwoWeights model;
   optim::Sgd sgd(model, {.lr = 1}, {{.select = [](const std::string& name) { return name == "b"; }, .lr = 0.1}});
   model.set_grads({1, 1}, {1});

@@ -87,7 +87,7 @@ void backward(const Tensor<T>& y, const Tensor<T>& dy) {
 template <class T>
 void backward(const Tensor<T>& loss) {
   require<ShapeError>(loss.size() == 1, "backward: a loss has one element; this one has shape ", loss.shape(),
-                      "; give backward(y, dy) its gradient");
+                      "; call backward(y, dy) with its gradient as dy");
   backward(loss, detail::unit_gradient(loss));
 }
 

@@ -7,7 +7,7 @@
 
 namespace heddle::testing {
 
-// Calls f several times. The GPU chooses a schedule each time.
+// Calls f five times, or once if a slow tool watches memory accesses. The GPU chooses a schedule each time.
 template <class F>
 void each_schedule(F&& f) {
   const int schedules = races_are_watched() ? 1 : 5;
