@@ -8,8 +8,9 @@
 //   columns    inner > 1. Lanes are neighbouring positions of `inner`, and a block's walkers share the axis. It is read
 //              twice, the second time from cache.
 //
-// Accesses are of 16 bytes where the pointers and the length of rows allow it. Where they do not, lanes hold up to 256
-// elements and blocks up to 8,192 (backward: 4,096). The order of sums depends only on the shape and on the alignment of the pointers.
+// Accesses are of 16 bytes where the pointers and the length of rows allow it. Where they do not, a team of lanes
+// holds a row of up to 256 elements, and a block up to 8,192 (backward: 4,096). The order of sums depends only on the shape and on the
+// alignment of the pointers.
 #include <bit>
 
 #include "device/online_softmax.cuh"
@@ -25,7 +26,7 @@ __device__ float shift_of(float greatest, bool nothing_gives_zeros) {
   return nothing_gives_zeros && greatest == -infinity ? 0.f : greatest;
 }
 
-// A sum of exponentials, and its inverse or logarithm: computed once per row instead of once per element.
+// The reciprocal and the logarithm of a sum of exponentials: computed once per row instead of once per element.
 struct Divisor {
   float reciprocal, logarithm;
 

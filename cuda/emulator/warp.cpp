@@ -1,4 +1,4 @@
-// The operations of a warp: the last lane to arrive computes every lane's result.
+// The operations of a warp: the last lane to arrive computes every lane's result, or the last one to return if the others have arrived.
 #include <bit>
 
 #include "sanitizers.hpp"
@@ -16,7 +16,7 @@ void complete_shuffle(Warp& warp, unsigned lanes) {
     Thread& thread = warp.threads[lane];
     const unsigned source = thread.in.word[2];
     if (!has(lanes, source)) {
-      const char* const why = has(thread.mask, source) ? "has returned" : "is not in the mask";
+      const char* const why = has(thread.mask, source) ? "has returned or is not in the block" : "is not in the mask";
       fault(text("a shuffle with mask 0x%x: lane %u reads from lane %u, which %s", thread.mask, lane, source, why),
             thread.where);
     }

@@ -141,14 +141,14 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
     note(std::to_string(encoded.truncated) + (encoded.truncated == 1 ? " text was" : " texts were") + " truncated to " +
          std::to_string(system.sizes().max_length) + " tokens");
   const NoGrad quiet;
-  const auto length = [&](Index row) { return std::ssize(encoded.rows.ids(row)); };
   for (Index first = 0, last = 0; first < encoded.rows.count(); first = last) {
     std::vector<Index> rows;
     Index tokens = 0;
     do {
-      tokens += length(last);
+      tokens += encoded.rows.length(last);
       rows.push_back(last++);
-    } while (last < encoded.rows.count() && std::ssize(rows) < most_rows && tokens + length(last) <= most_tokens);
+    } while (last < encoded.rows.count() && std::ssize(rows) < most_rows &&
+             tokens + encoded.rows.length(last) <= most_tokens);
     const data::Batch batch = encoded.rows.batch(rows).to(flags.place());
     const Tensor<double> z = cast<double>(logits<A>(model, batch).to(Device::cpu)), p = softmax(z, -1);  // [B, C]
     const Index C = z.dim(1);

@@ -20,7 +20,7 @@ struct Computed {
   friend bool operator==(const Computed&, const Computed&) = default;
 };
 
-/// y, and if it has a graph the gradient of each input that is present, in order.
+/// y, and if y has a graph, the gradient of each input that has data, in the order of the inputs.
 using Evaluation = std::vector<Computed>;
 
 template <class T>

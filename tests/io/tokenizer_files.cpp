@@ -13,7 +13,8 @@ const char* const small_vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b
 // Returns a tokenizer.json with that vocabulary, and the given changes.
 std::string tokenizer_json(const char* changes = "{}") {
   auto json = nlohmann::json::parse(R"({
-    "added_tokens": [{"id": 1, "content": "[UNK]"}, {"id": 4, "content": "[MASK]"}],
+    "added_tokens": [{"id": 0, "content": "[PAD]"}, {"id": 1, "content": "[UNK]"}, {"id": 2, "content": "[CLS]"},
+                     {"id": 3, "content": "[SEP]"}, {"id": 4, "content": "[MASK]"}],
     "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
                    "lowercase": true},
     "pre_tokenizer": {"type": "BertPreTokenizer"},
@@ -158,19 +159,29 @@ TEST_CASE("io::read_tokenizer: further special tokens are refused, in every file
     CHECK(error(R"({"cls_token": {"content": "[CLS]", "lstrip": false}, "eos_token": null})") == "no error");
     CHECK(error(R"({"cls_token": "[PAD]"})") ==
           "'cls_token' is \"[PAD]\"; heddle reads WordPiece tokenizers where it is \"[CLS]\"");
-    CHECK(error(R"({"mask_token": {"content": "[MASK]", "lstrip": true}})") ==
-          "'lstrip' is true; heddle reads WordPiece tokenizers where it is false");
+    CHECK(error(R"({"mask_token": {"content": "[MASK]", "lstrip": true, "rstrip": true}})") == "no error");
+    CHECK(error(R"({"add_bos_token": false, "bos_token_id": 7})") == "no error");
+    for (const char* option : {"single_word", "normalized"})
+      CHECK(error(R"({"mask_token": {"content": "[MASK]", ")" + std::string(option) + R"(": true}})") ==
+            '\'' + std::string(option) +
+                "' of 'mask_token' is true; heddle reads WordPiece tokenizers where it is false");
+    CHECK(error(R"({"mask_token": null})") ==
+          "'mask_token' is null; heddle reads WordPiece tokenizers where it is \"[MASK]\"");
+    CHECK(error(R"({"unk_token": 7})") == "'unk_token' is 7 but must be a text or an object");
+    CHECK(error(R"({"image_token": "a"})") == known);
     CHECK(error(R"({"bos_token": "a"})") == known);
     CHECK(error(R"({"eos_token": {"content": "a"}})") == known);
     CHECK(error(R"({"additional_special_tokens": ["[SEP]", "a"]})") == known);
     CHECK(error(R"({"extra_special_tokens": [{"content": "a"}]})") == known);
     CHECK(error(R"({"extra_special_tokens": {"image_token": "a"}})") == known);
-    CHECK(error(R"({"extra_special_tokens": [7]})") == "a special token must be a JSON object");
+    CHECK(error(R"({"extra_special_tokens": [7]})") == "'extra_special_tokens' is 7 but must be a text or an object");
     put(folder / file, "{}");
   }
   put(folder / "special_tokens_map.json", R"({"bos_token": "a"})");
+  put(folder / "added_tokens.json", R"({"[NEW]": 7})");
   put(folder / "tokenizer_config.json", R"({"added_tokens_decoder": {}})");
-  CHECK(folder.error() == "no error");  // transformers does not read the other file then
+  CHECK(folder.error() == "no error");  // transformers does not read the other files then
+  std::filesystem::remove(folder / "added_tokens.json");
   put(folder / "tokenizer_config.json", R"({"split_special_tokens": true})");
   CHECK(
       folder.error() ==
@@ -179,7 +190,21 @@ TEST_CASE("io::read_tokenizer: further special tokens are refused, in every file
   std::filesystem::remove(folder / "tokenizer_config.json");
   std::filesystem::remove(folder / "special_tokens_map.json");
   CHECK(folder.error_with(R"({"added_tokens": [{"id": 4, "content": "[MASK]", "single_word": true}]})") ==
-        "'single_word' is true; heddle reads WordPiece tokenizers where it is false");
+        "'single_word' of a member of 'added_tokens' is true; heddle reads WordPiece tokenizers where it is false");
+  // Options in the other files do not count beside a tokenizer.json.
+  put(folder / "special_tokens_map.json", R"({"mask_token": {"content": "[MASK]", "normalized": true}})");
+  CHECK(folder.error_with("{}") == "no error");
+  std::filesystem::remove(folder / "special_tokens_map.json");
+  // A generic class takes the special tokens from tokenizer.json.
+  put(folder / "tokenizer_config.json", R"({"tokenizer_class": "TokenizersBackend"})");
+  CHECK(folder.error_with("{}") == "no error");
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 4, "content": "[MASK]"}]})") ==
+        "'added_tokens' has no [UNK]; heddle recognizes it in a text");
+  put(folder / "tokenizer_config.json",
+      R"({"tokenizer_class": "TokenizersBackend", "unk_token": "[UNK]", "sep_token": "[SEP]", "cls_token": "[CLS]",
+          "pad_token": "[PAD]"})");
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 4, "content": "[MASK]"}]})") == "no error");
+  std::filesystem::remove(folder / "tokenizer_config.json");
   CHECK(folder.error_with(R"({"truncation": {"direction": "Right"}})") == "no error");
   CHECK(folder.error_with(R"({"truncation": {"direction": "Left"}})") ==
         "'direction' is \"Left\"; heddle reads WordPiece tokenizers where it is \"Right\"");
@@ -312,7 +337,8 @@ TEST_CASE("io::read_tokenizer: tokens that are added to a vocabulary are refused
   CHECK(decoder(R"({"0": {"content": "[PAD]"}, "4": {"content": "[MASK]"}})") == "no error");
   CHECK(decoder(R"({"7": {"content": "[NEW]"}})") == folder / "tokenizer_config.json: the added token '[NEW]'" + known);
   CHECK(decoder(R"({"7": {"content": "[MASK]"}})").ends_with(known));
-  CHECK(decoder(R"({"7": []})") == folder / "tokenizer_config.json: a special token must be a JSON object");
+  CHECK(decoder(R"({"7": []})") ==
+        folder / "tokenizer_config.json: a member of 'added_tokens_decoder' is [] but must be a text or an object");
   put(folder / "vocab.txt", "[UNK]\n");
   CHECK(decoder(R"({"-1": {"content": "[MASK]"}})").ends_with(known));
 }

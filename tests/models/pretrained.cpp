@@ -437,7 +437,7 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
         "'hidden_act' is 'silu' but must be gelu, gelu_new, gelu_pytorch_tanh or relu");
   CHECK(config_error("distilbert", {{"activation", 1}}) == "'activation' is 1 but must be a text");
   CHECK(config_error("bert", {{"position_embedding_type", "relative_key"}}) ==
-        "'position_embedding_type' must be 'absolute'");
+        "'position_embedding_type' is 'relative_key' but must be 'absolute'");
   CHECK(config_error("bert", {{"is_decoder", true}}) == "'is_decoder' is true; heddle reads encoders");
 }
 

@@ -144,6 +144,8 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
         pooling + ": the pooling 'pooling_mode_max_tokens'" + known);
   CHECK(pooling_error(R"({"pooling_mode": "lasttoken"})") == pooling + ": the pooling 'lasttoken'" + known);
   CHECK(pooling_error(R"({"pooling_mode_mean_tokens": false})") == pooling + ": the pooling 'none'" + known);
+  // pooling_mode replaces the other members.
+  CHECK(pooling_error(R"({"pooling_mode": "mean", "pooling_mode_cls_token": true})") == "no error");
   // The default of pooling_mode_mean_tokens is true.
   CHECK(pooling_error("{}") == "no error");
   CHECK(SentenceEncoder::load(folder.path()).pooling() == Pooling::mean);

@@ -156,16 +156,24 @@ TEST_CASE("models::TextClassifier: using a moved-from object is an error, and so
     CHECK(save_error({{name, "x"}}) ==
           "save_pretrained: " + io::quoted_name(name) + " is not the name of a tokenizer's file");
   for (auto change : {+[](models::BertConfig& c) { ++c.layers; }, +[](models::BertConfig& c) { c.D *= 2; },
-                      +[](models::BertConfig& c) { c.activation = nn::Activation::relu; }}) {
+                      +[](models::BertConfig& c) { c.activation = nn::Activation::relu; },
+                      +[](models::BertConfig& c) { c.eps = 0.5; }}) {
     const auto right = config;
     change(std::get<models::BertConfig>(config.sizes));
     CHECK(save_error({}) == "save_pretrained: the configuration has other sizes than the model");
     config = right;
   }
+  const auto right = config;
+  std::get<models::BertConfig>(config.sizes).dropout = 1;
+  CHECK(save_error({}) ==
+        "save_pretrained: the configuration is not valid: config.json: 'hidden_dropout_prob' is 1.0 but must be a "
+        "number from 0 to below 1");
+  config = right;
   config.json["hidden_act"] = nullptr;
   CHECK(save_error({}) == "no error");
   config.labels[0] = config.labels[1];
-  CHECK(save_error({}) == "save_pretrained: two classes have the label " + io::quoted_name(config.labels[1]));
+  CHECK(save_error({}) == "save_pretrained: the configuration is not valid: config.json: 'id2label' has " +
+                              io::quoted_name(config.labels[1]) + " twice");
   config.labels.emplace_back("another");
   CHECK(save_error({}).starts_with("save_pretrained: the model has "));
 }

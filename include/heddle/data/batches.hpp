@@ -96,6 +96,9 @@ class LabelledSequences {
   /// Pads every sequence of a batch to T tokens, with id 0. T = 0, the default, packs the sequences without padding.
   void pad_to(Index T) { padded_to_ = T; }
 
+  /// Returns the number of tokens that a row has in a batch, padding included.
+  Index length(Index row) const { return padded_to_ > 0 ? padded_to_ : std::ssize(ids(row)); }
+
   /// Returns the number of rows. Rows are numbered from 0; the functions below do not check their number.
   Index count() const { return static_cast<Index>(labels_.size()); }
   /// Returns the token ids of a row.

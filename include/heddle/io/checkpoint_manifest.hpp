@@ -22,7 +22,7 @@ struct CheckpointManifest {
 namespace detail {
 
 // The limit in bytes. A run's settings and sums take about a thousand, and each of its curves at most about 12,000. Copying JSON is
-// recursive: a text within the limit cannot be nested deeply enough to overflow the stack.
+// recursive; the limit bounds the depth to about 32,700 levels.
 inline constexpr std::size_t manifest_limit = 1 << 16;
 inline constexpr std::string_view manifest_seal = ",\"crc64\":\"";
 
@@ -76,7 +76,7 @@ inline std::string write_manifest(std::int64_t number, const FileSums& files, co
 }
 
 /// Parses the text of a manifest. Messages name the manifest `file`.
-/// @throws FileError for a text that write_manifest() did not return, such as one with a changed bit.
+/// @throws FileError for a text that is not a manifest or has a wrong checksum, such as one with a changed bit.
 inline CheckpointManifest read_manifest(std::string_view text, const std::string& file) {
   require<FileError>(text.size() <= detail::manifest_limit, file, ": has ", text.size(),
                      " bytes, a manifest has at most ", detail::manifest_limit);

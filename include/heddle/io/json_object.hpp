@@ -75,20 +75,15 @@ class JsonObject {
   double number(const std::string& key, double least, double below) const {
     const nlohmann::json& value = at(key);
     const double x = value.is_number() ? value.get<double>() : least - 1;
-    require<FileError>(x >= least && x < below, file_, ": '", key, "' is ", shown(value), " but must be a number from ",
-                       least, " to below ", below);
+    if (!(x >= least && x < below)) refuse(key, value, "a number from ", least, " to below ", below);
     return x;
   }
   /// Returns a member that is a whole number in [least, most].
   Index count(const std::string& key, Index least = 0, Index most = std::numeric_limits<Index>::max()) const {
     const nlohmann::json& value = at(key);
     const bool fits = value.is_number_integer() && value >= least && value <= most;
-    if (most == std::numeric_limits<Index>::max())
-      require<FileError>(fits, file_, ": '", key, "' is ", shown(value), " but must be a whole number of at least ",
-                         least);
-    else
-      require<FileError>(fits, file_, ": '", key, "' is ", shown(value), " but must be a whole number from ", least,
-                         " to ", most);
+    if (!fits && most == std::numeric_limits<Index>::max()) refuse(key, value, "a whole number of at least ", least);
+    if (!fits) refuse(key, value, "a whole number from ", least, " to ", most);
     return value.get<Index>();
   }
 
@@ -106,13 +101,15 @@ class JsonObject {
   }
 
  private:
-  // Returns the beginning of a value for messages.
-  static std::string shown(const nlohmann::json& value) { return printable(value.dump(), 60); }
-
   const nlohmann::json& of_type(const std::string& key, bool is_right, const char* type) const {
     const nlohmann::json& value = at(key);
-    require<FileError>(is_right, file_, ": '", key, "' is ", shown(value), " but must be ", type);
+    if (!is_right) refuse(key, value, type);
     return value;
+  }
+
+  template <class... Parts>
+  [[noreturn]] void refuse(const std::string& key, const nlohmann::json& value, const Parts&... expected) const {
+    fail<FileError>(file_, ": '", key, "' is ", printable(value.dump(), 60), " but must be ", expected...);
   }
 
   const nlohmann::json& object_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,36 +40,63 @@ inline void require_known_token(const text::Vocabulary& vocabulary, const std::s
                      " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
 }
 
-// Returns the text of a special token, which a file gives as a text or as an object. Throws FileError for an object whose options change
-// where the token is recognized.
-inline std::string special_token(const nlohmann::json& token, const std::string& file) {
+// Returns the text of a special token, which a file gives as a text or as an object; messages call it `what`. Throws FileError for an
+// object with an option that changes where the token is recognized, unless the tokenizer ignores its options. lstrip and rstrip do not change it,
+// because BERT drops blanks.
+inline std::string special_token(const nlohmann::json& token, const std::string& file, const std::string& what,
+                                 bool has_options = true) {
   if (token.is_string()) return token.get<std::string>();
-  const JsonObject object(token, file, "a special token");
-  for (const char* option : {"single_word", "lstrip", "rstrip"}) require_value(object, option, false);
+  if (!token.is_object())
+    fail<FileError>(file, ": ", what, " is ", printable(token.dump(), 60), " but must be a text or an object");
+  const JsonObject object(token, file, what);
+  for (const char* option : {"single_word", "normalized"})
+    require<FileError>(!has_options || !object.boolean_or(option, false), file, ": '", option, "' of ", what,
+                       " is true; heddle reads WordPiece tokenizers where it is false");
   return object.text("content");
 }
 
-// Checks the members of tokenizer_config.json or special_tokens_map.json that name special tokens.
-inline void check_special_tokens(const JsonObject& config, const text::Vocabulary& vocabulary) {
-  for (const auto& [key, name] : {std::pair{"unk_token", "[UNK]"},
-                                  {"sep_token", "[SEP]"},
-                                  {"cls_token", "[CLS]"},
-                                  {"pad_token", "[PAD]"},
-                                  {"mask_token", "[MASK]"}}) {
-    const nlohmann::json* const token = config.find(key);
-    require<FileError>(!token || special_token(*token, config.file()) == name, config.file(), ": '", key, "' is ",
-                       token ? printable(token->dump(), 60) : "", "; heddle reads WordPiece tokenizers where it is \"",
-                       name, '"');
-  }
-  const auto check = [&](const nlohmann::json& token) {
-    const std::string text = special_token(token, config.file());
+// The members that name BERT's special tokens, and the tokens.
+inline constexpr std::pair<const char*, const char*> bert_tokens[] = {{"unk_token", "[UNK]"},
+                                                                      {"sep_token", "[SEP]"},
+                                                                      {"cls_token", "[CLS]"},
+                                                                      {"pad_token", "[PAD]"},
+                                                                      {"mask_token", "[MASK]"}};
+
+// Checks the members of tokenizer_config.json or special_tokens_map.json that name special tokens: those of bert_tokens, other members
+// whose name ends with "_token", and lists. The options of these tokens count unless there is a tokenizer.json, which has its own.
+inline void check_special_tokens(const JsonObject& config, const text::Vocabulary& vocabulary,
+                                 bool has_tokenizer_json) {
+  const auto check = [&](const nlohmann::json& token, const std::string& key) {
+    const std::string text = special_token(token, config.file(), '\'' + printable(key, 60) + '\'', !has_tokenizer_json);
     require_known_token(vocabulary, text, vocabulary.find(text), config.file());
   };
-  for (const char* key : {"bos_token", "eos_token"})
-    if (config.has(key)) check(config.at(key));
-  for (const char* key : {"additional_special_tokens", "extra_special_tokens"})
-    if (config.has(key))
-      for (const nlohmann::json& token : config.at(key)) check(token);
+  for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
+    const auto* const only =
+        std::find_if(std::begin(bert_tokens), std::end(bert_tokens), [&](const auto& t) { return key == t.first; });
+    if (only != std::end(bert_tokens)) {
+      if (value.is_null() ||
+          special_token(value, config.file(), '\'' + key + '\'', !has_tokenizer_json) != only->second)
+        fail<FileError>(config.file(), ": '", key, "' is ", printable(value.dump(), 60),
+                        "; heddle reads WordPiece tokenizers where it is \"", only->second, '"');
+    } else if (key.ends_with("_token") && (value.is_string() || value.is_object())) {
+      check(value, key);
+    } else if (key == "additional_special_tokens" || key == "extra_special_tokens" ||
+               key == "model_specific_special_tokens") {
+      for (const nlohmann::json& token : value) check(token, key);
+    }
+  }
+}
+
+// Checks that a tokenizer.json recognizes each of BERT's special tokens that the vocabulary has, unless tokenizer_config.json names it.
+inline void require_all_special_tokens(const JsonObject& tokenizer, const JsonObject& config,
+                                       const text::Vocabulary& vocabulary) {
+  std::set<std::string> added;
+  if (tokenizer.has("added_tokens"))
+    for (const nlohmann::json& entry : tokenizer.array("added_tokens"))
+      added.insert(special_token(entry, tokenizer.file(), "a member of 'added_tokens'"));
+  for (const auto& [key, text] : bert_tokens)
+    require<FileError>(added.count(text) || config.has(key) || vocabulary.find(text) == text::Vocabulary::none,
+                       tokenizer.file(), ": 'added_tokens' has no ", text, "; heddle recognizes it in a text");
 }
 
 // Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids of n tokens are 0 to n - 1.
@@ -120,7 +148,8 @@ inline PretrainedTokenizer read_tokenizer_json(const JsonObject& all, const std:
   if (all.has("added_tokens"))
     for (const nlohmann::json& entry : all.array("added_tokens")) {
       const JsonObject token(entry, shown, "a member of 'added_tokens'");
-      require_known_token(tokenizer.vocabulary, special_token(entry, shown), token.count("id"), shown);
+      require_known_token(tokenizer.vocabulary, special_token(entry, shown, "a member of 'added_tokens'"),
+                          token.count("id"), shown);
     }
   return tokenizer;
 }
@@ -184,12 +213,13 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
                                    const JsonObject* json) {
   require_value(config, "truncation_side", "right");
   require_value(config, "split_special_tokens", false);
-  check_special_tokens(config, tokenizer.vocabulary);
+  check_special_tokens(config, tokenizer.vocabulary, json != nullptr);
   const bool is_generic = type == "PreTrainedTokenizerFast" || type == "TokenizersBackend";
   if (json && is_generic) {
     require<FileError>(adds_bert_tokens(json->json(), tokenizer.vocabulary), json->file(),
                        ": 'post_processor' does not add [CLS] and [SEP] as BERT does; 'tokenizer_class' ", type,
                        " uses it");
+    require_all_special_tokens(*json, config, tokenizer.vocabulary);
   } else {
     tokenizer.uncased = config.boolean_or("do_lower_case", true);
     require_value(config, "strip_accents", tokenizer.uncased);
@@ -203,7 +233,7 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
   }
   if (config.has("added_tokens_decoder"))
     for (const auto& [id, entry] : config.object("added_tokens_decoder").get_ref<const nlohmann::json::object_t&>()) {
-      const std::string text = special_token(entry, config.file());
+      const std::string text = special_token(entry, config.file(), "a member of 'added_tokens_decoder'");
       const Index known = tokenizer.vocabulary.find(text);
       require_known_token(tokenizer.vocabulary, text, id == std::to_string(known) ? known : -1, config.file());
     }
@@ -214,12 +244,12 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 
 /// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. Its class is tokenizer_class of
 /// tokenizer_config.json or, without it, of config.json; the default is BertTokenizer. The options follow transformers:
-/// - Casing: do_lower_case of tokenizer_config.json, or true if the file or the member is absent. If there is a tokenizer.json and the class
-///   is PreTrainedTokenizerFast or TokenizersBackend, it is the casing of tokenizer.json.
+/// - Casing: do_lower_case of tokenizer_config.json, or true if the file or the member is absent. If there is a tokenizer.json and the
+///   class is PreTrainedTokenizerFast or TokenizersBackend, it is the casing of tokenizer.json.
 /// - Token types: the model is given them if model_input_names of tokenizer_config.json has token_type_ids; without that member, if the
 ///   class is BERT's.
-/// @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's WordPiece, and for special and added tokens except
-/// BERT's five.
+/// @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's WordPiece, and for special and added tokens
+/// except BERT's five.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : detail::tokenizer_file_names)
@@ -244,10 +274,12 @@ inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   const JsonObject all = object(json), settings = object(config);
   detail::apply_tokenizer_config(tokenizer, settings, detail::tokenizer_class(settings, object(model_config)),
                                  json ? &all : nullptr);
-  if (const auto added = parse("added_tokens.json")) detail::check_added_tokens(tokenizer.vocabulary, added->object());
-  // transformers reads this file only if tokenizer_config.json does not list the tokens.
-  if (const auto map = parse("special_tokens_map.json"); map && !settings.has("added_tokens_decoder"))
-    detail::check_special_tokens(map->object(), tokenizer.vocabulary);
+  if (!settings.has("added_tokens_decoder")) {  // with it, transformers does not read the two files
+    if (const auto added = parse("added_tokens.json"))
+      detail::check_added_tokens(tokenizer.vocabulary, added->object());
+    if (const auto map = parse("special_tokens_map.json"))
+      detail::check_special_tokens(map->object(), tokenizer.vocabulary, json.has_value());
+  }
   tokenizer.files = std::move(files);
   return tokenizer;
 }

@@ -64,7 +64,8 @@ struct BertEmbeddings {
   nn::LayerNorm<T> norm;                  ///< over the sum
   double dropout;                         ///< probability after the norm
 
-  /// Draws the weights. @throws ShapeError for a size below 1, and Error for a dropout outside [0, 1).
+  /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and Error for a dropout
+  /// outside [0, 1).
   BertEmbeddings(const BertConfig& config, Random& random)
       : words(config.vocabulary, config.D, random),
         positions(config.positions, config.D, random),

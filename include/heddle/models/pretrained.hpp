@@ -66,8 +66,9 @@ inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily fami
     return config.count_or(bert ? of_bert : of_distilbert, absent, 1, most);
   };
   const auto dropout = [&](const char* key, double absent) { return read_dropout(config, key, absent); };
-  require<FileError>(config.text_or("position_embedding_type", "absolute") == "absolute", config.file(),
-                     ": 'position_embedding_type' must be 'absolute'");
+  const std::string position_type = config.text_or("position_embedding_type", "absolute");
+  require<FileError>(position_type == "absolute", config.file(), ": 'position_embedding_type' is ",
+                     io::quoted_name(position_type), " but must be 'absolute'");
   require<FileError>(!config.boolean_or("is_decoder", false), config.file(),
                      ": 'is_decoder' is true; heddle reads encoders");
   BertConfig c;
@@ -392,17 +393,11 @@ inline std::string classifier_architecture(const PretrainedConfig& config) {
 }
 
 namespace detail {
-// Throws Error for labels that are not distinct, because label2id has one number for each.
-inline void require_distinct(const std::vector<std::string>& labels) {
-  std::set<std::string> distinct;
-  for (const std::string& label : labels)
-    require(distinct.insert(label).second, "save_pretrained: two classes have the label ", io::quoted_name(label));
-}
-
 // Throws Error unless a configuration has the sizes of the model.
 inline void require_sizes_of(const BertConfig& model, const BertConfig* config) {
   const auto sizes = [](const BertConfig& c) {
-    return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.types, c.activation);
+    return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.types, c.activation,
+                      c.eps);
   };
   require(config && sizes(*config) == sizes(model),
           "save_pretrained: the configuration has other sizes than the model");
@@ -432,6 +427,11 @@ void save_folder(const M& model, const nlohmann::json& config,
     fail("save_pretrained: a label or another text of the configuration is not UTF-8");
   }
   for (const auto& [name, content] : tokenizer_files) require_tokenizer_file(name);
+  try {
+    parse_config(text, "config.json");
+  } catch (const FileError& error) {
+    fail("save_pretrained: the configuration is not valid: ", error.what());
+  }
   for (const auto& [name, content] : tokenizer_files) io::write_atomically(folder + '/' + name, content);
   io::save(model, folder + "/model.safetensors");
   io::write_atomically(folder + "/config.json", text);
@@ -441,20 +441,20 @@ void save_folder(const M& model, const nlohmann::json& config,
 /// Writes config.json, model.safetensors in F32, and the tokenizer's files, by name. transformers' from_pretrained opens the folder of a
 /// BERT or DistilBERT.
 /// Each file is replaced atomically; other files of the folder stay. @throws FileError if the folder does not exist or cannot be written.
-/// @throws Error, before anything is written, if the configuration does not have the model's sizes and number of classes, has two equal
-/// labels or a text that is not UTF-8, or if `tokenizer_files` has a name that io::read_tokenizer() does not read.
+/// @throws Error, before anything is written, if the configuration does not have the model's sizes and number of classes, if
+/// parse_config() refuses it, for example for two equal labels, if it has a text that is not UTF-8, or if `tokenizer_files` has a name that
+/// io::read_tokenizer() does not read.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
   require(classes == static_cast<Index>(config.labels.size()), "save_pretrained: the model has ", classes,
           " classes, its configuration ", config.labels.size());
-  detail::require_distinct(config.labels);
   if (model.bert) detail::require_sizes_of(model.bert->config(), config.bert());
   if (model.pre_norm) detail::require_sizes_of(model.pre_norm->config(), config.pre_norm());
   detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
 }
 /// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be written. @throws Error,
-/// before anything is written, if the configuration does not have the model's sizes or has a text that is not UTF-8, or if
+/// before anything is written, if the configuration does not have the model's sizes, is not valid, or has a text that is not UTF-8, or if
 /// `tokenizer_files` has a name that io::read_tokenizer() does not read.
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {

@@ -90,10 +90,11 @@ class SentenceEncoder {
   static void read_pooling(const std::string& folder, Modules& modules) {
     const io::JsonFile file(folder + "/config.json");
     const io::JsonObject config = file.object();
+    const bool is_named = config.has("pooling_mode");  // replaces the members below
     std::string chosen = config.text_or("pooling_mode", "none");
-    if (chosen == "none" && !config.has("pooling_mode_mean_tokens")) chosen = "mean";  // that member's default is true
+    if (!is_named && !config.has("pooling_mode_mean_tokens")) chosen = "mean";  // that member's default is true
     for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
-      if (!key.starts_with("pooling_mode_") || value != true) continue;
+      if (is_named || !key.starts_with("pooling_mode_") || value != true) continue;
       require<FileError>(chosen == "none", config.file(), ": has more than one pooling, heddle has 'mean' and 'cls'");
       chosen = key == "pooling_mode_mean_tokens" ? "mean" : key == "pooling_mode_cls_token" ? "cls" : key;
     }

@@ -27,7 +27,8 @@ inline std::string json_number(double value) {
   return std::string(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-/// Refuses a regular file that holds anything but metrics, so that a wrong name does not overwrite a user's file. @throws FileError.
+/// Refuses a regular file that is not empty and does not begin like a metrics file, so that a wrong name does not overwrite a user's file.
+/// @throws FileError.
 inline void require_metrics(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return;
@@ -53,10 +54,11 @@ class MetricsFile {
   /// Begins a run. If `is_own`, the file may hold lines of the same run, which was killed before its first checkpoint: they are
   /// dropped. @throws FileError for a file that holds another run's lines.
   void begin(bool is_own);
-  /// Continues a run at a position returned by sync(): drops the lines after it, which will be written again. `same_name` tells whether the
-  /// run wrote to a file of this name. If the file does not hold the run's lines, it is continued after its last complete line, provided
-  /// that it has another name or is too short. Returns a sentence if a file of the same name is too short, because lines are missing.
-  /// @throws FileError if the file has the same name and other content.
+  /// Continues a run at a position returned by sync(). `same_name` tells whether the run wrote to a file of this name. If the file holds
+  /// the run's lines, drops the lines after the position, which will be written again. Otherwise continues after the last complete line if
+  /// the file has another name, if it is too short, or if the run's metrics went to a pipe or to no file. Returns a sentence if a file
+  /// of the same name is too short, because lines are missing.
+  /// @throws FileError for a file of the same name that is long enough and has other content.
   std::string resume(const MetricsPosition& position, bool same_name);
 
   /// Writes the line of a step. `loss` is the loss of the batch before the update, `lr` the learning rate, `tokens` the number of tokens

@@ -91,8 +91,9 @@ inline io::JsonObject state_object(const nlohmann::json& json, const std::string
 }
 inline double read_number(const io::JsonObject& object, const char* key) {
   const auto value = number_from_json(object.at(key));
-  require<FileError>(value.has_value(), object.file(), ": '", key, "' is ", io::printable(object.at(key).dump(), 60),
-                     " but must be a number");
+  if (!value)
+    fail<FileError>(object.file(), ": '", key, "' is ", io::printable(object.at(key).dump(), 60),
+                    " but must be a number");
   return *value;
 }
 inline StepSums read_sums(const io::JsonObject& object, const char* key) {
