@@ -71,8 +71,8 @@ inline void check_special_tokens(const JsonObject& config, const text::Vocabular
     require_known_token(vocabulary, text, vocabulary.find(text), config.file());
   };
   for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
-    const auto* const only =
-        std::find_if(std::begin(bert_tokens), std::end(bert_tokens), [&](const auto& t) { return key == t.first; });
+    const auto* const only = std::find_if(std::begin(bert_tokens), std::end(bert_tokens),
+                                          [&name = key](const auto& t) { return name == t.first; });
     if (only != std::end(bert_tokens)) {
       if (value.is_null() ||
           special_token(value, config.file(), '\'' + key + '\'', !has_tokenizer_json) != only->second)
