@@ -46,9 +46,8 @@ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
 }
 
-// Adds 1 to a number in the GPU's memory and returns the old value. A thread whose call returns a larger
-// number sees the writes that this thread made before its call; after a barrier the other threads of that thread's block see them,
-// too.
+// Adds 1 to a number in the GPU's memory and returns the old value. A thread whose call returns a larger number sees the writes that this
+// thread made before its call; after a barrier the other threads of that thread's block see them, too.
 __device__ inline unsigned count_after_writes(unsigned* number) {
 #ifdef __CUDACC__
   unsigned before;

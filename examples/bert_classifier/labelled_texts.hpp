@@ -31,8 +31,8 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
 /// @throws FileError as read_news().
 LabelledTexts read_ag_news(const std::string& path, Index limit);
 
-/// Returns the class of each row. A cell is a class's name, otherwise its number from 0; with `numbers_first` in the other order. @throws FileError with file and line for a cell
-/// that is neither, and for an empty one.
+/// Returns the class of each row. A cell is a class's name, otherwise its number from 0; `numbers_first` reverses this order.
+/// @throws FileError with file and line for a cell that is neither, and for an empty one.
 std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes);
 
 /// Returns the names of the classes: the distinct cells in alphabetical order, or, if all of them are numbers, LABEL_0, LABEL_1 and so

@@ -130,7 +130,8 @@ void load_trained(Model& model, const Setup& setup) {
 
 template <class A, class System>
 void predict(const TrainerFlags& flags, typename System::Flags& own) {
-  constexpr Index most_rows = 256, most_tokens = 8192;  // of a batch; a longer text is a batch
+  // The limits of a batch. A text of more tokens is a batch by itself.
+  constexpr Index most_rows = 256, most_tokens = 8192;
   const Setup setup = set_up<System>(flags, own, true);
   const System system(setup, own);
   auto model = make_model(system, flags);

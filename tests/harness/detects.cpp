@@ -10,7 +10,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// What identity_with() adds to values and to gradients, and whether it omits the gradient, where the element type is Wrong.
+// A mistake of identity_with() for the element type Wrong: it adds numbers to values and to gradients, or omits the gradient.
 struct Mistake {
   double in_value = 0, in_gradient = 0;
   bool leaves_gradient_out = false;

@@ -39,7 +39,7 @@ struct Axis {
 namespace detail {
 
 // Returns the text with blanks after it, so that it has at least `width` bytes.
-inline std::string padded(std::string text, std::size_t width) {
+inline std::string left_aligned(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size()), ' ');
   return text;
 }
@@ -65,8 +65,8 @@ inline void require_same(const char* op, const char* axis_name, const Axis& a, c
   const std::size_t shape_width = std::max(a.shape.str().size(), b.shape.str().size()) + 4;
   std::string lines;
   for (const Axis* o : {&a, &b})
-    lines += "\n  " + detail::padded(o->operand, width) + detail::padded(o->shape.str(), shape_width) + "axis " +
-             std::to_string(o->shape.axis(o->axis)) + " is " + std::to_string(o->shape[o->axis]);
+    lines += "\n  " + detail::left_aligned(o->operand, width) + detail::left_aligned(o->shape.str(), shape_width) +
+             "axis " + std::to_string(o->shape.axis(o->axis)) + " is " + std::to_string(o->shape[o->axis]);
   fail<ShapeError>(op, ": '", axis_name, "' disagrees between ", a.operand, " and ", b.operand, lines,
                    *remedy ? "\n  " : "", remedy);
 }

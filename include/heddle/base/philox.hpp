@@ -1,7 +1,7 @@
 // Philox 4x32-10, a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 128
 // random bits are a pure function of a 128-bit counter and a 64-bit key, so that the host and the GPU draw the same
-// numbers in any order. Written here because cuRAND needs CUDA, even to draw on the
-// host, and its kernels' generators order their draws by thread.
+// numbers in any order. Written here because cuRAND needs CUDA, even to draw on the host, and its kernels'
+// generators order their draws by thread.
 #pragma once
 #include <heddle/base/build.hpp>
 

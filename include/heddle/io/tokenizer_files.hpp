@@ -2,10 +2,12 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <heddle/io/json_object.hpp>
@@ -32,17 +34,25 @@ inline void require_value(const JsonObject& object, const std::string& key, cons
                     "; heddle reads WordPiece tokenizers where it is ", only.dump());
 }
 
+// The members that name BERT's special tokens, and the tokens.
+inline constexpr std::pair<const char*, const char*> bert_tokens[] = {{"unk_token", "[UNK]"},
+                                                                      {"sep_token", "[SEP]"},
+                                                                      {"cls_token", "[CLS]"},
+                                                                      {"pad_token", "[PAD]"},
+                                                                      {"mask_token", "[MASK]"}};
+
 // Throws FileError unless an added token is one of those that WordPiece recognizes in a text.
 inline void require_known_token(const text::Vocabulary& vocabulary, const std::string& token, Index id,
                                 const std::string& file) {
-  const bool known = token == "[UNK]" || token == "[SEP]" || token == "[PAD]" || token == "[CLS]" || token == "[MASK]";
+  const bool known = std::any_of(std::begin(bert_tokens), std::end(bert_tokens),
+                                 [&](const auto& special) { return token == special.second; });
   require<FileError>(known && id >= 0 && vocabulary.find(token) == id, file, ": the added token ", quoted_name(token),
                      " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
 }
 
 // Returns the text of a special token, which a file gives as a text or as an object; messages call it `what`. Throws FileError for an
-// object with an option that changes where the token is recognized, unless the tokenizer ignores its options. lstrip and rstrip do not change it,
-// because BERT drops blanks.
+// object with an option that changes where the token is recognized, unless has_options is false because the tokenizer ignores them. lstrip
+// and rstrip change nothing: BERT drops blanks.
 inline std::string special_token(const nlohmann::json& token, const std::string& file, const std::string& what,
                                  bool has_options = true) {
   if (token.is_string()) return token.get<std::string>();
@@ -54,13 +64,6 @@ inline std::string special_token(const nlohmann::json& token, const std::string&
                        " is true; heddle reads WordPiece tokenizers where it is false");
   return object.text("content");
 }
-
-// The members that name BERT's special tokens, and the tokens.
-inline constexpr std::pair<const char*, const char*> bert_tokens[] = {{"unk_token", "[UNK]"},
-                                                                      {"sep_token", "[SEP]"},
-                                                                      {"cls_token", "[CLS]"},
-                                                                      {"pad_token", "[PAD]"},
-                                                                      {"mask_token", "[MASK]"}};
 
 // Checks the members of tokenizer_config.json or special_tokens_map.json that name special tokens: those of bert_tokens, other members
 // whose name ends with "_token", and lists. The options of these tokens count unless there is a tokenizer.json, which has its own.

@@ -393,20 +393,19 @@ inline std::string classifier_architecture(const PretrainedConfig& config) {
 }
 
 namespace detail {
-// Throws Error unless a configuration has the sizes of the model.
-inline void require_sizes_of(const BertConfig& model, const BertConfig* config) {
-  const auto sizes = [](const BertConfig& c) {
-    return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.types, c.activation,
-                      c.eps);
-  };
-  require(config && sizes(*config) == sizes(model),
-          "save_pretrained: the configuration has other sizes than the model");
+// Returns the members of a configuration that decide a model's shapes and its results in prediction.
+inline auto sizes_of(const BertConfig& c) {
+  return std::tuple(c.family, c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions, c.types, c.activation,
+                    c.eps);
 }
-inline void require_sizes_of(const PreNormConfig& model, const PreNormConfig* config) {
-  const auto sizes = [](const PreNormConfig& c) {
-    return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);
-  };
-  require(config && sizes(*config) == sizes(model),
+inline auto sizes_of(const PreNormConfig& c) {
+  return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);
+}
+
+// Throws Error unless a configuration, which is nullptr for another kind of model, has the sizes of the model.
+template <class Sizes>
+void require_sizes_of(const Sizes& model, const Sizes* config) {
+  require(config && sizes_of(*config) == sizes_of(model),
           "save_pretrained: the configuration has other sizes than the model");
 }
 
@@ -439,11 +438,12 @@ void save_folder(const M& model, const nlohmann::json& config,
 }  // namespace detail
 
 /// Writes config.json, model.safetensors in F32, and the tokenizer's files, by name. transformers' from_pretrained opens the folder of a
-/// BERT or DistilBERT.
-/// Each file is replaced atomically; other files of the folder stay. @throws FileError if the folder does not exist or cannot be written.
-/// @throws Error, before anything is written, if the configuration does not have the model's sizes and number of classes, if
-/// parse_config() refuses it, for example for two equal labels, if it has a text that is not UTF-8, or if `tokenizer_files` has a name that
-/// io::read_tokenizer() does not read.
+/// BERT or DistilBERT. Each file is replaced atomically; other files of the folder stay. The content of the tokenizer's files is not
+/// checked.
+/// @throws FileError if the folder does not exist or cannot be written.
+/// @throws Error, before anything is written, for a configuration that is not valid, such as one with two equal labels or a text that is
+/// not UTF-8, or that does not have the model's sizes and number of classes, and for a name in `tokenizer_files` that io::read_tokenizer()
+/// does not read.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
@@ -453,9 +453,8 @@ inline void save_pretrained(const SequenceClassifier<float>& model, const Pretra
   if (model.pre_norm) detail::require_sizes_of(model.pre_norm->config(), config.pre_norm());
   detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
 }
-/// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be written. @throws Error,
-/// before anything is written, if the configuration does not have the model's sizes, is not valid, or has a text that is not UTF-8, or if
-/// `tokenizer_files` has a name that io::read_tokenizer() does not read.
+/// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be written. @throws Error
+/// as above, but for the number of classes.
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   detail::require_sizes_of(model.config(), config.bert());

@@ -86,18 +86,24 @@ class SentenceEncoder {
 
   static constexpr Index most = 1'000'000'000;  // the largest size that a JSON file may give
 
+  // Returns the name of the pooling that a configuration chooses.
+  static std::string pooling_name(const io::JsonObject& config) {
+    if (config.has("pooling_mode")) return config.text("pooling_mode");
+    // Without a name, each pooling has a member that turns it on. The mean is on by default.
+    std::string chosen = config.has("pooling_mode_mean_tokens") ? "none" : "mean";
+    for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
+      if (!key.starts_with("pooling_mode_") || value != true) continue;
+      require<FileError>(chosen == "none", config.file(), ": has more than one pooling, heddle has 'mean' and 'cls'");
+      chosen = key == "pooling_mode_mean_tokens" ? "mean" : key == "pooling_mode_cls_token" ? "cls" : key;
+    }
+    return chosen;
+  }
+
   // Reads the config.json of a pooling in `folder`.
   static void read_pooling(const std::string& folder, Modules& modules) {
     const io::JsonFile file(folder + "/config.json");
     const io::JsonObject config = file.object();
-    const bool is_named = config.has("pooling_mode");  // replaces the members below
-    std::string chosen = config.text_or("pooling_mode", "none");
-    if (!is_named && !config.has("pooling_mode_mean_tokens")) chosen = "mean";  // that member's default is true
-    for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
-      if (is_named || !key.starts_with("pooling_mode_") || value != true) continue;
-      require<FileError>(chosen == "none", config.file(), ": has more than one pooling, heddle has 'mean' and 'cls'");
-      chosen = key == "pooling_mode_mean_tokens" ? "mean" : key == "pooling_mode_cls_token" ? "cls" : key;
-    }
+    const std::string chosen = pooling_name(config);
     require<FileError>(chosen == "mean" || chosen == "cls", config.file(), ": the pooling ", io::quoted_name(chosen),
                        " is not one of 'mean' and 'cls'");
     modules.pooling = chosen == "mean" ? Pooling::mean : Pooling::cls;

@@ -48,7 +48,7 @@ std::string summary(const M& model) {
   std::string text;
   std::vector<std::string> open;  // the modules above the line being written
   const auto line = [&](std::size_t depth, const std::string& what, const std::string& right) {
-    text += detail::padded(std::string(2 * depth, ' ') + what, 43) + ' ' + right + '\n';
+    text += detail::left_aligned(std::string(2 * depth, ' ') + what, 43) + ' ' + right + '\n';
   };
   line(0, "model", std::to_string(totals[""]));
   walk(model, [&](const Name& name, const auto& x) {

@@ -155,9 +155,8 @@ template <class A>
 A online_softmax_step(MatrixView<A> s, Index r, A& top, A& sum) {
   auto scores = padded_row(s, r);
   const A before = std::exchange(top, std::max(top, scores.maxCoeff()));
-  const A shrink = before == std::numeric_limits<A>::lowest()
-                       ? A(0)
-                       : std::exp(before - top);  // no score yet: skips exp's slow underflow
+  // Without an earlier score, exp() would underflow, which is slow.
+  const A shrink = before == std::numeric_limits<A>::lowest() ? A(0) : std::exp(before - top);
   scores = exp_or_zero(scores - top);
   sum = sum * shrink + scores.sum();
   return shrink;
