@@ -191,9 +191,9 @@ fresh; sed -i 's/"num_hidden_layers": 1/"num_hidden_layers": 1000000/' bad/confi
 fresh; sed -i 's/"model_type"/"problem_type": "regression", "model_type"/' bad/config.json; bad_folder 'a regression is refused' "config.json: 'problem_type' is \"regression\""
 fresh; echo '{"tokenizer_class": "RobertaTokenizer"}' >bad/tokenizer_config.json; bad_folder 'another tokenizer is refused' "tokenizer_config.json: 'tokenizer_class' is 'RobertaTokenizer'"
 fresh; echo '{"truncation_side": "left"}' >bad/tokenizer_config.json; bad_folder 'truncation on the left is refused' "tokenizer_config.json: 'truncation_side' is \"left\""
-fresh; echo '{"model_max_length": 1}' >bad/tokenizer_config.json; bad_folder 'a tokenizer without room for a token is refused' "tokenizer_config.json: 'model_max_length' is 1; a text has 2 special tokens$"
-fresh; echo '{"model_max_length": 2}' >bad/tokenizer_config.json; refusal 'a tokenizer without room for a pair is refused' "^bad/tokenizer_config.json: 'model_max_length' is 2; a pair has 3 special tokens$" "$bert" --model bad --predict - --text-pair b
-refusal 'a --max-length without room for a pair is refused' '^--max-length is 2; a pair has 3 special tokens$' "$bert" --model model --predict - --text-pair b --max-length 2
+fresh; echo '{"model_max_length": 1}' >bad/tokenizer_config.json; bad_folder 'a tokenizer too small for a token is refused' "tokenizer_config.json: 'model_max_length' is 1; a text has 2 special tokens$"
+fresh; echo '{"model_max_length": 2}' >bad/tokenizer_config.json; refusal 'a tokenizer too small for a pair is refused' "^bad/tokenizer_config.json: 'model_max_length' is 2; a pair has 3 special tokens$" "$bert" --model bad --predict - --text-pair b
+refusal 'a --max-length too small for a pair is refused' '^--max-length is 2; a pair has 3 special tokens$' "$bert" --model model --predict - --text-pair b --max-length 2
 fresh; sed -i 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": 0.999999/' bad/config.json; bad_folder 'a dropout of everything is refused' "config.json: 'hidden_dropout_prob' is 0.999999, which is rounded to 1"
 fresh; sed -i 's/"World"/"Wor\\nld"/' bad/config.json; refusal 'a class with a line feed is refused, and the file is named' "^bad/config.json: the class 'Wor.x0ald' has a name with invalid bytes" "$bert" --model bad --steps 1
 fresh; rm bad/vocab.txt; refusal 'a folder without a tokenizer is refused' '^bad: has neither tokenizer.json nor vocab.txt$' "$bert" --model bad --predict -

@@ -38,8 +38,8 @@ refusal 'a name with control characters is shown with escapes' '^no.x1bsuch: can
 printf 'a\na\n' >twice.txt
 refusal 'a token that stands twice is refused' "^twice.txt:2: token 'a' is on line 1 already$" "$tokenize" --vocab twice.txt
 refusal 'a --max-length that is no number of tokens is refused' '^--max-length: -1 is not a number of tokens$' "$tokenize" --vocab vocab --max-length -1
-refusal 'a --max-length without room for a pair is refused' '^--max-length: 2 tokens cannot hold the 3 special tokens$' "$tokenize" --vocab vocab --pair --max-length 2
+refusal 'a --max-length too small for a pair is refused' '^--max-length: 2 tokens cannot hold the 3 special tokens$' "$tokenize" --vocab vocab --pair --max-length 2
 refusal 'an unknown --format is refused' xml "$tokenize" --vocab vocab --format xml
-refusal 'a --max-length without room for the special tokens is refused' max-length "$tokenize" --vocab vocab --max-length 1
+refusal 'a --max-length too small for the special tokens is refused' max-length "$tokenize" --vocab vocab --max-length 1
 claim 'on a full disk tokenize ends with exit code 1 and names the cause' 'echo a | "$tokenize" --vocab vocab 2>err >/dev/full; [ $? = 1 ] && grep -q "^tokenize: error: .*: No space left on device" err'
 exit $code

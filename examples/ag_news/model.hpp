@@ -65,7 +65,7 @@ struct NewsModel {
         attend(s.d_model, s.heads, s.head_dim, random),
         head(s.d_model, classes, random) {}
 
-  // Returns the scores of each class. The model has no dropout.
+  // Returns the logits of the classes. The model has no dropout.
   template <class A>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, Random* = nullptr) const {  // [N] to [B, C]
     return head(attend(embeddings.forward<A>(ids, sequences), sequences));

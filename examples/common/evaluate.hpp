@@ -38,7 +38,7 @@ Tensor<float> logits(const Model& model, const data::Batch& batch, Random* rando
     return cast<float>(model.template forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = random}));
 }
 
-// The scores of a model, and the label of each row: the class that should have the highest score.
+// The scores of a model, and the label of each row: the class that should have the highest logit.
 struct Scored {
   Tensor<float> z;     // [M, C]
   Tensor<int> labels;  // [M]
@@ -55,13 +55,13 @@ Scored score(const Model& model, const data::Batch& batch, Random& hiding, Rando
 }
 
 // Whether a model has targets other than the batch's labels. In its confusion matrix every row has the label 1; its prediction is 1 if the
-// row's target has the highest score, otherwise 0.
+// row's target has the highest logit, otherwise 0.
 template <class A, class Model>
 constexpr bool makes_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
   model.template score<A>(batch, hiding, random);
 };
 
-// Returns the number of rows of z [B, C] in which the label has the highest score.
+// Returns the number of rows of z [B, C] in which the label has the highest logit.
 inline Index count_correct(const Tensor<float>& z, const Tensor<int>& labels) {
   const auto predicted = argmax(detach(z), -1).host();
   const auto expected = labels.host();

@@ -99,7 +99,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   choice("--progress", f.progress, {"auto", "bar", "lines", "none"}, "Progress on standard error");
   app.add_flag("--evaluate", f.evaluate, "Do not train; report the metrics of the model in --out or --init");
   app.add_option("--predict", f.predict, "Do not train; classify the lines of a file, or of standard input for -");
-  app.add_flag("--logits", f.logits, "With --predict, print the scores before the softmax");
+  app.add_flag("--logits", f.logits, "With --predict, print the logits, the values before the softmax");
   size("--layers", f.sizes.layers, "Encoder layers");
   size("--d-model", f.sizes.d_model, "Model width");
   size("--heads", f.sizes.heads, "Attention heads");

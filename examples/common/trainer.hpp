@@ -65,7 +65,7 @@ Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool traine
                      io::printable(flags.out), ": has no model (config.json)",
                      !flags.model.empty() ? "; leave out --out to apply the model in --model"
                      : io::path_exists(flags.out + "/pytorch_model.bin")
-                         ? "; its pytorch_model.bin is a pickle, which is not read"
+                         ? "; its pytorch_model.bin is a pickle, which heddle does not read"
                          : "");
   if (is_saved) {
     setup.saved = read_config(flags.out + "/config.json", System::name, own.saved);
@@ -124,7 +124,7 @@ void load_trained(Model& model, const Setup& setup) {
   const std::string file = flags.out + "/model.safetensors";
   require<FileError>(!flags.init.empty() || io::path_exists(file) || !io::path_exists(flags.out + "/pytorch_model.bin"),
                      io::printable(file),
-                     ": is not there; the pytorch_model.bin beside it is a pickle, which is not read");
+                     ": does not exist; the pytorch_model.bin beside it is a pickle, which heddle does not read");
   load_weights(model, flags.init.empty() ? file : flags.init);
 }
 

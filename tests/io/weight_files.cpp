@@ -38,8 +38,10 @@ TEST_CASE("io::WeightFiles: one file, or the shards of an index") {
   const ShardFolder folder;
   CHECK_THROWS_WITH(io::WeightFiles(folder.path()), ContainsSubstring("/model.safetensors: cannot be opened"));
   put(folder / "pytorch_model.bin", "PK");
-  CHECK(folder.error() ==
-        folder / "model.safetensors: is not there; the pytorch_model.bin beside it is a pickle, which is not read");
+  CHECK(
+      folder.error() ==
+      folder /
+          "model.safetensors: does not exist; the pytorch_model.bin beside it is a pickle, which heddle does not read");
   write_shard(folder / "one.safetensors", {"a", "b"});
   write_shard(folder / "two.safetensors", {"c"});
   folder.list(R"({"a": "one.safetensors", "b": "one.safetensors", "c": "two.safetensors"})");

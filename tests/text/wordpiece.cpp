@@ -41,9 +41,9 @@ TEST_CASE("WordPiece: truncates pairs longest first, ties as the Rust library br
   for (const std::string& line : lines_of(text_golden("truncation.txt"))) {
     INFO(line);
     const auto fields = fields_of(line);
-    for (std::size_t room = 0; room + 2 < fields.size(); ++room) {
-      const auto [n1, n2] = text::truncated_lengths(std::stoul(fields[0]), std::stoul(fields[1]), room);
-      CHECK(std::to_string(n1) + ',' + std::to_string(n2) == fields[room + 2]);
+    for (std::size_t limit = 0; limit + 2 < fields.size(); ++limit) {
+      const auto [n1, n2] = text::truncated_lengths(std::stoul(fields[0]), std::stoul(fields[1]), limit);
+      CHECK(std::to_string(n1) + ',' + std::to_string(n2) == fields[limit + 2]);
     }
   }
 }
@@ -112,7 +112,7 @@ TEST_CASE("WordPiece: a batch gives what its texts give alone, with any number o
         }) == "encode_batch: 1 first texts, but 2 second ones");
 }
 
-TEST_CASE("WordPiece: refuses a vocabulary without the special tokens it needs, and a max_length without room") {
+TEST_CASE("WordPiece: refuses a vocabulary without the special tokens it needs, and a max_length below their number") {
   const auto refusal = [](const char* lines, text::WordPieceOptions options) {
     return error_of<Error>([&] { WordPiece(Vocabulary(lines, "v.txt"), options); });
   };
@@ -120,11 +120,11 @@ TEST_CASE("WordPiece: refuses a vocabulary without the special tokens it needs, 
   CHECK(refusal("a\n[UNK]\n[SEP]", {}) == "v.txt: has no token '[CLS]'");
   CHECK(refusal("a\n[UNK]\n[CLS]", {}) == "v.txt: has no token '[SEP]'");
   CHECK(refusal("[UNK]", {.special_tokens = false}) == "no error");
-  CHECK(refusal(small, {.max_length = 1}) == "WordPiece: max_length 1 has no room for 2 special tokens");
+  CHECK(refusal(small, {.max_length = 1}) == "WordPiece: max_length 1 cannot hold the 2 special tokens");
   const WordPiece tight(Vocabulary(small), {.max_length = 2});
   CHECK(tight.encode("a b").ids == std::vector<std::int32_t>{2, 3});
   CHECK(error_of<Error>([&] { tight.encode_pair("a", "b"); }) ==
-        "WordPiece: max_length 2 has no room for 3 special tokens");
+        "WordPiece: max_length 2 cannot hold the 3 special tokens");
 }
 
 TEST_CASE("WordPiece: any bytes are text") {

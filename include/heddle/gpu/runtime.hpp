@@ -50,6 +50,7 @@ MemoryStats memory_stats();
 /// Allows fp32 matrix products and attention to round their operands to 11 significant bits (TF32), for the tensor cores.
 /// Applies to all threads from the next call on. Off by default.
 void allow_tf32(bool allow);
+/// Returns whether allow_tf32(true) is in effect.
 bool tf32_is_allowed();
 
 /// Copies from host to device. The source may be reused at once.

@@ -137,7 +137,8 @@ LoadReport load(
   return report;
 }
 
-/// Reads a model's weights from a safetensors file under the names that the model's visit() gives them. @throws as above.
+/// Reads a model's weights from a safetensors file under the names that the model's visit() gives them. @throws FileError
+/// and Error as above.
 template <class M>
 LoadReport load(M& model, const std::string& path) {
   const Safetensors file = read_safetensors(path);

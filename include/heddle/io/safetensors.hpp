@@ -78,7 +78,8 @@ class Safetensors {
     }
   }
 
-  /// Reads all values of a tensor cast to T. Allocates no memory for a tensor of type T, except bool. @throws as each_piece().
+  /// Reads all values of a tensor cast to T. Allocates no memory for a tensor of type T, except bool. @throws FileError as
+  /// each_piece() does.
   template <class T>
   void read(const TensorInfo& tensor, T* out) const {
     if (tensor.dtype == dtype_of<T>() && tensor.dtype != DType::boolean)

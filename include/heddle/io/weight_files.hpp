@@ -41,7 +41,7 @@ class WeightFiles {
     const std::string single = folder + "/model.safetensors", index = single + ".index.json";
     if (path_exists(single) || !path_exists(index)) {
       require<FileError>(path_exists(single) || !path_exists(folder + "/pytorch_model.bin"), printable(single),
-                         ": is not there; the pytorch_model.bin beside it is a pickle, which is not read");
+                         ": does not exist; the pytorch_model.bin beside it is a pickle, which heddle does not read");
       add(single);
       return;
     }

@@ -48,6 +48,7 @@ class OutputFile {
   detail::RunningFileSum sum_;
 };
 
+/// A function that writes the content of a file: fill(out).
 template <class Fill>
 concept Fills = requires(Fill fill, OutputFile& out) {
   fill(out);
@@ -206,7 +207,7 @@ inline FileSum copy_file(const std::string& from, const std::string& to) {
 
 /// Replaces the file `to` by a hard link to `from`, a file that write_atomically() wrote. Returns false and changes nothing if that is
 /// not possible: the file system has no links, `from` does not exist, or the files differ in their permissions.
-/// @throws as write_atomically().
+/// @throws WriteError as write_atomically() does.
 [[nodiscard]] inline bool link_file(const std::string& from, const std::string& to) {
   return detail::with_memory_for(to, "written", [&] { return detail::replace_by_link(from, to); });
 }

@@ -11,7 +11,7 @@ namespace heddle::models {
 
 /// The class of a text.
 struct Prediction {
-  int index = 0;                     ///< the class with the highest score
+  int index = 0;                     ///< the class with the highest probability
   std::string label;                 ///< its name in the folder's id2label
   std::vector<float> probabilities;  ///< the probability of each class
 };

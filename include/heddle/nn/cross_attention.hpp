@@ -26,6 +26,7 @@ struct CrossAttention {
       : query(c(other.query)), key_value(c(other.key_value)), out(c(other.out)), heads(other.heads) {}
 
   /// Returns the attention of x to `memory`. `heads` and `keys` of the options are ignored; masks, bias and dropout apply.
+  /// @throws ShapeError, and Error as attention() does.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [Nq, D] or [B, Tq, D]
                        const Sequences& sequences,

@@ -59,7 +59,6 @@ struct Fans {
 
 }  // namespace detail
 
-// These functions write initial values into an existing parameter, like those of torch.nn.init. NoInit does not affect them.
 namespace init {
 
 /// Writes values of a normal distribution. @throws Error for a standard deviation that is negative or not finite, and for a mean that is

@@ -26,13 +26,13 @@ struct LayerNorm {
     return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps);
   }
 
-  /// Returns the norm of x + dropout(branch, p, random), in one pass.
+  /// Returns the norm of x + dropout(branch, p, random), in one pass. @throws ShapeError, and Error for a p outside [0, 1).
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
   }
 
-  /// Returns the sum x + dropout(branch, p, random) and its norm; the forward takes one pass.
+  /// Returns the sum x + dropout(branch, p, random) and its norm; the forward takes one pass. @throws ShapeError and Error as above.
   template <class A>
   SumAndNorm<A> with_sum(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm_with_sum(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);

@@ -10,7 +10,7 @@
 namespace heddle::nn {
 
 /// Returns the table pe(t, 2i) = sin(t / 10000^(2i/D)), where pe(t, 2i+1) is the cosine of the same angle (Vaswani et al. 2017). If D is
-/// odd, a row ends with a sine.
+/// odd, a row ends with a sine. The table is [L, D]. @throws ShapeError for an L or D below 1.
 template <class T>
 Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   Tensor<T> pe({require_size("SinusoidalPositions", "L", L), require_size("SinusoidalPositions", "D", D)});

@@ -32,15 +32,15 @@ struct Encoding {
   bool operator==(const Encoding&) const = default;
 };
 
-/// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `room` tokens are allowed: the Rust library's "longest
+/// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `limit` tokens are allowed: the Rust library's "longest
 /// first", which differs slightly from cutting one token at a time off the longer one.
-inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std::size_t n2, std::size_t room) {
-  if (n1 + n2 <= room) return {n1, n2};
+inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std::size_t n2, std::size_t limit) {
+  if (n1 + n2 <= limit) return {n1, n2};
   std::size_t shorter = std::min(n1, n2);
-  std::size_t longer = shorter > room ? shorter : std::max(shorter, room - shorter);
-  if (shorter + longer > room) {
-    shorter = room / 2;
-    longer = room / 2 + room % 2;
+  std::size_t longer = shorter > limit ? shorter : std::max(shorter, limit - shorter);
+  if (shorter + longer > limit) {
+    shorter = limit / 2;
+    longer = limit / 2 + limit % 2;
   }
   return n1 > n2 ? std::pair(longer, shorter) : std::pair(shorter, longer);
 }
@@ -49,7 +49,7 @@ inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std
 class WordPiece {
  public:
   /// Takes the vocabulary. @throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] if the options require them; Error
-  /// if max_length has no room for them.
+  /// if max_length is too small for them.
   explicit WordPiece(Vocabulary vocabulary, WordPieceOptions options = {})
       : vocabulary_(std::move(vocabulary)),
         options_(options),
@@ -58,7 +58,7 @@ class WordPiece {
     if (options_.special_tokens) {
       begin_ = vocabulary_.id("[CLS]");
       end_ = vocabulary_.id("[SEP]");
-      require_room(2);
+      require_length(2);
     }
     for (const std::string_view token : {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"})
       if (const std::int32_t id = vocabulary_.find(token); id != Vocabulary::none) special_.push_back({token, id});
@@ -85,10 +85,10 @@ class WordPiece {
     return out;
   }
 
-  /// Encodes a pair, truncated longest first. @throws Error if max_length has no room for the special tokens.
+  /// Encodes a pair, truncated longest first. @throws Error if max_length is less than 3, the number of special tokens.
   Encoding encode_pair(std::string_view a, std::string_view b) const {
     const std::size_t specials = options_.special_tokens ? 3 : 0;
-    require_room(specials);
+    require_length(specials);
     std::vector<std::int32_t> first, second;
     append(a, first);
     append(b, second);
@@ -148,8 +148,8 @@ class WordPiece {
 
   static constexpr std::size_t bytes_per_token = 3;  // to reserve memory; English text has about 4
 
-  void require_room(std::size_t specials) const {
-    require(options_.max_length >= specials, "WordPiece: max_length ", options_.max_length, " has no room for ",
+  void require_length(std::size_t specials) const {
+    require(options_.max_length >= specials, "WordPiece: max_length ", options_.max_length, " cannot hold the ",
             specials, " special tokens");
   }
 

@@ -12,7 +12,7 @@
 
 namespace heddle::train {
 
-/// Throws RunFailed with the name of the first weight that is not finite; `where` begins the message.
+/// Checks that all weights are finite. @throws RunFailed that names the first one that is not; `where` begins the message.
 template <class Model>
 void require_finite(const Model& model, const std::string& where) {
   walk_once(model, [&](const Name& name, const auto& x) {
