@@ -1,7 +1,7 @@
 // Sums and extremes along an axis, and their gradients, on the GPU. Formulas: ops/reduce.hpp, max.hpp and rows.hpp.
 //
-//   reduce          A block's threads are [results, walkers, columns]. A column is a vector of neighbouring elements. The walkers
-//                   of a result share its axis: each takes every walkers-th vector, and they combine their partial results in
+//   reduce          A block's threads are [results, splits, columns]. A column is a vector of neighbouring elements. The splits
+//                   of a result share its axis: each takes every splits-th vector, and they combine their partial results in
 //                   shared memory. If the reduced axis is the last one, vectors lie along it. x is read once.
 //                   If this gives few blocks, several share a result and write one part of it each; a second launch reduces
 //                   the parts in the same way. Parts of a sum are at most an eighth of x, for float and bf16 a
@@ -9,7 +9,7 @@
 //   repeat          As in device/elementwise.cuh: dx is written once, dy comes from cache.
 //   scatter         A thread owns an element of dy and writes one of dx.
 //   scatter_rows    The same for the rows of sequences.
-//   spread_rows     Partitioned as `reduce`: a thread reads its vector of dy once, and writes every walkers-th row.
+//   spread_rows     Partitioned as `reduce`: a thread reads its vector of dy once, and writes every splits-th row.
 //
 // No atomics, and pieces that follow from the shape alone: results do not depend on the schedule, on the number of
 // multiprocessors, or on how memory is aligned.
@@ -23,16 +23,16 @@ namespace heddle::kernel {
 namespace {
 
 constexpr int threads = cuda::block_threads(256);
-// Columns, walkers and results share a block's threads. Their numbers are powers of two, of which the exponents are stored.
+// Columns, splits and results share a block's threads. Their numbers are powers of two, of which the exponents are stored.
 constexpr int thread_bits = std::countr_zero(static_cast<unsigned>(threads)), warp_bits = 5;
 constexpr Index most_blocks = 1024;  // the most blocks that pieces make: several for each multiprocessor
-// An axis with at least this many vectors has at least as many walkers, so that a warp's accesses coalesce.
+// An axis with at least this many vectors has at least as many splits, so that a warp's accesses coalesce.
 constexpr Index short_axis = 8;
-constexpr Index walker_steps = 4;  // vectors of a walker along a longer axis
-constexpr Index piece_steps = 8;   // vectors of a walker in each piece, if there are several
-constexpr int loads_ahead = 4;     // vectors of a thread that are under way together
-constexpr int block_steps = 64;    // vectors that are summed before they join the total, to limit rounding errors
-constexpr int most_states = 8;     // the most states of a thread: one for each element of a vector
+constexpr Index split_steps = 4;  // vectors of a split along a longer axis
+constexpr Index piece_steps = 8;  // vectors of a split in each piece, if there are several
+constexpr int loads_ahead = 4;    // vectors of a thread that are under way together
+constexpr int block_steps = 64;   // vectors that are summed before they join the total, to limit rounding errors
+constexpr int most_states = 8;    // the most states of a thread: one for each element of a vector
 
 template <class T>
 constexpr int width = std::min(cuda::vector_width<T>, most_states);
@@ -44,16 +44,16 @@ int bits_for(Index count, int most) {
   return bits;
 }
 
-// A thread's share of the work: the columns of result o from d on, as one of the result's walkers.
+// A thread's share of the work: the columns of result o from d on, as one of the result's splits.
 struct WorkItem {
   Index o, d;
-  int walker, number;  // the walker's index in the block, and among the walkers of all pieces
+  int split, number;  // the split's index in the block, and among the splits of all pieces
 };
 
 // The partition of an axis of n elements or vectors among threads, for each of outer * inner results.
 struct Partition {
   Index outer, inner;
-  int column_bits, walker_bits;
+  int column_bits, split_bits;
   Index tiles, pieces;  // blocks per row of results; pieces of the axis
   bool along;           // vectors lie along the axis, and inner is 1
   bool wide;            // vectors are aligned
@@ -64,16 +64,16 @@ struct Partition {
     Partition partition{outer, inner, 0, 0, 1, 1, along, rows_aligned && cuda::aligned<width<T>>(x)};
     const Index steps = along ? n / width<T> : n, vectors = along ? 1 : (inner + width<T> - 1) / width<T>;
     partition.column_bits = bits_for(vectors, warp_bits);
-    partition.walker_bits =
-        bits_for(std::max(std::min(steps, short_axis), steps / walker_steps), thread_bits - partition.column_bits);
+    partition.split_bits =
+        bits_for(std::max(std::min(steps, short_axis), steps / split_steps), thread_bits - partition.column_bits);
     partition.tiles = (vectors + partition.columns() - 1) >> partition.column_bits;
     const Index most_pieces = most_blocks / std::max<Index>(outer * partition.tiles, 1);
-    partition.pieces = std::max<Index>(std::min(steps / (piece_steps * partition.walkers()), most_pieces), 1);
+    partition.pieces = std::max<Index>(std::min(steps / (piece_steps * partition.splits()), most_pieces), 1);
     return partition;
   }
   HEDDLE_HD int columns() const { return 1 << column_bits; }
-  HEDDLE_HD int walkers() const { return 1 << walker_bits; }
-  HEDDLE_HD int results() const { return threads >> (column_bits + walker_bits); }
+  HEDDLE_HD int splits() const { return 1 << split_bits; }
+  HEDDLE_HD int results() const { return threads >> (column_bits + split_bits); }
   dim3 grid() const {
     return {cuda::blocks_for(outer, results()) * static_cast<unsigned>(tiles), static_cast<unsigned>(pieces)};
   }
@@ -81,9 +81,9 @@ struct Partition {
   __device__ WorkItem item() const {
     const int t = static_cast<int>(threadIdx.x), column = t & (columns() - 1);
     const Index block = blockIdx.x / static_cast<unsigned>(tiles), tile = blockIdx.x - block * tiles;
-    const int walker = t >> column_bits & (walkers() - 1);
-    return {block * results() + (t >> (column_bits + walker_bits)), (tile * columns() + column) * width<T>, walker,
-            static_cast<int>(blockIdx.y) * walkers() + walker};
+    const int split = t >> column_bits & (splits() - 1);
+    return {block * results() + (t >> (column_bits + split_bits)), (tile * columns() + column) * width<T>, split,
+            static_cast<int>(blockIdx.y) * splits() + split};
   }
 };
 
@@ -228,28 +228,28 @@ __device__ void reduce_range(const E* x, const Rows& rows, const Partition& part
   const E* const from = x + rows.first(at.o) * partition.inner + at.d;
   const int valid = static_cast<int>(beside < width<E> ? beside : width<E>);
   const Index step = partition.along ? width<E> : partition.inner;
-  const StridedRange range{at.number, partition.walkers() * partition.pieces, steps, step, valid, partition.along};
+  const StridedRange range{at.number, partition.splits() * partition.pieces, steps, step, valid, partition.along};
   partition.wide ? take_all<true, Op>(from, range, mine) : take_all<false, Op>(from, range, mine);
   if (!partition.along || at.number > 0) return;
   for (int i = 0; i < width<E>; ++i)  // elements that fill no vector
     if (const Index k = steps * width<E> + i; k < n) Op::take(mine[i], from[k], k);
 }
 
-// Reduces the walkers' states to that of walker 0, pair by pair. All threads of the block call this.
+// Reduces the splits' states to that of split 0, pair by pair. All threads of the block call this.
 template <class Op, int each, class State>
-__device__ void reduce_partials(const Partition& partition, int walker, State (&mine)[each]) {
+__device__ void reduce_partials(const Partition& partition, int split, State (&mine)[each]) {
   auto& states = cuda::shared<State[each][threads]>();
   const int t = static_cast<int>(threadIdx.x);
   for (int half = each / 2; half > 0; half /= 2)
     for (int i = 0; partition.along && i < half; ++i) Op::join(mine[i], mine[i + half]);
   const int used = partition.along ? 1 : each;
-  for (int half = partition.walkers() / 2; half > 0; half /= 2) {
+  for (int half = partition.splits() / 2; half > 0; half /= 2) {
     const int distance = half << partition.column_bits;  // in threads
     for (int i = 0; i < each; ++i)
-      if (i < used && walker >= half && walker < 2 * half) states[i][t] = mine[i];
+      if (i < used && split >= half && split < 2 * half) states[i][t] = mine[i];
     2 * distance > cuda::warp_size ? __syncthreads() : __syncwarp();
     for (int i = 0; i < each; ++i)
-      if (i < used && walker < half) Op::join(mine[i], states[i][t + distance]);
+      if (i < used && split < half) Op::join(mine[i], states[i][t + distance]);
   }
 }
 
@@ -262,8 +262,8 @@ __global__ __launch_bounds__(threads) void reduce(const typename Op::Element* x,
   typename Op::State mine[width<E>];
   for (auto& state : mine) state = Op::start();
   if (inside) reduce_range<Op>(x, rows, partition, at, mine);
-  reduce_partials<Op>(partition, at.walker, mine);
-  if (!inside || at.walker > 0) return;
+  reduce_partials<Op>(partition, at.split, mine);
+  if (!inside || at.split > 0) return;
   const Op result = op.of(at.o);
   const Index row = (at.o * partition.pieces + blockIdx.y) * partition.inner;
   for (int i = 0; i < width<E>; ++i)
@@ -347,7 +347,7 @@ __global__ __launch_bounds__(threads) void spread_rows(View<const T, 2> dy, Sequ
   cuda::Vector<T, width<T>> share;
   for (int i = 0; i < width<T>; ++i)
     if (i < valid) share.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / divisor);
-  const Index hop = partition.walkers() * partition.pieces;
+  const Index hop = partition.splits() * partition.pieces;
   T* to = &dx(rows.first(at.o) + at.number, at.d);  // advanced in steps: nvcc splits a store at a recomputed address
   for (Index n = at.number; n < count; n += hop, to += hop * partition.inner) {
     if (partition.wide) {

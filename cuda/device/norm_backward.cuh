@@ -132,28 +132,28 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
 
 // Adds the sums of the block's warps (threadIdx.y) for each of 32 columns. The first warp receives the result.
 template <int count>
-__device__ void add_walkers(float (&sums)[count]) {
-  auto& parts = shared<float[NormTile::walkers][count][warp_size]>();
-  const int lane = static_cast<int>(threadIdx.x), walker = static_cast<int>(threadIdx.y);
-  for (int i = 0; i < count; ++i) parts[walker][i][lane] = sums[i];
+__device__ void add_splits(float (&sums)[count]) {
+  auto& parts = shared<float[NormTile::splits][count][warp_size]>();
+  const int lane = static_cast<int>(threadIdx.x), split = static_cast<int>(threadIdx.y);
+  for (int i = 0; i < count; ++i) parts[split][i][lane] = sums[i];
   __syncthreads();
-  if (walker > 0) return;
-  for (int w = 1; w < NormTile::walkers; ++w)
+  if (split > 0) return;
+  for (int w = 1; w < NormTile::splits; ++w)
     for (int i = 0; i < count; ++i) sums[i] += parts[w][i][lane];
 }
 
 template <class T>
-__global__ __launch_bounds__(NormTile::walkers* warp_size) void sum_parameters(NormGradient<T> of, View<T, 1> dgamma,
-                                                                               View<T, 1> dbeta) {
+__global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(NormGradient<T> of, View<T, 1> dgamma,
+                                                                              View<T, 1> dbeta) {
   const Index d = Index{blockIdx.x} * warp_size + threadIdx.x;
   const bool inside = d < dgamma.extent[0];
   float sums[2] = {};  // of dgamma and dbeta
-  for (Index n = threadIdx.y; inside && n < of.x.extent[0]; n += NormTile::walkers) {
+  for (Index n = threadIdx.y; inside && n < of.x.extent[0]; n += NormTile::splits) {
     const float dyn = static_cast<float>(of.dy(n, d));
     sums[0] += dyn * ((static_cast<float>(of.x(n, d)) - of.mean(n)) * of.rstd(n));
     sums[1] += dyn;
   }
-  add_walkers(sums);
+  add_splits(sums);
   if (threadIdx.y > 0 || !inside) return;
   dgamma(d) = T(sums[0]);
   dbeta(d) = T(sums[1]);
@@ -161,13 +161,13 @@ __global__ __launch_bounds__(NormTile::walkers* warp_size) void sum_parameters(N
 
 // `made` [blocks, 2 D]: for each block the sums of dgamma, then those of dbeta.
 template <class T>
-__global__ __launch_bounds__(NormTile::walkers* warp_size) void add_blocks(View<const float, 2> made, View<T, 1> dgamma,
-                                                                           View<T, 1> dbeta) {
+__global__ __launch_bounds__(NormTile::splits* warp_size) void add_blocks(View<const float, 2> made, View<T, 1> dgamma,
+                                                                          View<T, 1> dbeta) {
   const Index D = dgamma.extent[0], k = Index{blockIdx.x} * warp_size + threadIdx.x;
   float sum[1] = {};
-  for (Index block = threadIdx.y; k < 2 * D && block < made.extent[0]; block += NormTile::walkers)
+  for (Index block = threadIdx.y; k < 2 * D && block < made.extent[0]; block += NormTile::splits)
     sum[0] += made(block, k);
-  add_walkers(sum);
+  add_splits(sum);
   if (threadIdx.y > 0 || k >= 2 * D) return;
   (k < D ? dgamma(k) : dbeta(k - D)) = T(sum[0]);
 }
@@ -178,19 +178,19 @@ void launch_norm_backward(const Branch& branch, const NormGradient<T>& of, View<
   const Index N = dx.extent[0], D = dx.extent[1];
   if (D == 0) return;
   const cudaStream_t stream = current_stream();
-  const dim3 walkers(warp_size, NormTile::walkers);
+  const dim3 block(warp_size, NormTile::splits);
   const bool vectors = branch.aligned() && aligned<eight>(of.dy.data, of.x.data, of.gamma.data, dx.data);
   with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
-    const Index teams = blocks_for(N, layout.rows()), walking = std::min(teams, NormTile::most_blocks);
-    const Index blocks = L::whole ? walking : teams, parts = L::whole ? walking : 0;
+    const Index teams = blocks_for(N, layout.rows()), resident = std::min(teams, NormTile::most_blocks);
+    const Index blocks = L::whole ? resident : teams, parts = L::whole ? resident : 0;
     const Workspace<float> memory(parts * 2 * D);
     launch<norm_backward<L, Branch, T>>(static_cast<unsigned>(blocks), layout.block(), 0, stream, layout, of, dx,
                                         branch, View<float, 3>{memory.data(), {parts, 2, D}});
     if constexpr (L::whole)
-      launch<add_blocks<T>>(blocks_for(2 * D, warp_size), walkers, 0, stream,
+      launch<add_blocks<T>>(blocks_for(2 * D, warp_size), block, 0, stream,
                             View<const float, 2>{memory.data(), {parts, 2 * D}}, dgamma, dbeta);
     else
-      launch<sum_parameters<T>>(blocks_for(D, warp_size), walkers, 0, stream, of, dgamma, dbeta);
+      launch<sum_parameters<T>>(blocks_for(D, warp_size), block, 0, stream, of, dgamma, dbeta);
   });
 }
 
