@@ -2,7 +2,6 @@
 // node holds the nodes of the operation's inputs and its backward. All of them are released with the last handle.
 #pragma once
 #include <algorithm>
-#include <optional>
 #include <tuple>
 
 #include <heddle/autograd/gradient.hpp>
@@ -101,36 +100,61 @@ inline void require_alive(bool alive, const char* op) {
           "' was already used and freed by an earlier backward; compute the loss again to differentiate it again");
 }
 
+// The backward of an operation. It is destroyed after its call, which releases the tensors that it saved. It takes the place of a
+// std::optional, of which each operation would compile twenty functions.
+template <class Backward>
+class SingleUse {
+ public:
+  explicit SingleUse(Backward&& f) : f_(std::move(f)) {}
+  SingleUse(const SingleUse&) = delete;
+  ~SingleUse() {
+    if (alive_) f_.~Backward();
+  }
+
+  // Throws Error for a second call; `op` is the operation.
+  template <class T>
+  auto operator()(const Tensor<T>& dy, const char* op) {
+    require_alive(alive_, op);
+    auto gradients = f_(dy);
+    alive_ = false;
+    f_.~Backward();
+    return gradients;
+  }
+
+ private:
+  union {
+    Backward f_;
+  };
+  bool alive_ = true;
+};
+
 // An operation with a fixed number of inputs, of any types. record() creates it.
 template <class T, class Backward, class... In>
 struct Recorded final : NodeOf<T> {
-  std::tuple<std::conditional_t<true, NodeRef, In>...> inputs;
-  std::optional<Backward> backward;  // reset after it has run, which releases the saved tensors
+  NodeRef inputs[sizeof...(In)];
+  SingleUse<Backward> backward;
 
   // Keeps the nodes of x, not their values.
-  Recorded(const char* name, Shape s, Backward f, const Tensor<In>&... x)
-      : NodeOf<T>(name, s), inputs(x.node()...), backward(std::move(f)) {}
+  Recorded(const char* name, Shape s, Backward&& f, const Tensor<In>&... x)
+      : NodeOf<T>(name, s), inputs{x.node()...}, backward(std::move(f)) {}
   bool is_leaf() const override { return false; }
 
   void run(BackwardPass& pass) override {
-    require_alive(backward.has_value(), this->op);
-    const auto grads = (*backward)(std::as_const(this->grad));
-    backward.reset();
-    hand_on(pass, grads, std::index_sequence_for<In...>{});
+    hand_on(pass, backward(std::as_const(this->grad), this->op), std::index_sequence_for<In...>{});
   }
 
  private:
   template <std::size_t... I>
   void hand_on(BackwardPass& pass, const std::tuple<Tensor<In>...>& grads, std::index_sequence<I...>) {
-    (pass.deliver<In>(*this, std::exchange(std::get<I>(inputs), {}), std::get<I>(grads)), ...);
+    (pass.deliver<In>(*this, std::exchange(inputs[I], {}), std::get<I>(grads)), ...);
   }
   template <class U>
   void hand_on(BackwardPass& pass, const Tensor<U>& dx, std::index_sequence<0>) {
-    pass.deliver<U>(*this, std::exchange(std::get<0>(inputs), {}), dx);
+    pass.deliver<U>(*this, std::exchange(inputs[0], {}), dx);
   }
   template <class U>
   void hand_on(BackwardPass& pass, const RowGradient<U>& dx, std::index_sequence<0>) {
-    pass.deliver<U>(*this, std::exchange(std::get<0>(inputs), {}), dx);
+    pass.deliver<U>(*this, std::exchange(inputs[0], {}), dx);
   }
 };
 
@@ -138,18 +162,16 @@ struct Recorded final : NodeOf<T> {
 template <class T, class Backward>
 struct RecordedList final : NodeOf<T> {
   std::vector<NodeRef> inputs;
-  std::optional<Backward> backward;
+  SingleUse<Backward> backward;
 
-  RecordedList(const char* name, Shape s, Backward f, const std::vector<Tensor<T>>& xs)
+  RecordedList(const char* name, Shape s, Backward&& f, const std::vector<Tensor<T>>& xs)
       : NodeOf<T>(name, s), backward(std::move(f)) {
     for (const Tensor<T>& x : xs) inputs.push_back(x.node());
   }
   bool is_leaf() const override { return false; }
 
   void run(BackwardPass& pass) override {
-    require_alive(backward.has_value(), this->op);
-    const std::vector<Tensor<T>> grads = (*backward)(std::as_const(this->grad));
-    backward.reset();
+    const std::vector<Tensor<T>> grads = backward(std::as_const(this->grad), this->op);
     for (std::size_t i = 0; i < inputs.size(); ++i) pass.deliver<T>(*this, std::exchange(inputs[i], {}), grads.at(i));
   }
 };

@@ -29,13 +29,13 @@ std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
 template <class T, class... In, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
                  Backward backward) {
-  return std::apply(
-      [&](const auto&... x) {
-        if (detail::grad_mode != detail::GradMode::recording || !(x.requires_grad() || ...)) return y.without_node();
-        using Recorded = detail::Recorded<T, Backward, In...>;
-        return y.with_node(detail::NodeRef(new Recorded(op, y.shape(), std::move(backward), x...)));
-      },
-      operands);
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    if (detail::grad_mode != detail::GradMode::recording || !(std::get<I>(operands).requires_grad() || ...))
+      return y.without_node();
+    using Recorded = detail::Recorded<T, Backward, In...>;
+    return y.with_node(detail::NodeRef(new Recorded(op, y.shape(), std::move(backward), std::get<I>(operands)...)));
+  }
+  (std::index_sequence_for<In...>{});
 }
 /// Records an operation with any number of inputs of one type: `backward` returns a vector.
 template <class T, class Backward>

@@ -44,6 +44,19 @@ inline std::string left_aligned(std::string text, std::size_t width) {
   return text;
 }
 
+// Throws ShapeError for two axes whose extents differ.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_different(const char* op, const char* axis_name, const Axis& a,
+                                                                  const Axis& b, const char* remedy) {
+  const std::size_t width = std::max(std::string_view(a.operand).size(), std::string_view(b.operand).size()) + 2;
+  const std::size_t shape_width = std::max(a.shape.str().size(), b.shape.str().size()) + 4;
+  const auto line = [&](const Axis& o) {
+    return message({"\n  ", left_aligned(o.operand, width), left_aligned(o.shape.str(), shape_width), "axis ",
+                    o.shape.axis(o.axis), " is ", o.shape[o.axis]});
+  };
+  fail<ShapeError>(op, ": '", axis_name, "' disagrees between ", a.operand, " and ", b.operand, line(a), line(b),
+                   *remedy ? "\n  " : "", remedy);
+}
+
 }  // namespace detail
 
 /// Checks that two operands are on the same device. @throws Error that names both.
@@ -60,15 +73,7 @@ inline void require_same(const char* op, const char* axis_name, const Axis& a, c
   for (const Axis* o : {&a, &b})
     require<ShapeError>(o->axis < o->shape.rank() && -o->axis <= o->shape.rank(), op, ": ", o->operand, ' ', o->shape,
                         " has no axis ", o->axis, " for '", axis_name, '\'');
-  if (a.shape[a.axis] == b.shape[b.axis]) return;
-  const std::size_t width = std::max(std::string_view(a.operand).size(), std::string_view(b.operand).size()) + 2;
-  const std::size_t shape_width = std::max(a.shape.str().size(), b.shape.str().size()) + 4;
-  std::string lines;
-  for (const Axis* o : {&a, &b})
-    lines += "\n  " + detail::left_aligned(o->operand, width) + detail::left_aligned(o->shape.str(), shape_width) +
-             "axis " + std::to_string(o->shape.axis(o->axis)) + " is " + std::to_string(o->shape[o->axis]);
-  fail<ShapeError>(op, ": '", axis_name, "' disagrees between ", a.operand, " and ", b.operand, lines,
-                   *remedy ? "\n  " : "", remedy);
+  if (a.shape[a.axis] != b.shape[b.axis]) detail::fail_different(op, axis_name, a, b, remedy);
 }
 
 namespace detail {

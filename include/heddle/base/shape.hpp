@@ -74,7 +74,7 @@ class Shape {
   }
 
   /// Returns the shape as text: "[2, 3]".
-  std::string str() const {
+  [[gnu::cold]] std::string str() const {
     std::string s = "[";
     for (const Index e : *this) s += (s.size() > 1 ? ", " : "") + std::to_string(e);
     return s + ']';

@@ -24,7 +24,7 @@ struct MultiHeadAttention {
 
   /// Draws the weights. A head width of 0 stands for D / heads. @throws ShapeError if it is 0 and D is not a multiple of the
   /// number of heads, and for a size below 1.
-  MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0)
+  [[gnu::cold]] MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0)
       : qkv(D, 3 * head_count * width(D, head_count, head_width), random),
         out(head_count * width(D, head_count, head_width), D, random),
         heads(head_count) {}

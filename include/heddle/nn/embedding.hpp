@@ -11,7 +11,7 @@ struct Embedding {
   Parameter<T> weight;  ///< [V, D]
 
   /// Draws a standard normal table. @throws ShapeError for a size below 1.
-  Embedding(Index V, Index D, Random& random);
+  [[gnu::cold]] Embedding(Index V, Index D, Random& random);
   /// Copies the members of `other` for clone().
   Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)) {}
 

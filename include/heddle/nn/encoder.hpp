@@ -33,7 +33,7 @@ struct EncoderLayer {
 
   /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of the number of
   /// heads; Error for a dropout outside [0, 1) and a negative eps.
-  EncoderLayer(const EncoderOptions& o, Random& random)
+  [[gnu::cold]] EncoderLayer(const EncoderOptions& o, Random& random)
       : attention(o.D, o.heads, random, o.head_width),
         norm1(o.D, o.eps),
         ff(o.D, o.ff_width ? o.ff_width : 4 * o.D, random, o.activation),
@@ -96,7 +96,7 @@ struct Encoder {
 
   /// Draws the weights of `depth` layers. @throws ShapeError for a negative depth, and the errors of
   /// EncoderLayer's constructor.
-  Encoder(int depth, const EncoderOptions& options, Random& random);
+  [[gnu::cold]] Encoder(int depth, const EncoderOptions& options, Random& random);
   /// Copies the members of `other` for clone().
   Encoder(const Encoder& other, Cloning& c);
 

@@ -15,7 +15,7 @@ struct FeedForward {
   Activation activation;  ///< between the two
 
   /// Draws the weights of both linear maps, D to width and width to D. @throws ShapeError for a size below 1.
-  FeedForward(Index D, Index width, Random& random, Activation function = Activation::gelu)
+  [[gnu::cold]] FeedForward(Index D, Index width, Random& random, Activation function = Activation::gelu)
       : in(D, width, random), out(width, D, random), activation(function) {}
   /// Copies the members of `other` for clone().
   FeedForward(const FeedForward& other, Cloning& c)

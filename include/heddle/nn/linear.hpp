@@ -12,7 +12,7 @@ struct Linear {
   std::optional<Parameter<T>> bias;  ///< [out]
 
   /// Draws the weights by linear_init. @throws ShapeError for a size below 1.
-  Linear(Index in, Index out, Random& random, bool with_bias = true);
+  [[gnu::cold]] Linear(Index in, Index out, Random& random, bool with_bias = true);
   /// Copies the members of `other` for clone().
   Linear(const Linear& other, Cloning& c) : weight(c(other.weight)), bias(c(other.bias)) {}
 

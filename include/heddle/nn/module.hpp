@@ -23,13 +23,13 @@ struct Name {
   Name(std::vector<std::string> names) : blocks(std::move(names)) {}
 
   /// Returns the blocks' names joined by "|".
-  std::string str() const {
+  [[gnu::cold]] std::string str() const {
     std::string joined;
     for (const std::string& block : blocks) joined += (joined.empty() ? "" : "|") + block;
     return joined;
   }
   /// Returns PREFIX.NAME for each block, or the name itself if the prefix is empty.
-  Name under(const std::string& prefix) const {
+  [[gnu::cold]] Name under(const std::string& prefix) const {
     Name name = *this;
     for (std::string& block : name.blocks) block = prefix.empty() ? block : prefix + '.' + block;
     return name;
@@ -79,7 +79,7 @@ inline constexpr bool is_buffer<Buffer<T>> = true;
 
 // Calls f(name, x) for x if it is a parameter or buffer, otherwise for each of its members.
 template <class X, class F>
-void visit_leaves(const Name& name, X& x, F& f) {
+[[gnu::cold]] void visit_leaves(const Name& name, X& x, F& f) {
   using Plain = std::remove_const_t<X>;
   if constexpr (Kind<Plain>::leaf) {
     f(name, x);

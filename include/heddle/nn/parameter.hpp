@@ -3,7 +3,6 @@
 #pragma once
 #include <algorithm>
 #include <any>
-#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -32,18 +31,20 @@ class MadeWeights {
   ~MadeWeights() { current = previous_; }
 
   [[gnu::noinline]] static void add(const void* weight, const Shape& shape) {
-    if (current) current->weights_.emplace(weight, shape);
+    if (current) current->weights_.emplace_back(weight, shape);
   }
   [[gnu::noinline]] static void drop(const void* weight) {
     if (current) current->remove(weight);
   }
-  void remove(const void* weight) { weights_.erase(weight); }
-  const std::map<const void*, Shape>& remaining() const { return weights_; }
+  void remove(const void* weight) {
+    std::erase_if(weights_, [weight](const auto& made) { return made.first == weight; });
+  }
+  const std::vector<std::pair<const void*, Shape>>& remaining() const { return weights_; }
 
  private:
   static inline thread_local MadeWeights* current = nullptr;
   MadeWeights* previous_ = current;
-  std::map<const void*, Shape> weights_;
+  std::vector<std::pair<const void*, Shape>> weights_;
 };
 
 // A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are handles on it that
@@ -51,7 +52,7 @@ class MadeWeights {
 template <class T>
 class MasterTensor {
  public:
-  explicit MasterTensor(Tensor<T> initial);
+  [[gnu::cold]] explicit MasterTensor(Tensor<T> initial);
   MasterTensor(const MasterTensor&) = delete;
   ~MasterTensor();
 
@@ -234,7 +235,7 @@ class Parameter : public detail::MasterHandle<T> {
   /// Copies the values.
   explicit Parameter(const Tensor<T>& initial);
   /// Takes over the memory if no other tensor shares it, and copies it otherwise.
-  explicit Parameter(Tensor<T>&& initial);
+  [[gnu::cold]] explicit Parameter(Tensor<T>&& initial);
   /// Takes over the identity.
   Parameter(Parameter&&) noexcept = default;
   /// Takes over the identity.

@@ -46,7 +46,7 @@ struct SinusoidalPositions {
   Buffer<T> pe;  ///< [1, L, D], the shape of `pe` in batch-first PyTorch code
 
   /// Computes the table for sequences of at most L tokens. @throws ShapeError for a size below 1.
-  SinusoidalPositions(Index L, Index D);
+  [[gnu::cold]] SinusoidalPositions(Index L, Index D);
   /// Copies the members of `other` for clone().
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
 

@@ -19,18 +19,18 @@ struct Enrollment {
   UniqueNames names;
 
   // Throws Error for a group without select, or with a setting outside its range.
-  Enrollment(Optimizer& of, const std::vector<optim::Group>& settings);
+  [[gnu::cold]] Enrollment(Optimizer& of, const std::vector<optim::Group>& settings);
   ~Enrollment();
 
   template <class T>
-  void operator()(const Name& name, const Parameter<T>& p);
+  [[gnu::cold]] void operator()(const Name& name, const Parameter<T>& p);
   template <class T>
   void operator()(const Name& name, const Buffer<T>&) {
     names.add(name);
   }
 
   // Throws Error if a group matches no parameter.
-  void require_matches() const;
+  [[gnu::cold]] void require_matches() const;
 };
 
 template <class Optimizer>
@@ -86,7 +86,7 @@ class Optimizer {
   /// Creates the optimizer for every parameter of `model`. @throws Error for an option outside its range, a group without
   /// `select`, a group that matches no parameter, and a name that the model visits twice.
   template <class M>
-  explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
+  [[gnu::cold]] explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
       : options(settings), slots_(Options::optimizer, Rule<float>::moments) {
     check_options();
     heddle::detail::Enrollment<Optimizer> enrollment(*this, groups);
@@ -249,7 +249,7 @@ template <class Options, template <class> class Rule>
 void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
   check_options();
   heddle::detail::require_nonnegative(Options::optimizer, "the factor on the learning rate", factor);
-  const auto for_each_type = [this](auto&& f) { std::apply([&](const auto&... steps) { (f(steps), ...); }, steps_); };
+  const auto for_each_type = [this](auto&& f) { f(std::get<0>(steps_)), f(std::get<1>(steps_)); };
   bool has_gradients = false;
   for_each_type([&](const auto& steps) {
     if (steps.has_finite_gradients) has_gradients |= (this->*steps.has_finite_gradients)();
