@@ -25,8 +25,9 @@ class SkinnyLhs {
   // Computes c = a b^T, or c += a b^T, for b [N, K].
   void times_transposed(MatrixView<const float> b, MatrixView<float> c, Into into) const {
     Index n = 0;
-    for (; n + most_columns <= c.width; n += most_columns) some_columns<most_columns>(b, n, c, into);
-    for (; n < c.width; ++n) some_columns<1>(b, n, c, into);
+    for (; n + most_columns <= c.width; n += most_columns) some_columns(b, n, c, into);
+    for (; n < c.width; ++n)  // at most three
+      for (Index m = 0; m < a_.rows; ++m) block<1, 1>(m, b, n, &b(n, 0), &b(n, 0), c, into);
   }
 
  private:
@@ -34,42 +35,40 @@ class SkinnyLhs {
   static constexpr Index lanes = sizeof(Packet) / sizeof(float);
   static constexpr int most_columns = 4, most_rows = 5;  // the sums of a block stay in registers
 
-  // Computes `columns` columns of c from column n on.
-  template <int columns>
+  // Computes the columns [n, n + most_columns) of c.
   void some_columns(MatrixView<const float> b, Index n, MatrixView<float> c, Into into) const {
-    // While a block is computed, it prefetches rows of b for the next columns: the hardware prefetcher does not cross page boundaries.
+    // While a block is computed, it prefetches two rows of b for the next columns, or one if there are enough blocks for all of them: the
+    // hardware prefetcher does not cross page boundaries.
     const Index blocks = (a_.rows + most_rows - 1) / most_rows, last = b.rows - 1;
-    const bool few = blocks < columns;
-    for (Index m = 0, next = n + columns; m < a_.rows; m += most_rows, next += few ? 2 : 1) {
-      const float* const ahead[] = {&b(std::min(next, last), 0), &b(std::min(next + 1, last), 0)};
-      const Index rows = std::min<Index>(most_rows, a_.rows - m);
-      few ? block_of<columns, 2>(rows, m, b, n, ahead, c, into) : block_of<columns, 1>(rows, m, b, n, ahead, c, into);
-    }
+    const Index rows_ahead = blocks < most_columns ? 2 : 1;
+    for (Index m = 0, next = n + most_columns; m < a_.rows; m += most_rows, next += rows_ahead)
+      block_of(std::min<Index>(most_rows, a_.rows - m), m, b, n, &b(std::min(next, last), 0),
+               &b(std::min(next + rows_ahead - 1, last), 0), c, into);
   }
 
   // Computes the block of `rows` rows, at most `most`.
-  template <int columns, int requests, int most = most_rows>
-  void block_of(Index rows, Index m, MatrixView<const float> b, Index n, const float* const* ahead, MatrixView<float> c,
-                Into into) const {
+  template <int most = most_rows>
+  void block_of(Index rows, Index m, MatrixView<const float> b, Index n, const float* ahead0, const float* ahead1,
+                MatrixView<float> c, Into into) const {
     if constexpr (most > 1)
-      if (rows < most) return block_of<columns, requests, most - 1>(rows, m, b, n, ahead, c, into);
-    block<most, columns, requests>(m, b, n, ahead, c, into);
+      if (rows < most) return block_of<most - 1>(rows, m, b, n, ahead0, ahead1, c, into);
+    block<most, most_columns>(m, b, n, ahead0, ahead1, c, into);
   }
 
   // Not inlined: with inlining, g++ 12 runs out of registers.
-  template <int rows, int columns, int requests>
-  [[gnu::noinline]] void block(Index m, MatrixView<const float> b, Index n, const float* const* ahead,
+  template <int rows, int columns>
+  [[gnu::noinline]] void block(Index m, MatrixView<const float> b, Index n, const float* ahead0, const float* ahead1,
                                MatrixView<float> c, Into into) const {
     using Eigen::internal::ploadu, Eigen::internal::pmadd, Eigen::internal::predux, Eigen::internal::pset1;
     Packet sum[rows][columns];
     for (auto& row : sum)
       for (Packet& s : row) s = pset1<Packet>(0.f);
-    const float *const x = &a_(m, 0), *const y = &b(n, 0), *const ahead0 = ahead[0], *const ahead1 = ahead[1];
+    const float *const x = &a_(m, 0), *const y = &b(n, 0);
     const Index x_stride = a_.stride, y_stride = b.stride, depth = a_.width;
     Index k = 0;
     for (; k + lanes <= depth; k += lanes) {
       __builtin_prefetch(ahead0 + k, 0, 2);
-      if constexpr (requests > 1) __builtin_prefetch(ahead1 + k, 0, 2);
+      __builtin_prefetch(ahead1 + k, 0, 2);
       Packet weight[columns];
       for (int j = 0; j < columns; ++j) weight[j] = ploadu<Packet>(y + j * y_stride + k);
       for (int i = 0; i < rows; ++i) {
