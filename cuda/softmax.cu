@@ -5,7 +5,7 @@
 //              read once, and the result is written once. The team is 1 to 32 lanes up to 1024 elements, and a block up
 //              to 32,768 (backward: 16,384).
 //   streamed   inner = 1, longer rows. A block owns a row and reads it twice, the second time from cache.
-//   columns    inner > 1. Lanes are neighbouring positions of `inner`, and a block's walkers share the axis. It is read
+//   columns    inner > 1. Lanes are neighbouring positions of `inner`, and a block's splits share the axis. It is read
 //              twice, the second time from cache.
 //
 // Accesses are of 16 bytes where the pointers and the length of rows allow it. Where they do not, a team of lanes
@@ -26,19 +26,11 @@ __device__ float shift_of(float greatest, bool nothing_gives_zeros) {
   return nothing_gives_zeros && greatest == -infinity ? 0.f : greatest;
 }
 
-// The reciprocal and the logarithm of a sum of exponentials: computed once per row instead of once per element.
-struct Divisor {
-  float reciprocal, logarithm;
-
-  Divisor() = default;
-  __device__ Divisor(float sum, bool nothing_gives_zeros) {
-    const float divisor = nothing_gives_zeros && sum == 0 ? 1.f : sum;
-    reciprocal = 1 / divisor;
-    logarithm = logf(divisor);
-  }
-  HEDDLE_HD float inverse() const { return reciprocal; }
-  friend HEDDLE_HD float log(const Divisor& d) { return d.logarithm; }
-};
+// Returns what F::value() needs of a sum of exponentials: computed once per row instead of once per element.
+template <class F>
+__device__ float normalizer_of(float sum, bool nothing_gives_zeros) {
+  return F::normalizer(nothing_gives_zeros && sum == 0 ? 1.f : sum);
+}
 
 // --- rows ---
 
@@ -66,10 +58,10 @@ __global__ __launch_bounds__(Team::most_threads) void softmax_held(Team team, Vi
       e[i][j] = exp_or_zero(z[i][j]);
       sum += e[i][j];
     }
-  const Divisor divisor(team.sum(sum), nothing_gives_zeros);
+  const float normalizer = normalizer_of<F>(team.sum(sum), nothing_gives_zeros);
 
   cuda::for_held<width, accesses>(team, n, [&](int i, int first) {
-    for (int j = 0; j < width; ++j) z[i][j] = F::value(z[i][j], e[i][j], divisor);
+    for (int j = 0; j < width; ++j) z[i][j] = F::value(z[i][j], e[i][j], normalizer);
     cuda::store_floats(y.data + o * n + first, z[i]);
   });
 }
@@ -117,12 +109,12 @@ __global__ __launch_bounds__(StreamedTeam::most_threads) void softmax_streamed(S
   const Index n = x.extent[1], row = Index{blockIdx.x} * n;
   const cuda::OnlineSoftmax all = cuda::online_softmax<width>(team, x.data + row, n);
   const float shift = shift_of(all.greatest, nothing_gives_zeros);
-  const Divisor divisor(all.sum, nothing_gives_zeros);
+  const float normalizer = normalizer_of<F>(all.sum, nothing_gives_zeros);
   for (Index k = 0; k < n; k += Index{team.size()} * each) {
     float z[accesses][width];
     cuda::load_held(team, x.data + row + k, n - k, -infinity, z);
     cuda::for_held<width, accesses>(team, n - k, [&](int i, int first) {
-      for (float& v : z[i]) v = F::value(v - shift, exp_or_zero(v - shift), divisor);
+      for (float& v : z[i]) v = F::value(v - shift, exp_or_zero(v - shift), normalizer);
       cuda::store_floats(y.data + row + k + first, z[i]);
     });
   }
@@ -150,26 +142,26 @@ __global__ __launch_bounds__(StreamedTeam::most_threads) void softmax_streamed_b
 
 // --- columns ---
 
-// The threads of a block: 2^bits lanes, each with `width` neighbouring columns, times walkers, which share the axis.
+// The threads of a block: 2^bits lanes, each with `width` neighbouring columns, times splits, which share the axis.
 struct SoftmaxColumns {
   static constexpr int threads = cuda::block_threads(256);
   static constexpr int most_bits = std::countr_zero(static_cast<unsigned>(threads));
   [[maybe_unused]] static constexpr int blocks = 2;  // the fewest blocks on a multiprocessor
-  static constexpr int batch = 4;                    // elements of a column whose loads a walker has in flight
+  static constexpr int batch = 4;                    // elements of a column whose loads a split has in flight
   int bits;
 
-  // Doubles the walkers while each has more than a batch of elements, and while the lanes exceed a warp or half of them suffice.
+  // Doubles the splits while each has more than a batch of elements, and while the lanes exceed a warp or half of them suffice.
   static SoftmaxColumns of(Index lanes, Index n) {
     int bits = most_bits;
     while (((1 << bits) > cuda::warp_size || (1 << bits) / 2 >= lanes) && n > Index{batch} * (threads >> bits)) --bits;
     return {bits};
   }
   HEDDLE_HD int lanes() const { return 1 << bits; }
-  HEDDLE_HD int walkers() const { return threads >> bits; }
+  HEDDLE_HD int splits() const { return threads >> bits; }
   __device__ int lane() const { return static_cast<int>(threadIdx.x) & (lanes() - 1); }
-  __device__ int walker() const { return static_cast<int>(threadIdx.x) >> bits; }
+  __device__ int split() const { return static_cast<int>(threadIdx.x) >> bits; }
 
-  // Combines the states of each column's walkers and returns the result to all of them. All threads call this, once in a kernel.
+  // Combines the states of each column's splits and returns the result to all of them. All threads call this, once in a kernel.
   template <class Part, int width>
   __device__ void merge(Part (&parts)[width]) const {
     auto& of_thread = cuda::shared<Part[width][threads]>();
@@ -211,36 +203,36 @@ __global__ __launch_bounds__(SoftmaxColumns::threads,
                                                                           bool nothing_gives_zeros, View<T, 3> y) {
   constexpr int batch = SoftmaxColumns::batch;
   const SoftmaxColumn column(team, width, x.extent);
-  const int walkers = team.walkers();
+  const int splits = team.splits();
   cuda::OnlineSoftmax parts[width];
   for (auto& part : parts) part = cuda::OnlineSoftmax::of_nothing();
-  for (Index k = team.walker(); k < column.n; k += batch * walkers) {
+  for (Index k = team.split(); k < column.n; k += batch * splits) {
     cuda::Vector<T, width> read[batch];  // loads the whole batch first; beyond the end, repeats the last element
     for (int b = 0; b < batch; ++b) {
-      const Index kb = k + b * walkers, there = kb < column.n ? kb : column.n - 1;
+      const Index kb = k + b * splits, there = kb < column.n ? kb : column.n - 1;
       read[b] = cuda::load_vector<width>(x.data + column.first + there * column.inner);
     }
     for (int j = 0; j < width; ++j) {
       float z[batch];
-      for (int b = 0; b < batch; ++b) z[b] = k + b * walkers < column.n ? static_cast<float>(read[b].at[j]) : -infinity;
+      for (int b = 0; b < batch; ++b) z[b] = k + b * splits < column.n ? static_cast<float>(read[b].at[j]) : -infinity;
       parts[j].template add<batch>(z);
     }
   }
   team.merge(parts);
 
   float shift[width];
-  Divisor divisor[width];
+  float normalizer[width];
   for (int j = 0; j < width; ++j) {
     shift[j] = shift_of(parts[j].greatest, nothing_gives_zeros);
-    divisor[j] = Divisor(parts[j].sum, nothing_gives_zeros);
+    normalizer[j] = normalizer_of<F>(parts[j].sum, nothing_gives_zeros);
   }
-  for (Index k = team.walker(); k < column.n; k += walkers) {
+  for (Index k = team.split(); k < column.n; k += splits) {
     const Index at = column.first + k * column.inner;
     float z[width];
     cuda::load_floats(x.data + at, z);
     for (int j = 0; j < width; ++j) {
       z[j] -= shift[j];
-      z[j] = F::value(z[j], exp_or_zero(z[j]), divisor[j]);
+      z[j] = F::value(z[j], exp_or_zero(z[j]), normalizer[j]);
     }
     cuda::store_floats(y.data + at, z);
   }
@@ -254,7 +246,7 @@ __global__ __launch_bounds__(SoftmaxColumns::threads,
   const SoftmaxColumn column(team, width, y.extent);
   float dyk[width], yk[width];
   ColumnSum sums[width] = {};
-  for (Index k = team.walker(); k < column.n; k += team.walkers()) {
+  for (Index k = team.split(); k < column.n; k += team.splits()) {
     const Index at = column.first + k * column.inner;
     cuda::load_floats(dy.data + at, dyk);
     cuda::load_floats(y.data + at, yk);
@@ -262,7 +254,7 @@ __global__ __launch_bounds__(SoftmaxColumns::threads,
   }
   team.merge(sums);
 
-  for (Index k = team.walker(); k < column.n; k += team.walkers()) {
+  for (Index k = team.split(); k < column.n; k += team.splits()) {
     const Index at = column.first + k * column.inner;
     cuda::load_floats(dy.data + at, dyk);
     cuda::load_floats(y.data + at, yk);

@@ -18,10 +18,10 @@ Tensor<float> leaf(float value) { return variable(scalar(value)); }
 // x^3, as a user would write it: on the CPU only.
 Tensor<float> cube(const Tensor<float>& x) {
   Tensor<float> y = empty_like(x);
-  on_cpu(x, "cube", [&](Cpu) { kernel::array(view<1>(y)) = kernel::array(view<1>(x)).cube(); });
+  on_cpu(x, "cube", [&](Cpu) { eigen(y) = eigen(x).array().cube(); });
   return record("cube", y, inputs(x), [=](const Tensor<float>& dy) {
     Tensor<float> dx = empty_like(x);
-    kernel::array(view<1>(dx)) = 3 * kernel::array(view<1>(x)).square() * kernel::array(view<1>(dy));
+    eigen(dx) = 3 * eigen(x).array().square() * eigen(dy).array();
     return dx;
   });
 }

@@ -1,25 +1,25 @@
-// Function objects for + - * /, the larger and the smaller of two values, and powers. Each is written once, for numbers and for Eigen
-// arrays (the CPU's vector units).
+// Function objects for + - * /, the larger and the smaller of two values, and powers. Each is written once, for numbers and for vectors of
+// the CPU (cpu/vector.hpp).
 #pragma once
 #include <cmath>
 #include <type_traits>
 
 #include <heddle/base/build.hpp>
 #include <heddle/base/error.hpp>
+#include <heddle/base/scalar_functions.hpp>
 
 namespace heddle::kernel {
 
-// Returns an integer as a number of its unsigned type, whose overflow is defined. Returns anything else by reference, so that an Eigen
-// expression may refer to it.
+// Returns an integer as a number of its unsigned type, whose overflow is defined, and anything else as it is.
 template <class V>
-HEDDLE_HD decltype(auto) wrapping(const V& v) {
+HEDDLE_HD auto wrapping(const V& v) {
   if constexpr (std::is_integral_v<V>)
     return static_cast<std::make_unsigned_t<V>>(v);
   else
-    return (v);
+    return v;
 }
 
-// F::f(a, b) takes numbers, or an Eigen array and another array or a number.
+// F::f(a, b) takes two numbers or two vectors.
 struct Add {
   HEDDLE_HD static auto f(const auto& a, const auto& b) { return wrapping(a) + wrapping(b); }
 };
@@ -40,41 +40,24 @@ struct Div {
   }
 };
 
-// Returns the larger or the smaller of two numbers, or NaN if one of them is NaN. `better` is >= or <=.
-template <class A, class B, class Better>
-HEDDLE_HD auto better_or_nan(const A& a, const B& b, const Better& better) {
-  if constexpr (std::is_integral_v<A>)
-    return better(a, b) ? a : b;
-  else if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
-    return better(a, b) || a != a ? a : b;
-  else if constexpr (std::is_arithmetic_v<A>)
-    return better_or_nan(b, a, better);
-  else
-    return (better(a, b) || a != a).select(a, b);
-}
+// The larger or the smaller of two values, or NaN if one of them is NaN.
 struct Larger {
-  HEDDLE_HD static auto f(const auto& a, const auto& b) {
-    return better_or_nan(a, b, [](const auto& x, const auto& y) { return x >= y; });
+  template <class V>
+  HEDDLE_HD static auto f(const V& a, const V& b) {
+    return select(a >= b || a != a, a, b);
   }
 };
 struct Smaller {
-  HEDDLE_HD static auto f(const auto& a, const auto& b) {
-    return better_or_nan(a, b, [](const auto& x, const auto& y) { return x <= y; });
+  template <class V>
+  HEDDLE_HD static auto f(const V& a, const V& b) {
+    return select(a <= b || a != a, a, b);
   }
 };
-// std::pow of each element, because Eigen 3.4's vectorized pow gives infinity instead of -infinity for (-0)^-1.
 struct Power {
-  template <class A, class B>
-  HEDDLE_HD static auto f(const A& a, const B& b) {
+  template <class V>
+  HEDDLE_HD static auto f(const V& a, const V& b) {
     using std::pow;
-    if constexpr (std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
-      return pow(a, b);
-    else if constexpr (std::is_arithmetic_v<B>)
-      return a.unaryExpr([b](B x) { return pow(x, b); });
-    else if constexpr (std::is_arithmetic_v<A>)
-      return b.unaryExpr([a](A y) { return pow(a, y); });
-    else
-      return a.binaryExpr(b, [](typename A::Scalar x, typename A::Scalar y) { return pow(x, y); });
+    return pow(a, b);
   }
 };
 template <class F>

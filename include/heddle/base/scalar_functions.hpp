@@ -1,4 +1,4 @@
-// Scalar functions with their derivatives, written once: V is a scalar, or an Eigen array for the CPU's vector units.
+// Scalar functions with their derivatives, written once: V is a number, or a vector of the CPU (cpu/vector.hpp).
 #pragma once
 #include <cmath>
 #include <limits>
@@ -8,7 +8,7 @@
 
 namespace heddle::kernel {
 
-// The element type of V: V itself if it is a number, otherwise that of an Eigen array.
+// The type of a lane of V: V itself if it is a number.
 template <class V>
 struct ScalarOf {
   using type = typename V::Scalar;
@@ -24,6 +24,12 @@ struct ScalarOf<double> {
 template <class V>
 using Scalar = typename ScalarOf<V>::type;
 
+// Returns a where the condition holds, b elsewhere. There is an overload for vectors.
+template <class V>
+HEDDLE_HD V select(bool condition, V a, V b) {
+  return condition ? a : b;
+}
+
 // A function F has F::f(x), its value, and F::df(x, y), its derivative at x where y = f(x).
 
 struct Exp {
@@ -32,11 +38,9 @@ struct Exp {
     using std::exp;
     if constexpr (std::is_arithmetic_v<V>) {
       return exp(x);
-    } else {
-      // Eigen clamps the argument, so that its exp(-infinity) is a subnormal number instead of 0. The divisor is infinite there and 1
-      // elsewhere.
-      const auto negative = x.min(Scalar<V>(0));
-      return exp(x) / (negative.max(std::numeric_limits<Scalar<V>>::lowest()) - negative + Scalar<V>(1));
+    } else {  // the vectorized exp() of a very negative number, or of -infinity, may be subnormal
+      constexpr auto rounded_to_zero = Scalar<V>(std::is_same_v<Scalar<V>, double> ? -745.2 : -104);
+      return select(x < rounded_to_zero, V(0), exp(x));
     }
   }
   template <class V>
@@ -58,24 +62,12 @@ struct Log {
   }
 };
 
-// Returns sqrt(x). Eigen's vectorized sqrt(infinity) is NaN, so the argument is clamped to the largest finite number, and the excess is
-// added to the root.
-template <class V>
-HEDDLE_HD auto square_root(const V& x) {
-  using std::sqrt;
-  if constexpr (std::is_arithmetic_v<V>) {
-    return sqrt(x);
-  } else {
-    const auto finite = x.min(std::numeric_limits<Scalar<V>>::max());
-    return sqrt(finite) + (x - finite);
-  }
-}
-
 // The square root: NaN below 0; the derivative at 0 is infinite.
 struct Sqrt {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
-    return square_root(x);
+    using std::sqrt;
+    return sqrt(x);
   }
   template <class V>
   HEDDLE_HD static auto df(const V&, const V& y) {
@@ -100,17 +92,11 @@ struct Tanh {
 struct Relu {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
-    if constexpr (std::is_arithmetic_v<V>)
-      return x <= V(0) ? V(0) : x;
-    else
-      return (x <= Scalar<V>(0)).select(Scalar<V>(0), x);
+    return select(x <= V(0), V(0), x);
   }
   template <class V>
   HEDDLE_HD static auto df(const V& x, const V&) {
-    if constexpr (std::is_arithmetic_v<V>)
-      return V(x <= V(0) ? 0 : 1);
-    else
-      return Scalar<V>(1) - (x <= Scalar<V>(0)).template cast<Scalar<V>>();
+    return select(x <= V(0), V(0), V(1));
   }
 };
 
@@ -123,11 +109,7 @@ struct Abs {
   }
   template <class V>
   HEDDLE_HD static auto df(const V& x, const V&) {
-    using S = Scalar<V>;
-    if constexpr (std::is_arithmetic_v<V>)
-      return S((x > S(0)) - (x < S(0)));
-    else
-      return (x > S(0)).template cast<S>() - (x < S(0)).template cast<S>();
+    return select(x > V(0), V(1), select(x < V(0), V(-1), V(0)));
   }
 };
 

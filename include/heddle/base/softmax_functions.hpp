@@ -1,4 +1,4 @@
-// The formulas of softmax and log_softmax, written once for scalars and for Eigen arrays (the CPU's vector units).
+// The formulas of softmax and log_softmax, written once for numbers and for vectors of the CPU (cpu/vector.hpp).
 #pragma once
 #include <limits>
 
@@ -6,8 +6,8 @@
 
 namespace heddle::kernel {
 
-// Returns exp(x), which is exactly 0 at -infinity. Eigen clamps the argument and returns a subnormal number there, so the smallest normal
-// number is subtracted.
+// Returns exp(x), which is exactly 0 at -infinity. The vectorized exp() returns a subnormal number there, so the smallest normal number is
+// subtracted.
 template <class E>
 HEDDLE_HD auto exp_or_zero(const E& x) {
   using std::exp;
@@ -15,22 +15,19 @@ HEDDLE_HD auto exp_or_zero(const E& x) {
   if constexpr (std::is_arithmetic_v<E>)
     return exp(x);
   else
-    return (x.exp() - std::numeric_limits<A>::min()).max(A(0));
+    return max(exp(x) - std::numeric_limits<A>::min(), E(0));
 }
 
-// The formulas of softmax and log_softmax along one axis. value() takes x minus the largest x, e = exp of the difference, and the sum of e.
-// gradient() takes dy, y and the sum of `weight(dy, y)`.
+// The formulas of softmax and log_softmax along one axis. value() takes x minus the largest x, e = exp of the difference, and
+// normalizer(sum of e). gradient() takes dy, y and the sum of `weight(dy, y)`.
 struct Softmax {
-  template <class X, class E, class S>
-  HEDDLE_HD static auto value(const X&, const E& e, const S& sum) {
-    return e * inverse(sum);
-  }
   template <class S>
-  HEDDLE_HD static auto inverse(const S& sum) {
-    if constexpr (std::is_arithmetic_v<S>)
-      return 1 / sum;
-    else
-      return sum.inverse();
+  HEDDLE_HD static auto normalizer(const S& sum) {
+    return Scalar<S>(1) / sum;
+  }
+  template <class V, class S>
+  HEDDLE_HD static auto value(const V&, const V& e, const S& normalizer) {
+    return e * normalizer;
   }
   template <class V>
   HEDDLE_HD static auto weight(const V& dy, const V& y) {
@@ -42,10 +39,14 @@ struct Softmax {
   }
 };
 struct LogSoftmax {
-  template <class X, class E, class S>
-  HEDDLE_HD static auto value(const X& x_less_top, const E&, const S& sum) {
+  template <class S>
+  HEDDLE_HD static auto normalizer(const S& sum) {
     using std::log;
-    return x_less_top - log(sum);
+    return log(sum);
+  }
+  template <class V, class S>
+  HEDDLE_HD static auto value(const V& x_less_top, const V&, const S& normalizer) {
+    return x_less_top - normalizer;
   }
   template <class V>
   HEDDLE_HD static auto weight(const V& dy, const V&) {

@@ -7,6 +7,7 @@
 #include <heddle/cpu/onednn.hpp>
 #include <heddle/cpu/panel_lhs.hpp>
 #include <heddle/cpu/skinny_lhs.hpp>
+#include <heddle/cpu/vector.hpp>
 
 namespace heddle::kernel {
 
@@ -19,6 +20,14 @@ MatrixView<typename M::Scalar> matrix_view(Eigen::PlainObjectBase<M>& m) {
 template <class T>
 MatrixView<const T> read(MatrixView<T> x) {
   return {x.data, x.rows, x.width, x.stride};
+}
+
+// Returns a copy of x in the type that T accumulates in.
+template <class T>
+RowMatrix<Acc<T>> widened(MatrixView<const T> x) {
+  RowMatrix<Acc<T>> wide(x.rows, x.width);
+  for (Index n = 0; n < x.rows; ++n) copy_row(wide.data() + n * x.width, &x(n, 0), x.width);
+  return wide;
 }
 
 // Returns rows [first, last) of x, or of its transpose.
@@ -51,10 +60,10 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
     Eigen::internal::general_matrix_matrix_product<Index, T, order_a, false, T, order_b, false, RowMajor, 1>::run(
         c.rows, c.width, depth, a.data, a.stride, b.data, b.stride, c.data, 1, c.stride, T(1), blocking, nullptr);
   } else {
-    RowMatrix<Acc<T>> a_wide = load(matrix(a)), b_wide = load(matrix(b)), sum(c.rows, c.width);
-    if (into == Into::add) sum = load(matrix(c));
+    RowMatrix<Acc<T>> a_wide = widened(a), b_wide = widened(b), sum(c.rows, c.width);
+    if (into == Into::add) sum = widened(read(c));
     product<transpose_a, transpose_b>(read(matrix_view(a_wide)), read(matrix_view(b_wide)), matrix_view(sum), into);
-    store(matrix(c), sum);
+    for (Index n = 0; n < c.rows; ++n) copy_row(&c(n, 0), &sum(n, 0), c.width);
   }
 }
 

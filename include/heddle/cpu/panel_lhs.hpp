@@ -17,7 +17,7 @@ class PanelLhs {
   }
 
   // Copies the rows of each part next to each other: rows whose length is a power of two would compete for a few sets of the cache.
-  explicit PanelLhs(MatrixView<const float> a) : rows_(a.rows), depth_(a.width), parts_(a.rows * a.width) {
+  explicit PanelLhs(MatrixView<const float> a) : rows_(a.rows), depth_(a.width), parts_(a.rows, a.width) {
     float* to = parts_.data();
     for (Index k = 0; k < depth_; k += part)
       for (Index m = 0; m < rows_; ++m) to = std::copy_n(&a(m, k), std::min(part, depth_ - k), to);
@@ -152,7 +152,7 @@ class PanelLhs {
   }
 
   Index rows_, depth_;
-  RowArray<float> parts_;  // the parts [M, part] of a, one after another
+  RowMatrix<float> parts_;  // the parts [M, part] of a, one after another
 };
 
 }  // namespace heddle::kernel

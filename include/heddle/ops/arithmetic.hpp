@@ -18,14 +18,10 @@ void combine(Cpu, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y)
     if constexpr (std::is_integral_v<Y>) {
       for (Index k = 0; k < n; ++k) y[i + k] = static_cast<Y>(F::f(ai[k * step_a], bi[k * step_b]));
     } else {
-      in_short_parts<A, B>(0, n, [&](Index k, Index m) {
-        auto yi = array(y + i + k, m);
-        if (step_b == 0)
-          store(yi, F::f(load(part(ai + k, m)), static_cast<Acc<B>>(*bi)));
-        else if (step_a == 0)
-          store(yi, F::f(static_cast<Acc<A>>(*ai), load(part(bi + k, m))));
-        else
-          store(yi, F::f(load(part(ai + k, m)), load(part(bi + k, m))));
+      using V = Vector<Acc<Y>>;
+      const V first_a(static_cast<Acc<Y>>(*ai)), first_b(static_cast<Acc<Y>>(*bi));  // repeated if the step is 0
+      for_each_chunk<Acc<Y>>(n, [&](Chunk<Acc<Y>> k) {
+        k.store(y + i, F::f(step_a ? k.load(ai) : first_a, step_b ? k.load(bi) : first_b));
       });
     }
   });
@@ -38,8 +34,8 @@ void combine(Cpu, F, View<const T, 1> x, Acc<T> number, View<T, 1> y) {
     if constexpr (std::is_integral_v<T>)
       for (Index i = first; i < last; ++i) y(i) = static_cast<T>(F::f(x(i), number));
     else
-      in_short_parts<T>(
-          first, last, [&](Index i, Index n) { store(array(y.data + i, n), F::f(load(part(x.data + i, n)), number)); });
+      for_each_chunk<Acc<T>>(
+          first, last, [&](Chunk<Acc<T>> at) { at.store(y.data, F::f(at.load(x.data), Vector<Acc<T>>(number))); });
   });
 }
 

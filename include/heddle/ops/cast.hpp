@@ -4,7 +4,7 @@
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/number_types.hpp>
 #include <heddle/base/threads.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 
 namespace heddle {
 
@@ -14,13 +14,10 @@ template <class T, class U>
 void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
   constexpr Index grain = 16384;  // a few microseconds
   parallel(x.extent[0], grain, [&](Index first, Index last) {
-    if constexpr (!std::is_integral_v<T> && !std::is_integral_v<U>) {
-      using Narrow = std::conditional_t<std::is_same_v<U, bf16>, U, T>;
-      in_short_parts<Narrow>(first, last,
-                             [&](Index i, Index n) { store(array(y.data + i, n), load(part(x.data + i, n))); });
-      return;
-    }
-    for (Index i = first; i < last; ++i) y(i) = convert<U>(x(i));
+    if constexpr (std::is_integral_v<T> || std::is_integral_v<U>)
+      for (Index i = first; i < last; ++i) y(i) = convert<U>(x(i));
+    else
+      copy_row(y.data + first, x.data + first, last - first);
   });
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 #include <heddle/ops/check_ids.hpp>
 #include <heddle/ops/reduction.hpp>
 
@@ -23,9 +23,10 @@ namespace kernel {
 
 // Returns one weight per class in the accumulator type: class_weights, or ones if there are none.
 template <class T>
-RowArray<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
-  if (!class_weights.data) return RowArray<Acc<T>>::Ones(C);
-  return load(array(class_weights));
+std::vector<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
+  std::vector<Acc<T>> weights(static_cast<std::size_t>(C), Acc<T>(1));
+  if (class_weights.data) copy_row(weights.data(), class_weights.data, C);
+  return weights;
 }
 
 // Computes the mean loss and its divisor, the sum of w_y. If `by_row`, computes the loss of each row (0 if it is ignored) and sets the
@@ -37,31 +38,33 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
                    View<Acc<T>, 1> divisor, View<Acc<T>, 1> log_sum) {
   using A = Acc<T>;
   const Index C = logits.extent[1];
-  const RowArray<A> w = weights_or_ones(class_weights, C);
+  const std::vector<A> all_weights = weights_or_ones(class_weights, C);
+  const A* const w = all_weights.data();
   const A share = static_cast<A>(1 - smoothing), smooth = static_cast<A>(smoothing / static_cast<double>(C));
   A sums[Pieces::most] = {}, weights[Pieces::most] = {};
   parallel(Pieces(logits.extent[0], rows_per_piece(C)), [&](Index piece, Index first, Index last) {
-    RowReader<T> logits_row(C);
     for (Index n = first; n < last; ++n) {
       if (by_row) loss(n) = T(A(0));
       if (labels(n) == ignored) continue;
-      const auto z = logits_row(logits, n);
+      const T* const z = &logits(n, 0);
       const Index label = static_cast<Index>(labels(n));
-      const A top = z.maxCoeff();
-      log_sum(n) = std::log((z - top).exp().sum());
-      A row_loss = share * w(label) * (log_sum(n) - (z(label) - top));
-      if (smooth > 0) row_loss += smooth * (w * (log_sum(n) - (z - top))).sum();
+      const A top = max_of<A>(C, [&](Chunk<A> at) { return at.load(z); });
+      const A log_of_sum = std::log(sum_of<A>(C, [&](Chunk<A> at) { return exp(at.load(z) - top); }));
+      A row_loss = share * w[label] * (log_of_sum - (static_cast<A>(z[label]) - top));
+      if (smooth > 0)
+        row_loss += smooth * sum_of<A>(C, [&](Chunk<A> at) { return at.load(w) * (log_of_sum - (at.load(z) - top)); });
+      log_sum(n) = log_of_sum;
       if (by_row) loss(n) = static_cast<T>(row_loss);
       sums[piece] += row_loss;
-      weights[piece] += w(label);
+      weights[piece] += w[label];
     }
   });
   if (by_row) {
     divisor(0) = 1;
     return;
   }
-  divisor(0) = array(weights, Pieces::most).sum();
-  loss(0) = static_cast<T>(array(sums, Pieces::most).sum() / divisor(0));
+  divisor(0) = sum_of<A>(Pieces::most, [&](Chunk<A> at) { return at.load(weights); });
+  loss(0) = static_cast<T>(sum_of<A>(Pieces::most, [&](Chunk<A> at) { return at.load(sums); }) / divisor(0));
 }
 
 // With t_c = (1 - e) w_y [c = y] + e / C w_c:  dlogits = (p sum(t) - t) dy / divisor
@@ -71,23 +74,29 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
                             View<const Acc<T>, 1> divisor, View<const Acc<T>, 1> log_sum, View<T, 2> dlogits) {
   using A = Acc<T>;
   const Index C = logits.extent[1];
-  const RowArray<A> w = weights_or_ones(class_weights, C);
-  const RowArray<A> smooth = w * static_cast<A>(smoothing / static_cast<double>(C));
-  const A share = static_cast<A>(1 - smoothing), all_smooth = smooth.sum();
+  const std::vector<A> w = weights_or_ones(class_weights, C);
+  const A share = static_cast<A>(1 - smoothing), smooth = static_cast<A>(smoothing / static_cast<double>(C));
+  const A all_smooth = smooth * sum_of<A>(C, [&](Chunk<A> at) { return at.load(w.data()); });
   parallel(logits.extent[0], rows_per_piece(C), [&](Index first, Index last) {
-    RowArray<A> dz(C);
-    RowReader<T> logits_row(C);
+    std::vector<A> terms(w);  // t of a row
+    for (A& t : terms) t *= smooth;
     for (Index n = first; n < last; ++n) {
+      T* const dz = &dlogits(n, 0);
       if (labels(n) == ignored) {
-        dz.setZero();
-      } else {
-        const Index label = static_cast<Index>(labels(n));
-        const auto z = logits_row(logits, n);
-        dz = (z - z.maxCoeff() - log_sum(n)).exp() * (share * w(label) + all_smooth) - smooth;
-        dz(label) -= share * w(label);
-        dz *= static_cast<A>(dy(by_row ? n : 0)) / divisor(0);
+        std::fill_n(dz, C, T(A(0)));
+        continue;
       }
-      store(row(dlogits, n), dz);
+      const T* const z = &logits(n, 0);
+      const auto label = static_cast<std::size_t>(labels(n));
+      const A of_label = share * w[label], top = max_of<A>(C, [&](Chunk<A> at) { return at.load(z); });
+      const A factor = static_cast<A>(dy(by_row ? n : 0)) / divisor(0), log_of_sum = log_sum(n);
+      const A rest = terms[label];
+      terms[label] += of_label;
+      for_each_chunk<A>(C, [&](Chunk<A> at) {
+        const Vector<A> p = exp(at.load(z) - top - log_of_sum);
+        at.store(dz, (p * (of_label + all_smooth) - at.load(terms.data())) * factor);
+      });
+      terms[label] = rest;
     }
   });
 }

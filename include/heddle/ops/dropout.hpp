@@ -5,7 +5,7 @@
 #include <heddle/base/dropout_rule.hpp>
 #include <heddle/base/random.hpp>
 #include <heddle/base/threads.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 
 namespace heddle {
 
@@ -30,12 +30,20 @@ void draw_factors(ElementDropout dropout, std::uint64_t call, A* factors) {
 // of draw_block.
 template <class A, class F>
 void for_each_factor(const ElementDropout& dropout, Index first, Index last, F&& f) {
-  A factors[draw_block];
+  alignas(register_bytes) A factors[draw_block];
   for (Index e = first; e < last; e += draw_block) {
     draw_factors(dropout, static_cast<std::uint64_t>(e / draws_per_call), factors);
     const Index n = std::min(draw_block, last - e);
-    f(e, n, array(static_cast<const A*>(factors), n));
+    f(e, n, static_cast<const A*>(factors));
   }
+}
+
+// Computes y = dropout(x) for elements [first, last). `first` must be a multiple of draw_block.
+template <class T>
+void multiply_by_factors(const ElementDropout& dropout, const T* x, T* y, Index first, Index last) {
+  for_each_factor<Acc<T>>(dropout, first, last, [&](Index e, Index n, const Acc<T>* factors) {
+    for_each_chunk<Acc<T>>(n, [&](Chunk<Acc<T>> at) { at.store(y + e, at.load(x + e) * at.load(factors)); });
+  });
 }
 
 template <class T>
@@ -43,10 +51,7 @@ void dropout(Cpu, View<const T, 1> x, ElementDropout dropout, View<T, 1> y) {
   constexpr Index grain = 4096;
   const Index size = x.extent[0];
   parallel((size + draw_block - 1) / draw_block, grain / draw_block, [&](Index first, Index last) {
-    for_each_factor<Acc<T>>(dropout, first * draw_block, std::min(size, last * draw_block),
-                            [&](Index e, Index n, const auto& factors) {
-                              store(array(y.data + e, n), load(part(x.data + e, n)) * factors);
-                            });
+    multiply_by_factors(dropout, x.data, y.data, first * draw_block, std::min(size, last * draw_block));
   });
 }
 

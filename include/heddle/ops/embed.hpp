@@ -6,7 +6,7 @@
 
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 #include <heddle/ops/check_ids.hpp>
 
 namespace heddle {
@@ -16,7 +16,7 @@ namespace kernel {
 template <class I, class T>
 void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
   parallel(y.extent[0], rows_per_piece(y.extent[1]), [&](Index first, Index last) {
-    for (Index n = first; n < last; ++n) row(y, n) = row(x, static_cast<Index>(ids(n)));
+    for (Index n = first; n < last; ++n) std::copy_n(&x(static_cast<Index>(ids(n)), 0), x.extent[1], &y(n, 0));
   });
 }
 
@@ -28,7 +28,7 @@ struct RowGroups {
   template <class I>
   explicit RowGroups(View<const I, 1> ids) : place(static_cast<std::size_t>(ids.extent[0])) {
     std::iota(place.begin(), place.end(), Index{0});
-    std::stable_sort(place.begin(), place.end(), [&](Index a, Index b) { return ids(a) < ids(b); });
+    std::sort(place.begin(), place.end(), [&](Index a, Index b) { return ids(a) != ids(b) ? ids(a) < ids(b) : a < b; });
     for (std::size_t n = 0; n < place.size(); ++n)
       if (n == 0 || ids(place[n]) != ids(place[n - 1])) begin.push_back(static_cast<Index>(n));
     begin.push_back(ids.extent[0]);
@@ -46,13 +46,12 @@ RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy
   const View<Index, 1> number = view<1>(rows);
   const View<T, 2> sums = view<2>(dx);
   parallel(groups.rows(), rows_per_piece(D), [&](Index first, Index last) {
-    RowArray<Acc<T>> sum(D);
-    RowReader<T> dy_row(D);
+    Scratch<Acc<T>> scratch(D);
     for (Index m = first; m < last; ++m) {
       const Index* const begin = &groups.begin[static_cast<std::size_t>(m)];
-      sum.setZero();
-      for (Index n = begin[0]; n < begin[1]; ++n) sum += dy_row(dy, groups.place[static_cast<std::size_t>(n)]);
-      store(row(sums, m), sum);
+      Acc<T>* const sum = scratch.zeroed();
+      for (Index n = begin[0]; n < begin[1]; ++n) add_row(sum, &dy(groups.place[static_cast<std::size_t>(n)], 0), D);
+      copy_row(&sums(m, 0), sum, D);
       number(m) = static_cast<Index>(ids(groups.place[static_cast<std::size_t>(begin[0])]));
     }
   });

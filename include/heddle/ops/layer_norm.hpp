@@ -2,7 +2,7 @@
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 
 namespace heddle {
 
@@ -12,13 +12,21 @@ namespace kernel {
 template <class T>
 void layer_norm_rows(View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
                      View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd, Index first, Index last) {
-  const auto scale = load(array(gamma)), shift = load(array(beta));
-  RowReader<T> x_row(x.extent[1]);
+  using A = Acc<T>;
+  const Index D = x.extent[1];
   for (Index n = first; n < last; ++n) {
-    const auto xn = x_row(x, n);
-    mean(n) = xn.mean();
-    rstd(n) = 1 / std::sqrt((xn - mean(n)).square().mean() + static_cast<Acc<T>>(eps));
-    store(row(y, n), (xn - mean(n)) * rstd(n) * scale + shift);
+    const T* const xn = &x(n, 0);
+    T* const yn = &y(n, 0);
+    const A m = sum_of<A>(D, [&](Chunk<A> at) { return at.load(xn); }) / static_cast<A>(D);
+    const A squares = sum_of<A>(D, [&](Chunk<A> at) {
+      const Vector<A> difference = at.load(xn) - m;
+      return difference * difference;
+    });
+    const A r = 1 / std::sqrt(squares / static_cast<A>(D) + static_cast<A>(eps));
+    for_each_chunk<A>(
+        D, [&](Chunk<A> at) { at.store(yn, (at.load(xn) - m) * r * at.load(gamma.data) + at.load(beta.data)); });
+    mean(n) = m;
+    rstd(n) = r;
   }
 }
 
@@ -33,50 +41,39 @@ void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
 
 // Returns the means of dh and dh * h over one row, and adds the row's contribution to dgamma and dbeta. The comment of
 // layer_norm_rows_backward defines h and dh.
-template <class A>
-std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean, A rstd, Index D, A* dgamma,
+template <class T, class A>
+std::pair<A, A> layer_norm_means(const T* dy, const T* x, const T* gamma, A mean, A rstd, Index D, A* dgamma,
                                  A* dbeta) {
-  constexpr Index together = Lanes<A>::SizeAtCompileTime;
-  Lanes<A> sums = Lanes<A>::Zero(), sums_h = sums;
-  Index d = 0;
-  for (; d + together <= D; d += together) {
-    const Lanes<A> dyd = lanes(dy + d), h = (lanes(x + d) - mean) * rstd, dh = dyd * lanes(gamma + d);
-    lanes(dgamma + d) += dyd * h;
-    lanes(dbeta + d) += dyd;
-    sums += dh;
-    sums_h += dh * h;
-  }
-  A sum = sums.sum(), sum_h = sums_h.sum();
-  for (; d < D; ++d) {
-    const A h = (x[d] - mean) * rstd, dh = dy[d] * gamma[d];
-    dgamma[d] += dy[d] * h;
-    dbeta[d] += dy[d];
+  Vector<A> sum(0), sum_h(0);
+  for_each_chunk<A>(D, [&](Chunk<A> at) {
+    const Vector<A> dyd = at.load(dy), h = (at.load(x) - mean) * rstd, dh = dyd * at.load(gamma);
+    at.store(dgamma, at.load(dgamma) + dyd * h);
+    at.store(dbeta, at.load(dbeta) + dyd);
     sum += dh;
     sum_h += dh * h;
-  }
-  return {sum / static_cast<A>(D), sum_h / static_cast<A>(D)};
+  });
+  return {sum_of_lanes(sum) / static_cast<A>(D), sum_of_lanes(sum_h) / static_cast<A>(D)};
 }
 
 // The contributions of each piece to dgamma and dbeta, which store_to() sums in the order of the pieces.
 template <class T>
 class NormGradientSums {
  public:
-  NormGradientSums(Index pieces, Index D) : sums_(RowMatrix<Acc<T>>::Zero(2 * pieces, D)) {}
-  Acc<T>* dgamma(Index piece) { return &sums_(2 * piece, 0); }
-  Acc<T>* dbeta(Index piece) { return &sums_(2 * piece + 1, 0); }
+  NormGradientSums(Index pieces, Index D) : pieces_(std::max<Index>(pieces, 1)), D_(D), sums_(2 * pieces_ * D) {
+    sums_.zeroed();
+  }
+  Acc<T>* dgamma(Index piece) { return sums_.data() + 2 * piece * D_; }
+  Acc<T>* dbeta(Index piece) { return dgamma(piece) + D_; }
 
-  void store_to(View<T, 1> dgamma, View<T, 1> dbeta) const {
-    RowArray<Acc<T>> dg = RowArray<Acc<T>>::Zero(sums_.cols()), db = dg;
-    for (Index n = 0; n < sums_.rows(); n += 2) {
-      dg += sums_.row(n).array();
-      db += sums_.row(n + 1).array();
-    }
-    store(array(dgamma), dg);
-    store(array(dbeta), db);
+  void store_to(View<T, 1> to_dgamma, View<T, 1> to_dbeta) {
+    for (Index piece = 1; piece < pieces_; ++piece) add_row(dgamma(0), dgamma(piece), 2 * D_);  // with dbeta, behind it
+    copy_row(to_dgamma.data, dgamma(0), D_);
+    copy_row(to_dbeta.data, dbeta(0), D_);
   }
 
  private:
-  RowMatrix<Acc<T>> sums_;
+  Index pieces_, D_;
+  Scratch<Acc<T>> sums_;  // [pieces, 2, D]
 };
 
 // Computes rows [first, last) of dx. Adds what these rows contribute to dgamma and dbeta to the sums of one piece.
@@ -85,15 +82,17 @@ template <class T>
 void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
                               View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx,
                               NormGradientSums<T>& sums, Index piece, Index first, Index last) {
+  using A = Acc<T>;
   const Index D = x.extent[1];
-  const auto scale = load(array(gamma));
-  RowReader<T> dy_row(D), x_row(D);
   for (Index n = first; n < last; ++n) {
-    const auto dyn = dy_row(dy, n);
-    const auto xn = x_row(x, n);
-    const auto [mean_dh, mean_dh_h] = layer_norm_means(dyn.data(), xn.data(), scale.data(), mean(n), rstd(n), D,
-                                                       sums.dgamma(piece), sums.dbeta(piece));
-    store(row(dx, n), rstd(n) * (dyn * scale - mean_dh - (xn - mean(n)) * (rstd(n) * mean_dh_h)));
+    const T *const dyn = &dy(n, 0), *const xn = &x(n, 0);
+    T* const dxn = &dx(n, 0);
+    const A m = mean(n), r = rstd(n);
+    const std::pair<A, A> means = layer_norm_means(dyn, xn, gamma.data, m, r, D, sums.dgamma(piece), sums.dbeta(piece));
+    const A mean_dh = means.first, slope = r * means.second;
+    for_each_chunk<A>(D, [&](Chunk<A> at) {
+      at.store(dxn, r * (at.load(dyn) * at.load(gamma.data) - mean_dh - (at.load(xn) - m) * slope));
+    });
   }
 }
 

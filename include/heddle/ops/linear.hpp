@@ -3,6 +3,7 @@
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/gemm.hpp>
+#include <heddle/cpu/vector.hpp>
 
 namespace heddle {
 
@@ -13,11 +14,10 @@ template <class T>
 void sum_rows(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
   constexpr Index columns = 256;  // some cache lines of each row
   parallel(dbias.extent[0], columns, [&](Index begin, Index end) {
-    in_short_parts<T>(begin, end, [&](Index d, Index count) {
-      RowArray<Acc<T>> sum = RowArray<Acc<T>>::Zero(count);
-      for (Index n = 0; n < dy.extent[0]; ++n) sum += load(part(&dy(n, d), count));
-      store(array(&dbias(d), count), sum);
-    });
+    Scratch<Acc<T>> scratch(end - begin);
+    Acc<T>* const sum = scratch.zeroed();
+    for (Index n = 0; n < dy.extent[0]; ++n) add_row(sum, &dy(n, begin), end - begin);
+    copy_row(&dbias(begin), sum, end - begin);
   });
 }
 

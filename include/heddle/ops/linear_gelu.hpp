@@ -14,8 +14,9 @@ void linear_gelu(Cpu device, View<const T, 2> x, View<const T, 2> weight, View<c
   gemm_nt_bias(device, matrix_view(x), matrix_view(weight), bias, matrix_view(z),
                [&](MatrixView<T> block, Index first, Index column) {
                  const MatrixView<T> to{&y(first, column), block.rows, block.width, block.stride};
-                 RowReader<T> z_row(block.width);
-                 for (Index n = 0; n < block.rows; ++n) store(row(to, n), Gelu::f(z_row(block, n)));
+                 for (Index n = 0; n < block.rows; ++n)
+                   for_each_chunk<Acc<T>>(
+                       block.width, [&](Chunk<Acc<T>> at) { at.store(&to(n, 0), Gelu::f(at.load(&block(n, 0)))); });
                });
 }
 

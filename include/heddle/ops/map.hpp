@@ -1,11 +1,9 @@
 // Functions of one element: exp, log, ..., silu. A new one is a struct in base/scalar_functions.hpp and a function here.
 #pragma once
-#include <unsupported/Eigen/SpecialFunctions>
-
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/scalar_functions.hpp>
 #include <heddle/base/threads.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 
 namespace heddle {
 
@@ -16,17 +14,15 @@ constexpr Index elements_per_piece = 16384;  // a few microseconds of the cheape
 template <class F, class T>
 void map(Cpu, F, View<const T, 1> x, View<T, 1> y) {
   parallel(x.extent[0], elements_per_piece, [&](Index first, Index last) {
-    in_short_parts<T>(first, last,
-                      [&](Index i, Index n) { store(array(y.data + i, n), F::f(load(part(x.data + i, n)))); });
+    for_each_chunk<Acc<T>>(first, last, [&](Chunk<Acc<T>> at) { at.store(y.data, F::f(at.load(x.data))); });
   });
 }
 
 template <class F, class T>
 void map_backward(Cpu, F, View<const T, 1> dy, View<const T, 1> x, View<const T, 1> y, View<T, 1> dx) {
   parallel(x.extent[0], elements_per_piece, [&](Index first, Index last) {
-    in_short_parts<T>(first, last, [&](Index i, Index n) {
-      const auto at = [&](View<const T, 1> v) { return load(part(v.data + i, n)); };
-      store(array(dx.data + i, n), at(dy) * F::df(at(x), at(y)));
+    for_each_chunk<Acc<T>>(first, last, [&](Chunk<Acc<T>> at) {
+      at.store(dx.data, at.load(dy.data) * F::df(at.load(x.data), at.load(y.data)));
     });
   });
 }

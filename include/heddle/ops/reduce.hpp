@@ -1,8 +1,10 @@
 // sum and mean along one or several axes, or over all elements. A sum is accumulated in blocks and pieces that depend on the shape only: it
 // is the same for any number of threads, and the rounding errors of a float sum hardly grow with its length.
 #pragma once
+#include <numeric>
+
 #include <heddle/base/number_types.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 #include <heddle/ops/axes.hpp>
 #include <heddle/ops/broadcast.hpp>
 
@@ -15,22 +17,26 @@ constexpr Index elements_per_sum = 16384;  // elements that are worth a thread: 
 template <class T>
 SumAcc<T> sum_row(const T* x, Index n) {
   constexpr Index block = 1024;
-  if (n <= block) return array(x, n).template cast<SumAcc<T>>().sum();
+  if (n <= block) {
+    if constexpr (std::is_integral_v<T>)
+      return std::accumulate(x, x + n, SumAcc<T>(0),
+                             [](SumAcc<T> sum, T v) { return sum + static_cast<SumAcc<T>>(v); });
+    else
+      return sum_of<SumAcc<T>>(n, [&](Chunk<SumAcc<T>> at) { return at.load(x); });
+  }
   const Index half = (n / block + 1) / 2 * block;
   return sum_row(x, half) + sum_row(x + half, n - half);
 }
 
-// Computes sum [width], the column sums of x [n, width]. `part` is scratch memory.
+// Computes sum [width], the column sums of x [n, width]. `scratch` has `width` numbers.
 template <class T>
-void sum_rows(const T* x, Index n, Index width, SumAcc<T>* sum, RowArray<SumAcc<T>>& part) {
+void sum_rows(const T* x, Index n, Index width, SumAcc<T>* sum, Scratch<SumAcc<T>>& scratch) {
   constexpr Index block = 64;
-  auto total = array(sum, width);
-  total.setZero();
+  std::fill_n(sum, width, SumAcc<T>(0));
   for (Index first = 0; first < n; first += block) {
-    part.setZero(width);
-    for (Index i = first; i < std::min(n, first + block); ++i)
-      part += array(x + i * width, width).template cast<SumAcc<T>>();
-    total += part;
+    SumAcc<T>* const part = scratch.zeroed();
+    for (Index i = first; i < std::min(n, first + block); ++i) add_row(part, x + i * width, width);
+    add_row(sum, part, width);
   }
 }
 
@@ -41,23 +47,23 @@ void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
   const Pieces pieces(n, elements_per_sum / std::max<Index>(inner, 1) + 1);  // the pieces of one of the `outer` sums
   const Index count = std::max<Index>(pieces.count, 1);
   const Index grain = elements_per_sum / std::max<Index>(std::min(n, pieces.size) * inner, 1) + 1;
-  RowMatrix<SumAcc<T>> parts(outer * count, inner);
+  Scratch<SumAcc<T>> parts(outer * count * inner);
+  const auto part = [&](Index p) { return parts.data() + p * inner; };  // [inner]
   parallel(outer * count, grain, [&](Index begin, Index end) {
-    RowArray<SumAcc<T>> scratch;
+    Scratch<SumAcc<T>> scratch(inner);
     for (Index p = begin; p < end; ++p) {
       const Index o = p / count, first = (p - o * count) * pieces.size, rows = std::min(n - first, pieces.size);
       const T* const piece = x.data + (o * n + first) * inner;
       if (inner == 1)
-        parts(p, 0) = sum_row(piece, rows);
+        *part(p) = sum_row(piece, rows);
       else
-        sum_rows(piece, rows, inner, parts.row(p).data(), scratch);
+        sum_rows(piece, rows, inner, part(p), scratch);
     }
   });
-  if (count == 1) {
-    store(array(y.data, outer * inner), array(parts.data(), outer * inner) / divisor);
-  } else {
-    for (Index o = 0; o < outer; ++o)
-      store(row(y, o), parts.middleRows(o * count, count).colwise().sum().array() / divisor);
+  for (Index o = 0; o < outer; ++o) {
+    SumAcc<T>* const total = part(o * count);
+    for (Index p = 1; p < count; ++p) add_row(total, part(o * count + p), inner);
+    divide_row(y.data + o * inner, total, inner, divisor);
   }
 }
 
@@ -66,10 +72,9 @@ template <class T, class Y>
 void repeat(Cpu, const BroadcastPlan<1>& plan, const Y* dy, Acc<Y> divisor, T* dx) {
   for_rows(plan, [&](Index i, Index n, const std::array<Index, 1>& at) {
     if (plan.stride[0][0] == 0)
-      array(dx + i, n).setConstant(static_cast<EigenScalar<T>>(static_cast<Acc<Y>>(dy[at[0]]) / divisor));
+      std::fill_n(dx + i, n, static_cast<T>(static_cast<Acc<Y>>(dy[at[0]]) / divisor));
     else
-      in_short_parts<Y>(
-          0, n, [&](Index k, Index m) { store(array(dx + i + k, m), load(part(dy + at[0] + k, m)) / divisor); });
+      divide_row(dx + i, dy + at[0], n, divisor);
   });
 }
 
@@ -156,7 +161,7 @@ Tensor<Sum<T>> sum(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
 /// Returns the sum of all elements, a scalar [].
 template <class T>
 Tensor<Sum<T>> sum(const Tensor<T>& x) {
-  return sum(reshape(x, {x.size()}), 0);
+  return detail::scaled_sum("sum", reshape(x, {x.size()}), 0, false, 1);
 }
 
 /// Returns the mean along an axis or several; an empty mean is NaN. @throws ShapeError if an axis does not exist.
@@ -170,7 +175,8 @@ Tensor<T> mean(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
 /// Returns the mean of all elements, a scalar [].
 template <class T>
 Tensor<T> mean(const Tensor<T>& x) {
-  return mean(reshape(x, {x.size()}), 0);
+  static_assert(!std::is_integral_v<T>, "heddle::mean: cast integers to a floating type first");
+  return detail::scaled_sum("mean", reshape(x, {x.size()}), 0, false, x.size());
 }
 
 }  // namespace heddle

@@ -25,11 +25,10 @@ inline Pieces norm_pieces(Index N, Index D, Index rows_per_unit) {
 template <class T>
 void add_branch(const ElementDropout& dropout, const T* x, const T* branch, T* sum, Index first, Index last) {
   if (!dropout.rule.is_active())
-    return in_short_parts<T>(first, last, [&](Index e, Index n) {
-      store(array(sum + e, n), load(part(x + e, n)) + load(part(branch + e, n)));
-    });
-  for_each_factor<Acc<T>>(dropout, first, last, [&](Index e, Index n, const auto& factors) {
-    store(array(sum + e, n), load(part(x + e, n)) + load(part(branch + e, n)) * factors);
+    return for_each_chunk<Acc<T>>(first, last, [&](Chunk<Acc<T>> at) { at.store(sum, at.load(x) + at.load(branch)); });
+  for_each_factor<Acc<T>>(dropout, first, last, [&](Index e, Index n, const Acc<T>* factors) {
+    for_each_chunk<Acc<T>>(
+        n, [&](Chunk<Acc<T>> at) { at.store(sum + e, at.load(x + e) + at.load(branch + e) * at.load(factors)); });
   });
 }
 
@@ -59,9 +58,7 @@ void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> 
     const Index first = first_unit * unit, last = std::min(N, last_unit * unit);
     layer_norm_rows_backward(dy, sum, gamma, mean, rstd, dx, sums, piece, first, last);
     if (!dbranch.data) return;
-    for_each_factor<Acc<T>>(dropout, first * D, last * D, [&](Index e, Index n, const auto& factors) {
-      store(array(dbranch.data + e, n), load(part(dx.data + e, n)) * factors);
-    });
+    multiply_by_factors<T>(dropout, dx.data, dbranch.data, first * D, last * D);
   });
   sums.store_to(dgamma, dbeta);
 }

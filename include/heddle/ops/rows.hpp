@@ -6,7 +6,7 @@
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/core/sequences.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 #include <heddle/ops/clear.hpp>
 #include <heddle/ops/max.hpp>
 #include <heddle/ops/padded.hpp>
@@ -61,12 +61,12 @@ template <class T>
 void add_up_rows(Cpu, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x,
                  View<T, 2> y) {
   parallel(y.extent[0], 1, [&](Index first, Index last) {
-    RowArray<Acc<T>> sum(x.extent[1]);
-    RowReader<T> x_row(x.extent[1]);
+    const Index D = x.extent[1];
+    Scratch<Acc<T>> scratch(D);
     for (Index b = first; b < last; ++b) {
-      sum.setZero();
-      for (Index n = begin(b); n < begin(b) + length(b); ++n) sum += x_row(x, n);
-      store(row(y, b), sum / static_cast<Acc<T>>(mean ? std::max(length(b), 1) : 1));
+      Acc<T>* const sum = scratch.zeroed();
+      for (Index n = begin(b); n < begin(b) + length(b); ++n) add_row(sum, &x(n, 0), D);
+      divide_row(&y(b, 0), sum, D, static_cast<Acc<T>>(mean ? std::max(length(b), 1) : 1));
     }
   });
 }
@@ -74,10 +74,9 @@ template <class T>
 void add_up_rows_backward(Cpu, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
                           View<T, 2> dx) {
   parallel(dy.extent[0], 1, [&](Index first, Index last) {
-    RowReader<T> dy_row(dy.extent[1]);
     for (Index b = first; b < last; ++b)
       for (Index n = begin(b); n < begin(b) + length(b); ++n)
-        store(row(dx, n), dy_row(dy, b) / static_cast<Acc<T>>(mean ? length(b) : 1));
+        divide_row(&dx(n, 0), &dy(b, 0), dy.extent[1], static_cast<Acc<T>>(mean ? length(b) : 1));
   });
 }
 

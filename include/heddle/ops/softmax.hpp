@@ -3,7 +3,7 @@
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/softmax_functions.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 #include <heddle/ops/axis.hpp>
 #include <heddle/ops/where.hpp>
 
@@ -16,15 +16,22 @@ template <class F, class T>
 void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
   using A = Acc<T>;
   parallel(x.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
-    RowArray<A> e(x.extent[1]);
-    RowReader<T> x_row(x.extent[1]);
+    const Index C = x.extent[1];
+    Scratch<A> exponentials(C);
+    A* const e = exponentials.data();
     for (Index n = first; n < last; ++n) {
-      const auto xn = x_row(x, n);
-      const A greatest = xn.maxCoeff();
+      const T* const xn = &x(n, 0);
+      T* const yn = &y(n, 0);
+      const A greatest = max_of<A>(C, [&](Chunk<A> at) { return at.load(xn); });
       const A top = empty_gives_zeros && greatest == -std::numeric_limits<A>::infinity() ? A(0) : greatest;
-      e = exp_or_zero(xn - top);
-      const A sum = e.sum();  // NaN if an element is NaN, which maxCoeff() may miss
-      store(row(y, n), F::value(xn - top, e, empty_gives_zeros && sum == 0 ? A(1) : sum));
+      const A sum = sum_of<A>(C, [&](Chunk<A> at) {  // NaN if an element is NaN, which max_of() may miss
+        const Vector<A> en = exp_or_zero(at.load(xn) - top);
+        at.store(e, en);
+        return en;
+      });
+      const A normalizer = F::normalizer(empty_gives_zeros && sum == 0 ? A(1) : sum);
+      for_each_chunk<A>(
+          C, [&](Chunk<A> at) { at.store(yn, F::value(at.load(xn) - top, at.load(e), Vector<A>(normalizer))); });
     }
   });
 }
@@ -32,35 +39,35 @@ void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
 template <class F, class T>
 void softmax_rows_backward(F, View<const T, 2> dy, View<const T, 2> y, View<T, 2> dx) {
   parallel(y.extent[0], rows_per_piece(y.extent[1]), [&](Index first, Index last) {
-    RowReader<T> dy_row(y.extent[1]), y_row(y.extent[1]);
+    using A = Acc<T>;
+    const Index C = y.extent[1];
     for (Index n = first; n < last; ++n) {
-      const auto dyn = dy_row(dy, n);
-      const auto yn = y_row(y, n);
-      store(row(dx, n), F::gradient(dyn, yn, F::weight(dyn, yn).sum()));
+      const T *const dyn = &dy(n, 0), *const yn = &y(n, 0);
+      T* const dxn = &dx(n, 0);
+      const A sum = sum_of<A>(C, [&](Chunk<A> at) { return F::weight(at.load(dyn), at.load(yn)); });
+      for_each_chunk<A>(C, [&](Chunk<A> at) { at.store(dxn, F::gradient(at.load(dyn), at.load(yn), Vector<A>(sum))); });
     }
   });
 }
 
-// Computes the softmax along an axis that is not the last, for all positions on the axes after it at once.
+// Computes the softmax along an axis that is not the last, for a chunk of positions on the axes after it at once.
 template <class F, class T>
 void softmax_middle(F, View<const T, 3> x, bool empty_gives_zeros, View<T, 3> y) {
   using A = Acc<T>;
   const Index n = x.extent[1], inner = x.extent[2];
   parallel(x.extent[0], rows_per_piece(n * inner), [&](Index first, Index last) {
-    RowArray<A> top(inner), sum(inner);
-    RowReader<T> x_row(inner);
-    for (Index o = first; o < last; ++o) {
-      const View<const T, 2> xo{x.data + o * n * inner, {n, inner}};
-      const View<T, 2> yo{y.data + o * n * inner, {n, inner}};
-      top = x_row(xo, 0);
-      for (Index k = 1; k < n; ++k) top = top.max(x_row(xo, k));
-      if (empty_gives_zeros) top = (top == -std::numeric_limits<A>::infinity()).select(A(0), top);
-      sum.setZero();
-      for (Index k = 0; k < n; ++k) sum += exp_or_zero(x_row(xo, k) - top);
-      if (empty_gives_zeros) sum = (sum == 0).select(A(1), sum);
-      for (Index k = 0; k < n; ++k)
-        store(row(yo, k), F::value(x_row(xo, k) - top, exp_or_zero(x_row(xo, k) - top), sum));
-    }
+    for (Index o = first; o < last; ++o)
+      for_each_chunk<A>(inner, [&](Chunk<A> at) {
+        const auto x_at = [&](Index k) { return at.load(&x(o, k, 0)); };
+        Vector<A> top = x_at(0), sum(0);
+        for (Index k = 1; k < n; ++k) top = max(top, x_at(k));
+        if (empty_gives_zeros) top = select(top == -std::numeric_limits<A>::infinity(), A(0), top);
+        for (Index k = 0; k < n; ++k) sum += exp_or_zero(x_at(k) - top);
+        if (empty_gives_zeros) sum = select(sum == A(0), A(1), sum);
+        const Vector<A> normalizer = F::normalizer(sum);
+        for (Index k = 0; k < n; ++k)
+          at.store(&y(o, k, 0), F::value(x_at(k) - top, exp_or_zero(x_at(k) - top), normalizer));
+      });
   });
 }
 
@@ -68,18 +75,14 @@ template <class F, class T>
 void softmax_middle_backward(F, View<const T, 3> dy, View<const T, 3> y, View<T, 3> dx) {
   const Index n = y.extent[1], inner = y.extent[2];
   parallel(y.extent[0], rows_per_piece(n * inner), [&](Index first, Index last) {
-    RowArray<Acc<T>> sum(inner);
-    RowReader<T> dy_row(inner), y_row(inner);
-    for (Index o = first; o < last; ++o) {
-      const auto matrix_at = [&](auto v) {
-        return View<std::remove_pointer_t<decltype(v.data)>, 2>{v.data + o * n * inner, {n, inner}};
-      };
-      const auto dyo = matrix_at(dy), yo = matrix_at(y);
-      const View<T, 2> dxo = matrix_at(dx);
-      sum.setZero();
-      for (Index k = 0; k < n; ++k) sum += F::weight(dy_row(dyo, k), y_row(yo, k));
-      for (Index k = 0; k < n; ++k) store(row(dxo, k), F::gradient(dy_row(dyo, k), y_row(yo, k), sum));
-    }
+    for (Index o = first; o < last; ++o)
+      for_each_chunk<Acc<T>>(inner, [&](Chunk<Acc<T>> at) {
+        const auto dy_at = [&](Index k) { return at.load(&dy(o, k, 0)); };
+        const auto y_at = [&](Index k) { return at.load(&y(o, k, 0)); };
+        Vector<Acc<T>> sum(0);
+        for (Index k = 0; k < n; ++k) sum += F::weight(dy_at(k), y_at(k));
+        for (Index k = 0; k < n; ++k) at.store(&dx(o, k, 0), F::gradient(dy_at(k), y_at(k), sum));
+      });
   });
 }
 

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include <heddle/base/checks.hpp>
-#include <heddle/base/scalar_functions.hpp>
 #include <heddle/optim/rule.hpp>
 
 namespace heddle::detail {
@@ -84,11 +83,12 @@ struct AdamRule {
   /// Updates one element and its moments.
   template <class V>
   HEDDLE_HD void operator()(V& p, V g, V* m_and_v) const {
+    using std::sqrt;
     V &m = m_and_v[0], &v = m_and_v[1];
     g = g + l2 * p;
     v = beta2 * v + one_minus_beta2 * (g * g);
     m = m + one_minus_beta1 * (g - m);
-    p = decay_factor * p - rate * m / (kernel::square_root(v) * inv_sqrt_bias_correction2 + eps);
+    p = decay_factor * p - rate * m / (sqrt(v) * inv_sqrt_bias_correction2 + eps);
   }
 
  private:

@@ -7,7 +7,7 @@
 //   Rule(options, settings)                   its constants for one parameter and step
 //   needs_moments()                           whether this step uses the moments
 //   keeps_stateless_rows()                    whether a row with gradient 0 and moments 0 stays as it is
-//   operator()(V& p, V g, V* moments) const   the update; V is a number, or an Eigen array for the CPU's vector units
+//   operator()(V& p, V g, V* moments) const   the update; V is a number, or a vector of the CPU (cpu/vector.hpp)
 #pragma once
 #include <heddle/base/build.hpp>
 

@@ -5,25 +5,32 @@
 #include <vector>
 
 #include <heddle/base/threads.hpp>
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/vector.hpp>
 #include <heddle/gpu/update_args.hpp>
 
 namespace heddle::kernel {
 
-// Calls f(i, first, last) for pieces of arrays 0, 1, ... of these sizes, on several threads. A piece has at most `piece_size` elements.
-template <class F>
-void for_each_piece(const std::vector<Index>& sizes, Index piece_size, F&& f) {
-  struct Piece {
-    std::size_t array;
-    Index first, last;
-  };
-  std::vector<Piece> pieces;
+// Elements [first, last) of one of several arrays.
+struct ArrayPiece {
+  std::size_t array;
+  Index first, last;
+};
+// Returns the pieces of arrays of these sizes. A piece has at most `piece_size` elements.
+inline std::vector<ArrayPiece> cut(const std::vector<Index>& sizes, Index piece_size) {
+  std::vector<ArrayPiece> pieces;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     for (Index first = 0; first < sizes[i]; first += piece_size)
       pieces.push_back({i, first, std::min(sizes[i], first + piece_size)});
+  return pieces;
+}
+
+// Calls f(i, first, last) for pieces of arrays 0, 1, ... of these sizes, on several threads. A piece has at most `piece_size` elements.
+template <class F>
+void for_each_piece(const std::vector<Index>& sizes, Index piece_size, F&& f) {
+  const std::vector<ArrayPiece> pieces = cut(sizes, piece_size);
   parallel(static_cast<Index>(pieces.size()), 1, [&](Index begin, Index end) {
     for (Index p = begin; p < end; ++p) {
-      const Piece& piece = pieces[static_cast<std::size_t>(p)];
+      const ArrayPiece& piece = pieces[static_cast<std::size_t>(p)];
       f(piece.array, piece.first, piece.last);
     }
   });
@@ -43,7 +50,8 @@ Index first_not_finite(Cpu, const std::vector<View<const T, 1>>& arrays) {
   std::atomic<Index> found = static_cast<Index>(arrays.size());
   for_each_piece(sizes_of(arrays), update_piece, [&](std::size_t i, Index first, Index last) {
     // x * 0 is 0 for a finite x and NaN otherwise.
-    if ((array(arrays[i].data + first, last - first) * 0).sum() == 0) return;
+    const T* const x = arrays[i].data + first;
+    if (sum_of<T>(last - first, [&](Chunk<T> at) { return at.load(x) * T(0); }) == 0) return;
     Index before = found;
     while (static_cast<Index>(i) < before && !found.compare_exchange_weak(before, static_cast<Index>(i))) {
     }
@@ -60,8 +68,10 @@ double sum_of_squares(Cpu, const std::vector<View<const T, 1>>& arrays) {
     const Pieces pieces(x.extent[0], grain);
     std::vector<double> sums(static_cast<std::size_t>(pieces.count));
     parallel(pieces, [&](Index piece, Index first, Index last) {
-      sums[static_cast<std::size_t>(piece)] =
-          array(x.data + first, last - first).template cast<double>().square().sum();
+      sums[static_cast<std::size_t>(piece)] = sum_of<double>(last - first, [&](Chunk<double> at) {
+        const Vector<double> values = at.load(x.data + first);
+        return values * values;
+      });
     });
     for (const double sum : sums) total += sum;
   }
@@ -72,7 +82,7 @@ double sum_of_squares(Cpu, const std::vector<View<const T, 1>>& arrays) {
 template <class T>
 void scale(Cpu, T factor, const std::vector<View<const T, 1>>& arrays, const std::vector<View<T, 1>>& results) {
   for_each_piece(sizes_of(arrays), update_piece, [&](std::size_t i, Index first, Index last) {
-    array(results[i].data + first, last - first) = array(arrays[i].data + first, last - first) * factor;
+    scale_row(results[i].data + first, arrays[i].data + first, last - first, factor);
   });
 }
 
@@ -85,21 +95,15 @@ void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element*
   T* const value = args.value.data + first;
   T* moments[moment_count];
   for (int k = 0; k < moment_count; ++k) moments[k] = args.moments[k] ? args.moments[k] + first : nullptr;
-  const auto step = [&]<class V>(Index i, auto at) {
-    V p = at(value + i), m[moment_count];
+  for_each_chunk<T>(count, [&](Chunk<T> at) {
+    Vector<T> p = at.load(value), m[moment_count];
     for (int k = 0; k < moment_count; ++k)
-      m[k] = at(moments[k] ? moments[k] + i : gradient + i);  // the rule does not use an absent moment
-    rule(p, V(at(gradient + i)), m);
-    at(value + i) = p;
+      m[k] = moments[k] ? at.load(moments[k]) : Vector<T>(T(0));  // the rule does not use an absent moment
+    rule(p, at.load(gradient), m);
+    at.store(value, p);
     for (int k = 0; k < moment_count; ++k)
-      if (moments[k]) at(moments[k] + i) = m[k];
-  };
-  constexpr Index width = Lanes<T>::SizeAtCompileTime;
-  Index i = 0;
-  for (; i + width <= count; i += width) step.template operator()<Lanes<T>>(i, [](auto* x) { return lanes(x); });
-  for (; i < count; ++i)
-    step.template operator()<T>(
-        i, [](auto* x) -> auto& { return *x; });
+      if (moments[k]) at.store(moments[k], m[k]);
+  });
 }
 
 // Updates parameters with dense gradients.

@@ -42,13 +42,22 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionO
   compute_scores(plan, at, x.q, x.k, p);
   product<false, true>(x.dy, x.v, ds, Into::set);
   if (dropped) draw_tile_factors(plan, at, pd);
+  using A = Acc<T>;
   for (Index r = 0; r < p.rows; ++r) {
-    padded_row(p, r) = exp_or_zero(padded_row(p, r) - x.lse[r]);
-    if (dropped) {
-      row(ds, r) *= row(pd, r);
-      row(pd, r) *= row(p, r);
-    }
-    row(ds, r) = row(p, r) * (row(ds, r) - x.delta[r]);
+    A *const pr = &p(r, 0), *const dsr = &ds(r, 0), *const pdr = &pd(r, 0);
+    const A lse = x.lse[r], delta = x.delta[r];
+    for_each_chunk<A>(p.stride, [&](Chunk<A> chunk) {  // with the padding, so that all chunks are full
+      const Vector<A> weight = exp_or_zero(chunk.load(pr) - lse);
+      Vector<A> dweight = chunk.load(dsr);
+      if (dropped) {
+        const Vector<A> factor = chunk.load(pdr);
+        dweight = dweight * factor;
+        chunk.store(pdr, factor * weight);
+      } else {
+        chunk.store(pr, weight);
+      }
+      chunk.store(dsr, weight * (dweight - delta));
+    });
   }
 
   // delta is checked because it is not finite if the forward's result is not finite.
@@ -57,7 +66,7 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionO
                                       all_finite<Acc<T>>({x.delta, 1, p.rows, p.rows}));
   if (separate) for_each_masked(plan, at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
   for (Index r = 0; dbias.data && r < ds.rows; ++r)
-    array(dbias.row(at.b, at.h, at.i + r) + at.j, ds.width) += row(ds, r);
+    add_row(dbias.row(at.b, at.h, at.i + r) + at.j, &ds(r, 0), ds.width);
   if (x.dq.data) add_to_queries(plan, at, separate, ds, x.k, x.dq);
   if (x.dk.data) add_to_keys(plan, at, separate, ds, x.q, x.dk);
   if (x.dv.data) add_to_keys(plan, at, separate, pd, x.dy, x.dv);
@@ -68,12 +77,12 @@ template <class A, class T>
 MatrixView<A> accumulator(TileBuffer<A>& buffer, MatrixView<T> required) {
   if (!required.data) return {nullptr, required.rows, required.width, 0};
   const auto sum = buffer(required.rows, required.width);
-  matrix(sum).setZero();
+  for (Index r = 0; r < sum.rows; ++r) std::fill_n(&sum(r, 0), sum.width, A(0));
   return sum;
 }
 template <class T>
 void store_scaled(MatrixView<T> to, MatrixView<Acc<T>> sum, Acc<T> scale) {
-  for (Index n = 0; to.data && n < to.rows; ++n) store(row(to, n), row(sum, n) * scale);
+  for (Index n = 0; to.data && n < to.rows; ++n) scale_row(&to(n, 0), &sum(n, 0), to.width, scale);
 }
 
 template <class T>
@@ -109,11 +118,11 @@ void attention_backward(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q
                         MatrixView<const T> v, MatrixView<const T> y, View<const Acc<T>, 2> lse, MatrixView<const T> dy,
                         View<Acc<T>, 2> delta, MatrixView<T> dq, MatrixView<T> dk, MatrixView<T> dv,
                         PerScore<Acc<T>> dbias) {
+  using A = Acc<T>;
   const Index B = plan.count(), H = plan.heads;
   const Index own_b = dbias.data && !dbias.sequence_stride ? 1 : B, own_h = dbias.data && !dbias.head_stride ? 1 : H;
   parallel(own_b * own_h, heads_per_piece(plan, (q.width + v.width) / H), [&](Index first, Index last) {
     BackwardTiles<T> tiles(plan, q.width / H, v.width / H);
-    RowReader<T> dy_row(v.width / H), y_row(v.width / H);
     for (Index own = first; own < last; ++own)
       for (Index b = own / own_h; b < B; b += own_b)
         for (Index h = own % own_h; h < H; h += own_h) {
@@ -122,7 +131,11 @@ void attention_backward(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q
           const Index at = h * lse.extent[1] + plan.q_begin(b);
           const AttentionOperands<T, T> x{queries(q),      keys(k),     keys(v),  queries(dy), lse.data + at,
                                           delta.data + at, queries(dq), keys(dk), keys(dv)};
-          for (Index r = 0; r < x.q.rows; ++r) delta.data[at + r] = (dy_row(x.dy, r) * y_row(queries(y), r)).sum();
+          const MatrixView<const T> y_head = queries(y);
+          for (Index r = 0; r < x.q.rows; ++r)
+            delta.data[at + r] = sum_of<A>(y_head.width, [dyr = &x.dy(r, 0), yr = &y_head(r, 0)](Chunk<A> chunk) {
+              return chunk.load(dyr) * chunk.load(yr);
+            });
           attend_backward(plan, b, h, x, dbias, tiles);
         }
   });

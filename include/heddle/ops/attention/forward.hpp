@@ -38,7 +38,7 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
   const auto o = tiles.o(y.rows, y.width);  // [rows, V]
   A* const top = tiles.top.data();          // [rows]
   A* const sum = tiles.sum.data();          // [rows]
-  matrix(o).setZero();
+  for (Index r = 0; r < o.rows; ++r) std::fill_n(&o(r, 0), o.width, A(0));
   std::fill_n(top, y.rows, std::numeric_limits<A>::lowest());
   std::fill_n(sum, y.rows, A(0));
 
@@ -51,17 +51,20 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
     compute_scores(plan, at, q_tile, k_tile, s);
     for (Index r = 0; r < s.rows; ++r) {
       const A shrink = online_softmax_step(s, r, top[r], sum[r]);
-      if (at.j > 0 && shrink != 1) row(o, r) *= shrink;
+      if (at.j > 0 && shrink != 1) scale_row(&o(r, 0), &o(r, 0), o.width, shrink);
     }
     if (plan.dropout.is_active()) {
       const auto factors = tiles.factors(s.rows, s.width);
       draw_tile_factors(plan, at, factors);
-      for (Index r = 0; r < s.rows; ++r) row(s, r) *= row(factors, r);
+      for (Index r = 0; r < s.rows; ++r)
+        for_each_chunk<A>(s.stride, [to = &s(r, 0), factor = &factors(r, 0)](Chunk<A> chunk) {
+          chunk.store(to, chunk.load(to) * chunk.load(factor));
+        });
     }
     add_to_queries(plan, at, may_be_masked(plan, at, s) && !all_finite(v_tile), s, v_tile, o);
   }
   for (Index r = 0; r < y.rows; ++r) {
-    store(row(y, r), row(o, r) * (sum[r] == 0 ? A(0) : 1 / sum[r]));
+    scale_row(&y(r, 0), &o(r, 0), y.width, sum[r] == 0 ? A(0) : 1 / sum[r]);
     lse[r] = sum[r] == 0 ? std::numeric_limits<A>::infinity() : top[r] + std::log(sum[r]);
   }
 }
@@ -108,7 +111,7 @@ void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q,
         for (Index r = 0; r < s.rows; ++r) {
           A top = std::numeric_limits<A>::lowest(), sum = 0;
           online_softmax_step(s, r, top, sum);
-          store(array(&y(b, h, i + r, 0), s.width), row(s, r) * (sum == 0 ? A(0) : 1 / sum));
+          scale_row(&y(b, h, i + r, 0), &s(r, 0), s.width, sum == 0 ? A(0) : 1 / sum);
         }
       }
     }

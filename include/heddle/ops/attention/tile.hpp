@@ -58,15 +58,10 @@ class TileBuffer {
 
  private:
   static constexpr Index vector = 16;  // floats in the widest register
+  static_assert(vector % Vector<A>::width == 0);
   static constexpr Index padded(Index width) { return (width + vector - 1) / vector * vector; }
   Tensor<A> memory_;
 };
-
-// Returns row r with its padding.
-template <class A>
-auto padded_row(MatrixView<A> x, Index r) {
-  return array(x.data + r * x.stride, x.stride);
-}
 
 // Returns the rows and columns of x that belong to one head of one sequence. An x without data (a gradient that is not required) stays
 // without data.
@@ -88,7 +83,7 @@ MatrixView<const Acc<T>> widen(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer
     return x;
   } else {
     const auto wide = buffer(x.rows, x.width);
-    for (Index n = 0; n < x.rows; ++n) store(row(wide, n), row(x, n));
+    for (Index n = 0; n < x.rows; ++n) copy_row(&wide(n, 0), &x(n, 0), x.width);
     return read(wide);
   }
 }
@@ -97,7 +92,8 @@ MatrixView<const Acc<T>> widen(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer
 template <class A>
 bool all_finite(MatrixView<const A> x) {
   A sum = 0;
-  for (Index n = 0; n < x.rows; ++n) sum += (row(x, n) * A(0)).sum();
+  for (Index n = 0; n < x.rows; ++n)
+    sum += sum_of<A>(x.width, [row = &x(n, 0)](Chunk<A> at) { return at.load(row) * A(0); });
   return sum == 0;
 }
 
@@ -120,7 +116,9 @@ void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool separate, 
   const Tensor<A> finite = finite_part(x);
   const auto x_finite = matrix_view(view<2>(finite));
   product<false, false>(read(w), x_finite, to, Into::add);
-  for_each_visible(plan, at, w, [&](Index r, Index c) { row(to, r) += w(r, c) * (row(x, c) - row(x_finite, c)); });
+  for_each_visible(plan, at, w, [&](Index r, Index c) {
+    for (Index d = 0; d < x.width; ++d) to(r, d) += w(r, c) * (x(c, d) - x_finite(c, d));
+  });
 }
 // to += w^T x for x [queries, D].
 template <class T, class A = Acc<T>>
@@ -130,7 +128,9 @@ void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool separate, Mat
   const Tensor<A> finite = finite_part(x);
   const auto x_finite = matrix_view(view<2>(finite));
   product<true, false>(read(w), x_finite, to, Into::add);
-  for_each_visible(plan, at, w, [&](Index r, Index c) { row(to, c) += w(r, c) * (row(x, r) - row(x_finite, r)); });
+  for_each_visible(plan, at, w, [&](Index r, Index c) {
+    for (Index d = 0; d < x.width; ++d) to(c, d) += w(r, c) * (x(r, d) - x_finite(r, d));
+  });
 }
 
 // s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, for any content of q and k.
@@ -138,12 +138,11 @@ template <class T>
 void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q, MatrixView<const Acc<T>> k,
                     MatrixView<Acc<T>> s) {
   product<false, true>(q, k, s, Into::set);
-  RowReader<T> bias_row(s.width);
   for (Index r = 0; r < s.rows; ++r) {
-    row(s, r) *= plan.scale;
-    if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r))
-      row(s, r) += bias_row(View<const T, 2>{bias + at.j, {1, s.width}}, 0);
-    padded_row(s, r).tail(s.stride - s.width) = masked_score<Acc<T>>;
+    Acc<T>* const scores = &s(r, 0);
+    scale_row(scores, scores, s.stride, plan.scale);  // with the padding, so that all chunks are full
+    if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r)) add_row(scores, bias + at.j, s.width);
+    std::fill(scores + s.width, scores + s.stride, masked_score<Acc<T>>);
   }
   if (may_be_masked(plan, at, s))
     for_each_masked(plan, at, s, [&](Index r, Index c) { s(r, c) = masked_score<Acc<T>>; });
@@ -153,12 +152,17 @@ void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<cons
 // greatest score so far, and `sum`. Returns the factor by which the caller must multiply earlier sums.
 template <class A>
 A online_softmax_step(MatrixView<A> s, Index r, A& top, A& sum) {
-  auto scores = padded_row(s, r);
-  const A before = std::exchange(top, std::max(top, scores.maxCoeff()));
+  A* const scores = &s(r, 0);  // with the padding
+  const A before = top,
+          greatest = std::max(top, max_of<A>(s.stride, [&](Chunk<A> chunk) { return chunk.load(scores); }));
   // Without an earlier score, exp() would underflow, which is slow.
-  const A shrink = before == std::numeric_limits<A>::lowest() ? A(0) : std::exp(before - top);
-  scores = exp_or_zero(scores - top);
-  sum = sum * shrink + scores.sum();
+  const A shrink = before == std::numeric_limits<A>::lowest() ? A(0) : std::exp(before - greatest);
+  top = greatest;
+  sum = sum * shrink + sum_of<A>(s.stride, [&](Chunk<A> chunk) {
+          const Vector<A> e = exp_or_zero(chunk.load(scores) - greatest);
+          chunk.store(scores, e);
+          return e;
+        });
   return shrink;
 }
 

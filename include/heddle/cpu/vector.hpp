@@ -1,0 +1,301 @@
+// Vector<A>: as many floats or doubles as a register holds, and loops over rows of elements, one vector at a time. The CPU's kernels are
+// written with it. Eigen's expressions would instantiate dozens of functions for each formula, and take most of the time of a compilation.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include <heddle/base/number_types.hpp>
+#include <heddle/cpu/eigen.hpp>
+
+namespace heddle::kernel {
+
+#if defined(__AVX512F__)
+inline constexpr int register_bytes = 64;
+#elif defined(__AVX__)
+inline constexpr int register_bytes = 32;
+#else
+inline constexpr int register_bytes = 16;
+#endif
+
+typedef float Floats __attribute__((vector_size(register_bytes)));
+typedef double Doubles __attribute__((vector_size(register_bytes)));
+// As many words, and halves of words, as Floats has elements.
+typedef std::uint32_t Words __attribute__((vector_size(register_bytes)));
+typedef std::uint16_t Halves __attribute__((vector_size(register_bytes / 2)));
+
+// The lanes of one register. A is float or double. A number in a formula stands for a vector of equal lanes. The type is a vector of the
+// compilers g++ and clang, whose operators become single instructions.
+template <class A>
+struct Vector {
+  using Scalar = A;
+  static constexpr Index width = register_bytes / static_cast<Index>(sizeof(A));
+  using Lanes = std::conditional_t<std::is_same_v<A, double>, Doubles, Floats>;
+  static_assert(sizeof(Lanes) == width * sizeof(A));
+  // The result of a comparison: all bits of a lane are set where it holds.
+  struct Mask {
+    decltype(Lanes{} < Lanes{}) bits;
+    friend Mask operator||(Mask a, Mask b) { return {a.bits | b.bits}; }
+  };
+
+  Lanes lanes;
+
+  Vector() = default;
+  Vector(Lanes x) : lanes(x) {}
+  Vector(A x) : lanes(x - Lanes{}) {}
+
+  friend Vector operator+(Vector a, Vector b) { return a.lanes + b.lanes; }
+  friend Vector operator-(Vector a, Vector b) { return a.lanes - b.lanes; }
+  friend Vector operator*(Vector a, Vector b) { return a.lanes * b.lanes; }
+  friend Vector operator/(Vector a, Vector b) { return a.lanes / b.lanes; }
+  Vector& operator+=(Vector b) { return *this = *this + b; }
+
+  friend Mask operator==(Vector a, Vector b) { return {a.lanes == b.lanes}; }
+  friend Mask operator!=(Vector a, Vector b) { return {a.lanes != b.lanes}; }
+  friend Mask operator<(Vector a, Vector b) { return {a.lanes < b.lanes}; }
+  friend Mask operator<=(Vector a, Vector b) { return {a.lanes <= b.lanes}; }
+  friend Mask operator>(Vector a, Vector b) { return {a.lanes > b.lanes}; }
+  friend Mask operator>=(Vector a, Vector b) { return {a.lanes >= b.lanes}; }
+  // Returns a where the mask holds, b elsewhere.
+  friend Vector select(Mask mask, Vector a, Vector b) { return mask.bits ? a.lanes : b.lanes; }
+  // As std::max: if b is NaN, the result is a; if a is NaN, it is NaN.
+  friend Vector max(Vector a, Vector b) { return a.lanes < b.lanes ? b.lanes : a.lanes; }
+
+  // The functions of Eigen, which vectorizes them.
+  friend Vector abs(Vector x) {
+    return x.with_eigen([](const auto& v) { return v.abs(); });
+  }
+  friend Vector erf(Vector x) {
+    return x.with_eigen([](const auto& v) { return v.erf(); });
+  }
+  // Clamps its argument: exp(-infinity) is a subnormal number.
+  friend Vector exp(Vector x) {
+    return x.with_eigen([](const auto& v) { return v.exp(); });
+  }
+  friend Vector log(Vector x) {
+    return x.with_eigen([](const auto& v) { return v.log(); });
+  }
+  friend Vector log1p(Vector x) {
+    return x.with_eigen([](const auto& v) { return v.log1p(); });
+  }
+  // Rounds correctly. Eigen's square root does not, and that of infinity may be NaN.
+  friend Vector sqrt(Vector x) {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<A, float>)
+      return _mm512_mask_sqrt_ps(x.lanes, 0xffff, x.lanes);  // with a mask, because g++ 12 warns of _mm512_sqrt_ps
+    else
+      return _mm512_mask_sqrt_pd(x.lanes, 0xff, x.lanes);
+#elif defined(__AVX__)
+    if constexpr (std::is_same_v<A, float>)
+      return _mm256_sqrt_ps(x.lanes);
+    else
+      return _mm256_sqrt_pd(x.lanes);
+#elif defined(__SSE2__)
+    if constexpr (std::is_same_v<A, float>)
+      return _mm_sqrt_ps(x.lanes);
+    else
+      return _mm_sqrt_pd(x.lanes);
+#else
+    for (Index i = 0; i < width; ++i) x.lanes[i] = std::sqrt(x.lanes[i]);
+    return x;
+#endif
+  }
+  friend Vector tanh(Vector x) {
+    return x.with_eigen([](const auto& v) { return v.tanh(); });
+  }
+  // std::pow of each lane, because Eigen 3.4's vectorized pow gives infinity instead of -infinity for (-0)^-1.
+  friend Vector pow(Vector x, Vector y) {
+    for (Index i = 0; i < width; ++i) x.lanes[i] = std::pow(x.lanes[i], y.lanes[i]);
+    return x;
+  }
+
+ private:
+  template <class F>
+  Vector with_eigen(F f) const {
+    Eigen::Array<A, width, 1> x;
+    std::memcpy(x.data(), &lanes, sizeof lanes);
+    x = f(x);
+    Vector y;
+    std::memcpy(&y.lanes, x.data(), sizeof lanes);
+    return y;
+  }
+};
+
+// Returns the reduction of all lanes by f, in the order of a binary tree. f takes two vectors of the compiler, or two numbers.
+template <class Lanes, class F>
+[[gnu::always_inline]] inline auto reduce_lanes(Lanes x, F f) {
+  constexpr std::size_t half = sizeof x / sizeof x[0] / 2;
+  if constexpr (half == 1) {
+    return f(x[0], x[1]);
+  } else {
+    const auto join = [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
+      return f(__builtin_shufflevector(x, x, static_cast<int>(I)...),
+               __builtin_shufflevector(x, x, static_cast<int>(half + I)...));
+    };
+    return reduce_lanes(join(std::make_index_sequence<half>{}), f);
+  }
+}
+template <class A>
+A sum_of_lanes(Vector<A> x) {
+  return reduce_lanes(x.lanes, [](auto a, auto b) { return a + b; });
+}
+template <class A>
+A max_of_lanes(Vector<A> x) {
+  return reduce_lanes(x.lanes, [](auto a, auto b) { return a < b ? b : a; });
+}
+
+// Returns `width` elements of T as a vector of A, rounded if A is narrower.
+template <class A, class T>
+Vector<A> load_vector(const T* x) {
+  constexpr Index width = Vector<A>::width;
+  Vector<A> y;
+  if constexpr (std::is_same_v<A, T>) {
+    std::memcpy(&y.lanes, x, sizeof y.lanes);
+  } else if constexpr (std::is_same_v<T, bf16> && std::is_same_v<A, float>) {
+    Halves halves;
+    std::memcpy(&halves, x, sizeof halves);
+    y.lanes = reinterpret_cast<typename Vector<A>::Lanes>(__builtin_convertvector(halves, Words) << 16);
+  } else {
+    for (Index i = 0; i < width; ++i) y.lanes[i] = static_cast<A>(x[i]);
+  }
+  return y;
+}
+// Stores all lanes of x as elements of T, rounded.
+template <class T, class A>
+void store_vector(T* y, Vector<A> x) {
+  constexpr Index width = Vector<A>::width;
+  if constexpr (std::is_same_v<A, T>) {
+    std::memcpy(y, &x.lanes, sizeof x.lanes);
+  } else if constexpr (std::is_same_v<T, bf16> && std::is_same_v<A, float>) {
+    // As in the constructor of bf16.
+    const Words word = reinterpret_cast<Words>(x.lanes);
+    const Words rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;
+    const Words quiet_nan = word >> 16 | 0x40u;
+    const Halves halves = __builtin_convertvector(x.lanes != x.lanes ? quiet_nan : rounded, Halves);
+    std::memcpy(y, &halves, sizeof halves);
+  } else {
+    for (Index i = 0; i < width; ++i) y[i] = static_cast<T>(x.lanes[i]);
+  }
+}
+
+// Adjacent elements of a row: as many as a vector has lanes, or fewer at the end of the row.
+template <class A>
+struct Chunk {
+  Index first;  // the first element
+  Index count;  // the number of elements, at most Vector<A>::width
+
+  // Returns the chunk's elements of a row; further lanes are 0.
+  template <class T>
+  Vector<A> load(const T* row) const {
+    if (is_full()) [[likely]]
+      return load_vector<A>(row + first);
+    A lanes[Vector<A>::width] = {};
+    for (Index i = 0; i < count; ++i) lanes[i] = static_cast<A>(row[first + i]);
+    return load_vector<A>(lanes);
+  }
+  // Stores x in the chunk's elements of a row, rounded to T.
+  template <class T>
+  void store(T* row, Vector<A> x) const {
+    if (is_full()) [[likely]]
+      return store_vector(row + first, x);
+    A lanes[Vector<A>::width];
+    store_vector(lanes, x);
+    for (Index i = 0; i < count; ++i) row[first + i] = static_cast<T>(lanes[i]);
+  }
+  // Returns x with `other` in the lanes that have no element.
+  Vector<A> fill(Vector<A> x, A other) const {
+    if (!is_full()) [[unlikely]]
+      for (Index i = count; i < Vector<A>::width; ++i) x.lanes[i] = other;
+    return x;
+  }
+
+ private:
+  bool is_full() const { return count == Vector<A>::width; }
+};
+
+// Calls f(chunk) for the elements [first, last) of a row. Full chunks have a loop of their own, from which the compiler removes the branches
+// for other chunks. Inlined with f, so that what f adds up stays in registers.
+template <class A, class F>
+[[gnu::always_inline, gnu::flatten]] inline void for_each_chunk(Index first, Index last, F&& f) {
+  constexpr Index width = Vector<A>::width;
+  for (; first + width <= last; first += width) f(Chunk<A>{first, width});
+  if (first < last) f(Chunk<A>{first, last - first});
+}
+// Calls f(chunk) for a row of n elements.
+template <class A, class F>
+[[gnu::always_inline, gnu::flatten]] inline void for_each_chunk(Index n, F&& f) {
+  for_each_chunk<A>(0, n, f);
+}
+
+// Returns the sum of f(chunk) over all elements of a row. Two partial sums alternate, so that additions overlap.
+template <class A, class F>
+[[gnu::always_inline, gnu::flatten]] inline A sum_of(Index n, F&& f) {
+  constexpr Index width = Vector<A>::width;
+  Vector<A> even(0), odd(0);
+  Index i = 0;
+  for (; i + width <= n; i += width) {
+    const Vector<A> next = even + f(Chunk<A>{i, width});
+    even = odd;
+    odd = next;
+  }
+  if (const Chunk<A> rest{i, n - i}; rest.count > 0) even += rest.fill(f(rest), 0);
+  return sum_of_lanes(even + odd);
+}
+// Returns the largest of f(chunk) over all elements of a row; -infinity if there are none. NaN may be missed.
+template <class A, class F>
+[[gnu::always_inline, gnu::flatten]] inline A max_of(Index n, F&& f) {
+  constexpr Index width = Vector<A>::width;
+  constexpr A least = -std::numeric_limits<A>::infinity();
+  Vector<A> top(least);
+  Index i = 0;
+  for (; i + width <= n; i += width) top = max(top, f(Chunk<A>{i, width}));
+  if (const Chunk<A> rest{i, n - i}; rest.count > 0) top = max(top, rest.fill(f(rest), least));
+  return max_of_lanes(top);
+}
+
+// Scratch memory for n numbers, aligned for vectors: accesses that cross cache lines are slow if they follow a store.
+template <class A>
+class Scratch {
+ public:
+  explicit Scratch(Index n) : memory_({n}), data_(memory_.data()) {}
+  A* data() const { return data_; }
+  // Sets all numbers to 0, and returns their address.
+  A* zeroed() {
+    std::fill_n(data_, memory_.size(), A(0));
+    return data_;
+  }
+
+ private:
+  Tensor<A> memory_;
+  A* data_;  // Tensor::data() counts a write, which would be a race between threads
+};
+
+// sum += x for n elements. Integers may be added as unsigned words, whose overflow is defined.
+template <class A, class T>
+void add_row(A* sum, const T* x, Index n) {
+  if constexpr (std::is_integral_v<A>)
+    for (Index i = 0; i < n; ++i) sum[i] += static_cast<A>(x[i]);
+  else
+    for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(sum, at.load(sum) + at.load(x)); });
+}
+// y = x * factor for n elements; y may be x.
+template <class T, class U, class A>
+void scale_row(T* y, const U* x, Index n, A factor) {
+  for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x) * factor); });
+}
+// y = x / divisor for n elements.
+template <class T, class U, class A>
+void divide_row(T* y, const U* x, Index n, A divisor) {
+  if constexpr (std::is_integral_v<A>)
+    for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<A>(x[i]) / divisor);
+  else
+    for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x) / divisor); });
+}
+// y = x for n elements, rounded if T is narrower.
+template <class T, class U>
+void copy_row(T* y, const U* x, Index n) {
+  using A = std::conditional_t<std::is_same_v<T, double> || std::is_same_v<U, double>, double, float>;
+  for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x)); });
+}
+
+}  // namespace heddle::kernel
