@@ -8,7 +8,7 @@
 //                        written once; q and dy are read once for each block.
 //
 // Both recompute the scores, so that a single warp computes each sum, in a fixed order: no atomics, and no partial sums in memory.
-// docs/gpu.md lists rows, traffic and shared arrays of every attention kernel.
+// docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "../device/vector.cuh"
 #include "dropout.cuh"
 #include "wide.cuh"

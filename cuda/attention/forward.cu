@@ -4,7 +4,7 @@
 //             that they see. Each warp keeps a running maximum and sum of its queries' scores (Dao, "FlashAttention-2", 2023).
 //             q is read and y written once; k and v are read once for each block of queries.
 //
-// docs/gpu.md lists rows, traffic and shared arrays of every attention kernel.
+// docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "dropout.cuh"
 #include "wide.cuh"
 

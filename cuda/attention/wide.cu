@@ -13,7 +13,7 @@
 //   bias_gradient          A block owns 64 x 64 elements of dbias, or 64 elements of its row if queries share it, and iterates in order
 //                          over the sequences, heads and queries that share them.
 //
-// docs/gpu.md lists rows, traffic and shared arrays of every attention kernel.
+// docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "wide.cuh"
 
 #include "dropout.cuh"

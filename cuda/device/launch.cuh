@@ -15,7 +15,7 @@ inline constexpr int warp_size = 32;
 inline constexpr unsigned all_lanes = ~0u;
 
 // Returns the number of threads of a block: `threads`, a power of two, on a GPU. Blocks are smaller in a build for ThreadSanitizer,
-// which cannot tell all threads of a large block apart (docs/gpu.md).
+// which cannot tell all threads of a large block apart (docs/kernels.md).
 constexpr int block_threads(int threads) {
 #if defined(__CUDACC__)
   return threads;
