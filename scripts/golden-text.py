@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/text: what the Rust `tokenizers` library makes of text, for heddle's tests to compare with.
+"""Writes tests/golden/text: the output of the Rust `tokenizers` library, with which heddle's tests compare.
 
     scripts/golden-text.py          needs the Python package `tokenizers`
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the ag_news program with its PyTorch twin on the same work in one run:
+"""Compares the ag_news program with the same model in PyTorch, on the same work in one run:
 
     bench/peers/ag_news_compare.py --binary build/release/examples/ag_news --data DIR --vocab FILE [--stop-words FILE]
                                    [--lemmas FILE] [--only losses|predict|speed|accuracy]
@@ -99,8 +99,8 @@ class Bench:
             )
         )
 
-    def twin(self, variant, weights):
-        """Returns the float64 model with these weights, the oracle."""
+    def pytorch_model(self, variant, weights):
+        """Returns the float64 reference: the model with these weights."""
         model = self.model(variant).double()
         load_weights(model, weights)
         return model
@@ -112,7 +112,7 @@ class Bench:
             save_weights(self.model(variant), weights)
             ours = self.train_heddle(variant, "--init", weights, "--order", "sequential", "--steps", STEPS,
                                      "--train-rows", count, "--valid-rows", FEW_VALID, "--out", self.out(variant))  # fmt: skip
-            train(self.twin(variant, weights), self.train_rows(variant, count), lr=LR, batch_size=BATCH, steps=STEPS,
+            train(self.pytorch_model(variant, weights), self.train_rows(variant, count), lr=LR, batch_size=BATCH, steps=STEPS,
                   drop_last=True, report=theirs.append)  # fmt: skip
             yield compare_losses(f"losses, {variant.name}", ours, theirs, LOSS_BOUND)
 
@@ -122,7 +122,7 @@ class Bench:
         texts, _ = read_csv(self.test_file(), PREDICTED)
         for variant in VARIANTS:
             ours = self.program.predict(texts, "--out", self.out(variant), *self.cleaning(variant))
-            model = self.twin(variant, os.path.join(self.out(variant), "model.safetensors"))
+            model = self.pytorch_model(variant, os.path.join(self.out(variant), "model.safetensors"))
             theirs = probabilities(model, self.rows(variant, self.test_file(), PREDICTED))
             yield compare_probabilities(f"predict, {variant.name}", ours, theirs, PROBABILITY_BOUND)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains the PyTorch twin of the ag_news program: the oracle (--dtype float64 --order sequential --init FILE) and the
-peer (the defaults).
+"""Trains the model of the ag_news program in PyTorch. With --dtype float64 --order sequential --init FILE it gives the
+reference; with the defaults it gives the model that is timed.
 
     bench/peers/ag_news_train.py --data DIR --vocab FILE [--stop-words F] [--lemmas F] [--plain-text] [--embeddings DIR] ...
 
-Prints the JSON lines of the program's --metrics. Needs torch, tokenizers and safetensors.
+Prints JSON lines in the format of the program's --metrics. Needs torch, tokenizers and safetensors.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the sst2 program with its PyTorch twin on the same work in one run:
+"""Compares the sst2 program with the same model in PyTorch, on the same work in one run:
 
     bench/peers/sst2_compare.py --binary build/release/examples/sst2 --data DIR --vocab FILE [--only losses|predict|speed]
 
@@ -33,7 +33,7 @@ class Bench:
         torch.manual_seed(1)
         save_weights(Classifier(Config(vocab_size=self.tokenizer.vocab_size)), self.weights)
 
-    def twin(self, weights, dtype, dropout=0.0):
+    def pytorch_model(self, weights, dtype, dropout=0.0):
         model = Classifier(Config(vocab_size=self.tokenizer.vocab_size, dropout=dropout)).to(dtype)
         load_weights(model, weights)
         return model
@@ -49,7 +49,7 @@ class Bench:
         ours = self.train_heddle("--init", self.weights, "--order", "sequential", "--dropout", 0, "--steps", STEPS,
                                  "--train-rows", count, "--out", self.out)  # fmt: skip
         theirs = []
-        train(self.twin(self.weights, torch.float64), self.rows("train.tsv", count), steps=STEPS, report=theirs.append)
+        train(self.pytorch_model(self.weights, torch.float64), self.rows("train.tsv", count), steps=STEPS, report=theirs.append)
         yield compare_losses("losses", ours, theirs, LOSS_BOUND)
 
     def predict(self):
@@ -58,14 +58,14 @@ class Bench:
         with open(os.path.join(self.options.data, "dev.tsv"), encoding="utf-8") as file:
             texts = [line.split("\t")[0] for line in list(file)[1:401]]
         ours = self.program.predict(texts, "--out", self.out)
-        model = self.twin(os.path.join(self.out, "model.safetensors"), torch.float64)
+        model = self.pytorch_model(os.path.join(self.out, "model.safetensors"), torch.float64)
         yield compare_probabilities("predict", ours, probabilities(model, self.rows("dev.tsv", 400)), PROBABILITY_BOUND)
 
     def speed(self):
         steps, turns, rows = self.options.steps, [], self.rows("train.tsv", None)
         for turn in range(2):
             ours, theirs = self.train_heddle("--steps", steps, "--seed", turn + 1), []
-            model = self.twin(self.weights, torch.float32, 0.1)
+            model = self.pytorch_model(self.weights, torch.float32, 0.1)
             train(model, rows, steps=steps, shuffle_seed=turn, report=theirs.append)
             turns.append((ours, theirs))
         yield compare_speed(turns, SPEED_BOUND)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains the PyTorch twin of the sst2 program: the oracle (--dtype float64 --dropout 0 --order sequential --init FILE)
-and the peer (the defaults).
+"""Trains the model of the sst2 program in PyTorch. With --dtype float64 --dropout 0 --order sequential --init FILE it gives
+the reference; with the defaults it gives the model that is timed.
 
     bench/peers/sst2_train.py --data DIR --vocab FILE [--steps N] [--init F] [--save F] ...
 
-Prints the JSON lines of the program's --metrics. Needs torch, tokenizers and safetensors.
+Prints JSON lines in the format of the program's --metrics. Needs torch, tokenizers and safetensors.
 """
 
 import argparse

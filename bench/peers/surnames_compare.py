@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the surnames program with its PyTorch twin on the same work in one run:
+"""Compares the surnames program with the same model in PyTorch, on the same work in one run:
 
     bench/peers/surnames_compare.py --binary build/release/examples/surnames --data DIR
                                     [--only losses|predict|speed|accuracy]
 
- losses    the first 100 steps of both layers (dropout 0, file order, weights from a file) against float64: within 5e-6
- predict   probabilities of both layers with the saved weights against float64: within 1e-6
+ losses    the first 100 steps with --layer own and with library (dropout 0, file order, weights from a file) against
+           float64: within 5e-6
+ predict   probabilities of both with the saved weights against float64: within 1e-6
  speed     median training step at the defaults, both with 2 threads, in turns; PyTorch computes padding, heddle has none
  accuracy  on validation and test names together after 10 epochs, mean of 3 seeds: at most 1.5 points below PyTorch's
 
@@ -58,8 +59,8 @@ class Bench:
     def out(self, layer):
         return self.program.path("out-" + layer)
 
-    def twin(self, weights, layer="own"):
-        """Returns the float64 model with these weights, the oracle."""
+    def pytorch_model(self, weights, layer="own"):
+        """Returns the float64 reference: the model with these weights."""
         model = Classifier(Config(dropout=0.0, layer=layer)).double()
         load_weights(model, weights)
         return model
@@ -72,7 +73,7 @@ class Bench:
             ours = self.train_heddle("--layer", layer, "--init", weights, "--order", "sequential", "--dropout", 0,
                                      "--steps", STEPS, "--out", self.out(layer))  # fmt: skip
             _, splits = self.split(self.out(layer))
-            train(self.twin(weights, layer), splits["train"], batch_size=BATCH, steps=STEPS, report=theirs.append)
+            train(self.pytorch_model(weights, layer), splits["train"], batch_size=BATCH, steps=STEPS, report=theirs.append)
             yield compare_losses(f"losses, layer {layer}", ours, theirs, LOSS_BOUND)
 
     def predict(self):
@@ -82,7 +83,7 @@ class Bench:
             names, splits = self.split(self.out(layer))
             rows = Rows(splits["test"].texts[:PREDICTED], splits["test"].labels[:PREDICTED])
             ours = self.program.predict(names["test"][:PREDICTED], "--out", self.out(layer))
-            model = self.twin(os.path.join(self.out(layer), "model.safetensors"), layer)
+            model = self.pytorch_model(os.path.join(self.out(layer), "model.safetensors"), layer)
             yield compare_probabilities(f"predict, layer {layer}", ours, probabilities(model, rows), PROBABILITY_BOUND)
 
     def speed(self):

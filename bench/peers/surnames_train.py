@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains the PyTorch twin of the surnames program on the split that the program wrote: the oracle (--dtype float64
---dropout 0 --order sequential --init FILE) and the peer (the defaults).
+"""Trains the model of the surnames program in PyTorch, on the split that the program wrote. With --dtype float64
+--dropout 0 --order sequential --init FILE it gives the reference; with the defaults it gives the model that is timed.
 
     bench/peers/surnames_train.py --split RUN/split.tsv --labels RUN/labels.txt [--layer own|library] ...
 
-Prints the JSON lines of the program's --metrics. Needs torch and safetensors.
+Prints JSON lines in the format of the program's --metrics. Needs torch and safetensors.
 """
 
 import argparse

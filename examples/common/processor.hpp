@@ -7,7 +7,7 @@ namespace heddle::examples {
 // runs.
 extern const unsigned required_instructions;
 
-// Returns true. A call links the check, which runs before main(), into the program.
+// Returns true. A call to this function links the check into the program. The check runs before main().
 bool processor_checked();
 
 }  // namespace heddle::examples

@@ -1,5 +1,5 @@
-// Makes every allocation of a training step, a save and a read fail once: malloc returns null for the k-th request, for each k. This is a
-// separate program because it replaces the C library's malloc, which sanitizers replace, too.
+// Makes each allocation of a training step, a save and a read fail in turn, except those of oneDNN: malloc returns null for the k-th
+// request, for each k. This is a separate program because it replaces the C library's malloc, which sanitizers replace, too.
 #include <malloc.h>
 
 #include <atomic>

@@ -41,7 +41,7 @@ MetricsPosition killed_run(const std::string& path, Index before, Index after) {
   return position;
 }
 
-// Runs f in a child process and returns its result; "" if the child was killed.
+// Runs f in a child process and returns its result; "" if the child failed or was killed.
 template <class F>
 std::string in_child(F f) {
   int ends[2];
@@ -193,10 +193,10 @@ TEST_CASE("MetricsFile: a run whose checkpoint is before the first line is conti
     CHECK(get(path) == step_lines(0, 3));
     CHECK(file.sync().sum == io::hex(io::crc64(step_lines(0, 3))));
   }
-  // Nothing tells which lines of another file are the run's.
+  // In a file of another name, the run's lines cannot be recognized.
   CHECK(MetricsFile(path).resume(position, false).empty());
   CHECK(get(path) == step_lines(0, 3));
-  // A position without a file, of a run that wrote no metrics, drops nothing.
+  // The position of a run that wrote no metrics drops no lines.
   CHECK(MetricsFile(path).resume({}, true).empty());
   CHECK(get(path) == step_lines(0, 3));
 }

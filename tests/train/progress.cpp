@@ -61,7 +61,7 @@ TEST_CASE("Progress: durations and rates") {
 
 TEST_CASE("Progress: refuses an unknown mode") {
   for (const char* mode : {"auto", "bar", "lines", "none"}) Progress{mode};
-  CHECK(error_of<Error>([] { Progress{"dots"}; }) == "Progress: the mode is auto, bar, lines or none, got dots");
+  CHECK(error_of<Error>([] { Progress{"dots"}; }) == "Progress: the mode must be auto, bar, lines or none, got dots");
   CHECK_THROWS_AS(Progress(""), Error);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("Progress: draws a bar with rate and remaining time, and clears it") {
   CHECK(screen.text() == drawn + second + third + "\r\x1b[K");
 }
 
-TEST_CASE("Progress: the rate counts from the first step of an epoch that is reported") {
+TEST_CASE("Progress: the rate counts from the first reported step of an epoch") {
   const Screen screen;
   Progress progress("bar", screen.stream());
   progress.step(3, 1000, 2000, 0);  // a resumed run
@@ -146,7 +146,7 @@ TEST_CASE("Progress: writes nothing if it is off or if there are no steps") {
   }
 }
 
-TEST_CASE("Progress: numbers out of range leave the bar as long as it is") {
+TEST_CASE("Progress: numbers out of range do not change the length of the bar") {
   for (const Index done : {Index{7}, Index{1} << 40}) {
     const Screen screen;
     Progress progress("bar", screen.stream());

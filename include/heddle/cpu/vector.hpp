@@ -20,12 +20,12 @@ inline constexpr int register_bytes = 16;
 
 typedef float Floats __attribute__((vector_size(register_bytes)));
 typedef double Doubles __attribute__((vector_size(register_bytes)));
-// As many words, and halves of words, as Floats has elements.
+// Vectors of 32-bit and 16-bit unsigned integers with as many lanes as Floats.
 typedef std::uint32_t Words __attribute__((vector_size(register_bytes)));
 typedef std::uint16_t Halves __attribute__((vector_size(register_bytes / 2)));
 
-// The lanes of one register. A is float or double. A number in a formula stands for a vector of equal lanes. The type is a vector of the
-// compilers g++ and clang, whose operators become single instructions.
+// The lanes of one register. A is float or double. A number in a formula stands for a vector of equal lanes. Lanes is a vector type of g++
+// and clang. Its operators compile to single instructions.
 template <class A>
 struct Vector {
   using Scalar = A;
@@ -56,12 +56,12 @@ struct Vector {
   friend Mask operator<=(Vector a, Vector b) { return {a.lanes <= b.lanes}; }
   friend Mask operator>(Vector a, Vector b) { return {a.lanes > b.lanes}; }
   friend Mask operator>=(Vector a, Vector b) { return {a.lanes >= b.lanes}; }
-  // Returns a where the mask holds, b elsewhere.
+  // Selects for each lane: `a` if the mask is set, otherwise `b`.
   friend Vector select(Mask mask, Vector a, Vector b) { return mask.bits ? a.lanes : b.lanes; }
   // As std::max: if b is NaN, the result is a; if a is NaN, it is NaN.
   friend Vector max(Vector a, Vector b) { return a.lanes < b.lanes ? b.lanes : a.lanes; }
 
-  // The functions of Eigen, which vectorizes them.
+  // Eigen's functions. For double, Eigen 3.4 vectorizes only abs, exp and log.
   friend Vector abs(Vector x) {
     return x.with_eigen([](const auto& v) { return v.abs(); });
   }
@@ -78,7 +78,7 @@ struct Vector {
   friend Vector log1p(Vector x) {
     return x.with_eigen([](const auto& v) { return v.log1p(); });
   }
-  // Rounds correctly. Eigen's square root does not, and that of infinity may be NaN.
+  // Rounds correctly. Eigen's square root does not, and it may return NaN for infinity.
   friend Vector sqrt(Vector x) {
 #if defined(__AVX512F__)
     if constexpr (std::is_same_v<A, float>)
@@ -121,7 +121,8 @@ struct Vector {
   }
 };
 
-// Returns the reduction of all lanes by f, in the order of a binary tree. f takes two vectors of the compiler, or two numbers.
+// Returns the reduction of all lanes by f, in the order of a binary tree. f takes two values of a
+// compiler's vector type, or two numbers.
 template <class Lanes, class F>
 [[gnu::always_inline]] inline auto reduce_lanes(Lanes x, F f) {
   constexpr std::size_t half = sizeof x / sizeof x[0] / 2;
@@ -214,7 +215,7 @@ struct Chunk {
 };
 
 // Calls f(chunk) for the elements [first, last) of a row. Full chunks have a loop of their own, from which the compiler removes the branches
-// for other chunks. Inlined with f, so that what f adds up stays in registers.
+// for other chunks. Inlined together with f, so that the sums accumulated in f stay in registers.
 template <class A, class F>
 [[gnu::always_inline, gnu::flatten]] inline void for_each_chunk(Index first, Index last, F&& f) {
   constexpr Index width = Vector<A>::width;
@@ -241,7 +242,7 @@ template <class A, class F>
   if (const Chunk<A> rest{i, n - i}; rest.count > 0) even += rest.fill(f(rest), 0);
   return sum_of_lanes(even + odd);
 }
-// Returns the largest of f(chunk) over all elements of a row; -infinity if there are none. NaN may be missed.
+// Returns the largest of f(chunk) over all elements of a row; -infinity if there are none. Ignores NaN.
 template <class A, class F>
 [[gnu::always_inline, gnu::flatten]] inline A max_of(Index n, F&& f) {
   constexpr Index width = Vector<A>::width;
@@ -253,7 +254,7 @@ template <class A, class F>
   return max_of_lanes(top);
 }
 
-// Scratch memory for n numbers, aligned for vectors: accesses that cross cache lines are slow if they follow a store.
+// Scratch memory for n numbers, aligned to a cache line. A load that crosses cache lines is slow soon after a store to them.
 template <class A>
 class Scratch {
  public:
@@ -270,7 +271,7 @@ class Scratch {
   A* data_;  // Tensor::data() counts a write, which would be a race between threads
 };
 
-// sum += x for n elements. Integers may be added as unsigned words, whose overflow is defined.
+// sum += x for n elements. For integers, A is an unsigned type, because its overflow is defined.
 template <class A, class T>
 void add_row(A* sum, const T* x, Index n) {
   if constexpr (std::is_integral_v<A>)

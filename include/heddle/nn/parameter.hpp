@@ -22,8 +22,8 @@ Tensor<T> take_or_copy(Tensor<T> x) {
   return x.is_shared() ? deep_copy(x) : x.without_node();
 }
 
-// The weights that were created on this thread after this object and still exist. check_visit compares them with the weights that a module
-// names.
+// The parameters and buffers that were created on this thread after this object and still exist. check_visit compares them with those that
+// a module names.
 class MadeWeights {
  public:
   MadeWeights() { current = this; }
@@ -86,17 +86,19 @@ class MasterTensor {
     publish();
   }
 
-  // Adds a handle, removes one, and puts one in the place of another.
+  // Adds a handle.
   void add_handle(Tensor<T>* handle) {
     const std::lock_guard lock(mutex_);
     handles_.push_back(handle);
     update(*handle);
   }
+  // Removes a handle.
   void remove_handle(Tensor<T>* handle) noexcept {
     const std::lock_guard lock(mutex_);
     std::erase(handles_, handle);
     clear(*handle);
   }
+  // Replaces `handle` by `by`.
   void replace_handle(Tensor<T>* handle, Tensor<T>* by) noexcept {
     const std::lock_guard lock(mutex_);
     std::replace(handles_.begin(), handles_.end(), handle, by);
@@ -171,7 +173,7 @@ class MasterHandle : public Tensor<T> {
   MasterHandle(MasterHandle&& other) noexcept;
   MasterHandle& operator=(MasterHandle&& other) noexcept;
 
-  /// Returns the weight as a tensor. @throws Error if it was moved from, like every function declared here.
+  /// Returns the weight as a tensor. @throws Error if this object was moved from. So do the other accessors.
   const Tensor<T>& value() const {
     identity();
     return *this;

@@ -1,4 +1,4 @@
-// sum and mean along one or several axes, or over all elements. A sum is accumulated in blocks and pieces that depend on the shape only: it
+// sum and mean along one or several axes, or over all elements. A sum is accumulated from partial sums whose bounds depend on the shape only: it
 // is the same for any number of threads, and the rounding errors of a float sum hardly grow with its length.
 #pragma once
 #include <numeric>

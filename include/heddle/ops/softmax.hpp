@@ -24,7 +24,7 @@ void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
       T* const yn = &y(n, 0);
       const A greatest = max_of<A>(C, [&](Chunk<A> at) { return at.load(xn); });
       const A top = empty_gives_zeros && greatest == -std::numeric_limits<A>::infinity() ? A(0) : greatest;
-      const A sum = sum_of<A>(C, [&](Chunk<A> at) {  // NaN if an element is NaN, which max_of() may miss
+      const A sum = sum_of<A>(C, [&](Chunk<A> at) {  // NaN if an element is NaN, which max_of() ignores
         const Vector<A> en = exp_or_zero(at.load(xn) - top);
         at.store(e, en);
         return en;

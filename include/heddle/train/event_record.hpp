@@ -143,7 +143,7 @@ struct Histogram {
   std::vector<double> bucket_limit, bucket;
 };
 
-// Counts the finite values in 50 buckets from their minimum to their maximum; equal values share one bucket.
+// Counts the finite values in 50 buckets from their minimum to their maximum. If all of them are equal, there is only one bucket.
 template <class T>
 Histogram count_values(std::span<const T> values) {
   constexpr int buckets = 50;

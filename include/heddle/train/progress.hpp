@@ -78,7 +78,7 @@ class Progress {
 
   static Style style_of(const std::string& mode, std::FILE* stream) {
     require(mode == "auto" || mode == "bar" || mode == "lines" || mode == "none",
-            "Progress: the mode is auto, bar, lines or none, got ", mode);
+            "Progress: the mode must be auto, bar, lines or none, got ", mode);
     if (mode == "none") return Style::none;
     return mode == "bar" || (mode == "auto" && ::isatty(::fileno(stream))) ? Style::bar : Style::lines;
   }
