@@ -27,6 +27,11 @@ TEST_CASE("matmul: worked by hand") {
   CHECK(matmul(v, v).shape() == Shape{});
 }
 
+TEST_CASE("matmul: products of bf16 without columns or terms") {
+  CHECK(matmul(zeros<bf16>({2, 3}), zeros<bf16>({3, 0})).shape() == Shape{2, 0});
+  CHECK(cast<float>(matmul(ones<bf16>({2, 0}), ones<bf16>({0, 3}))).host() == std::vector<float>(6, 0.f));
+}
+
 TEST_CASE("matmul: a vector loses its axis, batches broadcast") {
   const auto shape = [](const Shape& a, const Shape& b) { return matmul(zeros<float>(a), zeros<float>(b)).shape(); };
   CHECK(shape({5}, {4, 5, 3}) == Shape{4, 3});

@@ -63,7 +63,7 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
     RowMatrix<Acc<T>> a_wide = widened(a), b_wide = widened(b), sum(c.rows, c.width);
     if (into == Into::add) sum = widened(read(c));
     product<transpose_a, transpose_b>(read(matrix_view(a_wide)), read(matrix_view(b_wide)), matrix_view(sum), into);
-    for (Index n = 0; n < c.rows; ++n) copy_row(&c(n, 0), &sum(n, 0), c.width);
+    for (Index n = 0; n < c.rows; ++n) copy_row(&c(n, 0), sum.data() + n * c.width, c.width);
   }
 }
 

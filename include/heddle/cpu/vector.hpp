@@ -25,11 +25,12 @@ typedef std::uint32_t Words __attribute__((vector_size(register_bytes)));
 typedef std::uint16_t Halves __attribute__((vector_size(register_bytes / 2)));
 
 // The lanes of one register. A is float or double. A number in a formula stands for a vector of equal lanes. Lanes is a vector type of g++
-// and clang. Its operators compile to single instructions.
-template <class A>
+// and clang. Its operators compile to single instructions. The register's size is part of the type, so that objects of different
+// instruction sets do not share functions that take vectors.
+template <class A, int bytes = register_bytes>
 struct Vector {
   using Scalar = A;
-  static constexpr Index width = register_bytes / static_cast<Index>(sizeof(A));
+  static constexpr Index width = bytes / static_cast<Index>(sizeof(A));
   using Lanes = std::conditional_t<std::is_same_v<A, double>, Doubles, Floats>;
   static_assert(sizeof(Lanes) == width * sizeof(A));
   // The result of a comparison: all bits of a lane are set where it holds.
@@ -136,82 +137,136 @@ template <class Lanes, class F>
     return reduce_lanes(join(std::make_index_sequence<half>{}), f);
   }
 }
-template <class A>
-A sum_of_lanes(Vector<A> x) {
+template <class A, int bytes>
+A sum_of_lanes(Vector<A, bytes> x) {
   return reduce_lanes(x.lanes, [](auto a, auto b) { return a + b; });
 }
-template <class A>
-A max_of_lanes(Vector<A> x) {
+template <class A, int bytes>
+A max_of_lanes(Vector<A, bytes> x) {
   return reduce_lanes(x.lanes, [](auto a, auto b) { return a < b ? b : a; });
 }
 
+// Returns bf16 as floats.
+inline Floats widened(Halves x) { return reinterpret_cast<Floats>(__builtin_convertvector(x, Words) << 16); }
+// Returns floats rounded to bf16, as by its constructor.
+inline Halves narrowed(Floats x) {
+  const Words word = reinterpret_cast<Words>(x);
+  const Words rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;
+  const Words quiet_nan = word >> 16 | 0x40u;
+  return __builtin_convertvector(x != x ? quiet_nan : rounded, Halves);
+}
+
 // Returns `width` elements of T as a vector of A, rounded if A is narrower.
-template <class A, class T>
-Vector<A> load_vector(const T* x) {
-  constexpr Index width = Vector<A>::width;
-  Vector<A> y;
+template <class A, class T, int bytes = register_bytes>
+Vector<A, bytes> load_vector(const T* x) {
+  Vector<A, bytes> y;
   if constexpr (std::is_same_v<A, T>) {
     std::memcpy(&y.lanes, x, sizeof y.lanes);
   } else if constexpr (std::is_same_v<T, bf16> && std::is_same_v<A, float>) {
     Halves halves;
     std::memcpy(&halves, x, sizeof halves);
-    y.lanes = reinterpret_cast<typename Vector<A>::Lanes>(__builtin_convertvector(halves, Words) << 16);
+    y.lanes = widened(halves);
   } else {
-    for (Index i = 0; i < width; ++i) y.lanes[i] = static_cast<A>(x[i]);
+    for (Index i = 0; i < y.width; ++i) y.lanes[i] = static_cast<A>(x[i]);
   }
   return y;
 }
 // Stores all lanes of x as elements of T, rounded.
-template <class T, class A>
-void store_vector(T* y, Vector<A> x) {
-  constexpr Index width = Vector<A>::width;
+template <class T, class A, int bytes>
+void store_vector(T* y, Vector<A, bytes> x) {
   if constexpr (std::is_same_v<A, T>) {
     std::memcpy(y, &x.lanes, sizeof x.lanes);
   } else if constexpr (std::is_same_v<T, bf16> && std::is_same_v<A, float>) {
-    // As in the constructor of bf16.
-    const Words word = reinterpret_cast<Words>(x.lanes);
-    const Words rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;
-    const Words quiet_nan = word >> 16 | 0x40u;
-    const Halves halves = __builtin_convertvector(x.lanes != x.lanes ? quiet_nan : rounded, Halves);
+    const Halves halves = narrowed(x.lanes);
     std::memcpy(y, &halves, sizeof halves);
   } else {
-    for (Index i = 0; i < width; ++i) y[i] = static_cast<T>(x.lanes[i]);
+    for (Index i = 0; i < x.width; ++i) y[i] = static_cast<T>(x.lanes[i]);
   }
 }
 
+#if defined(__AVX__) && !defined(__AVX512F__)
+inline constexpr std::int32_t words_of_mask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+#endif
+// Returns the first `count` elements, fewer than a vector has lanes; further lanes are 0. Uses masks if the processor has them: a vector
+// that is loaded soon after its elements were stored one by one waits for these stores.
+template <class A, class T, int bytes = register_bytes>
+Vector<A, bytes> load_part(const T* x, Index count) {
+  [[maybe_unused]] constexpr bool is_float = std::is_same_v<A, float> && std::is_same_v<T, float>;
+  [[maybe_unused]] constexpr bool is_double = std::is_same_v<A, double> && std::is_same_v<T, double>;
+#if defined(__AVX512F__)
+  const unsigned mask = (1u << count) - 1;
+  if constexpr (is_float) return _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), x);
+  if constexpr (is_double) return _mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), x);
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+  if constexpr (std::is_same_v<A, float> && std::is_same_v<T, bf16>)
+    return widened(reinterpret_cast<Halves>(_mm256_maskz_loadu_epi16(static_cast<__mmask16>(mask), x)));
+#endif
+#elif defined(__AVX__)
+  if constexpr (is_float || is_double) {
+    constexpr Index words = sizeof(A) / sizeof(std::int32_t);
+    __m256i mask;
+    std::memcpy(&mask, words_of_mask + 8 - words * count, sizeof mask);
+    if constexpr (is_float)
+      return _mm256_maskload_ps(x, mask);
+    else
+      return _mm256_maskload_pd(x, mask);
+  }
+#endif
+  A lanes[Vector<A, bytes>::width] = {};
+  for (Index i = 0; i < count; ++i) lanes[i] = static_cast<A>(x[i]);
+  return load_vector<A>(lanes);
+}
+// Stores the first `count` lanes of x as elements of T, rounded.
+template <class T, class A, int bytes>
+void store_part(T* y, Vector<A, bytes> x, Index count) {
+#if defined(__AVX512F__)
+  const unsigned mask = (1u << count) - 1;
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<A, float>)
+    return _mm512_mask_storeu_ps(y, static_cast<__mmask16>(mask), x.lanes);
+  if constexpr (std::is_same_v<T, double> && std::is_same_v<A, double>)
+    return _mm512_mask_storeu_pd(y, static_cast<__mmask8>(mask), x.lanes);
+#endif
+  T elements[Vector<A, bytes>::width];
+  store_vector(elements, x);
+  std::copy_n(elements, count, y);
+}
+
 // Adjacent elements of a row: as many as a vector has lanes, or fewer at the end of the row.
-template <class A>
+template <class A, int bytes = register_bytes>
 struct Chunk {
+  using V = Vector<A, bytes>;
+
   Index first;  // the first element
-  Index count;  // the number of elements, at most Vector<A>::width
+  Index count;  // the number of elements, at most V::width
 
   // Returns the chunk's elements of a row; further lanes are 0.
   template <class T>
-  Vector<A> load(const T* row) const {
+  V load(const T* row) const {
     if (is_full()) [[likely]]
       return load_vector<A>(row + first);
-    A lanes[Vector<A>::width] = {};
-    for (Index i = 0; i < count; ++i) lanes[i] = static_cast<A>(row[first + i]);
-    return load_vector<A>(lanes);
+    return load_part<A>(row + first, count);
   }
   // Stores x in the chunk's elements of a row, rounded to T.
   template <class T>
-  void store(T* row, Vector<A> x) const {
+  void store(T* row, V x) const {
     if (is_full()) [[likely]]
       return store_vector(row + first, x);
-    A lanes[Vector<A>::width];
-    store_vector(lanes, x);
-    for (Index i = 0; i < count; ++i) row[first + i] = static_cast<T>(lanes[i]);
+    store_part(row + first, x, count);
   }
   // Returns x with `other` in the lanes that have no element.
-  Vector<A> fill(Vector<A> x, A other) const {
-    if (!is_full()) [[unlikely]]
-      for (Index i = count; i < Vector<A>::width; ++i) x.lanes[i] = other;
-    return x;
+  V fill(V x, A other) const {
+    if (is_full()) [[likely]]
+      return x;
+    return select(numbers(std::make_index_sequence<V::width>{}) < V(static_cast<A>(count)), x, V(other));
   }
 
  private:
-  bool is_full() const { return count == Vector<A>::width; }
+  bool is_full() const { return count == V::width; }
+  // Returns the number of each lane.
+  template <std::size_t... I>
+  static V numbers(std::index_sequence<I...>) {
+    return V(typename V::Lanes{static_cast<A>(I)...});
+  }
 };
 
 // Calls f(chunk) for the elements [first, last) of a row. Full chunks have a loop of their own, from which the compiler removes the branches
@@ -228,18 +283,20 @@ template <class A, class F>
   for_each_chunk<A>(0, n, f);
 }
 
-// Returns the sum of f(chunk) over all elements of a row. Two partial sums alternate, so that additions overlap.
+// Returns the sum of f(chunk) over all elements of a row. There are two partial sums, so that additions overlap.
 template <class A, class F>
 [[gnu::always_inline, gnu::flatten]] inline A sum_of(Index n, F&& f) {
   constexpr Index width = Vector<A>::width;
   Vector<A> even(0), odd(0);
   Index i = 0;
-  for (; i + width <= n; i += width) {
-    const Vector<A> next = even + f(Chunk<A>{i, width});
-    even = odd;
-    odd = next;
+  for (; i + 2 * width <= n; i += 2 * width) {
+    even += f(Chunk<A>{i, width});
+    odd += f(Chunk<A>{i + width, width});
   }
-  if (const Chunk<A> rest{i, n - i}; rest.count > 0) even += rest.fill(f(rest), 0);
+  for (; i < n; i += width) {
+    const Chunk<A> rest{i, std::min(width, n - i)};
+    even += rest.fill(f(rest), 0);
+  }
   return sum_of_lanes(even + odd);
 }
 // Returns the largest of f(chunk) over all elements of a row; -infinity if there are none. Ignores NaN.
@@ -271,13 +328,14 @@ class Scratch {
   A* data_;  // Tensor::data() counts a write, which would be a race between threads
 };
 
+inline constexpr Index few = 4;  // elements, for which a vector does not pay
+
 // sum += x for n elements. For integers, A is an unsigned type, because its overflow is defined.
 template <class A, class T>
 void add_row(A* sum, const T* x, Index n) {
-  if constexpr (std::is_integral_v<A>)
-    for (Index i = 0; i < n; ++i) sum[i] += static_cast<A>(x[i]);
-  else
-    for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(sum, at.load(sum) + at.load(x)); });
+  if constexpr (!std::is_integral_v<A>)
+    if (n > few) return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(sum, at.load(sum) + at.load(x)); });
+  for (Index i = 0; i < n; ++i) sum[i] += static_cast<A>(x[i]);
 }
 // y = x * factor for n elements; y may be x.
 template <class T, class U, class A>
@@ -287,10 +345,9 @@ void scale_row(T* y, const U* x, Index n, A factor) {
 // y = x / divisor for n elements.
 template <class T, class U, class A>
 void divide_row(T* y, const U* x, Index n, A divisor) {
-  if constexpr (std::is_integral_v<A>)
-    for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<A>(x[i]) / divisor);
-  else
-    for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x) / divisor); });
+  if constexpr (!std::is_integral_v<A>)
+    if (n > few) return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x) / divisor); });
+  for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<A>(x[i]) / divisor);
 }
 // y = x for n elements, rounded if T is narrower.
 template <class T, class U>
@@ -298,5 +355,27 @@ void copy_row(T* y, const U* x, Index n) {
   using A = std::conditional_t<std::is_same_v<T, double> || std::is_same_v<U, double>, double, float>;
   for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x)); });
 }
+
+// Rows in the type that T accumulates in: the rows themselves, or for bf16 a copy, which the next row overwrites. For rows that are read
+// more than once.
+template <class T>
+class WideRow {
+ public:
+  using A = Acc<T>;
+  explicit WideRow(Index n) : n_(n), copy_(std::is_same_v<T, A> ? 0 : n + Vector<A>::width) {}
+  const A* operator()(const T* row) {
+    if constexpr (std::is_same_v<T, A>) {
+      return row;
+    } else {
+      // Stores whole vectors, also behind the row, because a load of a partly stored vector waits.
+      for_each_chunk<A>(n_, [&](Chunk<A> at) { store_vector(copy_.data() + at.first, at.load(row)); });
+      return copy_.data();
+    }
+  }
+
+ private:
+  Index n_;
+  Scratch<A> copy_;
+};
 
 }  // namespace heddle::kernel

@@ -14,8 +14,10 @@ void layer_norm_rows(View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
                      View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd, Index first, Index last) {
   using A = Acc<T>;
   const Index D = x.extent[1];
+  WideRow<T> x_row(D), gamma_row(D), beta_row(D);
+  const A *const scale = gamma_row(gamma.data), *const shift = beta_row(beta.data);
   for (Index n = first; n < last; ++n) {
-    const T* const xn = &x(n, 0);
+    const A* const xn = x_row(&x(n, 0));
     T* const yn = &y(n, 0);
     const A m = sum_of<A>(D, [&](Chunk<A> at) { return at.load(xn); }) / static_cast<A>(D);
     const A squares = sum_of<A>(D, [&](Chunk<A> at) {
@@ -23,8 +25,7 @@ void layer_norm_rows(View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
       return difference * difference;
     });
     const A r = 1 / std::sqrt(squares / static_cast<A>(D) + static_cast<A>(eps));
-    for_each_chunk<A>(
-        D, [&](Chunk<A> at) { at.store(yn, (at.load(xn) - m) * r * at.load(gamma.data) + at.load(beta.data)); });
+    for_each_chunk<A>(D, [&](Chunk<A> at) { at.store(yn, (at.load(xn) - m) * r * at.load(scale) + at.load(shift)); });
     mean(n) = m;
     rstd(n) = r;
   }
@@ -41,8 +42,8 @@ void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
 
 // Returns the means of dh and dh * h over one row, and adds the row's contribution to dgamma and dbeta. The comment of
 // layer_norm_rows_backward defines h and dh.
-template <class T, class A>
-std::pair<A, A> layer_norm_means(const T* dy, const T* x, const T* gamma, A mean, A rstd, Index D, A* dgamma,
+template <class A>
+std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean, A rstd, Index D, A* dgamma,
                                  A* dbeta) {
   Vector<A> sum(0), sum_h(0);
   for_each_chunk<A>(D, [&](Chunk<A> at) {
@@ -84,14 +85,16 @@ void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<cons
                               NormGradientSums<T>& sums, Index piece, Index first, Index last) {
   using A = Acc<T>;
   const Index D = x.extent[1];
+  WideRow<T> dy_row(D), x_row(D), gamma_row(D);
+  const A* const scale = gamma_row(gamma.data);
   for (Index n = first; n < last; ++n) {
-    const T *const dyn = &dy(n, 0), *const xn = &x(n, 0);
+    const A *const dyn = dy_row(&dy(n, 0)), *const xn = x_row(&x(n, 0));
     T* const dxn = &dx(n, 0);
     const A m = mean(n), r = rstd(n);
-    const std::pair<A, A> means = layer_norm_means(dyn, xn, gamma.data, m, r, D, sums.dgamma(piece), sums.dbeta(piece));
+    const std::pair<A, A> means = layer_norm_means(dyn, xn, scale, m, r, D, sums.dgamma(piece), sums.dbeta(piece));
     const A mean_dh = means.first, slope = r * means.second;
     for_each_chunk<A>(D, [&](Chunk<A> at) {
-      at.store(dxn, r * (at.load(dyn) * at.load(gamma.data) - mean_dh - (at.load(xn) - m) * slope));
+      at.store(dxn, r * (at.load(dyn) * at.load(scale) - mean_dh - (at.load(xn) - m) * slope));
     });
   }
 }

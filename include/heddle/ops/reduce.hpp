@@ -18,11 +18,9 @@ template <class T>
 SumAcc<T> sum_row(const T* x, Index n) {
   constexpr Index block = 1024;
   if (n <= block) {
-    if constexpr (std::is_integral_v<T>)
-      return std::accumulate(x, x + n, SumAcc<T>(0),
-                             [](SumAcc<T> sum, T v) { return sum + static_cast<SumAcc<T>>(v); });
-    else
-      return sum_of<SumAcc<T>>(n, [&](Chunk<SumAcc<T>> at) { return at.load(x); });
+    if constexpr (!std::is_integral_v<T>)
+      if (n > 2 * few) return sum_of<SumAcc<T>>(n, [&](Chunk<SumAcc<T>> at) { return at.load(x); });
+    return std::accumulate(x, x + n, SumAcc<T>(0), [](SumAcc<T> sum, T v) { return sum + static_cast<SumAcc<T>>(v); });
   }
   const Index half = (n / block + 1) / 2 * block;
   return sum_row(x, half) + sum_row(x + half, n - half);
@@ -60,6 +58,7 @@ void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
         sum_rows(piece, rows, inner, part(p), scratch);
     }
   });
+  if (count == 1) return divide_row(y.data, parts.data(), outer * inner, divisor);
   for (Index o = 0; o < outer; ++o) {
     SumAcc<T>* const total = part(o * count);
     for (Index p = 1; p < count; ++p) add_row(total, part(o * count + p), inner);

@@ -19,8 +19,9 @@ void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
     const Index C = x.extent[1];
     Scratch<A> exponentials(C);
     A* const e = exponentials.data();
+    WideRow<T> x_row(C);
     for (Index n = first; n < last; ++n) {
-      const T* const xn = &x(n, 0);
+      const A* const xn = x_row(&x(n, 0));
       T* const yn = &y(n, 0);
       const A greatest = max_of<A>(C, [&](Chunk<A> at) { return at.load(xn); });
       const A top = empty_gives_zeros && greatest == -std::numeric_limits<A>::infinity() ? A(0) : greatest;
@@ -50,39 +51,53 @@ void softmax_rows_backward(F, View<const T, 2> dy, View<const T, 2> y, View<T, 2
   });
 }
 
-// Computes the softmax along an axis that is not the last, for a chunk of positions on the axes after it at once.
+// Computes the softmax along an axis that is not the last, for all positions on the axes after it at once.
 template <class F, class T>
 void softmax_middle(F, View<const T, 3> x, bool empty_gives_zeros, View<T, 3> y) {
   using A = Acc<T>;
   const Index n = x.extent[1], inner = x.extent[2];
   parallel(x.extent[0], rows_per_piece(n * inner), [&](Index first, Index last) {
-    for (Index o = first; o < last; ++o)
-      for_each_chunk<A>(inner, [&](Chunk<A> at) {
-        const auto x_at = [&](Index k) { return at.load(&x(o, k, 0)); };
-        Vector<A> top = x_at(0), sum(0);
-        for (Index k = 1; k < n; ++k) top = max(top, x_at(k));
-        if (empty_gives_zeros) top = select(top == -std::numeric_limits<A>::infinity(), A(0), top);
-        for (Index k = 0; k < n; ++k) sum += exp_or_zero(x_at(k) - top);
-        if (empty_gives_zeros) sum = select(sum == A(0), A(1), sum);
-        const Vector<A> normalizer = F::normalizer(sum);
-        for (Index k = 0; k < n; ++k)
-          at.store(&y(o, k, 0), F::value(x_at(k) - top, exp_or_zero(x_at(k) - top), normalizer));
-      });
+    Scratch<A> tops(inner), sums(inner);
+    A *const top = tops.data(), *const sum = sums.data();  // the sums become normalizers
+    for (Index o = first; o < last; ++o) {
+      std::fill_n(top, inner, -std::numeric_limits<A>::infinity());
+      for (Index k = 0; k < n; ++k)
+        for_each_chunk<A>(inner,
+                          [top, xk = &x(o, k, 0)](Chunk<A> at) { at.store(top, max(at.load(top), at.load(xk))); });
+      if (empty_gives_zeros) std::replace(top, top + inner, -std::numeric_limits<A>::infinity(), A(0));
+      sums.zeroed();
+      for (Index k = 0; k < n; ++k)
+        for_each_chunk<A>(inner, [top, sum, xk = &x(o, k, 0)](Chunk<A> at) {
+          at.store(sum, at.load(sum) + exp_or_zero(at.load(xk) - at.load(top)));
+        });
+      if (empty_gives_zeros) std::replace(sum, sum + inner, A(0), A(1));
+      for_each_chunk<A>(inner, [sum](Chunk<A> at) { at.store(sum, F::normalizer(at.load(sum))); });
+      for (Index k = 0; k < n; ++k)
+        for_each_chunk<A>(inner, [top, sum, xk = &x(o, k, 0), yk = &y(o, k, 0)](Chunk<A> at) {
+          const Vector<A> difference = at.load(xk) - at.load(top);
+          at.store(yk, F::value(difference, exp_or_zero(difference), at.load(sum)));
+        });
+    }
   });
 }
 
 template <class F, class T>
 void softmax_middle_backward(F, View<const T, 3> dy, View<const T, 3> y, View<T, 3> dx) {
+  using A = Acc<T>;
   const Index n = y.extent[1], inner = y.extent[2];
   parallel(y.extent[0], rows_per_piece(n * inner), [&](Index first, Index last) {
-    for (Index o = first; o < last; ++o)
-      for_each_chunk<Acc<T>>(inner, [&](Chunk<Acc<T>> at) {
-        const auto dy_at = [&](Index k) { return at.load(&dy(o, k, 0)); };
-        const auto y_at = [&](Index k) { return at.load(&y(o, k, 0)); };
-        Vector<Acc<T>> sum(0);
-        for (Index k = 0; k < n; ++k) sum += F::weight(dy_at(k), y_at(k));
-        for (Index k = 0; k < n; ++k) at.store(&dx(o, k, 0), F::gradient(dy_at(k), y_at(k), sum));
-      });
+    Scratch<A> sums(inner);
+    for (Index o = first; o < last; ++o) {
+      A* const sum = sums.zeroed();
+      for (Index k = 0; k < n; ++k)
+        for_each_chunk<A>(inner, [sum, dyk = &dy(o, k, 0), yk = &y(o, k, 0)](Chunk<A> at) {
+          at.store(sum, at.load(sum) + F::weight(at.load(dyk), at.load(yk)));
+        });
+      for (Index k = 0; k < n; ++k)
+        for_each_chunk<A>(inner, [sum, dyk = &dy(o, k, 0), yk = &y(o, k, 0), dxk = &dx(o, k, 0)](Chunk<A> at) {
+          at.store(dxk, F::gradient(at.load(dyk), at.load(yk), at.load(sum)));
+        });
+    }
   });
 }
 
