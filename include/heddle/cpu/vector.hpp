@@ -283,20 +283,18 @@ template <class A, class F>
   for_each_chunk<A>(0, n, f);
 }
 
-// Returns the sum of f(chunk) over all elements of a row. There are two partial sums, so that additions overlap.
+// Returns the sum of f(chunk) over all elements of a row. Two partial sums alternate, so that additions overlap.
 template <class A, class F>
 [[gnu::always_inline, gnu::flatten]] inline A sum_of(Index n, F&& f) {
   constexpr Index width = Vector<A>::width;
   Vector<A> even(0), odd(0);
   Index i = 0;
-  for (; i + 2 * width <= n; i += 2 * width) {
-    even += f(Chunk<A>{i, width});
-    odd += f(Chunk<A>{i + width, width});
+  for (; i + width <= n; i += width) {
+    const Vector<A> next = even + f(Chunk<A>{i, width});
+    even = odd;
+    odd = next;
   }
-  for (; i < n; i += width) {
-    const Chunk<A> rest{i, std::min(width, n - i)};
-    even += rest.fill(f(rest), 0);
-  }
+  if (const Chunk<A> rest{i, n - i}; rest.count > 0) even += rest.fill(f(rest), 0);
   return sum_of_lanes(even + odd);
 }
 // Returns the largest of f(chunk) over all elements of a row; -infinity if there are none. Ignores NaN.
