@@ -1,7 +1,7 @@
 # Compiler options of the project's own libraries, programs, tests and benchmarks. Warnings do not reach the library's users.
-# HEDDLE_NATIVE reaches those of heddle::compiled; HEDDLE_SANITIZE reaches those of heddle::compiled or of the CUDA kernels.
+# HEDDLE_NATIVE also applies to targets that link heddle::compiled, HEDDLE_SANITIZE to those that link heddle::compiled or heddle_cuda.
 
-# Undefined behaviour ends a program with a trap, and AddressSanitizer prints the stack (handle_sigill=1). Without traps the checks take as
+# Undefined behavior ends a program with a trap, and AddressSanitizer prints the stack (handle_sigill=1). Without traps the checks take as
 # long to compile as the code itself. HEDDLE_SANITIZE=undefined alone does not trap and describes each error. AddressSanitizer detects most
 # of what the excluded checks detect.
 set(heddle_undefined_traps -fsanitize-trap=undefined -fno-sanitize=null,object-size,vptr)
@@ -54,7 +54,7 @@ function(heddle_measured_program name)
   heddle_program_flags(${name})
 endfunction()
 
-# heddle_precompile(TARGET OWNER HEADER...): OWNER precompiles the headers, and the other targets use them. OWNER comes first.
+# heddle_precompile(TARGET OWNER HEADER...): OWNER precompiles the headers, and the other targets use them. Call it for OWNER first.
 function(heddle_precompile name owner)
   # g++ 12 forgets in a precompiled header which warnings cpu/eigen.hpp turns off.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -48,7 +48,7 @@ struct Targets {
     return y == ignored || y < 0 || y >= classes ? -1 : y;
   }
   __device__ float weight(Index c) const { return weights.data ? static_cast<float>(weights(c)) : 1.f; }
-  // Loads the weights of neighbouring classes from c on.
+  // Loads the weights of neighboring classes from c on.
   template <int width>
   __device__ void weights_from(Index c, float (&w)[width]) const {
     if (weights.data) return cuda::load_floats(weights.data + c, w);

@@ -1,6 +1,6 @@
 // dropout on the GPU. Formula: include/heddle/ops/dropout.hpp.
 //
-//   A thread owns eight neighbouring elements, which one call of Philox decides. x is read once and y written once, in
+//   A thread owns eight neighboring elements, which one call of Philox decides. x is read once and y written once, in
 //   accesses of 16 bytes where both are aligned.
 #include "device/eight.cuh"
 #include "device/workspace.cuh"

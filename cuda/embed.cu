@@ -1,7 +1,7 @@
-// Ids and the gradient of embed on the GPU. Formulas: ops/check_ids.hpp and ops/embed.hpp.
+// The check of ids and the gradient of embed on the GPU. Formulas: ops/check_ids.hpp and ops/embed.hpp.
 //
-//   find_wrong_id    One block owns a stretch of ids, read once. A block that finds an invalid id also looks at the ids before
-//                    its stretch, because the first one is reported.
+//   find_wrong_id    One block owns a range of ids, read once. A block that finds an invalid id also looks at the ids before
+//                    its range, because the first one is reported.
 //   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes. After a
 //                    sort by row (device/sort.cuh), the positions of a row form a run: contiguous and in ascending order.
 //   mark_runs        One thread owns a sorted pair. It writes where runs begin and end: 4 bytes read per pair, 8 written per
@@ -49,7 +49,7 @@ __device__ Index block_min(Index value) {
   return value;
 }
 
-// Returns the first position in [first, last) with a wrong id, or `last`. All threads of the block call this and get the
+// Returns the first position in [first, last) with an invalid id, or `last`. All threads of the block call this and get the
 // same result.
 template <class I>
 __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index first, Index last) {
@@ -65,9 +65,9 @@ __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index f
 }
 
 template <class I>
-__global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<const I, 1> ids, Index stretch,
+__global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<const I, 1> ids, Index range,
                                                          cuda::Report* report) {
-  const Index begin = blockIdx.x * stretch, behind = begin + stretch;
+  const Index begin = blockIdx.x * range, behind = begin + range;
   const Index end = behind < ids.extent[0] ? behind : ids.extent[0];
   const Index position = first_wrong(check, ids, begin, end);
   if (position == end || first_wrong(check, ids, 0, begin) < begin) return;
@@ -86,9 +86,9 @@ template <class I>
 void find(const IdCheck& check, View<const I, 1> ids) {
   const Index N = ids.extent[0];
   if (N == 0) return;
-  const Index tiles = (N + tile - 1) / tile, stretch = (tiles + most_blocks - 1) / most_blocks * tile;
-  cuda::launch<find_wrong_id<I>>(static_cast<unsigned>((N + stretch - 1) / stretch), threads, 0, cuda::current_stream(),
-                                 check, ids, stretch, cuda::report());
+  const Index tiles = (N + tile - 1) / tile, range = (tiles + most_blocks - 1) / most_blocks * tile;
+  cuda::launch<find_wrong_id<I>>(static_cast<unsigned>((N + range - 1) / range), threads, 0, cuda::current_stream(),
+                                 check, ids, range, cuda::report());
 }
 
 }  // namespace wrong
@@ -137,7 +137,7 @@ __device__ void add(float (&sum)[each], Index first, Index last, At&& at) {
   }
 }
 
-// A block has a row of threads for each of its matrix rows; a thread owns vectors of `each` neighbouring columns. Calls f(d) with the
+// A block has a row of threads for each of its matrix rows; a thread owns vectors of `each` neighboring columns. Calls f(d) with the
 // first column d of each vector of this thread.
 template <int each, class F>
 __device__ void each_column(Index D, F&& f) {

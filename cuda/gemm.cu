@@ -2,7 +2,7 @@
 // products_unavailable() or by the first product, so that a program starts on a machine without it.
 //
 // cuBLASLt's matrices are column-major: our row-major c = a b is its c^T = b^T a^T on the same memory. The algorithm for each shape is
-// cached. All products accumulate in fp32; fp32 products are exact unless TF32 is allowed. The workspace belongs to heddle, so that the
+// cached. All products accumulate in fp32; fp32 products use full fp32 unless TF32 is allowed. The workspace belongs to heddle, so that the
 // choice of the algorithm, and with it every bit of a result, does not depend on other work.
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -42,7 +42,8 @@ struct CublasLt {
   CublasLt() {
     const std::string file = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
     void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) fail<CudaError>("cuBLASLt cannot be loaded: ", dlerror());
+    if (!library)
+      fail<CudaError>("cuBLASLt cannot be loaded: ", dlerror(), "; install it or add its folder to LD_LIBRARY_PATH");
     const auto find = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
       if (!function) fail<CudaError>(file, " has no ", name);
@@ -161,7 +162,7 @@ class Plan {
     lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
                            p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream()),
                "cublasLtMatmul");
-    if (cuda::waits_for_each()) cuda::synchronize();
+    if (cuda::synchronizes_each_launch()) cuda::synchronize();
     if (apart_ && p.row_sums)
       sum(Cuda{}, View<const T, 3>{p.a.data, {1, p.a.rows, p.a.width}}, 1.f, View<T, 2>{p.row_sums, {1, p.a.width}});
   }
@@ -196,25 +197,25 @@ class Plan {
   // Chooses an algorithm. Returns false if there is none.
   template <class T>
   bool choose(const Product<T>& p) {
-    cublasLtMatmulPreference_t wishes = nullptr;
-    lt().check(lt().MatmulPreferenceCreate(&wishes), "cublasLtMatmulPreferenceCreate");
-    const auto wish = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-      lt().check(lt().MatmulPreferenceSetAttribute(wishes, attribute, &value, sizeof(value)),
+    cublasLtMatmulPreference_t preference = nullptr;
+    lt().check(lt().MatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+    const auto set_preference = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      lt().check(lt().MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
                  "cublasLtMatmulPreferenceSetAttribute");
     };
-    wish(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    set_preference(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
     // Partial sums are added in fp32, whatever the type of the result.
-    wish(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.b.data)));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment_of(p.a.data)));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
-    wish(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
+    set_preference(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                   static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.b.data)));
+    set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment_of(p.a.data)));
+    set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
+    set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
-    const cublasStatus_t status =
-        lt().MatmulAlgoGetHeuristic(lt().handle, product_, first_, second_, result_, result_, wishes, 1, &best, &found);
-    lt().MatmulPreferenceDestroy(wishes);
+    const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(lt().handle, product_, first_, second_, result_, result_,
+                                                              preference, 1, &best, &found);
+    lt().MatmulPreferenceDestroy(preference);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
     lt().check(status, "cublasLtMatmulAlgoGetHeuristic");
     algorithm_ = best.algo;
@@ -227,8 +228,8 @@ class Plan {
   bool apart_ = false;  // bias or sums are not part of the product
 };
 
-// Returns the cached plan of a shape. Ragged batches keep bringing new numbers of rows. Choosing an algorithm takes about 100 µs; a
-// cached plan takes a few hundred bytes.
+// Returns the plan of a shape. All plans are cached, although ragged batches have ever new numbers of rows: choosing an algorithm takes
+// about 100 µs, a cached plan only a few hundred bytes.
 template <class T>
 Plan& plan_for(const Product<T>& p) {
   static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;
@@ -252,7 +253,7 @@ namespace heddle::kernel {
 
 template <OnGpu T>
 void multiply(const Product<T>& product) {
-  if (cuda::is_done_without_products(product)) return;
+  if (cuda::finish_if_empty(product)) return;
   static std::mutex mutex;  // a plan's bias is set for each call
   const std::lock_guard lock(mutex);
   plan_for(product).run(product);

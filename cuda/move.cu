@@ -60,8 +60,8 @@ __global__ __launch_bounds__(move_threads) void permute_in_order(Permutation p, 
   y[i] = x[from + rest * p.stride[0]];
 }
 
-// A tile of y as a matrix in shared memory. Its rows lie along axis `lane` of y, which is the last axis of x; its columns lie along the
-// last axis of y.
+// A tile of y as a matrix in shared memory. Its rows are numbered along axis `lane` of y, which is the last axis of x, and its columns
+// along the last axis of y.
 template <class W>
 struct TileShape {
   static constexpr int side_bits = sizeof(W) > 2 ? 5 : 6;  // squares of 32 or 64: sides of 64 bytes or more
@@ -90,7 +90,7 @@ struct TileShape {
     row_tiles = ((rows - 1) >> row_bits) + 1;
     column_tiles = ((columns - 1) >> column_bits) + 1;
   }
-  // Returns whether tiles are worthwhile. If not, both axes are so short that neighbours in y are close in x, too.
+  // Returns whether tiles are worthwhile. If not, both axes are so short that neighbors in y are close in x, too.
   bool pays() const { return row_bits + column_bits >= 2 * side_bits - 2; }
 };
 
@@ -144,13 +144,13 @@ __global__ __launch_bounds__(move_threads) void take_rows_kernel(View<const I, 1
   y[i] = id >= 0 && id < rows ? x[id * columns + (i - n * columns)] : W{};
 }
 
-struct StretchBlocks {
+struct RangeBlocks {
   static constexpr Index words = 8 * move_threads;  // words of a block if all ranges had the same length
   static constexpr Index most = 1 << 12;            // the most blocks of a range
 };
 
-// `parts` blocks share a range of rows. Block p of them moves the groups p, p + parts, ... of its words; a group has as many words as the
-// block has threads.
+// `parts` blocks share a range of rows. Block p of them moves the groups p, p + parts, ... of the range's words; a group has as many words
+// as a block has threads.
 template <class W>
 __global__ __launch_bounds__(move_threads) void copy_row_ranges_kernel(View<const int, 1> from, View<const int, 1> to,
                                                                        View<const int, 1> count, int parts,
@@ -216,8 +216,8 @@ void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<
   if (B == 0 || rows == 0 || x.extent[1] == 0) return;
   in_widest_words(x.extent[1], x.data, y.data, [&](Index columns, auto* x_words, auto* y_words) {
     using Word = std::remove_pointer_t<decltype(y_words)>;
-    const Index fair = rows * columns / (B * StretchBlocks::words) + 1;
-    const int parts = static_cast<int>(std::min(fair, StretchBlocks::most));
+    const Index fair = rows * columns / (B * RangeBlocks::words) + 1;
+    const int parts = static_cast<int>(std::min(fair, RangeBlocks::most));
     cuda::launch<copy_row_ranges_kernel<Word>>(cuda::blocks_for(B * parts, 1), move_threads, 0, cuda::current_stream(),
                                                from, to, count, parts, columns, x_words, y_words);
   });

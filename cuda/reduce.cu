@@ -1,17 +1,17 @@
 // Sums and extremes along an axis, and their gradients, on the GPU. Formulas: ops/reduce.hpp, max.hpp and rows.hpp.
 //
-//   reduce          A block's threads are [results, splits, columns]. A column is a vector of neighbouring elements. The splits
+//   reduce          A block's threads are [results, splits, columns]. A column is a vector of neighboring elements. The splits
 //                   of a result share its axis: each takes every splits-th vector, and they combine their partial results in
 //                   shared memory. If the reduced axis is the last one, vectors lie along it. x is read once.
 //                   If this gives few blocks, several share a result and write one part of it each; a second launch reduces
-//                   the parts in the same way. Parts of a sum are at most an eighth of x, for float and bf16 a
+//                   the parts in the same way. Parts of a sum take at most an eighth of x's bytes, for float and bf16 a
 //                   thirtieth; those of an extreme, which hold positions, at most a quarter.
 //   repeat          As in device/elementwise.cuh: dx is written once, dy comes from cache.
 //   scatter         A thread owns an element of dy and writes one of dx.
 //   scatter_rows    The same for the rows of sequences.
 //   spread_rows     Partitioned as `reduce`: a thread reads its vector of dy once, and writes every splits-th row.
 //
-// No atomics, and pieces that follow from the shape alone: results do not depend on the schedule, on the number of
+// There are no atomics, and pieces follow from the shape alone: results do not depend on the schedule, on the number of
 // multiprocessors, or on how memory is aligned.
 #include <bit>
 
@@ -23,14 +23,14 @@ namespace heddle::kernel {
 namespace {
 
 constexpr int threads = cuda::block_threads(256);
-// Columns, splits and results share a block's threads. Their numbers are powers of two, of which the exponents are stored.
+// Columns, splits and results share a block's threads. Their numbers are powers of two and are stored as exponents.
 constexpr int thread_bits = std::countr_zero(static_cast<unsigned>(threads)), warp_bits = 5;
-constexpr Index most_blocks = 1024;  // the most blocks that pieces make: several for each multiprocessor
+constexpr Index most_blocks = 1024;  // the most blocks if the axis is split into pieces: several per multiprocessor
 // An axis with at least this many vectors has at least as many splits, so that a warp's accesses coalesce.
 constexpr Index short_axis = 8;
 constexpr Index split_steps = 4;  // vectors of a split along a longer axis
 constexpr Index piece_steps = 8;  // vectors of a split in each piece, if there are several
-constexpr int loads_ahead = 4;    // vectors of a thread that are under way together
+constexpr int loads_ahead = 4;    // vectors whose loads a thread has in flight
 constexpr int block_steps = 64;   // vectors that are summed before they join the total, to limit rounding errors
 constexpr int most_states = 8;    // the most states of a thread: one for each element of a vector
 
@@ -100,7 +100,7 @@ struct SequenceRows {
 };
 
 // The kinds of reduction: a State takes Elements and joins with other States. start() returns a state without elements, and of(o)
-// the function that writes result o.
+// the reduction for result o, whose write() stores it.
 
 // Computes y = sum / divisor, or sum / number of rows for the mean of rows.
 template <class T, class Y>
@@ -183,35 +183,35 @@ struct FindExtremum {
   }
 };
 
-// The vectors of a thread: every hop-th of `steps` from `first` on. Vectors begin `step` elements apart; only the first
-// `valid` elements of each are used.
+// The vectors of a thread: every vector_step-th of `vectors` from `first` on. Vectors begin `stride` elements apart; only the
+// first `valid` elements of each are used.
 struct StridedRange {
-  Index first, hop, steps, step;
+  Index first, vector_step, vectors, stride;
   int valid;
   bool along;
 
-  __device__ Index position(Index k, int i) const { return along ? k * step + i : k; }
+  __device__ Index position(Index k, int i) const { return along ? k * stride + i : k; }
 };
 
 template <bool wide, class Op, class E = typename Op::Element>
 __device__ void take_all(const E* x, const StridedRange& range, typename Op::State (&mine)[width<E>]) {
   constexpr int loads = wide ? loads_ahead : 1;
-  for (Index k = range.first; k < range.steps;) {
+  for (Index k = range.first; k < range.vectors;) {
     typename Op::State part[width<E>];
     for (auto& state : part) state = Op::start();
-    for (int step = 0; step < block_steps && k < range.steps; step += loads, k += loads * range.hop) {
+    for (int step = 0; step < block_steps && k < range.vectors; step += loads, k += loads * range.vector_step) {
       cuda::Vector<E, width<E>> values[loads];
       for (int l = 0; l < loads; ++l) {
-        const E* const from = x + (k + l * range.hop) * range.step;
-        if (k + l * range.hop >= range.steps) continue;
+        const E* const from = x + (k + l * range.vector_step) * range.stride;
+        if (k + l * range.vector_step >= range.vectors) continue;
         if constexpr (wide) values[l] = cuda::load_vector<width<E>>(from);
         for (int i = 0; !wide && i < width<E>; ++i)
           if (i < range.valid) values[l].at[i] = from[i];
       }
       for (int l = 0; l < loads; ++l)
         for (int i = 0; i < width<E>; ++i)
-          if (k + l * range.hop < range.steps && (wide || i < range.valid))
-            Op::take(part[i], values[l].at[i], range.position(k + l * range.hop, i));
+          if (k + l * range.vector_step < range.vectors && (wide || i < range.valid))
+            Op::take(part[i], values[l].at[i], range.position(k + l * range.vector_step, i));
     }
     for (int i = 0; i < width<E>; ++i) Op::join(mine[i], part[i]);
   }
@@ -223,16 +223,16 @@ __device__ void reduce_range(const E* x, const Rows& rows, const Partition& part
                              typename Op::State (&mine)[width<E>]) {
   const Index n = rows.count(at.o);
   if (n == 0) return;  // x may have no memory
-  const Index steps = partition.along ? n / width<E> : n;
+  const Index vectors = partition.along ? n / width<E> : n;
   const Index beside = partition.along ? width<E> : partition.inner - at.d;
   const E* const from = x + rows.first(at.o) * partition.inner + at.d;
   const int valid = static_cast<int>(beside < width<E> ? beside : width<E>);
-  const Index step = partition.along ? width<E> : partition.inner;
-  const StridedRange range{at.number, partition.splits() * partition.pieces, steps, step, valid, partition.along};
+  const Index stride = partition.along ? width<E> : partition.inner;
+  const StridedRange range{at.number, partition.splits() * partition.pieces, vectors, stride, valid, partition.along};
   partition.wide ? take_all<true, Op>(from, range, mine) : take_all<false, Op>(from, range, mine);
   if (!partition.along || at.number > 0) return;
   for (int i = 0; i < width<E>; ++i)  // elements that fill no vector
-    if (const Index k = steps * width<E> + i; k < n) Op::take(mine[i], from[k], k);
+    if (const Index k = vectors * width<E> + i; k < n) Op::take(mine[i], from[k], k);
 }
 
 // Reduces the splits' states to that of split 0, pair by pair. All threads of the block call this.
@@ -347,9 +347,9 @@ __global__ __launch_bounds__(threads) void spread_rows(View<const T, 2> dy, Sequ
   cuda::Vector<T, width<T>> share;
   for (int i = 0; i < width<T>; ++i)
     if (i < valid) share.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / divisor);
-  const Index hop = partition.splits() * partition.pieces;
+  const Index vector_step = partition.splits() * partition.pieces;
   T* to = &dx(rows.first(at.o) + at.number, at.d);  // advanced in steps: nvcc splits a store at a recomputed address
-  for (Index n = at.number; n < count; n += hop, to += hop * partition.inner) {
+  for (Index n = at.number; n < count; n += vector_step, to += vector_step * partition.inner) {
     if (partition.wide) {
       cuda::store_vector(to, share);
       continue;

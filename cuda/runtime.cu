@@ -192,7 +192,8 @@ std::string unavailable() {
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   const std::string capability = "compute capability " + std::to_string(major) + '.' + std::to_string(minor);
   if (error == cudaSuccess && major < least_capability)
-    return "the GPU has " + capability + ", but heddle's kernels need " + std::to_string(least_capability) + ".0";
+    return "the GPU has " + capability + ", but heddle's kernels need " + std::to_string(least_capability) +
+           ".0 or newer";
   if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, any_kernel);
   if (error == cudaSuccess) return products_unavailable();
   cudaGetLastError();
@@ -204,7 +205,8 @@ std::string unavailable() {
     case cudaErrorInvalidDeviceFunction:
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
-      return "the kernels were not compiled for a GPU of " + capability + ", and its driver cannot compile them";
+      return "the kernels were not compiled for a GPU of " + capability +
+             ", and its driver cannot compile them; build heddle for it (HEDDLE_CUDA_ARCHITECTURES)";
     default: return std::string("the GPU cannot be used: ") + cudaGetErrorString(error);
   }
 }

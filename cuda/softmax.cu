@@ -5,7 +5,7 @@
 //              read once, and the result is written once. The team is 1 to 32 lanes up to 1024 elements, and a block up
 //              to 32,768 (backward: 16,384).
 //   streamed   inner = 1, longer rows. A block owns a row and reads it twice, the second time from cache.
-//   columns    inner > 1. Lanes are neighbouring positions of `inner`, and a block's splits share the axis. It is read
+//   columns    inner > 1. Lanes are neighboring positions of `inner`, and a block's splits share the axis. It is read
 //              twice, the second time from cache.
 //
 // Accesses are of 16 bytes where the pointers and the length of rows allow it. Where they do not, a team of lanes
@@ -22,14 +22,14 @@ namespace {
 using cuda::infinity;
 
 // Returns the value to subtract from x: the largest of the row, so that no exponential overflows.
-__device__ float shift_of(float greatest, bool nothing_gives_zeros) {
-  return nothing_gives_zeros && greatest == -infinity ? 0.f : greatest;
+__device__ float shift_of(float greatest, bool empty_gives_zeros) {
+  return empty_gives_zeros && greatest == -infinity ? 0.f : greatest;
 }
 
-// Returns what F::value() needs of a sum of exponentials: computed once per row instead of once per element.
+// Returns the normalizer of F::value() for a sum of exponentials. It is computed once per row instead of once per element.
 template <class F>
-__device__ float normalizer_of(float sum, bool nothing_gives_zeros) {
-  return F::normalizer(nothing_gives_zeros && sum == 0 ? 1.f : sum);
+__device__ float normalizer_of(float sum, bool empty_gives_zeros) {
+  return F::normalizer(empty_gives_zeros && sum == 0 ? 1.f : sum);
 }
 
 // --- rows ---
@@ -40,7 +40,7 @@ using StreamedTeam = cuda::BlockTeam<cuda::block_threads(512)>;
 
 template <class F, int each, int width, class Team, class T>
 __global__ __launch_bounds__(Team::most_threads) void softmax_held(Team team, View<const T, 2> x,
-                                                                   bool nothing_gives_zeros, View<T, 2> y) {
+                                                                   bool empty_gives_zeros, View<T, 2> y) {
   constexpr int accesses = each / width;
   const Index o = Index{blockIdx.x} * team.rows() + team.row();
   const Index n = o < x.extent[0] ? x.extent[1] : 0;  // a lane without a row takes part in its warp's reductions
@@ -49,7 +49,7 @@ __global__ __launch_bounds__(Team::most_threads) void softmax_held(Team team, Vi
   float greatest = -infinity;
   for (int i = 0; i < accesses; ++i)
     for (int j = 0; j < width; ++j) greatest = fmaxf(greatest, z[i][j]);
-  const float shift = shift_of(team.max(greatest), nothing_gives_zeros);
+  const float shift = shift_of(team.max(greatest), empty_gives_zeros);
 
   float sum = 0;
   for (int i = 0; i < accesses; ++i)
@@ -58,7 +58,7 @@ __global__ __launch_bounds__(Team::most_threads) void softmax_held(Team team, Vi
       e[i][j] = exp_or_zero(z[i][j]);
       sum += e[i][j];
     }
-  const float normalizer = normalizer_of<F>(team.sum(sum), nothing_gives_zeros);
+  const float normalizer = normalizer_of<F>(team.sum(sum), empty_gives_zeros);
 
   cuda::for_held<width, accesses>(team, n, [&](int i, int first) {
     for (int j = 0; j < width; ++j) z[i][j] = F::value(z[i][j], e[i][j], normalizer);
@@ -104,12 +104,12 @@ __global__ __launch_bounds__(Team::most_threads) void softmax_held_backward(Team
 
 template <class F, int width, class T>
 __global__ __launch_bounds__(StreamedTeam::most_threads) void softmax_streamed(StreamedTeam team, View<const T, 2> x,
-                                                                               bool nothing_gives_zeros, View<T, 2> y) {
+                                                                               bool empty_gives_zeros, View<T, 2> y) {
   constexpr int each = cuda::most_held<width>, accesses = each / width;
   const Index n = x.extent[1], row = Index{blockIdx.x} * n;
   const cuda::OnlineSoftmax all = cuda::online_softmax<width>(team, x.data + row, n);
-  const float shift = shift_of(all.greatest, nothing_gives_zeros);
-  const float normalizer = normalizer_of<F>(all.sum, nothing_gives_zeros);
+  const float shift = shift_of(all.greatest, empty_gives_zeros);
+  const float normalizer = normalizer_of<F>(all.sum, empty_gives_zeros);
   for (Index k = 0; k < n; k += Index{team.size()} * each) {
     float z[accesses][width];
     cuda::load_held(team, x.data + row + k, n - k, -infinity, z);
@@ -142,7 +142,7 @@ __global__ __launch_bounds__(StreamedTeam::most_threads) void softmax_streamed_b
 
 // --- columns ---
 
-// The threads of a block: 2^bits lanes, each with `width` neighbouring columns, times splits, which share the axis.
+// The threads of a block: 2^bits lanes, each with `width` neighboring columns, times splits, which share the axis.
 struct SoftmaxColumns {
   static constexpr int threads = cuda::block_threads(256);
   static constexpr int most_bits = std::countr_zero(static_cast<unsigned>(threads));
@@ -180,7 +180,7 @@ struct SoftmaxColumns {
   }
 };
 
-// The first of a thread's `width` neighbouring columns of [outer, n, inner]: its element k is at first + k inner.
+// The first of a thread's `width` neighboring columns of [outer, n, inner]: its element k is at first + k inner.
 struct SoftmaxColumn {
   Index first, n, inner;
 
@@ -200,7 +200,7 @@ struct ColumnSum {
 template <class F, int width, class T>
 __global__ __launch_bounds__(SoftmaxColumns::threads,
                              SoftmaxColumns::blocks) void softmax_columns(SoftmaxColumns team, View<const T, 3> x,
-                                                                          bool nothing_gives_zeros, View<T, 3> y) {
+                                                                          bool empty_gives_zeros, View<T, 3> y) {
   constexpr int batch = SoftmaxColumns::batch;
   const SoftmaxColumn column(team, width, x.extent);
   const int splits = team.splits();
@@ -223,8 +223,8 @@ __global__ __launch_bounds__(SoftmaxColumns::threads,
   float shift[width];
   float normalizer[width];
   for (int j = 0; j < width; ++j) {
-    shift[j] = shift_of(parts[j].greatest, nothing_gives_zeros);
-    normalizer[j] = normalizer_of<F>(parts[j].sum, nothing_gives_zeros);
+    shift[j] = shift_of(parts[j].greatest, empty_gives_zeros);
+    normalizer[j] = normalizer_of<F>(parts[j].sum, empty_gives_zeros);
   }
   for (Index k = team.split(); k < column.n; k += splits) {
     const Index at = column.first + k * column.inner;
@@ -271,7 +271,7 @@ View<T, 2> as_rows(View<T, 3> v) {
 }  // namespace
 
 template <class F, OnGpu T>
-void softmax(Cuda, F, View<const T, 3> x, bool nothing_gives_zeros, View<T, 3> y) {
+void softmax(Cuda, F, View<const T, 3> x, bool empty_gives_zeros, View<T, 3> y) {
   const Index outer = x.extent[0], n = x.extent[1], inner = x.extent[2];
   if (outer * n * inner == 0) return;
   const cudaStream_t stream = cuda::current_stream();
@@ -280,16 +280,16 @@ void softmax(Cuda, F, View<const T, 3> x, bool nothing_gives_zeros, View<T, 3> y
       const Index lanes = outer * inner / width;
       const SoftmaxColumns team = SoftmaxColumns::of(lanes, n);
       return cuda::launch<softmax_columns<F, width, T>>(cuda::blocks_for(lanes, team.lanes()), team.threads, 0, stream,
-                                                        team, x, nothing_gives_zeros, y);
+                                                        team, x, empty_gives_zeros, y);
     }
     const auto held = [&]<class Team, int each>(Team team, std::integral_constant<int, each>) {
       cuda::launch<softmax_held<F, each, width, Team, T>>(cuda::blocks_for(outer, team.rows()), team.threads(), 0,
-                                                          stream, team, as_rows(x), nothing_gives_zeros, as_rows(y));
+                                                          stream, team, as_rows(x), empty_gives_zeros, as_rows(y));
     };
     if (cuda::with_team<width, held_threads>(n, held)) return;
     const StreamedTeam team{StreamedTeam::most_threads};
     cuda::launch<softmax_streamed<F, width, T>>(cuda::blocks_for(outer, 1), team.threads(), 0, stream, team, as_rows(x),
-                                                nothing_gives_zeros, as_rows(y));
+                                                empty_gives_zeros, as_rows(y));
   };
   cuda::with_width<T>(inner > 1 ? inner : n, launch, x.data, y.data);
 }

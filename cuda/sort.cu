@@ -15,5 +15,5 @@ void heddle::cuda::sort_pairs(Pairs from, Pairs to, Index count, int bits) {
   sort(nullptr, bytes);  // sets `bytes`
   const Workspace<char> memory(static_cast<Index>(bytes));
   sort(memory.data(), bytes);
-  if (waits_for_each()) synchronize();
+  if (synchronizes_each_launch()) synchronize();
 }

@@ -23,7 +23,7 @@ claim 'it writes all files of a run folder' \
   'all_there model/{model,last}.safetensors model/{config.json,labels.txt,vocab.txt,losses.svg,lengths.svg} model/events.out.tfevents.* && [ -d model/checkpoint ] && cmp model/vocab.txt "$sample/vocab.txt" && diff model/labels.txt "$sample/classes.txt"'
 claim 'it writes metrics of each step, of both epochs, and the final ones' \
   'lines 18 "^{\"step\"" metrics && lines 2 "^{\"epoch\"" metrics && lines 2 "^{\"final\":true" metrics'
-claim 'it writes events of losses, accuracies and the rate' \
+claim 'it writes events of losses, accuracies and the learning rate' \
   '[ "$(steps_of Loss/train model)$(steps_of Accuracy/train model)$(steps_of "Scheduler LR" model)" = "10 10 10 " ] && [ "$(steps_of Loss/valid model)$(steps_of Accuracy/valid model)" = "15 18 15 18 " ]'
 claim 'a run that ends inside its first epoch is plotted too' 'exits 0 "${small[@]}" --steps 3 --out short --plot && all_there short/losses.svg'
 claim 'a second run gives the same numbers, weights, events and pictures' \
@@ -104,13 +104,13 @@ for schedule in 'constant|warm(s, 3)' 'linear|line(s, 3, 12)' 'cosine|cosine(s, 
   rm -f rates
   # shellcheck disable=SC2086  # the flags are words
   exits 0 "${scheduled[@]}" --schedule ${schedule%|*} --metrics rates && lines 1 '"step":1,.*"lr":0,' rates && rates_are 12 0.01 "${schedule#*|}" rates
-  report "--schedule ${schedule%|*} gives the rates of its formula, and 0 in the first of the steps of --warmup" $?
+  report "--schedule ${schedule%|*} gives the learning rates of its formula; with --warmup the first is 0" $?
 done
 claim 'the last, smaller batch, which is dropped, does not count among the steps of a schedule' \
   'exits 0 "${small[@]}" --epochs 2 --schedule linear --metrics epochs && rates_are 30 0.01 "line(s, 0, 30)" epochs'
 claim '--gamma-every counts the steps of the whole run' \
   'exits 0 "${small[@]}" --epochs 2 --schedule step --gamma 0.96 --gamma-every 10 --metrics gamma && rates_are 30 0.01 "0.96 ^ int(s / 10)" gamma'
-claim 'the rate is constant by default' 'rates_are 18 0.01 1 metrics'
+claim 'the learning rate is constant by default' 'rates_are 18 0.01 1 metrics'
 claim 'a run with --schedule linear ends' 'exits 0 "${scheduled[@]}" --schedule linear --out linear'
 refusal 'a run with --schedule linear is not resumed with other --steps' '--steps is 13 instead of 12$' "${small[@]}" --warmup 3 --schedule linear --out linear --resume --steps 13
 refusal 'a run with --schedule linear is not resumed with other --epochs' '--epochs is 6 instead of 5$' "${scheduled[@]}" --schedule linear --out linear --resume --epochs 6
@@ -183,14 +183,15 @@ for change in 'vocab_size": 703/vocab_size": 704|word_embeddings.weight. is \[70
   'max_position_embeddings": 512/max_position_embeddings": 64|position_embeddings.weight. is \[512, 16\], expected \[64, 16\]'; do
   bert model
   sed -i "s/${change%|*}/" bert/config.json
-  refusal "a layer whose configuration has ${change##*/} is refused" "^bert/model.safetensors: '${change#*|}$" "${layer[@]}"
+  to=${change#*/}
+  refusal "a layer whose configuration has \"${to%%|*} is refused" "^bert/model.safetensors: '${change#*|}$" "${layer[@]}"
 done
 bert model
 sed -i 's/bert.embeddings.LayerNorm.bias/bert.embeddings.LayerNorm.bios/' bert/model.safetensors
 refusal 'a missing tensor is named' "^bert/model.safetensors: has no tensor 'bert.embeddings.LayerNorm.bias'$" "${layer[@]}"
 bert model
 truncate -s 20000 bert/model.safetensors
-refusal 'truncated weights are refused' '^bert/model.safetensors: the tensors take [0-9]* bytes, the file holds [0-9]* after its header$' "${layer[@]}"
+refusal 'truncated weights are refused' '^bert/model.safetensors: the tensors take [0-9]* bytes; the file holds [0-9]* after its header$' "${layer[@]}"
 rm bert/model.safetensors
 refusal 'missing weights are named' '^bert/model.safetensors: cannot be opened: No such file' "${layer[@]}"
 bert model
@@ -201,7 +202,7 @@ tac "$sample/vocab.txt" >bert/vocab.txt
 refusal 'a vocabulary whose [CLS] has no row is refused' "^bert/vocab.txt: '\[CLS\]' is token [0-9]*, but the embedding layer has 700 rows$" "${layer[@]}"
 rm bert/vocab.txt
 refusal 'a layer without a vocabulary asks for one' '^bert/vocab.txt: there is no such vocabulary; give one with --vocab$' "${layer[@]}"
-refusal 'more positions than 512 are refused' '--max-length is 600, ag_news has at most 512 positions$' "${few[@]}" --max-length 600
+refusal 'more positions than 512 are refused' '--max-length is 600; ag_news has at most 512 positions$' "${few[@]}" --max-length 600
 refusal 'more layers than one are refused' '--layers is 2 but must be 1$' "${few[@]}" --layers 2
 refusal 'a feed-forward network is refused' '--ff-width is 4 but must be 0$' "${few[@]}" --ff-width 4
 refusal 'a batch that is larger than the training set is refused' \
@@ -211,7 +212,7 @@ refusal '--stop-words needs a name' '--stop-words: is given without a name$' "${
 refusal 'a missing file of stop words is named' '^nowhere: cannot be opened' "${few[@]}" --stop-words nowhere
 refusal 'stop words exclude --plain-text' '--stop-words and --plain-text exclude each other$' "${few[@]}" --stop-words stop --plain-text
 printf 'the\nof a\n' >bad
-refusal 'two words in a line are refused' "^bad:2: 'of a' holds whitespace, a line of stop words must be one word$" "${few[@]}" --stop-words bad
+refusal 'two words in a line are refused' "^bad:2: 'of a' holds whitespace; a line of stop words must be one word$" "${few[@]}" --stop-words bad
 printf 'the\nof\xff\n' >bad
 refusal 'invalid bytes in stop words are refused' '^bad:2: holds bytes that are not UTF-8$' "${few[@]}" --stop-words bad
 printf 'a\tb\nb\tc\td\n' >bad
@@ -231,7 +232,7 @@ bad_news() {
   refusal "news such as '$1' are refused" "^news/train.csv$2" "${few[@]}" --data news
 }
 bad_news '' ': has no rows$'
-bad_news '"1","a"\n' ':1: 2 fields, AG News has 3: class, title and description$'
+bad_news '"1","a"\n' ':1: 2 fields; AG News has 3: class, title and description$'
 bad_news '"1","a","b"\n"2","c"\n' ':2: 2 columns, the first row has 3$'
 bad_news '1,a,b\n1,a"b,c\n' ':2: a quote inside a field that does not begin with one$'
 bad_news '"1","a","b"\n"2","c","d\n\n' ':2: a quote is opened here and never closed$'
@@ -240,15 +241,15 @@ bad_news '"0","a","b"\n' ":1: the class is '0' but must be 1, 2, 3 or 4$"
 bad_news '"1","a","b"\n"5","a","b"\n' ":2: the class is '5' but must be 1, 2, 3 or 4$"
 bad_news '"x","a","b"\n' ":1: the class is 'x' but must be 1, 2, 3 or 4$"
 bad_news '"1","a\n","b"\n"1","\xff","b"\n' ':3: holds bytes that are not UTF-8$'
-bad_news '"1","a","b"\n"1","a\0","b"\n' ':2: a NUL byte, this is not a text file$'
+bad_news '"1","a","b"\n"1","a\0","b"\n' ':2: the line contains a NUL byte; the file is not text$'
 cp "$sample/train.csv" news
 echo '"7","a","b"' >news/test.csv
 refusal 'a wrong class of a test row is reported with file and line' "^news/test.csv:1: the class is '7' but must be 1, 2, 3 or 4$" "${few[@]}" --data news
 rm news/test.csv
 refusal 'a missing test file is named' '^news/test.csv: cannot be opened' "${few[@]}" --data news
 claim 'nothing was written' '[ ! -e nothing ] || is_empty nothing'
-for change in 's/"labels": \[/"labels": 3, "x": [/|"labels".*list' 's/"World"/7/|labels.*names$' 's/"plain-text": "no"/"plain-text": 1/|plain-text.*not a text$' \
-  's/"vocab_size": 703/"vocab_size": 0/|vocab_size' 's/"layers": 1/"layers": 2/|--layers is 2 but must be 1$' 's/"max_length": 512/"max_length": 600/|--max-length is 600, ag_news has at most 512 positions$'; do
+for change in 's/"labels": \[/"labels": 3, "x": [/|"labels".*list' 's/"World"/7/|labels.*names$' 's/"plain-text": "no"/"plain-text": 1/|plain-text.*not a string$' \
+  's/"vocab_size": 703/"vocab_size": 0/|vocab_size' 's/"layers": 1/"layers": 2/|--layers is 2 but must be 1$' 's/"max_length": 512/"max_length": 600/|--max-length is 600; ag_news has at most 512 positions$'; do
   rm -rf altered
   cp -r model altered
   sed -i -E "${change%|*}" altered/config.json

@@ -43,23 +43,23 @@ claim 'an empty text has its special tokens' 'exits 0 "$view" --model "$folders/
 claim 'a text with markup is escaped' \
   'exits 0 "$view" --model "$folders/bert" --text "</script><img onerror=alert(1)>" --out page.html && ! grep -q "<img" page.html'
 
-refusal 'an unknown layer' '^--layer is 9; the model has layers 0 to' "$view" --model "$folders/bert" --text a --layer 9 --out no.html
-refusal 'an unknown head' '^--head is 9; the model has heads 0 to' "$view" --model "$folders/bert" --text a --head 9 --out no.html
-refusal 'a layer that is not a number' "^--layer: '-1' is not a whole number of at least 0" "$view" --model "$folders/bert" --text a --layer=-1 --out no.html
-refusal 'a missing folder' '^nowhere: is not a folder' "$view" --model nowhere --text a --out no.html
+refusal 'an unknown layer is refused' '^--layer is 9; the model has layers 0 to' "$view" --model "$folders/bert" --text a --layer 9 --out no.html
+refusal 'an unknown head is refused' '^--head is 9; the model has heads 0 to' "$view" --model "$folders/bert" --text a --head 9 --out no.html
+refusal 'a layer that is not a number is refused' "^--layer: '-1' is not a whole number of at least 0" "$view" --model "$folders/bert" --text a --layer=-1 --out no.html
+refusal 'a missing folder is refused' '^nowhere: is not a folder' "$view" --model nowhere --text a --out no.html
 mkdir empty other broken
-refusal 'a folder without a model' '^empty/config.json: is missing' "$view" --model empty --text a --out no.html
+refusal 'a folder without a model is refused' '^empty/config.json: is missing' "$view" --model empty --text a --out no.html
 echo '{"model_type":"gpt2"}' >other/config.json
-refusal 'a folder of another kind' "^other/config.json: 'model_type' is 'gpt2'" "$view" --model other --text a --out no.html
+refusal 'another type of model is refused' "^other/config.json: 'model_type' is 'gpt2'" "$view" --model other --text a --out no.html
 echo '{"program":"mnist"}' >broken/config.json
-refusal 'a folder of another program' "^broken/config.json: describes a model of 'mnist', which attention_view does not know" "$view" --model broken --text a --out no.html
+refusal 'a folder of another program is refused' "^broken/config.json: describes a model of 'mnist', which attention_view does not know" "$view" --model broken --text a --out no.html
 echo '{}' >broken/config.json
-refusal 'a configuration without a model type or program' '^broken/config.json: is the configuration of neither' "$view" --model broken --text a --out no.html
-refusal 'a pair for a model of one text' '^--text-b: a model of sst2 reads one text' "$view" --model films --text a --text-b b --out no.html
-refusal 'a text that is not UTF-8' '^--text: is not UTF-8' "$view" --model "$folders/bert" --text $'\xff' --out no.html
-refusal 'an unknown format' "^--format: 'png' is not one of" "$view" --model "$folders/bert" --text a --format png --out no.html
-refusal 'no file to write' '^--out is required' "$view" --model "$folders/bert" --text a
-refusal 'a file in no folder' '^no/where.html: its folder does not exist' "$view" --model "$folders/bert" --text a --out no/where.html
-refusal 'a folder for a file' '^empty: is a folder, --out needs a file' "$view" --model "$folders/bert" --text a --out empty
+refusal 'a configuration without a model type or program is refused' '^broken/config.json: is the configuration of neither' "$view" --model broken --text a --out no.html
+refusal 'a pair is refused by a model of one text' '^--text-b: a model of sst2 reads one text' "$view" --model films --text a --text-b b --out no.html
+refusal 'a text that is not UTF-8 is refused' '^--text: is not UTF-8' "$view" --model "$folders/bert" --text $'\xff' --out no.html
+refusal 'an unknown format is refused' "^--format: 'png' is not one of" "$view" --model "$folders/bert" --text a --format png --out no.html
+refusal 'a missing --out is refused' '^--out is required' "$view" --model "$folders/bert" --text a
+refusal 'a file in a folder that does not exist is refused' '^no/where.html: its folder does not exist' "$view" --model "$folders/bert" --text a --out no/where.html
+refusal 'a folder as --out is refused' '^empty: is a folder; --out needs a file' "$view" --model "$folders/bert" --text a --out empty
 claim 'nothing was left behind' '[ ! -e no.html ] && ! compgen -G "*.tmp"'
 exit $code

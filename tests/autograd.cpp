@@ -15,7 +15,7 @@ namespace {
 Tensor<float> scalar(float value) { return Tensor<float>(Shape{}, {value}); }
 Tensor<float> leaf(float value) { return variable(scalar(value)); }
 
-// x^3, as a user would write it: on the CPU only.
+// Returns x^3. A user's own op, on the CPU only.
 Tensor<float> cube(const Tensor<float>& x) {
   Tensor<float> y = empty_like(x);
   on_cpu(x, "cube", [&](Cpu) { eigen(y) = eigen(x).array().cube(); });
@@ -26,7 +26,7 @@ Tensor<float> cube(const Tensor<float>& x) {
   });
 }
 
-// Returns the identity, with a backward of the caller.
+// Returns a copy of x whose backward is given by the caller.
 template <class Backward>
 Tensor<float> identity(const char* op, const Tensor<float>& x, Backward backward) {
   return record(op, Tensor<float>(x.shape(), x.host()), inputs(x), backward);
@@ -82,7 +82,7 @@ TEST_CASE("autograd: a backward may start anywhere, with any gradient") {
       backward(x * x),
       "backward: a loss has one element; this one has shape [3]; call backward(y, dy) with its gradient as dy");
   CHECK_THROWS_WITH(backward(x * x, Tensor<float>({1, 3})),
-                    "backward of 'mul': a gradient of shape [1, 3] for an input of [3]");
+                    "backward of 'mul': a gradient has shape [1, 3], but its tensor has shape [3]");
   CHECK_THROWS_AS(backward(x * x, Tensor<float>({1, 3})), ShapeError);
   CHECK_THROWS_WITH(backward(detach(x), x),
                     "backward: the tensor of shape [3] does not depend on any variable or parameter");
@@ -137,8 +137,8 @@ TEST_CASE("grad: works for leaves and intermediate results, and does not change 
 
 TEST_CASE("autograd: nodes of different element types connect") {
   const auto weight = variable(Tensor<double>({2}, {1, 3}));
-  const auto half = cast<bf16>(weight);
-  const auto y = cast<float>(half * half) * 0.5f + cast<float>(weight);
+  const auto narrow = cast<bf16>(weight);
+  const auto y = cast<float>(narrow * narrow) * 0.5f + cast<float>(weight);
   backward(sum(cast<double>(y)));
   CHECK(weight.grad().host() == std::vector<double>{2, 4});
 }
@@ -218,9 +218,10 @@ TEST_CASE("autograd: a backward after a saved tensor was overwritten is an error
   auto a = leaf(3), b = leaf(4);
   const auto product = a * b, total = a + b;
   b.data()[0] = 5;
-  CHECK_THROWS_WITH(backward(product),
-                    "backward: a tensor of shape [] that the forward saved was written in place since (or handed out "
-                    "for writing by a non-const data())");
+  CHECK_THROWS_WITH(
+      backward(product),
+      "backward: a tensor of shape [] that the forward saved has been written in place since (or handed out "
+      "for writing by a non-const data())");
   backward(total);  // a sum saves nothing
   CHECK(a.grad().item() == 1);
   CHECK(b.grad().item() == 1);
@@ -279,7 +280,7 @@ TEST_CASE("autograd: a user's own op, on the CPU only") {
 TEST_CASE("autograd: a wrong gradient is reported with the op that computed it") {
   const auto x = variable(ones<float>({2, 3}));
   const auto y = identity("mine", x, [](const Tensor<float>&) { return ones<float>({3}); });
-  CHECK_THROWS_WITH(backward(sum(y)), "backward of 'mine': a gradient of shape [3] for an input of [2, 3]");
+  CHECK_THROWS_WITH(backward(sum(y)), "backward of 'mine': a gradient has shape [3], but its tensor has shape [2, 3]");
   backward(sum(x));
   CHECK(x.grad().size() == 6);
 }

@@ -52,7 +52,7 @@ claim 'it writes all files of a run folder' \
 claim 'the folder has the format of Hugging Face: names, classes and dtype, without the head of the masked language model' \
   'grep -q "\"BertForSequenceClassification\"" model/config.json && grep -q "\"3\": \"Sci/Tech\"" model/config.json && grep -q "\"dtype\": \"float32\"" model/config.json && ! grep -qa cls.predictions model/model.safetensors'
 claim 'the tokenizer is unchanged' 'same_files pre model vocab.txt tokenizer_config.json'
-claim 'the rate falls linearly over the steps that will run' 'rates_are 8 5e-5 "line(s, 0, 8)" metrics'
+claim 'the learning rate falls linearly over the steps that will run' 'rates_are 8 5e-5 "line(s, 0, 8)" metrics'
 claim 'a second run gives the same numbers, weights and events' \
   'exits 0 "${train[@]}" --out again2 --metrics again2.json && cp metrics model.json && same_run model again2'
 claim 'a run that was stopped and resumed ends like an uninterrupted one' \
@@ -102,12 +102,12 @@ claim 'a model with a head takes numbers and names of its classes' \
   '(cat named.csv; echo fine,1) >more.csv && exits 0 "$bert" --model named --batch-size 8 --progress none --steps 1 --text sentence --label label --train more.csv --valid more.csv --out more && [ "$(xargs <more/labels.txt)" = "neg pos" ]'
 (cat named.csv; echo fine,great) >great.csv
 refusal 'a class that the model does not have is refused' '^great.csv:5: the label is .great. but must be a number from 0 to 1 or the name of one of the 2 classes$' "$bert" --model named --text sentence --label label --train great.csv --valid named.csv
-refusal 'a number of classes that is not the task'"'"'s is refused' '^named/config.json: the model has 2 classes, ag_news has 4$' "$bert" --model named
+refusal 'a number of classes that is not the task'"'"'s is refused' '^named/config.json: the model has 2 classes; ag_news has 4$' "$bert" --model named
 printf 'sentence,label\n"open,1\n' >broken.csv
 refusal 'a quote that is never closed is refused' '^broken.csv:2: ' "${table[@]}" --train broken.csv --valid named.csv
 refusal 'a missing column is refused' "^train.tsv: no column 'text'" "$bert" --model pre --text text --label label --train train.tsv --valid dev.tsv
 printf 'sentence,label\na,x\nb,x\n' >one.csv
-refusal 'a single class is refused' '^one.csv: has 1 class, a classifier needs 2 to ' "${table[@]}" --train one.csv --valid named.csv
+refusal 'a single class is refused' '^one.csv: has 1 class; a classifier needs 2 to ' "${table[@]}" --train one.csv --valid named.csv
 refusal 'a table needs both files and both columns' '^a table needs --train, --valid, --text and --label$' "$bert" --model pre --train train.tsv --text sentence --label label
 refusal '--task and --train exclude each other' '^--task and --train exclude each other$' "$bert" --model pre --task sst2 --train train.tsv
 refusal 'a column without a table is refused' '^--label needs --train and --valid$' "$bert" --model pre --label x
@@ -138,7 +138,7 @@ claim '--logits gives the scores of that distribution' 'rounded out >probabiliti
 claim 'prediction does not take --max-length from training' \
   'exits 0 "${small[@]}" --steps 1 --max-length 4 --out cut && long=$(head -c 400 plain.txt | tr "\n" " ") && run "$bert" --predict - --out cut <<<"$long" && cp out whole && run "$bert" --predict - --out cut --max-length 4 <<<"$long" && ! cmp -s out whole'
 claim '--evaluate takes the best weights' 'evaluate=("$bert" --evaluate --model pre --train-rows 40 --valid-rows 20 --batch-size 8) && evaluates_the_best "${small[@]}" --lr 3 --schedule constant --epochs 4'
-refusal 'a folder without a classifier cannot predict' '^pre: has no classifier.s weights, so it cannot predict$' "$bert" --model pre --predict -
+refusal 'a folder without a classifier cannot predict' '^pre: has no weights of a classifier, so it cannot predict$' "$bert" --model pre --predict -
 refusal 'a masked language model is no classifier' '^pre/config.json: is of a masked language model, which has no classes' "$bert" --out pre --predict -
 
 # --- DistilBERT, as transformers saves it: tokenizer.json without vocab.txt ---
@@ -153,7 +153,7 @@ untied null
 claim 'a null tie_word_embeddings counts as absent' 'exits 0 "$bert" --pretrain plain.txt --model untied --batch-size 16 --progress none --steps 1'
 untied '"no"'
 refusal 'another value of tie_word_embeddings is refused' "^untied/config.json: 'tie_word_embeddings' is \"no\"; heddle pre-trains models whose decoder is" "$bert" --pretrain plain.txt --model untied
-refusal 'DistilBERT is not pre-trained' 'config.json: must be the configuration of BERT to be pre-trained$' "$bert" --pretrain plain.txt --model "$distilbert"
+refusal 'pre-training DistilBERT is refused' 'config.json: must be the configuration of BERT to be pre-trained$' "$bert" --pretrain plain.txt --model "$distilbert"
 
 # --- from scratch ---
 scratch=("$bert" --from-scratch "${tiny[@]}" --train-rows 40 --valid-rows 20 --batch-size 8 --progress none)
@@ -176,7 +176,7 @@ refusal '--vocab cannot be used with --model' '^--vocab: the model in --model ha
 refusal 'a flag that ends with = does not take the next word' '^--pretrain is given without a value$' "$bert" --pretrain= --vocab pre/vocab.txt
 claim '--help names the defaults that depend on other flags' 'exits 0 "$bert" --help && grep -q "default: 500 of ag_news" out && grep -q "default: those of the model" out && ! grep -q -- "--dropout FLOAT \[" out'
 refusal '--head-dim is refused' '^--head-dim: bert_classifier has no use for this flag$' "$bert" --model pre --head-dim 8
-refusal 'heads that do not divide the width are refused' '^--d-model 16 does not divide into --heads 3' "$bert" --from-scratch --d-model 16 --heads 3
+refusal 'heads that do not divide the width are refused' '^--d-model 16 is not a multiple of --heads 3' "$bert" --from-scratch --d-model 16 --heads 3
 refusal 'a length above the positions is refused' '^--max-length is 33; the model has 32 positions$' "$bert" --model pre --max-length 33
 refusal 'a missing folder is named' '^nowhere: is not a folder$' "$bert" --model nowhere
 refusal 'an empty folder is refused' '^empty/config.json: cannot be opened' "$bert" --model "$(mkdir empty && echo empty)"
@@ -191,8 +191,8 @@ fresh; sed -i 's/"num_hidden_layers": 1/"num_hidden_layers": 1000000/' bad/confi
 fresh; sed -i 's/"model_type"/"problem_type": "regression", "model_type"/' bad/config.json; bad_folder 'a regression is refused' "config.json: 'problem_type' is \"regression\""
 fresh; echo '{"tokenizer_class": "RobertaTokenizer"}' >bad/tokenizer_config.json; bad_folder 'another tokenizer is refused' "tokenizer_config.json: 'tokenizer_class' is 'RobertaTokenizer'"
 fresh; echo '{"truncation_side": "left"}' >bad/tokenizer_config.json; bad_folder 'truncation on the left is refused' "tokenizer_config.json: 'truncation_side' is \"left\""
-fresh; echo '{"model_max_length": 1}' >bad/tokenizer_config.json; bad_folder 'a tokenizer too small for a token is refused' "tokenizer_config.json: 'model_max_length' is 1; a text has 2 special tokens$"
-fresh; echo '{"model_max_length": 2}' >bad/tokenizer_config.json; refusal 'a tokenizer too small for a pair is refused' "^bad/tokenizer_config.json: 'model_max_length' is 2; a pair has 3 special tokens$" "$bert" --model bad --predict - --text-pair b
+fresh; echo '{"model_max_length": 1}' >bad/tokenizer_config.json; bad_folder 'a model_max_length below the special tokens of a text is refused' "tokenizer_config.json: 'model_max_length' is 1; a text has 2 special tokens$"
+fresh; echo '{"model_max_length": 2}' >bad/tokenizer_config.json; refusal 'a model_max_length below the special tokens of a pair is refused' "^bad/tokenizer_config.json: 'model_max_length' is 2; a pair has 3 special tokens$" "$bert" --model bad --predict - --text-pair b
 refusal 'a --max-length too small for a pair is refused' '^--max-length is 2; a pair has 3 special tokens$' "$bert" --model model --predict - --text-pair b --max-length 2
 fresh; sed -i 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": 0.999999/' bad/config.json; bad_folder 'a dropout of everything is refused' "config.json: 'hidden_dropout_prob' is 0.999999, which is rounded to 1"
 fresh; sed -i 's/"World"/"Wor\\nld"/' bad/config.json; refusal 'a class with a line feed is refused, and the file is named' "^bad/config.json: the class 'Wor.x0ald' has a name with invalid bytes" "$bert" --model bad --steps 1
@@ -211,7 +211,7 @@ constant=("${small[@]}" --schedule constant)
 claim 'a run can be continued with more steps' 'exits 0 "${constant[@]}" --steps 4 --out begun && cp -r begun continued && exits 0 "${constant[@]}" --steps 6 --out continued --resume'
 added() { rm -rf "$1" && cp -r begun "$1" && echo "$3" >"$1/$2"; }
 added more_files special_tokens_map.json '{}'
-refusal 'a tokenizer file that was added to a trained model is refused' '^more_files/special_tokens_map.json: is not a file of the model$' "$bert" --predict - --out more_files
+refusal 'a tokenizer file that was added to a trained model is refused' '^more_files/special_tokens_map.json: is not a file of the model; remove it$' "$bert" --predict - --out more_files
 refusal 'a run is not resumed beside a tokenizer file that it did not write' '^more_files/special_tokens_map.json: is not a file of this run' "${constant[@]}" --steps 6 --out more_files --resume
 claim 'that file is left as it was' '[ "$(cat more_files/special_tokens_map.json)" = "{}" ]'
 added edited vocab.txt '[PAD]'

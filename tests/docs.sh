@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER/programs and FOLDER/pages; compiling them
-# checks the code on the pages. Those in FOLDER/pages need FOLDER/all.hpp, which includes every header, as a forced include. The conventions
-# for a page:
+# checks the code on the pages. Compile the sources in FOLDER/pages with `-include FOLDER/all.hpp`, a header that includes every other one.
+# The conventions for a page:
 #   ```cpp        with #include and int main() it is a separate program
-#   ```cpp        otherwise it stands at file scope. All such blocks of a page form one source. If one of them has a main, it is a program;
-#                 otherwise it is in FOLDER/pages, after `using namespace heddle;`
+#   ```cpp        otherwise it stands at file scope. All such blocks of a page form one source. The source is a program if a block has a
+#                 main; otherwise it is in FOLDER/pages, after `using namespace heddle;`
 #   ```cpp body   statements. They see the page's file-scope blocks and the variables of the page's earlier statements,
 #                 and may redefine a name
 #   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader, for declarations that the
@@ -49,7 +49,7 @@ awk -v folder="$folder" '
   inside { text = text $0 "\n"; next }
   /^ *```cpp|^<!-- cpp/ {
     inside = 1; begin = FNR; text = ""; hidden = /^</; kind = $0; sub(/^(<!-- | *```)cpp */, "", kind)
-    if (kind != "" && kind != "body") { print "FAILED: " FILENAME ":" FNR ": a cpp block is of an unknown kind: " kind; exit bad = 1 }
+    if (kind != "" && kind != "body") { print "FAILED: " FILENAME ":" FNR ": cpp is followed by " kind ", expected body or nothing"; exit bad = 1 }
   }
   END { if (!bad) end_of_page(); exit bad }
 ' "${pages[@]}"

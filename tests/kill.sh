@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # kill.sh FOLDER [ROUNDS]: kills each trainer of the folder with SIGKILL at random moments and resumes it until it is done; repeats this
 # ROUNDS times. The files of each round (weights, metrics, pictures, tables, and every event) must equal those of an uninterrupted run.
-# HEDDLE_KILL_SEED repeats a run's moments.
+# ROUNDS defaults to HEDDLE_KILL_ROUNDS, or to 2. HEDDLE_KILL_SEED=N repeats the delays of the call that printed N.
 source "$(dirname "$0")/program_helpers.sh"
 set -e
 folder=$(realpath "$1") rounds=${2:-${HEDDLE_KILL_ROUNDS:-2}}

@@ -114,5 +114,5 @@ TEST_CASE("HostPool: a block may be released by a thread other than the one that
 TEST_CASE("memory: statistics can be printed") {
   std::ostringstream text;
   text << MemoryStats{.in_use = 4096, .cached = 1024, .peak = 8192};
-  CHECK(text.str() == "4096 bytes in use, 8192 at most, 1024 kept for later");
+  CHECK(text.str() == "4096 bytes in use (peak 8192), 1024 cached");
 }

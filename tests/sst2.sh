@@ -41,7 +41,7 @@ lost_weights() {
   wait_for '[ -s lost/model.safetensors ]'
   mv lost/model.safetensors moved
   wait $job
-  [ $? = 1 ] && grep -q "^sst2: error: lost/model.safetensors: cannot be opened: .*the checkpoint before this one is whole" err &&
+  [ $? = 1 ] && grep -q "^sst2: error: lost/model.safetensors: cannot be opened: .*the previous checkpoint is intact" err &&
     [ -z "$(find lost -name '*.tmp')" ] && exits 0 "${idle[@]}" --steps 1 --resume && [ -s lost/model.safetensors ]
 }
 # The names hold bytes that are not UTF-8, and the initial weights are removed before the run resumes.
@@ -108,7 +108,7 @@ others_metrics() {
   exits 0 "${train[@]}" --out first --metrics shared.json && mv shared.json first.json && exits 0 "${train[@]}" --seed 4 --metrics shared.json && cp shared.json kept.json &&
     exits 2 "${longer[@]}" --out first --metrics shared.json --resume && grep -q "shared.json: does not hold what the run had written there" err && cmp shared.json kept.json
 }
-went_on() {
+continued_after_end() {
   exits 0 "${train[@]}" --out ended --metrics ended.json && cp -r ended killed && cp ended.json killed.json &&
     exits 0 "${longer[@]}" --out ended --metrics ended.json --resume && exits 0 "${longer[@]}" --out ended --metrics ended.json --resume && grep -q 'is finished: 10 steps' err &&
     rm -r ended/checkpoint/000000000010 && exits 0 "${train[@]}" --out ended --metrics ended.json --resume && grep -q 'resuming after step' err
@@ -121,7 +121,7 @@ alone() { run "$sst2" --predict - --out model --data nowhere < <(echo 'a good fi
 claim 'a finished run is not changed' 'exits 0 "${longer[@]}" --out paused --resume && grep -q "is finished: 10 steps" err && same_run unbroken paused'
 claim 'a metrics file that was moved is continued without a repeated line' moved_metrics
 claim 'a file that another run wrote under the old name is not changed' others_metrics
-claim 'a finished run that was continued is no longer finished at its earlier end' went_on
+claim 'a finished run that was continued is no longer finished at its earlier end' continued_after_end
 claim 'a vocabulary may come through a pipe' piped_vocabulary
 claim 'prediction needs only the folder of the run' alone
 claim 'metrics are not written to standard output' '"${train[@]}" --metrics /dev/stdout >log 2>err; [ $? = 2 ] && grep -q "receives what the run prints" err && [ ! -s log ]'
@@ -140,7 +140,7 @@ refusal 'an unknown flag is answered with the nearest one' 'no flag --epocs; the
 mkdir -p pickled useless/checkpoint/000000000003
 echo 'a diary' >bad-metrics.txt
 printf 'PK\003\004 and more' >pickled/pytorch_model.bin
-refusal 'a folder with a pickle alone is refused with its name' 'pytorch_model.bin' "$sst2" --predict - --out pickled --vocab "$sample/vocab.txt"
+refusal 'a folder with only a pickle is refused, and the file is named' 'pytorch_model.bin' "$sst2" --predict - --out pickled --vocab "$sample/vocab.txt"
 refusal 'a PyTorch pickle as initial weights is refused' 'PyTorch pickle' "${train[@]}" --init pickled/pytorch_model.bin
 claim 'a locale with a decimal comma changes no number' \
   'exits 0 env LC_ALL=de_DE.UTF-8 LC_NUMERIC=de_DE.UTF-8 "${train[@]}" --lr 0.001 --metrics german && diff <(without_seconds metrics) <(without_seconds german)'
@@ -207,7 +207,7 @@ claim 'a change to the lines of --predict is noted once, and each line gets a pr
   'noted && lines 3 . out && lines 3 "^sst2: note: standard input: " err && lines 3 "" err'
 printf 'a\nb\0\n' >nul.txt
 printf '\xFF\xFEa\0' >utf16.txt
-refusal 'a NUL byte in the lines of --predict is refused' 'nul.txt:2: a NUL byte' "$sst2" --predict nul.txt --out model
+refusal 'a NUL byte in the lines of --predict is refused' 'nul.txt:2: the line contains a NUL byte' "$sst2" --predict nul.txt --out model
 refusal 'UTF-16 is refused' 'utf16.txt: is UTF-16' "$sst2" --predict utf16.txt --out model
 claim 'a reader that leaves early ends --predict quietly' \
   'yes "a good film" | head -n 30000 | "$sst2" --predict - --out model 2>err | head -n 1 >out; [ "${PIPESTATUS[2]}" = 0 ] && lines 1 . out && [ ! -s err ]'
@@ -250,7 +250,7 @@ else
   mkdir huge
   cp "$sample"/{dev.tsv,vocab.txt} huge
   truncate -s 3G huge/train.tsv
-  claim 'a lack of memory ends the run with exit code 1' '(ulimit -v 2000000; exits 1 "$sst2" --data huge) && grep -q "^sst2: error: huge/train.tsv: memory ran out while it was read" err'
+  claim 'a lack of memory ends the run with exit code 1' '(ulimit -v 2000000; exits 1 "$sst2" --data huge) && grep -q "^sst2: error: huge/train.tsv: out of memory while the file was read" err'
 fi
 claim 'a full disk ends the run with exit code 1' 'exits 1 "${train[@]}" --metrics /dev/full && grep -q "^sst2: error: /dev/full" err'
 

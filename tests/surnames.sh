@@ -16,13 +16,13 @@ claim 'surnames --help exits with 0 and shows its own flag' 'exits 0 "$surnames"
 claim 'surnames trains on its sample' 'exits 0 "${train[@]}" --out model --metrics metrics --plot'
 claim 'it says what it trains on' \
   'grep -q "120 training, 60 validation, 104 test" out && grep -q "^classes     18$" out && grep -q "^parameters  2642$" out'
-claim 'it prints the confusion of the test names, with precision and recall of each class' \
+claim 'it prints the confusion matrix of the test names, with precision and recall of each class' \
   'grep -q "Arabi.*Vietn.*precision.*recall" out && lines 18 "^[A-Z][a-z]*  *[0-9].*0\.[0-9]*$" model/confusion.txt && tail -n "$(wc -l <model/confusion.txt)" out | diff - model/confusion.txt'
 claim 'it writes all files of a run folder' \
   'all_there model/{model,last}.safetensors model/{config.json,labels.txt,split.tsv,confusion.txt,confusion.svg,losses.svg,lengths.svg} model/events.out.tfevents.* && [ -d model/checkpoint ]'
 claim 'it writes metrics of each step, of both epochs, and the final ones of all splits' \
   'lines 18 "^{\"step\"" metrics && lines 2 "^{\"epoch\"" metrics && lines 3 "^{\"final\":true" metrics && grep -q "\"split\":\"test\"" metrics'
-claim 'it writes events of losses, accuracies and the rate' \
+claim 'it writes events of losses, accuracies and the learning rate' \
   '[ "$(steps_of Loss/train model)$(steps_of Accuracy/train model)$(steps_of "Scheduler LR" model)" = "10 10 10 " ] && [ "$(steps_of Loss/valid model)$(steps_of Accuracy/valid model)" = "15 18 15 18 " ]'
 claim 'a run that ends inside its first epoch is plotted too' 'exits 0 "${small[@]}" --steps 3 --out short --plot && all_there short/losses.svg'
 claim 'a second run gives the same numbers, weights, events and pictures' \
@@ -59,7 +59,7 @@ claim 'accents, hyphens and letters without a decomposition fold away' '[ -n "$(
 claim 'a run that was stopped and resumed twice ends like an uninterrupted one: weights, metrics and events' \
   'exits 0 "${longer[@]}" --out unbroken --metrics unbroken.json && exits 0 "${small[@]}" --steps 7 --checkpoint-every 4 --out paused --metrics paused.json &&
    exits 0 "${small[@]}" --steps 21 --checkpoint-every 4 --out paused --metrics paused.json --resume && exits 0 "${longer[@]}" --out paused --metrics paused.json --resume && same_run unbroken paused'
-claim 'the split, confusion and labels of the resumed run are the same' 'same_files unbroken paused split.tsv labels.txt confusion.{txt,svg}'
+claim 'the split, confusion matrix and labels of the resumed run are the same' 'same_files unbroken paused split.tsv labels.txt confusion.{txt,svg}'
 claim 'a finished run is not changed' 'exits 0 "${longer[@]}" --out paused --metrics paused.json --resume && grep -q "is finished: 33 steps" err && same_run unbroken paused'
 resumed=("${small[@]}" --steps 40 --out paused --resume)
 refusal '--layer is not changed in a resumed run' '--layer is library instead of own$' "${resumed[@]}" --layer library
@@ -75,7 +75,7 @@ for schedule in 'constant|warm(s, 3)' 'linear|line(s, 3, 12)' 'cosine|cosine(s, 
   rm -f rates
   # shellcheck disable=SC2086  # the flags are words
   exits 0 "${scheduled[@]}" --schedule ${schedule%|*} --metrics rates && lines 1 '"step":1,.*"lr":0,' rates && rates_are 12 0.01 "${schedule#*|}" rates
-  report "--schedule ${schedule%|*} gives the rates of its formula, and 0 in the first of the steps of --warmup" $?
+  report "--schedule ${schedule%|*} gives the learning rates of its formula; with --warmup the first is 0" $?
 done
 claim 'the last, smaller batch of an epoch counts among the steps of a schedule' \
   'exits 0 "$surnames" --train-rows 42 --valid-rows 10 --batch-size 8 --epochs 2 --schedule linear --lr 0.01 --progress none --metrics epochs && rates_are 12 0.01 "line(s, 0, 12)" epochs'
@@ -116,8 +116,8 @@ mkdir none one two
 cp "$sample"/Czech.txt one
 cp "$sample"/{Czech,Greek}.txt two
 refusal 'a missing folder is named' '^nowhere: is not a folder; --data needs one$' "${few[@]}" --data nowhere
-refusal 'a folder without names is refused' '^none: holds 0 files of names.*at least two languages are needed$' "${few[@]}" --data none
-refusal 'a single language is refused' '^one: holds 1 files of names' "${few[@]}" --data one
+refusal 'a folder without names is refused' '^none: needs at least two files of names, such as Czech.txt, but has 0$' "${few[@]}" --data none
+refusal 'a single language is refused' '^one: needs at least two files of names, such as Czech.txt, but has 1$' "${few[@]}" --data one
 # bad_names CONTENT PATTERN: expects that an Irish.txt with this content is refused.
 bad_names() {
   printf "$1" >two/Irish.txt
@@ -127,7 +127,7 @@ bad_names() {
 bad_names '' ': has no names$'
 bad_names ' \n\t\n' ': has no names$'
 bad_names 'Walsh\nKea\xffne\n' ':2: holds bytes that are not UTF-8$'
-bad_names 'Walsh\nKe\0ane\n' ':2: a NUL byte'
+bad_names 'Walsh\nKe\0ane\n' ':2: the line contains a NUL byte'
 bad_names '\xFF\xFEa\0' ': is UTF-16 text'
 mkdir two/Irish.txt
 refusal 'a folder in place of a file is refused' '^two/Irish.txt: is a folder' "${few[@]}" --data two
@@ -171,7 +171,7 @@ damaged 's/"Greek"/7/' "config.json: 'labels' must hold names$"
 damaged 's/"Greek"/"Irish"/' "config.json: 'labels' holds 'Irish' twice$"
 damaged '/"Greek"/d' "model.safetensors: does not hold the weights of this model; mismatched 2: 'classif.weight' \[18, 16\] for \[17, 16\]"
 damaged 's/"seed": 1/"seed": -1/' "config.json: 'seed' must be a whole number$"
-damaged 's/"layer": "own"/"layer": 3/' "config.json: 'layer' is missing or not a text$"
+damaged 's/"layer": "own"/"layer": 3/' "config.json: 'layer' is missing or not a string$"
 damaged 's/"layer": "own"/"layer": "library"/' "model.safetensors: does not hold the weights of this model; missing"
 damaged 's/"layers": 1/"layers": 2/' 'config.json: --layers is 2 but must be 1$'
 damaged 's/"surnames"/"sst2"/' 'config.json: is not the configuration of a model of surnames$'

@@ -58,7 +58,7 @@ TEST_CASE("Tensor: copies share their block and count its writes together") {
   CHECK(b.version() == before + 1);
 }
 
-TEST_CASE("Tensor: leading() and with_shape() return handles on the same block") {
+TEST_CASE("Tensor: leading() and with_shape() return handles to the same block") {
   Tensor<int> x({3, 2}, {1, 2, 3, 4, 5, 6});
   const Tensor<int> last = x.leading(1, 3), flat = x.with_shape({6});
   x.data()[2] = 30;

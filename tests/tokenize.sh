@@ -29,7 +29,7 @@ claim 'many lines keep their order' \
   'run "$tokenize" --vocab vocab <many && awk "BEGIN { for (i = 0; i < 400000; ++i) print (i % 3 ? \"2 5 6 3\" : \"2 6 3\") }" | cmp - out'
 claim 'a reader that closes the pipe ends the program quietly' '"$tokenize" --vocab vocab <many 2>err | head -n 1 >out; prints "2 6 3" && [ ! -s err ]'
 claim 'tokenize accepts --uncased, --no-special and --max-length together' 'tokens "A Playing\n" --uncased --no-special --max-length 2 && prints "5 6"'
-refusal 'a NUL byte in a vocabulary is refused' 'nul.txt:2: a NUL byte' "$tokenize" --vocab nul.txt
+refusal 'a NUL byte in a vocabulary is refused' 'nul.txt:2: the token contains a NUL byte' "$tokenize" --vocab nul.txt
 claim 'a vocabulary with CR LF and a byte-order mark is read, and notes report both' \
   '{ printf "\xEF\xBB\xBF"; sed "s/$/\r/" vocab; } >windows && echo a | "$tokenize" --vocab windows >out 2>err && grep -qx "2 5 3" out && lines 2 "note: windows: " err'
 refusal 'tokenize without a vocabulary is refused' vocab "$tokenize"
@@ -38,7 +38,7 @@ refusal 'a name with control characters is shown with escapes' '^no.x1bsuch: can
 printf 'a\na\n' >twice.txt
 refusal 'a token that stands twice is refused' "^twice.txt:2: token 'a' is on line 1 already$" "$tokenize" --vocab twice.txt
 refusal 'a --max-length that is no number of tokens is refused' '^--max-length: -1 is not a number of tokens$' "$tokenize" --vocab vocab --max-length -1
-refusal 'a --max-length too small for a pair is refused' '^--max-length: 2 tokens cannot hold the 3 special tokens$' "$tokenize" --vocab vocab --pair --max-length 2
+refusal 'a --max-length too small for a pair is refused' '^--max-length 2 cannot hold the 3 special tokens$' "$tokenize" --vocab vocab --pair --max-length 2
 refusal 'an unknown --format is refused' xml "$tokenize" --vocab vocab --format xml
 refusal 'a --max-length too small for the special tokens is refused' max-length "$tokenize" --vocab vocab --max-length 1
 claim 'on a full disk tokenize ends with exit code 1 and names the cause' 'echo a | "$tokenize" --vocab vocab 2>err >/dev/full; [ $? = 1 ] && grep -q "^tokenize: error: .*: No space left on device" err'

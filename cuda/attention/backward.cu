@@ -4,8 +4,8 @@
 //   compute_delta        Eight lanes own a row of a head. y and dy are read once.
 //   query_gradient       A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over tiles of
 //                        the keys that they see. q and dy are read and dq is written once; k and v are read once for each block.
-//   key_value_gradients  A block owns up to 64 keys likewise and iterates over tiles of queries. k and v are read and dk and dv
-//                        written once; q and dy are read once for each block.
+//   key_value_gradients  A block owns up to 64 keys likewise and iterates over tiles of queries. k and v are read once, and dk and
+//                        dv are written once; q and dy are read once for each block.
 //
 // Both recompute the scores, so that a single warp computes each sum, in a fixed order: no atomics, and no partial sums in memory.
 // docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.

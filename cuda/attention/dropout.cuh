@@ -13,7 +13,7 @@ __device__ kernel::PhiloxWords draw(const AttentionTask<T>& task, const Sequence
 }
 
 // Returns the bits of kept scores of a tile whose own rows are queries. One generator call decides eight of the lane's scores: those of
-// one own row for four neighbouring n (scores[n][e] in products.cuh).
+// one own row for four neighboring n (scores[n][e] in products.cuh).
 template <class T>
 __device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int reach) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
@@ -76,7 +76,7 @@ template <class T, bool own_keys, int n>
 __device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, unsigned kept, float (&scores)[n][4]) {
   if (!tile.task.has_dropout()) return;
   for (int m = 0; m < n; ++m)
-    for (int e = 0; e < 4; ++e) scores[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;  // a NaN stays
+    for (int e = 0; e < 4; ++e) scores[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;
 }
 
 }  // namespace heddle::cuda

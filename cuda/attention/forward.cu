@@ -1,8 +1,9 @@
 // attention's forward on the GPU, for heads up to 128 wide; wide.cu handles wider ones. Formulas: ops/attention/forward.hpp.
 //
 //   attend    A block owns up to 128 queries of one head of one sequence, 16 for each warp, and iterates over tiles of the keys
-//             that they see. Each warp keeps a running maximum and sum of its queries' scores (Dao, "FlashAttention-2", 2023).
-//             q is read and y written once; k and v are read once for each block of queries.
+//             that they see. For each query, a warp keeps the running maximum of the scores and the running sum of their
+//             exponentials (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read once for each block
+//             of queries.
 //
 // docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "dropout.cuh"
@@ -22,7 +23,7 @@ struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
   static constexpr int other_rows = row_bytes <= 128 ? 64 : 32;  // keys of a tile
   static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
-  // The largest number of threads of a block; exact fp32 products need more registers per thread.
+  // The largest number of threads of a block; full fp32 products need more registers per thread.
   static constexpr int threads = cuda::block_threads(tensor_cores && width <= 64 ? 256 : 128);
   static constexpr int warps = threads / cuda::warp_size;
   static constexpr int blocks = 2;  // blocks on a multiprocessor, as many as its registers allow

@@ -1,5 +1,5 @@
-// A block's task in attention's kernels: which head of which sequence it works on, how it walks over tiles of rows, and with
-// how many warps, tiles and bytes of shared memory the host launches it. docs/kernels.md has the whole picture.
+// A block's task in attention's kernels: which head of which sequence it works on, how it iterates over tiles of rows, and with
+// how many warps, stages and bytes of shared memory the host launches it. docs/kernels.md describes each kernel.
 #pragma once
 #include <heddle/gpu/kernels.hpp>
 

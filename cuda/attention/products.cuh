@@ -1,4 +1,4 @@
-// Products of a warp's 16 own rows with other rows: in exact fp32 on CUDA cores, in bf16 or TF32 on tensor cores. All three
+// Products of a warp's 16 own rows with other rows: in full fp32 on CUDA cores, in bf16 or TF32 on tensor cores. All three
 // keep scores and sums in the layout of a tensor core's accumulator (device/mma.cuh):
 //
 //   scores[n][e] of lane l = 4 g + t is the score of own row g (e = 0, 1) or g + 8 (e = 2, 3) and of other row
@@ -21,7 +21,7 @@ __device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
   for (auto& part : sum) part[0] = part[1] = part[2] = part[3] = 0;
 }
 
-// --- exact fp32 on CUDA cores -------------------------------------------------------------------------------------------
+// --- full fp32 on CUDA cores --------------------------------------------------------------------------------------------
 
 template <>
 struct Products<float> {

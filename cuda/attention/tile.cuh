@@ -31,7 +31,8 @@ struct ScoreTile {
   __device__ int first_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp); }
   __device__ int last_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp + rows_per_warp - 1); }
 
-  // Returns how many of the tile's other rows any row of the warp may see, in whole steps. All lanes return the same.
+  // Returns how many of the tile's other rows may form a visible pair with a row of the warp, rounded up to whole steps. All lanes
+  // return the same.
   __device__ int reach(int tile_rows) const {
     if (first_own() >= own_count()) return 0;
     int rows = other_count() - other;
@@ -55,7 +56,7 @@ struct ScoreTile {
     for (int m = 0; m * 8 < reach; ++m)
       for (int e = 0; e < 4; ++e) {
         const unsigned bit = 1u << (m * 4 + e);
-        if ((bits & bit) && plan.masked(head.b, head.h, query(m, e), key(m, e))) bits &= ~bit;
+        if ((bits & bit) && plan.is_masked(head.b, head.h, query(m, e), key(m, e))) bits &= ~bit;
       }
     return bits;
   }

@@ -1,5 +1,5 @@
-// attention for heads wider than 128, which keeps scores in memory, and for heads of any width the probabilities and the gradient of
-// the bias.
+// attention for heads wider than 128, with the scores in memory; and the probabilities and the gradient of the bias for heads of any
+// width.
 // Formulas: ops/attention/forward.hpp and backward.hpp.
 //
 // Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These kernels do not call `multiply`,

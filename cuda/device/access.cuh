@@ -1,4 +1,4 @@
-// Loads and stores of neighbouring elements in one access, of 16 bytes where their addresses allow it.
+// Loads and stores of neighboring elements in one access, of 16 bytes where their addresses allow it.
 #pragma once
 #include <algorithm>
 #include <heddle/base/bf16.hpp>
@@ -46,8 +46,8 @@ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
 }
 
-// Adds 1 to a number in the GPU's memory and returns the old value. A thread whose call returns a larger number sees the writes that this
-// thread made before its call; after a barrier the other threads of that thread's block see them, too.
+// Adds 1 to a number in the GPU's memory and returns the old value. If thread B gets a larger value than thread A, B sees the writes that A
+// made before its call; after a barrier the other threads of B's block see them, too.
 __device__ inline unsigned count_after_writes(unsigned* number) {
 #ifdef __CUDACC__
   unsigned before;

@@ -1,4 +1,4 @@
-// Eight neighbouring elements: a thread's share of the work in dropouts and norms. One generator call of a dropout draws for eight
+// Eight neighboring elements: a thread's share of the work in dropouts and norms. One generator call of a dropout draws for eight
 // elements. If their address is a multiple of their size, they move in 16-byte accesses, one for bf16 and two for float; otherwise one by
 // one.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace heddle::cuda {
 
-inline constexpr int eight = static_cast<int>(kernel::draws_per_call);
+inline constexpr int eight = static_cast<int>(kernel::draws16_per_call);
 
 // Eight elements in their stored form, as words, so that the compiler does not keep each bf16 in a separate register.
 template <class T>
@@ -62,8 +62,8 @@ __device__ void store_eight(T* to, I valid, const Eight<T>& values) {
   }
 }
 
-// Returns the factors of a dropout for elements e to e + 7: 0 or the rule's scale. With `whole_calls` e is a multiple of eight; otherwise
-// two calls are drawn, and the first of their draws are skipped.
+// Writes the factors of a dropout for elements e to e + 7: 0 or the rule's scale. With `whole_calls`, e is a multiple of eight and one
+// generator call suffices; otherwise two calls are made, and their first e % 8 draws are skipped.
 template <bool whole_calls>
 __device__ void dropout_factors(const kernel::ElementDropout& drop, Index e, float (&factors)[eight]) {
   constexpr int words = 4;  // words of a generator call

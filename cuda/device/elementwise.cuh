@@ -1,12 +1,12 @@
 // Kernels that compute each element of y as a function of the operands' corresponding elements:
 //
-//   each_element        The operands are as long as y. A thread owns a few vectors of neighbouring elements; the vectors of a
+//   each_element        The operands are as long as y. A thread owns a few vectors of neighboring elements; the vectors of a
 //                       block are contiguous.
 //   broadcast_elements  Operands may be broadcast along some axes. The partition is the same, but no vector crosses the end of a row.
 //                       Broadcast elements are read from cache.
 //
 // A vector is 16 bytes of the widest type. Where the addresses do not allow that, a thread moves one element at a time,
-// and neighbouring threads move neighbouring elements. Each byte of an operand is read once and each byte of y is written once.
+// and neighboring threads move neighboring elements. Each byte of an operand is read once and each byte of y is written once.
 #pragma once
 #include <utility>
 
@@ -25,7 +25,7 @@ struct ElementTile {
 struct Stretch {
   Index first, end;
   int step;
-  bool whole;  // whether it is a full, aligned vector of neighbouring elements
+  bool whole;  // whether it is a full, aligned vector of neighboring elements
 
   __device__ Index at(int k) const { return first + k * step; }
   template <int width, class T>
@@ -121,7 +121,7 @@ __global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f,
   (std::make_integer_sequence<int, sizeof...(X)>());
 }
 
-// Computes each element of y as f(x...) of the operands' elements to which the plan maps it.
+// Computes y = f(x...) elementwise. The plan maps each element of y to one element of each operand.
 template <class F, class Y, class... X>
 void for_broadcast_elements(F f, const kernel::BroadcastPlan<sizeof...(X)>& plan, Y* y, const X*... x) {
   constexpr int width = vector_width<Y, X...>, threads = ElementTile::threads;

@@ -9,9 +9,10 @@ Index depth_of(const kernel::Product<T>& p) {
   return p.transpose_a ? p.a.rows : p.a.width;
 }
 
-// Returns whether there is nothing to multiply. If so, it has written the result: unchanged for Into::add, otherwise the bias or zeros.
+// Completes a product that has nothing to multiply, and returns whether it did: leaves c unchanged for Into::add, otherwise writes the bias
+// or zeros.
 template <class T>
-bool is_done_without_products(const kernel::Product<T>& p) {
+bool finish_if_empty(const kernel::Product<T>& p) {
   if (p.c.rows == 0 || p.c.width == 0 || p.count == 0) return true;
   if (depth_of(p) > 0) return false;
   if (p.into == kernel::Into::add) return true;

@@ -1,5 +1,5 @@
-// Launches kernels. Every .cu file includes this file, mostly through another one: it declares the CUDA language and runtime, from NVIDIA
-// if nvcc compiles, otherwise from the emulator.
+// Launches kernels. Every .cu file includes this file, directly or through another header. <cuda_runtime.h> declares the CUDA language and
+// runtime: it is NVIDIA's if nvcc compiles, otherwise the emulator's.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -14,8 +14,8 @@ namespace heddle::cuda {
 inline constexpr int warp_size = 32;
 inline constexpr unsigned all_lanes = ~0u;
 
-// Returns the number of threads of a block: `threads`, a power of two, on a GPU. Blocks are smaller in a build for ThreadSanitizer,
-// which cannot tell all threads of a large block apart (docs/kernels.md).
+// Returns the number of threads of a block: `threads`, which must be a power of two. In a build for ThreadSanitizer, which cannot tell all
+// threads of a large block apart, it is at most emulator::most_watched_threads (docs/kernels.md).
 constexpr int block_threads(int threads) {
 #if defined(__CUDACC__)
   return threads;
@@ -58,14 +58,14 @@ template <auto kernel>
 
 // Returns whether HEDDLE_SYNC=1 is set in the environment. If so, every launch is synchronized, so that its errors appear where it was
 // enqueued.
-inline bool waits_for_each() {
+inline bool synchronizes_each_launch() {
   static const bool yes = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
   return yes;
 }
-// Throws the error that a kernel has reported, after a synchronization (runtime.cu).
+// Throws the error that a kernel has reported, if any. The caller must have synchronized. Defined in runtime.cu.
 void throw_report();
 
-// Raises a kernel's limit of dynamic shared memory from 48 KiB to the GPU's maximum for one block.
+// Raises a kernel's limit of dynamic shared memory from 48 KiB to the GPU's maximum for one block, less the kernel's static shared memory.
 inline cudaError_t raise_shared_limit(const void* kernel) {
   int device = 0, most = 0;
   cudaFuncAttributes attributes{};
@@ -94,13 +94,13 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream
     error = raised;
   }
   if (error == cudaSuccess) error = cudaLaunchKernelEx(&config, kernel, arguments...);
-  if (error == cudaSuccess && waits_for_each()) error = cudaStreamSynchronize(stream);
+  if (error == cudaSuccess && synchronizes_each_launch()) error = cudaStreamSynchronize(stream);
   if (error != cudaSuccess) [[unlikely]]
     fail_launch<kernel>(error, grid, block, shared_bytes);
-  if (waits_for_each()) throw_report();
+  if (synchronizes_each_launch()) throw_report();
 }
 
-// Returns the number of blocks of `each` that cover `work`.
+// Returns the number of blocks that `work` elements need, with `each` elements per block.
 inline unsigned blocks_for(Index work, int each) { return static_cast<unsigned>((work + each - 1) / each); }
 
 }  // namespace heddle::cuda

@@ -1,7 +1,7 @@
 // The tensor cores: a warp multiplies small matrices whose elements are spread over its lanes' registers (PTX manual,
 // "Matrix Fragments for mma.m16n8k16"). Lane l = 4 g + t holds:
-//   a [16, 16] bf16   words 0..3: rows g, g + 8, g, g + 8; columns 2t and 2t + 1, in words 2 and 3 plus 8
-//   b [16, 8] bf16    words 0, 1: column g; rows 2t and 2t + 1, in word 1 plus 8
+//   a [16, 16] bf16   words 0..3: rows g, g + 8, g, g + 8; columns 2t and 2t + 1, plus 8 in words 2 and 3
+//   b [16, 8] bf16    words 0, 1: column g; rows 2t and 2t + 1, plus 8 in word 1
 //   c, d [16, 8]      floats 0, 1: row g, columns 2t and 2t + 1; floats 2, 3: the same columns of row g + 8
 #pragma once
 #include <cstdint>

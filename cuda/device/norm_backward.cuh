@@ -29,13 +29,13 @@ struct NormRow {
   float mean, rstd;
 
   __device__ void load(const L& layout, const NormGradient<T>& of, Index n, typename L::Column first) {
-    const bool there = n < of.x.extent[0];
+    const bool exists = n < of.x.extent[0];
     const Index D = of.x.extent[1];
-    const auto end = static_cast<typename L::Column>(there ? D : 0);
+    const auto end = static_cast<typename L::Column>(exists ? D : 0);
     layout.load(of.dy.data + n * D, first, end, dy);
     layout.load(of.x.data + n * D, first, end, x);
-    mean = there ? of.mean(n) : 0.f;
-    rstd = there ? of.rstd(n) : 0.f;
+    mean = exists ? of.mean(n) : 0.f;
+    rstd = exists ? of.rstd(n) : 0.f;
   }
   __device__ float h(int i) const { return (x[i / eight][i % eight] - mean) * rstd; }
   __device__ float dyn(int i) const { return dy[i / eight][i % eight]; }
@@ -72,7 +72,7 @@ __device__ void add_teams(const L& layout, const float (&g)[L::values], const fl
 }
 
 // Computes dx, writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight elements). If L::whole,
-// `sums` [blocks, 2, D] receives the block's parts of dgamma and dbeta. The launch bounds favour registers over occupancy.
+// `sums` [blocks, 2, D] receives the block's parts of dgamma and dbeta. The launch bounds favor registers over occupancy.
 template <class L, class Branch, class T>
 __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T> of, View<T, 2> dx,
                                                                Branch branch, View<float, 3> sums) {

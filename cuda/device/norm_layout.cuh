@@ -1,7 +1,7 @@
 // The layout of the rows [N, D] of norms in threads, for norm_forward.cuh and norm_backward.cuh.
 //
 // A team of threads owns a row: 1 to 32 lanes of a warp up to 1024 columns, a block beyond. A thread owns groups of eight
-// neighbouring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are aligned; otherwise it reads
+// neighboring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are aligned; otherwise it reads
 // them one by one. Rows of up to 8192 columns stay in registers, or up to 4096 if they are read one by one. There are no atomics: results
 // depend neither on the schedule nor on the number of multiprocessors.
 #pragma once

@@ -6,7 +6,7 @@
 
 namespace heddle::cuda {
 
-// 1 to 32 neighbouring lanes, so that a warp owns 32 to 1 rows. All lanes of the warp must call sum and max.
+// 1 to 32 neighboring lanes, so that a warp owns 32 to 1 rows. All lanes of the warp must call sum and max.
 struct LaneTeam {
   static constexpr int most_threads = 128;  // of a block
   int bits;                                 // log2 of the number of lanes
@@ -55,7 +55,7 @@ struct BlockTeam {
   __device__ float max(float value) const { return block_max(value); }
 };
 
-// Calls f(i, first) for each access of this thread to a row of n elements: the i-th one covers `width` neighbours
+// Calls f(i, first) for each access of this thread to a row of n elements: the i-th one covers `width` neighbors
 // from `first` on.
 template <int width, int accesses, class Team, class F>
 __device__ void for_held(const Team& team, Index n, F&& f) {

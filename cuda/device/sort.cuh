@@ -10,7 +10,7 @@ struct Pairs {
 };
 
 // Writes `count` pairs to `to` in ascending order of the lowest `bits` bits of their keys, on the calling thread's stream. Pairs
-// with equal bits keep their order. `from` and `to` do not overlap. The result depends on nothing else.
+// with equal bits keep their order. `from` and `to` must not overlap. The result is deterministic.
 void sort_pairs(Pairs from, Pairs to, Index count, int bits);
 
 }  // namespace heddle::cuda

@@ -1,4 +1,4 @@
-// Loads and stores of `width` neighbouring elements of float or bf16 as floats, in one aligned access. A store rounds to the element
+// Loads and stores of `width` neighboring elements of float or bf16 as floats, in one aligned access. A store rounds to the element
 // type.
 #pragma once
 #include "access.cuh"

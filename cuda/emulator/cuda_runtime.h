@@ -1,5 +1,5 @@
 // Replaces NVIDIA's header of this name in builds for the emulator. Declares keywords and functions of CUDA C++ for kernels (more than
-// heddle's use) and the runtime's functions for host code.
+// heddle's kernels use) and the runtime's functions for host code.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -62,7 +62,7 @@ inline int __all_sync(unsigned mask, int vote, heddle::emulator::Where where = h
 }
 
 // Shuffles within segments of `width` lanes. __shfl_sync wraps `source` into the lane's segment. __shfl_up_sync and __shfl_down_sync keep
-// the lane's own value if the source is outside its segment; __shfl_xor_sync only if it is beyond the end.
+// the lane's own value if the source is outside its segment; __shfl_xor_sync keeps it only if the source is beyond the segment's end.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               heddle::emulator::Where where = heddle::emulator::Where::current()) {

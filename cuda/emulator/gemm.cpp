@@ -52,7 +52,7 @@ void multiply_one(const Product<T>& p, Index matrix) {
 
 template <OnGpu T>
 void multiply(const Product<T>& product) {
-  if (cuda::is_done_without_products(product)) return;
+  if (cuda::finish_if_empty(product)) return;
   emulator::enqueue_host_work(static_cast<cudaStream_t>(cuda::stream()), [product] {
     for (Index matrix = 0; matrix < product.count; ++matrix) multiply_one(product, matrix);
   });

@@ -86,7 +86,7 @@ enum class WarpOp { sync, ballot, shuffle, mma_bf16, mma_tf32, load_rows, load_c
 // words 0-3. Returns d or a fragment in words 0-3.
 Registers tensor_core(WarpOp op, const Registers& in, Where where);
 
-// Returns the array of the block that belongs to `key`, which is one address for each array of a kernel.
+// Returns the block's array for `key`, an address that differs for each array of a kernel.
 void* fixed_shared(const void* key, std::size_t bytes, Where where);
 // Returns the next array of the block's dynamic shared memory. Every thread must request the same arrays in the same order.
 void* next_shared(std::size_t bytes, Where where);

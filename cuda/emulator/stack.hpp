@@ -1,5 +1,5 @@
 // Stacks for many small threads of control, and the switch from one to another: on x86-64 a dozen instructions
-// instead of a system call as in ucontext. AddressSanitizer and ThreadSanitizer are informed of each switch if they
+// instead of the system calls of ucontext. AddressSanitizer and ThreadSanitizer are informed of each switch if they
 // are linked.
 #pragma once
 #include <cstddef>

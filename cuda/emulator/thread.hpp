@@ -1,6 +1,6 @@
-// The state of the running block's threads, shared by the emulator's source files. These are compiled without ThreadSanitizer, whose
-// fibers are the GPU's threads: they must not seem to race in the emulator's memory. For the same reason nothing here allocates
-// while a GPU thread runs.
+// The state of the running block's threads, shared by the emulator's source files. ThreadSanitizer treats each GPU thread as a fiber. The
+// files are compiled without it, so that GPU threads do not seem to race in the emulator's memory. For the same reason nothing here
+// allocates while a GPU thread runs.
 #pragma once
 #include "grid.hpp"
 #include "stack.hpp"
@@ -82,7 +82,7 @@ void wait(Wait what, Where where);
 // Marks a lane as returned, and completes the operations of its warp that waited for this lane only.
 void leave_warp(Thread& thread);
 
-constexpr std::size_t shared_bytes = 512 * 1024;  // at most 228 KiB are used, plus a gap after each array
+constexpr std::size_t shared_bytes = 512 * 1024;  // 227 KiB dynamic and 48 KiB static, plus a gap after each array
 // Resets the block's shared memory: no array is handed out, and no byte may be accessed.
 void clear_shared(std::byte* memory, std::size_t dynamic_bytes);
 

@@ -56,7 +56,9 @@ void complete(Warp& warp, unsigned mask, WarpOp op, const Thread* self) {
     if (has(lanes, lane) && &warp.threads[lane] != self) make_ready(warp.threads[lane]);
 }
 
-bool all_came(const Warp& warp, unsigned mask) { return (mask & warp.present & ~warp.returned & ~warp.waiting) == 0; }
+bool have_all_arrived(const Warp& warp, unsigned mask) {
+  return (mask & warp.present & ~warp.returned & ~warp.waiting) == 0;
+}
 
 // Reports a waiting lane with another mask or operation if either mask contains the other lane.
 void require_same(const Warp& warp, const Thread& self) {
@@ -72,7 +74,7 @@ void require_same(const Warp& warp, const Thread& self) {
 }
 
 // Joins an operation of the running thread's warp. Passes the thread's `in` and returns when its `out` is complete.
-void come(WarpOp op, unsigned mask, Where where) {
+void join_operation(WarpOp op, unsigned mask, Where where) {
   Thread& self = *running;
   Warp& warp = warp_of(self);
   self.op = op;
@@ -82,7 +84,7 @@ void come(WarpOp op, unsigned mask, Where where) {
     fault(text("%s from lane %u, which is not in the mask (0x%x)", name_of(op), self.lane, mask), where);
   require_same(warp, self);
   warp.waiting |= 1u << self.lane;
-  if (!all_came(warp, mask)) return wait(Wait::warp, where);
+  if (!have_all_arrived(warp, mask)) return wait(Wait::warp, where);
   complete(warp, mask, op, &self);
   if (!options().seed) return;
   make_ready(self);
@@ -102,7 +104,7 @@ void leave_warp(Thread& thread) {
   warp.returned |= 1u << thread.lane;
   for (unsigned lane = 0; lane < warp_size; ++lane) {
     const Thread& other = warp.threads[lane];
-    if (has(warp.waiting, lane) && has(other.mask, thread.lane) && all_came(warp, other.mask))
+    if (has(warp.waiting, lane) && has(other.mask, thread.lane) && have_all_arrived(warp, other.mask))
       complete(warp, other.mask, other.op, nullptr);
   }
 }
@@ -113,14 +115,14 @@ void sync_warp(unsigned mask, Where where) {
   std::uint64_t* const order = &block.order->warps[running->number / warp_size][first][warp.turn[first] % 2];
   release(order);
   const unsigned turn = warp.turn[first];
-  come(WarpOp::sync, mask, where);
+  join_operation(WarpOp::sync, mask, where);
   if (warp.turn[first] == turn) ++warp.turn[first];  // the first to continue
   acquire(order);
 }
 
 unsigned ballot(unsigned mask, bool vote, Where where) {
   running->in.word[0] = vote;
-  come(WarpOp::ballot, mask, where);
+  join_operation(WarpOp::ballot, mask, where);
   return running->out.word[0];
 }
 
@@ -129,14 +131,14 @@ std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned source, Where
   in.word[0] = static_cast<std::uint32_t>(value);
   in.word[1] = static_cast<std::uint32_t>(value >> 32);
   in.word[2] = source;
-  come(WarpOp::shuffle, mask, where);
+  join_operation(WarpOp::shuffle, mask, where);
   const Registers& out = running->out;
   return out.word[0] | std::uint64_t{out.word[1]} << 32;
 }
 
 Registers tensor_core(WarpOp op, const Registers& in, Where where) {
   running->in = in;
-  come(op, ~0u, where);
+  join_operation(op, ~0u, where);
   return running->out;
 }
 

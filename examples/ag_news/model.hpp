@@ -1,4 +1,4 @@
-// The news classifier: BERT's embedding layer, one self-attention, and a linear map of the first row. Names are those of
+// The news classifier: BERT's embedding layer, one self-attention, and a linear map of the first row. Weights are named as in
 // bench/peers/ag_news_model.py.
 #pragma once
 #include <heddle/heddle.hpp>

@@ -11,7 +11,7 @@ namespace heddle::examples {
 // The embedding layer in a folder with config.json and weights.
 class PretrainedEmbeddings {
  public:
-  // Reads the configuration. Throws FileError if `folder` is no folder or has no config.json, or if the configuration is not BERT's.
+  // Reads the configuration. Throws FileError if `folder` is not a folder or has no config.json, or if the configuration is not BERT's.
   explicit PretrainedEmbeddings(const std::string& folder) : folder_(folder) {
     require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder; --embeddings needs one");
     const io::JsonFile file(folder + "/config.json");

@@ -56,7 +56,7 @@ class AgNews {
     require_size(setup, "--layers", sizes_.layers, 1);
     require_size(setup, "--ff-width", sizes_.ff_width, 0);
     require(sizes_.max_length <= 512, setup.source(), "--max-length is ", sizes_.max_length,
-            ", ag_news has at most 512 positions");
+            "; ag_news has at most 512 positions");
     read_cleaning(setup, own);
     const std::string own_vocabulary = flags_.out + "/vocab.txt";
     require<FileError>(
@@ -119,10 +119,10 @@ class AgNews {
     const NoGrad quiet;
     for (const auto& [text, ids] : pictures_) {
       const auto T = static_cast<Index>(ids.size());
-      const Sequences one = Sequences::packed({static_cast<int>(T)}).to(flags_.place());
+      const Sequences one = Sequences::packed({static_cast<int>(T)}).to(flags_.target_device());
       const Tensor<float> x =
-          cast<float>(model.embeddings.forward<A>(Tensor<int>({T}, ids).to(flags_.place()), one));  // [T, D]
-      const Tensor<float> weights = model.attend.record(x, one).weights.to(Device::cpu);            // [1, H, T, T]
+          cast<float>(model.embeddings.forward<A>(Tensor<int>({T}, ids).to(flags_.target_device()), one));  // [T, D]
+      const Tensor<float> weights = model.attend.record(x, one).weights.to(Device::cpu);  // [1, H, T, T]
       std::vector<std::string> tokens;
       for (const int id : ids) tokens.emplace_back(tokenizer_->vocabulary().token(id));
       events.image("Text attention: " + text, train::heat_map({view<3>(weights), tokens, tokens}), step);
@@ -130,8 +130,8 @@ class AgNews {
   }
 
  private:
-  // Takes the sizes of the folder's embedding layer. Throws Error for a --d-model that differs, a --max-length above
-  // the layer's positions, and --heads that do not divide the width without a --head-dim.
+  // Takes the sizes of the folder's embedding layer. Throws Error for a --d-model that differs, for a --max-length above
+  // the layer's positions, and, if --head-dim is not given, for --heads that do not divide the width.
   void use(const std::string& folder) {
     pretrained_.emplace(folder);
     const Index width = pretrained_->width(), positions = std::min<Index>(512, pretrained_->positions());

@@ -123,7 +123,7 @@ NewsRows read_news(const std::string& path, Index limit) {
   require<FileError>(table.rows() > 0, io::printable(path), ": has no rows");
   if (table.width() != fields)
     fail<FileError>(table.where(0), ": ", table.width(), table.width() == 1 ? " field" : " fields",
-                    ", AG News has 3: class, title and description");
+                    "; AG News has 3: class, title and description");
   NewsRows news{{}, {}, table.notes};
   const std::size_t rows = limit ? std::min(table.rows(), static_cast<std::size_t>(limit)) : table.rows();
   for (std::size_t row = 0; row < rows; ++row) {
@@ -160,7 +160,7 @@ std::set<std::string, std::less<>> read_stop_words(const data::TextFile& file) {
     const std::string& word = read.lines[i];
     if (word.find_first_of(whitespace) != word.npos)
       fail<FileError>(data::detail::at_line(read.file, i + 1), ": ", io::quoted_name(word),
-                      " holds whitespace, a line of stop words must be one word");
+                      " holds whitespace; a line of stop words must be one word");
     if (!word.empty()) words.insert(word);
   }
   return words;

@@ -41,7 +41,7 @@ NewsRows read_news(const std::string& path, Index limit = 0);
 /// Blanks are neither trimmed nor merged. Valid UTF-8 stays valid.
 std::string repair(std::string_view text);
 
-/// The tables of clean(). Both are compared with words in lower case and without punctuation.
+/// The tables of clean(). Both are compared with words in lower case, without digits and punctuation.
 struct CleanOptions {
   std::set<std::string, std::less<>> stop_words;           // words to remove
   std::map<std::string, std::string, std::less<>> lemmas;  // replacements of the words that are left

@@ -142,7 +142,7 @@ void write_view(const ViewFlags& flags) {
   require(text::is_utf8(flags.second.value_or("")), "--text-b: is not UTF-8");
   const std::string folder = std::filesystem::path(flags.out).parent_path().string();
   require<FileError>(folder.empty() || io::is_folder(folder), io::printable(flags.out), ": its folder does not exist");
-  require<FileError>(!io::is_folder(flags.out), io::printable(flags.out), ": is a folder, --out needs a file");
+  require<FileError>(!io::is_folder(flags.out), io::printable(flags.out), ": is a folder; --out needs a file");
   const NoGrad quiet;
   const pictures::AttentionMap map = attention_of(flags);
   const Index layers = std::ssize(map.layers);

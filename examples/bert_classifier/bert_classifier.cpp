@@ -26,7 +26,7 @@ struct BertFlags {
     add_path(app, "--text-pair", columns.second, "Column of the second text; --predict splits lines at a tab");
     add_path(app, "--label", columns.label, "Column of the class: its number from 0, or its name");
     add_choice(app, "--freeze", freeze, {"none", "embeddings", "encoder"}, "Part of the model that is not trained");
-    add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, for comparison");
+    add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, to compare with packed batches");
     add_switch(app, "--from-scratch", from_scratch, "Train a pre-norm encoder from random weights");
     add_path(app, "--pretrain", pretrain, "Pre-train BERT as a masked language model on the lines of a text file");
     // The defaults of these flags depend on other flags.
@@ -169,7 +169,7 @@ class BertSetup {
       for (const auto& [name, sum] : setup.saved->files) read_model_file(folder_, *setup.saved, name);
       for (const auto& [name, content] : tokenizer.files)
         require<FileError>(setup.saved->files.count(name), io::printable(folder_ + '/' + name),
-                           ": is not a file of the model");
+                           ": is not a file of the model; remove it");
     }
     require<FileError>(tokenizer.vocabulary.size() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ",
                        tokenizer.vocabulary.size(), " tokens; the model has ", config_.vocabulary(), " embeddings");
@@ -192,7 +192,7 @@ class BertSetup {
     tokens_ = read_vocabulary(file.content(), file.path());
     options_.uncased = flags_.uncased;
     const ModelSizes& s = flags_.sizes;
-    require(s.d_model % s.heads == 0, "--d-model ", s.d_model, " does not divide into --heads ", s.heads);
+    require(s.d_model % s.heads == 0, "--d-model ", s.d_model, " is not a multiple of --heads ", s.heads);
     const Index V = tokens_->size();
     if (own_.pretrain.empty()) {
       config_.sizes = models::PreNormConfig{.vocabulary = V,
@@ -364,14 +364,14 @@ class BertClassifierSystem : public BertProgram {
     if (!setup_.flags().predict.empty()) {
       require(!setup_.folder().empty(), "--predict needs the folder of a model, --out or --model");
       require<FileError>(has_head, io::printable(setup_.folder()),
-                         ": has no classifier's weights, so it cannot predict");
+                         ": has no weights of a classifier, so it cannot predict");
       return;
     }
     if (has_head) {
       require_printable(labels, setup_.folder() + "/config.json");
       const bool agrees = !task || labels.size() == of_task.size();
       require<FileError>(agrees, io::printable(setup_.folder() + "/config.json"), ": the model has ", labels.size(),
-                         " classes, ", own_.task, " has ", of_task.size());
+                         " classes; ", own_.task, " has ", of_task.size());
       return;
     }
     if (task)

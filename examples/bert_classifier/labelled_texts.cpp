@@ -95,7 +95,7 @@ std::vector<std::string> classes_in(const LabelledTexts& texts) {
   }
   constexpr std::size_t most = 10'000;
   require<FileError>(classes.size() >= 2 && classes.size() <= most, texts.file, ": has ", classes.size(),
-                     classes.size() == 1 ? " class" : " classes", ", a classifier needs 2 to ", most);
+                     classes.size() == 1 ? " class" : " classes", "; a classifier needs 2 to ", most);
   return classes;
 }
 

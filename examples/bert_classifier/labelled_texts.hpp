@@ -14,7 +14,7 @@ struct LabelledTexts {
   std::vector<std::string> first, second;  // `second` is empty without pairs
   std::vector<std::string> labels;         // as they stand in the file
   std::vector<std::size_t> lines;          // line of each row, from 1
-  bool numbers_first = false;              // whether a label is its class's number if it can be, not a name
+  bool numbers_first = false;              // whether a label is read as a number if possible, and else as a name
   std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
 };
 
@@ -28,7 +28,7 @@ struct TableColumns {
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 
 /// Reads the first `limit` rows of a file of AG News (0: all) and repairs their text. The labels are the numbers of the classes, from 0.
-/// @throws FileError as read_news().
+/// @throws FileError as read_news() does.
 LabelledTexts read_ag_news(const std::string& path, Index limit);
 
 /// Returns the class of each row. A cell is a class's name, otherwise its number from 0; `numbers_first` reverses this order.

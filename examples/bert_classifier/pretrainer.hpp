@@ -47,11 +47,12 @@ struct Pretrainer {
       else if (how == 8)
         id = drawn;
     }
-    const auto there = [&](const std::vector<int>& values) {
+    const auto to_device = [&](const std::vector<int>& values) {
       return Tensor<int>({static_cast<Index>(values.size())}, values).to(batch.ids.device());
     };
-    const Tensor<A> z = model.forward<A>(there(ids), batch.sequences, there(rows), {.random = random});  // [M, V]
-    return {cast<float>(z), there(labels)};
+    const Tensor<A> z =
+        model.forward<A>(to_device(ids), batch.sequences, to_device(rows), {.random = random});  // [M, V]
+    return {cast<float>(z), to_device(labels)};
   }
 
   static void visit(auto& self, auto&& f) { f("", self.model); }

@@ -38,14 +38,14 @@ Tensor<float> logits(const Model& model, const data::Batch& batch, Random* rando
     return cast<float>(model.template forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = random}));
 }
 
-// The scores of a model, and the label of each row: the class that should have the highest logit.
+// The logits of a model, and the label of each row: the class that should have the highest logit.
 struct Scored {
   Tensor<float> z;     // [M, C]
   Tensor<int> labels;  // [M]
 };
 
-// Returns the scores and labels of a batch. A model with targets other than the batch's labels has the function score(), which masks tokens
-// of the batch at random, drawn from `hiding`.
+// Returns the logits and labels of a batch. A model with targets other than the batch's labels has the function score(), which masks tokens
+// of the batch at random. `hiding` generates the random numbers.
 template <class A, class Model>
 Scored score(const Model& model, const data::Batch& batch, Random& hiding, Random* random = nullptr) {
   if constexpr (requires { model.template score<A>(batch, hiding, random); })
@@ -70,7 +70,7 @@ inline Index count_correct(const Tensor<float>& z, const Tensor<int>& labels) {
   return correct;
 }
 
-// Returns loss and scores on a data set.
+// Returns the scores on a data set.
 template <class A, class Model>
 train::Scores evaluate(const Model& model, const data::LabelledSequences& rows, Index batch_size, int classes) {
   const NoGrad quiet;

@@ -108,7 +108,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   size("--max-length", f.sizes.max_length, "Longest text in tokens; longer ones are truncated");
 }
 
-// Returns the number of letters to insert, delete or replace (Levenshtein 1966).
+// Returns the least number of insertions, deletions and replacements that turn a into b (Levenshtein 1966).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -272,7 +272,7 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
   require(!needs_model || !f.out.empty() || !f.init.empty() || !f.model.empty(),
           f.evaluate ? "--evaluate" : "--predict", " needs a model: give its folder with --out",
           f.takes_model ? " or --model," : "", " or its weights with --init");
-  require_device(f.place());
+  require_device(f.target_device());
   require(!f.plot || !f.out.empty(), "--plot needs a folder for the pictures, --out");
   require(!f.plot || (!f.evaluate && f.predict.empty()),
           "--plot draws a training run; it excludes --evaluate and --predict");
@@ -281,7 +281,7 @@ ParsedFlags parse_flags(int argc, char** argv, const std::string& description, c
     require(app.count(flag) == 0 || f.schedule == "step", flag, " needs --schedule step");
   require(app.count("--head-dim") > 0 || app.count("--d-model") + app.count("--heads") == 0 ||
               f.sizes.d_model % f.sizes.heads == 0,
-          "--d-model ", f.sizes.d_model, " does not divide into --heads ", f.sizes.heads,
+          "--d-model ", f.sizes.d_model, " is not a multiple of --heads ", f.sizes.heads,
           f.takes_model ? "" : "; give a --head-dim");
   if (app.count("--head-dim") == 0 && app.count("--d-model") + app.count("--heads") > 0)
     f.sizes.head_dim = f.sizes.d_model / f.sizes.heads;

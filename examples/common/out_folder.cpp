@@ -70,7 +70,7 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
   std::error_code error, dangling;
   std::filesystem::create_directories(path, error);
   require<FileError>(io::is_folder(path), shown, ": cannot be used as a folder for results: ",
-                     std::filesystem::is_symlink(path, dangling) && !io::path_exists(path) ? "it is a link to nothing"
+                     std::filesystem::is_symlink(path, dangling) && !io::path_exists(path) ? "it is a dangling link"
                      : error                                                               ? error.message()
                                                                                            : "it is a file");
   lock_ = io::detail::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -248,7 +248,7 @@ SavedConfig read_config(const std::string& path, const std::string& program, con
   }
   for (const auto& [key, value] : own) {
     const auto found = json.find(key);
-    require<FileError>(found != json.end() && found->is_string(), shown, ": '", key, "' is missing or not a text");
+    require<FileError>(found != json.end() && found->is_string(), shown, ": '", key, "' is missing or not a string");
     config.own[key] = found->get<std::string>();
   }
   return config;

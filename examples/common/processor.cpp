@@ -37,7 +37,7 @@ void say(const char* text) {
   say(program_invocation_short_name);
   say(": error: this program was built for a processor with ");
   say(what);
-  say(", which this one lacks; build it on this machine, or with -DHEDDLE_NATIVE=OFF for any\n");
+  say(", which this one lacks; build it on this machine, or with -DHEDDLE_NATIVE=OFF for any processor\n");
   _exit(1);
 }
 

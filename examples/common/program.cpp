@@ -52,7 +52,7 @@ void open_standard_streams() {
     }
 }
 
-// Returns whether the reader of standard output has left. Asks the system, because a stream records that it failed but not why.
+// Returns whether the reader of standard output has closed the pipe. Asks the system, because a stream records that it failed but not why.
 bool nobody_reads() {
   pollfd output{STDOUT_FILENO, 0, 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;

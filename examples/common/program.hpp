@@ -9,10 +9,10 @@ namespace heddle::examples {
 
 enum ExitCode { done = 0, failed = 1, bad_input = 2, stopped = 3 };
 
-// Thrown if the reader of standard output has left: the program ends without a message. Exit code 0.
+// Thrown if the reader of standard output has closed the pipe: the program ends without a message. Exit code 0.
 struct OutputClosed {};
-// Flushes standard output. Throws OutputClosed if its reader has left, and train::RunFailed if it cannot be written. `cause` is the errno
-// of an earlier write that failed.
+// Flushes standard output. Throws OutputClosed if its reader has closed the pipe, and train::RunFailed if it cannot be written. `cause` is
+// the errno of an earlier write that failed.
 void flush_output(int cause = 0);
 
 // Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed, WriteError, CudaError,

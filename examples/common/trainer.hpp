@@ -136,7 +136,7 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
   const System system(setup, own);
   auto model = make_model(system, flags);
   load_trained(model, setup);
-  to(model, flags.place());
+  to(model, flags.target_device());
   const EncodedTexts encoded = system.encode(read_texts(flags.predict));
   if (encoded.truncated)
     note(std::to_string(encoded.truncated) + (encoded.truncated == 1 ? " text was" : " texts were") + " truncated to " +
@@ -150,14 +150,14 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
       rows.push_back(last++);
     } while (last < encoded.rows.count() && std::ssize(rows) < most_rows &&
              tokens + encoded.rows.length(last) <= most_tokens);
-    const data::Batch batch = encoded.rows.batch(rows).to(flags.place());
+    const data::Batch batch = encoded.rows.batch(rows).to(flags.target_device());
     const Tensor<double> z = cast<double>(logits<A>(model, batch).to(Device::cpu)), p = softmax(z, -1);  // [B, C]
     const Index C = z.dim(1);
     for (Index b = 0; b < z.dim(0); ++b) {
-      const std::span scores(z.data() + b * C, static_cast<std::size_t>(C));
-      require<train::RunFailed>(std::all_of(scores.begin(), scores.end(), [](double x) { return std::isfinite(x); }),
+      const std::span row(z.data() + b * C, static_cast<std::size_t>(C));
+      require<train::RunFailed>(std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(x); }),
                                 flags.predict == "-" ? "standard input" : io::printable(flags.predict), ':',
-                                first + b + 1, ": the model's scores are not finite");
+                                first + b + 1, ": the model's logits are not finite");
       print_prediction({(flags.logits ? z : p).data() + b * C, static_cast<std::size_t>(C)});
     }
   }
@@ -210,7 +210,7 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
   TextSplits texts = system.read_splits();
   Model model = make_model(system, flags);
   if (flags.evaluate) load_trained(model, setup);
-  to(model, flags.place());
+  to(model, flags.target_device());
 
   const Splits splits{std::move(texts.train.rows), std::move(texts.valid.rows), std::move(texts.test.rows),
                       static_cast<int>(config.labels.size())};

@@ -60,7 +60,7 @@ template <class Model>
 struct TrainingOptions {
   bool drop_last = false;  // the last, smaller batch of an epoch is not trained on
   train::RunSettings settings = {};
-  // Called with the number of steps so far after each step, if the run has a folder.
+  // Called after each step with the number of steps so far, if the run has a folder.
   std::function<void(const Model&, Index, train::EventWriter&)> after_step = {};
   bool is_part = false;  // the training is a part of a run whose state the caller has saved
   // Called with the final scores, before the run counts as finished.
@@ -117,7 +117,7 @@ class Training {
     return Start::resumed;
   }
 
-  // Returns the final scores. Throws RunFailed, and Stopped after a signal.
+  // Trains up to the last epoch or step, and returns the final scores. Throws RunFailed, and Stopped after a signal.
   FinalScores run(train::MetricsFile& metrics) {
     metrics_ = &metrics;
     if (out_) {
@@ -156,7 +156,7 @@ class Training {
 
   void step() {
     const train::Stopwatch since_start;
-    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch)).to(flags_.place());
+    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch)).to(flags_.target_device());
     Random random(flags_.seed, stream(Stream::dropout, state_.step));
     Random hiding(flags_.seed, stream(Stream::masks, state_.step));
     const Scored scored = score<A>(model_, batch, hiding, &random);
@@ -171,20 +171,20 @@ class Training {
     ++state_.step;
     ++state_.batch;
     const Index correct = count_correct(scored.z, scored.labels), rows = scored.labels.size();
-    state_.of_epoch.add(value, correct, rows);
+    state_.epoch_sums.add(value, correct, rows);
     metrics_->step(state_.step, value, flags_.lr * factor, batch.tokens(), since_start.seconds());
     if (events_) write_events(value, correct, rows, flags_.lr * factor);
-    progress_.step(state_.epoch, state_.batch, per_epoch_, state_.of_epoch.mean_loss());
+    progress_.step(state_.epoch, state_.batch, per_epoch_, state_.epoch_sums.mean_loss());
   }
 
   void write_events(double loss, Index correct, Index rows, double lr) {
-    state_.of_interval.add(loss, correct, rows);
+    state_.interval_sums.add(loss, correct, rows);
     state_.curves["training"].add(loss);
     if (state_.step % report_every == 0) {
-      events_->scalar("Loss/train", state_.of_interval.mean_loss(), state_.step);
-      events_->scalar("Accuracy/train", state_.of_interval.accuracy(), state_.step);
+      events_->scalar("Loss/train", state_.interval_sums.mean_loss(), state_.step);
+      events_->scalar("Accuracy/train", state_.interval_sums.accuracy(), state_.step);
       events_->scalar("Scheduler LR", lr, state_.step);
-      state_.of_interval = {};
+      state_.interval_sums = {};
     }
     if (options_.after_step) options_.after_step(model_, state_.step, *events_);
   }
@@ -203,9 +203,9 @@ class Training {
     require<train::RunFailed>(std::isfinite(valid.loss()), "the validation loss after step ", state_.step,
                               " is not finite; nothing was saved after it");
     progress_.clear();
-    const double train_loss = state_.of_epoch.mean_loss();
+    const double train_loss = state_.epoch_sums.mean_loss();
     std::printf("epoch %lld  train loss %.4f  accuracy %.4f  valid loss %.4f  accuracy %.4f  %.1f s\n",
-                static_cast<long long>(state_.epoch), train_loss, state_.of_epoch.accuracy(), valid.loss(),
+                static_cast<long long>(state_.epoch), train_loss, state_.epoch_sums.accuracy(), valid.loss(),
                 valid.confusion.accuracy(), seconds);
     std::fflush(stdout);
     metrics_->epoch(state_.epoch, train_loss, valid, seconds);
@@ -223,7 +223,7 @@ class Training {
     plot();
     ++state_.epoch;
     state_.batch = 0;
-    state_.of_epoch = {};
+    state_.epoch_sums = {};
     state_.best = std::min(state_.best, valid.loss());
     save();
     stop_on_signal();

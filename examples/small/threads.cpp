@@ -34,8 +34,8 @@ struct Classifier {
   std::vector<float> answer(const Request& request) const {
     const NoGrad no_grad;                                                                   // affects this thread only
     const Tensor<float> x = positions(embedding(request.ids), request.texts);               // [N, D]
-    const Tensor<float> scores = out(mean_rows(encoder(x, request.texts), request.texts));  // [B, C]
-    return softmax(scores).host();
+    const Tensor<float> logits = out(mean_rows(encoder(x, request.texts), request.texts));  // [B, C]
+    return softmax(logits).host();
   }
   static void visit(auto& self, auto&& f) {
     f("embedding", self.embedding), f("positions", self.positions), f("encoder", self.encoder), f("out", self.out);

@@ -1,4 +1,4 @@
-// The encoder classifier of the program sst2. Names are those of the PyTorch module in bench/peers/sst2_model.py.
+// The encoder classifier of the program sst2. Weights have the names of the PyTorch module in bench/peers/sst2_model.py.
 #pragma once
 #include <heddle/heddle.hpp>
 
@@ -9,8 +9,8 @@ struct Sst2Sizes {
   double dropout = 0.1;
 };
 
-// A post-norm layer. nn::EncoderLayer cannot express it: here dropout follows the feed-forward network and the whole block, there it
-// follows both sublayers.
+// A post-norm layer that nn::EncoderLayer cannot express: dropout follows the feed-forward network and the whole block, instead of each
+// sublayer.
 struct Sst2Block {
   nn::MultiHeadAttention<> attention;
   nn::LayerNorm<> norm1, norm2;
@@ -69,7 +69,7 @@ struct Sst2Model {
         out(c(other.out)),
         dropout(other.dropout) {}
 
-  // Returns the scores of each class. Dropout is active if and only if `random` is given.
+  // Returns the logits of the classes. Dropout is active if and only if `random` is given.
   template <class A>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     Random* random = nullptr) const {                             // [N] to [B, C]

@@ -46,7 +46,7 @@ class Sst2 {
     if (sizes_.ff_width == 0) sizes_.ff_width = 4 * sizes_.d_model;
     if (setup.saved)
       require<FileError>(setup.saved->labels.size() == classes, io::printable(flags_.out + "/config.json"),
-                         ": the model has ", setup.saved->labels.size(), " classes, ", name, " has ", classes);
+                         ": the model has ", setup.saved->labels.size(), " classes; ", name, " has ", classes);
     tokenizer_.emplace(
         vocabulary_.tokenizer({.uncased = setup.uncased, .max_length = static_cast<std::size_t>(sizes_.max_length)},
                               setup.saved ? setup.saved->vocabulary : 0));

@@ -1,4 +1,5 @@
-// The surname classifier: an encoder layer on characters, read at a learned CLS row. Names are those of bench/peers/surnames_model.py.
+// The surname classifier: an encoder layer on a learned CLS row and a name's characters. The CLS row of its result is classified. Weights
+// are named as in bench/peers/surnames_model.py.
 #pragma once
 #include <heddle/heddle.hpp>
 
@@ -66,7 +67,7 @@ struct SurnameModel {
     has_library_layer ? void(library.emplace(same, random)) : void(own.emplace(s, random));
   }
 
-  // Returns the scores of each language. Dropout is active if and only if `random` is given.
+  // Returns the logits of the languages. Dropout is active if and only if `random` is given.
   template <class A>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     Random* random = nullptr) const {                                   // [N] to [B, C]
@@ -92,7 +93,7 @@ struct SurnameModel {
  private:
   template <class A>
   Tensor<A> embedded(const Tensor<int>& ids, const Sequences& sequences) const {  // [N] to [N, D]
-    // A one-hot row times a matrix is a row of it: all symbols are projected once, and the CLS row follows as the last symbol.
+    // The projection of a one-hot row is a column of the weight plus the bias. The table holds it for each symbol, and then the CLS row.
     const Tensor<A> symbols = transpose(projection.weight.as<A>(), 0, 1) + projection.bias->as<A>();  // [S, D]
     const Tensor<A> table = concat({symbols, cls.weight.as<A>()}, 0);                                 // [S + 1, D]
     const Tensor<A> pe = reshape(positions.as<A>(), {positions.shape()[0], positions.shape()[2]});    // [L, D]

@@ -27,8 +27,8 @@ inline std::vector<std::string> read_languages(const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error))
     if (entry.path().extension() == ".txt") languages.push_back(entry.path().stem().string());
   std::sort(languages.begin(), languages.end());
-  require<FileError>(languages.size() >= 2, io::printable(folder), ": holds ", languages.size(),
-                     " files of names, such as Czech.txt; at least two languages are needed");
+  require<FileError>(languages.size() >= 2, io::printable(folder), ": needs at least two files of names, such as ",
+                     "Czech.txt, but has ", languages.size());
   return languages;
 }
 

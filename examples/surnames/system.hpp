@@ -85,7 +85,7 @@ class Surnames {
   }
   Model make_model(Random& random) const { return make_model(random, is_library_); }
 
-  // Prints the confusion matrix of the test names. After a training of the library's layer it trains the other one and compares both.
+  // Prints the confusion matrix of the test names. With --layer library, also trains the program's own layer and compares both.
   template <class A>
   void at_end(const Splits& splits, const FinalScores& scores, const OutFolder* out) const {
     const TrainerFlags& flags = setup_.flags;
@@ -94,7 +94,7 @@ class Surnames {
     std::printf("\nthe same training with --layer own\n");
     Random random(flags.seed, stream(Stream::init));
     Model own = make_model(random, false);
-    to(own, flags.place());
+    to(own, flags.target_device());
     Training<A, Model> training(own, splits, flags, sizes(), nullptr, {.is_part = true});
     train::MetricsFile none("");
     const FinalScores own_scores = training.run(none);

@@ -47,7 +47,7 @@ bool parse(int argc, char** argv, Flags& flags) {
   app.add_flag("--no-special", no_special, "Do not add [CLS] and [SEP]");
   app.add_option("--max-length", max_length, "Truncate to N tokens, [CLS] and [SEP] included")->type_name("N");
   app.add_flag("--pair", flags.pair, "Split each line at its first tab into two sequences");
-  app.add_option("--format", flags.format, "ids, tokens or json")
+  app.add_option("--format", flags.format, "Output for each line")
       ->check(one_of({"ids", "tokens", "json"}))
       ->type_name("NAME")
       ->capture_default_str();
@@ -55,7 +55,7 @@ bool parse(int argc, char** argv, Flags& flags) {
   flags.options.special_tokens = !no_special;
   if (app.count("--max-length") > 0) flags.options.max_length = to_length(max_length);
   const std::size_t least = no_special ? 0 : flags.pair ? 3 : 2;
-  require(flags.options.max_length >= least, "--max-length: ", max_length, " tokens cannot hold the ", least,
+  require(flags.options.max_length >= least, "--max-length ", max_length, " cannot hold the ", least,
           " special tokens");
   return true;
 }

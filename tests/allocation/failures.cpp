@@ -67,20 +67,20 @@ void free(void* block) {
 
 namespace {
 
-enum class Ended { without_failure, in_spite_of_it, by_exception };
+enum class Outcome { no_failure, failure_handled, exception };
 
 // Calls f and refuses its k-th request for memory; returns how f ended.
 template <class F>
-Ended refuse(long k, F&& f) {
+Outcome refuse(long k, F&& f) {
   requests_until_failure = k;
   try {
     f();
   } catch (const OutOfMemory&) {
-    return Ended::by_exception;
+    return Outcome::exception;
   } catch (const std::bad_alloc&) {
-    return Ended::by_exception;
+    return Outcome::exception;
   }
-  return requests_until_failure.exchange(never) == never ? Ended::in_spite_of_it : Ended::without_failure;
+  return requests_until_failure.exchange(never) == never ? Outcome::failure_handled : Outcome::no_failure;
 }
 
 struct Net {
@@ -124,7 +124,7 @@ TEST_CASE("allocation: if any allocation of a training step fails, nothing leaks
   HostPool::instance().trim();
   zero_grad(t.net);
   // Runs a step in which this request is refused. Returns the number of blocks that it leaves behind.
-  Ended ended{};
+  Outcome ended{};
   const auto left_by = [&](long request) {
     HostPool::instance().trim();
     const long blocks = live_blocks;
@@ -134,7 +134,7 @@ TEST_CASE("allocation: if any allocation of a training step fails, nothing leaks
     return live_blocks - blocks;
   };
   long k = 0;
-  for (; k == 0 || ended != Ended::without_failure; ++k) {
+  for (; k == 0 || ended != Outcome::no_failure; ++k) {
     const std::size_t memory = HostPool::instance().stats().in_use;
     // Objects that are created once, at first use, stay allocated; a leak recurs. So a request that leaves blocks behind is refused again.
     if (left_by(k) != 0 && left_by(k) != 0) FAIL_CHECK("request " << k << " leaks");
@@ -165,7 +165,7 @@ TEST_CASE("allocation: if any allocation of a save fails, the old checkpoint loa
   save(1);
   t.step();
   long k = 0;
-  for (Ended ended{}; k == 0 || ended != Ended::without_failure; ++k) {
+  for (Outcome ended{}; k == 0 || ended != Outcome::no_failure; ++k) {
     std::string message;
     ended = refuse(k, [&] {
       try {
@@ -175,7 +175,7 @@ TEST_CASE("allocation: if any allocation of a save fails, the old checkpoint loa
         throw OutOfMemory(message);
       }
     });
-    const bool failed = ended == Ended::by_exception;
+    const bool failed = ended == Outcome::exception;
     if (failed && message.find(all) != 0) FAIL_CHECK("request " << k << " ends in '" << message << "'");
     const auto found = io::Checkpoints(all).newest([](const std::string& why) { FAIL_CHECK(why); });
     REQUIRE(found);
@@ -195,7 +195,7 @@ TEST_CASE("allocation: if any allocation of a read fails, the error names the fi
   io::save(t.net, file);
   const auto each = [&](auto read) {
     long k = 0;
-    for (Ended ended{}; k == 0 || ended != Ended::without_failure; ++k) {
+    for (Outcome ended{}; k == 0 || ended != Outcome::no_failure; ++k) {
       std::string message;
       ended = refuse(k, [&] {
         try {
@@ -205,7 +205,7 @@ TEST_CASE("allocation: if any allocation of a read fails, the error names the fi
           throw;
         }
       });
-      if (ended == Ended::by_exception && message != file + ": memory ran out while it was read")
+      if (ended == Outcome::exception && message != file + ": out of memory while the file was read")
         FAIL_CHECK("request " << k << " ends in '" << message << "'");
     }
     return k;

@@ -32,7 +32,7 @@ Index sum_up_to(Index total, Index grain) {
 // Runs two pieces that call `inside` and wait for each other; returns whether they ran at the same time. It retries for half a minute,
 // because on a busy machine helpers may start late, and the pool then pauses for a while.
 template <class F>
-bool meet(const F& inside) {
+bool pieces_overlap(const F& inside) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
   std::atomic<int> begun = 0;
   for (const auto give_up = now() + std::chrono::seconds(30); begun < 2 && now() < give_up;) {
@@ -66,7 +66,7 @@ TEST_CASE("threads: every piece runs once, on any number of threads") {
 TEST_CASE("threads: pieces run at the same time") {
   const KeepThreads keep;
   set_threads(2);
-  CHECK(meet([] {}));
+  CHECK(pieces_overlap([] {}));
 }
 
 TEST_CASE("threads: the first exception of a piece is rethrown, and the other pieces run") {
@@ -121,7 +121,7 @@ TEST_CASE("threads: signal handlers run on the program's own threads") {
   set_threads(2);
   const pthread_t caller = pthread_self();
   std::atomic<int> open = 0;
-  REQUIRE(meet([&] {
+  REQUIRE(pieces_overlap([&] {
     sigset_t blocked;
     pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
     if (!pthread_equal(pthread_self(), caller)) open += !sigismember(&blocked, SIGINT);

@@ -2,7 +2,7 @@
 """attention_page.py PROGRAMS MODELS [PICTURES]: uses pages of attention_view as a reader does, in headless Chromium.
 
 PROGRAMS is the folder of attention_view and bert_classifier, MODELS that of the small models of tests/golden/models. Prints `ok: ...`
-or `FAILED: ...` for each claim. With PICTURES it leaves screenshots in that folder.
+or `FAILED: ...` for each claim. PICTURES is a folder for screenshots and printed pages.
 """
 import array
 import json
@@ -45,7 +45,7 @@ def look(name):
         browser.screenshot(os.path.join(pictures, name + '.png'))
 
 
-# Returns a copy of a page with other tokens, because tokens of the models' vocabularies are short and written from left to right.
+# Writes a copy of a page with other tokens and returns its path. The models' own tokens are short and written from left to right.
 def with_tokens(path, tokens, title):
     with open(path) as file:
         text = file.read()

@@ -45,7 +45,7 @@ void check_loops() {
     // Sums of eighths are exact.
     CHECK(static_cast<double>(kernel::sum_of<A>(n, [&](Chunk<A> at) { return at.load(x.data()); })) == sum);
     CHECK(static_cast<double>(kernel::max_of<A>(n, [&](Chunk<A> at) { return at.load(x.data()); })) == greatest);
-    // Lanes without an element do not count, whatever the function makes of them.
+    // Lanes without an element do not count, whatever the function returns for them.
     CHECK(kernel::sum_of<A>(n, [](Chunk<A>) { return Vector<A>(A(1)); }) == static_cast<A>(n));
     CHECK(kernel::max_of<A>(n, [&](Chunk<A> at) {
             return at.load(x.data()) * A(0) - at.load(x.data()) * A(0) - A(1);

@@ -12,7 +12,7 @@ namespace {
 
 // Returns whether a sanitizer makes everything slow, so that shapes must be small.
 bool watched() { return races_are_watched() || !detail::memory_is_cached; }
-// ThreadSanitizer knows no more than some 8,000 threads at a time.
+// ThreadSanitizer supports about 8,000 threads at a time.
 Lengths ragged() { return watched() ? Lengths{1, 0, 33} : Lengths{1, 0, 33, 70}; }
 
 // Returns all results of one call on the GPU, in T.
@@ -73,8 +73,7 @@ TEMPLATE_TEST_CASE("cuda attention: a mask, a bias and its gradient, shared alon
     }
 }
 
-TEMPLATE_TEST_CASE("cuda attention: columns of one packed product, aligned or not, some of them unused", "", float,
-                   bf16) {
+TEMPLATE_TEST_CASE("cuda attention: columns of one product, aligned or not, some of them unused", "", float, bf16) {
   for (const Index heads : {1, 2})
     for (const Index K : {8, 13, 32, 160}) {
       const Index D = heads * K;
@@ -140,7 +139,7 @@ TEST_CASE("cuda attention: TF32 where it is allowed") {
       const Index T = ragged().back();
       AttentionForm form{.heads = 2, .queries = ragged(), .causal = causal, .dropout = 0.1};
       form.mask = random_mask({1, 1, 1, T}, 4, 0.9);
-      form.mask.data()[2] = false;  // hides key 2, which is row 3 of the batch in the first long sequence
+      form.mask.data()[2] = false;  // masks key 2, which is row 3 of the batch in the first long sequence
       auto inputs = attention_inputs<float>(form, K, K);
       inputs.push_back(random<float>({1, 2, T, T}, 6));
       const auto f = [&](const auto& in) {

@@ -17,7 +17,7 @@ class DeviceArray {
     cuda::check(cudaMalloc(reinterpret_cast<void**>(&data_), bytes()), "cudaMalloc");
   }
   explicit DeviceArray(const std::vector<T>& values, cudaStream_t stream = {}) : DeviceArray(values.size()) {
-    cuda::check(cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream), "copy");
+    cuda::check(cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
   }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
@@ -28,8 +28,8 @@ class DeviceArray {
   // Returns the values on the host, after a synchronization with the stream.
   std::vector<T> host(cudaStream_t stream = {}) const {
     std::vector<T> values(count_);
-    cuda::check(cudaMemcpyAsync(values.data(), data_, bytes(), cudaMemcpyDeviceToHost, stream), "copy");
-    cuda::check(cudaStreamSynchronize(stream), "wait");
+    cuda::check(cudaMemcpyAsync(values.data(), data_, bytes(), cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
+    cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     return values;
   }
 

@@ -34,7 +34,7 @@ TEMPLATE_TEST_CASE("cuda dropout: the same elements as on the CPU", "", float, b
     expect_same_mask(converted<TestType>(random<TestType>({257}, 1)), p);
 }
 
-TEMPLATE_TEST_CASE("cuda dropout: rows at unaligned addresses", "", float, bf16) {
+TEMPLATE_TEST_CASE("cuda dropout: elements at unaligned addresses", "", float, bf16) {
   const auto x = converted<TestType>(random<TestType>({300}, 1));
   for (const Index skipped : {1, 4, 8}) expect_same_mask(x, 0.3, skipped);
 }

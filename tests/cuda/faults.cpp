@@ -1,8 +1,8 @@
 // Kernels with one fault each, which the emulator and the sanitizers must report, and their correct twins, which they must not report.
 //   faults                    lists the cases, and for each what reports it: emulator, launch, address, thread, or values
 //   faults CASE wrong|right   runs one of the two kernels, the correct one with several schedules
-// Exit codes: 0: no fault was found; 2: there is no such case; 3: the emulator reported a fault or refused a launch, or the values depend
-// on the previous content of memory; otherwise a sanitizer's.
+// Exit codes: 0: no fault was found; 2: there is no such case; 3: the emulator reported a fault or refused a launch, or the values are NaN
+// or depend on the previous content of memory or on the schedule; otherwise a sanitizer's.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -86,7 +86,7 @@ __global__ void warps(float* y) {
 }
 
 // A block of block_threads(256) threads. In each round its first thread adds the warps' results. Without the second barrier the warps
-// write the next results meanwhile.
+// overwrite the results while it reads them.
 constexpr int large_block = block_threads(256);
 template <bool wrong>
 __global__ void large_block_sum(float* y) {
@@ -490,6 +490,6 @@ int main(int argc, char** argv) {
     }
     return 3;
   }
-  std::printf("no case %s\n", argv[1]);
+  std::printf("there is no case %s; without arguments, the program lists all cases\n", argv[1]);
   return 2;
 }

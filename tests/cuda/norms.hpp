@@ -9,7 +9,7 @@
 
 namespace heddle::testing {
 
-// Widths to combine with many numbers of rows: their teams have 1, 4, 8 and 16 lanes; multiples of eight columns and others.
+// Widths to combine with many numbers of rows, some of them multiples of eight. Their teams have 1, 4, 8 and 16 lanes.
 inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
 
 // Returns the width of a row that is not held in registers. It is narrower if races are watched: blocks have 128 threads instead of 512

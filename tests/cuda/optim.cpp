@@ -64,7 +64,7 @@ class OnDevice {
   std::vector<std::unique_ptr<DeviceArray<float>>> arrays_;
 };
 
-// Returns the rule of parameter i. Its settings differ from those of its neighbours.
+// Returns the rule of parameter i. Its settings differ from those of its neighbors.
 Adam rule_of(const optim::AdamOptions& options, std::size_t i) {
   const double some = 1 + static_cast<double>(i % 5);
   return Adam(options, {0.1 * some, 0.01 * some, static_cast<std::int64_t>(i % 3) + 1});
@@ -219,7 +219,7 @@ TEST_CASE("cuda update: only parameters whose arrays are all aligned move in vec
   }
 }
 
-TEST_CASE("cuda first_not_finite: finds the first parameter, wherever its element is") {
+TEST_CASE("cuda first_not_finite: finds the first gradient with NaN or infinity, at any position in it") {
   CHECK(not_finite_in(Parameters({})) == -1);
   CHECK(not_finite_in(Parameters({0, 0})) == -1);
   for (const float wrong : {infinity<float>, -infinity<float>, quiet_nan<float>})

@@ -6,7 +6,7 @@
 
 namespace heddle::testing {
 
-/// Returns numbers of rows that do not fill a block or a warp, and 0.
+/// Returns 0 and numbers of rows whose last warp or block is not full.
 inline std::vector<Index> rows_to_test() {
   if (races_are_watched()) return {0, 1, 33};
   return {0, 1, 31, 33, 257};

@@ -27,7 +27,7 @@ std::vector<int> round_trip(const std::vector<int>& values) {
 
 }  // namespace
 
-TEST_CASE("cuda runtime: copies go there and back") {
+TEST_CASE("cuda runtime: values are copied to the GPU and back") {
   CHECK(cuda::unavailable().empty());
   std::vector<int> values(1000);
   for (int i = 0; i < 1000; ++i) values[static_cast<std::size_t>(i)] = i * i;

@@ -12,7 +12,7 @@ void expect_same_always(F&& f) {
   each_schedule([&] { CHECK((f() == first)); });
 }
 
-/// Compares y = f(inputs) and its gradients on the GPU, in T.
+/// Compares y = f(inputs) and its gradients, in T on the GPU, with themselves under many schedules.
 template <class T, class F>
 void expect_same_always(F&& f, const Inputs& inputs) {
   expect_same_always([&] { return evaluate<T>(f, inputs, Device::cuda); });

@@ -16,7 +16,7 @@ Tensor<float> on_gpu(Shape shape, const std::vector<float>& values) {
 }
 }  // namespace
 
-TEST_CASE("cuda tensor: values go there and back, and are copies") {
+TEST_CASE("cuda tensor: values are copied to the GPU and back") {
   Tensor<float> x({2, 2}, {1, 2, 3, 4});
   const Tensor<float> there = x.to(Device::cuda);
   x.data()[0] = 9;
@@ -32,7 +32,7 @@ TEST_CASE("cuda tensor: values go there and back, and are copies") {
   CHECK(Tensor<bool>({2}, {true, false}).to(Device::cuda).host() == std::vector<bool>{true, false});
 }
 
-TEST_CASE("cuda tensor: reading it on the host and mixing devices are errors") {
+TEST_CASE("cuda tensor: reading a GPU tensor on the host and mixing devices are errors") {
   Tensor<float> x({2}, {1, 2});
   Tensor<float> there = x.to(Device::cuda);
   CHECK_THROWS_WITH(there.data(), ContainsSubstring("a tensor of shape [2] is on cuda; use host() or to(Device::cpu)"));

@@ -7,7 +7,7 @@
 using namespace heddle;
 using namespace heddle::data;
 
-TEST_CASE("batches: every epoch holds each row once, the last batch may be smaller") {
+TEST_CASE("batches: every epoch holds each row once; the last batch may be smaller") {
   for (const Index rows : {0, 1, 31, 32, 33, 257}) {
     Batches batches(rows, 32, Order::shuffled, 1);
     CHECK(batches.per_epoch() == (rows + 31) / 32);
@@ -23,7 +23,7 @@ TEST_CASE("batches: every epoch holds each row once, the last batch may be small
   }
 }
 
-TEST_CASE("batches: the order is a function of seed and epoch, reached without replay") {
+TEST_CASE("batches: the order is a function of seed and epoch, so that no earlier epoch is replayed") {
   const auto rows = [](Batches& batches, Index epoch, Index n) {
     const auto batch = batches(epoch, n);
     return std::vector<Index>(batch.begin(), batch.end());

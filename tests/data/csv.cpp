@@ -36,7 +36,7 @@ TEST_CASE("read_csv: reads fields with and without quotes") {
   CHECK(rows("\n") == std::vector<Fields>{{""}});
 }
 
-TEST_CASE("read_csv: line ends inside quotes are text, outside they end a row") {
+TEST_CASE("read_csv: line ends inside quotes are text; others end a row") {
   const Table table = csv("\"a\nb\r\nc\",1\r\nd,2\r\n\"e\",3\r\nf,\"4\"\r");
   CHECK(rows(table) == std::vector<Fields>{{"a\nb\r\nc", "1"}, {"d", "2"}, {"e", "3"}, {"f", "4"}});
   CHECK(table.line(0) == 1);
@@ -45,7 +45,7 @@ TEST_CASE("read_csv: line ends inside quotes are text, outside they end a row") 
   CHECK(table.notes.crlf == 4);
 }
 
-TEST_CASE("read_csv: line() is correct for rows after quoted line feeds, with up to 65,536 columns") {
+TEST_CASE("read_csv: line() counts quoted line feeds, and a row has at most 65,536 columns") {
   std::string bytes;
   std::vector<std::size_t> lines;
   for (std::size_t r = 0, line = 1; r < 1000; ++r) {
@@ -67,7 +67,7 @@ TEST_CASE("read_csv: the header is an option") {
   CHECK(table.column("label") == 1);
   CHECK(rows(table) == std::vector<Fields>{{"x", "1"}});
   CHECK(error_of([] { csv("x,1\n").column("label"); }) == "t.csv: no column 'label' (there is no header)");
-  CHECK(error_of([] { csv("", {.header = true}); }) == "t.csv: is empty, the first line must name the columns");
+  CHECK(error_of([] { csv("", {.header = true}); }) == "t.csv: is empty; the first line must name the columns");
   CHECK(csv("\xEF\xBB\xBF\"text\"\n", {}).column("text") == 0);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("read_csv: names file and line of what it refuses") {
   CHECK(csv_error("a\nb\n\"c\nd\n\n") == "t.csv:3: a quote is opened here and never closed");
   CHECK(csv_error("a\n\"") == "t.csv:2: a quote is opened here and never closed");
   CHECK(csv_error("a\n\"\"\"") == "t.csv:2: a quote is opened here and never closed");
-  CHECK(csv_error(std::string("a\n\"\n\0\"", 6)) == "t.csv:3: a NUL byte, this is not a text file");
+  CHECK(csv_error(std::string("a\n\"\n\0\"", 6)) == "t.csv:3: the line contains a NUL byte; the file is not text");
 }
 
 TEST_CASE("read_csv: AG News has the known classes, quotes, commas and lines") {

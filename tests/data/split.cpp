@@ -13,7 +13,7 @@ using namespace heddle::data;
 
 namespace {
 
-// Rows with the given number for each label; each row has a key of its own.
+// The given number of rows for each label. Each row has its own key.
 struct LabelledRows {
   std::vector<int> labels;
   std::vector<std::string> keys;
@@ -52,7 +52,7 @@ TEST_CASE("stratified_split: each class is split by the shares, and each row is 
   const LabelledRows rows({{7, 100}, {-1, 40}, {3, 9}, {0, 4}});
   const Split split = stratified_split(rows.labels, rows.keys, {.valid = 0.2, .test = 0.1});
   CHECK(all_rows_of(split) == rows_up_to(153));
-  // 0.2 and 0.1 of 9 and of 4 rows are rounded to the nearest number.
+  // The shares are rounded to whole rows: 0.2 * 9 to 2, 0.2 * 4 to 1, 0.1 * 9 to 1 and 0.1 * 4 to 0.
   CHECK(count_by_label(split.valid, rows.labels) == std::map<int, Index>{{7, 20}, {-1, 8}, {3, 2}, {0, 1}});
   CHECK(count_by_label(split.test, rows.labels) == std::map<int, Index>{{7, 10}, {-1, 4}, {3, 1}});
   CHECK(count_by_label(split.train, rows.labels) == std::map<int, Index>{{7, 70}, {-1, 28}, {3, 6}, {0, 3}});
@@ -67,7 +67,7 @@ TEST_CASE("stratified_split: each part is drawn at random and in random order") 
     for (std::size_t i = 1; i < part->size(); ++i)
       changes +=
           rows.labels[static_cast<std::size_t>((*part)[i])] != rows.labels[static_cast<std::size_t>((*part)[i - 1])];
-    // On average half of the neighbouring pairs have different classes; if the classes were not mixed, only one pair would.
+    // On average half of the neighboring pairs have different classes; if the classes were not mixed, only one pair would.
     CHECK(changes > part->size() / 4);
     CHECK(changes < part->size() * 3 / 4);
   }
@@ -119,7 +119,7 @@ TEST_CASE("stratified_split: the result is a function of the arguments") {
   CHECK(split({.seed = 1}).valid != split({.seed = 2}).valid);
   CHECK(split({.seed = 1}).valid != split({.seed = 1, .first_stream = 100}).valid);
   CHECK(split({.seed = 1}).train != split({.seed = 1, .first_stream = 100}).train);
-  // Other rows of class 1 leave class 0 as it is.
+  // The split of class 0 does not depend on the rows of class 1.
   const LabelledRows fewer({{0, 50}, {1, 10}});
   const auto of_class_0 = [&](const Split& all) {
     std::vector<Index> valid;

@@ -20,7 +20,7 @@ using Fields = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("read_tsv: a header and rows, no character but tab and newline is special") {
+TEST_CASE("read_tsv: reads a header and rows, in which only tab and newline are special") {
   const Table table = tsv("sentence\tlabel\na \"quoted, one' \\t \t1\n\t\n  x  \t 0\n");
   CHECK(table.columns() == Fields{"sentence", "label"});
   REQUIRE(table.rows() == 3);
@@ -65,12 +65,12 @@ TEST_CASE("read_tsv: names file and line of what it refuses") {
   CHECK(tsv_error("a\tb\n1\t2\n1\t2\t3\n") == "t.tsv:3: 3 columns, the header has 2");
   CHECK(tsv_error("a\tb\n\n") == "t.tsv:2: 1 column, the header has 2");
   CHECK(tsv_error("a\n1\t2") == "t.tsv:2: 2 columns, the header has 1");
-  CHECK(tsv_error("") == "t.tsv: is empty, the first line must name the columns");
-  CHECK(tsv_error("\xEF\xBB\xBF") == "t.tsv: is empty, the first line must name the columns");
-  CHECK(tsv_error(std::string("a\nb\n1\0", 6)) == "t.tsv:3: a NUL byte, this is not a text file");
+  CHECK(tsv_error("") == "t.tsv: is empty; the first line must name the columns");
+  CHECK(tsv_error("\xEF\xBB\xBF") == "t.tsv: is empty; the first line must name the columns");
+  CHECK(tsv_error(std::string("a\nb\n1\0", 6)) == "t.tsv:3: the line contains a NUL byte; the file is not text");
   CHECK(tsv_error(std::string("\xFF\xFE"
                               "a\0",
-                              4)) == "t.tsv: is UTF-16 text, only UTF-8 is read");
+                              4)) == "t.tsv: is UTF-16 text; only UTF-8 is read");
   CHECK(error_of([] { data::read_tsv("/none/x.tsv"); }) == "/none/x.tsv: cannot be opened: No such file or directory");
 }
 

@@ -107,8 +107,8 @@ TEST_CASE("read_news: names file, line and value of what is wrong") {
     return error_of([&] { read_news(file, limit); });
   };
   CHECK(error("") == file + ": has no rows");
-  CHECK(error("1,a\n") == file + ":1: 2 fields, AG News has 3: class, title and description");
-  CHECK(error("\n") == file + ":1: 1 field, AG News has 3: class, title and description");
+  CHECK(error("1,a\n") == file + ":1: 2 fields; AG News has 3: class, title and description");
+  CHECK(error("\n") == file + ":1: 1 field; AG News has 3: class, title and description");
   CHECK(error("1,a,b\n2,c,d,e\n") == file + ":2: 4 columns, the first row has 3");
   CHECK(error("1,a,\"b\n\"\n5,c,d\n") == file + ":3: the class is '5' but must be 1, 2, 3 or 4");
   for (const char* c : {"", "0", " 1", "12", "-1", "World"})
@@ -127,7 +127,7 @@ TEST_CASE("read_stop_words: one word a line") {
   CHECK(read_stop_words(data::read_text(file)).empty());
   put(file, "a\nb c\n");
   CHECK(error_of([&] { read_stop_words(data::read_text(file)); }) ==
-        file + ":2: 'b c' holds whitespace, a line of stop words must be one word");
+        file + ":2: 'b c' holds whitespace; a line of stop words must be one word");
   put(file, "a\nb\xFF\n");
   CHECK(error_of([&] { read_stop_words(data::read_text(file)); }) == file + ":2: holds bytes that are not UTF-8");
 }

@@ -1,5 +1,5 @@
-// Rounds all 2^32 floats to bf16 and compares with the nearest of the two neighbours, found by exact arithmetic. It is a separate
-// program, because it takes some seconds.
+// Rounds all 2^32 floats to bf16 and compares each result with the nearer of the float's two neighbors in bf16, found by integer
+// arithmetic. It is a separate program, because it takes some seconds.
 #include <heddle/base/bf16.hpp>
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace {
 
-bool right(std::uint32_t bits) {
+bool is_rounded_correctly(std::uint32_t bits) {
   const float x = std::bit_cast<float>(bits);
   const heddle::bf16 rounded(x);
   const float y = static_cast<float>(rounded);
@@ -30,7 +30,7 @@ int main() {
   for (unsigned t = 0; t < count; ++t)
     threads.emplace_back([&, t] {
       for (std::uint64_t bits = t; bits < std::uint64_t{1} << 32; bits += count)
-        wrong[t] += !right(static_cast<std::uint32_t>(bits));
+        wrong[t] += !is_rounded_correctly(static_cast<std::uint32_t>(bits));
     });
   std::uint64_t total = 0;
   for (unsigned t = 0; t < count; ++t) {

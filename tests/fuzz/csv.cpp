@@ -30,10 +30,11 @@ void check_csv(const data::TextFile& source, data::CsvOptions options) {
   fuzz::check_table(*table, source);
   fuzz::claim(table->columns().empty() != options.header, "a header is read where one is wanted");
   const data::Table again = data::parse_csv(data::parse_text(written(*table), "again"), options);
-  fuzz::claim(again.columns() == table->columns() && again.rows() == table->rows(), "as many rows are read again");
+  fuzz::claim(again.columns() == table->columns() && again.rows() == table->rows(),
+              "the header and the number of rows read the same");
   for (std::size_t row = 0; row < table->rows(); ++row)
-    fuzz::claim(std::ranges::equal(again[row], (*table)[row]), "what is written reads the same");
-  fuzz::claim(again.notes.sentences().empty(), "what is written leaves nothing to note");
+    fuzz::claim(std::ranges::equal(again[row], (*table)[row]), "fields read back as they were written");
+  fuzz::claim(again.notes.sentences().empty(), "a written table reads back without notes");
 }
 
 // Checks that any text can be a quoted field. The fields are the parts of the text between its tabs.

@@ -1,4 +1,4 @@
-// The common part of the fuzz targets: claims, which end the program if they are false, a check that each error is one visible line, and a
+// The common part of the fuzz targets: claims that end the program if they are false, a check that each error is one visible line, and a
 // bound on memory.
 // libFuzzer provides main(); each target is one LLVMFuzzerTestOneInput.
 #pragma once
@@ -25,11 +25,11 @@ inline void claim(bool ok, const char* what) {
   std::abort();
 }
 
-// Counts the heap's live bytes, without the additions of the sanitizers. The hooks are C functions and therefore count in globals. The
-// allocations of libFuzzer's own thread, which watches the resident set, are counted, too, but are few.
+// The number of live bytes on the heap, without the sanitizers' own, and its limit. The hooks are C functions, so the members are static.
+// The few allocations of libFuzzer's own thread, which watches the resident set, are included.
 class Memory {
  public:
-  static constexpr std::int64_t spare = 64 << 20;  // bytes allowed beside twice the input
+  static constexpr std::int64_t spare = 64 << 20;  // bytes allowed in addition to twice the input
 
   static void install() {
     static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
@@ -43,7 +43,7 @@ class Memory {
     live_ += static_cast<std::int64_t>(bytes);
     if (live_ <= limit_) return;
     allow_all();  // the report needs memory
-    claim(false, "an input takes no more memory than twice its size and 64 MiB");
+    claim(false, "an input takes no more memory than twice its size plus 64 MiB");
   }
   static void on_free(const volatile void* block) {
     live_ -= static_cast<std::int64_t>(__sanitizer_get_allocated_size(const_cast<const void*>(block)));

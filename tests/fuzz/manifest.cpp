@@ -1,4 +1,4 @@
-// Manifests of checkpoints: the input itself, and the input with its correct checksum, because others are refused at once.
+// Manifests of checkpoints: the input itself, and the input with a correct checksum, because a wrong one is refused at once.
 #include <heddle/io/checkpoint_manifest.hpp>
 
 #include "fuzz.hpp"
@@ -14,12 +14,12 @@ void check_manifest(std::string_view text) {
   fuzz::claim(manifest.number >= 0, "a checkpoint's number is not negative");
   for (const auto& [name, sum] : manifest.files) {
     fuzz::claim(!name.empty() && name.find('/') == name.npos, "a file's name leads into no other folder");
-    fuzz::claim(name != "." && name != "..", "a file's name is that of a file");
+    fuzz::claim(name != "." && name != "..", "a file's name is neither . nor ..");
   }
   const std::string written = io::write_manifest(manifest.number, manifest.files, manifest.state.dump(), "again");
   const io::CheckpointManifest again = io::read_manifest(written, "again");
   fuzz::claim(again.number == manifest.number && again.files == manifest.files && again.state == manifest.state,
-              "what is written reads the same");
+              "a manifest reads back as it was written");
 }
 
 }  // namespace

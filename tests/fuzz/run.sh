@@ -50,6 +50,6 @@ fi
 programs=$(realpath "$1")/fuzz seconds=$2
 shift 2
 [ $# -gt 0 ] || set -- safetensors vocabulary tsv csv tokenizer manifest model_config tokenizer_json weight_index news flags
-# Released memory waits in a queue until it is used again; the default of 256 MiB would hide how much an input takes.
+# AddressSanitizer keeps freed memory in a quarantine. Its default of 256 MiB would hide how much memory an input takes.
 export ASAN_OPTIONS=quarantine_size_mb=16
 printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' "$0" --one "$programs" "$seconds" '{}'

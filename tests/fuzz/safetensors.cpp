@@ -90,7 +90,7 @@ void check_file(std::string_view bytes) {
     const auto before = file.bytes(tensor), after = again.bytes(copy);
     fuzz::claim(copy.dtype == tensor.dtype && copy.shape == tensor.shape &&
                     std::equal(before.begin(), before.end(), after.begin(), after.end()),
-                "what is written reads the same");
+                "tensors read back as they were written");
   }
   auto metadata = file.metadata();
   metadata.emplace("format", "pt");

@@ -22,24 +22,24 @@ constexpr const char* vocabulary =
     "\xCC\x81\n\xE4\xB8\xAD\n\xEA\xB0\x80\n\xE1\x84"
     "\x80\n##\xE1\x85\xA1\nss\n##s\n\xC3\x9F\ni\n##\xCC\x87\n\xF0\x9F\x99\x82\n##\xF0\x9F\x99\x82\n";
 
-// All tokenizers with one setting of `uncased`. They are made once, because making one takes longer than most texts.
+// All tokenizers with one setting of `uncased`. They are made once, because making one takes longer than encoding most texts.
 struct Tokenizers {
-  WordPiece whole, of_two, of_seven, bare, bare_of_none, bare_of_five;
+  WordPiece whole, max_2, max_7, bare, bare_max_0, bare_max_5;
 
   explicit Tokenizers(bool uncased)
       : whole(make(uncased, true, unlimited)),
-        of_two(make(uncased, true, 2)),
-        of_seven(make(uncased, true, 7)),
+        max_2(make(uncased, true, 2)),
+        max_7(make(uncased, true, 7)),
         bare(make(uncased, false, unlimited)),
-        bare_of_none(make(uncased, false, 0)),
-        bare_of_five(make(uncased, false, 5)) {}
+        bare_max_0(make(uncased, false, 0)),
+        bare_max_5(make(uncased, false, 5)) {}
 
   static WordPiece make(bool uncased, bool special_tokens, std::size_t max_length) {
     return WordPiece(text::Vocabulary(vocabulary),
                      {.uncased = uncased, .special_tokens = special_tokens, .max_length = max_length});
   }
   const WordPiece& operator[](unsigned choice) const {
-    const WordPiece* all[] = {&whole, &of_two, &of_seven, &bare, &bare_of_none, &bare_of_five};
+    const WordPiece* all[] = {&whole, &max_2, &max_7, &bare, &bare_max_0, &bare_max_5};
     return *all[choice % std::size(all)];
   }
 };
@@ -55,14 +55,14 @@ bool is_prefix(std::span<const std::int32_t> part, const Ids& whole) {
   return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
 }
 
-// The encoding's ids must be those of its texts, truncated, between the special tokens. `second` is the first token of type 1.
+// Checks that the ids are those of the texts, truncated, between the special tokens. `second` is the number of tokens of type 0.
 void check(const WordPiece& tokenizer, const Encoding& e, std::size_t second, const Ids& a, const Ids* b) {
   const WordPieceOptions& options = tokenizer.options();
   const std::size_t special = options.special_tokens ? 1 : 0;
   const std::size_t specials = special * (b ? 3 : 2), size = e.ids.size();
   const std::size_t whole = a.size() + (b ? b->size() : 0) + specials;
   fuzz::claim(size == std::min(whole, options.max_length), "an encoding is truncated to max_length, and no further");
-  fuzz::claim(size + e.truncated == whole, "what is cut off is counted");
+  fuzz::claim(size + e.truncated == whole, "truncated tokens are counted");
   fuzz::claim(e.type_ids.size() == size && std::is_sorted(e.type_ids.begin(), e.type_ids.end()), "types are 0, then 1");
   const std::span ids(e.ids);
   fuzz::claim(is_prefix(ids.subspan(special, second - 2 * special), a), "the first text is cut off at its end");
@@ -114,6 +114,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t tab = std::min(text.find('\t'), text.size());
   check_text(tokenizer, text);
   check_pair(tokenizer, text.substr(0, tab), text.substr(std::min(tab + 1, text.size())));
-  fuzz::claim(append(tokenizer, repaired(text)) == append(tokenizer, text), "what is not UTF-8 is U+FFFD");
+  fuzz::claim(append(tokenizer, repaired(text)) == append(tokenizer, text), "invalid UTF-8 is encoded like U+FFFD");
   return 0;
 }

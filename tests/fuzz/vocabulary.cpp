@@ -20,7 +20,7 @@ void check_token(const Vocabulary& vocabulary, std::int32_t id) {
 
 void check_probe(const Vocabulary& vocabulary, const std::string& probe) {
   const std::int32_t id = vocabulary.find(probe);
-  fuzz::claim(id == Vocabulary::none || vocabulary.token(id) == probe, "what is found is what was asked for");
+  fuzz::claim(id == Vocabulary::none || vocabulary.token(id) == probe, "a token that is found equals the probe");
   fuzz::claim(vocabulary.find_continuation(probe) == vocabulary.find("##" + probe), "both look-ups agree");
   fuzz::claim(fuzz::accepted<FileError>([&] { vocabulary.id(probe); }) == (id != Vocabulary::none),
               "id() refuses what find() does not know");
@@ -44,7 +44,7 @@ void check_vocabulary(const Vocabulary& vocabulary, const std::string& file) {
   }
   fuzz::claim(lines == kept_lines(file), "the tokens are the file's lines");
   for (const std::int32_t outside : {-1, vocabulary.size()})
-    fuzz::claim(!fuzz::accepted<IndexError>([&] { vocabulary.token(outside); }), "an id outside is refused");
+    fuzz::claim(!fuzz::accepted<IndexError>([&] { vocabulary.token(outside); }), "an id out of range is refused");
   constexpr std::size_t probes = 6;  // pieces of the file, of growing length
   for (std::size_t i = 0; i < probes; ++i) check_probe(vocabulary, lines.substr(i * lines.size() / probes, i));
 }

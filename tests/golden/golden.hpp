@@ -1,5 +1,5 @@
-// Reads the values that PyTorch computed in float64 from the files of tests/golden (format: README.md beside them). The compile definition
-// HEDDLE_GOLDEN_DIR is the folder. A misspelt op, role or option is an error: a test that checks nothing would pass.
+// Reads the files of tests/golden, which hold values that PyTorch computed in float64; README.md beside them describes the format. The
+// compile definition HEDDLE_GOLDEN_DIR is the folder. A misspelled op, role or option is an error: a test that checks nothing would pass.
 #pragma once
 #include <charconv>
 #include <fstream>
@@ -38,11 +38,11 @@ struct Case {
   std::map<std::string, GoldenTensor> tensors;
 
   bool has(const std::string& role) const { return tensors.count(role) > 0 || options.count(role) > 0; }
-  // c["x"]: the tensor of that role. Throws Error if there is none.
+  // Returns the tensor of a role, such as c["x"]. Throws Error if the case does not have it.
   const GoldenTensor& operator[](const std::string& role) const { return find(tensors, role); }
   double option(const std::string& key) const { return golden_number(find(options, key)); }
   double option(const std::string& key, double otherwise) const { return options.count(key) ? option(key) : otherwise; }
-  // An option that is a word.
+  // Returns an option that is a word.
   const std::string& word(const std::string& key) const { return find(options, key); }
   // Returns an option of several whole numbers: axes, shape.
   std::vector<Index> list(const std::string& key) const {
@@ -107,11 +107,11 @@ inline const GoldenFile& golden_file(const std::string& file) {
   return found != files.end() ? found->second : files[file] = read_golden(HEDDLE_GOLDEN_DIR "/" + file);
 }
 
-// Every case of one op: for (const auto& c : golden("layer_norm")). Throws Error if there is none.
+// Returns every case of one op: for (const auto& c : golden("layer_norm")). Throws Error if there is none.
 inline const std::vector<Case>& golden(std::string_view name, const std::string& file = "ops.txt") {
   const GoldenFile& cases = golden_file(file);
   const auto found = cases.find(std::string(name));
-  if (found == cases.end()) throw Error("golden: there is no case '" + std::string(name) + '\'');
+  if (found == cases.end()) throw Error("golden: " + file + " has no case of op '" + std::string(name) + '\'');
   return found->second;
 }
 

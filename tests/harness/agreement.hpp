@@ -19,8 +19,9 @@ void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
   }
 }
 
-/// Checks that f in bf16 (T) is the same on every device within `roundings` to bf16 and one last bit of float. It is for
-/// results that are computed from a value rounded to bf16, such as the gradient of a quotient; they differ from double on every device.
+/// Checks that f in bf16 (T) gives the CPU's results on every device. Accepts errors of `roundings` roundings to bf16, plus one last bit of
+/// the largest value in float. Use it for results that are computed from a value rounded to bf16, such as the gradient of a quotient: they
+/// differ from double on every device.
 template <class T, class F>
 void expect_agrees_with_cpu(F&& f, const Inputs& inputs, double roundings) {
   const Evaluation expected = evaluate<T>(f, inputs, Device::cpu);

@@ -54,8 +54,8 @@ inline constexpr bool has_thread_sanitizer = __has_feature(thread_sanitizer);
 inline constexpr bool has_thread_sanitizer = false;
 #endif
 
-/// Returns whether tests use all their shapes. Under sanitizers they use fewer or smaller shapes, but still each kind, unless the
-/// environment has HEDDLE_EXHAUSTIVE, which scripts/test --all sets.
+/// Returns whether tests use all their shapes: always without sanitizers, and under sanitizers if HEDDLE_EXHAUSTIVE is set, as by
+/// scripts/test --all. Otherwise they use fewer or smaller shapes, but still each kind of shape.
 inline bool is_exhaustive() {
   return !(has_address_sanitizer || has_thread_sanitizer) || std::getenv("HEDDLE_EXHAUSTIVE") != nullptr;
 }

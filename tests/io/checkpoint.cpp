@@ -35,7 +35,7 @@ struct Hidden {
   static void visit(auto& self, auto&& f) { f("hidden", self.hidden); }
 };
 
-// One of its parameters has no elements.
+// A model with a parameter that has no elements.
 struct Odd {
   Parameter<float> empty{zeros<float>({0, 4})}, one{ones<float>({1})};
   static void visit(auto& self, auto&& f) {
@@ -169,8 +169,8 @@ TEST_CASE("Checkpoints: a damaged one is named and the one before it taken") {
   put(file, bytes);
   const auto [steps, why] = run.load();
   CHECK(steps == 1);
-  CHECK(why == file + ": is damaged, its checksum is wrong\n");
-  run.step();  // and the run may save in its place
+  CHECK(why == file + ": is damaged: its checksum is wrong\n");
+  run.step();  // the next save replaces the damaged checkpoint
   io::Checkpoints all(run.folder / "all");
   all.newest([](const std::string&) {});
   run.save();
@@ -323,7 +323,7 @@ TEST_CASE("read_manifest: refuses what write_manifest does not write") {
   const nlohmann::json copied = io::read_manifest(io::write_manifest(1, {}, deep, "m"), "m").state;
   CHECK(copied.is_array());
   CHECK(error_of<FileError>([] { io::read_manifest(std::string(65537, ' '), "m"); }) ==
-        "m: has 65537 bytes, a manifest has at most 65536");
+        "m: has 65537 bytes; a manifest has at most 65536");
   const std::map<std::string, io::FileSum> files{{"x", {3, 0xFFFFFFFFFFFFFFFF}}, {"\"y\"", {0, 0}}};
   const auto again = io::read_manifest(io::write_manifest(12, files, R"({"deep":[1,2.5,"text"]})", "m"), "m");
   CHECK(again.number == 12);
@@ -346,7 +346,7 @@ TEST_CASE("Checkpoints: a state or file that could not be read back is refused w
        {std::string("nonsense"), std::string("1,\"number\":5"), std::string("\xEF\xBB\xBF{}"),
         std::string("{}\0garbage", 10), std::string("{}}\0", 4)})
     CHECK(error(state, "x").ends_with("2.tmp/manifest.json: the state is not one JSON value"));
-  CHECK(error('"' + std::string(70000, 'x') + '"', "x").ends_with(" bytes, a manifest has at most 65536"));
+  CHECK(error('"' + std::string(70000, 'x') + '"', "x").ends_with(" bytes; a manifest has at most 65536"));
   CHECK(error("{}", ".hidden").ends_with(": '.hidden' cannot be the name of a checkpoint's file"));
   CHECK(error("{}", "manifest.json").ends_with(": 'manifest.json' cannot be the name of a checkpoint's file"));
   const auto filled = [&](auto fill) {
@@ -393,7 +393,7 @@ TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing
   io::save_optimizer(run.adam.slots(), file);
   optim::AdamW decoupled(run.net);
   CHECK(error_of<FileError>([&] { io::load_optimizer(decoupled.slots(), file); }) ==
-        file + ": is not the state of an optimizer AdamW");
+        file + ": is not the state of the optimizer AdamW");
   Random random(3);
   Hidden<nn::Linear<>> other{nn::Linear<>(3, 4, random)};
   optim::Adam adam(other);
@@ -430,7 +430,7 @@ TEST_CASE("load_optimizer: refuses step counts and moment estimates that no upda
     values[7] = value;
     return values;
   };
-  // Returns the error about the state of a hidden.weight, among others that are valid.
+  // Returns the error for this state of hidden.weight. The states of all other parameters are valid.
   const auto error = [&](auto& optimizer, std::int64_t steps, const std::vector<float>& first,
                          const std::vector<float>& second) {
     io::save_optimizer(optimizer.slots(), file);

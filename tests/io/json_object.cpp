@@ -59,12 +59,12 @@ TEST_CASE("io::JsonObject: members are read with their types and ranges") {
 
   const auto error = [&](auto read) { return error_of([&] { read(object); }); };
   CHECK(error([](auto& o) { o.at("absent"); }) == "f.json: has no 'absent'");
-  CHECK(error([](auto& o) { o.text("none"); }) == "f.json: 'none' is null but must be a text");
-  CHECK(error([](auto& o) { o.text("three"); }) == "f.json: 'three' is 3 but must be a text");
+  CHECK(error([](auto& o) { o.text("none"); }) == "f.json: 'none' is null but must be a string");
+  CHECK(error([](auto& o) { o.text("three"); }) == "f.json: 'three' is 3 but must be a string");
   CHECK(error([](auto& o) { o.boolean("three"); }) == "f.json: 'three' is 3 but must be true or false");
   CHECK(error([](auto& o) { o.object("list"); }) == "f.json: 'list' is [1] but must be an object");
   CHECK(error([](auto& o) { o.array("map"); }) == "f.json: 'map' is {} but must be an array");
-  const std::string range = " but must be a number from 0 to below 1";
+  const std::string range = " but must be a number in [0, 1)";
   CHECK(error([](auto& o) { o.number("minus", 0, 1); }) == "f.json: 'minus' is -1" + range);
   CHECK(error([](auto& o) { o.number("three", 0, 1); }) == "f.json: 'three' is 3" + range);
   CHECK(error([](auto& o) { o.number("text", 0, 1); }) == "f.json: 'text' is \"x\"" + range);

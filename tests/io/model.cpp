@@ -75,7 +75,7 @@ std::vector<double> all_values(M& model) {
 
 }  // namespace
 
-TEST_CASE("io::save and load: weights come back bit for bit, a packed weight as three tensors") {
+TEST_CASE("io::save and load: weights come back bit for bit, a combined parameter as three tensors") {
   const Folder folder;
   Random random(1);
   Model<> model(random), other(random);
@@ -155,7 +155,7 @@ TEST_CASE("io::load: a shared weight that the file has with different values is 
   CHECK(tied.b.value().host() == one);
 }
 
-TEST_CASE("io::load: a packed weight of which one name is missing is not loaded in part") {
+TEST_CASE("io::load: a combined parameter of which one name is missing is not loaded in part") {
   const Folder folder;
   Random random(1);
   Model<> model(random), other(random);

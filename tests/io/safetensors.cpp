@@ -149,17 +149,17 @@ TEST_CASE("read_safetensors: the verdicts of the reference on a file that is cha
 }
 
 TEST_CASE("read_safetensors: a refusal says what, where, and the limit") {
-  CHECK(refusal("1234567") == "has 7 bytes, a safetensors file has at least 8");
+  CHECK(refusal("1234567") == "has 7 bytes; a safetensors file has at least 8");
   CHECK(refusal(std::string("\1\xe1\xf5\x05\0\0\0\0", 8)) ==
         "is not a safetensors file, or it is damaged: the header's length is 100000001; the limit is 100000000");
   CHECK(refusal(std::string("\3\0\0\0\0\0\0\0{}", 10)) ==
         "is not a safetensors file, or it is damaged: the header's length is 3, but only 2 bytes follow");
   CHECK(refusal(file_of("")) == "the header does not begin with '{'");
   CHECK(refusal(file_of(" {}")) == "the header does not begin with '{'");
-  CHECK(refusal(file_of(std::string("{}\0", 3))) == "the header has a NUL byte at its byte 2");
-  CHECK(refusal(file_of("{\"a\":}")) == "the header is not valid JSON at its byte 6");
-  CHECK(refusal(file_of("{\"\xff\":1}")) == "the header is not valid JSON at its byte 3");
-  CHECK(refusal(file_of("{}", "x")) == "the tensors take 0 bytes, the file holds 1 after its header");
+  CHECK(refusal(file_of(std::string("{}\0", 3))) == "the header has a NUL byte at offset 2");
+  CHECK(refusal(file_of("{\"a\":}")) == "the header is not valid JSON at byte 6, counted from 1");
+  CHECK(refusal(file_of("{\"\xff\":1}")) == "the header is not valid JSON at byte 3, counted from 1");
+  CHECK(refusal(file_of("{}", "x")) == "the tensors take 0 bytes; the file holds 1 after its header");
   CHECK(refusal(file_of(R"({"w":1})")) == "tensor 'w' must be an object, not 1");
   CHECK(refusal(file_of(R"({"w":{}})")) == "tensor 'w' has no dtype");
   CHECK(refusal(file_of(R"({"w":{"dtype":["F32"]}})")) == "dtype of tensor 'w' must be a string, not an array");
@@ -181,13 +181,13 @@ TEST_CASE("read_safetensors: a refusal says what, where, and the limit") {
   CHECK(refusal(one("F32", "4294967296,4294967296", "0,4")) ==
         "tensor 'w' has more elements than the limit 9223372036854775807");
   CHECK(refusal(one("F64", "288230376151711744", "0,4")) ==
-        "tensor 'w': F64 [288230376151711744] does not fill data_offsets [0, 4]");
-  CHECK(refusal(one("F4", "3", "0,2")) == "tensor 'w': F4 [3] does not fill data_offsets [0, 2]");
-  CHECK(refusal(one("F32", "2,3", "0,20", 20)) == "tensor 'w': F32 [2, 3] does not fill data_offsets [0, 20]");
-  CHECK(refusal(one("F32", "1", "4,0")) == "tensor 'w': F32 [1] does not fill data_offsets [4, 0]");
-  CHECK(refusal(one("F32", "1", "4,8", 8)) == "tensor 'w' begins at byte 4 of the data, the one before it ends at 0");
-  CHECK(refusal(one("F32", "1", "0,4", 3)) == "the tensors take 4 bytes, the file holds 3 after its header");
-  CHECK(refusal(file_of(R"({"w":{"x":)" + std::string(126, '['))) == "the header is nested deeper than 127");
+        "tensor 'w': F64 [288230376151711744] does not match data_offsets [0, 4]");
+  CHECK(refusal(one("F4", "3", "0,2")) == "tensor 'w': F4 [3] does not match data_offsets [0, 2]");
+  CHECK(refusal(one("F32", "2,3", "0,20", 20)) == "tensor 'w': F32 [2, 3] does not match data_offsets [0, 20]");
+  CHECK(refusal(one("F32", "1", "4,0")) == "tensor 'w': F32 [1] does not match data_offsets [4, 0]");
+  CHECK(refusal(one("F32", "1", "4,8", 8)) == "tensor 'w' begins at byte 4 of the data; the one before it ends at 0");
+  CHECK(refusal(one("F32", "1", "0,4", 3)) == "the tensors take 4 bytes; the file holds 3 after its header");
+  CHECK(refusal(file_of(R"({"w":{"x":)" + std::string(126, '['))) == "the header is nested more than 127 levels deep");
   CHECK(refusal(file_of("{\"a\\u000a\\u001b\":1}")) == "tensor 'a\\x0a\\x1b' must be an object, not 1");
   CHECK(refusal(file_of("{\"" + std::string(1000, 'n') + "\":1}")).size() < 300);
   CHECK(error_of([] { parse_safetensors("", "a\nb"); }).starts_with("a\\x0ab: has 0 bytes"));
@@ -204,13 +204,13 @@ TEST_CASE("read_safetensors: refuses a folder, a missing file and a file that is
   CHECK(error_of([] { read_safetensors("/dev/null"); }) == "/dev/null: is not a regular file");
 }
 
-TEST_CASE("read_safetensors: a header of a hundred million bytes needs no memory for data that is not there") {
+TEST_CASE("read_safetensors: no memory is allocated for a header or data that the file claims but does not contain") {
   // The length alone must not make the reader allocate.
   const std::string claim("\0\xe1\xf5\x05\0\0\0\0", 8);
   CHECK(refusal(claim + "{}") ==
         "is not a safetensors file, or it is damaged: the header's length is 100000000, but only 2 bytes follow");
   CHECK(refusal(one("U8", "1125899906842624", "0,1125899906842624")) ==
-        "the tensors take 1125899906842624 bytes, the file holds 4 after its header");
+        "the tensors take 1125899906842624 bytes; the file holds 4 after its header");
 }
 
 TEST_CASE("Safetensors: finds tensors by name, and gives them in the order of their bytes") {

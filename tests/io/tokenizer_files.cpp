@@ -167,14 +167,14 @@ TEST_CASE("io::read_tokenizer: further special tokens are refused, in every file
                 "' of 'mask_token' is true; heddle reads WordPiece tokenizers where it is false");
     CHECK(error(R"({"mask_token": null})") ==
           "'mask_token' is null; heddle reads WordPiece tokenizers where it is \"[MASK]\"");
-    CHECK(error(R"({"unk_token": 7})") == "'unk_token' is 7 but must be a text or an object");
+    CHECK(error(R"({"unk_token": 7})") == "'unk_token' is 7 but must be a string or an object");
     CHECK(error(R"({"image_token": "a"})") == known);
     CHECK(error(R"({"bos_token": "a"})") == known);
     CHECK(error(R"({"eos_token": {"content": "a"}})") == known);
     CHECK(error(R"({"additional_special_tokens": ["[SEP]", "a"]})") == known);
     CHECK(error(R"({"extra_special_tokens": [{"content": "a"}]})") == known);
     CHECK(error(R"({"extra_special_tokens": {"image_token": "a"}})") == known);
-    CHECK(error(R"({"extra_special_tokens": [7]})") == "'extra_special_tokens' is 7 but must be a text or an object");
+    CHECK(error(R"({"extra_special_tokens": [7]})") == "'extra_special_tokens' is 7 but must be a string or an object");
     put(folder / file, "{}");
   }
   put(folder / "special_tokens_map.json", R"({"bos_token": "a"})");
@@ -338,7 +338,7 @@ TEST_CASE("io::read_tokenizer: tokens that are added to a vocabulary are refused
   CHECK(decoder(R"({"7": {"content": "[NEW]"}})") == folder / "tokenizer_config.json: the added token '[NEW]'" + known);
   CHECK(decoder(R"({"7": {"content": "[MASK]"}})").ends_with(known));
   CHECK(decoder(R"({"7": []})") ==
-        folder / "tokenizer_config.json: a member of 'added_tokens_decoder' is [] but must be a text or an object");
+        folder / "tokenizer_config.json: a member of 'added_tokens_decoder' is [] but must be a string or an object");
   put(folder / "vocab.txt", "[UNK]\n");
   CHECK(decoder(R"({"-1": {"content": "[MASK]"}})").ends_with(known));
 }

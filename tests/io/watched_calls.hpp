@@ -13,8 +13,8 @@ struct CallRules {
   bool plain_renames = false;           // renameat2 with flags fails with EINVAL, as on file systems without it
 };
 
-// Counts the calls by which files are written, and applies the rules to them. Only one may live at a time. A close counts only for
-// a file opened for writing, because no other close may fail.
+// Counts the calls that write files, and applies the rules to them. Only one object may exist at a time. A close counts only for a file
+// opened for writing, because the results of other closes are ignored.
 class WatchedCalls {
  public:
   explicit WatchedCalls(const CallRules& rules = {});

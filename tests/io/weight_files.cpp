@@ -9,7 +9,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Writes tensors of one element, whose value is their number.
+// Writes a file of tensors with one element each. The value of a tensor is its index in `names`.
 void write_shard(const std::string& path, const std::vector<std::string>& names) {
   std::vector<float> values;
   for (std::size_t i = 0; i < names.size(); ++i) values.push_back(static_cast<float>(i));

@@ -128,7 +128,7 @@ TEST_CASE("models: hidden states and attention probabilities are those of transf
   }
 }
 
-TEST_CASE("models::BertMaskedLm: logits of a checkpoint with old names and half precision") {
+TEST_CASE("models::BertMaskedLm: gives the logits of transformers for a checkpoint with old names and half precision") {
   const Case& c = golden_texts("old")[0];
   const std::string folder = golden_model("old");
   const auto config = models::read_config(folder);
@@ -217,7 +217,7 @@ TEST_CASE("models::load_weights: names of old checkpoints, with and without the 
   CHECK(reload() == expected);
   folder.rename("model.safetensors", [&](const std::string& name) { return replaced(name, "bert.", ""); });
   CHECK(reload() == expected);
-  // Both names at once.
+  // The file has a tensor under its old and its new name.
   folder.rename("model.safetensors", [&](const std::string& name) {
     return name == "classifier.bias" ? "embeddings.LayerNorm.weight" : name;
   });
@@ -402,17 +402,17 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
   CHECK(config_error("bert", {{"model_type", nullptr}}) == "has no 'model_type'");
   CHECK(config_error("bert", {{"model_type", "roberta"}}) ==
         "'model_type' is 'roberta'; heddle reads bert, distilbert and heddle-prenorm");
-  const auto is_no_size = [](const char* key, const nlohmann::json& value) {
+  const auto size_error = [](const char* key, const nlohmann::json& value) {
     return '\'' + std::string(key) + "' is " + value.dump() + " but must be a whole number from 1 to 1000000";
   };
   for (const nlohmann::json& wrong : {nlohmann::json(0), nlohmann::json(-8), nlohmann::json(8.0), nlohmann::json("8"),
                                       nlohmann::json(1'000'001), nlohmann::json(std::uint64_t(-1))}) {
     for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
                             "max_position_embeddings", "type_vocab_size"})
-      CHECK(config_error("bert", {{key, wrong}}) == is_no_size(key, wrong));
+      CHECK(config_error("bert", {{key, wrong}}) == size_error(key, wrong));
     for (const char* key : {"dim", "n_layers", "n_heads", "hidden_dim"})
-      CHECK(config_error("distilbert", {{key, wrong}}) == is_no_size(key, wrong));
-    CHECK(config_error("pre_norm", {{"hidden_size", wrong}}) == is_no_size("hidden_size", wrong));
+      CHECK(config_error("distilbert", {{key, wrong}}) == size_error(key, wrong));
+    CHECK(config_error("pre_norm", {{"hidden_size", wrong}}) == size_error("hidden_size", wrong));
   }
   CHECK(config_error("bert", {{"vocab_size", 1'000'001}}) == "no error");
   CHECK(config_error("bert", {{"vocab_size", 2'147'483'648}}) ==
@@ -420,22 +420,22 @@ TEST_CASE("models::read_config: settings that no model supports are refused") {
   CHECK(config_error("pre_norm", {{"num_hidden_layers", nullptr}}) == "has no 'num_hidden_layers'");
   for (const char* name : {"bert", "pre_norm"})
     CHECK(config_error(name, {{"num_attention_heads", 3}}) == "a width of 8 does not divide into 3 heads");
-  const auto is_no_fraction = [](const char* key, const nlohmann::json& value) {
-    return '\'' + std::string(key) + "' is " + value.dump() + " but must be a number from 0 to below 1";
+  const auto fraction_error = [](const char* key, const nlohmann::json& value) {
+    return '\'' + std::string(key) + "' is " + value.dump() + " but must be a number in [0, 1)";
   };
   for (const char* key :
        {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "layer_norm_eps"})
     for (const nlohmann::json& wrong : {nlohmann::json(1), nlohmann::json(-0.1), nlohmann::json("0.1")})
-      CHECK(config_error("bert", {{key, wrong}}) == is_no_fraction(key, wrong));
+      CHECK(config_error("bert", {{key, wrong}}) == fraction_error(key, wrong));
   for (const char* key : {"dropout", "attention_dropout", "seq_classif_dropout"})
-    CHECK(config_error("distilbert", {{key, 1}}) == is_no_fraction(key, 1));
-  CHECK(config_error("pre_norm", {{"embedding_dropout_prob", 1}}) == is_no_fraction("embedding_dropout_prob", 1));
+    CHECK(config_error("distilbert", {{key, 1}}) == fraction_error(key, 1));
+  CHECK(config_error("pre_norm", {{"embedding_dropout_prob", 1}}) == fraction_error("embedding_dropout_prob", 1));
   CHECK(config_error("bert", {{"hidden_dropout_prob", 65535. / 65536}}) == "no error");
   CHECK(config_error("bert", {{"hidden_dropout_prob", 0.999999}}) ==
         "'hidden_dropout_prob' is 0.999999, which is rounded to 1 and drops every element");
   CHECK(config_error("bert", {{"hidden_act", "silu"}}) ==
         "'hidden_act' is 'silu' but must be gelu, gelu_new, gelu_pytorch_tanh or relu");
-  CHECK(config_error("distilbert", {{"activation", 1}}) == "'activation' is 1 but must be a text");
+  CHECK(config_error("distilbert", {{"activation", 1}}) == "'activation' is 1 but must be a string");
   CHECK(config_error("bert", {{"position_embedding_type", "relative_key"}}) ==
         "'position_embedding_type' is 'relative_key' but must be 'absolute'");
   CHECK(config_error("bert", {{"is_decoder", true}}) == "'is_decoder' is true; heddle reads encoders");

@@ -30,7 +30,7 @@ nlohmann::json module_of(const std::string& kind, const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("models::SentenceEncoder: vectors of sentence-transformers' folders") {
+TEST_CASE("models::SentenceEncoder: gives the vectors of sentence-transformers") {
   for (const char* name : {"sentence_mean", "sentence_cls"}) {
     const SentenceEncoder encoder = SentenceEncoder::load(golden_model(name));
     const bool mean = encoder.pooling() == Pooling::mean;
@@ -138,7 +138,7 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
   CHECK(pooling_error(R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false})") == "no error");
   CHECK(SentenceEncoder::load(folder.path()).pooling() == Pooling::cls);
   CHECK(pooling_error(R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true})") ==
-        pooling + ": has more than one pooling, heddle has 'mean' and 'cls'");
+        pooling + ": has more than one pooling; heddle uses 'mean' or 'cls'");
   const std::string known = " is not one of 'mean' and 'cls'";
   CHECK(pooling_error(R"({"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false})") ==
         pooling + ": the pooling 'pooling_mode_max_tokens'" + known);
@@ -150,8 +150,8 @@ TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not hav
   CHECK(pooling_error("{}") == "no error");
   CHECK(SentenceEncoder::load(folder.path()).pooling() == Pooling::mean);
   CHECK(pooling_error(R"({"pooling_mode_cls_token": true})") ==
-        pooling + ": has more than one pooling, heddle has 'mean' and 'cls'");
-  CHECK(pooling_error(R"({"pooling_mode": 1})") == pooling + ": 'pooling_mode' is 1 but must be a text");
+        pooling + ": has more than one pooling; heddle uses 'mean' or 'cls'");
+  CHECK(pooling_error(R"({"pooling_mode": 1})") == pooling + ": 'pooling_mode' is 1 but must be a string");
   for (const char* wider : {R"({"pooling_mode": "mean", "embedding_dimension": 9})",
                             R"({"pooling_mode_mean_tokens": true, "word_embedding_dimension": 9})"})
     CHECK(pooling_error(wider) == pooling + ": is for vectors of width 9; the model's width is 8");

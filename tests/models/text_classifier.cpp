@@ -28,7 +28,7 @@ std::string load_error(const ModelFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("models::TextClassifier: texts and pairs as transformers classifies them") {
+TEST_CASE("models::TextClassifier: classifies texts and pairs as transformers does") {
   for (const char* name : {"bert", "distilbert", "sharded", "pre_norm"}) {
     const TextClassifier classifier = TextClassifier::load(golden_model(name));
     std::vector<std::string> texts;
@@ -53,7 +53,7 @@ TEST_CASE("models::TextClassifier: texts and pairs as transformers classifies th
   }
 }
 
-TEST_CASE("models::TextClassifier: the labels of the folder, and any kind of text") {
+TEST_CASE("models::TextClassifier: has the labels of the folder, and takes any string type and invalid UTF-8") {
   const TextClassifier classifier = TextClassifier::load(golden_model("bert"));
   CHECK(classifier.labels() == std::vector<std::string>{"bad", "so-so", "good"});
   CHECK(classifier.config().model_type() == "bert");
@@ -137,7 +137,7 @@ TEST_CASE("models::TextClassifier: several threads use one classifier") {
   CHECK(wrong == std::vector<int>(4));
 }
 
-TEST_CASE("models::TextClassifier: using a moved-from object is an error, and so are scores that are not finite") {
+TEST_CASE("models: errors of moved-from objects, of scores that are not finite, and of save_pretrained") {
   TextClassifier first = TextClassifier::load(golden_model("bert"));
   const TextClassifier second = std::move(first);
   CHECK_THROWS_WITH(first("a cat"), "TextClassifier: the object was moved from");
@@ -148,7 +148,8 @@ TEST_CASE("models::TextClassifier: using a moved-from object is an error, and so
   models::load_pretrained(model, folder.path());
   model.bert->classifier.bias->assign(full<float>(model.bert->classifier.bias->shape(), std::nanf("")));
   models::save_pretrained(model, config, {}, folder.path());
-  CHECK_THROWS_WITH(TextClassifier::load(folder.path())("a cat"), "TextClassifier: the model's scores are not finite");
+  CHECK_THROWS_WITH(TextClassifier::load(folder.path())("a cat"),
+                    "TextClassifier: the model's probabilities are not finite");
   const auto save_error = [&](const std::map<std::string, std::string>& tokenizer_files) {
     return error_of<Error>([&] { models::save_pretrained(model, config, tokenizer_files, folder.path()); });
   };
@@ -160,14 +161,15 @@ TEST_CASE("models::TextClassifier: using a moved-from object is an error, and so
                       +[](models::BertConfig& c) { c.eps = 0.5; }}) {
     const auto right = config;
     change(std::get<models::BertConfig>(config.sizes));
-    CHECK(save_error({}) == "save_pretrained: the configuration has other sizes than the model");
+    CHECK(save_error({}) ==
+          "save_pretrained: the configuration is not the model's: its kind, sizes, activation or eps differ");
     config = right;
   }
   const auto right = config;
   std::get<models::BertConfig>(config.sizes).dropout = 1;
   CHECK(save_error({}) ==
         "save_pretrained: the configuration is not valid: config.json: 'hidden_dropout_prob' is 1.0 but must be a "
-        "number from 0 to below 1");
+        "number in [0, 1)");
   config = right;
   config.json["hidden_act"] = nullptr;
   CHECK(save_error({}) == "no error");

@@ -347,7 +347,7 @@ TEST_CASE("nn::init: values of the distributions of torch.nn.init") {
 
   Parameter<float> vector(zeros<float>({3})), empty(zeros<float>({0, 4}));
   CHECK_THROWS_WITH(nn::init::xavier_uniform(vector, random),
-                    "xavier_uniform: a weight has at least 2 axes; this one is [3]");
+                    "xavier_uniform: the weight [3] must have at least 2 axes");
   CHECK_THROWS_AS(nn::init::normal(vector, random, 0, -1), Error);
   CHECK_THROWS_AS(nn::init::uniform(vector, random, 2, 1), Error);
   CHECK_THROWS_AS(nn::init::trunc_normal(vector, random, 0, 1, 5, 6), Error);

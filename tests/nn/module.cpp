@@ -161,14 +161,14 @@ TEST_CASE("module: the cast of a weight follows the weight to another device") {
   });
 }
 
-TEST_CASE("module: a backward after an update of a weight that it saved is an error") {
+TEST_CASE("module: a backward after an update of a weight that the forward saved is an error") {
   Random random(1);
   nn::Linear<> layer(4, 4, random);
   const Tensor<float> x = variable(ones_row());
   const Tensor<float> y = sum(layer(x));
   layer.weight.identity()->data()[0] = 7;
   CHECK_THROWS_WITH(backward(y),
-                    ContainsSubstring("a tensor of shape [4, 4] that the forward saved was written in place"));
+                    ContainsSubstring("a tensor of shape [4, 4] that the forward saved has been written in place"));
 }
 
 TEST_CASE("Parameter: unfreezing a parameter that is not frozen keeps its gradient") {
@@ -178,7 +178,7 @@ TEST_CASE("Parameter: unfreezing a parameter that is not frozen keeps its gradie
   CHECK(p.grad().host() == std::vector<double>{1, 1});
 }
 
-TEST_CASE("module: summary shows a packed weight under all its names") {
+TEST_CASE("module: summary shows a combined parameter under all its names") {
   Random random(1);
   const nn::MultiHeadAttention<> attention(4, 2, random);
   const std::string text = summary(attention);

@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<float> one_two{1, 2};
 
-// A weight, a buffer and a shared weight.
+// Two parameters that share one weight, and a buffer.
 struct TiedPair {
   Parameter<float> in, out;
   Buffer<float> scale;
@@ -261,7 +261,7 @@ TEST_CASE("a parameter follows its weight: writes, moves, freezing, shared handl
     weight.freeze(false);
     const Tensor<float> loss = sum(shared[1] * shared[1]);
     weight.assign(zeros<float>({2}));
-    CHECK_THROWS_WITH(backward(loss), ContainsSubstring("was written in place"));
+    CHECK_THROWS_WITH(backward(loss), ContainsSubstring("has been written in place"));
     shared[0] = std::move(shared[1]);
     CHECK_THROWS_AS(exp(shared[1]), Error);
     shared[2] = Parameter<float>(ones<float>({1}));

@@ -144,7 +144,7 @@ TEST_CASE("attention: gradients match finite differences") {
     check([&](const auto& in) { return attention(in[0], in[1], in[2], there(s, in), {.heads = 2}); },
           {random({N, 4}, 1), random({N, 4}, 2), random({N, 6}, 3)});
   }
-  SECTION("columns of one packed product, some of them unused") {
+  SECTION("columns of one product, some of them unused") {
     check(
         [&](const auto& in) {
           return attention(columns(in[0], 8, 4), columns(in[0], 4, 4), columns(in[0], 0, 4), there(s, in),

@@ -310,21 +310,24 @@ TEST_CASE("attention: errors name operands, shapes and limits") {
                     "  q  [5, 6]    axis 1 is 6\n"
                     "  k  [5, 4]    axis 1 is 4");
   CHECK_THROWS_WITH(attention(x, x, y, s, {.heads = 3}),
-                    "attention: v [5, 4] is not 3 heads wide: axis 1 must be a positive multiple of 'heads'");
+                    "attention: v [5, 4] is not 3 heads wide: 'heads' must be positive, and axis 1 must be a positive "
+                    "multiple of it");
   CHECK_THROWS_WITH(attention(x, x, x, s, {.heads = 0}),
-                    "attention: q [5, 6] is not 0 heads wide: axis 1 must be a positive multiple of 'heads'");
+                    "attention: q [5, 6] is not 0 heads wide: 'heads' must be positive, and axis 1 must be a positive "
+                    "multiple of it");
   CHECK_THROWS_WITH(attention(z, x, x, s),
                     "attention: q [4, 6] must have one row for each of the 5 rows of its 2 sequences");
   CHECK_THROWS_WITH(attention(x, z, z, s),
                     "attention: k [4, 6] must have one row for each of the 5 rows of its 2 sequences");
   CHECK_THROWS_WITH(attention(x, z, z, s, {.keys = &keys}),
-                    "attention: there are 2 sequences of queries and 1 of keys");
+                    "attention: there are 2 sequences of queries and 1 of keys; both must have the same number");
   CHECK_THROWS_WITH(
       attention(x, x, x, s, {.mask = Tensor<bool>({3, 1, 1, 3})}),
       "attention: mask [3, 1, 1, 3] must be [1 or 2, 1 or 1, 1 or at least 3, at least 3] for these sequences, heads, "
       "queries and keys");
   CHECK_THROWS_WITH(attention(x, x, x, s, {.bias = Tensor<float>({3, 3})}), "attention: bias [3, 3] must have 4 axes");
-  CHECK_THROWS_WITH(attention(x, x, x, s, {.dropout = 1}), "attention: a dropout probability is in [0, 1), got 1");
+  CHECK_THROWS_WITH(attention(x, x, x, s, {.dropout = 1}),
+                    "attention: the dropout probability must be in [0, 1), got 1");
   CHECK_THROWS_WITH(columns(x, 4, 3), "columns: [4, 7) is not within the last axis of [5, 6]");
   CHECK_THROWS_AS(columns(x, 4, 3), ShapeError);
 }

@@ -26,11 +26,11 @@ struct AttentionForm {
   Sequences of_keys() const { return sequences(keys.empty() ? queries : keys); }
 };
 
-/// While an object of this type exists, calls in float are computed by plain loops.
-struct Plainly {
-  inline static bool now = false;
-  Plainly() { now = true; }
-  ~Plainly() { now = false; }
+/// While an object of this type exists, call_attention() computes calls in float with plain_attention().
+struct PlainAttentionScope {
+  inline static bool is_active = false;
+  PlainAttentionScope() { is_active = true; }
+  ~PlainAttentionScope() { is_active = false; }
 };
 
 template <class A>
@@ -49,7 +49,7 @@ Tensor<A> call_attention(const AttentionForm& form, const ColumnSlice<A>& q, con
                                     .keys = &keys};
   const auto alone = [](const ColumnSlice<A>& x) { return slice(x.x, 1, x.first, x.first + x.width); };
   if constexpr (std::is_same_v<A, float>)
-    if (Plainly::now) return plain_attention(alone(q), alone(k), alone(v), queries, options);
+    if (PlainAttentionScope::is_active) return plain_attention(alone(q), alone(k), alone(v), queries, options);
   return attention(q, k, v, queries, options);
 }
 
@@ -83,11 +83,10 @@ inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index
   return y;
 }
 
-/// Checks f, which calls attention, on every device except the CPU, with errors on the CPU as the measure. For float the measure is the
-/// larger error of attention on the CPU, which sums in blocks, and of plain loops; additional last bits allow for the log-sum-exp, from
-/// which gradients are computed. For bf16 the measure is the error of bf16 on the CPU plus two roundings, because the GPU also rounds each
-/// probability to bf16 before it weighs a value. Infinity is compared as NaN, because the order
-/// of a sum decides which of the two it is.
+/// Checks f, which calls attention, on every device except the CPU. Errors are measured against those on the CPU. In float, each is the
+/// larger of two errors: that of attention, which sums in blocks, and that of plain loops. Additional last bits allow for the log-sum-exp,
+/// from which gradients are computed. In bf16 two roundings are accepted, because the GPU also rounds each probability to bf16 before the
+/// product with the values. Infinity is compared as NaN, because the order of a sum decides which of the two results.
 template <class T, class F>
 void expect_attention(F&& f, const Inputs& inputs) {
   const auto only_nan = [](Evaluation all) {
@@ -99,7 +98,7 @@ void expect_attention(F&& f, const Inputs& inputs) {
   const Evaluation exact = evaluate<double, T>(f, inputs, Device::cpu);
   Evaluation plain = evaluate<T>(f, inputs, Device::cpu);
   if constexpr (std::is_same_v<T, float>) {
-    const Plainly loops;
+    const PlainAttentionScope loops;
     const Evaluation in_order = evaluate<T>(f, inputs, Device::cpu);
     for (std::size_t part = 0; part < plain.size(); ++part)
       for (std::size_t i = 0; i < plain[part].values.size(); ++i) {

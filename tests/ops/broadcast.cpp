@@ -33,7 +33,7 @@ TEST_CASE("broadcast: the third operand may be the one that disagrees") {
                     "  broadcasting repeats axes of extent 1 only");
 }
 
-TEST_CASE("broadcast: neighbouring axes that all operands treat alike are merged") {
+TEST_CASE("broadcast: adjacent axes are merged if every operand either has or repeats both") {
   CHECK(detail::broadcast_plan(Shape{4, 5, 6}, Shape{4, 5, 6}, Shape{4, 5, 6}).rank == 1);
   CHECK(detail::broadcast_plan(Shape{4, 5, 6}, Shape{4, 5, 6}, Shape{}).rank == 1);
   CHECK(detail::broadcast_plan(Shape{4, 1, 6}, Shape{4, 1, 6}, Shape{6}).rank == 2);

@@ -21,8 +21,8 @@ TEST_CASE("cast: to an integer truncates, clamps, and converts NaN to 0") {
     CHECK(wide[6] == std::numeric_limits<std::int64_t>::max());
     CHECK(wide[7] == std::numeric_limits<std::int64_t>::min());
     CHECK(wide[8] == 0);
-    const auto half = Tensor<bf16>({3}, {bf16(3.f), bf16(-1e20f), bf16(std::nanf(""))}).to(device);
-    CHECK(cast<int>(half).host() == std::vector<int>{3, least, 0});
+    const auto narrow = Tensor<bf16>({3}, {bf16(3.f), bf16(-1e20f), bf16(std::nanf(""))}).to(device);
+    CHECK(cast<int>(narrow).host() == std::vector<int>{3, least, 0});
   });
 }
 

@@ -86,7 +86,7 @@ TEST_CASE("dropout: without a generator or a probability the result is x") {
   CHECK(same.data() == x.data());
   CHECK(dropout(x, 0, random).host() == x.host());
   CHECK(random.position() == 0);
-  CHECK_THROWS_WITH(dropout(x, 1.5, random), "dropout: a dropout probability is in [0, 1), got 1.5");
+  CHECK_THROWS_WITH(dropout(x, 1.5, random), "dropout: the dropout probability must be in [0, 1), got 1.5");
   CHECK_THROWS_AS(dropout(x, -0.1, nullptr), Error);
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("linear: bf16 rounds once, after a sum in float") {
   });
 }
 
-// The weight is large enough for the kernel of few rows; the numbers of rows are on either side of its limits.
+// The weight is large enough for SkinnyLhs and PanelLhs; the numbers of rows are on either side of their limits.
 TEST_CASE("linear: few rows and a large weight") {
   const Index in = 515, out = 521;
   const Tensor<double> weight = random({out, in}, 2), bias = random({out}, 3);

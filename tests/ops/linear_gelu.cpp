@@ -51,13 +51,13 @@ TEST_CASE("linear_gelu: values and gradients are the same on every device") {
   const auto with_bias = [](const auto& in) { return linear_gelu(in[0], in[1], in[2]); };
   for (const Index N : {1, 5, 33}) {
     Inputs single{random<float>({N, 7}, 1), random<float>({9, 7}, 2)},
-        half{random<bf16>({N, 7}, 1), random<bf16>({9, 7}, 2) * 0.25};
+        narrow{random<bf16>({N, 7}, 1), random<bf16>({9, 7}, 2) * 0.25};
     expect_agrees<float>(plain, single);
-    expect_agrees_with_cpu<bf16>(plain, half, 2);
+    expect_agrees_with_cpu<bf16>(plain, narrow, 2);
     single.push_back(random<float>({9}, 3));
-    half.push_back(random<bf16>({9}, 3) * 0.25);
+    narrow.push_back(random<bf16>({9}, 3) * 0.25);
     expect_agrees<float>(with_bias, single);
-    expect_agrees_with_cpu<bf16>(with_bias, half, 2);
+    expect_agrees_with_cpu<bf16>(with_bias, narrow, 2);
   }
 }
 

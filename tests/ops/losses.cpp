@@ -42,7 +42,7 @@ TEST_CASE("bce_with_logits: large logits, weights") {
     CHECK(weighted.host()[3] == 3000);
   });
   CHECK_THROWS_WITH(bce_with_logits(zeros<float>({2}), zeros<float>({2}), {.weight = zeros<float>({3, 1})}),
-                    "bce_with_logits: a weight does not broadcast to x [2]");
+                    "bce_with_logits: weight or pos_weight does not broadcast to x [2]");
 }
 
 TEST_CASE("kl_div: a target of 0 contributes nothing") {

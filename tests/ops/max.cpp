@@ -73,8 +73,8 @@ TEST_CASE("max: if all elements are the type's least value, the first one is tak
 TEST_CASE("max: works on integers, bools and bf16") {
   on_each_device<int>([](Device device) {
     CHECK(max(Tensor<int>({3}, {-3, -1, -2}).to(device)).item() == -1);
-    const auto half = Tensor<bf16>({2}, {bf16(-2.f), bf16(-1.f)}).to(device);
-    CHECK(static_cast<float>(max(half).item()) == -1);
+    const auto narrow = Tensor<bf16>({2}, {bf16(-2.f), bf16(-1.f)}).to(device);
+    CHECK(static_cast<float>(max(narrow).item()) == -1);
   });
   CHECK(max(Tensor<bool>({2, 2}, {false, true, false, false}), 1).host() == std::vector<bool>{true, false});
 }

@@ -60,7 +60,8 @@ class PlainAttention {
   }
 
  private:
-  // One query of a head: the offset of its elements, its visible keys, and for all keys the probabilities and the factors of the dropout.
+  // One query of a head: the offsets of its elements in q and y, the row of its first key, its visible keys (`seen`), their probabilities,
+  // and the dropout factors of all keys.
   struct Query {
     Index b, h, i, query, value, first_key;
     std::vector<Index> seen;

@@ -14,7 +14,7 @@ TEST_CASE("reshape: values and gradients are PyTorch's") {
   });
 }
 
-TEST_CASE("reshape: is a handle on the same block") {
+TEST_CASE("reshape: is a handle to the same block") {
   const Tensor<int> x({2, 6});
   CHECK(reshape(x, {3, 4}).data() == x.data());
   CHECK(reshape(x, {3, 4}).shape() == Shape{3, 4});

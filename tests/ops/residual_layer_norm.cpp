@@ -59,7 +59,7 @@ TEST_CASE("residual_layer_norm: gradient matches finite differences") {
           {random({5, D}, 1), random({5, D}, 2), random({D}, 3), random({D}, 4)}, 1e-5);
 }
 
-TEST_CASE("residual_layer_norm_with_sum: is the sum and residual_layer_norm, bit for bit") {
+TEST_CASE("residual_layer_norm_with_sum: gives the sum, and the bits of residual_layer_norm") {
   for (const double p : {0.0, 0.3}) {
     const auto x = random({31, 33}, 1), branch = random({31, 33}, 2), gamma = random({33}, 3), beta = random({33}, 4);
     Random first(5), second(5), third(5);
@@ -90,7 +90,7 @@ TEST_CASE("residual_layer_norm_with_sum: gradients of the sum and of the norm ma
 }
 
 TEMPLATE_TEST_CASE("residual_layer_norm: the sum is rounded once, and the stored sum is normalized", "", float, bf16) {
-  // On a GPU, these widths cover the layouts with several rows per warp, with a block per row, and with rows that do not fit in registers.
+  // On a GPU, these widths cover the layouts: several rows per warp, a thread block per row, and rows that do not fit in registers.
   for (const Index D : {64, 33, 1032, is_exhaustive() ? 8200 : 2056}) {
     CAPTURE(D);
     const Inputs in{random<TestType>({3, D}, 1), random<TestType>({3, D}, 2), random<TestType>({D}, 3),
@@ -157,6 +157,6 @@ TEST_CASE("residual_layer_norm: errors name what disagrees") {
   CHECK_THROWS_WITH(residual_layer_norm(x, Tensor<float>({2, 4}), gamma, gamma),
                     "residual_layer_norm: x [2, 3] and branch [2, 4] must have the same shape");
   CHECK_THROWS_WITH(residual_layer_norm(x, x, gamma, gamma, 1e-5, 1.5),
-                    "residual_layer_norm: a dropout probability is in [0, 1), got 1.5");
+                    "residual_layer_norm: the dropout probability must be in [0, 1), got 1.5");
   CHECK_THROWS_AS(residual_layer_norm(x, x, Tensor<float>({4}), gamma), ShapeError);
 }

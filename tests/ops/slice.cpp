@@ -13,7 +13,7 @@ TEST_CASE("slice: values and gradients are PyTorch's") {
   });
 }
 
-TEST_CASE("slice: a slice of axis 0 is a handle, a slice of another axis is a copy") {
+TEST_CASE("slice: a slice of axis 0 is a handle, and a slice of another axis is a copy") {
   on_each_device<int>([](Device device) {
     const auto x = Tensor<int>({3, 2}, {1, 2, 3, 4, 5, 6}).to(device);
     CHECK(slice(x, 0, 1, 3).host() == std::vector<int>{3, 4, 5, 6});

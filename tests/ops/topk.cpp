@@ -47,7 +47,7 @@ TEST_CASE("topk: sorts rows of odd lengths, with gradients") {
   expect_gradients([](const auto& in) { return topk(in[0], 2, {.axis = 1}).values; }, {random({2, 5, 3}, 1)});
 }
 
-TEST_CASE("topk: refuses a k that the axis does not have") {
+TEST_CASE("topk: a k that is out of range and an axis that does not exist are errors") {
   CHECK_THROWS_WITH(topk(zeros<float>({2, 3}), 4), "topk: k must be in [0, 3], the extent of axis -1 of [2, 3], got 4");
   CHECK_THROWS_AS(topk(zeros<float>({2, 3}), -1), ShapeError);
   CHECK_THROWS_AS(topk(zeros<float>({2}), 1, {.axis = 1}), ShapeError);

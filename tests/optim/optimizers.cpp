@@ -11,7 +11,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Long enough to fill a vector register.
+// A weight that is long enough to fill a vector register.
 struct LongWeight {
   Parameter<float> w{ones<float>({33})};
   static void visit(auto& self, auto&& f) { f("w", self.w); }
@@ -282,8 +282,8 @@ struct Table {
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
 
-// Two tables with the same ids: the gradient of one is sparse, that of the other is made dense. The weights may
-// differ by rounding, because compilers fuse the operations on vectors and on single elements differently.
+// Trains two equal tables with the same ids, one with a sparse gradient and one whose gradient is made dense, and compares them. The
+// weights may differ by rounding, because compilers fuse the operations on vectors and on single elements differently.
 template <class Optimizer, class Options>
 void rows_are_as_dense(const Options& options) {
   Random random(3);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # run.sh BUILD WORK [quick|default|all]: tests heddle as a package in other projects. BUILD is a configured build of heddle, which is
-# installed from there; WORK is a folder for the results. With `quick` README's program is compiled in one way only, and a project finds
-# heddle in fewer ways; with `all` it is compiled and found in every way. Prints `ok: …` or `FAILED: …` for each check.
+# installed from there; WORK is a folder for the results. `quick` compiles README's program in one way and skips FetchContent, the
+# Makefile and examples/classify; `all` adds every compiler at every level, and add_subdirectory. Prints `ok: …` or `FAILED: …` for each
+# check.
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
 here=$source/tests/package

@@ -40,7 +40,7 @@ TEST_CASE("fold_to_ascii: folds composed and decomposed text to the same ASCII t
   CHECK(fold_to_ascii("a\u0301\u0323b") == "ab");
 }
 
-TEST_CASE("fold_to_ascii: knows the signs whose decomposition is in ASCII, and no compatibility forms") {
+TEST_CASE("fold_to_ascii: folds signs with an ASCII character in their decomposition, and drops compatibility forms") {
   CHECK(fold_to_ascii("\u212A\u212B") == "KA");
   CHECK(fold_to_ascii("\u037E\u1FEF") == ";`");
   CHECK(fold_to_ascii("\u2260\u226E\u226F") == "=<>");

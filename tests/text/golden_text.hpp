@@ -19,7 +19,7 @@ inline std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
-  require<FileError>(!lines.empty(), path, ": no lines");
+  require<FileError>(!lines.empty(), path, ": is missing or empty");
   return lines;
 }
 

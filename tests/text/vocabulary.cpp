@@ -41,15 +41,15 @@ TEST_CASE("Vocabulary: finds every token of every length, and nothing else") {
     for (const char* prefix : {"", "##"})
       for (const char last : {'x', 'y'}) tokens.push_back(prefix + std::string(length - 1, 'a') + last);
   for (const auto& token : tokens) lines += token + '\n';
-  const Vocabulary copy = Vocabulary(lines);
+  const Vocabulary vocabulary = Vocabulary(lines);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    CHECK(copy.id(tokens[i]) == static_cast<std::int32_t>(i));
-    CHECK(copy.find(tokens[i] + 'z') == Vocabulary::none);
-    CHECK(copy.find('z' + tokens[i]) == Vocabulary::none);
+    CHECK(vocabulary.id(tokens[i]) == static_cast<std::int32_t>(i));
+    CHECK(vocabulary.find(tokens[i] + 'z') == Vocabulary::none);
+    CHECK(vocabulary.find('z' + tokens[i]) == Vocabulary::none);
   }
 }
 
-TEST_CASE("Vocabulary: refuses a file with its name and line") {
+TEST_CASE("Vocabulary: an error names the file and the line") {
   const TemporaryFolder folder;
   const auto refusal = [&](const std::string& content) {
     put(folder / "vocab.txt", content);
@@ -63,7 +63,7 @@ TEST_CASE("Vocabulary: refuses a file with its name and line") {
   CHECK(refusal("a\nb\na\n") == file + ":3: token 'a' is on line 1 already");
   CHECK(refusal("##a\nb\x1b\nb\x1b") == file + ":3: token 'b\\x1b' is on line 2 already");
   CHECK(refusal("a\n\xff\n") == file + ":2: the token is not valid UTF-8");
-  CHECK(refusal(std::string("a\nb\0\n", 5)) == file + ":2: a NUL byte, this is not a vocabulary of text");
+  CHECK(refusal(std::string("a\nb\0\n", 5)) == file + ":2: the token contains a NUL byte; a vocabulary is a text file");
   CHECK(refusal("a\na\r\n") == file + ":2: token 'a' is on line 1 already");
   CHECK(refusal("a\n") == "no error");
   CHECK(error_of([&] { Vocabulary::load(folder / "missing.txt"); }).starts_with(folder / "missing.txt"));

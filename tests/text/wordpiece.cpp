@@ -37,7 +37,7 @@ TEST_CASE("WordPiece: gives the ids and type ids of the Rust library") {
   CHECK(count > 500);
 }
 
-TEST_CASE("WordPiece: truncates pairs longest first, ties as the Rust library breaks them") {
+TEST_CASE("WordPiece: truncates the longer text of a pair first, and breaks ties as the Rust library does") {
   for (const std::string& line : lines_of(text_golden("truncation.txt"))) {
     INFO(line);
     const auto fields = fields_of(line);

@@ -24,14 +24,14 @@ void check_attributes(std::string_view tag) {
   if (tag.ends_with('/')) tag.remove_suffix(1);
   tag.remove_prefix(std::min(tag.size(), tag.find_first_not_of(letters)));
   while (!tag.empty()) {
-    require(tag[0] == ' ', "tests: the tag ends with ", tag);
+    require(tag[0] == ' ', "tests: expected a blank and an attribute, found ", tag);
     const std::size_t equals = tag.find_first_not_of(letters, 1), end = tag.find('"', equals + 2);
-    require(equals > 1 && tag.substr(equals, 2) == "=\"" && end != tag.npos, "tests: the attributes ", tag);
+    require(equals > 1 && tag.substr(equals, 2) == "=\"" && end != tag.npos, "tests: no attribute in quotes: ", tag);
     tag.remove_prefix(end + 1);
   }
 }
 
-// Throws Error unless every tag is closed in its order, attributes are quoted and & begins a known entity.
+// Throws Error unless tags are nested and closed, attributes are quoted and each & begins a known entity.
 void check_xml(std::string_view xml) {
   std::vector<std::string> open;
   while (!xml.empty()) {
@@ -41,7 +41,7 @@ void check_xml(std::string_view xml) {
     if (xml[0] == '&') {
       bool known = false;
       for (const char* entity : {"&amp;", "&lt;", "&gt;", "&quot;"}) known = known || xml.starts_with(entity);
-      require(known, "tests: an & in the text");
+      require(known, "tests: & begins no known entity");
       xml.remove_prefix(1);
       continue;
     }
@@ -60,7 +60,7 @@ void check_xml(std::string_view xml) {
   require(open.empty(), "tests: a tag is not closed");
 }
 
-// Returns the drawing without its style sheet, in which the same words have another meaning.
+// Checks an SVG file and returns what follows its style sheet.
 std::string checked_svg(const std::string& svg) {
   check_xml(svg);
   const std::string drawn = svg.substr(svg.find("</style>"));
@@ -217,5 +217,5 @@ TEST_CASE("matrix_chart: refuses values that are not a matrix of counts") {
         }) == "matrix_chart: 3 counts for 2 x 2 cells");
   CHECK(error_of<Error>([&] {
           train::matrix_chart("", "", "", {"a", "b"}, negative);
-        }) == "matrix_chart: a count is -1 in row 0, column 1");
+        }) == "matrix_chart: the count in row 0, column 1 is negative: -1");
 }

@@ -80,7 +80,7 @@ TEST_CASE("ConfusionMatrix: refuses a number that is not a class") {
   CHECK_THROWS_AS(matrix.predicted(-1), IndexError);
   for (const int classes : {1, 0, -2, 10'001, 2147483647})
     CHECK(error_of<Error>([&] { ConfusionMatrix{classes}; }) ==
-          "ConfusionMatrix: the number of classes is from 2 to 10000, got " + std::to_string(classes));
+          "ConfusionMatrix: the number of classes must be from 2 to 10000, got " + std::to_string(classes));
 }
 
 TEST_CASE("to_text: a confusion matrix with names of several lengths") {

@@ -83,8 +83,8 @@ TEST_CASE("Curve: refuses what is not the state of a curve") {
   CHECK_THROWS_AS(Curve(1, points(512), 0, 0), Error);
   CHECK_THROWS_AS(Curve(1, points(3), 0, 1), Error);  // a whole interval is a point
   CHECK_THROWS_AS(Curve(2, points(300), 0, -1), Error);
-  CHECK_THROWS_AS(Curve(3, points(300), 0, 0), Error);  // intervals double
-  CHECK_THROWS_AS(Curve(2, points(255), 0, 0), Error);  // and leave half of the points
+  CHECK_THROWS_AS(Curve(3, points(300), 0, 0), Error);  // an interval is a power of two
+  CHECK_THROWS_AS(Curve(2, points(255), 0, 0), Error);  // doubling the interval leaves at least 256 points
   CHECK_THROWS_AS(Curve(2, points(300), 1.5, 0), Error);
   CHECK(Curve(1, points(511), 0, 0).means().size() == 511);
   CHECK(Curve(2, points(256), 1.5, 1).pending_sum() == 1.5);

@@ -25,7 +25,7 @@ double linear(std::uint8_t channel) {
   return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
 }
 
-// CIE L*, from the definition of sRGB.
+// Returns CIE L* of an sRGB color, for L* above 8.
 double lightness(Color c) {
   const double y = 0.2126 * linear(c.red) + 0.7152 * linear(c.green) + 0.0722 * linear(c.blue);
   return 116 * std::cbrt(y) - 16;
@@ -64,7 +64,7 @@ TEST_CASE("heat_map: draws a panel per head, each on its own scale") {
   // The largest value of each row is the panel's maximum; cells have 10 x 10 pixels.
   const Index darkest = pixels_of(image, train::detail::sequential_color(1));
   CHECK(darkest >= heads * length * 100);
-  CHECK(darkest < heads * (length * 100 + 100));  // and the upper end of the color bars
+  CHECK(darkest < heads * (length * 100 + 100));  // the upper ends of the color bars are as dark
   CHECK(pixels_of(image, train::detail::ink) > 1000);
 }
 

@@ -122,7 +122,7 @@ TEST_CASE("Image: draws text upwards") {
     for (Index down = 0; down < 16; ++down) CHECK(large.at(down, 21 - along) == large_flat.at(along, down));
 }
 
-TEST_CASE("Image: cuts text at its edges") {
+TEST_CASE("Image: clips text at its edges") {
   constexpr Index far = std::numeric_limits<Index>::max(), negative = std::numeric_limits<Index>::min();
   const std::string text(300, 'M');
   for (const Index x : {negative, Index{-100}, Index{-3}, Index{7}, Index{100}, far})

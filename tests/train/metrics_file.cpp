@@ -221,7 +221,7 @@ TEST_CASE("MetricsFile: a file that is too short is continued, and a sentence sa
   const MetricsPosition position = killed_run(path, 3, 0);
   const auto sentence = [&](std::size_t bytes) {
     return path + ": has " + std::to_string(bytes) + " of the " + std::to_string(position.bytes) +
-           " bytes that the run had written; the lines between are missing";
+           " bytes that the run had written; the missing lines are not written again";
   };
   const std::string partial = step_lines(0, 2) + "{\"step\":2,\"loss\"";
   for (const std::string& content : {step_lines(0, 2), partial}) {

@@ -85,7 +85,8 @@ inline std::string inflate_png(std::string_view zlib, [[maybe_unused]] std::size
 // Undoes the filters None, Sub and Up.
 inline std::vector<std::uint8_t> unfilter(std::string_view rows, std::size_t width, std::size_t height) {
   const std::size_t stride = 3 * width;
-  require(rows.size() == (stride + 1) * height, "tests: ", rows.size(), " bytes of rows");
+  require(rows.size() == (stride + 1) * height, "tests: the rows have ", rows.size(), " bytes, expected ",
+          (stride + 1) * height);
   std::vector<std::uint8_t> pixels;
   for (std::size_t y = 0; y < height; ++y) {
     const char filter = rows[y * (stride + 1)];
@@ -117,7 +118,7 @@ inline DecodedPng read_png(std::string_view bytes) {
     require(header.take(5) == std::string_view("\x08\x02\0\0\0", 5) && header.is_empty(),
             "tests: the image is not 8-bit RGB");
   }
-  require(types == "IHDRIDATIEND", "tests: other chunks: ", types);
+  require(types == "IHDRIDATIEND", "tests: the chunks are ", types, ", expected IHDRIDATIEND");
   png.pixels = unfilter(inflate_png(data, (3 * png.width + 1) * png.height), png.width, png.height);
   return png;
 }

@@ -34,7 +34,7 @@ struct SmallRun {
       backward(loss);
       adam.step(factor);
       ++state.step;
-      state.of_epoch.add(loss.item(), 0, 4);
+      state.epoch_sums.add(loss.item(), 0, 4);
       state.curves["training"].add(loss.item());
     }
   }
@@ -110,7 +110,7 @@ TEST_CASE("RunCheckpoints: a run is resumed bit for bit") {
   CHECK(resumed.everything().size() == 3 * 8 + 2);
   CHECK(same_bits(resumed.everything(), whole.everything()));
   CHECK(resumed.state.curves["training"].means() == whole.state.curves["training"].means());
-  CHECK(resumed.state.of_epoch.loss == whole.state.of_epoch.loss);
+  CHECK(resumed.state.epoch_sums.loss == whole.state.epoch_sums.loss);
   CHECK(resumed.notes.empty());
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("RunCheckpoints: the best weights are restored with a checkpoint") {
     run.train_to(2);
     run.checkpoints.save(run.state);
     run.train_to(3);
-    run.checkpoints.publish(3, true);  // better ones, after the checkpoint
+    run.checkpoints.publish(3, true);  // better weights, which are not in the checkpoint
   }
   CHECK(weights_in(best) != first);
   SmallRun run(folder);
@@ -251,9 +251,9 @@ TEST_CASE("RunCheckpoints: a damaged checkpoint is noted and the one before it t
   REQUIRE(run.resume());
   CHECK(run.state.step == 1);
   CHECK(same_bits(run.everything(), first));
-  CHECK(run.notes == std::vector<std::string>{file + ": is damaged, its checksum is wrong; the checkpoint is skipped"});
+  CHECK(run.notes == std::vector<std::string>{file + ": is damaged: its checksum is wrong; the checkpoint is skipped"});
   run.train_to(2);
-  run.checkpoints.save(run.state);  // in its place
+  run.checkpoints.save(run.state);  // replaces the damaged checkpoint
   SmallRun again(folder);
   REQUIRE(again.resume());
   CHECK(again.state.step == 2);
@@ -315,14 +315,14 @@ TEST_CASE("RunCheckpoints: if the best weights are missing, the run fails and ke
   CHECK(error_of<RunFailed>([&] { run.checkpoints.save(run.state); }) ==
         folder /
             "model.safetensors: cannot be opened: No such file or directory; the run had its best weights there, "
-            "and the checkpoint before this one is whole");
+            "and the previous checkpoint is intact");
   SmallRun again(folder);
   REQUIRE(again.resume());
   CHECK(again.state.step == 1);
   CHECK(weights_in(folder / "model.safetensors") == again.weights());
 }
 
-TEST_CASE("RunCheckpoints: what a killed run left half-written is removed") {
+TEST_CASE("RunCheckpoints: removes what a killed run left half-written") {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "checkpoint/000000000007.tmp");
   put(folder / "checkpoint/000000000007.tmp/model.safetensors", "half");

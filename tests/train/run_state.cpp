@@ -28,8 +28,8 @@ RunState some_state() {
   s.step = 1234567890123;
   s.epoch = 3;
   s.batch = 17;
-  s.of_epoch = {1. / 3, 5, 9};
-  s.of_interval = {-0.1 - 0.2, 1, 2};
+  s.epoch_sums = {1. / 3, 5, 9};
+  s.interval_sums = {-0.1 - 0.2, 1, 2};
   s.best = 5e-324;
   s.metrics = "/runs/\u00E4/m.jsonl";
   s.metrics_position = {4321, "0123456789abcdef"};
@@ -42,12 +42,12 @@ RunState some_state() {
 }
 
 bool same_number(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
-bool same_progressed(const train::StepSums& a, const train::StepSums& b) {
+bool same_sums(const train::StepSums& a, const train::StepSums& b) {
   return same_number(a.loss, b.loss) && a.correct == b.correct && a.rows == b.rows;
 }
 bool same_state(const RunState& a, const RunState& b) {
-  bool same = a.step == b.step && a.epoch == b.epoch && a.batch == b.batch && same_progressed(a.of_epoch, b.of_epoch) &&
-              same_progressed(a.of_interval, b.of_interval) && same_number(a.best, b.best) && a.metrics == b.metrics &&
+  bool same = a.step == b.step && a.epoch == b.epoch && a.batch == b.batch && same_sums(a.epoch_sums, b.epoch_sums) &&
+              same_sums(a.interval_sums, b.interval_sums) && same_number(a.best, b.best) && a.metrics == b.metrics &&
               a.metrics_position.bytes == b.metrics_position.bytes &&
               a.metrics_position.sum == b.metrics_position.sum && a.events == b.events &&
               a.curves.size() == b.curves.size();
@@ -82,8 +82,8 @@ TEST_CASE("RunState: numbers that are not finite are read back too") {
     CAPTURE(value);
     RunState state = some_state();
     state.best = value;
-    state.of_epoch.loss = value;
-    state.of_interval.loss = value;
+    state.epoch_sums.loss = value;
+    state.interval_sums.loss = value;
     state.curves["training"] = Curve(2, std::vector<double>(300, value), value, 1);
     CHECK(same_state(read_back(to_json(state, some_settings)), state));
   }

@@ -337,7 +337,7 @@ TEST_CASE("EventWriter: follows no link and waits for no pipe when it truncates 
   CHECK_THROWS_AS(EventWriter(folder.path(), {{{old_name, 0}}}, 1), WriteError);
 }
 
-TEST_CASE("EventWriter: names the folder and the cause") {
+TEST_CASE("EventWriter: an error names the folder and the cause") {
   const TemporaryFolder folder;
   put(folder / "file", "x");
   CHECK(error_of<WriteError>([&] { EventWriter writer(folder / "file"); }) ==
@@ -347,7 +347,7 @@ TEST_CASE("EventWriter: names the folder and the cause") {
   CHECK(error_of<WriteError>([&] { EventWriter writer(""); }) == "the name of a file is empty");
 }
 
-TEST_CASE("EventWriter: writes each record by one call") {
+TEST_CASE("EventWriter: writes each record with one system call") {
   const TemporaryFolder folder;
   EventWriter writer(folder.path());
   const WatchedCalls calls;

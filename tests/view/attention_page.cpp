@@ -56,14 +56,14 @@ std::vector<double> rows_of(const std::string& page, const std::string& id, std:
 
 }  // namespace
 
-TEST_CASE("attention_page: weights within 1/510, queries and keys within 1/254 of the largest of their row") {
+TEST_CASE("attention_page: stores weights within 1/510, and queries within 1/254 of the largest of their row") {
   const AttentionMap map = example_map(2, 3, 5, 4);
   const std::string page = pictures::attention_page(map, {.layer = 1, .head = 2});
   for (std::size_t l = 0; l < 2; ++l) {
     const std::string of = std::to_string(l);
     expect_close(rows_of(page, "weights-" + of, 15, 5, false), joined(map.layers[l].weights.host()),
                  [](double) { return 1. / 510; });
-    // The page stores the rows by head, a map stores them by token.
+    // The page stores the rows by head; a map stores them by token.
     const std::vector<float> queries = map.layers[l].queries.host();
     const std::vector<double> shown = rows_of(page, "queries-" + of, 15, 4, true);
     for (std::size_t h = 0; h < 3; ++h)
@@ -120,7 +120,7 @@ TEST_CASE("AttentionMap: errors") {
         "AttentionMap: has 0 layers and 3 tokens; it needs at least one of each");
   CHECK(error_for([](AttentionMap& m) { m.tokens.clear(); }).find("has 2 layers and 0 tokens") != std::string::npos);
   CHECK(error_for([](AttentionMap& m) { m.tokens.pop_back(); }) ==
-        "AttentionMap: the weights of layer 0 have the shape [2, 3, 3], they must be [2, 2, 2] for 2 tokens");
+        "AttentionMap: the weights of layer 0 have the shape [2, 3, 3]; they must be [2, 2, 2] for 2 tokens");
   CHECK(error_for([](AttentionMap& m) {
           m.layers[1].weights = zeros<float>({1, 3, 3});
         }).find("of layer 1 have the shape [1, 3, 3]") != std::string::npos);

@@ -9,7 +9,7 @@ using namespace heddle;
 using namespace heddle::testing;
 using pictures::AttentionMap;
 
-TEST_CASE("attention_statistics: worked numbers") {
+TEST_CASE("attention_statistics: gives the values of a worked example") {
   // In head 0 every token attends equally to all tokens, in head 1 to itself, and in head 2 to [SEP].
   const float third = 1.f / 3;
   const Tensor<float> weights({3, 3, 3}, {third, third, third, third, third, third, third, third, third,  //
@@ -33,7 +33,7 @@ TEST_CASE("attention_statistics: worked numbers") {
   CHECK(s[2].neighbors == Approx(1. / 3));
 }
 
-TEST_CASE("attention_rollout: worked numbers") {
+TEST_CASE("attention_rollout: gives the values of a worked example") {
   // One head in two layers; the mean of weights and identity is {3/4, 1/4; 0, 1}, then {1/2, 1/2; 1/2, 1/2}.
   const Tensor<float> first({1, 2, 2}, {0.5f, 0.5f, 0, 1}), second({1, 2, 2}, {0, 1, 1, 0});
   const AttentionMap map{.tokens = {"a", "b"}, .layers = {{first}, {second}}};

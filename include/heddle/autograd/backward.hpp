@@ -31,8 +31,8 @@ Tensor<T> Tensor<T>::grad() const {
 template <class T>
 void Tensor<T>::set_grad(const Tensor& dx) const {
   require(requires_grad(), "set_grad: a tensor of shape ", shape_, " requires no gradient; make it with variable()");
-  require<ShapeError>(!dx || dx.shape() == shape_, "set_grad: a gradient of shape ", dx.shape(), " for a tensor of ",
-                      shape_);
+  require<ShapeError>(!dx || dx.shape() == shape_, "set_grad: the gradient must have the tensor's shape ", shape_,
+                      ", got ", dx.shape());
   if (dx) require_same_device("set_grad", {"x", *this, 0}, {"gradient", dx, 0});
   node_->clear();
   static_cast<detail::NodeOf<T>*>(node_.get())->grad = dx.without_node();
@@ -66,11 +66,11 @@ Tensor<T> unit_gradient(const Tensor<T>& loss) {
 
 }  // namespace detail
 
-/// Adds to the gradient of every variable and parameter that y depends on: the sum over y's elements of dy times their
-/// derivative. Frees the graph on the way. Several threads may run backward into the same variable or parameter; their
-/// order decides the rounding of its sum.
-/// @throws ShapeError if dy does not have y's shape; Error if y depends on nothing that requires a gradient, if the graph
-/// was freed before, and if a saved tensor was overwritten. If it throws, the variables and parameters that it had reached lose
+/// Accumulates the gradient of every variable and parameter x that y depends on: adds the sum over i of dy[i] times the
+/// derivative of y[i] with respect to x. Frees the graph on the way. Several threads may run backward into the same variable
+/// or parameter; their order decides the rounding of its sum.
+/// @throws ShapeError if dy does not have y's shape; Error if dy is on another device, if y depends on nothing that requires a gradient,
+/// if the graph was freed before, and if a saved tensor was overwritten. If it throws, the variables and parameters that it reached lose
 /// their gradients, including contributions of earlier passes and of other threads.
 template <class T>
 void backward(const Tensor<T>& y, const Tensor<T>& dy) {
@@ -92,7 +92,7 @@ void backward(const Tensor<T>& loss) {
 }
 
 /// Returns the gradients of a one-element loss with respect to `wanted` (leaves or intermediate results), one each; zeros
-/// where the loss does not depend on one. Gradients that variables and parameters have accumulated are left unchanged.
+/// where the loss does not depend on one. Frees the graph. Gradients that variables and parameters have accumulated are left unchanged.
 /// @throws ShapeError unless the loss has one element; Error if the loss or a tensor in `wanted` requires no gradient, if the graph was
 /// freed before, and if a saved tensor was overwritten.
 template <class T>

@@ -69,8 +69,8 @@ struct NodeOf : Node {
 
   // Adds a contribution; `from` is the operation that computed it.
   void add(const Node& from, const Tensor<T>& dx) {
-    require<ShapeError>(dx.shape() == shape, "backward of '", from.op, "': a gradient of shape ", dx.shape(),
-                        " for an input of ", shape);
+    require<ShapeError>(dx.shape() == shape, "backward of '", from.op, "': a gradient has shape ", dx.shape(),
+                        ", but its tensor has shape ", shape);
     // A leaf's gradient outlives the pass, so it must not share memory with the caller or another leaf.
     if (!grad) {
       grad = is_leaf() && dx.is_shared() ? deep_copy(dx) : dx.without_node();

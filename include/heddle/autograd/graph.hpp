@@ -100,8 +100,8 @@ inline void require_alive(bool alive, const char* op) {
           "' was already used and freed by an earlier backward; compute the loss again to differentiate it again");
 }
 
-// The backward of an operation. It is destroyed after its call, which releases the tensors that it saved. It takes the place of a
-// std::optional, of which each operation would compile twenty functions.
+// The backward of an operation. It is destroyed after its call, which releases the tensors that it saved. Not a std::optional: for each
+// operation the compiler would instantiate twenty of its functions.
 template <class Backward>
 class SingleUse {
  public:

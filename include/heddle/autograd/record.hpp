@@ -25,7 +25,8 @@ std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
 
 /// Returns y, the result of `op`, with `backward` attached: record("linear", y, inputs(x, weight, bias), backward).
 /// `backward` maps dy (of y's shape) to a std::tuple with one gradient per input, in their order and of their shapes; an
-/// empty tensor stands for no gradient. With a single input it may return the tensor alone, or a RowGradient.
+/// empty tensor stands for no gradient. With a single input it may return the tensor alone, or a RowGradient. `op` is not
+/// copied: pass a string literal.
 template <class T, class... In, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
                  Backward backward) {

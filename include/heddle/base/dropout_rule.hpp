@@ -6,7 +6,7 @@
 namespace heddle::kernel {
 
 // Dropout with a probability that is a multiple of 1/65,536. An element is dropped if its 16-bit draw is below
-// `threshold`; a kept element is multiplied by `scale`, the exact inverse of the probability of keeping it.
+// `threshold`; a kept element is multiplied by `scale`, the inverse of the probability of keeping it, rounded to float.
 struct DropoutRule {
   std::uint32_t threshold = 0;
   float scale = 1;
@@ -27,12 +27,12 @@ struct DropoutRule {
 
  private:
   static double checked(const char* op, double p) {
-    require(p >= 0 && p < 1, op, ": a dropout probability is in [0, 1), got ", p);
+    require(p >= 0 && p < 1, op, ": the dropout probability must be in [0, 1), got ", p);
     return p;
   }
 };
 
-// The dropout of one operation's elements: draw e % 8 of call e / 8 decides element e.
+// The dropout of one operation's elements: 16-bit draw e % 8 of call e / 8 decides element e.
 struct ElementDropout {
   DropoutRule rule;
   Draws draws;

@@ -35,7 +35,7 @@ struct CudaError : Error {
 
 namespace detail {
 
-// A value of any type, and the function that prints it: a message is composed once for all types of its parts.
+// A value of any type and the function that prints it, so that the code that composes a message is not compiled for each list of types.
 struct MessagePart {
   const void* value;
   void (*print)(std::ostream& out, const void* value);

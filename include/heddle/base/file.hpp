@@ -24,7 +24,7 @@ template <class E>
 }
 
 // Throws FileError if `path` exists and is not a regular file: opening a pipe without a writer would block.
-inline void require_no_pipe(const std::string& path) {
+inline void require_regular_if_exists(const std::string& path) {
   struct stat status {};
   require<FileError>(::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode), printable(path),
                      ": is not a regular file");
@@ -33,7 +33,7 @@ inline void require_no_pipe(const std::string& path) {
 template <class E>
 void check_path(const std::string& path) {
   require<E>(!path.empty(), "the name of a file is empty");
-  require<E>(path.find('\0') == std::string::npos, printable(path), ": a NUL byte in the name of a file");
+  require<E>(path.find('\0') == std::string::npos, printable(path), ": the name of this file contains a NUL byte");
 }
 
 template <class Call>
@@ -48,7 +48,7 @@ auto with_memory_for(const std::string& path, const char* done, F&& f) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
-    fail<OutOfMemory>(printable(path), ": memory ran out while it was ", done);
+    fail<OutOfMemory>(printable(path), ": out of memory while the file was ", done);
   }
 }
 
@@ -95,7 +95,7 @@ class InputFile {
     size_ = regular_ ? static_cast<std::size_t>(status.st_size) : 0;
   }
 
-  bool regular() const { return regular_; }   ///< whether it is a regular file, not a pipe or a device
+  bool is_regular() const { return regular_; }  ///< whether it is a regular file, not a pipe or a device
   std::size_t size() const { return size_; }  ///< size in bytes when it was opened; 0 for a pipe and for files in /proc
 
   /// Reads the next `count` bytes and returns the number of bytes read, which is smaller only at the end of the file.
@@ -139,7 +139,7 @@ class InputFile {
 };
 
 /// Returns all bytes of a file. The size of the file is only a first estimate: a file may grow in the meantime, and a pipe has no size.
-/// @throws FileError, and OutOfMemory that names the file.
+/// @throws FileError if the file cannot be read, or if a pipe or device gives more than 1 GiB; OutOfMemory that names the file.
 inline std::string read_file(const std::string& path) {
   constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
   constexpr std::size_t first_step = 1 << 16;
@@ -151,7 +151,7 @@ inline std::string read_file(const std::string& path) {
       bytes.resize(before + step);
       bytes.resize(before + file.read(bytes.data() + before, step));
       if (bytes.size() < before + step) return bytes;
-      require<FileError>(file.regular() || bytes.size() <= pipe_limit, printable(path),
+      require<FileError>(file.is_regular() || bytes.size() <= pipe_limit, printable(path),
                          ": is not a regular file, and gave more than ", pipe_limit, " bytes");
     }
   });

@@ -14,10 +14,10 @@ struct MemoryStats {
   std::size_t peak = 0;    ///< the largest `in_use` so far
 };
 
-/// Prints "4096 bytes in use, 8192 at most, 1024 kept for later".
+/// Prints "4096 bytes in use (peak 8192), 1024 cached".
 inline std::ostream& operator<<(std::ostream& out, const MemoryStats& stats) {
-  return out << std::to_string(stats.in_use) + " bytes in use, " + std::to_string(stats.peak) + " at most, " +
-                    std::to_string(stats.cached) + " kept for later";
+  return out << std::to_string(stats.in_use) + " bytes in use (peak " + std::to_string(stats.peak) + "), " +
+                    std::to_string(stats.cached) + " cached";
 }
 
 namespace detail {

@@ -19,7 +19,7 @@ struct Accumulator<bf16> {
 };
 }  // namespace detail
 
-/// The type in which sums and functions of T are computed: float for bf16, T itself otherwise.
+/// The type in which functions of T, and sums of floating-point T, are computed: float for bf16, T itself otherwise.
 template <class T>
 using Acc = typename detail::Accumulator<T>::type;
 

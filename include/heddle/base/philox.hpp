@@ -1,7 +1,7 @@
 // Philox 4x32-10, a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): 128
 // random bits are a pure function of a 128-bit counter and a 64-bit key, so that the host and the GPU draw the same
-// numbers in any order. Written here because cuRAND needs CUDA, even to draw on the host, and its kernels'
-// generators order their draws by thread.
+// numbers in any order. cuRAND is not used: it needs CUDA even to draw on the host, and its device generators order
+// their draws by thread.
 #pragma once
 #include <heddle/base/build.hpp>
 
@@ -69,7 +69,7 @@ struct Draws {
 };
 
 // The number of 16-bit draws of one call.
-inline constexpr Index draws_per_call = 8;
+inline constexpr Index draws16_per_call = 8;
 
 // Returns 16-bit draw e (0 to 7) of one call.
 HEDDLE_HD inline std::uint32_t draw16(const PhiloxWords& words, int e) {

@@ -4,7 +4,8 @@
 
 namespace heddle {
 
-/// A position in the sequence of 128-bit draws that is defined by a seed and a stream. Two streams of one seed never overlap.
+/// A random number generator: a position in the sequence of 128-bit draws that a seed and a stream define. Two streams of one seed never
+/// overlap.
 class Random {
  public:
   /// Begins the sequence of draws of a seed and a stream.

@@ -1,4 +1,4 @@
-// Scalar functions with their derivatives, written once: V is a number, or a vector of the CPU (cpu/vector.hpp).
+// Scalar functions with their derivatives, written once: V is a number or a SIMD vector (cpu/vector.hpp).
 #pragma once
 #include <cmath>
 #include <limits>

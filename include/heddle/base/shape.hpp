@@ -51,14 +51,16 @@ class Shape {
     return counted;
   }
 
-  /// Returns the shape with another extent: {B, T, D}.with(-1, E) is {B, T, E}.
+  /// Returns the shape with another extent: {B, T, D}.with(-1, E) is {B, T, E}. @throws ShapeError if the axis does not exist, the extent
+  /// is negative, or the size does not fit in 63 bits.
   Shape with(int axis, Index extent) const {
     Shape s = *this;
     s.extent_[static_cast<std::size_t>(this->axis(axis))] = extent;
     s.check();
     return s;
   }
-  /// Returns the shape without an axis: {B, T, D}.without(1) is {B, D}.
+  /// Returns the shape without an axis: {B, T, D}.without(1) is {B, D}. @throws ShapeError if the axis does not exist, or if the size does
+  /// not fit in 63 bits without it.
   Shape without(int axis) const {
     Shape s = *this;
     std::copy(begin() + this->axis(axis) + 1, end(), s.extent_.begin() + this->axis(axis));
@@ -66,7 +68,7 @@ class Shape {
     s.check();
     return s;
   }
-  /// Returns the product of the extents of axes [first, last).
+  /// Returns the product of the extents of axes [first, last). `first` and `last` count from 0 and are not checked.
   Index product(int first, int last) const {
     Index n = 1;
     for (int a = first; a < last; ++a) n *= extent_[static_cast<std::size_t>(a)];

@@ -1,4 +1,4 @@
-// The formulas of softmax and log_softmax, written once for numbers and for vectors of the CPU (cpu/vector.hpp).
+// The formulas of softmax and log_softmax, written once for numbers and for SIMD vectors (cpu/vector.hpp).
 #pragma once
 #include <limits>
 

@@ -96,7 +96,8 @@ class Svg {
     text_ += "<circle cx=\"" + coordinate(x) + "\" cy=\"" + coordinate(y) + "\" r=\"3\" class=\"" +
              std::string(classes) + "\"/>\n";
   }
-  /// Writes a line of text with its baseline at y; `upwards` rotates it by 90 degrees around (x, y).
+  /// Writes a line of text with its baseline at y. It begins at x; with the class `middle` it is centered there, with `end` it ends there.
+  /// `upwards` rotates it by 90 degrees around (x, y).
   void text(double x, double y, std::string_view text, std::string_view classes, bool upwards = false) {
     if (text.empty()) return;
     const std::string at = coordinate(x) + ' ' + coordinate(y);

@@ -144,7 +144,7 @@ class ThreadPool {
   Job job_ = nullptr;
   void* context_ = nullptr;
   std::atomic<bool> helper_joined_ = false;  // whether a helper has joined the current job
-  Clock::duration alone_{};                  // the total time of the latest jobs that no helper joined
+  Clock::duration alone_{};                  // the total time of the jobs since a helper last joined, or since a pause
   Time paused_until_{};
   int helpers_ = 0;  // started so far
 };

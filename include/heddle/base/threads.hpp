@@ -20,8 +20,9 @@ inline int threads() {
   static const int available = detail::available_processors();
   return detail::chosen_threads ? detail::chosen_threads : available;
 }
-/// Sets how many threads the operations called from this thread use; other threads keep their number. All of them share
-/// one pool of threads, so an operation that finds it busy runs on its caller's thread alone. @throws Error for a count below 1.
+/// Sets how many threads the operations called from this thread use; other threads keep their number. An operation uses at most 64
+/// threads. All threads share one pool, and an operation that finds the pool busy runs on its caller's thread alone.
+/// @throws Error for a count below 1.
 inline void set_threads(int count) {
   require(count >= 1, "set_threads: the number of threads must be at least 1, got ", count);
   detail::chosen_threads = count;

@@ -1,4 +1,4 @@
-// Declares the operations that heddle::compiled contains as extern templates, for float and bf16.
+// Declares the operations of heddle::compiled as extern templates, for float and bf16.
 #pragma once
 #include <heddle/heddle.hpp>
 

@@ -46,14 +46,15 @@ template <class T, class Number = std::conditional_t<std::is_integral_v<T>, T, d
 Tensor<T> arange(std::type_identity_t<Number> first, std::type_identity_t<Number> last,
                  std::type_identity_t<Number> step = 1, Device device = Device::cpu) {
   const double steps = std::ceil((static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(step));
-  require(step != 0 && steps >= 0 && steps < 0x1p62, "arange: no number of steps of ", step, " leads from ", first,
-          " to ", last);
+  require(step != 0 && steps >= 0 && steps < 0x1p62,
+          "arange: the step must not be 0 and must lead from first to last in fewer than 2^62 steps; got first = ",
+          first, ", last = ", last, ", step = ", step);
   Tensor<T> y({static_cast<Index>(steps)});
   T* const out = y.data();
   for (Index i = 0; i < y.size(); ++i) out[i] = static_cast<T>(first + static_cast<Number>(i) * step);
   return y.to(device);
 }
-/// Returns 0, 1, ... up to but excluding last.
+/// Returns 0, 1, ... up to but excluding last: [ceil(last)]. @throws Error as arange(first, last, step).
 template <class T, class Number = std::conditional_t<std::is_integral_v<T>, T, double>>
 Tensor<T> arange(std::type_identity_t<Number> last, Device device = Device::cpu) {
   return arange<T>(0, last, 1, device);
@@ -84,8 +85,8 @@ Tensor<T> draw_pairs(Shape shape, Random& random, F f) {
 }
 }  // namespace detail
 
-/// Returns uniform values in [lo, hi), rounded to T, which may round up to hi. Element i takes half a draw, so every T gets the same
-/// numbers before the rounding. @throws Error unless lo <= hi and both are finite.
+/// Returns uniform values in [lo, hi), rounded to T; rounding may give hi. One draw gives two elements whatever T is, so every T gets the
+/// same numbers before rounding. @throws Error unless lo <= hi and both are finite.
 template <class T>
 Tensor<T> uniform(Shape shape, double lo, double hi, Random& random) {
   require(lo <= hi && std::isfinite(hi - lo), "uniform: lo must not be greater than hi, and both must be finite; got ",

@@ -38,7 +38,8 @@ decltype(auto) dispatch(const Tensor<T>& x, F&& f) {
 /// Calls f(Cpu{}), for an operation that has a CPU kernel only. @throws Error for a tensor on the GPU.
 template <class T, class F>
 decltype(auto) on_cpu(const Tensor<T>& x, const char* op, F&& f) {
-  require(x.device() == Device::cpu, op, ": has a CPU kernel only, but its operand ", x.shape(), " is on ", x.device());
+  require(x.device() == Device::cpu, op, ": has a CPU kernel only, but its operand ", x.shape(), " is on ", x.device(),
+          "; move it with .to(Device::cpu)");
   return f(Cpu{});
 }
 

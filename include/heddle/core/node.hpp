@@ -26,7 +26,7 @@ struct Node {
   virtual ~Node() = default;
 
   virtual bool is_leaf() const = 0;
-  virtual void run(BackwardPass&) = 0;   // passes this node's gradient on to its inputs
+  virtual void run(BackwardPass&) = 0;   // computes the gradients of its inputs and delivers them
   virtual void clear() = 0;              // drops its gradient
   virtual void copy_grad(Node& to) = 0;  // `to` has the same element type
 

@@ -35,8 +35,8 @@ class Sequences {
     return Sequences(begin, lengths, rows, T);
   }
 
-  /// Builds Sequences from a mask that is 1 at real tokens and 0 at padding, which may precede or follow them. @throws ShapeError for a
-  /// value other than 0 and 1, and for a mask with holes, which lengths cannot express.
+  /// Builds Sequences from a mask [B, T] that is 1 at real tokens and 0 at padding, which may precede or follow them. @throws ShapeError
+  /// for another rank, for a value other than 0 and 1, and for a mask with holes, which lengths cannot express.
   static Sequences from_mask(const Tensor<int>& mask) {  // [B, T]
     require_rank("from_mask", {"mask", mask, 0}, 2);
     const Index B = mask.dim(0), T = mask.dim(1);

@@ -33,7 +33,7 @@ class heddle::Tensor {
 
   /// Makes an empty handle without data. Using it as an operand throws Error.
   Tensor() = default;
-  /// Makes another handle on the same block.
+  /// Makes another handle to the same block.
   Tensor(const Tensor& other)
       : shape_(other.shape_),
         device_(other.device_),
@@ -43,18 +43,18 @@ class heddle::Tensor {
         node_(other.node_) {}
   /// Leaves `other` empty, unless it is a parameter or buffer.
   Tensor(Tensor&& other) noexcept;
-  /// Makes this a handle on the block of `other`. @throws Error if this is a parameter or buffer.
+  /// Makes this a handle to the block of `other`. @throws Error if this is a parameter or buffer.
   Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
   /// Takes over another handle. @throws Error if this is a parameter or buffer.
   Tensor& operator=(Tensor&& other);
   ~Tensor() = default;
 
-  /// Allocates uninitialized memory. @throws OutOfMemory, and Error for a device that this build does not support.
+  /// Allocates uninitialized memory. @throws OutOfMemory, and Error for a device that this build does not support or for double on the GPU.
   explicit Tensor(Shape shape, Device device = Device::cpu) : Tensor(shape, device, nullptr) {}
 
-  /// Makes a tensor on the CPU. @throws ShapeError unless there is one value per element.
+  /// Makes a tensor on the CPU from its elements in row-major order. @throws ShapeError unless there is one value per element.
   Tensor(Shape shape, const std::vector<T>& values);
-  /// Makes a tensor on the CPU. @throws ShapeError unless there is one value per element.
+  /// Makes a tensor on the CPU from its elements in row-major order. @throws ShapeError unless there is one value per element.
   Tensor(Shape shape, std::initializer_list<T> values) : Tensor(shape, std::vector<T>(values)) {}
 
   /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every handle.
@@ -102,7 +102,7 @@ class heddle::Tensor {
     return device_data();
   }
 
-  /// Returns the pointer on the tensor's device.
+  /// Returns the pointer on the tensor's device. Counts as a write, like the non-const data(). @throws Error for an empty tensor.
   T* device_data() {
     require_data();
     version_ = ++storage_->version;
@@ -113,11 +113,12 @@ class heddle::Tensor {
     require_data();
     if (detail::grad_mode == detail::GradMode::backward && storage_->version != version_) [[unlikely]]
       fail("backward: a tensor of shape ", shape_,
-           " that the forward saved was written in place since (or handed out for writing by a non-const data())");
+           " that the forward saved has been written in place since (or handed out for writing by a non-const data())");
     return data_;
   }
 
   /// Returns a copy on `device`, or this handle if its block is there already. Not recorded by autograd. A copy to the host synchronizes.
+  /// @throws OutOfMemory, and Error for a device that this build does not support or for double on the GPU.
   Tensor to(Device device) const {
     if (device == device_) return *this;
     Tensor y(shape_, device);
@@ -148,7 +149,7 @@ class heddle::Tensor {
     return element(std::array<Index, sizeof...(I)>{static_cast<Index>(indices)...});
   }
 
-  /// Returns a handle on the same block with another shape of the same size, without its graph. @throws ShapeError.
+  /// Returns a handle to the same block with another shape of the same size, without its graph. @throws ShapeError.
   Tensor with_shape(Shape shape) const {
     require_data();
     require<ShapeError>(shape.size() == size(), "reshape: ", shape_, " has ", size(), " elements, ", shape, " has ",
@@ -184,13 +185,13 @@ class heddle::Tensor {
   bool requires_grad() const { return static_cast<bool>(node_); }
   /// Returns the node that made this tensor; null for a constant.
   const detail::NodeRef& node() const { return node_; }
-  /// Returns a handle on the same block, recorded as the result of `node`.
+  /// Returns a handle to the same block, recorded as the result of `node`.
   Tensor with_node(detail::NodeRef node) const {
     Tensor t = *this;
     t.node_ = std::move(node);
     return t;
   }
-  /// Returns a handle on the same block without a node, that is, a constant.
+  /// Returns a handle to the same block without a node, that is, a constant.
   Tensor without_node() const { return with_node({}); }
   /// Returns the gradient that backward accumulated. Empty before the first backward, and for an intermediate result.
   /// @throws Error for a tensor that does not require a gradient.

@@ -81,7 +81,8 @@ inline Index product_grain(Index longer, Index work) {
 using FewRowsLhs = std::conditional_t<SkinnyLhs::is_supported, SkinnyLhs, PanelLhs>;
 
 // Computes c = a b, or c += a b, block by block. Calls prologue(block, row, column) before a block's product, and
-// epilogue(block, row, column) after it, while the block is in the cache. c is cut by rows or by columns, whichever are more numerous.
+// epilogue(block, row, column) after it, while the block is in the cache. c is cut by columns for FewRowsLhs, otherwise by rows or by
+// columns, whichever are more numerous.
 template <bool transpose_a, bool transpose_b, class T, class Prologue, class Epilogue>
 void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into, Prologue&& prologue,
                       Epilogue&& epilogue) {

@@ -16,7 +16,8 @@ class PanelLhs {
     return rows >= least_rows && rows <= most_rows && columns * depth >= least_elements;
   }
 
-  // Copies the rows of each part next to each other: rows whose length is a power of two would compete for a few sets of the cache.
+  // Copies `a` in parts of `part` columns, each with its rows next to each other: rows whose length is a power of two would compete for a
+  // few sets of the cache.
   explicit PanelLhs(MatrixView<const float> a) : rows_(a.rows), depth_(a.width), parts_(a.rows, a.width) {
     float* to = parts_.data();
     for (Index k = 0; k < depth_; k += part)

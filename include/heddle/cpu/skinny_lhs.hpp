@@ -1,6 +1,6 @@
 // SkinnyLhs: a product whose left operand has few rows, such as the tokens of a single text, with the 32 vector registers of AVX-512. It
-// reads the right operand in place and takes little more time than reading it once; libraries first copy all of it into their own layout.
-// Other processors use PanelLhs (panel_lhs.hpp).
+// reads the right operand without copying it and takes little more time than reading it once; libraries first copy all of it into their own
+// layout. Other processors use PanelLhs (panel_lhs.hpp).
 #pragma once
 #include <heddle/cpu/eigen.hpp>
 
@@ -37,8 +37,8 @@ class SkinnyLhs {
 
   // Computes the columns [n, n + most_columns) of c.
   void some_columns(MatrixView<const float> b, Index n, MatrixView<float> c, Into into) const {
-    // While a block is computed, it prefetches two rows of b for the next columns, or one if there are enough blocks for all of them: the
-    // hardware prefetcher does not cross page boundaries.
+    // Each block prefetches two of the rows of b that the next columns need, or one if there are at least four blocks: the hardware
+    // prefetcher does not cross page boundaries.
     const Index blocks = (a_.rows + most_rows - 1) / most_rows, last = b.rows - 1;
     const Index rows_ahead = blocks < most_columns ? 2 : 1;
     for (Index m = 0, next = n + most_columns; m < a_.rows; m += most_rows, next += rows_ahead)

@@ -25,7 +25,7 @@ typedef std::uint32_t Words __attribute__((vector_size(register_bytes)));
 typedef std::uint16_t Halves __attribute__((vector_size(register_bytes / 2)));
 
 // The lanes of one register. A is float or double. A number in a formula stands for a vector of equal lanes. Lanes is a vector type of g++
-// and clang. Its operators compile to single instructions. The register's size is part of the type, so that objects of different
+// and clang. Its operators compile to single instructions. The register's size is part of the type, so that object files for different
 // instruction sets do not share functions that take vectors.
 template <class A, int bytes = register_bytes>
 struct Vector {
@@ -326,13 +326,14 @@ class Scratch {
   A* data_;  // Tensor::data() counts a write, which would be a race between threads
 };
 
-inline constexpr Index few = 4;  // elements, for which a vector does not pay
+inline constexpr Index scalar_loop_limit = 4;  // up to this many elements, a scalar loop is faster than vectors
 
 // sum += x for n elements. For integers, A is an unsigned type, because its overflow is defined.
 template <class A, class T>
 void add_row(A* sum, const T* x, Index n) {
   if constexpr (!std::is_integral_v<A>)
-    if (n > few) return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(sum, at.load(sum) + at.load(x)); });
+    if (n > scalar_loop_limit)
+      return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(sum, at.load(sum) + at.load(x)); });
   for (Index i = 0; i < n; ++i) sum[i] += static_cast<A>(x[i]);
 }
 // y = x * factor for n elements; y may be x.
@@ -344,7 +345,7 @@ void scale_row(T* y, const U* x, Index n, A factor) {
 template <class T, class U, class A>
 void divide_row(T* y, const U* x, Index n, A divisor) {
   if constexpr (!std::is_integral_v<A>)
-    if (n > few) return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x) / divisor); });
+    if (n > scalar_loop_limit) return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x) / divisor); });
   for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<A>(x[i]) / divisor);
 }
 // y = x for n elements, rounded if T is narrower.
@@ -365,7 +366,7 @@ class WideRow {
     if constexpr (std::is_same_v<T, A>) {
       return row;
     } else {
-      // Stores whole vectors, also behind the row, because a load of a partly stored vector waits.
+      // Stores whole vectors, also past the end of the row, because a load of a partly stored vector waits.
       for_each_chunk<A>(n_, [&](Chunk<A> at) { store_vector(copy_.data() + at.first, at.load(row)); });
       return copy_.data();
     }

@@ -31,7 +31,8 @@ enum class Order { shuffled, sequential };
 /// The rows of each batch of each epoch; the last batch of an epoch may be smaller.
 class Batches {
  public:
-  /// Shuffles with streams first_stream + epoch. @throws ShapeError for a batch size below 1.
+  /// Creates the batches of `rows` rows. Epoch e is shuffled with the random stream first_stream + e. @throws ShapeError for a batch size
+  /// below 1.
   Batches(Index rows, Index batch_size, Order order, std::uint64_t seed = 0, std::uint64_t first_stream = 0)
       : rows_(rows), batch_size_(batch_size), order_(order), seed_(seed), first_stream_(first_stream) {
     require<ShapeError>(batch_size >= 1, "Batches: the batch size must be at least 1, got ", batch_size);
@@ -40,8 +41,8 @@ class Batches {
   /// Returns the number of batches in an epoch.
   Index per_epoch() const { return rows_ / batch_size_ + (rows_ % batch_size_ != 0); }
 
-  /// Returns the rows of a batch. They are valid until the batches of another epoch are requested. Both numbers count from 0. @throws
-  /// IndexError for a batch that the epoch does not have.
+  /// Returns the rows of batch `number` of an epoch; both are numbered from 0. The span is valid until a batch of another epoch is
+  /// requested. @throws IndexError for a batch that the epoch does not have.
   std::span<const Index> operator()(Index epoch, Index number) {
     require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number,
                         " is out of range for an epoch of ", per_epoch(), " batches");
@@ -67,7 +68,7 @@ class Batches {
 /// The rows of one training step. N is the total number of tokens, padding included.
 struct Batch {
   Tensor<int> ids;         ///< [N]
-  Sequences sequences;     ///< of B sequences
+  Sequences sequences;     ///< B sequences
   Tensor<int> labels;      ///< [B]
   Tensor<int> types = {};  ///< [N] 1 for the second text of a pair; empty if there is none
 
@@ -99,7 +100,7 @@ class LabelledSequences {
   /// Returns the number of tokens that a row has in a batch, padding included.
   Index length(Index row) const { return padded_to_ > 0 ? padded_to_ : std::ssize(ids(row)); }
 
-  /// Returns the number of rows. Rows are numbered from 0; the functions below do not check their number.
+  /// Returns the number of rows. Rows are numbered from 0; the row numbers that functions take are not checked.
   Index count() const { return static_cast<Index>(labels_.size()); }
   /// Returns the token ids of a row.
   std::span<const int> ids(Index row) const {

@@ -102,13 +102,14 @@ inline Table parse_csv(TextFile source, CsvOptions options = {}) {
     if (first) table.reserve(count(','), count('\n'));
   }
   require<FileError>(!options.header || table.width() > 0, source.file,
-                     ": is empty, the first line must name the columns");
+                     ": is empty; the first line must name the columns");
   table.notes = source.notes;
   return table;
 }
 
-/// Reads a file. @throws FileError for a file that cannot be read, or is empty if it should have a header, and with file and line for a row
-/// of another width, more than 65,536 columns, a stray quote, a quote that is never closed (the line where it opens) and a NUL byte.
+/// Reads a file. @throws FileError for a file that cannot be read, and for an empty file if a header is expected. @throws FileError with
+/// file and line for a row of another width, more than 65,536 columns, a stray quote or carriage return, a quote that is never closed (the
+/// line where it opens), and a NUL byte.
 inline Table read_csv(const std::string& path, CsvOptions options = {}) { return parse_csv(read_text(path), options); }
 
 }  // namespace heddle::data

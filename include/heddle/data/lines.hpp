@@ -14,7 +14,7 @@ namespace heddle::data {
 struct Lines {
   std::string file;                ///< printable, for messages
   std::string label;               ///< the file's name without folder and extension
-  std::vector<std::string> lines;  ///< line i + 1 of the file; empty ones too
+  std::vector<std::string> lines;  ///< lines[i] is line i + 1 of the file; empty lines are kept
   TextNotes notes;                 ///< remarks on the text
 };
 
@@ -30,7 +30,7 @@ inline Lines parse_lines(TextFile source) {
 inline Lines read_lines(const std::string& path) { return parse_lines(read_text(path)); }
 
 /// Returns all *.txt files of a folder, sorted by the bytes of their names, so that the order is the same everywhere. @throws FileError
-/// if there are none.
+/// if there are none or the folder cannot be read, and as read_lines() does.
 inline std::vector<Lines> read_folder(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> paths;

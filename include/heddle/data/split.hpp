@@ -12,7 +12,7 @@ struct SplitOptions {
   double valid = 0.1;              ///< share of each class's rows for validation, from 0 to 1
   double test = 0.1;               ///< share of each class's rows for the test, from 0 to 1
   std::uint64_t seed = 0;          ///< seed of the shuffle
-  std::uint64_t first_stream = 0;  ///< first random stream; one per class is used, and three for the parts
+  std::uint64_t first_stream = 0;  ///< first of the random streams: one per class, then three for the parts
 };
 
 /// The numbers of the rows of each part, in random order.
@@ -22,10 +22,10 @@ struct Split {
   std::vector<Index> test;   ///< rows for the test
 };
 
-/// Splits rows by their labels. Rows with the same label and the same key stay in one part, so that no part repeats a row of another;
-/// a class whose keys repeat often may therefore have fewer validation and test rows than its share. The result is a function of
-/// the arguments. @throws ShapeError unless there is one key per label; Error for a negative share, and for
-/// shares with a sum of 1 or more.
+/// Splits rows by their labels. keys[row] identifies the content of a row, such as its text; Key needs operator<. Rows with the same label
+/// and the same key stay in one part, so that no part repeats a row of another. A class whose keys repeat often may therefore have fewer
+/// validation and test rows than its share. The result is a function of the arguments. @throws ShapeError unless there is one key per
+/// label; Error for a negative share, and for shares with a sum of 1 or more.
 template <class Key>
 Split stratified_split(const std::vector<int>& labels, const std::vector<Key>& keys, const SplitOptions& options = {}) {
   require<ShapeError>(labels.size() == keys.size(), "stratified_split: ", labels.size(), " labels and ", keys.size(),

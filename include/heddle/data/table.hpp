@@ -16,7 +16,7 @@
 
 namespace heddle::data {
 
-/// The fields of one row, valid as long as the table. The number of a field is not checked.
+/// The fields of one row, valid as long as the table. Fields are numbered from 0; their index is not checked.
 class Row {
  public:
   /// An input iterator over the fields of a row.
@@ -57,8 +57,8 @@ class Row {
     const std::uint32_t* begin_ = nullptr;
   };
 
-  /// Takes the beginning of the row's text, and the offsets of its fields and of the end of the last one. Offsets are modulo 2^32; only
-  /// their differences count.
+  /// Creates a row from the beginning of its text and size + 1 offsets: where each field begins, and where the last one ends. Offsets are
+  /// modulo 2^32; only their differences count.
   Row(const char* text, const std::uint32_t* begin, std::size_t size) : text_(text), begin_(begin), size_(size) {}
 
   /// Returns the number of fields.
@@ -78,7 +78,7 @@ class Row {
   std::size_t size_;
 };
 
-/// A table of text fields. Rows and columns are numbered from 0, lines of the file from 1. The number of a row is not checked.
+/// A table of text fields. Rows and columns are numbered from 0, lines of the file from 1. The index of a row is not checked.
 class Table {
  public:
   static constexpr std::size_t most_columns = 65536;  ///< the most columns of a table
@@ -120,7 +120,7 @@ class Table {
   TextNotes notes;  ///< remarks on the text of the file
 
   /// Adds a field of the row that begins in `line`. Readers add the fields one by one, then call end_header() or end_row().
-  /// @throws FileError for too many columns, and for too many bytes in consecutive fields.
+  /// @throws FileError for more than most_columns columns, and for more than 2^31 - 1 bytes in a block of 65,536 consecutive fields.
   void add(std::string_view field, std::size_t line) {
     if (begin_.size() - row_begin_ == most_columns)
       fail<FileError>(detail::at_line(file_, line), ": more than ", most_columns, " columns");

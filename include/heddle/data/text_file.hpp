@@ -63,16 +63,17 @@ inline void replace_invalid(TextFile& source) {
 
 }  // namespace detail
 
-/// Parses bytes in memory as read_text() parses a file; messages call them `name`.
+/// Parses bytes in memory as read_text() parses a file; messages call them `name`. @throws FileError for UTF-16 text, and with file and
+/// line for a NUL byte.
 inline TextFile parse_text(std::string bytes, const std::string& name) {
   TextFile source{io::printable(name), std::move(bytes), {}};
   const bool utf16 = source.text.starts_with("\xFF\xFE") || source.text.starts_with("\xFE\xFF");
-  require<FileError>(!utf16, source.file, ": is UTF-16 text, only UTF-8 is read");
+  require<FileError>(!utf16, source.file, ": is UTF-16 text; only UTF-8 is read");
   const std::size_t nul = source.text.find('\0');
   if (nul != std::string::npos) {
     const auto newlines = std::count(source.text.data(), source.text.data() + nul, '\n');
     fail<FileError>(detail::at_line(source.file, static_cast<std::size_t>(newlines) + 1),
-                    ": a NUL byte, this is not a text file");
+                    ": the line contains a NUL byte; the file is not text");
   }
   source.notes.bom = source.text.starts_with("\xEF\xBB\xBF");
   if (source.notes.bom) source.text.erase(0, 3);
@@ -81,7 +82,7 @@ inline TextFile parse_text(std::string bytes, const std::string& name) {
   return source;
 }
 
-/// Reads a file. @throws FileError if it cannot be read, and with file and line for a NUL byte.
+/// Reads a file. @throws FileError if it cannot be read or is UTF-16 text, and with file and line for a NUL byte.
 inline TextFile read_text(const std::string& path) { return parse_text(io::read_file(path), path); }
 
 /// Refuses text that was not UTF-8, for programs that do not want it replaced. @throws FileError with file and line.
@@ -90,7 +91,8 @@ inline void require_utf8(const TextNotes& notes, const std::string& file) {
                      ": holds bytes that are not UTF-8");
 }
 
-/// Calls each(line, number) for every line without its end, numbered from 1. A final CR belongs to the line's end.
+/// Calls each(line, number) for every line, without its LF or CR LF. Lines are numbered from 1. A CR at the end of the text is removed too.
+/// Counts lines with CR LF in source.notes.crlf.
 template <class Each>
 void for_each_line(TextFile& source, Each each) {
   std::string_view rest = source.text;

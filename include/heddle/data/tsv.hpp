@@ -21,7 +21,7 @@ inline Table parse_tsv(TextFile source) {
     };
     table.reserve(count('\t'), count('\n'));
   });
-  require<FileError>(table.width() > 0, source.file, ": is empty, the first line must name the columns");
+  require<FileError>(table.width() > 0, source.file, ": is empty; the first line must name the columns");
   table.notes = source.notes;
   return table;
 }

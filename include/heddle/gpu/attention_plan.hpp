@@ -39,7 +39,7 @@ struct AttentionPlan {
   Index count() const { return q_begin.extent[0]; }
 
   // Returns whether query i of sequence b and head h must not see key j.
-  HEDDLE_HD bool masked(Index b, Index h, Index i, Index j) const {
+  HEDDLE_HD bool is_masked(Index b, Index h, Index i, Index j) const {
     const bool* const visible = mask.row(b, h, i);
     const T* const added = bias.row(b, h, i);
     return (causal && j > i) || (visible && !visible[j]) ||

@@ -4,7 +4,7 @@
 
 namespace heddle::kernel {
 
-// --- moves: elements are words of their size ---
+// --- moves: elements are copied as unsigned integers of the same size ---
 
 template <class T>
 auto words(T* data) {
@@ -83,7 +83,7 @@ void matmul(Cuda, const BroadcastPlan<2>& batch, View<const T, 3> a, bool transp
                         batch.stride[0][0] * elements(a), batch.stride[1][0] * elements(b), elements(c)});
 }
 
-// The product adds the bias, so that only one pass over the elements remains, the GELU.
+// The product adds the bias, so the GELU is the only other pass over the elements.
 template <OnGpu T>
 void linear_gelu(Cuda device, View<const T, 2> x, View<const T, 2> weight, View<const T, 1> bias, View<T, 2> z,
                  View<T, 2> y) {

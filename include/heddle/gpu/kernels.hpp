@@ -1,6 +1,6 @@
 // Declares all CUDA kernels that operations call. The definitions are in cuda/; this header is plain C++. Shapes and formulas are
-// those of the Cpu overload, in the header of the operation. A kernel that only moves elements takes any type, as words of its size; most
-// others take float and bf16 and accumulate in float. A declaration without OnGpu names its types.
+// those of the Cpu overload, in the header of the operation. Kernels that only move elements take any type, as unsigned integers of the
+// same size; most others take float and bf16 and accumulate in float. A declaration without OnGpu names its types.
 #pragma once
 #include <vector>
 
@@ -153,7 +153,7 @@ struct Product {
   Into into = Into::set;
   const T* bias = nullptr;                              // [N], or null
   Index count = 1, next_a = 0, next_b = 0, next_c = 0;  // matrices in the batch, and elements from one to the next
-  T* row_sums = nullptr;  // [M] receives the sums of a's rows, for a single product of a transposed a; or null
+  T* row_sums = nullptr;  // [M] the sum of each row of a [M, K], or null; only for count = 1 and a transposed a
 };
 template <OnGpu T>
 void multiply(const Product<T>& product);

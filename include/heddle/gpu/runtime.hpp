@@ -39,8 +39,8 @@ void synchronize();
 /// Returns at least `bytes` of uninitialized device memory, aligned to 256 bytes, for work on the calling thread's stream.
 /// @throws OutOfMemory.
 void* allocate(std::size_t bytes);
-/// Returns memory to the cache, for the next request on the stream that it was allocated for. Work that the calling thread
-/// has enqueued on another stream may still use it.
+/// Returns memory to the cache, for the next request on the stream that it was allocated for. Later work on that stream runs after the work
+/// that is enqueued on the calling thread's stream, which may still use the memory.
 void release(void* memory, std::size_t bytes) noexcept;
 /// Frees all cached blocks. Synchronizes.
 void trim();
@@ -53,7 +53,7 @@ void allow_tf32(bool allow);
 /// Returns whether allow_tf32(true) is in effect.
 bool tf32_is_allowed();
 
-/// Copies from host to device. The source may be reused at once.
+/// Copies from host to device. The source may be reused at once. Synchronizes if the source is pinned memory.
 void to_device(void* to, const void* from, std::size_t bytes);
 /// Copies from device to host. Synchronizes.
 void to_host(void* to, const void* from, std::size_t bytes);

@@ -30,8 +30,8 @@ class Checkpoints {
   explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
 
   /// Returns the intact checkpoint with the highest number. Calls damaged(sentence) for each damaged one with a higher number. @throws
-  /// FileError if there are checkpoints and none is intact, because starting from the beginning is the user's decision, and for a
-  /// checkpoint that this user may not read.
+  /// FileError for a checkpoint that this user may not read, and if there are checkpoints but none is intact: starting from the beginning
+  /// is the user's decision.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
     restore();
     std::vector<std::string> names = entries(is_number);
@@ -52,8 +52,8 @@ class Checkpoints {
   /// Saves checkpoint `number` with the caller's state, one JSON value; replaces a checkpoint of the same number. fill(folder) writes the
   /// files into a temporary folder and returns the FileSum of each by name. The folder is renamed once everything is on the disk. Removes
   /// all checkpoints except this one and the one that was saved or read before. Returns the checkpoint's folder. @throws WriteError,
-  /// OutOfMemory, FileError for files that do not match their sums and for a manifest that could not be read back, and exceptions of
-  /// `fill`; the older checkpoints are then intact.
+  /// OutOfMemory, exceptions of `fill`, FileError for files whose names or sizes differ from those that `fill` returned and for a manifest
+  /// that write_manifest() refuses, and Error for a number outside [0, 10^12). The older checkpoints are then intact.
   template <class Fill>
   std::string save(std::int64_t number, const std::string& state, Fill&& fill) {
     return detail::with_memory_for(folder_, "written", [&] { return save_named(digits(number), number, state, fill); });
@@ -74,7 +74,7 @@ class Checkpoints {
   static constexpr std::size_t width = 12;  // digits of a number, so that names sort by number
 
   static std::string digits(std::int64_t number) {
-    require(number >= 0 && number < 1'000'000'000'000, "the number of a checkpoint is from 0 to 10^12 - 1, got ",
+    require(number >= 0 && number < 1'000'000'000'000, "the number of a checkpoint must be from 0 to 10^12 - 1, got ",
             number);
     const std::string text = std::to_string(number);
     return std::string(width - text.size(), '0') + text;
@@ -175,13 +175,13 @@ class Checkpoints {
 
   static Checkpoint open(const std::string& folder) {
     const std::string file = folder + '/' + manifest_name;
-    detail::require_no_pipe(file);
+    detail::require_regular_if_exists(file);
     Checkpoint found{folder, read_manifest(read_file(file), printable(file))};
     for (const auto& [name, sum] : found.manifest.files) {
-      detail::require_no_pipe(found.file(name));
+      detail::require_regular_if_exists(found.file(name));
       const FileSum there = sum_of_file(found.file(name));
       require_size(found.file(name), there.bytes, sum);
-      require<FileError>(there.crc64 == sum.crc64, printable(found.file(name)), ": is damaged, its checksum is wrong");
+      require<FileError>(there.crc64 == sum.crc64, printable(found.file(name)), ": is damaged: its checksum is wrong");
     }
     return found;
   }

@@ -21,8 +21,8 @@ struct CheckpointManifest {
 
 namespace detail {
 
-// The limit in bytes. A run's settings and sums take about a thousand, and each of its curves at most about 12,000. Copying JSON is
-// recursive; the limit bounds the depth to about 32,700 levels.
+// The maximum size of a manifest in bytes. A run's settings and sums take about 1,000 bytes, and each of its curves at most about 12,000.
+// Copying JSON is recursive; the limit bounds the depth to about 32,700 levels.
 inline constexpr std::size_t manifest_limit = 1 << 16;
 inline constexpr std::string_view manifest_seal = ",\"crc64\":\"";
 
@@ -47,7 +47,7 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
   else
     right = right && found->is_number_integer() && *found >= 0;
   require<FileError>(right, file, ": '", key, "' is missing or not a ",
-                     std::is_same_v<T, std::string> ? "text" : "whole number of at least 0");
+                     std::is_same_v<T, std::string> ? "string" : "whole number of at least 0");
   return found->template get<T>();
 }
 
@@ -55,7 +55,7 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 
 /// Returns the text of a manifest. `state` is one JSON value; messages name the manifest `file`. The text is composed by hand, because the
 /// destructor of nlohmann::json allocates, which ends the program if memory runs out. @throws FileError for file names and a state
-/// that read_manifest() would refuse, and for a text above the limit.
+/// that read_manifest() would refuse, and for a text of more than 65,536 bytes.
 inline std::string write_manifest(std::int64_t number, const FileSums& files, const std::string& state,
                                   const std::string& file) {
   for (const auto& [name, sum] : files)
@@ -71,7 +71,7 @@ inline std::string write_manifest(std::int64_t number, const FileSums& files, co
   require<FileError>(nlohmann::json::accept(body + '}'), file, ": the state is not one JSON value");
   body += detail::seal(body);
   require<FileError>(body.size() <= detail::manifest_limit, file, ": would have ", body.size(),
-                     " bytes, a manifest has at most ", detail::manifest_limit);
+                     " bytes; a manifest has at most ", detail::manifest_limit);
   return body;
 }
 
@@ -79,7 +79,7 @@ inline std::string write_manifest(std::int64_t number, const FileSums& files, co
 /// @throws FileError for a text that is not a manifest or has a wrong checksum, such as one with a changed bit.
 inline CheckpointManifest read_manifest(std::string_view text, const std::string& file) {
   require<FileError>(text.size() <= detail::manifest_limit, file, ": has ", text.size(),
-                     " bytes, a manifest has at most ", detail::manifest_limit);
+                     " bytes; a manifest has at most ", detail::manifest_limit);
   const std::size_t end = text.rfind(detail::manifest_seal);
   require<FileError>(end != std::string_view::npos, file, ": is cut off, or is not the manifest of a checkpoint");
   const std::string_view body = text.substr(0, end);

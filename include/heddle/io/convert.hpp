@@ -116,8 +116,9 @@ inline void require_readable(const TensorInfo& tensor, const std::string& file) 
 }  // namespace detail
 
 /// Casts tensor.shape.size() values to T (double, float, bf16, int64, int32 or bool) from F64, F32, F16, BF16, I64, I32, U8 or BOOL.
-/// `file` is for messages. @throws FileError for any other dtype and for a value that T cannot hold. An integer or bool cannot hold a value
-/// that would change; a floating type cannot hold a finite value that would become infinite.
+/// `file` is for messages. @throws FileError for any other dtype and for a value that T cannot hold, and Error unless `bytes` has the size
+/// of the tensor. An integer or bool cannot hold a value that would change; a floating-point type cannot hold a finite value that would
+/// become infinite.
 template <class T>
 void convert(const TensorInfo& tensor, std::span<const std::byte> bytes, T* out, const std::string& file) {
   detail::require_readable(tensor, file);

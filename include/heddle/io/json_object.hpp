@@ -65,9 +65,9 @@ class JsonObject {
   const nlohmann::json& object(const std::string& key) const { return of_type(key, at(key).is_object(), "an object"); }
   /// Returns a member that is an array.
   const nlohmann::json& array(const std::string& key) const { return of_type(key, at(key).is_array(), "an array"); }
-  /// Returns a member that is a text.
+  /// Returns a member that is a string.
   std::string text(const std::string& key) const {
-    return of_type(key, at(key).is_string(), "a text").get<std::string>();
+    return of_type(key, at(key).is_string(), "a string").get<std::string>();
   }
   /// Returns a member that is true or false.
   bool boolean(const std::string& key) const { return of_type(key, at(key).is_boolean(), "true or false").get<bool>(); }
@@ -75,7 +75,7 @@ class JsonObject {
   double number(const std::string& key, double least, double below) const {
     const nlohmann::json& value = at(key);
     const double x = value.is_number() ? value.get<double>() : least - 1;
-    if (!(x >= least && x < below)) refuse(key, value, "a number from ", least, " to below ", below);
+    if (!(x >= least && x < below)) refuse(key, value, "a number in [", least, ", ", below, ')');
     return x;
   }
   /// Returns a member that is a whole number in [least, most].
@@ -89,7 +89,7 @@ class JsonObject {
 
   /// Returns a member that is true or false, or `absent` if it is absent or null. The functions below treat such members alike.
   bool boolean_or(const std::string& key, bool absent) const { return has(key) ? boolean(key) : absent; }
-  /// Returns a text, or `absent`.
+  /// Returns a string, or `absent`.
   std::string text_or(const std::string& key, const std::string& absent) const { return has(key) ? text(key) : absent; }
   /// Returns a number in [least, below), or `absent`.
   double number_or(const std::string& key, double absent, double least, double below) const {
@@ -121,7 +121,7 @@ class JsonFile {
  public:
   /// Reads a file. @throws FileError if it cannot be read, or is not a JSON object.
   explicit JsonFile(const std::string& path) : JsonFile(read_file(path), path) {}
-  /// Takes a file's content; messages name it `path`.
+  /// Takes a file's content; messages name it `path`. @throws FileError if it is not a JSON object.
   JsonFile(std::string content, const std::string& path)
       : text_(std::move(content)), json_(parse_json(text_, printable(path))), path_(path) {
     object();

@@ -1,4 +1,4 @@
-// Saves and loads a model's weights as a safetensors file, under the names that the model's visit() gives them. A packed parameter (q, k
+// Saves and loads a model's weights as a safetensors file, under the names that the model's visit() gives them. A combined parameter (q, k
 // and v in one matrix) is several tensors in the file.
 #pragma once
 #include <functional>
@@ -9,7 +9,7 @@
 namespace heddle::io {
 
 /// Writes every parameter and buffer in its master type; a shared one is written once, under its first name. Replaces the file atomically,
-/// and returns its size and checksum. @throws FileError.
+/// and returns its size and checksum. @throws WriteError, and Error for a name that the model visits twice.
 template <class M>
 FileSum save(const M& model, const std::string& path, std::map<std::string, std::string> metadata = {}) {
   std::vector<TensorBytes> tensors;
@@ -76,8 +76,9 @@ void read_weight(const StoredTensor& from, heddle::detail::MasterTensor<T>& weig
 /// Reads a model's weights in place, cast to its types, so that optimizers created before continue with them. An absent buffer keeps its
 /// value, and so does an absent weight if may_miss(name) is true. The file may have a shared weight under any of its names, but not with
 /// different values. @throws FileError that lists the missing, mismatched and unexpected names if a weight is missing or has another shape,
-/// and FileError for a value that does not fit its type; the model is then unchanged. Unexpected names alone are no error. After a
-/// FileError for a file that cannot be read to its end, the model has some of the file's weights.
+/// FileError for a value that does not fit its type, and Error for a name that the model visits twice; the model is then unchanged.
+/// Unexpected names alone are no error. After a FileError for a file that cannot be read to its end, the model has some of the file's
+/// weights.
 template <class M>
 LoadReport load(
     M& model, const WeightSource& source,

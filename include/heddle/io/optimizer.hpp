@@ -53,7 +53,7 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
   const std::string shown = printable(path), kind = slots.optimizer();
   const auto kind_in_file = file.metadata().find("optimizer");
   require<FileError>(kind_in_file != file.metadata().end() && kind_in_file->second == kind, shown,
-                     ": is not the state of an optimizer ", kind);
+                     ": is not the state of the optimizer ", kind);
   constexpr std::int64_t most_steps = 1'000'000'000'000;
   std::size_t known = 0;
   for (const bool write : {false, true}) {

@@ -16,9 +16,9 @@ namespace heddle::io {
 static_assert(std::endian::native == std::endian::little,
               "heddle: safetensors files are little-endian, and bytes are not swapped here");
 
-/// A safetensors file: its checked header, and its tensors, which are read on request. If the file is replaced meanwhile, the old one is
-/// still read; if it is changed in place, the change is not noticed unless the file becomes shorter. Move-only. Several threads may call
-/// const functions at once.
+/// An open safetensors file: its checked header, and its tensors, which are read on request. If the file is replaced while it is open, the
+/// old one is still read. If it is changed in place, the change is not noticed unless the file becomes shorter. Move-only. Several threads
+/// may call const functions at once.
 class Safetensors {
  public:
   /// A function that copies bytes of the data section from an offset on. The data section begins after the header.
@@ -60,7 +60,7 @@ class Safetensors {
   }
 
   /// Calls f(first, values) for the values of a tensor cast to T, a piece of at most 65,536 elements at a time, in order; `first` is
-  /// the number of the piece's first element. @throws FileError as convert() does, and if the file became shorter.
+  /// the index of the piece's first element. @throws FileError as convert() does, and if the file became shorter.
   template <class T, class F>
   void each_piece(const TensorInfo& tensor, F&& f) const {
     constexpr Index most = 65536;
@@ -78,8 +78,8 @@ class Safetensors {
     }
   }
 
-  /// Reads all values of a tensor cast to T. Allocates no memory for a tensor of type T, except bool. @throws FileError as
-  /// each_piece() does.
+  /// Reads all values of a tensor, cast to T, into the tensor.shape.size() elements at `out`. Allocates no memory for a tensor of type T,
+  /// except bool. @throws FileError as each_piece() does.
   template <class T>
   void read(const TensorInfo& tensor, T* out) const {
     if (tensor.dtype == dtype_of<T>() && tensor.dtype != DType::boolean)
@@ -116,10 +116,10 @@ inline void check_layout(const std::string& file, SafetensorsHeader& header, std
   std::size_t end = 0;
   for (const TensorInfo& tensor : header.tensors) {
     require<FileError>(tensor.begin == end, file, ": tensor ", quoted_name(tensor.name), " begins at byte ",
-                       tensor.begin, " of the data, the one before it ends at ", end);
+                       tensor.begin, " of the data; the one before it ends at ", end);
     end = tensor.end;
   }
-  require<FileError>(end == data_size, file, ": the tensors take ", end, " bytes, the file holds ", data_size,
+  require<FileError>(end == data_size, file, ": the tensors take ", end, " bytes; the file holds ", data_size,
                      " after its header");
 }
 
@@ -127,7 +127,7 @@ inline SafetensorsHeader parse_header(const std::string& file, std::string_view 
   require<FileError>(!json.empty() && json.front() == '{', file, ": the header does not begin with '{'");
   // nlohmann::json takes a NUL byte for the end of its input.
   const std::size_t nul = json.find('\0');
-  require<FileError>(nul == std::string_view::npos, file, ": the header has a NUL byte at its byte ", nul);
+  require<FileError>(nul == std::string_view::npos, file, ": the header has a NUL byte at offset ", nul);
   SafetensorsHeader header;
   HeaderReader reader(file, header);
   nlohmann::json::sax_parse(json.begin(), json.end(), &reader);
@@ -143,7 +143,7 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt r
     require<FileError>(read_at(offset, to, count) == count, file, ": became shorter while it was read");
   };
   std::uint64_t length = 0;
-  require<FileError>(size >= sizeof length, file, ": has ", size, " bytes, a safetensors file has at least ",
+  require<FileError>(size >= sizeof length, file, ": has ", size, " bytes; a safetensors file has at least ",
                      sizeof length);
   fill(0, &length, sizeof length);
   size -= sizeof length;
@@ -173,7 +173,7 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt r
 inline Safetensors read_safetensors(const std::string& path) {
   return detail::with_memory_for(path, "read", [&] {
     const auto file = std::make_shared<InputFile>(path);
-    require<FileError>(file->regular(), printable(path), ": is not a regular file");
+    require<FileError>(file->is_regular(), printable(path), ": is not a regular file");
     return detail::read_safetensors(path, file->size(), [file](std::size_t offset, void* to, std::size_t count) {
       return file->read_at(offset, to, count);
     });

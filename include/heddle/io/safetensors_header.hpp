@@ -91,7 +91,7 @@ class HeaderReader {
 
   template <class Exception>
   bool parse_error(std::size_t position, const std::string&, const Exception&) {
-    fail<FileError>(file_, ": the header is not valid JSON at its byte ", position);
+    fail<FileError>(file_, ": the header is not valid JSON at byte ", position, ", counted from 1");
   }
 
  private:
@@ -129,7 +129,7 @@ class HeaderReader {
   }
   bool open(Place place) {
     constexpr std::size_t limit = 127;  // as in the format's own library
-    require<FileError>(open_.size() < limit, file_, ": the header is nested deeper than ", limit);
+    require<FileError>(open_.size() < limit, file_, ": the header is nested more than ", limit, " levels deep");
     open_.push_back({place, {}});
     return true;
   }
@@ -186,7 +186,7 @@ inline void HeaderReader::finish_tensor() {
   const std::uint64_t width = bits(tensor_.dtype), bytes = tensor_.end - tensor_.begin;
   const bool fills = tensor_.begin <= tensor_.end && bytes <= limit / bits_in_byte &&
                      elements <= bytes * bits_in_byte / width && elements * width == bytes * bits_in_byte;
-  require<FileError>(fills, tensor, ": ", name(tensor_.dtype), ' ', tensor_.shape, " does not fill data_offsets [",
+  require<FileError>(fills, tensor, ": ", name(tensor_.dtype), ' ', tensor_.shape, " does not match data_offsets [",
                      tensor_.begin, ", ", tensor_.end, ']');
   header_.tensors.push_back(std::move(tensor_));
 }

@@ -21,8 +21,8 @@ enum class DType : std::uint8_t {  // clang-format off
 
 /// An element type in a file.
 struct DTypeInfo {
-  std::string_view name;  ///< as in the file
-  unsigned bits;          ///< of one element
+  std::string_view name;  ///< its name in the file
+  unsigned bits;          ///< the size of one element in bits
 };
 
 /// One entry per DType.

@@ -20,7 +20,7 @@ struct PretrainedTokenizer {
   text::Vocabulary vocabulary;                    ///< the tokens
   bool uncased = true;                            ///< whether texts are lower-cased
   bool has_types = true;                          ///< whether the model is given the token types of a pair
-  Index max_length = 0;                           ///< in tokens, special ones included; 0 if the folder does not say
+  Index max_length = 0;                           ///< maximum number of tokens, with special ones; 0 if none is given
   std::map<std::string, std::string> files = {};  ///< contents by name, for saving them unchanged
 };
 
@@ -50,14 +50,14 @@ inline void require_known_token(const text::Vocabulary& vocabulary, const std::s
                      " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
 }
 
-// Returns the text of a special token, which a file gives as a text or as an object; messages call it `what`. Throws FileError for an
-// object with an option that changes where the token is recognized, unless has_options is false because the tokenizer ignores them. lstrip
-// and rstrip change nothing: BERT drops blanks.
+// Returns the text of a special token, which a file gives as a string or as an object; messages call it `what`. Throws FileError for an
+// object with an option that changes where the token is recognized. If `has_options` is false, the tokenizer ignores these options, and
+// they are not checked. lstrip and rstrip change nothing: BERT drops blanks.
 inline std::string special_token(const nlohmann::json& token, const std::string& file, const std::string& what,
                                  bool has_options = true) {
   if (token.is_string()) return token.get<std::string>();
   if (!token.is_object())
-    fail<FileError>(file, ": ", what, " is ", printable(token.dump(), 60), " but must be a text or an object");
+    fail<FileError>(file, ": ", what, " is ", printable(token.dump(), 60), " but must be a string or an object");
   const JsonObject object(token, file, what);
   for (const char* option : {"single_word", "normalized"})
     require<FileError>(!has_options || !object.boolean_or(option, false), file, ": '", option, "' of ", what,

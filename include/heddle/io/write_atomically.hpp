@@ -193,7 +193,7 @@ FileSum write_atomically(const std::string& path, Fill&& fill) {
   return detail::with_memory_for(path, "written", [&] { return detail::replace_file(path, fill); });
 }
 
-/// Replaces the file by these bytes.
+/// Replaces the content of the file with these bytes, and returns its size and checksum. @throws WriteError and OutOfMemory as above.
 inline FileSum write_atomically(const std::string& path, std::string_view bytes) {
   return write_atomically(path, [&](OutputFile& out) { out.write(bytes); });
 }

@@ -43,7 +43,7 @@ namespace detail {
 // Draws a module's weights as BERT does: matrices and tables normal with the given deviation, biases zero. Does nothing under NoInit.
 template <class M>
 void draw_as_bert(M& module, Random& random, double deviation) {
-  if (nn::NoInit::active()) return;
+  if (nn::NoInit::is_active()) return;
   each_parameter(module, [&](const Name& name, auto& p) {
     const std::string& last = name.blocks[0];
     if (p.shape().rank() >= 2)
@@ -62,7 +62,7 @@ struct BertEmbeddings {
   nn::LearnedPositions<T> positions;      ///< [L, D]
   std::optional<nn::Embedding<T>> types;  ///< [types, D]; none for DistilBERT
   nn::LayerNorm<T> norm;                  ///< over the sum
-  double dropout;                         ///< probability after the norm
+  double dropout;                         ///< dropout probability after the norm
 
   /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and Error for a dropout
   /// outside [0, 1).
@@ -83,9 +83,9 @@ struct BertEmbeddings {
         norm(c(other.norm)),
         dropout(other.dropout) {}
 
-  /// Returns the embeddings [N, D] of the token ids [N]. @throws IndexError for an id or a type that is out of range, and for a sequence
-  /// with more tokens than positions, ShapeError for token types of another shape than ids, and Error for token types if the model has
-  /// none.
+  /// Returns the embeddings [N, D] of the token ids [N]. Absent token types are 0. Dropout is active if and only if `random` is given.
+  /// @throws IndexError for an id or a type that is out of range, and for a sequence with more tokens than positions, ShapeError for token
+  /// types of another shape than ids, and Error for token types if the model has none.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
@@ -156,13 +156,13 @@ struct BertLayer {
     const Index D = x.dim(1);
     const Tensor<A> rows = first_rows(x, sequences);  // [B, D]
     const Tensor<A> query = linear(rows, slice(weight, 0, 0, D), slice(bias, 0, 0, D));
-    const Tensor<A> packed = linear(x, slice(weight, 0, D, 3 * D), slice(bias, 0, D, 3 * D));  // [N, 2 * D]
+    const Tensor<A> key_value = linear(x, slice(weight, 0, D, 3 * D), slice(bias, 0, D, 3 * D));  // [N, 2 * D]
     const Sequences queries =
         Sequences::packed(std::vector<int>(static_cast<std::size_t>(sequences.count()), 1)).to(sequences.device());
     AttentionOptions<A> o = options<A>(random);
     o.heads = attention.heads;
     o.keys = &sequences;
-    const Tensor<A> y = heddle::attention(query, columns(packed, 0, D), columns(packed, D, D), queries, o);
+    const Tensor<A> y = heddle::attention(query, columns(key_value, 0, D), columns(key_value, D, D), queries, o);
     return after_attention(rows, attention.out(y), random);
   }
 
@@ -226,7 +226,7 @@ struct BertEncoder {
   BertEncoder(const BertEncoder& other, Cloning& c)
       : config(other.config), embeddings(c(other.embeddings)), layers(c(other.layers)) {}
 
-  /// Returns the last hidden state. @throws IndexError as the embeddings do, and ShapeError.
+  /// Returns the last hidden state. @throws IndexError, ShapeError and Error as BertEmbeddings::forward does.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [N, D]
@@ -234,7 +234,7 @@ struct BertEncoder {
   }
 
   /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The last layer computes
-  /// only these rows, unless options.hidden_states requests them all or a sequence is empty. @throws IndexError and ShapeError as
+  /// only these rows, unless options.hidden_states requests them all or a sequence is empty. @throws IndexError, ShapeError and Error as
   /// forward() does.
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
@@ -299,7 +299,7 @@ struct BertClassifier {
     detail::draw_as_bert(classifier, random, config().deviation);
   }
 
-  /// Returns the logits of the classes. @throws IndexError and ShapeError as BertEncoder::forward does.
+  /// Returns the logits of the classes. @throws IndexError, ShapeError and Error as BertEncoder::forward does.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
@@ -317,13 +317,13 @@ struct BertClassifier {
   }
 };
 
-/// BERT's masked language model, as transformers' BertForMaskedLM. The decoder shares its matrix with the word embeddings.
+/// BERT's masked language model, as in transformers' BertForMaskedLM. The decoder shares its matrix with the word embeddings.
 template <class T = float>
 struct BertMaskedLm {
   BertEncoder<T> encoder;   ///< encoder
   nn::Linear<T> transform;  ///< [D, D], before the decoder
   nn::LayerNorm<T> norm;    ///< over the transformed rows
-  Parameter<T> bias;        ///< of the decoder, [V]
+  Parameter<T> bias;        ///< bias of the decoder, [V]
 
   /// Draws the weights. @throws ShapeError and Error as BertEncoder does, and Error for DistilBERT.
   BertMaskedLm(const BertConfig& config, Random& random)
@@ -341,7 +341,7 @@ struct BertMaskedLm {
   /// Returns the sizes of the encoder.
   const BertConfig& config() const { return encoder.config; }
 
-  /// Returns the logits of all tokens of the vocabulary for some rows of the batch. @throws IndexError and ShapeError as
+  /// Returns the logits of all tokens of the vocabulary for the given rows of the batch. @throws IndexError, ShapeError and Error as
   /// BertEncoder::forward does, and IndexError for a row that the batch does not have.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& rows,

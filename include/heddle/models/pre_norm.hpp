@@ -20,8 +20,8 @@ struct PreNormConfig {
   Index heads = 12;                ///< attention heads of a layer
   Index ff_width = 3072;           ///< width of the feed-forward networks
   Index positions = 512;           ///< maximum number of tokens in a text
-  double embedding_dropout = 0.5;  ///< after the embeddings
-  double dropout = 0.1;            ///< after each feed-forward network and before the classifier
+  double embedding_dropout = 0.5;  ///< dropout after the embeddings
+  double dropout = 0.1;            ///< dropout after each feed-forward network and before the classifier
 };
 
 /// A layer: x + attention(norm(x)), then the same with the feed-forward network.
@@ -111,8 +111,8 @@ struct PreNormEncoder {
         norm(c(other.norm)),
         layers(c(other.layers)) {}
 
-  /// Returns the last hidden state. @throws IndexError for an id outside the table and for a sequence with more tokens than positions,
-  /// and Error for token types, which the model does not have.
+  /// Returns the last hidden state. @throws IndexError for an id that is out of range and for a sequence with more tokens than positions,
+  /// ShapeError for ids that do not fit the sequences, and Error for token types, which the model does not have.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& o = {}) const {  // [N] to [N, D]
@@ -159,7 +159,7 @@ struct PreNormClassifier {
     classifier.bias->assign(*drawn.bias);
   }
 
-  /// Returns the logits of the classes. @throws IndexError and Error as PreNormEncoder::forward does.
+  /// Returns the logits of the classes. @throws IndexError, ShapeError and Error as PreNormEncoder::forward does.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]

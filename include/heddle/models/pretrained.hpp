@@ -1,5 +1,5 @@
-// Model folders in the format of Hugging Face: reads the configurations of BERT, DistilBERT and heddle's pre-norm encoder, and loads and
-// saves their models.
+// Model folders in the format of Hugging Face. The functions read the configurations of BERT, DistilBERT and heddle's pre-norm encoder, and
+// load and save their models.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -202,7 +202,7 @@ struct SequenceClassifier {
   /// Draws the weights of the layers after the encoder.
   void draw_head(Random& random) { bert ? bert->draw_head(random) : pre_norm->draw_head(random); }
 
-  /// Returns the logits of the classes. @throws IndexError and ShapeError as the models do.
+  /// Returns the logits of the classes. @throws IndexError, ShapeError and Error as the models do.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& options = {}) const {  // [N] to [B, C]
@@ -262,8 +262,8 @@ inline void require_single_label(const PretrainedConfig& config, const std::stri
   const auto kind = config.json.find("problem_type");
   require<FileError>(kind == config.json.end() || kind->is_null() || *kind == "single_label_classification", file,
                      ": 'problem_type' is ", kind == config.json.end() ? "" : io::printable(kind->dump(), 60),
-                     ", heddle's classifiers choose one label of several");
-  require<FileError>(config.labels.size() >= 2, file, ": has one class, a classifier has at least two");
+                     "; heddle's classifiers choose one label of several");
+  require<FileError>(config.labels.size() >= 2, file, ": has one class; a classifier has at least two");
 }
 
 /// Makes a model to load weights into. No weights are drawn: linear maps and embeddings are uninitialized (nn::NoInit).
@@ -406,7 +406,7 @@ inline auto sizes_of(const PreNormConfig& c) {
 template <class Sizes>
 void require_sizes_of(const Sizes& model, const Sizes* config) {
   require(config && sizes_of(*config) == sizes_of(model),
-          "save_pretrained: the configuration has other sizes than the model");
+          "save_pretrained: the configuration is not the model's: its kind, sizes, activation or eps differ");
 }
 
 // Throws Error unless `name` is a file name that belongs to a tokenizer.
@@ -437,13 +437,12 @@ void save_folder(const M& model, const nlohmann::json& config,
 }
 }  // namespace detail
 
-/// Writes config.json, model.safetensors in F32, and the tokenizer's files, by name. transformers' from_pretrained opens the folder of a
-/// BERT or DistilBERT. Each file is replaced atomically; other files of the folder stay. The content of the tokenizer's files is not
-/// checked.
+/// Writes config.json, model.safetensors in F32, and `tokenizer_files`, the contents of the tokenizer's files by name. transformers'
+/// from_pretrained opens the folder of a BERT or DistilBERT. Each file is replaced atomically; other files of the folder stay. The content
+/// of the tokenizer's files is not checked.
 /// @throws FileError if the folder does not exist or cannot be written.
-/// @throws Error, before anything is written, for a configuration that is not valid, such as one with two equal labels or a text that is
-/// not UTF-8, or that does not have the model's sizes and number of classes, and for a name in `tokenizer_files` that io::read_tokenizer()
-/// does not read.
+/// @throws Error if the configuration is not valid (for example, two labels are equal or a text is not UTF-8), if its sizes or number of
+/// classes are not the model's, or if io::read_tokenizer() does not read a file of that name. Nothing is then written.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
@@ -454,7 +453,7 @@ inline void save_pretrained(const SequenceClassifier<float>& model, const Pretra
   detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
 }
 /// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be written. @throws Error
-/// as above, but for the number of classes.
+/// as above, except that the number of classes is not checked.
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   detail::require_sizes_of(model.config(), config.bert());

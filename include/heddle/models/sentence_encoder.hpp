@@ -93,7 +93,7 @@ class SentenceEncoder {
     std::string chosen = config.has("pooling_mode_mean_tokens") ? "none" : "mean";
     for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
       if (!key.starts_with("pooling_mode_") || value != true) continue;
-      require<FileError>(chosen == "none", config.file(), ": has more than one pooling, heddle has 'mean' and 'cls'");
+      require<FileError>(chosen == "none", config.file(), ": has more than one pooling; heddle uses 'mean' or 'cls'");
       chosen = key == "pooling_mode_mean_tokens" ? "mean" : key == "pooling_mode_cls_token" ? "cls" : key;
     }
     return chosen;
@@ -148,7 +148,7 @@ class SentenceEncoder {
     if (const std::string settings = folder + "/config_sentence_transformers.json"; io::path_exists(settings)) {
       const io::JsonFile file(settings);
       require<FileError>(!file.object().has("default_prompt_name"), io::printable(settings),
-                         ": 'default_prompt_name' is given, heddle puts no prompt before a text");
+                         ": 'default_prompt_name' is given; heddle puts no prompt before a text");
     }
     require<FileError>(kinds == "Transformer, Pooling" || kinds == "Transformer, Pooling, Normalize", shown,
                        ": the modules are ", io::quoted_name(kinds),

@@ -38,19 +38,20 @@ class TextClassifier {
   /// Returns the content of config.json.
   const PretrainedConfig& config() const { return state().config; }
 
-  /// Classifies one text, truncated to the model's positions or the tokenizer's limit, whichever is smaller.
+  /// Classifies one text, truncated to the model's positions or the tokenizer's limit, whichever is smaller. @throws Error for
+  /// probabilities that are not finite.
   template <std::convertible_to<std::string_view> Text>
   Prediction operator()(const Text& text) const {
     return run({state().tokenizer.encode(std::string_view(text))})[0];
   }
   /// Classifies a pair of texts, such as a premise and a hypothesis. The model is given their token types if it has them and the folder's
-  /// tokenizer returns them in transformers (see io::read_tokenizer()). @throws Error if the positions or the tokenizer's
-  /// limit are fewer than three.
+  /// tokenizer returns them in transformers (see io::read_tokenizer()). @throws Error if the model's positions or the tokenizer's limit
+  /// allow fewer than three tokens, and as for one text.
   template <std::convertible_to<std::string_view> Text, std::convertible_to<std::string_view> Second>
   Prediction operator()(const Text& a, const Second& b) const {
     return run({state().tokenizer.encode_pair(std::string_view(a), std::string_view(b))})[0];
   }
-  /// Classifies many texts. They are packed in batches, in order, without padding.
+  /// Classifies many texts. They are packed in batches, in order, without padding. @throws Error as for one text.
   std::vector<Prediction> operator()(const std::vector<std::string>& texts) const {
     return run(state().tokenizer.encode_batch(texts));
   }
@@ -87,7 +88,7 @@ class TextClassifier {
           for (Index b = 0; b < p.dim(0); ++b) {
             const std::span row(std::as_const(p).data() + b * C, static_cast<std::size_t>(C));
             require(std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); }),
-                    "TextClassifier: the model's scores are not finite");
+                    "TextClassifier: the model's probabilities are not finite");
             const auto best = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
             predictions.push_back({static_cast<int>(best), config.labels[best], {row.begin(), row.end()}});
           }

@@ -14,7 +14,7 @@ struct AttentionRecord {
   Tensor<A> weights;  ///< [B, H, T, T], without dropout
 };
 
-/// Self-attention with H heads of width K: out(attention(query(x), key(x), value(x))). One product with one packed weight computes the
+/// Self-attention with H heads of width K: out(attention(query(x), key(x), value(x))). One product with one combined weight computes the
 /// three projections; files hold three weights.
 template <class T = float>
 struct MultiHeadAttention {
@@ -39,20 +39,20 @@ struct MultiHeadAttention {
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
     require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
     options.heads = heads;
-    const Tensor<A> packed = qkv(heddle::detail::rows_of_batch(x, sequences));  // [N, 3 * H * K]
-    const Index each = packed.dim(-1) / 3;
-    const Tensor<A> y = out(attention(columns(packed, 0, each), columns(packed, each, each),
-                                      columns(packed, 2 * each, each), sequences, options));  // [N, D]
+    const Tensor<A> product = qkv(heddle::detail::rows_of_batch(x, sequences));  // [N, 3 * H * K]
+    const Index each = product.dim(-1) / 3;
+    const Tensor<A> y = out(attention(columns(product, 0, each), columns(product, each, each),
+                                      columns(product, 2 * each, each), sequences, options));  // [N, D]
     return heddle::detail::rows_as_given(y, x.shape(), sequences);
   }
 
-  /// Returns the queries, keys and weights for x, from which the attention view is drawn. @throws ShapeError.
+  /// Returns the queries, keys and weights for x, which an attention page shows (view/attention_page.hpp). @throws ShapeError.
   template <class A>
   AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
-    const Tensor<A> packed = qkv(x);                                                 // [N, 3 * H * K]
-    const Index each = packed.dim(1) / 3;
-    return {slice(packed, 1, 0, each), slice(packed, 1, each, 2 * each),
-            attention_weights(columns(packed, 0, each), columns(packed, each, each), sequences, {.heads = heads})};
+    const Tensor<A> product = qkv(x);                                                // [N, 3 * H * K]
+    const Index each = product.dim(1) / 3;
+    return {slice(product, 1, 0, each), slice(product, 1, each, 2 * each),
+            attention_weights(columns(product, 0, each), columns(product, each, each), sequences, {.heads = heads})};
   }
 
   /// Visits the members.

@@ -6,7 +6,7 @@
 namespace heddle::nn {
 
 /// Attention of one set of sequences to another, with H heads of width K: out(attention(query(x), key(memory), value(memory))).
-/// Sequence b of x sees sequence b of the memory. One product with one packed weight computes keys and values; files hold two weights.
+/// Sequence b of x sees sequence b of the memory. One product with one combined weight computes keys and values; files hold two weights.
 template <class T = float>
 struct CrossAttention {
   Linear<T> query;      ///< D to H * K

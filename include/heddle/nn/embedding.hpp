@@ -16,7 +16,7 @@ struct Embedding {
   Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)) {}
 
   /// Returns the rows of the table for `ids`, as activations of type A. Rows are looked up first and then cast, so that a bf16 model does
-  /// not cast the whole table.
+  /// not cast the whole table. @throws IndexError for an id outside the table, as embed() does.
   template <class A = T, class I>
   Tensor<A> operator()(const Tensor<I>& ids) const {  // [...] int or int64, to [..., D]
     return cast<A>(embed(ids, weight));

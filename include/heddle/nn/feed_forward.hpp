@@ -4,7 +4,7 @@
 
 namespace heddle::nn {
 
-/// The functions of ops/map.hpp that a FeedForward may have.
+/// The activation of a FeedForward, a function of ops/map.hpp.
 enum class Activation { gelu, gelu_tanh, relu };
 
 /// Two linear maps with an activation between them, named as torch.nn.Sequential(Linear, GELU, Linear) names them.

@@ -1,4 +1,4 @@
-// Initial values: the distributions that PyTorch's modules draw from by default, drawn from heddle's generator.
+// Initial values: by default from the distributions of PyTorch's modules, drawn with heddle's generator.
 #pragma once
 #include <heddle/base/random.hpp>
 #include <heddle/nn/parameter.hpp>
@@ -15,7 +15,7 @@ class NoInit {
   ~NoInit() { active_ = previous_; }
 
   /// Returns whether a NoInit exists on the calling thread.
-  static bool active() { return active_; }
+  static bool is_active() { return active_; }
 
  private:
   static inline thread_local bool active_ = false;
@@ -25,7 +25,7 @@ class NoInit {
 /// Returns a parameter with uniform values in ±1/sqrt(fan_in), like the weight and bias of torch.nn.Linear (Kaiming uniform, a = sqrt(5)).
 template <class T>
 Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
-  if (NoInit::active()) return Parameter<T>(Tensor<T>(shape));
+  if (NoInit::is_active()) return Parameter<T>(Tensor<T>(shape));
   const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
   return Parameter<T>(uniform<T>(shape, -bound, bound, random));
 }
@@ -33,7 +33,7 @@ Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
 /// Returns a parameter with standard normal values, like the weight of torch.nn.Embedding.
 template <class T>
 Parameter<T> embedding_init(Shape shape, Random& random) {
-  return Parameter<T>(NoInit::active() ? Tensor<T>(shape) : randn<T>(shape, random));
+  return Parameter<T>(NoInit::is_active() ? Tensor<T>(shape) : randn<T>(shape, random));
 }
 
 /// Returns a parameter with one value everywhere, such as the ones and zeros that norms begin with.
@@ -50,7 +50,7 @@ struct Fans {
 
   // Throws ShapeError for a weight of fewer than two axes.
   Fans(const char* op, const Shape& shape) {
-    require<ShapeError>(shape.rank() >= 2, op, ": a weight has at least 2 axes; this one is ", shape);
+    require<ShapeError>(shape.rank() >= 2, op, ": the weight ", shape, " must have at least 2 axes");
     const auto rest = static_cast<double>(shape.product(2, shape.rank()));
     in = static_cast<double>(shape[1]) * rest;
     out = static_cast<double>(shape[0]) * rest;
@@ -99,8 +99,8 @@ void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double devia
   p.assign(values);
 }
 
-/// Writes values uniform in ±gain sqrt(6 / (in + out)) (Glorot and Bengio 2010). @throws ShapeError for a weight of fewer than two axes,
-/// and Error for a gain that is negative or not finite.
+/// Writes values uniform in ±gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). @throws ShapeError for a weight of fewer than two
+/// axes, and Error for a gain that is negative or not finite.
 template <class T>
 void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   heddle::detail::require_nonnegative("xavier_uniform", "gain", gain);
@@ -109,7 +109,7 @@ void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   uniform(p, random, -bound, bound);
 }
 
-/// Writes values uniform in ±sqrt(6 / ((1 + a^2) in)) (He et al. 2015), for a leaky ReLU of negative slope a. @throws ShapeError for a
+/// Writes values uniform in ±sqrt(6 / ((1 + a^2) fan_in)) (He et al. 2015), for a leaky ReLU of negative slope a. @throws ShapeError for a
 /// weight of fewer than two axes, and Error for an a that is not finite.
 template <class T>
 void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {

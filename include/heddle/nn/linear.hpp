@@ -11,7 +11,7 @@ struct Linear {
   Parameter<T> weight;               ///< [out, in]
   std::optional<Parameter<T>> bias;  ///< [out]
 
-  /// Draws the weights by linear_init. @throws ShapeError for a size below 1.
+  /// Draws the weights with linear_init(). @throws ShapeError for a size below 1.
   [[gnu::cold]] Linear(Index in, Index out, Random& random, bool with_bias = true);
   /// Copies the members of `other` for clone().
   Linear(const Linear& other, Cloning& c) : weight(c(other.weight)), bias(c(other.bias)) {}

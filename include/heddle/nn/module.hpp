@@ -10,7 +10,7 @@
 
 namespace heddle {
 
-/// The names of one parameter. A packed parameter (q, k and v in one matrix) has one name per equal block of rows: it is
+/// The names of one parameter. A combined parameter (q, k and v in one matrix) has one name per equal block of rows: it is
 /// several tensors in a file and one for an optimizer.
 struct Name {
   std::vector<std::string> blocks;  ///< one name per block of rows
@@ -154,7 +154,8 @@ Device device_of(const M& model) {
   return first.value_or(Device::cpu);
 }
 
-/// Moves all weights to a device, in place: existing optimizers keep training them.
+/// Moves all weights and buffers to a device, in place: existing optimizers keep training them. @throws Error for a device that this build
+/// does not support.
 template <class M>
 void to(M& model, Device device) {
   walk_once(model, [&](const Name&, auto& x) { x.identity()->move(device); });

@@ -47,7 +47,7 @@ class MadeWeights {
   std::vector<std::pair<const void*, Shape>> weights_;
 };
 
-// A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are handles on it that
+// A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are handles to it that
 // follow it: a write, a move to another device or a new node reaches them all.
 template <class T>
 class MasterTensor {
@@ -70,7 +70,7 @@ class MasterTensor {
   // Writes the values of whole rows, beginning at element `first`. Throws ShapeError if they do not fit.
   void assign_rows(Index first, const Tensor<T>& from) {
     require<ShapeError>(first >= 0 && first + from.size() <= value_.size(), "a weight of shape ", value_.shape(),
-                        " has no elements ", first, " to ", first + from.size());
+                        " does not have elements [", first, ", ", first + from.size(), ')');
     put(first, from);
   }
   // Moves the values and the gradient to a device.
@@ -86,19 +86,16 @@ class MasterTensor {
     publish();
   }
 
-  // Adds a handle.
   void add_handle(Tensor<T>* handle) {
     const std::lock_guard lock(mutex_);
     handles_.push_back(handle);
     update(*handle);
   }
-  // Removes a handle.
   void remove_handle(Tensor<T>* handle) noexcept {
     const std::lock_guard lock(mutex_);
     std::erase(handles_, handle);
     clear(*handle);
   }
-  // Replaces `handle` by `by`.
   void replace_handle(Tensor<T>* handle, Tensor<T>* by) noexcept {
     const std::lock_guard lock(mutex_);
     std::replace(handles_.begin(), handles_.end(), handle, by);
@@ -173,7 +170,7 @@ class MasterHandle : public Tensor<T> {
   MasterHandle(MasterHandle&& other) noexcept;
   MasterHandle& operator=(MasterHandle&& other) noexcept;
 
-  /// Returns the weight as a tensor. @throws Error if this object was moved from. So do the other accessors.
+  /// Returns the weight as a tensor. @throws Error if this object was moved from; the other accessors throw it as well.
   const Tensor<T>& value() const {
     identity();
     return *this;
@@ -181,7 +178,7 @@ class MasterHandle : public Tensor<T> {
   /// Returns the values, read-only: assign() writes them.
   const T* data() const { return value().data(); }
   const T* device_data() const { return value().device_data(); }
-  /// Writes other values in place; optimizers and shared handles continue with the weight. @throws ShapeError for another shape.
+  /// Overwrites the values in place, so optimizers and shared handles stay valid. @throws ShapeError for another shape.
   void assign(const Tensor<T>& values) { identity()->assign(values); }
   /// Returns the value in the type of the activations: a differentiable cast, computed once per update.
   template <class U>
@@ -228,7 +225,7 @@ MasterHandle<T>::~MasterHandle() {
 }  // namespace detail
 
 /// A weight in its master type T, which every operation accepts as a Tensor<T>. It is an identity that is moved, not copied: a copy as a
-/// Tensor<T> is a handle on the same memory, and share() returns another Parameter of the same weight.
+/// Tensor<T> is a handle to the same memory, and share() returns another Parameter of the same weight.
 template <class T>
 class Parameter : public detail::MasterHandle<T> {
  public:
@@ -247,13 +244,13 @@ class Parameter : public detail::MasterHandle<T> {
   Tensor<T> grad() const { return frozen() ? Tensor<T>() : this->value().grad(); }
   /// Returns whether it is a constant, which gets no gradient and is skipped by optimizers.
   bool frozen() const { return !this->value().requires_grad(); }
-  /// Makes it a constant, or a weight that is trained again.
+  /// Makes the parameter a constant if `yes`, and a trained weight otherwise.
   void freeze(bool yes = true) {
     if (yes != frozen())
       this->identity()->set_node(yes ? detail::NodeRef() : detail::NodeRef(new detail::Leaf<T>(this->shape())));
   }
 
-  /// Returns another handle on the same weight. It is trained, counted and saved once.
+  /// Returns another handle to the same weight. It is trained, counted and saved once.
   friend Parameter share(const Parameter& p) { return Parameter(p.identity()); }
 
  private:

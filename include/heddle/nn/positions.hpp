@@ -30,7 +30,8 @@ inline void require_positions(const char* module, const Sequences& sequences, In
                       " tokens is longer than the table's ", L, " positions");
 }
 
-/// Returns x with each token's row of the table [L, D] added. @throws ShapeError.
+/// Returns x [N, D] or [B, T, D] with each token's row of the table [L, D] added. @throws ShapeError, and IndexError for a position that is
+/// not in the table.
 template <class T>
 Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
   const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
@@ -40,7 +41,7 @@ Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>&
   return heddle::detail::rows_as_given(rows + take_rows(table, sequences.position()), x.shape(), sequences);
 }
 
-/// x + pe(position), with a fixed table that is saved in the file.
+/// Adds a fixed table to x: x + pe(position). The table is saved with the weights.
 template <class T = float>
 struct SinusoidalPositions {
   Buffer<T> pe;  ///< [1, L, D], the shape of `pe` in batch-first PyTorch code
@@ -65,7 +66,7 @@ struct SinusoidalPositions {
 template <class T>
 SinusoidalPositions<T>::SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
 
-/// x + weight(position), with a table that is trained.
+/// Adds a trained table to x: x + weight(position).
 template <class T = float>
 struct LearnedPositions {
   Parameter<T> weight;  ///< [L, D]

@@ -9,7 +9,7 @@ namespace heddle {
 
 namespace detail {
 
-// The path of a weight in the tree of modules. A packed weight belongs to the innermost module that contains all of its blocks, and its
+// The path of a weight in the tree of modules. A combined weight belongs to the innermost module that contains all of its blocks, and its
 // name lists all their names.
 struct ModulePath {
   std::vector<std::string> path;

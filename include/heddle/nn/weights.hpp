@@ -9,8 +9,8 @@ namespace heddle {
 
 namespace detail {
 
-// Calls f(source, x) for each parameter or buffer x of `to` and the master tensor `source` of the same name in `from`. Throws Error, before
-// the first call, if a name, a shape or an element type of one model is not in the other.
+// Calls f(source, x) for each parameter or buffer x of `to` and the master tensor `source` of the same name in `from`. Before the first
+// call, throws Error if names or element types differ or if only `to` shares a weight, and ShapeError if shapes differ.
 template <class From, class To, class F>
 void walk_both(const char* op, const From& from, To& to, F&& f) {
   std::map<std::string, std::any> sources;
@@ -38,9 +38,9 @@ void walk_both(const char* op, const From& from, To& to, F&& f) {
 
 }  // namespace detail
 
-/// Writes the weights and buffers of a model into another of the same structure, in place: optimizers and shared handles continue with
-/// them. Gradients and the state of optimizers do not change. @throws Error if the models' names or element types differ, or if `to`
-/// shares a weight that `from` does not share, and ShapeError if their shapes differ; nothing is written then.
+/// Writes the weights and buffers of a model into another of the same structure, in place, so optimizers and shared handles stay valid.
+/// Gradients and the state of optimizers do not change. @throws Error if the models' names or element types differ, or if `to` shares a
+/// weight that `from` does not share, and ShapeError if their shapes differ; nothing is written then.
 template <class From, class To>
 void copy_weights(const From& from, To& to) {
   detail::walk_both("copy_weights", from, to, [](const auto& source, auto& x) {

@@ -66,7 +66,8 @@ Tensor<T> combine(const char* op, const Tensor<T>& x, S number) {
 
 }  // namespace detail
 
-/// Returns a + b for each element. @throws ShapeError if the shapes do not broadcast; the next three operators throw it as well.
+/// Returns a + b for each element. @throws ShapeError if the shapes do not broadcast, and Error for integers on a GPU; the next three
+/// operators throw both as well.
 template <class T>
 Tensor<T> operator+(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = detail::combine<kernel::Add, T>("add", a, b);
@@ -83,7 +84,7 @@ Tensor<T> operator-(const Tensor<T>& a, const Tensor<T>& b) {
   return record("sub", y, inputs(a, b),
                 [to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
                   return std::tuple(detail::sum_to<T>(dy, to_a),
-                                    to_b.gradient ? -detail::sum_to<T>(dy, to_b) : Tensor<T>{});
+                                    to_b.requires_grad ? -detail::sum_to<T>(dy, to_b) : Tensor<T>{});
                 });
 }
 
@@ -96,7 +97,7 @@ Tensor<T> operator*(const Tensor<T>& a, const Tensor<T>& b) {
                  a_kept = detail::save_if(b.requires_grad(), a),
                  b_kept = detail::save_if(a.requires_grad(), b)](const Tensor<T>& dy) {
                   const auto gradient = [&](const Tensor<T>& factor, const detail::GradientTarget& to) -> Tensor<T> {
-                    if (!to.gradient) return {};
+                    if (!to.requires_grad) return {};
                     if (to.shape == dy.shape()) return detail::combine<kernel::Mul, T>("mul", dy, factor);
                     return detail::sum_to<T>(detail::combine<kernel::Mul, Acc<T>>("mul", dy, factor), to);
                   };
@@ -113,7 +114,7 @@ Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
                  y_kept = detail::save_if(b.requires_grad(), y)](const Tensor<T>& dy) {
                   const Tensor<Acc<T>> da = detail::combine<kernel::Div, Acc<T>>("div", dy, b);
                   Tensor<T> db;
-                  if (to_b.gradient)
+                  if (to_b.requires_grad)
                     db = -detail::sum_to<T>(detail::combine<kernel::Mul, Acc<T>>("div", da, y_kept), to_b);
                   return std::tuple(detail::sum_to<T>(da, to_a), db);
                 });

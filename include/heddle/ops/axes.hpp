@@ -10,7 +10,7 @@
 namespace heddle {
 
 /// The axes that a reduction removes: a number, or a list as in sum(x, {0, -1}); -1 is the last. An empty list stands for all
-/// axes, as in PyTorch.
+/// axes, as in PyTorch. The reduction throws ShapeError for an axis that does not exist or is named twice.
 class Axes {
  public:
   /// Takes one axis.

@@ -16,7 +16,7 @@ struct CrossEntropyOptions {
   std::int64_t ignore_index = -100;       ///< rows with this label are ignored
   Tensor<T> class_weights = {};           ///< [C] factors of the classes; empty: 1
   double label_smoothing = 0;             ///< in [0, 1]
-  Reduction reduction = Reduction::mean;  ///< of the rows' losses
+  Reduction reduction = Reduction::mean;  ///< how the rows' losses are combined
 };
 
 namespace kernel {
@@ -67,7 +67,7 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
   loss(0) = static_cast<T>(sum_of<A>(Pieces::most, [&](Chunk<A> at) { return at.load(sums); }) / divisor(0));
 }
 
-// With t_c = (1 - e) w_y [c = y] + e / C w_c:  dlogits = (p sum(t) - t) dy / divisor
+// Computes dlogits = (p sum(t) - t) dy / divisor, with t_c = (1 - e) w_y [c = y] + e / C w_c.
 template <class T, class L>
 void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, View<const L, 1> labels,
                             std::int64_t ignored, View<const T, 1> class_weights, double smoothing, bool by_row,
@@ -103,15 +103,16 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 
 }  // namespace kernel
 
-/// Returns the loss, a scalar []; for Reduction::none the loss of each row, in the shape of the labels, 0 where the label is ignored. The
-/// mean divides by the sum of the labels' weights; if every label is ignored it is NaN, as in PyTorch, and its gradient is zero. The class
-/// weights get no gradient. @throws ShapeError, IndexError for a label that is not a class, and Error for a smoothing outside [0, 1] and
-/// for Reduction::batch_mean.
+/// Returns the cross-entropy, -log(softmax(logits)[label]) of each row, reduced to a scalar []. Reduction::none returns the losses of the
+/// rows, in the shape of the labels, 0 where the label is ignored. The mean divides by the sum of the labels' weights; if every label is
+/// ignored it is NaN, as in PyTorch, and its gradient is zero. The class weights get no gradient. @throws ShapeError, IndexError for a
+/// label that is not a class, and Error for a smoothing outside [0, 1] and for Reduction::batch_mean.
 template <class T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
                         const Tensor<L>& labels,  // [N], or [B, T], int or int64
                         const std::type_identity_t<CrossEntropyOptions<T>>& options = {}) {
-  static_assert(std::is_integral_v<L> && !std::is_same_v<L, bool>, "heddle::cross_entropy: labels are int or int64");
+  static_assert(std::is_integral_v<L> && !std::is_same_v<L, bool>,
+                "heddle::cross_entropy: labels must be int or int64");
   if (logits.rank() == 3 && labels.rank() == 2 && labels.shape() == logits.shape().without(-1))
     return detail::in_shape(cross_entropy(reshape(logits, Shape{labels.size(), logits.dim(2)}),
                                           labels.with_shape({labels.size()}), options),

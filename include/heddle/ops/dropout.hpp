@@ -12,7 +12,7 @@ namespace heddle {
 namespace kernel {
 
 inline constexpr int calls_per_block = 16;  // a fixed number, so that the loops over calls vectorize
-inline constexpr Index draw_block = calls_per_block * draws_per_call;  // elements
+inline constexpr Index draw_block = calls_per_block * draws16_per_call;  // elements
 
 // Computes the factors of one block of elements, 0 or the rule's scale. `call` is the block's first call. The dropout is passed
 // by value: through a reference, a write to `factors` might change it, and the loop would not vectorize.
@@ -21,8 +21,8 @@ void draw_factors(ElementDropout dropout, std::uint64_t call, A* factors) {
   PhiloxLanes<calls_per_block> words;
   dropout.draws.many<calls_per_block>([call](int c) { return call + static_cast<unsigned>(c); }, words);
   for (int c = 0; c < calls_per_block; ++c)
-    for (int e = 0; e < draws_per_call; ++e)
-      factors[c * draws_per_call + e] =
+    for (int e = 0; e < draws16_per_call; ++e)
+      factors[c * draws16_per_call + e] =
           dropout.rule.keeps(draw16(words, c, e)) ? static_cast<A>(dropout.rule.scale) : A(0);
 }
 
@@ -32,7 +32,7 @@ template <class A, class F>
 void for_each_factor(const ElementDropout& dropout, Index first, Index last, F&& f) {
   alignas(register_bytes) A factors[draw_block];
   for (Index e = first; e < last; e += draw_block) {
-    draw_factors(dropout, static_cast<std::uint64_t>(e / draws_per_call), factors);
+    draw_factors(dropout, static_cast<std::uint64_t>(e / draws16_per_call), factors);
     const Index n = std::min(draw_block, last - e);
     f(e, n, static_cast<const A*>(factors));
   }
@@ -60,7 +60,7 @@ void dropout(Cpu, View<const T, 1> x, ElementDropout dropout, View<T, 1> y) {
 namespace detail {
 // Takes the draws for the dropout of `size` elements.
 inline kernel::Draws take_draws(Index size, Random& random) {
-  return random.take(static_cast<std::uint64_t>((size + kernel::draws_per_call - 1) / kernel::draws_per_call));
+  return random.take(static_cast<std::uint64_t>((size + kernel::draws16_per_call - 1) / kernel::draws16_per_call));
 }
 
 // Returns x with this dropout applied.
@@ -72,8 +72,9 @@ Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
 }
 }  // namespace detail
 
-/// Returns x with elements dropped with probability p, which is rounded to a multiple of 1/65,536. Without a generator, or if p is 0,
-/// returns x and draws nothing. @throws Error for a p outside [0, 1).
+/// Returns x with each element set to 0 with probability p, and multiplied by 1 / (1 - p) otherwise (Srivastava et al. 2014). p is rounded
+/// to a multiple of 1/65,536. Without a generator, or if p is 0, returns x and draws nothing. @throws Error for a p outside [0, 1), before
+/// or after rounding.
 template <class T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   kernel::ElementDropout dropout{kernel::DropoutRule("dropout", p), {}};

@@ -20,8 +20,8 @@ void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
   });
 }
 
-// The positions in dy of each row that was taken, grouped by row in ascending order (`place`), and the index in `place` at which each group
-// begins (`begin`, which ends with the number of positions).
+// The positions in dy, grouped by the row that was taken there: group m is place[begin[m]] to place[begin[m + 1] - 1]. Groups are in
+// ascending order of their rows, and so are the positions of a group.
 struct RowGroups {
   std::vector<Index> place, begin;
 
@@ -71,7 +71,7 @@ namespace detail {
 // Returns the rows of x [V, ...] with these numbers, in a tensor of the given shape.
 template <class I, class T>
 Tensor<T> gather_rows(const char* op, const Tensor<I>& ids, const Tensor<T>& x, const Shape& shape) {
-  static_assert(std::is_integral_v<I> && !std::is_same_v<I, bool>, "heddle: rows are numbered by int or int64");
+  static_assert(std::is_integral_v<I> && !std::is_same_v<I, bool>, "heddle: ids and rows must be int or int64");
   const Shape matrix{x.dim(0), x.shape().product(1, x.rank())};
   const auto rows_of = [matrix](auto& t, Index rows) {
     return View<std::remove_pointer_t<decltype(t.device_data())>, 2>{t.device_data(), {rows, matrix[1]}};
@@ -92,8 +92,8 @@ Tensor<T> gather_rows(const char* op, const Tensor<I>& ids, const Tensor<T>& x, 
 
 }  // namespace detail
 
-/// Returns the row of the table for each id. Ids on the host may be used with a table on a GPU.
-/// @throws ShapeError, and IndexError for an id outside the table.
+/// Returns the row of the table for each id, [..., D]. Ids on the host may be used with a table on a GPU.
+/// @throws ShapeError, and IndexError for an id outside the table; for ids on a GPU the next synchronizing call throws it.
 template <class I, class T>
 Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
                 const Tensor<T>& table) {  // [V, D]
@@ -110,8 +110,8 @@ Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
   return detail::gather_rows("embed", ids, table, Shape(extents));  // [..., D]
 }
 
-/// Returns the rows of x with the given numbers, which may be on the host for an x on a GPU.
-/// @throws ShapeError, and IndexError for a number outside x.
+/// Returns the rows of x with the given numbers, [M, ...]. The numbers may be on the host for an x on a GPU.
+/// @throws ShapeError, and IndexError for a number outside x; for numbers on a GPU the next synchronizing call throws it.
 template <class T, class I>
 Tensor<T> take_rows(const Tensor<T>& x,       // [N, ...]
                     const Tensor<I>& rows) {  // [M] int or int64

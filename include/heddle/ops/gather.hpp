@@ -53,7 +53,7 @@ Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<I>& ids) {
   return detail::gather_rows("gather", position, reshape(from, Shape{from.size(), 1}), ids.shape());
 }
 
-/// Returns the given positions of an axis, in order, as torch.index_select. Ids on the host may be used with an x on a GPU.
+/// Returns the given positions of an axis, in order, like torch.index_select. Ids on the host may be used with an x on a GPU.
 /// @throws ShapeError if the axis does not exist or ids is not a vector, and IndexError for an id outside the axis.
 template <class T, class I>
 Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<I>& ids) {  // ids [M]
@@ -71,7 +71,7 @@ Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<I>& ids) {  //
   return along == 0 ? taken : transpose(taken, 0, along);
 }
 
-/// Returns 1 at each id and 0 elsewhere along a new last axis, as torch.nn.functional.one_hot.
+/// Returns 1 at each id and 0 elsewhere along a new last axis, like torch.nn.functional.one_hot.
 /// @throws IndexError for an id that is not a class, and Error if `classes` is not positive.
 template <class I>
 Tensor<Index> one_hot(const Tensor<I>& ids,  // [...] int or int64

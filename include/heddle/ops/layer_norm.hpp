@@ -77,7 +77,7 @@ class NormGradientSums {
   Scratch<Acc<T>> sums_;  // [pieces, 2, D]
 };
 
-// Computes rows [first, last) of dx. Adds what these rows contribute to dgamma and dbeta to the sums of one piece.
+// Computes rows [first, last) of dx. Accumulates the contributions of these rows to dgamma and dbeta in the sums of one piece.
 // With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)).
 template <class T>
 void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,

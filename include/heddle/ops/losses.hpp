@@ -60,7 +60,8 @@ Tensor<T> bce_with_logits(const Tensor<T>& x, const Tensor<T>& target,
   if (options.pos_weight) log_term = log_term * (1 + (cast<A>(options.pos_weight) - 1) * t);
   Tensor<A> loss = (1 - t) * logits + log_term;
   if (options.weight) loss = loss * cast<A>(options.weight);
-  require<ShapeError>(loss.shape() == x.shape(), "bce_with_logits: a weight does not broadcast to x ", x.shape());
+  require<ShapeError>(loss.shape() == x.shape(), "bce_with_logits: weight or pos_weight does not broadcast to x ",
+                      x.shape());
   return cast<T>(detail::reduce_loss("bce_with_logits", loss, options.reduction));
 }
 

@@ -92,12 +92,13 @@ template <class T>
 Tensor<T> relu(const Tensor<T>& x) {
   return detail::map<kernel::Relu>("relu", x);
 }
-/// Returns x times the standard normal distribution function at x: the exact (erf) form of GELU.
+/// Returns x times the standard normal distribution function at x: the exact (erf) form of GELU (Hendrycks and Gimpel 2016).
 template <class T>
 Tensor<T> gelu(const Tensor<T>& x) {
   return detail::map<kernel::Gelu>("gelu", x);
 }
-/// Returns the tanh approximation of gelu, which differs from it by up to 4.7e-4.
+/// Returns the tanh approximation of gelu, x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel 2016). It differs from
+/// gelu by less than 4.8e-4.
 template <class T>
 Tensor<T> gelu_tanh(const Tensor<T>& x) {
   return detail::map<kernel::GeluTanh>("gelu_tanh", x);

@@ -84,7 +84,7 @@ struct MatmulOptions {
   bool transpose_b = false;  ///< transpose the last two axes of b before the product
 };
 
-/// Returns the product of a and b, as torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError.
+/// Returns the product of a and b, like torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError.
 template <class T>
 Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
                  const Tensor<T>& b,  // [..., K, N] or [K]
@@ -113,12 +113,12 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
        b_kept = detail::save_if(a.requires_grad(), bs)](const Tensor<T>& dy_given) {
         const Tensor<T> dy = dy_given.with_shape(shape);
         Tensor<T> da, db;
-        if (to_a.gradient)
+        if (to_a.requires_grad)
           da = detail::sum_to<T>(
                    ta ? detail::matrix_product(b_kept, tb, dy, true) : detail::matrix_product(dy, false, b_kept, !tb),
                    to_a)
                    .with_shape(shape_a);
-        if (to_b.gradient)
+        if (to_b.requires_grad)
           db = detail::sum_to<T>(
                    tb ? detail::matrix_product(dy, true, a_kept, ta) : detail::matrix_product(a_kept, !ta, dy, false),
                    to_b)

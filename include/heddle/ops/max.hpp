@@ -98,7 +98,7 @@ Tensor<T> extreme_values(const char* op, bool smallest, const Tensor<T>& x, int 
 }  // namespace detail
 
 /// Returns the largest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of equal elements.
-/// @throws ShapeError for an empty axis.
+/// @throws ShapeError if an axis is empty or does not exist.
 template <class T>
 Tensor<T> max(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("max", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
@@ -112,7 +112,7 @@ Tensor<T> max(const Tensor<T>& x) {
 }
 
 /// Returns the smallest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of equal elements.
-/// @throws ShapeError for an empty axis.
+/// @throws ShapeError if an axis is empty or does not exist.
 template <class T>
 Tensor<T> min(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("min", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
@@ -125,7 +125,8 @@ Tensor<T> min(const Tensor<T>& x) {
   return min(reshape(x, {x.size()}), 0);
 }
 
-/// Returns the positions of the first largest elements (of the first NaN if there is one). @throws ShapeError for an empty axis.
+/// Returns the positions of the first largest elements along an axis (of the first NaN if there is one). @throws ShapeError if the axis is
+/// empty or does not exist.
 template <class T>
 Tensor<Index> argmax(const Tensor<T>& x, int axis, bool keepdim = false) {
   return detail::extremum_along("argmax", false, x, axis, keepdim).position;
@@ -135,7 +136,8 @@ template <class T>
 Tensor<Index> argmax(const Tensor<T>& x) {
   return argmax(x.with_shape({x.size()}), 0);
 }
-/// Returns the positions of the first smallest elements (of the first NaN if there is one). @throws ShapeError for an empty axis.
+/// Returns the positions of the first smallest elements along an axis (of the first NaN if there is one). @throws ShapeError if the axis is
+/// empty or does not exist.
 template <class T>
 Tensor<Index> argmin(const Tensor<T>& x, int axis, bool keepdim = false) {
   return detail::extremum_along("argmin", true, x, axis, keepdim).position;

@@ -13,7 +13,7 @@ namespace detail {
 template <class T>
 Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, const Tensor<bool>& passed_over,
                           const GradientTarget& to) {
-  if (!to.gradient) return {};
+  if (!to.requires_grad) return {};
   const Tensor<T> share = select(dy.shape(), is_equal, dy / 2, dy);
   return sum_to<T>(select(dy.shape(), passed_over, zeros<T>({}, dy.device()), share), to);
 }
@@ -35,13 +35,13 @@ Tensor<T> choose(const char* op, const Tensor<T>& a, const Tensor<T>& b, PassedO
 }  // namespace detail
 
 /// Returns the larger of a and b, for each element. Where they are equal each gets half of the gradient, as in PyTorch.
-/// @throws ShapeError for shapes that do not broadcast.
+/// @throws ShapeError for shapes that do not broadcast, and Error for integers on a GPU.
 template <class T>
 Tensor<T> maximum(const Tensor<T>& a, const Tensor<T>& b) {
   return detail::choose<kernel::Larger>("maximum", a, b, [](const auto& x, const auto& other) { return x < other; });
 }
 /// Returns the smaller of a and b, for each element. Where they are equal each gets half of the gradient, as in PyTorch.
-/// @throws ShapeError for shapes that do not broadcast.
+/// @throws ShapeError for shapes that do not broadcast, and Error for integers on a GPU.
 template <class T>
 Tensor<T> minimum(const Tensor<T>& a, const Tensor<T>& b) {
   return detail::choose<kernel::Smaller>("minimum", a, b, [](const auto& x, const auto& other) { return other < x; });
@@ -53,7 +53,7 @@ struct ClampOptions {
   double max = std::numeric_limits<double>::infinity();   ///< upper limit
 };
 /// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}). If min > max, every element becomes max. The gradient
-/// is dy strictly between the bounds and 0 elsewhere, as in PyTorch. @throws Error for a NaN bound.
+/// is dy strictly between the bounds and 0 elsewhere, as in PyTorch 2.15. @throws Error for a NaN bound.
 template <class T>
 Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
   static_assert(!std::is_integral_v<T>, "heddle::clamp: for floating types; maximum and minimum take integers");

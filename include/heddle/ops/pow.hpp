@@ -57,11 +57,11 @@ Tensor<T> pow(const Tensor<T>& x, const Tensor<T>& exponent) {
     const detail::GradientTarget to_x(x), to_exponent(exponent);
     return record("pow", y, inputs(x, exponent), [=](const Tensor<T>& dy) {
       Tensor<T> dx, dn;
-      if (to_x.gradient) {
+      if (to_x.requires_grad) {
         const Tensor<T> values = dy * (exponent * pow(x, exponent - 1));
         dx = detail::sum_to<T>(detail::zero_where(exponent == 0, values), to_x);
       }
-      if (to_exponent.gradient) {
+      if (to_exponent.requires_grad) {
         const Tensor<bool> of_zero = logical_and(x == 0, exponent >= 0);
         dn = detail::sum_to<T>(detail::zero_where(of_zero, dy * (y * log(x))), to_exponent);
       }

@@ -1,5 +1,5 @@
-// sum and mean along one or several axes, or over all elements. A sum is accumulated from partial sums whose bounds depend on the shape only: it
-// is the same for any number of threads, and the rounding errors of a float sum hardly grow with its length.
+// sum and mean along one or several axes, or over all elements. A sum is accumulated from partial sums whose bounds depend on the shape
+// only: it is the same for any number of threads, and the rounding errors of a float sum hardly grow with its length.
 #pragma once
 #include <numeric>
 
@@ -19,7 +19,7 @@ SumAcc<T> sum_row(const T* x, Index n) {
   constexpr Index block = 1024;
   if (n <= block) {
     if constexpr (!std::is_integral_v<T>)
-      if (n > 2 * few) return sum_of<SumAcc<T>>(n, [&](Chunk<SumAcc<T>> at) { return at.load(x); });
+      if (n > 2 * scalar_loop_limit) return sum_of<SumAcc<T>>(n, [&](Chunk<SumAcc<T>> at) { return at.load(x); });
     return std::accumulate(x, x + n, SumAcc<T>(0), [](SumAcc<T> sum, T v) { return sum + static_cast<SumAcc<T>>(v); });
   }
   const Index half = (n / block + 1) / 2 * block;
@@ -84,10 +84,10 @@ namespace detail {
 // The properties of an input that a backward needs if it does not read the values.
 struct GradientTarget {
   Shape shape;
-  bool gradient;  // whether its gradient is required
+  bool requires_grad;
 
   template <class T>
-  explicit GradientTarget(const Tensor<T>& x) : shape(x.shape()), gradient(x.requires_grad()) {}
+  explicit GradientTarget(const Tensor<T>& x) : shape(x.shape()), requires_grad(x.requires_grad()) {}
 };
 
 // Returns x if a backward reads its values, otherwise an empty tensor, so that the graph does not keep x alive.
@@ -99,7 +99,7 @@ Tensor<T> save_if(bool needed, const Tensor<T>& x) {
 // Returns the gradient of an input that was broadcast to dy's shape: the sum over the repeated axes. Empty if it is not required.
 template <class T, class Y>
 Tensor<T> sum_to(const Tensor<Y>& dy, const GradientTarget& input) {
-  if (!input.gradient) return {};
+  if (!input.requires_grad) return {};
   const Shape& s = dy.shape();
   const int rank = s.rank(), missing = rank - input.shape.rank();
   const auto repeated = [&](int axis) { return s[axis] != (axis < missing ? 1 : input.shape[axis - missing]); };

@@ -16,7 +16,6 @@ Tensor<T> in_shape(const Tensor<T>& x, const Shape& shape) {
   return x.shape() == shape ? x : reshape(x, shape);
 }
 
-// Returns the reduced losses.
 template <class T>
 Tensor<T> reduce_loss(const char* op, const Tensor<T>& losses, Reduction reduction) {
   if (reduction == Reduction::none) return losses;

@@ -1,4 +1,4 @@
-// reshape, unsqueeze and squeeze: the same elements in another shape, as a handle on the same block.
+// reshape, unsqueeze and squeeze: the same elements in another shape, as a handle to the same block.
 #pragma once
 #include <iterator>
 
@@ -14,8 +14,8 @@ Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
                 [before = x.shape()](const Tensor<T>& dy) { return dy.with_shape(before); });
 }
 
-/// Reshapes to extents of which one may be -1 and is computed from the others. @throws ShapeError if more than one is -1, or if the
-/// given extents do not determine the missing one.
+/// Reshapes x to these extents; one of them may be -1 and is then computed from the others. @throws ShapeError unless the sizes are equal,
+/// if more than one extent is -1, or if the others do not determine it.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> known(extents);

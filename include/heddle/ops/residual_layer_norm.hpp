@@ -11,12 +11,12 @@ namespace heddle {
 
 namespace kernel {
 
-// Returns the smallest number of rows of D elements that is a whole number of draw blocks, so that each piece begins with a new block;
-// 1 without dropout.
+// Returns the smallest number of rows of D elements that fill whole draw blocks, so that each piece begins with a new block. Returns 1
+// without dropout.
 inline Index rows_per_draw_block(const ElementDropout& dropout, Index D) {
   return dropout.rule.is_active() ? draw_block / std::gcd(std::max<Index>(D, 1), draw_block) : 1;
 }
-// Divides N rows into pieces of whole units of `rows_per_unit` rows.
+// Returns the pieces of N rows, counted in units of `rows_per_unit` rows.
 inline Pieces norm_pieces(Index N, Index D, Index rows_per_unit) {
   return Pieces((N + rows_per_unit - 1) / rows_per_unit, (rows_per_piece(D) + rows_per_unit - 1) / rows_per_unit);
 }
@@ -45,7 +45,7 @@ void residual_layer_norm(Cpu, ElementDropout dropout, View<const T, 2> x, View<c
   });
 }
 
-// If nothing is dropped, dbranch equals dx: the caller passes a view without data and uses dx.
+// Computes dx, dbranch, dgamma and dbeta. If nothing is dropped, dbranch equals dx: the caller passes a view without data and uses dx.
 template <class T>
 void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd,
@@ -130,8 +130,8 @@ struct SumAndNorm {
   Tensor<T> norm;  ///< layer_norm(sum)
 };
 
-/// Returns the sum and its norm, for a pre-norm encoder. The forward is one pass. The backward is two passes, one for
-/// layer_norm and one for the sum, because both results have a gradient. @throws ShapeError and Error as residual_layer_norm() does.
+/// Returns the sum and its norm, for a pre-norm encoder. The forward visits the rows once. The backward visits them twice, for layer_norm
+/// and for the sum, because both results have a gradient. @throws ShapeError and Error as residual_layer_norm() does.
 template <class T>
 SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
                                            const Tensor<T>& branch,  // as x

@@ -140,7 +140,7 @@ inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N)
 
 }  // namespace detail
 
-/// Returns the valid rows of a padded batch, sequence after sequence, as Sequences::packed(sequences.lengths()) describes them.
+/// Returns the valid rows [N, ...] of a padded batch, sequence after sequence, as Sequences::packed(sequences.lengths()) describes them.
 /// If `sequences` is padded, it also defines where each sequence begins within its T positions; otherwise each begins at position 0.
 /// @throws ShapeError.
 template <class T>
@@ -192,7 +192,7 @@ Tensor<T> end_rows(const char* op, const Tensor<T>& x, const Sequences& sequence
 // Returns the sum or the mean of each sequence's rows.
 template <class T>
 Tensor<T> add_up_rows(const char* op, const Tensor<T>& x, const Sequences& sequences, bool as_mean) {
-  static_assert(!std::is_integral_v<T>, "heddle: pooling: cast integers to a floating type first");
+  static_assert(!std::is_integral_v<T>, "heddle::sum_rows, mean_rows: cast integers to a floating type first");
   require_rows(op, {"x", x, 0}, sequences);
   require_rank(op, {"x", x, 0}, 2);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
@@ -214,38 +214,38 @@ Tensor<T> add_up_rows(const char* op, const Tensor<T>& x, const Sequences& seque
 
 }  // namespace detail
 
-/// Returns the first row of each sequence, zeros for an empty one. @throws ShapeError.
+/// Returns the first row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError.
 template <class T>
 Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
                      const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::end_rows("first_rows", detail::rows_of_batch(x, sequences), sequences, false);
 }
-/// Returns the last row of each sequence, zeros for an empty one. @throws ShapeError.
+/// Returns the last row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError.
 template <class T>
 Tensor<T> last_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
                     const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::end_rows("last_rows", detail::rows_of_batch(x, sequences), sequences, true);
 }
 
-/// Returns the sum of each sequence's rows, zeros for an empty one. @throws ShapeError.
+/// Returns the sum of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError.
 template <class T>
 Tensor<T> sum_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::add_up_rows("sum_rows", detail::rows_of_batch(x, sequences), sequences, false);
 }
-/// Returns the mean of each sequence's rows, zeros for an empty one. @throws ShapeError.
+/// Returns the mean of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError.
 template <class T>
 Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                     const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::add_up_rows("mean_rows", detail::rows_of_batch(x, sequences), sequences, true);
 }
 
-/// Returns the largest of each sequence's rows in each column, zeros for an empty sequence. A NaN counts as the largest element. The
-/// gradient goes to the first of equal elements. @throws ShapeError.
+/// Returns the largest element of each column within each sequence, zeros for an empty one: [B, D]. A NaN counts as the largest element.
+/// The gradient goes to the first of equal elements. @throws ShapeError.
 template <class T>
 Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T
-  static_assert(!std::is_integral_v<T>, "heddle: pooling: cast integers to a floating type first");
+  static_assert(!std::is_integral_v<T>, "heddle::max_rows: cast integers to a floating type first");
   if (detail::is_padded_batch(x.shape(), sequences)) return max_rows(detail::rows_of_batch(x, sequences), sequences);
   require_rows("max_rows", {"x", x, 0}, sequences);
   require_rank("max_rows", {"x", x, 0}, 2);

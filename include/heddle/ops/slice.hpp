@@ -31,8 +31,8 @@ auto columns_of_axis(TensorT& x, int axis, Index first, Index last) {
 
 }  // namespace detail
 
-/// Returns positions [first, last) of an axis. A negative first or last counts from the end.
-/// @throws ShapeError if the axis does not exist, IndexError unless 0 <= first <= last <= its extent.
+/// Returns positions [first, last) of an axis. A negative first or last counts from the end. Along axis 0 the result shares memory with x.
+/// @throws ShapeError if the axis does not exist, IndexError unless, counted from the start, 0 <= first <= last <= its extent.
 template <class T>
 Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
   const int along = detail::require_axis("slice", x, axis);
@@ -60,7 +60,7 @@ Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
   });
 }
 
-/// Returns the parts of x of the given sizes along an axis, as torch.split. The sizes must add up to the extent of the axis.
+/// Returns the parts of x of the given sizes along an axis, like torch.split. The sizes must add up to the extent of the axis.
 /// @throws ShapeError if the axis does not exist, a size is negative, or the sizes do not add up to the extent.
 template <class T>
 std::vector<Tensor<T>> split(const Tensor<T>& x, const std::vector<Index>& sizes, int axis = 0) {
@@ -87,7 +87,8 @@ template <class T>
 std::vector<Tensor<T>> split(const Tensor<T>& x, std::initializer_list<Index> sizes, int axis = 0) {
   return split(x, std::vector<Index>(sizes), axis);
 }
-/// Returns parts of one size along an axis; the last one may be smaller. @throws ShapeError for a size below 1.
+/// Returns parts of one size along an axis; the last one may be smaller. @throws ShapeError for a size below 1, and if the axis does not
+/// exist.
 template <class T>
 std::vector<Tensor<T>> split(const Tensor<T>& x, Index size, int axis = 0) {
   require<ShapeError>(size >= 1, "split: a size must be at least 1, got ", size);

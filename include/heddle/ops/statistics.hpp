@@ -19,7 +19,7 @@ Tensor<T> pow_with_flat_zero(const Tensor<T>& x, double p) {
 
 /// The options of torch.var and torch.std.
 struct VarOptions {
-  double correction = 1;  ///< the sum of squares is divided by the number of elements minus this
+  double correction = 1;  ///< the sum of squared deviations is divided by the number of elements minus this
   bool keepdim = false;   ///< keep the reduced axes with extent 1
 };
 /// Returns the variance along axes. If there are no more elements than `correction`, it is NaN or infinite, as in PyTorch.

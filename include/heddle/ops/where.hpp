@@ -42,8 +42,8 @@ Tensor<T> where(const Tensor<bool>& condition, const Tensor<T>& a, const Tensor<
                 [condition, to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
                   const Tensor<T> zero = zeros<T>({}, dy.device());
                   Tensor<T> da, db;
-                  if (to_a.gradient) da = detail::sum_to<T>(detail::select(dy.shape(), condition, dy, zero), to_a);
-                  if (to_b.gradient) db = detail::sum_to<T>(detail::select(dy.shape(), condition, zero, dy), to_b);
+                  if (to_a.requires_grad) da = detail::sum_to<T>(detail::select(dy.shape(), condition, dy, zero), to_a);
+                  if (to_b.requires_grad) db = detail::sum_to<T>(detail::select(dy.shape(), condition, zero, dy), to_b);
                   return std::tuple(da, db);
                 });
 }

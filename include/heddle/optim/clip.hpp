@@ -41,7 +41,7 @@ void for_each_device_with_gradients(const M& model, F&& f) {
 
 namespace heddle::optim {
 
-/// Returns the norm of all gradients of a model, taken as one vector.
+/// Returns the Euclidean norm of all gradients of a model, taken as one vector.
 template <class M>
 double grad_norm(const M& model) {
   double sum = 0;

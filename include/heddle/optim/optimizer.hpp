@@ -9,7 +9,7 @@ namespace heddle {
 namespace detail {
 
 // Visits a model and adds each parameter to an optimizer, a shared parameter under its first name. It is a named type, so that
-// heddle::compiled can contain its visits of heddle's own modules.
+// heddle::compiled can contain its instantiations for heddle's own modules.
 template <class Optimizer>
 struct Enrollment {
   Optimizer& optimizer;
@@ -73,8 +73,7 @@ void Enrollment<Optimizer>::require_matches() const {
 
 namespace optim {
 
-/// Whether a step requires a gradient. `optional` is for a shard whose batch may be empty; otherwise a step without any gradient is a
-/// mistake.
+/// Whether a step without any gradient is an error. Choose `optional` if a batch may be empty.
 enum class Gradients { required, optional };
 
 /// Updates the parameters of a model. Parameters may be on either device.
@@ -83,8 +82,8 @@ class Optimizer {
  public:
   Options options;  ///< the settings, which may be changed between steps
 
-  /// Creates the optimizer for every parameter of `model`. @throws Error for an option outside its range, a group without
-  /// `select`, a group that matches no parameter, and a name that the model visits twice.
+  /// Creates the optimizer for every parameter of `model`. @throws Error for an option or a group's setting that is out of range, a group
+  /// without `select`, a group that matches no parameter, and a name that the model visits twice.
   template <class M>
   [[gnu::cold]] explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
       : options(settings), slots_(Options::optimizer, Rule<float>::moments) {
@@ -94,9 +93,9 @@ class Optimizer {
     enrollment.require_matches();
   }
 
-  /// Updates every parameter that has a gradient, then clears all gradients. The learning rate is multiplied by `factor`,
-  /// which a schedule gives. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are
-  /// cleared), if no parameter has a gradient and `gradients` does not allow it, and for an option outside its range.
+  /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. The learning rate is multiplied by
+  /// `factor`, which a schedule gives. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are cleared),
+  /// if no trainable parameter has a gradient and `gradients` is Gradients::required, and if an option or `factor` is out of range.
   void step(double factor = 1, Gradients gradients = Gradients::required);
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.

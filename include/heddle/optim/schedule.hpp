@@ -7,7 +7,8 @@
 
 namespace heddle::optim {
 
-/// Returns the factor of the linear warm-up that all schedules share: step / warmup, so the learning rate is 0 in the first step.
+/// Returns the factor of the linear warm-up that all schedules share: step / warmup in steps below `warmup`, then 1. With a warm-up, the
+/// learning rate is 0 in the first step.
 inline double warm_up(std::int64_t step, std::int64_t warmup) {
   return step < warmup ? static_cast<double>(step) / static_cast<double>(warmup) : 1.0;
 }

@@ -13,8 +13,8 @@ namespace heddle::optim {
 struct Group {
   std::function<bool(const std::string& name)> select = {};  ///< returns whether the group contains this parameter
   std::optional<double> lr = {};                             ///< learning rate; the optimizer's if empty
-  std::optional<double> weight_decay = {};                   ///< the optimizer's if empty
-  bool frozen = false;                                       ///< not updated
+  std::optional<double> weight_decay = {};                   ///< weight decay; the optimizer's if empty
+  bool frozen = false;                                       ///< whether these parameters are excluded from updates
 };
 
 /// One parameter of an optimizer.
@@ -27,7 +27,7 @@ struct Slot {
   typename Parameter<T>::Identity parameter;   ///< the parameter
   std::optional<double> lr;                    ///< learning rate of its group
   std::optional<double> weight_decay;          ///< weight decay of its group
-  bool frozen = false;                         ///< not updated
+  bool frozen = false;                         ///< whether it is excluded from updates
   std::int64_t steps = 0;                      ///< how often it was updated
   std::array<Tensor<T>, max_moments> moments;  ///< empty before they are first needed
   std::vector<char> row_flags;  ///< one per row: whether its moments may be nonzero; empty if they are not tracked

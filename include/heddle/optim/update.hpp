@@ -121,7 +121,7 @@ template <class Rule>
 struct RowUpdateArgs {
   UpdateArgs<Rule> args;  // its gradient has the rows below, one after another
   View<const Index, 1> rows;
-  Index row_count, width;  // of the parameter
+  Index row_count, width;  // the shape of the parameter
   char* row_flags;         // one per row of the parameter
 };
 // The bits of a row flag: the row's moments may be nonzero; the row has a gradient in the current step.

@@ -13,7 +13,7 @@ enum class Kind : std::uint8_t {
   space,         // ends a word
   drop,          // vanishes
   drop_starter,  // vanishes, but combining marks before and after it are not sorted together
-  mark,          // belongs to a word; sorted by combining class among its neighbours
+  mark,          // belongs to a word; sorted by combining class among its neighbors
   sequence,      // becomes two or three code points
   hangul,        // a syllable, becomes its jamo
 };
@@ -24,7 +24,7 @@ struct Range {
   Kind kind;
 };
 
-// Everything else is Kind::word.
+// The kinds of code points in cased text. A code point in none of these ranges is Kind::word.
 inline constexpr Range cased[] = {
   {0x0, 0x8, drop}, {0x9, 0xa, space}, {0xb, 0xc, drop}, {0xd, 0xd, space}, {0xe, 0x1f, drop}, {0x20, 0x20, space},
   {0x21, 0x2f, isolated}, {0x3a, 0x40, isolated}, {0x5b, 0x60, isolated}, {0x7b, 0x7e, isolated}, {0x7f, 0x9f, drop},

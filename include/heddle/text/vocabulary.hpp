@@ -22,14 +22,14 @@ namespace heddle::text {
 class Vocabulary {
  public:
   static constexpr std::int32_t none = -1;                        ///< the id of no token
-  static constexpr std::size_t max_bytes = std::size_t{1} << 30;  ///< offsets and ids then fit in 32 bits
+  static constexpr std::size_t max_bytes = std::size_t{1} << 30;  ///< size limit; offsets and ids then fit in 32 bits
 
   /// Reads a file. @throws FileError if it cannot be read, and as below.
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
   /// Takes lines that end with LF or CR LF (the last one may end without LF); errors name the file `name`. A byte-order mark is skipped.
-  /// @throws FileError if there is no line. @throws FileError with the number of the line for a token that is empty, not UTF-8, contains a
-  /// NUL byte, or is repeated.
+  /// @throws FileError if there is no line, and for max_bytes or more. @throws FileError with the number of the line for a token that is
+  /// empty, is not UTF-8, contains a NUL byte, or is repeated.
   explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
       : name_(io::printable(name)), text_(std::move(lines)) {
     bom_ = text_.starts_with("\xEF\xBB\xBF");
@@ -52,7 +52,7 @@ class Vocabulary {
   const std::string& name() const { return name_; }  ///< the file, as messages show it
   std::size_t longest() const { return longest_; }   ///< bytes of the longest token
 
-  /// Returns a sentence for each change to the file's text, without its name.
+  /// Returns a sentence for each change to the file's text. The sentences do not name the file.
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     if (bom_) all.emplace_back("a byte-order mark was skipped");
@@ -103,7 +103,7 @@ class Vocabulary {
     require<FileError>(!token.empty(), name_, ':', number, ": the token is empty");
     require<FileError>(is_utf8(token), name_, ':', number, ": the token is not valid UTF-8");
     require<FileError>(token.find('\0') == token.npos, name_, ':', number,
-                       ": a NUL byte, this is not a vocabulary of text");
+                       ": the token contains a NUL byte; a vocabulary is a text file");
   }
 
   void add(std::int32_t id) {

@@ -32,8 +32,8 @@ struct Encoding {
   bool operator==(const Encoding&) const = default;
 };
 
-/// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `limit` tokens are allowed: the Rust library's "longest
-/// first", which differs slightly from cutting one token at a time off the longer one.
+/// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `limit` tokens are allowed. The rule is "longest first" of the
+/// Rust tokenizers library, which differs slightly from cutting one token at a time off the longer one.
 inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std::size_t n2, std::size_t limit) {
   if (n1 + n2 <= limit) return {n1, n2};
   std::size_t shorter = std::min(n1, n2);
@@ -69,8 +69,8 @@ class WordPiece {
   /// Returns the options.
   const WordPieceOptions& options() const { return options_; }
 
-  /// Returns the ids of a text, truncated to max_length. Accepts any bytes; drops invalid UTF-8. The five special tokens are recognized
-  /// anywhere in the text, but only in capitals.
+  /// Returns the ids of a text, truncated to max_length. Accepts any bytes; drops invalid UTF-8. The special tokens [UNK], [SEP], [PAD],
+  /// [CLS] and [MASK] that the vocabulary has are recognized anywhere in the text, but only in capitals.
   Encoding encode(std::string_view text) const {
     Encoding out;
     const std::size_t specials = options_.special_tokens ? 2 : 0;
@@ -85,7 +85,7 @@ class WordPiece {
     return out;
   }
 
-  /// Encodes a pair, truncated longest first. @throws Error if max_length is less than 3, the number of special tokens.
+  /// Encodes a pair, truncated by truncated_lengths(). @throws Error if special tokens are added and max_length is less than 3.
   Encoding encode_pair(std::string_view a, std::string_view b) const {
     const std::size_t specials = options_.special_tokens ? 3 : 0;
     require_length(specials);
@@ -176,7 +176,8 @@ class WordPiece {
     });
   }
 
-  // Appends the longest piece in the vocabulary, then the longest that continues it, and so on. Returns false if no piece matches.
+  // Appends the id of the word's longest prefix in the vocabulary, then that of the longest prefix of the rest, and so on. Returns false if
+  // a rest has no prefix in the vocabulary.
   bool append_pieces(std::string_view word, std::vector<std::int32_t>& ids) const {
     for (std::size_t begin = 0; begin < word.size();) {
       std::size_t length = std::min(word.size() - begin, vocabulary_.longest());
@@ -197,7 +198,7 @@ class WordPiece {
   WordPieceOptions options_;
   BasicTokenizer words_;
   std::int32_t unknown_, begin_ = Vocabulary::none, end_ = Vocabulary::none;  // [UNK], [CLS], [SEP]
-  std::vector<Special> special_;                                              // those that the vocabulary has
+  std::vector<Special> special_;                                              // special tokens in the vocabulary
 };
 
 }  // namespace heddle::text

@@ -216,7 +216,7 @@ inline std::string line_chart(const LineChart& chart) {
   Plot plot{margin_left, margin_top, chart_width - margin_left - right, height, {}, {}};
   for (const Series& series : chart.series) {
     require<ShapeError>(series.x.size() == series.y.size(), "line_chart: a series has ", series.x.size(), " x and ",
-                        series.y.size(), " y");
+                        series.y.size(), " y, but needs one y per x");
     for (std::size_t i = 0; i < series.x.size(); ++i)
       if (is_drawn(series.x[i]) && is_drawn(series.y[i])) {
         plot.x.include(series.x[i]);
@@ -320,7 +320,7 @@ inline std::string matrix_chart(const std::string& title, const std::string& row
     double total = 0;
     for (std::size_t column = 0; column < classes; ++column) {
       const Index count = values[row * classes + column];
-      require(count >= 0, "matrix_chart: a count is ", count, " in row ", row, ", column ", column);
+      require(count >= 0, "matrix_chart: the count in row ", row, ", column ", column, " is negative: ", count);
       total += static_cast<double>(count);
     }
     const double y = top + cell * static_cast<double>(row);

@@ -13,8 +13,8 @@
 
 namespace heddle::train {
 
-/// Counts rows by label and predicted class. All metrics are fractions; 0/0 is 0. If no class is given, precision, recall and F1 are those
-/// of class 1 if there are two classes, and otherwise the mean over the classes (macro average).
+/// The numbers of rows by label and predicted class. All metrics are fractions; 0/0 is 0. Without a class, precision(), recall() and f1()
+/// return the metric of class 1 for two classes, and the mean over the classes (macro average) for more.
 class ConfusionMatrix {
  public:
   /// Creates a matrix of zeros. @throws Error for fewer than two classes, and for more than 10,000.
@@ -26,7 +26,7 @@ class ConfusionMatrix {
   void add(int label, int predicted) {
     check(label);
     check(predicted);
-    ++counts_[place(label, predicted)];
+    ++counts_[offset_of(label, predicted)];
   }
 
   /// Returns the number of classes.
@@ -35,7 +35,7 @@ class ConfusionMatrix {
   Index count(int label, int predicted) const {
     check(label);
     check(predicted);
-    return counts_[place(label, predicted)];
+    return counts_[offset_of(label, predicted)];
   }
   /// Returns the counts, row-major [label, predicted].
   std::span<const Index> counts() const { return counts_; }
@@ -88,8 +88,8 @@ class ConfusionMatrix {
   static constexpr int max_classes = 10'000;
 
   static int require_classes(int classes) {
-    require(classes >= 2 && classes <= max_classes, "ConfusionMatrix: the number of classes is from 2 to ", max_classes,
-            ", got ", classes);
+    require(classes >= 2 && classes <= max_classes, "ConfusionMatrix: the number of classes must be from 2 to ",
+            max_classes, ", got ", classes);
     return classes;
   }
   static double ratio(Index part, Index whole) {
@@ -106,7 +106,7 @@ class ConfusionMatrix {
     require<IndexError>(c >= 0 && c < classes_, "ConfusionMatrix: class ", c, " is out of range for ", classes_,
                         " classes");
   }
-  std::size_t place(int label, int predicted) const {
+  std::size_t offset_of(int label, int predicted) const {
     return static_cast<std::size_t>(label) * static_cast<std::size_t>(classes_) + static_cast<std::size_t>(predicted);
   }
 

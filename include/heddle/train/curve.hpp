@@ -12,7 +12,7 @@
 namespace heddle::train {
 
 /// Values of successive steps, averaged over intervals of equal length. When the curve is full, the interval doubles and
-/// neighbouring points are merged, so that a run has fewer than 512 points, and from step 256 on at least 256.
+/// neighboring points are merged, so that a run has fewer than 512 points, and from step 256 on at least 256.
 class Curve {
  public:
   static constexpr std::size_t limit = 512;  ///< points of a full curve
@@ -42,10 +42,11 @@ class Curve {
     interval_ *= 2;
   }
 
-  Index interval() const { return interval_; }                 ///< steps for each point
-  const std::vector<double>& means() const { return means_; }  ///< i: steps i * interval() + 1 to (i + 1) * interval()
-  double pending_sum() const { return sum_; }                  ///< the sum of the values after the last whole interval
-  Index pending_count() const { return count_; }               ///< the number of these values
+  Index interval() const { return interval_; }  ///< steps for each point
+  /// The points: means()[i] is the mean of steps i * interval() + 1 to (i + 1) * interval().
+  const std::vector<double>& means() const { return means_; }
+  double pending_sum() const { return sum_; }     ///< the sum of the values after the last whole interval
+  Index pending_count() const { return count_; }  ///< the number of these values
 
  private:
   Index interval_ = 1;

@@ -11,10 +11,10 @@ namespace heddle::train {
 /// The options of EarlyStopping.
 struct EarlyStoppingOptions {
   Index patience = 1;    ///< stop after this many values in a row without an improvement
-  double min_delta = 0;  ///< by how much a value must be lower to be an improvement
+  double min_delta = 0;  ///< a value below best() - min_delta is an improvement
 };
 
-/// Watches a value that should fall, such as the validation loss after each epoch:
+/// A stopping criterion on a value that should fall, such as the validation loss after each epoch:
 /// `if (stopping.add(loss)) break;`
 class EarlyStopping {
  public:
@@ -28,17 +28,17 @@ class EarlyStopping {
   bool add(double value) {
     improved_ = value < best_ - options_.min_delta;
     if (improved_) best_ = value;
-    without_ = improved_ ? 0 : without_ + 1;
-    return without_ >= options_.patience;
+    values_since_best_ = improved_ ? 0 : values_since_best_ + 1;
+    return values_since_best_ >= options_.patience;
   }
 
   /// Restores the state of a run that is resumed: the values that best() and since_best() returned.
-  /// @throws Error for a negative number, and for a best value that is NaN.
+  /// @throws Error for a negative since_best, and for a best value that is NaN.
   void restore(double best, Index since_best) {
     require(!std::isnan(best) && since_best >= 0, "EarlyStopping: a best value of ", best, " and ", since_best,
             " values since it are not a valid state");
     best_ = best;
-    without_ = since_best;
+    values_since_best_ = since_best;
     improved_ = since_best == 0 && best < std::numeric_limits<double>::infinity();
   }
 
@@ -47,12 +47,12 @@ class EarlyStopping {
   /// Returns the lowest value that was an improvement; infinity before there is one.
   double best() const { return best_; }
   /// Returns the number of values since the last improvement.
-  Index since_best() const { return without_; }
+  Index since_best() const { return values_since_best_; }
 
  private:
   EarlyStoppingOptions options_;
   double best_ = std::numeric_limits<double>::infinity();
-  Index without_ = 0;
+  Index values_since_best_ = 0;
   bool improved_ = false;
 };
 

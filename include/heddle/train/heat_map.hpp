@@ -37,14 +37,14 @@ inline Index cell_size(Index rows, Index columns) {
   return 2;
 }
 
-// Returns a number with three significant digits, and a decimal point in every locale.
+// Returns a number as text with at most three significant digits. The decimal separator is a point in every locale.
 inline std::string short_number(double value) {
   char digits[32];
   const auto end = std::to_chars(std::begin(digits), std::end(digits), value, std::chars_format::general, 3).ptr;
   return {digits, end};
 }
 
-// Returns the label, cut to the maximum number of glyphs of a label.
+// Returns the label, or its beginning and ".." if it has more than 16 glyphs.
 inline std::string cut_label(std::string_view label) {
   constexpr int longest = 16;
   int glyphs = 0;
@@ -58,11 +58,12 @@ inline std::string cut_label(std::string_view label) {
   return std::string(label);
 }
 
-// The places of the parts of a panel, in pixels from its upper left corner: title, column labels, row labels, cells, color bar.
+// The positions and sizes of the parts of a panel, in pixels: title, column labels, row labels, cells, color bar. Positions count from the
+// panel's upper left corner.
 class PanelLayout {
  public:
   static constexpr Index gap = 4, bar_width = 8;
-  static constexpr Index number_width = 50;  // eight glyphs and a gap: "1.23e-05"
+  static constexpr Index number_width = 50;  // eight glyphs, "1.23e-05", take 47
 
   PanelLayout(const HeatMap& map, const std::vector<std::string>& row_labels,
               const std::vector<std::string>& column_labels)
@@ -90,7 +91,7 @@ class PanelLayout {
   }
 };
 
-// Draws one panel, whose upper left corner is (x, y).
+// The painter of one panel, whose upper left corner is (x, y).
 class PanelPainter {
  public:
   PanelPainter(Image& image, const PanelLayout& layout, Index x, Index y)
@@ -156,9 +157,10 @@ inline std::vector<std::string> cut_labels(const std::vector<std::string>& label
 }  // namespace detail
 
 /// Draws matrices as panels in a grid. The side of a cell is 16 pixels for up to 32 rows and columns, and less for more of them, but at
-/// least 2. Small cells have a label only in every n-th row and column. The color of a value is between pale yellow for 0 and dark blue for
-/// the largest value of its panel, which is written beside its color bar. Negative values are drawn as 0, values that are not finite in
-/// gray. @throws ShapeError for an empty axis or a wrong number of labels, Error if the image becomes too large (Image).
+/// least 2. If a cell is too small for a label, labels are left out at regular steps, so that they do not overlap. The color of a value is
+/// between pale yellow for 0 and dark blue for the largest value of its panel, which is written beside its color bar. Negative values are
+/// drawn as 0, values that are not finite in gray. @throws ShapeError for an empty axis or a wrong number of labels, Error if the image
+/// becomes too large (Image).
 inline Image heat_map(const HeatMap& map) {
   const auto [panels, rows, columns] = map.values.extent;
   require<ShapeError>(panels >= 1 && rows >= 1 && columns >= 1, "heat_map: values of shape [", panels, ", ", rows, ", ",

@@ -17,7 +17,7 @@ namespace heddle::train {
 /// The size of a metrics file and the checksum of its bytes.
 struct MetricsPosition {
   Index bytes = 0;  ///< the size in bytes
-  std::string sum;  ///< the checksum
+  std::string sum;  ///< CRC-64 of the bytes in hexadecimal; empty if the metrics go to a pipe or to no file
 };
 
 /// Returns the shortest digits that read back as the same number, in every locale; "null" if it is not finite.
@@ -39,7 +39,8 @@ inline void require_metrics(const std::string& path) {
                      io::printable(path), ": is not a metrics file; choose another file");
 }
 
-/// Appends one JSON object per line and flushes each line. Without a path nothing is written. All functions that write throw WriteError.
+/// A file of JSON objects, one per line. Each line is flushed. Without a path nothing is written. All functions that write throw
+/// WriteError.
 /// Lines are put together by hand because the destructor of nlohmann::json allocates, which ends the program if memory runs out.
 class MetricsFile {
  public:
@@ -72,7 +73,7 @@ class MetricsFile {
     line("{\"epoch\":" + std::to_string(epoch) + ",\"train_loss\":" + json_number(train_loss) + ",\"valid_loss\":" +
          json_number(valid.loss()) + members(valid) + ",\"seconds\":" + json_number(seconds) + "}");
   }
-  /// Writes the scores of a split after the training. `split` is a plain word.
+  /// Writes the scores of a split after training. `split` is not escaped: it must be valid inside a JSON string.
   void final(const std::string& split, const Scores& scores) {
     line("{\"final\":true,\"split\":\"" + split + "\",\"loss\":" + json_number(scores.loss()) + members(scores) + "}");
   }
@@ -158,7 +159,7 @@ inline std::string MetricsFile::resume(const MetricsPosition& position, bool sam
   cut(end, sum_of_first(end));
   if (!is_shorter) return "";
   return io::printable(path_) + ": has " + std::to_string(*found) + " of the " + std::to_string(position.bytes) +
-         " bytes that the run had written; the lines between are missing";
+         " bytes that the run had written; the missing lines are not written again";
 }
 
 inline void MetricsFile::line(const std::string& json) {

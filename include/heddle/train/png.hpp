@@ -106,7 +106,8 @@ inline namespace zlib {
 inline namespace stored {
 #endif
 
-/// Returns the bytes of a PNG file with the image: 8 bits per channel, RGB, not interlaced.
+/// Returns the bytes of a PNG file with the image: 8 bits per channel, RGB, not interlaced. @throws OutOfMemory if zlib runs out of
+/// memory.
 inline std::string encode_png(const Image& image) {
   constexpr char bits_per_channel = 8, rgb = 2;
   std::string header;

@@ -13,7 +13,7 @@
 
 namespace heddle::train {
 
-/// Measures time from its construction on.
+/// A clock that starts at its construction.
 class Stopwatch {
  public:
   /// Returns the seconds since the beginning.
@@ -46,7 +46,7 @@ inline std::string rate_text(double per_second) {
 
 }  // namespace detail
 
-/// Shows epoch, step, loss, rate and remaining time of the epoch. A bar is redrawn at most ten times a second; lines are printed
+/// A display of epoch, step, loss, rate and remaining time of the epoch. A bar is redrawn at most ten times a second; lines are printed
 /// every ten seconds.
 class Progress {
  public:

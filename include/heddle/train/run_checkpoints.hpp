@@ -28,8 +28,8 @@ void require_finite(const Model& model, const std::string& where) {
 template <class Model>
 class RunCheckpoints {
  public:
-  /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. Calls note(sentence) for each note to the
-  /// user.
+  /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. find() passes
+  /// its notes to the user to `note`, one sentence each.
   RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
                  std::function<void(const std::string&)> note = {})
       : folder_(folder),
@@ -58,7 +58,7 @@ class RunCheckpoints {
     io::load(model_, found_->file("model.safetensors"));
     io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
     if (found_->has("best.safetensors")) io::copy_file(found_->file("best.safetensors"), file("model.safetensors"));
-    // A run that continues is not finished, however many steps it continues for.
+    // A resumed run is unfinished until finish(), even if it has no step left.
     ::unlink(finished_file().c_str());
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
@@ -120,7 +120,7 @@ class RunCheckpoints {
   } catch (const WriteError&) {
     throw;
   } catch (const FileError& error) {  // not the fault of the run's input
-    fail<RunFailed>(error.what(), "; the run had its best weights there, and the checkpoint before this one is whole");
+    fail<RunFailed>(error.what(), "; the run had its best weights there, and the previous checkpoint is intact");
   }
 
   std::string folder_;

@@ -38,8 +38,8 @@ struct RunState {
   Index step = 0;                                         ///< updates so far
   Index epoch = 0;                                        ///< epoch of the next step
   Index batch = 0;                                        ///< batch of the next step
-  StepSums of_epoch;                                      ///< the steps of the epoch so far
-  StepSums of_interval;                                   ///< the steps since the last report to TensorBoard
+  StepSums epoch_sums;                                    ///< the steps of the epoch so far
+  StepSums interval_sums;                                 ///< the steps since the last report to TensorBoard
   double best = std::numeric_limits<double>::infinity();  ///< the lowest validation loss so far
   std::string metrics;                                    ///< the path of the metrics file
   MetricsPosition metrics_position;                       ///< the end of the metrics file
@@ -158,8 +158,8 @@ inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
   nlohmann::json json{{"step", s.step},
                       {"epoch", s.epoch},
                       {"batch", s.batch},
-                      {"of_epoch", detail::to_json(s.of_epoch)},
-                      {"of_interval", detail::to_json(s.of_interval)},
+                      {"of_epoch", detail::to_json(s.epoch_sums)},
+                      {"of_interval", detail::to_json(s.interval_sums)},
                       {"metrics", s.metrics},
                       {"metrics_bytes", s.metrics_position.bytes},
                       {"metrics_sum", s.metrics_position.sum},
@@ -179,8 +179,8 @@ inline RunState read_state(const nlohmann::json& json, RunSettings& settings, co
   s.step = members.count("step");
   s.epoch = members.count("epoch");
   s.batch = members.count("batch");
-  s.of_epoch = detail::read_sums(members, "of_epoch");
-  s.of_interval = detail::read_sums(members, "of_interval");
+  s.epoch_sums = detail::read_sums(members, "of_epoch");
+  s.interval_sums = detail::read_sums(members, "of_interval");
   s.metrics = members.text("metrics");
   s.metrics_position = {members.count("metrics_bytes"), members.text("metrics_sum")};
   for (const nlohmann::json& event : members.array("events")) {

@@ -170,22 +170,22 @@ inline void check_position(const EventPosition& position) {
 
 }  // namespace detail
 
-/// Writes the events of a run for TensorBoard to a folder that holds no other run. Start `tensorboard --logdir` with this folder or one
-/// above it.
+/// A writer of TensorBoard events, in a folder that holds no other run. Start `tensorboard --logdir` with this folder or one above it.
 ///
 /// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag should increase.
 /// TensorBoard groups tags by the text before a slash. All functions throw WriteError with the file and the cause if an event cannot be
 /// written; the file then ends with the previous event. A writer must not be used by two threads at once.
 class EventWriter {
  public:
-  /// Starts a run: adds an event file to the folder, which is created if it does not exist, with the folders above it.
-  /// @throws WriteError.
+  /// Starts a run: adds an event file to the folder. Creates the folder and its parent folders if they do not exist.
+  /// @throws WriteError if a folder or file cannot be created or written.
   explicit EventWriter(const std::string& folder) : folder_(folder) { start(latest_second(folder_.names())); }
 
   /// Continues the run in the folder from a position that sync() returned. Truncates the files of the position to their
   /// recorded sizes, removes all other files of an EventWriter from the folder, and adds a file. Events of `next_step` and later that an
-  /// open TensorBoard has read are dropped there. With an empty position the run begins again. Files that do not fit the position
-  /// are described by notes(). @throws FileError if the position is invalid; then no file is changed. @throws WriteError.
+  /// open TensorBoard has read are dropped there. With an empty position the run begins again. notes() describes the files that are
+  /// missing or too short. @throws FileError if the position is invalid, and Error if `next_step` is negative; then no file is changed.
+  /// @throws WriteError if a file cannot be changed or created.
   EventWriter(const std::string& folder, const EventPosition& position, Index next_step)
       : folder_(checked(folder, position, next_step)) {
     const std::set<std::string> found = folder_.names();
@@ -211,7 +211,8 @@ class EventWriter {
   void scalar(const std::string& tag, double value, Index step) {
     append(detail::scalar_record(tag, value, step, detail::seconds_since_1970()));
   }
-  /// Writes an image as PNG. If parts of a program are compiled with and without zlib, the linker chooses one encoder (png.hpp).
+  /// Writes an image as PNG. If some parts of a program are compiled with zlib and others without it, the linker chooses one encoder
+  /// (png.hpp).
   /// @throws Error if the tag is empty.
   void image(const std::string& tag, const Image& image, Index step) {
     append(detail::image_record(tag, image.width(), image.height(), encode_png(image), step,
@@ -246,7 +247,7 @@ class EventWriter {
  private:
   static const std::string& checked(const std::string& folder, const EventPosition& position, Index next_step) {
     detail::check_position(position);
-    require(next_step >= 0, "a run for TensorBoard cannot continue at step ", next_step);
+    require(next_step >= 0, "EventWriter: next_step must not be negative, got ", next_step);
     return folder;
   }
 

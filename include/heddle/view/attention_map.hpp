@@ -45,7 +45,7 @@ class CheckedMap {
       const LayerAttention& layer = map.layers[l];
       const Shape& shape = layer.weights.shape();
       require<ShapeError>(H_ > 0 && (shape == Shape{H_, T_, T_} || shape == Shape{1, H_, T_, T_}),
-                          "AttentionMap: the weights of layer ", l, " have the shape ", shape, ", they must be ",
+                          "AttentionMap: the weights of layer ", l, " have the shape ", shape, "; they must be ",
                           Shape{std::max<Index>(H_, 1), T_, T_}, " for ", T_, " tokens");
       weights_.push_back(layer.weights.host());
       constexpr float most = 1.001f;  // 1, with a tolerance for rounding

@@ -17,7 +17,7 @@ namespace heddle::pictures {
 /// The options of a page: what it shows at first.
 struct PageOptions {
   Index layer = 0;                 ///< the layer that is shown
-  std::optional<Index> head = {};  ///< all heads of the layer if empty
+  std::optional<Index> head = {};  ///< the head that is shown; if empty, all heads of the layer
 };
 
 namespace detail {
@@ -190,7 +190,7 @@ inline constexpr std::string_view page_script =
 /// Returns a page in HTML with views of heads, model, neurons (if the map has queries and keys), heat map, rollout and statistics. Weights
 /// are rounded to 1/255 of the largest of their row, queries and keys to 1/127 of the largest value of their token and head. The page works
 /// by keyboard, in light and dark mode and on paper, and loads nothing.
-/// @throws IndexError for a layer or head that the map does not have, and as attention_statistics().
+/// @throws IndexError for a layer or head that the map does not have; ShapeError and Error as attention_statistics() does.
 inline std::string attention_page(const AttentionMap& map, const PageOptions& options = {}) {
   using namespace detail;
   const CheckedMap checked(map);

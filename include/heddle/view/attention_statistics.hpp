@@ -72,8 +72,9 @@ inline std::vector<std::vector<float>> rollout(const CheckedMap& map) {
 
 }  // namespace detail
 
-/// Returns the statistics of each head, layer by layer. @throws ShapeError for tensors whose shape does not fit the map,
-/// and Error for a weight outside [0, 1] and for queries or keys that are not finite. Rows need not sum to 1.
+/// Returns the statistics of each head, layer by layer. Rows of weights need not sum to 1. @throws ShapeError for a map without layers or
+/// tokens, a tensor whose shape does not fit, and a `second` that is out of range; Error for a weight outside [0, 1], a query or key that
+/// is not finite, and a `scale` that is negative or not finite.
 inline std::vector<HeadStatistics> attention_statistics(const AttentionMap& map) {
   const detail::CheckedMap checked(map);
   std::vector<HeadStatistics> all;

@@ -35,9 +35,10 @@ TEST_CASE("cuda runtime: unavailable() says why no GPU can be used") {
   CHECK(reason([](Device& d) { d.driver = cudaErrorSystemDriverMismatch; }) ==
         "the GPU cannot be used: system has unsupported display driver / cuda driver combination");
   CHECK(reason([](Device& d) { d.capability = 7; }) ==
-        "the GPU has compute capability 7.0, but heddle's kernels need 8.0");
+        "the GPU has compute capability 7.0, but heddle's kernels need 8.0 or newer");
   for (const cudaError_t none : {cudaErrorNoKernelImageForDevice, cudaErrorUnsupportedPtxVersion})
     CHECK(reason([none](Device& d) { d.code = none; }) ==
-          "the kernels were not compiled for a GPU of compute capability 8.0, and its driver cannot compile them");
+          "the kernels were not compiled for a GPU of compute capability 8.0, and its driver cannot compile them; "
+          "build heddle for it (HEDDLE_CUDA_ARCHITECTURES)");
   CHECK(reason([](Device& d) { d.without_products = "cuBLASLt cannot be loaded"; }) == "cuBLASLt cannot be loaded");
 }

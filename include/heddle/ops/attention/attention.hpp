@@ -14,45 +14,45 @@ namespace heddle {
 
 namespace detail {
 
-// The assignment of q, k and v to gradient tensors. Disjoint columns of one tensor share a gradient, so that a packed product gets a
-// single gradient of its own shape. Overlapping columns (q = k = v) have their own gradients, which the engine adds.
+// The assignment of q, k and v to gradient tensors. Disjoint columns of one tensor share a gradient tensor of its shape. Overlapping
+// columns (q = k = v) have a gradient each, and the engine adds them.
 template <class T>
 struct GradientLayout {
-  std::array<ColumnSlice<T>, 3> blocks;  // q, k, v
-  std::array<Index, 3> rows;             // how many rows of each block belong to a sequence
-  std::array<std::size_t, 3> of{};       // the index in `tensors` of each block's gradient
+  std::array<ColumnSlice<T>, 3> slices;    // q, k, v
+  std::array<Index, 3> rows;               // the number of valid rows of each slice
+  std::array<std::size_t, 3> tensor_of{};  // the index in `tensors` of each slice's gradient
   std::vector<Tensor<T>> tensors;
 
   GradientLayout(const AttentionCall<T>& call, const ColumnSlice<T>& v)
-      : blocks{call.q, call.k, v}, rows{real_rows(call.queries), real_rows(call.keys), real_rows(call.keys)} {
+      : slices{call.q, call.k, v}, rows{valid_rows(call.queries), valid_rows(call.keys), valid_rows(call.keys)} {
     for (std::size_t i = 0; i < 3; ++i) {
-      while (of[i] < tensors.size() && !joins(i, of[i])) ++of[i];
-      if (of[i] == tensors.size()) tensors.push_back(blocks[i].x);
+      while (tensor_of[i] < tensors.size() && !joins(i, tensor_of[i])) ++tensor_of[i];
+      if (tensor_of[i] == tensors.size()) tensors.push_back(slices[i].x);
     }
   }
 
-  // Returns block i's part of its gradient tensor. Allocates the tensor on first use, and zeroes it unless the parts of the blocks fill it.
+  // Returns slice i's part of its gradient tensor. Allocates the tensor on first use, and zeroes it unless its parts fill it.
   template <class DeviceTag>
   MatrixView<T> part(DeviceTag device, std::size_t i, std::vector<Tensor<T>>& gradients) const {
-    Tensor<T>& dx = gradients[of[i]];
-    if (!dx && blocks[i].x.requires_grad()) {
-      dx = empty_like(blocks[i].x);
+    Tensor<T>& dx = gradients[tensor_of[i]];
+    if (!dx && slices[i].x.requires_grad()) {
+      dx = empty_like(slices[i].x);
       Index filled = 0;
-      for (std::size_t j = 0; j < 3; ++j) filled += of[j] == of[i] ? rows[j] * blocks[j].width : 0;
+      for (std::size_t j = 0; j < 3; ++j) filled += tensor_of[j] == tensor_of[i] ? rows[j] * slices[j].width : 0;
       if (filled < dx.size()) kernel::clear(device, view<1>(dx));
     }
-    return kernel::matrix_view(dx, blocks[i].first, blocks[i].width);
+    return kernel::matrix_view(dx, slices[i].first, slices[i].width);
   }
 
  private:
   bool joins(std::size_t i, std::size_t owner) const {
-    const ColumnSlice<T>& a = blocks[i];
+    const ColumnSlice<T>& a = slices[i];
     for (std::size_t j = 0; j < i; ++j) {
-      const ColumnSlice<T>& b = blocks[j];
+      const ColumnSlice<T>& b = slices[j];
       const bool disjoint = a.first + a.width <= b.first || b.first + b.width <= a.first;
       const bool same =
           a.x.device_data() == b.x.device_data() && a.x.shape() == b.x.shape() && a.x.node() == b.x.node();
-      if (of[j] == owner && !(same && disjoint)) return false;
+      if (tensor_of[j] == owner && !(same && disjoint)) return false;
     }
     return true;
   }
@@ -60,9 +60,9 @@ struct GradientLayout {
 
 }  // namespace detail
 
-/// Returns the result of attention [Nq, H * Kv], or [B, Tq, H * Kv] if q is a padded batch. Rows outside all sequences and queries that see
-/// no key give zeros; their gradients are zero. A masked key or value changes nothing, even if it is NaN or infinite. The result depends
-/// neither on the number of threads nor on padding.
+/// Returns softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017): [Nq, H * Kv], or [B, Tq, H * Kv] if q is a
+/// padded batch. Rows outside all sequences and queries that see no key give zeros; their gradients are zero. A masked key or value changes
+/// nothing, even if it is NaN or infinite. The result depends neither on the number of threads nor on padding.
 /// @throws ShapeError, and Error for a scale that is not finite or a dropout outside [0, 1).
 template <class Q>
 Tensor<typename Q::Element> attention(
@@ -83,7 +83,7 @@ Tensor<typename Q::Element> attention(
   Tensor<Acc<T>> log_sum_exp({call.heads, call.q.x.dim(0)}, v.device());  // [H, Nq]
   dispatch(v.x, [&](auto device) {
     using namespace kernel;
-    if (detail::real_rows(call.queries) < y.dim(0)) clear(device, view<1>(y));
+    if (detail::valid_rows(call.queries) < y.dim(0)) clear(device, view<1>(y));
     kernel::attention(device, call.plan(), matrix_view(call.q), matrix_view(k), matrix_view(v),
                       matrix_view(y, 0, v.width), view<2>(log_sum_exp));
   });
@@ -115,8 +115,8 @@ Tensor<typename Q::Element> attention(
 /// Returns the attention weights [B, H, Tq, Tk], for visualization; they are zero for padding. Tq and Tk are the padded or longest lengths
 /// of the sequences. Applies no dropout and records no gradient. @throws ShapeError, and Error for a scale that is not finite.
 template <class Q>
-Tensor<typename Q::Element> attention_weights(const Q& q_rows,                                 // as attention's q
-                                              const ColumnSlice<typename Q::Element>& k_rows,  // and k
+Tensor<typename Q::Element> attention_weights(const Q& q_rows,                                 // as in attention()
+                                              const ColumnSlice<typename Q::Element>& k_rows,  // as in attention()
                                               const Sequences& sequences,
                                               const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;

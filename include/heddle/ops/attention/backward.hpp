@@ -1,5 +1,6 @@
 // Attention's backward on the CPU. Let p be the attention weights, d the dropout factors, dp = dy v^T and delta the row
-// sums of dy y. Then  dv = (p d)^T dy    ds = p (dp d - delta)    dbias = ds    dq = scale ds k    dk = scale ds^T q
+// sums of dy * y, where * multiplies elements. Then
+//   dv = (p * d)^T dy    ds = p * (dp * d - delta)    dbias = ds    dq = scale ds k    dk = scale ds^T q
 #pragma once
 #include <heddle/ops/attention/forward.hpp>
 
@@ -120,12 +121,13 @@ void attention_backward(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q
                         PerScore<Acc<T>> dbias) {
   using A = Acc<T>;
   const Index B = plan.count(), H = plan.heads;
-  const Index own_b = dbias.data && !dbias.sequence_stride ? 1 : B, own_h = dbias.data && !dbias.head_stride ? 1 : H;
-  parallel(own_b * own_h, heads_per_piece(plan, (q.width + v.width) / H), [&](Index first, Index last) {
+  const Index pieces_b = dbias.data && !dbias.sequence_stride ? 1 : B,
+              pieces_h = dbias.data && !dbias.head_stride ? 1 : H;
+  parallel(pieces_b * pieces_h, heads_per_piece(plan, (q.width + v.width) / H), [&](Index first, Index last) {
     BackwardTiles<T> tiles(plan, q.width / H, v.width / H);
-    for (Index own = first; own < last; ++own)
-      for (Index b = own / own_h; b < B; b += own_b)
-        for (Index h = own % own_h; h < H; h += own_h) {
+    for (Index piece = first; piece < last; ++piece)
+      for (Index b = piece / pieces_h; b < B; b += pieces_b)
+        for (Index h = piece % pieces_h; h < H; h += pieces_h) {
           const auto queries = [&](auto x) { return head_of(x, plan.q_begin(b), plan.q_length(b), h, H); };
           const auto keys = [&](auto x) { return head_of(x, plan.k_begin(b), plan.k_length(b), h, H); };
           const Index at = h * lse.extent[1] + plan.q_begin(b);

@@ -7,8 +7,8 @@ namespace heddle::kernel {
 inline constexpr Index queries_per_draw = 4;  // queries drawn at once, so that the loops over calls vectorize
 
 // Computes the dropout factors (0 or the rule's scale) of 32 keys and four queries. `call` is the first call of the
-// first query; the first call of each further query is `next` higher. Keys 8j to 8j + 7 are decided by word j of the query's four calls in
-// order: the lower half of each word decides one key, the upper half the next.
+// first query; the first call of each further query is `next` higher. In call t (0 to 3) of a query, the lower half of word j decides
+// key 8j + 2t, and the upper half key 8j + 2t + 1.
 template <class A>
 void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64_t next,
                   A (*factors)[keys_per_draw_group]) {

@@ -47,7 +47,7 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
     const Index last = std::min(keys, at.j + tile_keys(plan));
     const auto k_tile = widen(rows_of(k, at.j, last), tiles.k);  // [keys, K]
     const auto v_tile = widen(rows_of(v, at.j, last), tiles.v);  // [keys, V]
-    const auto s = tiles.s(y.rows, last - at.j);                 // [rows, keys] scores, then weights times the sum
+    const auto s = tiles.s(y.rows, last - at.j);                 // [rows, keys] scores, then exp(score - top)
     compute_scores(plan, at, q_tile, k_tile, s);
     for (Index r = 0; r < s.rows; ++r) {
       const A shrink = online_softmax_step(s, r, top[r], sum[r]);

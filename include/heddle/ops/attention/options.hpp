@@ -1,4 +1,4 @@
-// The arguments of attention: columns of a packed product, options, and the checked call that the backward keeps.
+// The arguments of attention: columns of a matrix, options, and the checked call that the backward keeps.
 #pragma once
 #include <cmath>
 #include <numeric>
@@ -37,8 +37,8 @@ struct ColumnSlice {
   explicit operator bool() const { return static_cast<bool>(x); }
 };
 
-/// Returns some columns of a matrix or of a padded batch, such as one result of a packed product: columns(qkv, 0, D) of qkv [N, 3 * D].
-/// @throws ShapeError.
+/// Returns some columns of a matrix or of a padded batch, such as the queries, columns(qkv, 0, D), of qkv [N, 3 * D].
+/// @throws ShapeError unless x has these columns.
 template <class T>
 ColumnSlice<T> columns(const Tensor<T>& x, Index first, Index width) {
   require<ShapeError>(x.rank() >= 2 && first >= 0 && width >= 0 && first <= x.dim(-1) - width, "columns: [", first,
@@ -68,8 +68,8 @@ auto matrix_view(TensorT& x, Index first, Index width) {
   return x ? MatrixView<E>{x.device_data() + first, x.dim(0), width, x.dim(1)} : MatrixView<E>{nullptr, 0, width, 0};
 }
 template <class T>
-MatrixView<const T> matrix_view(const ColumnSlice<T>& block) {
-  return matrix_view(block.x, block.first, block.width);
+MatrixView<const T> matrix_view(const ColumnSlice<T>& slice) {
+  return matrix_view(slice.x, slice.first, slice.width);
 }
 
 template <class TensorT>
@@ -83,8 +83,8 @@ auto per_score(TensorT& x) {
 
 namespace detail {
 
-// Returns how many rows belong to a sequence.
-inline Index real_rows(const Sequences& sequences) {
+// Returns the number of valid rows of all sequences.
+inline Index valid_rows(const Sequences& sequences) {
   return std::accumulate(sequences.lengths().begin(), sequences.lengths().end(), Index{0});
 }
 
@@ -103,10 +103,10 @@ struct AttentionCall {
   bool tf32 = false;
 
   // Takes rows, or padded batches [B, T, ...]. Throws ShapeError and Error.
-  AttentionCall(const char* op, const ColumnSlice<T>& q_block, const ColumnSlice<T>& k_block,
+  AttentionCall(const char* op, const ColumnSlice<T>& q_slice, const ColumnSlice<T>& k_slice,
                 const Sequences& sequences, const AttentionOptions<T>& options)
-      : q(rows_of(q_block, sequences)),
-        k(rows_of(k_block, options.keys ? *options.keys : sequences)),
+      : q(rows_of(q_slice, sequences)),
+        k(rows_of(k_slice, options.keys ? *options.keys : sequences)),
         queries(sequences),
         keys(options.keys ? *options.keys : sequences),
         heads(options.heads),
@@ -120,18 +120,18 @@ struct AttentionCall {
     require(std::isfinite(scale), op, ": scale must be finite, got ", scale);
     require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
     require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(),
-                        " sequences of queries and ", keys.count(), " of keys");
+                        " sequences of queries and ", keys.count(), " of keys; both must have the same number");
     if (mask.has_data()) require_per_score(op, {"mask", mask, 0});
     if (bias) require_per_score(op, {"bias", bias, 0});
     if constexpr (has_cuda) tf32 = cuda::tf32_is_allowed();
   }
 
-  // Returns the rows of a padded batch, and any other block unchanged.
-  static ColumnSlice<T> rows_of(const ColumnSlice<T>& block, const Sequences& sequences) {
-    return {rows_of_batch(block.x, sequences), block.first, block.width};
+  // Returns the rows of a padded batch, and any other slice unchanged.
+  static ColumnSlice<T> rows_of(const ColumnSlice<T>& slice, const Sequences& sequences) {
+    return {rows_of_batch(slice.x, sequences), slice.first, slice.width};
   }
 
-  // Activates dropout. The draws depend on the longest sequences, not on padding.
+  // Activates dropout if `random` is given and p is not 0. The draws depend on the longest sequences, not on padding. Throws Error.
   void draw(const char* op, double p, Random* random) {
     const kernel::DropoutRule rule(op, p);
     if (!random || !rule.is_active()) return;
@@ -144,7 +144,8 @@ struct AttentionCall {
   void require_heads(const char* op, const Axis& x) const {
     require_rank(op, x, 2);
     require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.operand, ' ', x.shape,
-                        " is not ", heads, " heads wide: axis 1 must be a positive multiple of 'heads'");
+                        " is not ", heads,
+                        " heads wide: 'heads' must be positive, and axis 1 must be a positive multiple of it");
   }
   // Checks the shape and device of a mask or bias. Throws ShapeError, and Error.
   void require_per_score(const char* op, const Axis& x) const {

@@ -22,13 +22,13 @@ struct TileOrigin {
   Index b, h, i, j;
 };
 
-// Returns how many of a sequence's keys the queries before `end` see at most.
+// Returns an upper bound on the number of keys that a query before `end` sees. `keys` is the number of keys of its sequence.
 template <class T>
 Index visible_keys(const AttentionPlan<T>& plan, Index keys, Index end) {
   return plan.causal ? std::min(keys, end) : keys;
 }
 
-// Returns whether a tile with the scores s can have masked ones.
+// Returns whether some of a tile's scores s may be masked.
 template <class T>
 bool may_be_masked(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s) {
   return plan.mask.data || plan.bias.data || (plan.causal && at.j + s.width > at.i + 1);
@@ -38,14 +38,14 @@ template <class T, class F>
 void for_each_masked(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s, F f) {
   for (Index r = 0; r < s.rows; ++r)
     for (Index c = 0; c < s.width; ++c)
-      if (plan.masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
+      if (plan.is_masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
 }
 // Calls f(r, c) for the scores of a tile that are not masked.
 template <class T, class F>
 void for_each_visible(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s, F f) {
   for (Index r = 0; r < s.rows; ++r)
     for (Index c = 0; c < s.width; ++c)
-      if (!plan.masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
+      if (!plan.is_masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
 }
 
 // Memory for one matrix of a tile, reused by every tile of a piece. Rows are padded to whole vectors.
@@ -53,7 +53,7 @@ template <class A>
 class TileBuffer {
  public:
   TileBuffer(Index rows, Index width) : memory_({rows, padded(width)}) {}
-  // Returns the first rows as a matrix of this width.
+  // Returns the first `rows` rows as a matrix of `width` columns.
   MatrixView<A> operator()(Index rows, Index width) { return {memory_.data(), rows, width, padded(width)}; }
 
  private:
@@ -107,8 +107,8 @@ Tensor<A> finite_part(MatrixView<const A> x) {
   return part;
 }
 
-// to += w x for w [queries, keys] and x [keys, D]. If `separate`, NaN and infinity in x reach only the queries that see their
-// key: a masked pair has w = 0, but 0 * NaN is NaN.
+// Computes to += w x for w [queries, keys] and x [keys, D]. If `separate`, NaN and infinity in x reach only the queries that see
+// their key: a masked pair has w = 0, but 0 * NaN is NaN.
 template <class T, class A = Acc<T>>
 void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool separate, MatrixView<A> w, MatrixView<const A> x,
                     MatrixView<A> to) {
@@ -120,7 +120,7 @@ void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool separate, 
     for (Index d = 0; d < x.width; ++d) to(r, d) += w(r, c) * (x(c, d) - x_finite(c, d));
   });
 }
-// to += w^T x for x [queries, D].
+// Computes to += w^T x for x [queries, D]; `separate` is as in add_to_queries.
 template <class T, class A = Acc<T>>
 void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool separate, MatrixView<A> w, MatrixView<const A> x,
                  MatrixView<A> to) {
@@ -133,7 +133,7 @@ void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool separate, Mat
   });
 }
 
-// s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, for any content of q and k.
+// Computes s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, for any content of q and k.
 template <class T>
 void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q, MatrixView<const Acc<T>> k,
                     MatrixView<Acc<T>> s) {
