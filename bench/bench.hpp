@@ -8,7 +8,7 @@
 
 namespace heddle::bench {
 
-// `make` prepares and returns the function that is timed. A file calls this before main, through a static object.
+// Adds a benchmark. `make` prepares and returns the function that is timed. Each file calls add() before main, through a static object.
 template <class Make>
 bool add(const std::string& name, double flops, double bytes, Make make) {
   const auto run = [flops, bytes, make](benchmark::State& state) {

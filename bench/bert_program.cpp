@@ -95,7 +95,7 @@ nlohmann::json timings(const std::vector<double>& seconds) {
 }
 
 template <class A>
-Tensor<A> scores(const Model& model, const Batch& batch, Random* random = nullptr) {
+Tensor<A> logits_of(const Model& model, const Batch& batch, Random* random = nullptr) {
   return model.classifier.forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = random});
 }
 
@@ -104,7 +104,7 @@ nlohmann::json forward(const Flags& flags) {
   const Model model(flags.folder);
   const NoGrad quiet;
   return timings(time_calls(read_batches(flags.batches, model.classes()), flags.calls,
-                            [&](const Batch& batch) { scores<A>(model, batch).host(); }));
+                            [&](const Batch& batch) { logits_of<A>(model, batch).host(); }));
 }
 
 template <class A>
@@ -113,7 +113,7 @@ nlohmann::json step(const Flags& flags) {
   optim::AdamW optimizer(model.classifier, {.lr = 5e-5});
   Random random(2);
   return timings(time_calls(read_batches(flags.batches, model.classes()), flags.calls, [&](const Batch& batch) {
-    backward(cross_entropy(cast<float>(scores<A>(model, batch, &random)), batch.labels));
+    backward(cross_entropy(cast<float>(logits_of<A>(model, batch, &random)), batch.labels));
     optimizer.step();
   }));
 }
@@ -124,7 +124,7 @@ nlohmann::json logits(const Flags& flags) {
   const NoGrad quiet;
   nlohmann::json rows = nlohmann::json::array();
   for (const Batch& batch : read_batches(flags.batches, model.classes())) {
-    const std::vector<float> values = cast<float>(scores<A>(model, batch)).host();
+    const std::vector<float> values = cast<float>(logits_of<A>(model, batch)).host();
     for (auto row = values.begin(); row != values.end(); row += model.classes())
       rows.push_back(std::vector<double>(row, row + model.classes()));
   }
@@ -138,7 +138,7 @@ nlohmann::json latency(const Flags& flags) {
   nlohmann::json ids;
   for (int t = 0; t < flags.tokens; ++t) ids.push_back(t + 1);
   const std::vector<Batch> batches = {make_batch({ids}, nullptr, model.classes())};
-  return timings(time_calls(batches, flags.calls, [&](const Batch& batch) { scores<A>(model, batch).host(); }));
+  return timings(time_calls(batches, flags.calls, [&](const Batch& batch) { logits_of<A>(model, batch).host(); }));
 }
 
 // Prints the vector of each line of the standard input, values separated by blanks.

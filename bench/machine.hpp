@@ -21,7 +21,7 @@ constexpr int chains = 12;  // enough independent sums to hide the latency of on
 constexpr Index rounds = 100000;
 inline volatile float unknown = 0.5f, sink;  // prevent the compiler from evaluating or removing the loops
 
-// Each thread runs all rounds.
+// Calls round() once for each thread, in parallel.
 template <class Round>
 void on_every_thread(Round round) {
   const Index all = threads();

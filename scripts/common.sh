@@ -24,7 +24,7 @@ die() { say "$*" >&2; exit 1; }
 refuse() { say "$*" >&2; exit 2; }  # for errors of the command line
 has() { command -v "$1" >/dev/null; }
 
-is_there() {
+is_installed() {
   case $1 in
     */*) compgen -G "/usr/$1" >/dev/null || compgen -G "/usr/local/$1" >/dev/null ;;
     *) has "$1" ;;
@@ -36,7 +36,7 @@ missing_of() {
   local entry package sign
   for entry; do
     read -r package sign <<<"$entry"
-    is_there "$sign" || echo "$package"
+    is_installed "$sign" || echo "$package"
   done
 }
 
@@ -58,7 +58,7 @@ install_with_apt() {
   apt install --no-install-recommends "${known[@]}"
 }
 
-# Prints and installs the missing packages of a list. If they cannot be installed, prints their names.
+# Prints the names of the missing packages of a list and installs them with apt. Without apt or root rights, only prints the names.
 install_packages() {
   local missing log=build/install.log
   mapfile -t missing < <(missing_of "$@")

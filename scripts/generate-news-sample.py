@@ -2,7 +2,7 @@
 """Writes the sample of the ag_news program, examples/ag_news/sample/{train.csv,test.csv,classes.txt,vocab.txt}; no
 arguments, no packages.
 
-The news is invented: templates of each class, filled with words of the class, words that several classes share, and
+The news is invented: templates filled with words of a class, words that all classes share, and
 made-up people, places, teams and companies. Some titles hold shared words only, and a second sentence that begins with
 "Elsewhere" is of another class, so single words mislead at times. The text is then damaged as AG News is: the ampersands
 of some entities become blanks, line breaks become backslashes, and tags remain. The draws use random.random() only, which gives the
@@ -19,7 +19,7 @@ from sample import EXAMPLES, shuffled, vocabulary, write
 TRAIN, TEST, SEED = 1200, 160, 4
 OUT = os.path.join(EXAMPLES, "ag_news", "sample")
 
-OTHER_CLASS = 0.7  # the share of second sentences that are of another class
+OTHER_CLASS = 0.7  # the share of second sentences, quotes excepted, that are of another class
 VAGUE_TITLE = 0.5  # the share of titles that hold shared words only
 AS_ENTITIES = 0.5  # the share of titles and of descriptions whose apostrophes, quotes and ampersands are entities
 RARE = 1  # words that occur at most this often are not in the vocabulary; WordPiece splits them
@@ -167,7 +167,7 @@ def csv_line(row):
 
 def words_of(texts):
     """Returns the words of more than one letter that are not rare, sorted: those of the text as it is, and those of the cleaned text, in
-    lower case and without punctuation."""
+    lower case and without digits and punctuation."""
     clean = str.maketrans("", "", string.punctuation + string.digits)
     counts = {}
     for text in texts:

@@ -4,7 +4,7 @@
 Sentences of sentiment come from a small grammar that starts from the label. A slot in angle brackets is a rule or a
 word list; a sign asks for that polarity relative to the sentence: <-adj> in a positive sentence is a negative word.
 Sentences come in twins, one of each label, with the same things and parts. If a sentence has one word of each polarity from the same
-list, its twin has these two words in exchanged places. Often, therefore, only negation, order and the main clause decide the label. The
+list, its twin swaps them. Often, therefore, only negation, order and the main clause decide the label. The
 draws use random.random() only, which gives the same numbers in every version of Python.
 """
 

@@ -2,7 +2,7 @@
 """Writes include/heddle/text/{unicode_tables,ascii_table}.hpp by asking the Rust `tokenizers` library about every code
 point.
 
-The standard is that library's behaviour, not a version of Unicode: its categories, decompositions and lower-case
+The standard is that library's behavior, not a version of Unicode: its categories, decompositions and lower-case
 letters come from three versions. So each code point is put through BertNormalizer and BertPreTokenizer as "a?b", cased
 and uncased, and what comes out is the table. The order of combining marks is found in the same way, with anchors of
 known combining class. The finished tables are run here over all code points again; any difference is an error.
@@ -82,7 +82,7 @@ def find_marks(uncased):
 
 
 def ranges(values):
-    """Returns [first, last, value] for each range of neighbouring code points with equal values. Ignores the gap of the surrogates,
+    """Returns [first, last, value] for each range of neighboring code points with equal values. Ignores the gap of the surrogates,
     which have no values."""
     out = []
     for code_point, value in sorted(values.items()):
@@ -206,7 +206,7 @@ enum class Kind : std::uint8_t {{
   space,         // ends a word
   drop,          // vanishes
   drop_starter,  // vanishes, but combining marks before and after it are not sorted together
-  mark,          // belongs to a word; sorted by combining class among its neighbours
+  mark,          // belongs to a word; sorted by combining class among its neighbors
   sequence,      // becomes two or three code points
   hangul,        // a syllable, becomes its jamo
 }};
@@ -217,7 +217,7 @@ struct Range {{
   Kind kind;
 }};
 
-// Everything else is Kind::word.
+// The kinds of code points in cased text. A code point in none of these ranges is Kind::word.
 inline constexpr Range cased[] = {{
 {kind_ranges("cased")}
 }};

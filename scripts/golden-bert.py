@@ -117,7 +117,7 @@ def bert(out):
 
 
 def distilbert(out):
-    """A DistilBERT classifier as transformers 5 saves it, with tokenizer.json alone."""
+    """A DistilBERT classifier as transformers 5 saves it, with tokenizer.json instead of vocab.txt."""
     folder = OUTPUT / "distilbert"
     config = transformers.DistilBertConfig(**DISTILBERT, n_layers=2, activation="relu")
     model = draw(transformers.DistilBertForSequenceClassification(config), 2)

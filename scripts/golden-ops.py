@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/ops.txt: inputs, outputs and gradients of every op, computed by PyTorch in float64.
+"""Writes tests/golden/ops.txt: inputs, outputs and gradients of ops, computed by PyTorch in float64.
 
     scripts/golden-ops.py [FILE]        needs torch and transformers; the format is in tests/golden/README.md
 
-Inputs are multiples of 1/64 with absolute values below 2, so that float and bf16 hold them exactly. Each case has its own seed, made
+Inputs are multiples of 1/64 with absolute values below 2, some scaled by a power of two, so that float and bf16 hold them exactly; the
+cases `tails` are exceptions. Each case has its own seed, made
 from its name, so that a new case does not change the others. If PyTorch gives NaN (a fully masked row) or has no such op
 (packed rows), the reference is computed from the definition in this file.
 """
@@ -112,7 +113,7 @@ def masked_softmax(x, mask):
     return e / torch.where(total == 0, 1.0, total)
 
 
-def normalisations(g):
+def normalizations(g):
     for op, f in {"softmax": torch.softmax, "log_softmax": torch.log_softmax}.items():
         for shape, axis in [((3, 5, 7), -1), ((3, 5, 2), 1), ((4, 2, 3), 0), ((2, 1), -1), ((7,), 0)]:
             g.case(op, f"{'x'.join(map(str, shape))}_axis_{axis}", axis=axis)
@@ -536,7 +537,7 @@ def main():
     for make in (
         elementwise,
         reductions,
-        normalisations,
+        normalizations,
         products,
         indexing,
         cross_entropies,

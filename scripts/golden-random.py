@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/random.txt: each op on random shapes, axes and options, computed by PyTorch in float64.
+"""Writes tests/golden/random.txt: ops on random shapes, axes and options, computed by PyTorch in float64.
 
     scripts/golden-random.py [FILE]        needs torch; the format is in tests/golden/README.md
 
-Each op has 30 cases with at most 12 elements in an input. The number of a case determines its rank and whether an axis is
+Each op has 30 cases with small inputs. The number of a case determines its rank and whether an axis is
 empty, so that every op has all ranks that it takes; everything else is drawn. The reference is computed from the definition in this
 file if PyTorch's result is not unique (argmin of equals), if PyTorch rounds more than necessary (the gradient of
 logsumexp) or if it has no such op (packed rows). A case has no dy if the gradient does not exist.
@@ -434,7 +434,7 @@ def losses(g, draw):
         compute(g, lambda a, b: F.cosine_similarity(a, b, axis, eps), inputs, has_gradient=eps < 1)
     for number in cases(g, "normalize"):
         shape = draw.shape(number, least=1)
-        x = draw.distinct(shape, least=32)  # a tiny norm would divide the rounding error of an exact 0
+        x = draw.distinct(shape, least=32)  # dividing by a tiny norm amplifies the rounding error of a gradient of 0
         if draw.chance(0.2):
             x = torch.zeros_like(x)
         options = {"p": draw.pick((2.0, 2.0, 1.0, 3.0)), "axis": draw.axis(len(shape)), "eps": draw.pick((1e-12, 1.0))}
@@ -447,8 +447,8 @@ def losses(g, draw):
 
 
 def sequences(g, draw):
-    """Writes the functions that reduce the rows of each sequence. With padding, the first rows are valid. A sequence without
-    rows gives zeros."""
+    """Writes the cases of the functions that reduce the rows of each sequence. With padding, the first rows are valid. A sequence
+    without rows gives zeros."""
     ops = {
         "max_rows": lambda rows: rows.amax(0),
         "last_rows": lambda rows: rows[-1],

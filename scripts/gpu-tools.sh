@@ -43,7 +43,7 @@ require_gpu() {
   export nvcc
   nvcc=$(first_program nvcc "${CUDA_PATH:-/usr/local/cuda}/bin/nvcc" /usr/local/cuda/bin/nvcc)
   if [ -z "$nvcc" ]; then
-    say 'there is no nvcc, neither in PATH nor in /usr/local/cuda/bin' >&2
+    say 'nvcc was not found in PATH, in CUDA_PATH/bin or in /usr/local/cuda/bin; install the CUDA toolkit or set CUDA_PATH' >&2
     exit 2
   fi
   cat >"$1/gpu.cu" <<'CODE'

@@ -13,7 +13,7 @@ AIMS = {  # seconds on an H200 for the work that docs/gpu.md names
 ATTENTION = (
     "Batch x heads x longest text x head width. `lengths`: texts have 3/4 of the longest length on average; PyTorch pads "
     "them, except on nested tensors. heddle is deterministic. The PyTorch columns show its fastest variant and its "
-    "fastest deterministic variant. The ratio is to the first of these; the share is relative to the products above."
+    "fastest deterministic variant. The ratio is to the fastest one; the share is relative to the fastest product above."
 )
 ROWS = "GB/s count the minimum traffic of an operation. The share is relative to the rate of a copy of the same matrix."
 STEPS = (
@@ -126,7 +126,7 @@ def limits(r):
 
 def attention(r):
     lines = ["## Attention, bf16", "", paragraph(ATTENTION), "",
-             *table("work", "heddle", "PyTorch", "deterministic", "ratio", "TFLOP/s", "share", "aim on an H200")]
+             *table("work", "heddle", "PyTorch", "deterministic", "ratio", "TFLOP/s", "share", "goal on an H200")]
     for name in r.names("attention/"):
         ways = r.theirs(name), r.theirs(name, lambda p: p.get("deterministic"))
         if not name.endswith("backward"):

@@ -40,22 +40,22 @@ total() { table | awk -v column="$1" '{ sum += $column } END { print sum + 0 }';
 # Runs a stage in a subshell, which writes the processor time of its commands to a file.
 run_stage() { (trap 'times >"$logs/$1.times"' EXIT; set -e; "stage_$1" "${@:2}"); }
 
-# Prints the processor time of a stage in seconds: what the shell and its commands used, as the user and in the system.
+# Prints the processor time of a stage in seconds: the user and system time of the shell and its commands.
 processor_seconds() { tr ' ' '\n' <"$logs/$1.times" | awk -F '[ms]' '{ sum += 60 * $1 + $2 } END { printf "%.0f\n", sum }'; }
 
 # stage NAME [ARGUMENT]: runs a stage and adds its row. Always succeeds, so that no caller tests it in a condition, where bash would
 # ignore errexit.
 stage() {
-  local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad left tenths seconds
+  local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad skipped tenths seconds
   set +e
   run_stage "$@" >"$log" 2>&1 </dev/null
   code=$?
   set -e
   tenths=$(((${EPOCHREALTIME/[.,]/} - start) / 100000))
   seconds=$((tenths / 10)).$((tenths % 10))
-  read -r ok bad left < <(counts_of "$log")
+  read -r ok bad skipped < <(counts_of "$log")
   if [ $code != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
-  row "$name" "$seconds" "$(processor_seconds "$name")" "$ok" "$bad" "$left" "$(remark_of "$log")"
+  row "$name" "$seconds" "$(processor_seconds "$name")" "$ok" "$bad" "$skipped" "$(remark_of "$log")"
   printf 'stage %-12s %7s s\n' "$name" "$seconds"
   lines_of "$log" | grep -o 'skipped: .*' || true
   [ "$bad" = 0 ] || show_failure "$name" "$log"

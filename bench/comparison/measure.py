@@ -16,7 +16,7 @@ GROWTH = "growth"
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 QUICK_LENGTHS = LENGTHS[:3]
 
-# Parts of the names that --quick leaves out, because each turn of them takes ten seconds or more.
+# Parts of the names of the rows that --quick leaves out, because each turn of such a row takes ten seconds or more.
 SLOW = ("an epoch", "/8x128/", "/4x512/")
 
 # Seconds that a row takes in the first turn, by parts of its name; the estimate of the time left scales them.

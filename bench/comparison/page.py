@@ -13,8 +13,8 @@ from .measure import BASE, HEDDLE, TORCH, Plan, Results
 
 @dataclass
 class Report:
-    """What a page shows. `partial` is the reason why a run is not complete, or empty; `is_written` is false for a page that is
-    only printed."""
+    """The content of a page. `partial` is the reason why a run is not complete; it is empty for a complete run. `is_written` is false for
+    a page that is only printed."""
 
     plan: Plan
     results: Results
@@ -77,7 +77,7 @@ def header(report):
     up_to = "up to " if report.partial else ""
     ratio = " The ratio is the figure to trust; if it is over 1, heddle is faster." if len(report.sides) > 1 else ""
     return [
-        f"Written by `bench/compare` from one run in which {turns_text(report.sides)}. A figure is the median of "
+        f"`bench/compare` wrote this page from one run in which {turns_text(report.sides)}. A figure is the median of "
         f"{up_to}{report.plan.turns} turns; each side has two threads.{ratio}", "",
         f"- Machine: {'; '.join([report.processor, *limits_text(report.limits)])}.",
         *(f"- {version}." for version in report.versions),
@@ -189,7 +189,7 @@ def epoch_memory(report, side):
 
 
 def slopes(report, side):
-    """Time and memory of attention as the text grows: slopes on logarithmic axes. Returns nothing unless all lengths were measured."""
+    """Returns how time and memory grow with the text: slopes on logarithmic axes. The list is empty unless all lengths were measured."""
     rows, results = report.plan.growth, report.results
     if not rows or not all(results.samples(row, side) for row in rows):
         return []
@@ -220,9 +220,9 @@ def picture(report):
              f'<text x="{left}" y="16">times as fast as PyTorch, two threads</text>']
     for i, (name, ratio) in enumerate(bars):
         y = 26 + i * step
-        colour = "#2b7a4b" if ratio >= 1 else "#b3402a"
+        color = "#2b7a4b" if ratio >= 1 else "#b3402a"
         parts.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{name}</text>'
-                     f'<rect x="{left}" y="{y + 3}" width="{ratio * scale:.1f}" height="{step - 6}" fill="{colour}"/>'
+                     f'<rect x="{left}" y="{y + 3}" width="{ratio * scale:.1f}" height="{step - 6}" fill="{color}"/>'
                      f'<text x="{left + ratio * scale + 5:.1f}" y="{y + 13}">{ratio:.1f}</text>')
     one = left + scale
     parts.append(f'<line x1="{one:.1f}" y1="24" x2="{one:.1f}" y2="{26 + len(bars) * step}" stroke="#444" stroke-dasharray="4 3"/></svg>')

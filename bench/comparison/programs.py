@@ -1,4 +1,4 @@
-"""The two sides of the comparison. A method that measures the same work has the same name in Heddle and Torch, and returns a Sample."""
+"""The sides of the comparison. Methods of Heddle and Torch that measure the same work have the same name and return a Sample."""
 
 import json
 import os

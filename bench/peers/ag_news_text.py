@@ -69,7 +69,7 @@ class Preparation:
 
 
 def read_csv(path, limit=None):
-    """Returns texts and labels: class 1 to 4 becomes 0 to 3, title and description are joined by a blank."""
+    """Returns texts and labels: classes 1 to 4 become 0 to 3; title and description are joined by a blank."""
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))[:limit]
     return [f"{title} {description}" for _, title, description in rows], [int(label) - 1 for label, _, _ in rows]

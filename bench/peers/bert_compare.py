@@ -44,11 +44,11 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 CHECKS = ["logits", "training", "prenorm", "save", "embed", "speed", "bf16", "latency", "memory", "pretrain"]
 LOGIT_BOUND, LOSS_BOUND, EMBEDDING_BOUND = 1e-5, 1e-5, 1e-5
 FULL_BOUND, RAGGED_BOUND, BF16_BOUND, LATENCY_BOUND, MEMORY_BOUND = 1.0, 2.5, 1.05, 1.0, 1.1
-BF16_ERRORS = 2.0  # times PyTorch's
+BF16_ERRORS = 2.0  # the greatest error allowed in bf16, as a multiple of PyTorch's
 STEPS, BATCH, LR, TEXTS, LATENCY_CALLS, LATENCY_TOKENS = 50, 8, 5e-5, 400, 1000, 20
 PRETRAIN_STEPS, LABELLED = 8000, 500
 SMALL = Case("bert-small", width=128, layers=2, heads=2, ff_width=512, extra={"max_position_embeddings": 128})
-FEW_TOKENS = 64  # the first tokens of the vocabulary, special and unused ones, which `logits` does not draw
+FIRST_DRAWN_ID = 64  # draw_batches skips the tokens before it, [PAD] and unused ones
 
 TRAINED = [DISTILBERT_BASE, Case("bert-pairs", width=128, layers=4, heads=4, ff_width=512, classes=3)]
 PRE_NORM = [pre_norm_model.Config(), pre_norm_model.Config(d_model=33, layers=3, heads=3, ff_width=50, classes=4)]
@@ -128,7 +128,7 @@ def draw_batches(case, seed=1):
     vocabulary = case.config().vocab_size
 
     def texts(lengths):
-        return [torch.randint(FEW_TOKENS, vocabulary, [n], generator=generator).tolist() for n in lengths]
+        return [torch.randint(FIRST_DRAWN_ID, vocabulary, [n], generator=generator).tolist() for n in lengths]
 
     lengths = [[1], [2], [20], [511], [512], [7, 1, 64, 33, 12, 5], [300, 2], [31] * 4]
     batches = [{"ids": texts(part)} for part in lengths]
@@ -160,7 +160,7 @@ def quantile(values, share):
 
 
 class Turns:
-    """Times of both sides, taken in turns."""
+    """The times of heddle and its peers, taken in turns."""
 
     def __init__(self, turns, ours, **peers):
         self.times = {name: [] for name in ("heddle", *peers)}

@@ -1,8 +1,8 @@
-"""Folders of BERT and DistilBERT classifiers with random weights, made by transformers.
+"""Writes folders of BERT and DistilBERT classifiers with random weights, made by transformers: below DIR, one for each case.
 
     bench/peers/bert_folders.py DIR --vocab FILE [--base-only]
 
-writes one folder for each case below DIR. Needs torch and transformers.
+Needs torch and transformers.
 """
 
 import argparse

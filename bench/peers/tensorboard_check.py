@@ -5,7 +5,7 @@
 
  records     every file consists of whole records with valid checksums
  steps       the steps of a tag increase, and none appears twice, even if a run was resumed
- continuing  TensorBoard drops no event because of a restart: everything after a checkpoint was cut from the files
+ continuing  TensorBoard drops no event because of a restart: a resumed run removed the events after its checkpoint from the files
  values      images decode to their stated size, histograms count all of their values, texts are UTF-8
  warnings    TensorBoard logs none
 
@@ -85,7 +85,8 @@ def check_image(tag, event, failures):
     image.load()
     failures.require(
         (image.size, image.mode) == ((event.width, event.height), "RGB"),
-        f"{tag}, step {event.step}: an image of {image.size}, {image.mode}, instead of {event.width} x {event.height}",
+        f"{tag}, step {event.step}: expected an RGB image of {event.width} x {event.height}, "
+        f"found {image.mode}, {image.width} x {image.height}",
     )
 
 

@@ -92,8 +92,8 @@ def train(
 ):
     """Minimizes cross-entropy, with Adam unless make_optimizer is given. `report` receives the metrics of steps and epochs.
 
-    A seed shuffles the rows, None keeps file order. Parameters that require no gradient are left alone. The rate of step
-    k, counted from 0, is lr * factor(k).
+    A seed shuffles the rows; None keeps file order. Parameters that require no gradient are left alone. The learning rate of
+    step k, counted from 0, is lr * factor(k).
     """
     optimizer = make_optimizer([p for p in model.parameters() if p.requires_grad], lr=lr)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
