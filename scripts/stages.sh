@@ -43,8 +43,8 @@ run_stage() { (trap 'times >"$logs/$1.times"' EXIT; set -e; "stage_$1" "${@:2}")
 # Prints the processor time of a stage in seconds: the user and system time of the shell and its commands.
 processor_seconds() { tr ' ' '\n' <"$logs/$1.times" | awk -F '[ms]' '{ sum += 60 * $1 + $2 } END { printf "%.0f\n", sum }'; }
 
-# stage NAME [ARGUMENT]: runs a stage and adds its row. Always succeeds, so that no caller tests it in a condition, where bash would
-# ignore errexit.
+# stage NAME [ARGUMENT]: runs a stage and adds its row. Always succeeds, so that callers need no `||` or `if`: in such a condition bash
+# would ignore errexit.
 stage() {
   local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad skipped tenths seconds
   set +e

@@ -42,6 +42,7 @@ TEST_CASE("arange: a step that never reaches the end is an error") {
       "arange: the step must not be 0 and must lead from first to last in fewer than 2^62 steps; got first = 3, "
       "last = 1, step = 1");
   CHECK_THROWS_AS(arange<int>(1, 3, 0), Error);
+  CHECK_THROWS_AS(arange<int>(0, 1, -2), Error);
   CHECK_THROWS_AS(arange<float>(0, std::numeric_limits<double>::quiet_NaN()), Error);
   CHECK_THROWS_AS(arange<float>(0, std::numeric_limits<double>::infinity()), Error);
 }

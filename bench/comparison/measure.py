@@ -39,7 +39,7 @@ class Row:
 
 @dataclass
 class Plan:
-    """The rows of a run: the machine's limits, the rows of the table and the lengths of Growth."""
+    """The rows of a run: the machine's limits, the rows of the table, and attention at each length of the section Growth."""
 
     turns: int
     limits: list
@@ -59,7 +59,10 @@ class Plan:
 
 
 def make_plan(sides, turns, data, quick, text):
-    """Returns the rows whose name contains the text. `sides` maps the names of the sides to Heddle and Torch."""
+    """Returns the plan of the rows whose name contains the text. `sides` maps the names of the sides to Heddle and Torch.
+
+    The machine's limits are measured with any operation, and all lengths of Growth if `growth` contains the text.
+    """
 
     def row(name, program, sample, among=tuple(sides), of_turns=turns):
         return Row(name, program, sample, tuple(side for side in sides if side in among), of_turns)

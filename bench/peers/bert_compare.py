@@ -9,13 +9,13 @@
  prenorm   the pre-norm encoder: logits and 50 steps against float64
  save      a folder that heddle saved, opened by transformers: warnings and logits
  embed     sentence embeddings against the same pooling in float64
- speed     DistilBERT, forward and training step, 8x128 and SST-2's lengths, both with 2 threads, in turns
+ speed     DistilBERT, forward and training step, 8x128 and SST-2's lengths; heddle and PyTorch take turns, each with 2 threads
  bf16      forward of 4x512 in bf16 against PyTorch's autocast, in turns
  latency   one text of 20 tokens through BERT-base, 1 and 2 threads, against PyTorch and ONNX Runtime, in turns
  memory    peak resident memory of loading BERT-base
  pretrain  masked language model on SST-2's text, then 500 labelled rows, against no pre-training: accuracy, 5 seeds
 
-Errors of logits are relative to the folder's greatest logit. `training`, `save`, `pretrain` and the steps of `prenorm`
+Errors of logits are relative to the folder's largest absolute logit. `training`, `save`, `pretrain` and the steps of `prenorm`
 run the program of --binary. `prenorm` skips the steps if that file is missing. `latency` needs onnx and onnxruntime.
 Exit code 1 when a bound is missed. Needs torch, transformers,
 tokenizers and safetensors.
@@ -48,7 +48,7 @@ BF16_ERRORS = 2.0  # the greatest error allowed in bf16, as a multiple of PyTorc
 STEPS, BATCH, LR, TEXTS, LATENCY_CALLS, LATENCY_TOKENS = 50, 8, 5e-5, 400, 1000, 20
 PRETRAIN_STEPS, LABELLED = 8000, 500
 SMALL = Case("bert-small", width=128, layers=2, heads=2, ff_width=512, extra={"max_position_embeddings": 128})
-FIRST_DRAWN_ID = 64  # draw_batches skips the tokens before it, [PAD] and unused ones
+FIRST_DRAWN_ID = 64  # draw_batches draws no id below it: those are [PAD] and unused tokens
 
 TRAINED = [DISTILBERT_BASE, Case("bert-pairs", width=128, layers=4, heads=4, ff_width=512, classes=3)]
 PRE_NORM = [pre_norm_model.Config(), pre_norm_model.Config(d_model=33, layers=3, heads=3, ff_width=50, classes=4)]
@@ -79,7 +79,7 @@ class WithMask(nn.Module):
 
 
 class BertProgram:
-    """bench/bert_program, whose results are JSON."""
+    """bench/bert_program, whose results are JSON, except those of `embed`, which are lines of numbers."""
 
     def __init__(self, binary, folder):
         self.binary, self.folder = binary, folder
@@ -281,7 +281,7 @@ class Bench:
         return flags, Rows(self.tokenizer(texts), torch.tensor([columns[-1] for columns in table]))
 
     def fine_tune(self, folder, *flags):
-        """Fine-tunes with the settings that all checks share. Returns the metrics."""
+        """Fine-tunes with the settings that `training`, `prenorm` and `save` share. Returns the metrics."""
         return self.trainer.train("--model", folder, "--order", "sequential", "--dropout", 0, "--optimizer", "adamw",
                                   "--weight-decay", 0.01, "--lr", LR, "--schedule", "linear", "--clip", 0, "--warmup", 0,
                                   "--batch-size", BATCH, "--train-rows", STEPS * BATCH, *flags)  # fmt: skip

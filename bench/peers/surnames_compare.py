@@ -6,9 +6,9 @@
 
  losses    the first 100 steps with --layer own and with library (dropout 0, file order, weights from a file) against
            float64: within 5e-6
- predict   probabilities of both with the saved weights against float64: within 1e-6
- speed     median training step at the defaults, both with 2 threads, in turns: at least 8 times as fast as PyTorch, which
-           computes padding
+ predict   probabilities of both layers with the weights that heddle saved, against float64: within 1e-6
+ speed     median training step at the defaults, heddle and PyTorch in turns, each with 2 threads: at least 8 times as fast as
+           PyTorch, which computes padding
  accuracy  on validation and test names together after 10 epochs, mean of 3 seeds: at most 1.5 points below PyTorch's
 
 Both train on the split that the program writes. Exit code 1 when a bound is missed. Needs torch and safetensors.

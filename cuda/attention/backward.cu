@@ -71,11 +71,12 @@ struct BackwardTile {
   static constexpr int size = other_rows * row_stride<T, width>;
   static constexpr int warps = 4;  // at most
   static constexpr int threads = warps * cuda::warp_size;
-  static constexpr int query_blocks = width <= 64 ? 3 : 2;  // blocks of query_gradient for which registers suffice
-  static constexpr int key_blocks = width <= 32 ? 3 : 2;    // the same for key_value_gradients
+  // Blocks on a multiprocessor, as many as the registers of the two kernels allow.
+  static constexpr int query_blocks = width <= 64 ? 3 : 2;  // of query_gradient
+  static constexpr int key_blocks = width <= 32 ? 3 : 2;    // of key_value_gradients
 };
 
-// The shared memory of a block. It owns rows of two matrices, a and b, and iterates over tiles of two others, c and d:
+// The shared memory of a block. The block owns rows of two matrices, a and b, and iterates over tiles of two others, c and d:
 //   query_gradient       a is q, b is dy, c is k, d is v; log_sums and deltas are unused
 //   key_value_gradients  a is k, b is v, c is q, d is dy
 template <class T, int width>

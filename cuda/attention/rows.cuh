@@ -24,7 +24,7 @@ struct HeadRows {
   __device__ HeadRows columns_from(int d) const { return {data + d, stride, count, width - d, vectors}; }
 };
 
-// Returns the offset, relative to the block's first own row, of the row at index `row` in the block's order. Own queries keep
+// Returns the position of the block's own row number `row`, counted from the first row that the block owns. Own queries keep
 // their order. Own keys are permuted within groups of 32, which two warps share. Call t (0 to 3) of the dropout's generator decides keys
 // 8 m + 2 t and 8 m + 2 t + 1 of a group, for m = 0 to 3; in this order a call serves a single warp.
 template <bool own_keys>

@@ -1,5 +1,5 @@
-// Reports invalid input of a kernel to the host without stopping the stream. The GPU writes a record in host memory; the next synchronizing
-// call throws it as an error.
+// Reports invalid input of a kernel to the host without stopping the stream. The GPU writes a record in host memory; the next
+// synchronize() or copy to the host throws it as an error.
 #pragma once
 #include <cstdint>
 

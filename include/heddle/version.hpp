@@ -1,4 +1,4 @@
-// The version of these headers, in one place: programs print it, the build reads it.
+// The version of these headers: programs print it, the build reads it. The namespace v0_1 in base/build.hpp repeats it.
 #pragma once
 
 namespace heddle {

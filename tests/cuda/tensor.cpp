@@ -18,15 +18,15 @@ Tensor<float> on_gpu(Shape shape, const std::vector<float>& values) {
 
 TEST_CASE("cuda tensor: values are copied to the GPU and back") {
   Tensor<float> x({2, 2}, {1, 2, 3, 4});
-  const Tensor<float> there = x.to(Device::cuda);
+  const Tensor<float> copy = x.to(Device::cuda);
   x.data()[0] = 9;
-  CHECK(there.device() == Device::cuda);
-  CHECK(there.shape() == x.shape());
-  CHECK(there.host() == std::vector<float>{1, 2, 3, 4});
-  CHECK(there.to(Device::cuda).device_data() == there.device_data());
-  CHECK(there.to(Device::cpu).data()[3] == 4);
-  CHECK(there.leading(1, 2).host() == std::vector<float>{3, 4});
-  CHECK(detail::deep_copy(there).host() == there.host());
+  CHECK(copy.device() == Device::cuda);
+  CHECK(copy.shape() == x.shape());
+  CHECK(copy.host() == std::vector<float>{1, 2, 3, 4});
+  CHECK(copy.to(Device::cuda).device_data() == copy.device_data());
+  CHECK(copy.to(Device::cpu).data()[3] == 4);
+  CHECK(copy.leading(1, 2).host() == std::vector<float>{3, 4});
+  CHECK(detail::deep_copy(copy).host() == copy.host());
   CHECK(on_gpu({}, {5}).item() == 5);
   CHECK(on_gpu({0, 3}, {}).host().empty());
   CHECK(Tensor<bool>({2}, {true, false}).to(Device::cuda).host() == std::vector<bool>{true, false});
@@ -34,9 +34,11 @@ TEST_CASE("cuda tensor: values are copied to the GPU and back") {
 
 TEST_CASE("cuda tensor: reading a GPU tensor on the host and mixing devices are errors") {
   Tensor<float> x({2}, {1, 2});
-  Tensor<float> there = x.to(Device::cuda);
-  CHECK_THROWS_WITH(there.data(), ContainsSubstring("a tensor of shape [2] is on cuda; use host() or to(Device::cpu)"));
-  CHECK_THROWS_WITH(x + there, "add: a [2] is on cpu, b [2] is on cuda; move one of them with .to(Device)");
+  Tensor<float> copy = x.to(Device::cuda);
+  CHECK_THROWS_WITH(copy.data(), ContainsSubstring("a tensor of shape [2] is on cuda; use host() or to(Device::cpu)"));
+  CHECK_THROWS_WITH(x + copy, "add: a [2] is on cpu, b [2] is on cuda; move one of them with .to(Device)");
+  CHECK_THROWS_WITH(concat({x, copy}),
+                    "concat: x[0] [2] is on cpu, x[1] [2] is on cuda; move one of them with .to(Device)");
   CHECK_THROWS_WITH(embed(Tensor<int>({1}, {1}).to(Device::cuda), Tensor<float>({5, 1})),
                     "embed: ids [1] is on cuda, table [5, 1] is on cpu; move one of them with .to(Device)");
   CHECK_THROWS_WITH((Tensor<double>({2}, Device::cuda)), ContainsSubstring("double is for the CPU"));

@@ -404,7 +404,7 @@ TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing
   Hidden<nn::Linear<>&> half{run.net.hidden};
   optim::Adam few(half);
   CHECK(error_of<FileError>([&] { io::load_optimizer(few.slots(), file); }) ==
-        file + ": holds the state of 6 more tensors than this optimizer has");
+        file + ": has 6 tensors that this optimizer does not have");
 }
 
 TEST_CASE("load_optimizer: loads the saved state of a parameter without elements") {
@@ -466,7 +466,7 @@ TEST_CASE("load_optimizer: refuses step counts and moment estimates that no upda
   CHECK(error(adam, 0, none, none) == "no error");
   CHECK(error(adam, 3, bad(-1), bad(infinite)) == "no error");
   optim::Sgd sgd(run.net, {.momentum = 0.9});
-  CHECK(error(sgd, 3, fine, fine) == "holds the state of 1 more tensors than this optimizer has");
+  CHECK(error(sgd, 3, fine, fine) == "has 1 tensor that this optimizer does not have");
   CHECK(error(sgd, 0, fine, none) == "'first.hidden.weight' exists, but Sgd keeps no moment estimates after 0 updates");
   CHECK(error(sgd, 3, none, none) == "no error");
   CHECK(error(sgd, 3, fine, none) == "no error");

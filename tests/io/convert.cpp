@@ -29,7 +29,7 @@ constexpr DType stored_as() {
     return io::dtype_of<Stored>();
 }
 
-// Returns the values, stored as Stored, read as T from an address that is not aligned.
+// Stores the values as elements of type Stored at an unaligned address, and returns them converted to T.
 template <class T, class Stored>
 std::vector<T> read_as(std::initializer_list<Stored> values, DType dtype = stored_as<Stored>()) {
   std::vector<std::byte> bytes(1 + values.size() * sizeof(Stored));

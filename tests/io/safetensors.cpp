@@ -177,7 +177,7 @@ TEST_CASE("read_safetensors: a refusal says what, where, and the limit") {
         "the key 'dtype' appears twice in one object of the header");
   CHECK(refusal(one("F33", "1", "0,4")) == "dtype of tensor 'w' is 'F33', which the format does not have");
   CHECK(refusal(one("F32", "1,1,1,1,1,1,1,1,1", "0,4")) == "tensor 'w' has 9 axes; the limit is 8");
-  CHECK(refusal(one("F32", "1", "0")) == "tensor 'w' has 1 data_offsets in place of 2");
+  CHECK(refusal(one("F32", "1", "0")) == "tensor 'w' has 1 data_offsets instead of 2");
   CHECK(refusal(one("F32", "4294967296,4294967296", "0,4")) ==
         "tensor 'w' has more elements than the limit 9223372036854775807");
   CHECK(refusal(one("F64", "288230376151711744", "0,4")) ==

@@ -140,7 +140,9 @@ TEST_CASE("io::read_tokenizer: config.json names the class if tokenizer_config.j
   CHECK(!folder.uncased());
   put(folder / "config.json", R"({"tokenizer_class": "RobertaTokenizer"})");
   CHECK(folder.error() ==
-        folder / "config.json: 'tokenizer_class' is 'RobertaTokenizer'; heddle reads BERT's and DistilBERT's");
+        folder /
+            "config.json: 'tokenizer_class' is 'RobertaTokenizer'; heddle reads those of BERT and DistilBERT, "
+            "PreTrainedTokenizerFast and TokenizersBackend");
 }
 
 TEST_CASE("io::read_tokenizer: further special tokens are refused, in every file that may name them") {

@@ -83,10 +83,11 @@ inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index
   return y;
 }
 
-/// Checks f, which calls attention, on every device except the CPU. Errors are measured against those on the CPU. In float, each is the
-/// larger of two errors: that of attention, which sums in blocks, and that of plain loops. Additional last bits allow for the log-sum-exp,
-/// from which gradients are computed. In bf16 two roundings are accepted, because the GPU also rounds each probability to bf16 before the
-/// product with the values. Infinity is compared as NaN, because the order of a sum decides which of the two results.
+/// Checks f, which calls attention, on every device except the CPU. The bound of an error is computed from the CPU's errors. In float, the
+/// CPU's error of a value is the larger of two: that of attention, which sums in blocks, and that of plain loops. Additional last bits
+/// allow for the log-sum-exp, from which gradients are computed. In bf16 two roundings are accepted, because the GPU also rounds each
+/// probability to bf16 before the product with the values. Infinity is compared as NaN, because the order of a sum decides whether it
+/// becomes infinity or NaN.
 template <class T, class F>
 void expect_attention(F&& f, const Inputs& inputs) {
   const auto only_nan = [](Evaluation all) {

@@ -109,7 +109,7 @@ TEST_CASE("WordPiece: a batch gives what its texts give alone, with any number o
   CHECK(tokenizer.encode_batch(std::vector<std::string_view>{}).empty());
   CHECK(error_of<Error>([&] {
           tokenizer.encode_batch({"a"}, {"b", "c"});
-        }) == "encode_batch: 1 first texts, but 2 second ones");
+        }) == "encode_batch: each pair needs two texts, but the sizes are 1 and 2");
 }
 
 TEST_CASE("WordPiece: refuses a vocabulary without the special tokens it needs, and a max_length below their number") {

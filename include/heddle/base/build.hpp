@@ -1,5 +1,6 @@
 // The compiler settings that heddle requires or refuses, and the namespaces that carry the version, the backends and the instruction set.
-// Object files that differ in one of these three have different symbols, so that mixing them fails when the program is linked.
+// Functions that take a tensor have different symbols in object files that differ in one of these three, so a call between such files does
+// not link.
 #pragma once
 #include <cstdint>
 

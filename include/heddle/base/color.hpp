@@ -28,7 +28,7 @@ inline constexpr std::array<Color, 9> color_map_points{{{251, 248, 213},
                                                         {3, 67, 108},
                                                         {28, 39, 80}}};
 
-/// Returns the color of a share: pale yellow for 0, dark blue for 1. Other shares are clamped; NaN counts as 0.
+/// Returns the color of a share: pale yellow for 0, dark blue for 1. Shares outside [0, 1] are clamped; NaN counts as 0.
 inline Color sequential_color(double share) {
   constexpr int last = static_cast<int>(color_map_points.size()) - 1;
   const double position = share > 0 ? std::min(share, 1.0) * last : 0;

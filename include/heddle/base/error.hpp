@@ -16,7 +16,7 @@ struct Error : std::runtime_error {
 struct ShapeError : Error {
   using Error::Error;
 };
-/// An id outside its table, or a position outside a tensor.
+/// An id, index or position that is out of range.
 struct IndexError : Error {
   using Error::Error;
 };
@@ -24,7 +24,7 @@ struct IndexError : Error {
 struct FileError : Error {
   using Error::Error;
 };
-/// Thrown if memory for a tensor, or for a file that is read or written, runs out.
+/// A lack of memory, for example for a tensor or for a file that is read or written.
 struct OutOfMemory : Error {
   using Error::Error;
 };
@@ -69,7 +69,7 @@ template <class E = Error, class... Parts>
   detail::fail_with<E>({detail::MessagePart(parts)...});
 }
 
-/// Throws E with the streamed parts unless `ok`. The parts are always evaluated; the message is built only when thrown.
+/// Throws E with the streamed parts unless `ok`. The parts are always evaluated; the message is built only if E is thrown.
 template <class E = Error, class... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

@@ -139,7 +139,7 @@ class InputFile {
 };
 
 /// Returns all bytes of a file. The size of the file is only a first estimate: a file may grow in the meantime, and a pipe has no size.
-/// @throws FileError if the file cannot be read, or if a pipe or device gives more than 1 GiB; OutOfMemory that names the file.
+/// @throws FileError if the file cannot be read, or if a pipe or device gives more than about 1 GiB; OutOfMemory that names the file.
 inline std::string read_file(const std::string& path) {
   constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
   constexpr std::size_t first_step = 1 << 16;

@@ -33,7 +33,7 @@ namespace kernel {
 template <class T>
 using SumAcc = std::conditional_t<std::is_integral_v<T>, std::uint64_t, Acc<T>>;
 
-// At namespace scope because nvcc rejects host-only functions in __host__ __device__ code.
+// The limits of U. At namespace scope because nvcc rejects host-only functions in __host__ __device__ code.
 template <class U>
 inline constexpr U max_value = std::numeric_limits<U>::max();
 template <class U>

@@ -15,7 +15,7 @@ class Random {
   std::uint64_t seed() const { return draws_.seed; }
   /// Returns the stream.
   std::uint64_t stream() const { return draws_.stream; }
-  /// Returns the number of draws taken so far.
+  /// Returns the position in the sequence: the number of draws before the next one.
   std::uint64_t position() const { return draws_.first; }
   /// Restores a position returned by position().
   void seek(std::uint64_t position) { draws_.first = position; }

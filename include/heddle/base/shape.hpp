@@ -14,7 +14,7 @@
 namespace heddle {
 
 /// The extents of a tensor: up to eight axes, as in {B, T, D}; a scalar has none. A negative axis counts from the end.
-/// @throws ShapeError for a negative extent, more than eight axes, or a size that does not fit in 63 bits.
+/// @throws ShapeError for a negative extent, more than eight axes, or extents whose running product does not fit in 63 bits.
 class Shape {
  public:
   static constexpr int max_rank = 8;  ///< the maximum number of axes

@@ -39,13 +39,13 @@ struct Pieces {
 
   Index total, size, count;
 
-  // Cuts [0, total) into pieces of at least `grain`, the least work that is worth a thread.
+  // Cuts [0, all) into pieces of at least `grain`, the least work that is worth a thread. The last piece may be smaller.
   Pieces(Index all, Index grain)
       : total(all), size(std::max({Index{1}, grain, (all + most - 1) / most})), count((all + size - 1) / size) {}
 };
 
 // Calls body(context, piece, first, last) for each piece, on several threads. Rethrows the first exception, after all pieces.
-// Not a template, so that a kernel's loop is compiled once instead of separately for one thread and for several.
+// Not a template: a template would compile a kernel's loop twice, for a single piece and for several pieces.
 inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index piece, Index first, Index last),
                        const void* context) {
   struct Work {

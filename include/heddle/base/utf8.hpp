@@ -14,7 +14,7 @@ inline constexpr int max_utf8_bytes = 4;
 inline char32_t decode_utf8(const char*& at, const char* end) {
   const auto lead = static_cast<unsigned char>(*at++);
   if (lead < 0x80) return lead;
-  if (lead < 0xC2 || lead > 0xF4) return replacement_character;  // a continuation byte, or no valid first byte
+  if (lead < 0xC2 || lead > 0xF4) return replacement_character;  // not a valid first byte
   const int more = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
   // The second byte's limits exclude overlong forms, surrogates and code points above U+10FFFF.
   unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;

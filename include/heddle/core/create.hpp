@@ -45,11 +45,11 @@ Tensor<T> ones(Shape shape, Device device = Device::cpu) {
 template <class T, class Number = std::conditional_t<std::is_integral_v<T>, T, double>>
 Tensor<T> arange(std::type_identity_t<Number> first, std::type_identity_t<Number> last,
                  std::type_identity_t<Number> step = 1, Device device = Device::cpu) {
-  const double steps = std::ceil((static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(step));
+  const double steps = (static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(step);
   require(step != 0 && steps >= 0 && steps < 0x1p62,
           "arange: the step must not be 0 and must lead from first to last in fewer than 2^62 steps; got first = ",
           first, ", last = ", last, ", step = ", step);
-  Tensor<T> y({static_cast<Index>(steps)});
+  Tensor<T> y({static_cast<Index>(std::ceil(steps))});
   T* const out = y.data();
   for (Index i = 0; i < y.size(); ++i) out[i] = static_cast<T>(first + static_cast<Number>(i) * step);
   return y.to(device);
@@ -86,7 +86,7 @@ Tensor<T> draw_pairs(Shape shape, Random& random, F f) {
 }  // namespace detail
 
 /// Returns uniform values in [lo, hi), rounded to T; rounding may give hi. One draw gives two elements whatever T is, so every T gets the
-/// same numbers before rounding. @throws Error unless lo <= hi and both are finite.
+/// same numbers before rounding. @throws Error unless lo <= hi and hi - lo is finite.
 template <class T>
 Tensor<T> uniform(Shape shape, double lo, double hi, Random& random) {
   require(lo <= hi && std::isfinite(hi - lo), "uniform: lo must not be greater than hi, and both must be finite; got ",

@@ -76,7 +76,7 @@ class heddle::Tensor {
   /// Returns whether the handle has memory, that is, is not empty.
   bool has_data() const { return storage_ != nullptr; }
   /// Returns has_data(). For a Tensor<bool> returns its only element, so that `if (any(isnan(x)))` tests the value. @throws ShapeError for
-  /// a Tensor<bool> unless it has exactly one element.
+  /// a Tensor<bool> unless it has exactly one element, and Error for an empty Tensor<bool>.
   explicit operator bool() const {
     if constexpr (std::is_same_v<T, bool>) {
       require_data();
@@ -133,7 +133,7 @@ class heddle::Tensor {
     const Tensor here = to(Device::cpu);
     return std::vector<T>(here.device_data(), here.device_data() + size());
   }
-  /// Returns the only element. @throws ShapeError unless there is exactly one.
+  /// Returns the only element. @throws ShapeError unless there is exactly one, and Error for an empty tensor.
   T item() const {
     require_data();
     require<ShapeError>(size() == 1, "item: one element expected; the shape is ", shape_);

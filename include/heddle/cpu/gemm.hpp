@@ -67,7 +67,7 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
   }
 }
 
-// Returns how many of the `longer` rows or columns of a result to give to a thread.
+// Returns how many rows or columns of a result to give to a thread. `longer` is their number, `work` the number of multiplications.
 inline Index product_grain(Index longer, Index work) {
   constexpr Index worth_a_thread = 500000;  // multiplications: some ten microseconds
   constexpr Index packing = 256;     // each block packs the other operand as a whole; this many rows make up for it

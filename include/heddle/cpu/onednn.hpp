@@ -85,7 +85,7 @@ struct Handle {
   ~Handle() { destroy(object); }
   operator T() const { return object; }
 };
-// Returns a handle of the type that `destroy` takes.
+// Returns a Handle to an object of the type that `destroy` takes.
 template <class T, class Make>
 auto handle(dnnl_status_t (*destroy)(T), Make make) {
   return Handle<T, dnnl_status_t (*)(T)>(destroy, make);

@@ -49,7 +49,7 @@ class PanelLhs {
   // Six rows need twelve sums, two halves of a row of the panel and one element of a: 15 registers.
   static constexpr int block_rows = 6;
 
-  // Columns of c, which a block of rows writes.
+  // The part of c that a block of rows writes: `columns` adjacent columns.
   struct Block {
     float* c;
     Index stride, columns;

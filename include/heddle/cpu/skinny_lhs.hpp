@@ -1,6 +1,6 @@
 // SkinnyLhs: a product whose left operand has few rows, such as the tokens of a single text, with the 32 vector registers of AVX-512. It
-// reads the right operand without copying it and takes little more time than reading it once; libraries first copy all of it into their own
-// layout. Other processors use PanelLhs (panel_lhs.hpp).
+// reads the right operand without copying it and takes little more time than reading it once; libraries copy each part of it into their own
+// layout before they use it. Other processors use PanelLhs (panel_lhs.hpp).
 #pragma once
 #include <heddle/cpu/eigen.hpp>
 

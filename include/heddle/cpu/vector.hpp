@@ -148,7 +148,7 @@ A max_of_lanes(Vector<A, bytes> x) {
 
 // Returns bf16 as floats.
 inline Floats widened(Halves x) { return reinterpret_cast<Floats>(__builtin_convertvector(x, Words) << 16); }
-// Returns floats rounded to bf16, as by its constructor.
+// Returns floats rounded to bf16, as bf16's constructor rounds them.
 inline Halves narrowed(Floats x) {
   const Words word = reinterpret_cast<Words>(x);
   const Words rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;
@@ -262,7 +262,7 @@ struct Chunk {
 
  private:
   bool is_full() const { return count == V::width; }
-  // Returns the number of each lane.
+  // Returns the lane numbers 0, 1, 2, ... as a vector.
   template <std::size_t... I>
   static V numbers(std::index_sequence<I...>) {
     return V(typename V::Lanes{static_cast<A>(I)...});

@@ -1,4 +1,5 @@
-// The GPU's overloads of kernels that share one function of gpu/kernels.hpp: moves of elements of any type, and products.
+// The GPU's overloads that only wrap functions of gpu/kernels.hpp and gpu/runtime.hpp: moves of elements of any type call those for words
+// of the same size, products call multiply().
 #pragma once
 #include <heddle/gpu/kernels.hpp>
 
@@ -67,7 +68,7 @@ template <OnGpu T>
 void gemm_nt_bias(Cuda, MatrixView<const T> a, MatrixView<const T> b, View<const T, 1> bias, MatrixView<T> c) {
   multiply(Product<T>{a, b, false, true, c, Into::set, bias.data});
 }
-// Calls multiply() once per row of the batch's shape.
+// Calls multiply() once for each row of `batch`. A row is batch.extent[0] matrices, a constant stride apart.
 template <OnGpu T>
 void matmul(Cuda, const BroadcastPlan<2>& batch, View<const T, 3> a, bool transpose_a, View<const T, 3> b,
             bool transpose_b, View<T, 3> c) {

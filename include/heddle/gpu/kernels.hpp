@@ -128,7 +128,7 @@ void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, 
                             std::int64_t ignored, View<const T, 1> class_weights, double smoothing, bool by_row,
                             View<const float, 1> divisor, View<const float, 1> log_sum, View<T, 2> dlogits);
 
-// An invalid id is reported by the next synchronizing call, which throws the check's IndexError for the first one.
+// An invalid id is reported by the next synchronize() or copy to the host, which throws the check's IndexError for the first one.
 template <Label I>
 void check_ids(Cuda, const IdCheck& check, View<const I, 1> ids);
 // Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are skipped.
@@ -153,7 +153,7 @@ struct Product {
   Into into = Into::set;
   const T* bias = nullptr;                              // [N], or null
   Index count = 1, next_a = 0, next_b = 0, next_c = 0;  // matrices in the batch, and elements from one to the next
-  T* row_sums = nullptr;  // [M] the sum of each row of a [M, K], or null; only for count = 1 and a transposed a
+  T* row_sums = nullptr;  // [M] the row sums of the operand a [M, K], or null; requires count = 1 and transpose_a
 };
 template <OnGpu T>
 void multiply(const Product<T>& product);

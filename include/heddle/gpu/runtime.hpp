@@ -39,8 +39,8 @@ void synchronize();
 /// Returns at least `bytes` of uninitialized device memory, aligned to 256 bytes, for work on the calling thread's stream.
 /// @throws OutOfMemory.
 void* allocate(std::size_t bytes);
-/// Returns memory to the cache, for the next request on the stream that it was allocated for. Later work on that stream runs after the work
-/// that is enqueued on the calling thread's stream, which may still use the memory.
+/// Returns memory to the cache, for the next request on the stream that it was allocated for. Work that is already enqueued on the calling
+/// thread's stream may still use the memory: later work on the memory's stream runs after it.
 void release(void* memory, std::size_t bytes) noexcept;
 /// Frees all cached blocks. Synchronizes.
 void trim();

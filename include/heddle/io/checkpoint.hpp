@@ -29,9 +29,9 @@ class Checkpoints {
   /// Takes the folder's path; the folder is made when the first checkpoint is written.
   explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Returns the intact checkpoint with the highest number. Calls damaged(sentence) for each damaged one with a higher number. @throws
-  /// FileError for a checkpoint that this user may not read, and if there are checkpoints but none is intact: starting from the beginning
-  /// is the user's decision.
+  /// Returns the intact checkpoint with the highest number, or nothing if there are no checkpoints. Calls damaged(sentence) for each
+  /// damaged one with a higher number. @throws FileError for a folder or checkpoint that this user may not read, and if there are
+  /// checkpoints but none is intact: starting from the beginning is the user's decision.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
     restore();
     std::vector<std::string> names = entries(is_number);
@@ -50,16 +50,17 @@ class Checkpoints {
   }
 
   /// Saves checkpoint `number` with the caller's state, one JSON value; replaces a checkpoint of the same number. fill(folder) writes the
-  /// files into a temporary folder and returns the FileSum of each by name. The folder is renamed once everything is on the disk. Removes
-  /// all checkpoints except this one and the one that was saved or read before. Returns the checkpoint's folder. @throws WriteError,
-  /// OutOfMemory, exceptions of `fill`, FileError for files whose names or sizes differ from those that `fill` returned and for a manifest
-  /// that write_manifest() refuses, and Error for a number outside [0, 10^12). The older checkpoints are then intact.
+  /// files into a temporary folder, syncs them as write_atomically() does, and returns the FileSum of each by name. The folder is renamed
+  /// once everything is on the disk. Removes all checkpoints except this one and the one that was saved or read before. Returns the
+  /// checkpoint's folder. @throws WriteError, OutOfMemory, exceptions of `fill`, FileError for files whose names or sizes differ from those
+  /// that `fill` returned and for a manifest that write_manifest() refuses, and Error for a number outside [0, 10^12). The older
+  /// checkpoints are then intact.
   template <class Fill>
   std::string save(std::int64_t number, const std::string& state, Fill&& fill) {
     return detail::with_memory_for(folder_, "written", [&] { return save_named(digits(number), number, state, fill); });
   }
 
-  /// Removes the remains of a killed save.
+  /// Removes the remains of a killed save. @throws FileError if the folder cannot be read.
   void clean() {
     restore();
     for (const std::string& name :

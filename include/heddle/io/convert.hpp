@@ -35,7 +35,7 @@ constexpr double largest() {
 }
 
 // Returns whether T can hold the value: an integer or bool must hold it exactly. A floating-point type rounds it, but a finite value must
-// stay finite.
+// not exceed the largest one of T.
 template <class T, class V>
 bool fits(V value) {
   if constexpr (std::is_integral_v<T> && std::is_floating_point_v<V>) {
@@ -58,7 +58,7 @@ T cast_value(V value) {
     return static_cast<T>(value);
 }
 
-// Converts elements that the file stores as type Stored, at any address. The first of them is element `first` of the tensor.
+// Converts elements that the file stores as type Stored; `bytes` may be unaligned. The first of them is element `first` of the tensor.
 template <class Stored, class T, class Decode>
 void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte> bytes, T* out,
                 const std::string& file, Decode decode) {
@@ -117,8 +117,8 @@ inline void require_readable(const TensorInfo& tensor, const std::string& file) 
 
 /// Casts tensor.shape.size() values to T (double, float, bf16, int64, int32 or bool) from F64, F32, F16, BF16, I64, I32, U8 or BOOL.
 /// `file` is for messages. @throws FileError for any other dtype and for a value that T cannot hold, and Error unless `bytes` has the size
-/// of the tensor. An integer or bool cannot hold a value that would change; a floating-point type cannot hold a finite value that would
-/// become infinite.
+/// of the tensor. An integer or bool cannot hold a value that would change; a floating-point type cannot hold a finite value beyond its
+/// largest one, even if rounding would bring it back.
 template <class T>
 void convert(const TensorInfo& tensor, std::span<const std::byte> bytes, T* out, const std::string& file) {
   detail::require_readable(tensor, file);

@@ -40,7 +40,7 @@ struct WeightSource {
   std::map<std::string, StoredTensor, std::less<>> tensors = {};  ///< the tensors by name
 };
 
-/// The names that load() did not find, and those that it ignored.
+/// The names that load() did not find, and those that it ignored, in quotes and shortened as in messages.
 struct LoadReport {
   std::vector<std::string> missing;     ///< in the model, but not in the file; may_miss() accepted them
   std::vector<std::string> unexpected;  ///< in the file, but not in the model
@@ -75,10 +75,10 @@ void read_weight(const StoredTensor& from, heddle::detail::MasterTensor<T>& weig
 
 /// Reads a model's weights in place, cast to its types, so that optimizers created before continue with them. An absent buffer keeps its
 /// value, and so does an absent weight if may_miss(name) is true. The file may have a shared weight under any of its names, but not with
-/// different values. @throws FileError that lists the missing, mismatched and unexpected names if a weight is missing or has another shape,
-/// FileError for a value that does not fit its type, and Error for a name that the model visits twice; the model is then unchanged.
-/// Unexpected names alone are no error. After a FileError for a file that cannot be read to its end, the model has some of the file's
-/// weights.
+/// different values. @throws FileError that lists the missing, mismatched and unexpected names if a weight is missing or if a weight or
+/// buffer has another shape, FileError for a value that does not fit its type, and Error for a name that the model visits twice; the model
+/// is then unchanged. Unexpected names alone are no error. After a FileError for a file that cannot be read to its end, the model may have
+/// some of the file's weights.
 template <class M>
 LoadReport load(
     M& model, const WeightSource& source,

@@ -16,7 +16,7 @@ inline std::string moment_name(const optim::Moment& moment, const std::string& p
 }
 
 // Throws FileError for values that no update produces: the next update would corrupt the weights. A mean of squares may be infinite; its
-// weight then no longer changes.
+// weight then changes only by decoupled weight decay.
 template <class T>
 void check_moment(const std::string& file, const std::string& name, const std::vector<T>& values, bool nonnegative) {
   const auto refused = std::find_if_not(values.begin(), values.end(),
@@ -89,8 +89,9 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
         if (write) slot.moments[k] = exists ? Tensor<T>(slot.parameter->shape(), values) : Tensor<T>();
       }
     });
-    require<FileError>(known == file.tensors().size(), shown, ": holds the state of ", file.tensors().size() - known,
-                       " more tensors than this optimizer has");
+    const std::size_t unknown = file.tensors().size() - known;
+    require<FileError>(unknown == 0, shown, ": has ", unknown, unknown == 1 ? " tensor" : " tensors",
+                       " that this optimizer does not have");
   }
 }
 

@@ -168,8 +168,8 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt r
 
 }  // namespace detail
 
-/// Opens a file and reads its header. @throws FileError with the file and the fault if the header or the file's size is invalid, and
-/// OutOfMemory with the file.
+/// Opens a file and reads its header. @throws FileError with the file and the fault if the file cannot be read or is not a regular file, or
+/// if its header or size is invalid, and OutOfMemory with the file.
 inline Safetensors read_safetensors(const std::string& path) {
   return detail::with_memory_for(path, "read", [&] {
     const auto file = std::make_shared<InputFile>(path);

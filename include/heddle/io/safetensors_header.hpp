@@ -174,7 +174,7 @@ inline void HeaderReader::finish_tensor() {
   for (const char* field : {"dtype", "shape", "data_offsets"})
     require<FileError>(open_.back().keys.count(field) == 1, tensor, " has no ", field);
   require<FileError>(axes_ <= Shape::max_rank, tensor, " has ", axes_, " axes; the limit is ", Shape::max_rank);
-  require<FileError>(offsets_ == 2, tensor, " has ", offsets_, " data_offsets in place of 2");
+  require<FileError>(offsets_ == 2, tensor, " has ", offsets_, " data_offsets instead of 2");
   constexpr std::uint64_t limit = std::numeric_limits<Index>::max(), bits_in_byte = 8;
   std::uint64_t elements = 1;
   for (const Index extent : extents_) {

@@ -26,7 +26,7 @@ struct PretrainedTokenizer {
 
 namespace detail {
 
-// Throws FileError if a member is present and differs from `only`, the one value that BERT's WordPiece allows.
+// Throws FileError if a member is present and differs from `only`, the one value that heddle supports. null counts as absent.
 inline void require_value(const JsonObject& object, const std::string& key, const nlohmann::json& only) {
   const nlohmann::json* const value = object.find(key);
   if (value && *value != only)
@@ -41,7 +41,7 @@ inline constexpr std::pair<const char*, const char*> bert_tokens[] = {{"unk_toke
                                                                       {"pad_token", "[PAD]"},
                                                                       {"mask_token", "[MASK]"}};
 
-// Throws FileError unless an added token is one of those that WordPiece recognizes in a text.
+// Throws FileError unless an added token is one of those that WordPiece recognizes in a text, and has its id in the vocabulary.
 inline void require_known_token(const text::Vocabulary& vocabulary, const std::string& token, Index id,
                                 const std::string& file) {
   const bool known = std::any_of(std::begin(bert_tokens), std::end(bert_tokens),
@@ -66,7 +66,8 @@ inline std::string special_token(const nlohmann::json& token, const std::string&
 }
 
 // Checks the members of tokenizer_config.json or special_tokens_map.json that name special tokens: those of bert_tokens, other members
-// whose name ends with "_token", and lists. The options of these tokens count unless there is a tokenizer.json, which has its own.
+// whose name ends with "_token", and lists such as additional_special_tokens. Also checks the options of these tokens (see special_token),
+// unless there is a tokenizer.json, which has its own.
 inline void check_special_tokens(const JsonObject& config, const text::Vocabulary& vocabulary,
                                  bool has_tokenizer_json) {
   const auto check = [&](const nlohmann::json& token, const std::string& key) {
@@ -194,11 +195,12 @@ inline std::string tokenizer_class(const JsonObject& config, const JsonObject& m
                            "PreTrainedTokenizerFast", "TokenizersBackend"})
     is_known = is_known || type == name;
   require<FileError>(is_known, source.file(), ": 'tokenizer_class' is ", quoted_name(type),
-                     "; heddle reads BERT's and DistilBERT's");
+                     "; heddle reads those of BERT and DistilBERT, PreTrainedTokenizerFast and TokenizersBackend");
   return type;
 }
 
-// Returns the maximum number of tokens in a text, or 0 if there is none. A tokenizer without a limit has 1e30.
+// Returns the maximum number of tokens in a text, or 0 if there is no limit, for which transformers writes 1e30: any value from
+// 1e9 on means no limit.
 inline Index read_max_length(const JsonObject& config) {
   constexpr double most = 1e9;
   const char* const key = config.json().contains("model_max_length") ? "model_max_length" : "max_len";

@@ -21,7 +21,7 @@ struct WriteError : FileError {
 
 namespace io {
 
-/// The file that write_atomically() passes to its caller, written from beginning to end.
+/// The file that write_atomically() passes to `fill`, written from beginning to end.
 class OutputFile {
  public:
   /// Takes an open file descriptor; messages name the file `path`.
@@ -179,7 +179,7 @@ inline bool is_leftover(std::string_view name) {
          name.find_first_not_of(part, dot + 1) == std::string_view::npos;
 }
 
-/// Creates a folder unless it exists. @throws WriteError.
+/// Creates a folder unless a folder or file of this name exists. @throws WriteError.
 inline void make_folder(const std::string& path) {
   constexpr mode_t everybody = 0777;  // less the umask
   if (detail::retry([&] { return ::mkdir(path.c_str(), everybody); }) != 0 && errno != EEXIST)

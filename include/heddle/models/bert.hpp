@@ -65,7 +65,7 @@ struct BertEmbeddings {
   double dropout;                         ///< dropout probability after the norm
 
   /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and Error for a dropout
-  /// outside [0, 1).
+  /// outside [0, 1) and for an eps or deviation that is negative or not finite.
   BertEmbeddings(const BertConfig& config, Random& random)
       : words(config.vocabulary, config.D, random),
         positions(config.positions, config.D, random),
@@ -84,8 +84,8 @@ struct BertEmbeddings {
         dropout(other.dropout) {}
 
   /// Returns the embeddings [N, D] of the token ids [N]. Absent token types are 0. Dropout is active if and only if `random` is given.
-  /// @throws IndexError for an id or a type that is out of range, and for a sequence with more tokens than positions, ShapeError for token
-  /// types of another shape than ids, and Error for token types if the model has none.
+  /// @throws IndexError for an id or a type that is out of range, and for a sequence with more tokens than positions, ShapeError for ids
+  /// that do not fit the sequences and for token types of another shape than ids, and Error for token types if the model has none.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
@@ -119,7 +119,8 @@ struct BertLayer {
   double dropout;                       ///< dropout after each sublayer
   double attention_dropout;             ///< dropout of the attention weights
 
-  /// Draws the weights. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1).
+  /// Draws the weights. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1)
+  /// and for an eps or deviation that is negative or not finite.
   BertLayer(const BertConfig& config, Random& random)
       : attention(config.D, static_cast<int>(config.heads), random),
         attention_norm(config.D, config.eps),

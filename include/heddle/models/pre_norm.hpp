@@ -92,8 +92,8 @@ struct PreNormEncoder {
   nn::LayerNorm<T> norm;                ///< over the sum of both
   std::vector<PreNormLayer<T>> layers;  ///< all layers, first to last
 
-  /// Draws the weights as PyTorch's modules do. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a
-  /// dropout outside [0, 1).
+  /// Draws the weights as PyTorch's modules do. A `layers` below 1 means no layers. @throws ShapeError for another size below 1 and for
+  /// heads that do not divide D, and Error for a dropout outside [0, 1).
   PreNormEncoder(const PreNormConfig& sizes, Random& random)
       : config(sizes),
         tokens(sizes.vocabulary, sizes.D, random),

@@ -218,7 +218,7 @@ struct SequenceClassifier {
 };
 
 /// Compares the sizes of a configuration with the weights of its folder, so that no memory is allocated for a model that the weights do not
-/// fit. @throws FileError that names the weight.
+/// fit. @throws FileError that names the weight, and as io::WeightFiles does.
 inline void require_sizes(const PretrainedConfig& config, const std::string& folder) {
   const io::WeightFiles files(folder);
   const auto check = [&](const io::WeightSource& source, const std::string& name, const Shape& expected) {
@@ -277,8 +277,8 @@ Model make_without_values(const Config& config) {
 /// Whether a missing head (the layers after the encoder) is an error.
 enum class MissingHead { refused, drawn };
 
-/// Reads a classifier's weights from a folder. If the folder has no head and `head` is MissingHead::drawn, the model's head keeps its
-/// values: call draw_head() first if the model has no values.
+/// Reads a classifier's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the folder does not have keep
+/// their values: call draw_head() first if the model has no values.
 /// @throws FileError that lists the missing, mismatched and unexpected names, if a weight is missing or of another shape.
 template <class T>
 io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& folder,
@@ -314,7 +314,8 @@ inline void require_tied_decoder(const io::WeightSource& source) {
 }
 }  // namespace detail
 
-/// Reads a masked language model's weights from a folder. A head that is missing keeps its values if `head` is MissingHead::drawn.
+/// Reads a masked language model's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the folder does not
+/// have keep their values.
 /// @throws FileError as load_pretrained() does for a classifier, and for a decoder that differs from the word embeddings.
 template <class T>
 io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder,
@@ -402,7 +403,7 @@ inline auto sizes_of(const PreNormConfig& c) {
   return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);
 }
 
-// Throws Error unless a configuration, which is nullptr for another kind of model, has the sizes of the model.
+// Throws Error unless `config` has the sizes of the model. `config` is nullptr if the configuration describes another kind of model.
 template <class Sizes>
 void require_sizes_of(const Sizes& model, const Sizes* config) {
   require(config && sizes_of(*config) == sizes_of(model),
@@ -442,7 +443,7 @@ void save_folder(const M& model, const nlohmann::json& config,
 /// of the tokenizer's files is not checked.
 /// @throws FileError if the folder does not exist or cannot be written.
 /// @throws Error if the configuration is not valid (for example, two labels are equal or a text is not UTF-8), if its sizes or number of
-/// classes are not the model's, or if io::read_tokenizer() does not read a file of that name. Nothing is then written.
+/// classes are not the model's, or if `tokenizer_files` has a name that io::read_tokenizer() does not read. Nothing is then written.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];

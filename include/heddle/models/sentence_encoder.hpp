@@ -19,7 +19,8 @@ enum class Pooling { mean, cls };
 class SentenceEncoder {
  public:
   /// Loads a folder. modules.json defines the pooling and the normalization; without it vectors are means, normalized to length 1.
-  /// @throws FileError that names the file and the fault, such as a module that heddle does not have.
+  /// @throws FileError that names the file and the fault, such as a module that heddle does not have, and Error for a device that this
+  /// build does not support.
   static SentenceEncoder load(const std::string& folder, Device device = Device::cpu) {
     const Modules modules = read_modules(folder);
     const PretrainedConfig config = read_config(modules.encoder);
@@ -46,8 +47,8 @@ class SentenceEncoder {
   Pooling pooling() const { return state().pooling; }
   bool normalized() const { return state().normalized; }  ///< whether vectors have length 1
 
-  /// Returns the vector [D] of one text. A text of more tokens than the model takes is truncated. @throws Error for values that are not
-  /// finite.
+  /// Returns the vector [D] of one text, truncated to the model's positions or the folder's limit, whichever is smaller. @throws Error for
+  /// values that are not finite.
   template <std::convertible_to<std::string_view> Text>
   Tensor<float> operator()(const Text& text) const {
     return run({state().tokenizer.encode(std::string_view(text))}).with_shape({width()});

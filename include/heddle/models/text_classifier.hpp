@@ -20,8 +20,9 @@ struct Prediction {
 /// object that was moved from.
 class TextClassifier {
  public:
-  /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT or DistilBERT classifier, or
-  /// a pre-norm encoder. @throws FileError that names the file and the fault; a missing head is an error.
+  /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT, DistilBERT or pre-norm
+  /// classifier. @throws FileError that names the file and the fault, such as a missing head, and Error for a device that this build does
+  /// not support.
   static TextClassifier load(const std::string& folder, Device device = Device::cpu) {
     PretrainedConfig config = read_config(folder);
     require_single_label(config, folder);

@@ -14,7 +14,7 @@ struct AttentionRecord {
   Tensor<A> weights;  ///< [B, H, T, T], without dropout
 };
 
-/// Self-attention with H heads of width K: out(attention(query(x), key(x), value(x))). One product with one combined weight computes the
+/// Self-attention with H heads of width K: out(attention(query(x), key(x), value(x))). One product with one combined parameter computes the
 /// three projections; files hold three weights.
 template <class T = float>
 struct MultiHeadAttention {
@@ -32,8 +32,8 @@ struct MultiHeadAttention {
   MultiHeadAttention(const MultiHeadAttention& other, Cloning& c)
       : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
 
-  /// Returns the attention of x to itself. `heads` of the options is ignored; masks, bias and dropout apply. @throws ShapeError, and Error
-  /// for options with keys, which belong to CrossAttention.
+  /// Returns the attention of x to itself. `heads` of the options is ignored; the other options apply, except keys. @throws ShapeError, and
+  /// Error as attention() does and for options with keys, which belong to CrossAttention.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {

@@ -44,7 +44,8 @@ class Cloning {
         "heddle::clone: give the module a constructor M(const M& other, Cloning& c) that copies each member with c");
     return M(m, *this);
   }
-  /// Rejects any other type, which cannot be a member of a model. Without this overload, the compiler would list all overloads above.
+  /// Rejects any other type: numbers are copied without c, like `heads` above. Without this overload, the compiler would list all overloads
+  /// above.
   template <class X>
   X operator()(const X&) {
     static_assert(!std::is_same_v<X, X>,

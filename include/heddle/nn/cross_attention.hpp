@@ -6,7 +6,7 @@
 namespace heddle::nn {
 
 /// Attention of one set of sequences to another, with H heads of width K: out(attention(query(x), key(memory), value(memory))).
-/// Sequence b of x sees sequence b of the memory. One product with one combined weight computes keys and values; files hold two weights.
+/// Sequence b of x sees sequence b of the memory. One product with one combined parameter computes keys and values; files hold two weights.
 template <class T = float>
 struct CrossAttention {
   Linear<T> query;      ///< D to H * K
@@ -25,7 +25,7 @@ struct CrossAttention {
   CrossAttention(const CrossAttention& other, Cloning& c)
       : query(c(other.query)), key_value(c(other.key_value)), out(c(other.out)), heads(other.heads) {}
 
-  /// Returns the attention of x to `memory`. `heads` and `keys` of the options are ignored; masks, bias and dropout apply.
+  /// Returns the attention of x to `memory`. `heads` and `keys` of the options are ignored; the other options apply.
   /// @throws ShapeError, and Error as attention() does.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [Nq, D] or [B, Tq, D]

@@ -32,7 +32,7 @@ struct EncoderLayer {
   bool norm_first;                  ///< pre-norm instead of post-norm
 
   /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of the number of
-  /// heads; Error for a dropout outside [0, 1) and a negative eps.
+  /// heads; Error for a dropout outside [0, 1), and for an eps that is negative or not finite.
   [[gnu::cold]] EncoderLayer(const EncoderOptions& o, Random& random)
       : attention(o.D, o.heads, random, o.head_width),
         norm1(o.D, o.eps),

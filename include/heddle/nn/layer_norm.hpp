@@ -12,7 +12,7 @@ struct LayerNorm {
   Parameter<T> beta;   ///< [D] summands; bias in files
   double eps;          ///< added to the variance
 
-  /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1, and Error for a negative eps.
+  /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1, and Error for an eps that is negative or not finite.
   [[gnu::cold]] explicit LayerNorm(Index D, double epsilon = 1e-5)
       : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {
     heddle::detail::require_nonnegative("LayerNorm", "eps", eps);

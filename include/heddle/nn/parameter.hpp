@@ -224,8 +224,8 @@ MasterHandle<T>::~MasterHandle() {
 
 }  // namespace detail
 
-/// A weight in its master type T, which every operation accepts as a Tensor<T>. It is an identity that is moved, not copied: a copy as a
-/// Tensor<T> is a handle to the same memory, and share() returns another Parameter of the same weight.
+/// A weight in its master type T, which every operation accepts as a Tensor<T>. It can be moved but not copied. A Tensor<T> that is made
+/// from it is a handle to the same memory; share() returns another Parameter of the same weight.
 template <class T>
 class Parameter : public detail::MasterHandle<T> {
  public:

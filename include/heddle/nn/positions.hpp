@@ -1,4 +1,4 @@
-// Modules that add the row of a table for each token's position to the token's embedding: a fixed table of sines, or a learned one.
+// Modules that add to each token's embedding the row of a table for its position. The table is fixed (sines and cosines) or learned.
 #pragma once
 #include <heddle/core/sequences.hpp>
 #include <heddle/nn/clone.hpp>
@@ -51,7 +51,7 @@ struct SinusoidalPositions {
   /// Copies the members of `other` for clone().
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
 
-  /// Returns x with the row of each token's position added. @throws IndexError for a sequence longer than L.
+  /// Returns x with the row of each token's position added. @throws ShapeError, and IndexError for a sequence longer than L.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
@@ -78,7 +78,7 @@ struct LearnedPositions {
   /// Copies the members of `other` for clone().
   LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)) {}
 
-  /// Returns x with the row of each token's position added. @throws IndexError for a sequence longer than L.
+  /// Returns x with the row of each token's position added. @throws ShapeError, and IndexError for a sequence longer than L.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("LearnedPositions", sequences, weight.shape()[0]);

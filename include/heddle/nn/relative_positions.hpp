@@ -10,7 +10,8 @@ namespace heddle::nn {
 
 /// A trained number for each head and distance between a query and a key, which attention adds to their score:
 ///   layer(x, sequences, {.bias = positions(sequences)})
-/// Distances beyond `greatest` share the number of distance `greatest` (Shaw et al. 2018, Raffel et al. 2020).
+/// Distances have a sign; those beyond `greatest` in either direction share the number of distance `greatest` in that direction (Shaw et
+/// al. 2018, Raffel et al. 2020).
 template <class T = float>
 struct RelativePositionBias {
   Parameter<T> weight;  ///< [2 * greatest + 1, H]; row greatest + d is for a key d positions after its query

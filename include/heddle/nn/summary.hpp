@@ -9,8 +9,8 @@ namespace heddle {
 
 namespace detail {
 
-// The path of a weight in the tree of modules. A combined weight belongs to the innermost module that contains all of its blocks, and its
-// name lists all their names.
+// The path of a weight in the tree of modules. A combined parameter belongs to the innermost module that contains all of its blocks, and
+// its name lists the names of all blocks.
 struct ModulePath {
   std::vector<std::string> path;
   std::string name;

@@ -48,8 +48,8 @@ void copy_weights(const From& from, To& to) {
   });
 }
 
-/// Moves the weights of `average` towards those of a model: average = decay * average + (1 - decay) * model. Buffers are
-/// copied. @throws Error for a decay outside [0, 1], and the errors of copy_weights().
+/// Moves the weights of `average` towards those of a model: average = decay * average + (1 - decay) * model. Buffers are copied.
+/// @throws Error for a decay outside [0, 1] and, unless decay is 0, for models on different devices, and the errors of copy_weights().
 template <class Average, class M>
 void update_average(Average& average, const M& model, double decay) {
   require(decay >= 0 && decay <= 1, "update_average: decay must be in [0, 1], got ", decay);

@@ -155,7 +155,8 @@ template <class T, detail::FractionFor<T> S>
 void operator/(S, const Tensor<T>&) = delete;  // an integer tensor takes integers only: cast<float>(x) first
 // clang-format on
 
-/// Returns each element plus a number. An integer tensor takes integers only.
+/// Returns each element plus a number. An integer tensor takes integers only. @throws Error for integers on a GPU; the operators below
+/// throw it as well.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(const Tensor<T>& x, S number) {
   return record("add", detail::combine<kernel::Add>("add", x, number), inputs(x),

@@ -69,8 +69,8 @@ kernel::BroadcastPlan<sizeof...(Shapes)> broadcast_plan(const Shape& result, con
 
 namespace heddle::kernel {
 
-// Calls f(i, n, at) on several threads, for parts of the result that together cover it. A part is the elements [i, i + n) of one row of
-// the result. In operand k they begin at position at[k] and advance by plan.stride[k][0].
+// Calls f(i, n, at) on several threads, for parts that together cover the result. A part is the elements [i, i + n) of the result, which
+// lie in one row. In operand k they begin at position at[k] and advance by plan.stride[k][0].
 template <int N, class F>
 void for_rows(const BroadcastPlan<N>& plan, F&& f) {
   constexpr Index grain = 16384;  // a few microseconds

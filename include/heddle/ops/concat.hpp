@@ -5,7 +5,8 @@
 
 namespace heddle {
 
-/// Returns the tensors joined along an axis; all other axes must agree. @throws ShapeError, and Error for no tensors.
+/// Returns the tensors joined along an axis; all other axes must agree. @throws ShapeError, and Error for no tensors and for tensors on
+/// different devices.
 template <class T>
 Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
   require(!xs.empty(), "concat: no tensors given");
@@ -15,6 +16,7 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const std::string name = "x[" + std::to_string(i) + ']';
     require_rank("concat", {name.c_str(), xs[i], 0}, x0.rank());
+    require_same_device("concat", {"x[0]", x0, 0}, {name.c_str(), xs[i], 0});
     for (int a = 0; a < x0.rank(); ++a)
       if (a != along)
         require_same("concat", ("axis " + std::to_string(a)).c_str(), {"x[0]", x0, a}, {name.c_str(), xs[i], a});

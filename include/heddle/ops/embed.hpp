@@ -20,8 +20,8 @@ void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
   });
 }
 
-// The positions in dy, grouped by the row that was taken there: group m is place[begin[m]] to place[begin[m + 1] - 1]. Groups are in
-// ascending order of their rows, and so are the positions of a group.
+// The positions in dy, grouped by the row that was taken there: group m is place[begin[m]] to place[begin[m + 1] - 1]. The rows of the
+// groups ascend, and so do the positions within a group.
 struct RowGroups {
   std::vector<Index> place, begin;
 
@@ -36,7 +36,7 @@ struct RowGroups {
   Index rows() const { return static_cast<Index>(begin.size()) - 1; }
 };
 
-// Computes the sparse gradient: row i of dx is the sum of the rows n of dy with ids(n) = i.
+// Computes the sparse gradient: one row for each distinct id i, in ascending order, the sum of the rows n of dy with ids(n) = i.
 template <class I, class T>
 RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy, const Shape&) {
   const RowGroups groups(ids);

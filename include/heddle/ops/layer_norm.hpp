@@ -126,7 +126,7 @@ void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, co
   require_same(op, "D", {"x", x, -1}, {"beta", beta, 0});
 }
 
-// Records y = layer_norm(x, gamma, beta), whose y, mean and rstd a kernel has already computed.
+// Records layer_norm(x, gamma, beta). A kernel has already computed its result y, and mean and rstd.
 template <class T>
 Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, const Tensor<T>& y,
                             const Tensor<Acc<T>>& mean, const Tensor<Acc<T>>& rstd) {

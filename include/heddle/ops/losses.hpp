@@ -70,8 +70,9 @@ struct KlDivOptions {
   bool log_target = false;                ///< whether target holds log-probabilities too
   Reduction reduction = Reduction::mean;  ///< how the elements' terms are combined
 };
-/// Returns the Kullback-Leibler divergence, target * (log target - x) for log-probabilities x, reduced, with 0 log 0 = 0.
-/// @throws ShapeError unless both have the same shape.
+/// Returns the Kullback-Leibler divergence, target * (log target - x) for log-probabilities x, reduced, with 0 log 0 = 0. With log_target
+/// it is exp(target) * (target - x), which is NaN for a target of -infinity, as in PyTorch. @throws ShapeError unless both have the same
+/// shape.
 template <class T>
 Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions& options = {}) {
   using A = Acc<T>;

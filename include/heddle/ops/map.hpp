@@ -1,4 +1,5 @@
-// Functions of one element: exp, log, ..., silu. A new one is a struct in base/scalar_functions.hpp and a function here.
+// Functions of one element: exp, log, ..., silu. A new one is a struct in base/scalar_functions.hpp, a function here and, for the GPU, a
+// line in cuda/map.cu.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/scalar_functions.hpp>

@@ -98,7 +98,7 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
   if (a.rank() > 1) extents.push_back(a.dim(ta ? -1 : -2));
   if (b.rank() > 1) extents.push_back(b.dim(tb ? -2 : -1));
 
-  // If b is one matrix and a is not transposed, all rows of a are multiplied in one product.
+  // If b is one matrix or a vector and a is not transposed, all rows of a are multiplied in one product. A vector a becomes one row.
   const bool fold = !ta && (a.rank() == 1 || b.rank() <= 2);
   const Tensor<T> as = fold ? a.with_shape({a.shape().product(0, a.rank() - 1), a.dim(-1)}) : a;
   const Tensor<T> bs = b.rank() == 1 ? b.with_shape({b.dim(0), 1}) : b;

@@ -1,4 +1,4 @@
-// Padded batches [B, T, ...] as rows and back, for the operations and layers that look at sequences.
+// Padded batches [B, T, ...] as rows and back, for the operations and layers that take Sequences.
 #pragma once
 #include <heddle/core/sequences.hpp>
 #include <heddle/ops/reshape.hpp>

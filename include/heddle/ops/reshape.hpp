@@ -14,8 +14,8 @@ Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
                 [before = x.shape()](const Tensor<T>& dy) { return dy.with_shape(before); });
 }
 
-/// Reshapes x to these extents; one of them may be -1 and is then computed from the others. @throws ShapeError unless the sizes are equal,
-/// if more than one extent is -1, or if the others do not determine it.
+/// Reshapes x to these extents; one of them may be -1 and is then computed from the others. @throws ShapeError if the sizes differ, if more
+/// than one extent is -1, or if the other extents do not determine it.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> known(extents);

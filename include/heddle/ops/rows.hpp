@@ -1,5 +1,5 @@
-// Conversions between padded batches, rows and sequences: pack, unpack, first_rows, last_rows, sum_rows, mean_rows, max_rows.
-// core/sequences.hpp defines these terms.
+// pack and unpack convert between padded batches and packed rows. first_rows, last_rows, sum_rows, mean_rows and max_rows return one row
+// per sequence. core/sequences.hpp defines these terms.
 #pragma once
 #include <numeric>
 

@@ -21,7 +21,7 @@ void copy(Cpu, MatrixView<const T> x, MatrixView<T> y) {
 }  // namespace kernel
 
 namespace detail {
-// Returns positions [first, last) of an axis as columns of the matrix [axes before, the axis and those after].
+// Views x as a matrix with a row for each position of the axes before `axis`, and returns the columns of [first, last) along `axis`.
 template <class TensorT>
 auto columns_of_axis(TensorT& x, int axis, Index first, Index last) {
   const auto v = view_around(x, axis);
@@ -32,7 +32,7 @@ auto columns_of_axis(TensorT& x, int axis, Index first, Index last) {
 }  // namespace detail
 
 /// Returns positions [first, last) of an axis. A negative first or last counts from the end. Along axis 0 the result shares memory with x.
-/// @throws ShapeError if the axis does not exist, IndexError unless, counted from the start, 0 <= first <= last <= its extent.
+/// @throws ShapeError if the axis does not exist, and IndexError unless 0 <= first <= last <= extent, both counted from the start.
 template <class T>
 Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
   const int along = detail::require_axis("slice", x, axis);

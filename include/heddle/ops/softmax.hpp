@@ -1,5 +1,5 @@
-// softmax and log_softmax along an axis. Both save only their result. With a mask, a row whose visible elements are all -infinity, or
-// that has none, gives zeros. Without a mask, a row of -infinity gives NaN, as in PyTorch.
+// softmax and log_softmax along an axis. Both save only their result. With a mask, a row without visible elements gives zeros, and so does
+// one whose visible elements are all -infinity. Without a mask, a row of -infinity gives NaN, as in PyTorch.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/softmax_functions.hpp>

@@ -54,7 +54,8 @@ Tensor<T> std(const Tensor<T>& x) {
 }
 
 /// Returns the p-norm along axes, (sum |x|^p)^(1/p). The arguments are in PyTorch's order. p = 0 counts the nonzero elements; infinity
-/// takes the largest |x|. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does not exist, and Error for a negative p.
+/// takes the largest |x|. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does not exist, or is empty for an infinite
+/// p, and Error for a negative p.
 template <class T>
 Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = false) {
   static_assert(!std::is_integral_v<T>, "heddle::norm: cast integers to a floating type first");

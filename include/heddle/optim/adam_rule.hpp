@@ -24,7 +24,7 @@ void check_adam(const Options& options) {
 
 namespace heddle::optim {
 
-/// The options of torch.optim.Adam.
+/// The options of torch.optim.Adam, without amsgrad.
 struct AdamOptions {
   static constexpr const char* optimizer = "Adam";  ///< name in messages
   double lr = 1e-3;                                 ///< learning rate
@@ -36,7 +36,7 @@ struct AdamOptions {
   /// Checks the betas and eps; Optimizer checks the common options. @throws Error.
   void check() const { detail::check_adam(*this); }
 };
-/// The options of torch.optim.AdamW.
+/// The options of torch.optim.AdamW, without amsgrad.
 struct AdamWOptions {
   static constexpr const char* optimizer = "AdamW";  ///< name in messages
   double lr = 1e-3;                                  ///< learning rate

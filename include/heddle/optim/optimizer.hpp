@@ -146,7 +146,7 @@ class Optimizer {
     });
   }
 
-  // Returns whether a parameter of type T has a gradient. Throws Error if one is not finite, and clears all of them.
+  // Returns whether a parameter of type T has a gradient. If a gradient is not finite, clears all gradients and throws Error.
   template <class T>
   bool has_finite_gradients() {
     const auto parameters = pending<T>();

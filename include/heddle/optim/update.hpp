@@ -35,7 +35,7 @@ void for_each_piece(const std::vector<Index>& sizes, Index piece_size, F&& f) {
     }
   });
 }
-inline constexpr Index update_piece = 32768;  // elements: a few microseconds of memory traffic
+inline constexpr Index update_piece = 32768;  // elements: tens of microseconds of memory traffic
 
 template <class T>
 std::vector<Index> sizes_of(const std::vector<View<const T, 1>>& arrays) {

@@ -13,8 +13,8 @@ namespace heddle::text {
 
 using unicode::Kind;
 
-/// The class of a code point, and a value. For the classes word and isolated, the value is the code point that it becomes, or 0 if it stays
-/// the same. The value of a mark is its combining class, and the value of a sequence its index in unicode::sequences.
+/// The class of a code point, and a value. For the classes word and isolated, the value is the code point that replaces this one, or 0 if
+/// it stays the same. The value of a mark is its combining class, and the value of a sequence its index in unicode::sequences.
 class Character {
  public:
   Character() = default;

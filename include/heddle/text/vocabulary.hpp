@@ -1,6 +1,6 @@
-// Vocabulary: the tokens of a vocab.txt, one a line, numbered from 0. Bytes are kept as they are: real vocabularies
-// hold single combining marks, which trimming or normalizing would damage. Its hash table holds ids, not pointers, so
-// that a vocabulary is a plain value.
+// Vocabulary: the tokens of a vocab.txt, one a line, numbered from 0. The bytes of a token are kept as they are: real vocabularies hold
+// single combining marks, which trimming or normalizing would damage. The hash table holds ids, not pointers, so that a vocabulary is a
+// plain value.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -35,7 +35,8 @@ class Vocabulary {
     bom_ = text_.starts_with("\xEF\xBB\xBF");
     if (bom_) text_.erase(0, 3);
     require<FileError>(!text_.empty(), name_, ": is empty; a vocabulary holds one token a line");
-    require<FileError>(text_.size() < max_bytes, name_, ": ", text_.size(), " bytes are too many for a vocabulary");
+    require<FileError>(text_.size() < max_bytes, name_, ": has ", text_.size(), " bytes; a vocabulary has fewer than ",
+                       max_bytes);
     if (text_.back() != '\n') text_ += '\n';
     drop_crlf();
     for (std::size_t begin = 0; begin < text_.size(); begin = begin_.back()) {
@@ -70,7 +71,7 @@ class Vocabulary {
   std::int32_t find(std::string_view token) const {
     return token.substr(0, 2) == "##" ? find_continuation(token.substr(2)) : find(hash(token), "", token);
   }
-  /// Returns the id of "##" and the piece, or `none`.
+  /// Returns the id of the token that is "##" followed by `piece`, or `none`.
   std::int32_t find_continuation(std::string_view piece) const { return find(~hash(piece), "##", piece); }
 
   /// Returns the token's id. @throws FileError if there is none.

@@ -48,8 +48,8 @@ inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std
 /// A WordPiece tokenizer that returns the same ids as the Rust tokenizers library. Several threads may call const functions at once.
 class WordPiece {
  public:
-  /// Takes the vocabulary. @throws FileError for a vocabulary without [UNK], or without [CLS] and [SEP] if the options require them; Error
-  /// if max_length is too small for them.
+  /// Takes the vocabulary. @throws FileError for a vocabulary without [UNK], and if special tokens are added, for one without [CLS] or
+  /// [SEP]. @throws Error if special tokens are added and max_length is less than 2.
   explicit WordPiece(Vocabulary vocabulary, WordPieceOptions options = {})
       : vocabulary_(std::move(vocabulary)),
         options_(options),
@@ -114,11 +114,11 @@ class WordPiece {
     return out;
   }
 
-  /// Encodes each text in `a` and the text at the same position in `b` as a pair. @throws Error for different sizes.
+  /// Encodes each text in `a` and the text at the same position in `b` as a pair. @throws Error for different sizes, and as encode_pair().
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& a, const Texts& b) const {
-    require(std::size(a) == std::size(b), "encode_batch: ", std::size(a), " first texts, but ", std::size(b),
-            " second ones");
+    require(std::size(a) == std::size(b), "encode_batch: each pair needs two texts, but the sizes are ", std::size(a),
+            " and ", std::size(b));
     std::vector<Encoding> out(std::size(a));
     for_each(out, [&](std::size_t i) { return encode_pair(a[i], b[i]); });
     return out;

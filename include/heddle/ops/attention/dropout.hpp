@@ -22,8 +22,8 @@ void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64
         factors[r][j * 8 + k] = rule.keeps(draw16(words, 4 * r + k / 2, 2 * j + k % 2)) ? scale : A(0);
 }
 
-// Computes the dropout factors of a tile and of the padding of its rows. The numbers of the calls depend on the length of the longest
-// sequence, not on the padded length, so that padding a batch does not change the draws.
+// Computes the dropout factors of a tile and of the padding of its rows. The calls that it takes follow from the length of the longest
+// sequence, not from the padded length, so that padding a batch does not change the draws.
 template <class T>
 void draw_tile_factors(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> factors) {
   const Index next = calls_per_score_row(plan.longest_k);

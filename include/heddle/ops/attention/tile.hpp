@@ -148,8 +148,8 @@ void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<cons
     for_each_masked(plan, at, s, [&](Index r, Index c) { s(r, c) = masked_score<Acc<T>>; });
 }
 
-// Adds one more tile of scores to the softmax of row r: replaces each score by exp(score - top), and updates `top`, the
-// greatest score so far, and `sum`. Returns the factor by which the caller must multiply earlier sums.
+// Adds one more tile of scores to the softmax of row r: replaces each score by exp(score - top), and updates `top`, the greatest score so
+// far, and `sum`, the sum of the exponentials so far. Returns the factor by which the caller must multiply its own sums over earlier tiles.
 template <class A>
 A online_softmax_step(MatrixView<A> s, Index r, A& top, A& sum) {
   A* const scores = &s(r, 0);  // with the padding
