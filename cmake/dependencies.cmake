@@ -1,5 +1,5 @@
 # Installed packages are preferred; Eigen and nlohmann_json are fetched if missing, pinned by their hash. Eigen is requested without a
-# version, because a version range that accepts 3.4 rejects 5. Its version is checked below.
+# version and checked below, because its package accepts only version ranges within one major version, and heddle supports Eigen 3.4 and 5.
 include(FetchContent)
 
 find_package(Eigen3 CONFIG QUIET)

@@ -54,7 +54,7 @@ WORDS = {
     },
 }
 
-# Words that all classes share. In a sentence, such a word may replace a word of the class.
+# Words that all classes share. In a title or a sentence, such a word may replace a word of the class.
 SHARED = {
     "actor": "officials|critics|both sides|the leader|the newcomer|a spokesman|insiders",
     "verb": "announce|plan|lose|win|drop|strike|open|attack|defend|seek",

@@ -6,7 +6,8 @@
 Each op has 30 cases with small inputs. The number of a case determines its rank and whether an axis is
 empty, so that every op has all ranks that it takes; everything else is drawn. The reference is computed from the definition in this
 file if PyTorch's result is not unique (argmin of equals), if PyTorch rounds more than necessary (the gradient of
-logsumexp) or if it has no such op (packed rows). A case has no dy if the gradient does not exist.
+logsumexp) or if it has no such op (packed rows). A case has no dy if the gradient does not exist, or if PyTorch's gradient
+is not exact (cosine_similarity with a large eps).
 """
 
 import math

@@ -11,7 +11,10 @@ def shuffled(rng, items):
 
 
 def vocabulary(words):
-    """Returns a vocabulary in BERT's layout: special tokens, ASCII characters, these and common endings as continuations (##), words."""
+    """Returns a vocabulary in BERT's layout: special tokens, ASCII characters, continuations (##), words.
+
+    The continuations are the same characters and common endings.
+    """
     characters = [chr(c) for c in range(33, 127)]
     endings = "es ed ing er est ly ness ful less able ment ion al ous ive".split()
     pieces = ["##" + piece for piece in characters + endings]

@@ -29,7 +29,8 @@ remark_of() {
     s/^([a-z_]+\.cpp: [0-9.]+ s) of one core.*/\1/p' | paste -sd ' '
 }
 
-# row NAME SECONDS PROCESSOR-SECONDS PASSED FAILED SKIPPED REMARK: adds a row to the table, a file, because stages may run at the same time.
+# row NAME SECONDS PROCESSOR-SECONDS PASSED FAILED SKIPPED REMARK: adds a row to the table. The table is a file, because stages may run at
+# the same time.
 row() { printf '%-12s %8s %8s %8s %8s %8s  %s\n' "$@" >>"$logs/table.txt"; }
 
 table() { cat "$logs/table.txt"; }

@@ -4,7 +4,7 @@ source "$(dirname "$0")/program_helpers.sh"
 program=ag_news
 ag_news=$(realpath "$1/ag_news") sample=$examples/ag_news/sample
 cd "$work" || exit
-expected_notes='the embedding layer is drawn at random from the seed|has no row [0-9]*, whose attention would be drawn'
+expected_notes='the embedding layer is drawn at random from the seed|row [0-9]*, counted from 0, is missing, so it is not drawn'
 
 sizes=("$ag_news" --d-model 16 --batch-size 8 --train-rows 124 --valid-rows 40 --progress none)  # 15 steps an epoch; four rows are dropped
 small=("${sizes[@]}" --lr 0.01)
@@ -18,7 +18,7 @@ claim 'ag_news trains on its sample' 'exits 0 "${train[@]}" --out model --metric
 claim 'it says what it trains on' \
   'grep -q "124 training, 40 validation$" out && grep -q "^classes     4$" out && grep -q "^vocabulary  703 tokens$" out'
 claim 'it notes a random embedding layer and a missing row' \
-  'lines 2 "^ag_news: note: " err && grep -q "the embedding layer is drawn at random from the seed" err && grep -q "train.csv: has no row 4534, whose attention would be drawn" err'
+  'lines 2 "^ag_news: note: " err && grep -q "the embedding layer is drawn at random from the seed" err && grep -q "train.csv: row 4534, counted from 0, is missing, so it is not drawn" err'
 claim 'it writes all files of a run folder' \
   'all_there model/{model,last}.safetensors model/{config.json,labels.txt,vocab.txt,losses.svg,lengths.svg} model/events.out.tfevents.* && [ -d model/checkpoint ] && cmp model/vocab.txt "$sample/vocab.txt" && diff model/labels.txt "$sample/classes.txt"'
 claim 'it writes metrics of each step, of both epochs, and the final ones' \
@@ -63,7 +63,7 @@ claim '--evaluate takes the best weights, not the last' \
 texts=$'Stocks fell, said the bank.\n\na\\b #39;s &lt;b&gt;\n\xe2\x82\xac 5'
 predict() { run "$ag_news" --predict - --out model --data nowhere "$@" <<<"$texts"; [ "$exited" = 0 ]; }
 claim '--predict gives a class and its probabilities for each line, with the folder alone' 'predict && lines 4 . out && are_distributions 4 && [ ! -s err ]'
-claim '--logits gives the scores of these probabilities' \
+claim '--logits gives the logits of these probabilities' \
   'rounded out >probabilities; predict --logits && ! are_distributions 4 && diff <(softmax out) probabilities'
 claim 'a text is repaired and cleaned' \
   'run "$ag_news" --predict - --out model < <(printf "%s\n" "The bank #39;s &lt;b&gt;stocks&lt;/b&gt;\\fell 12 %%" "the banks stocks fell" "the bank stocks fell") && [ "$(uniq out | wc -l)" = 2 ] && [ "$(head -n 2 out | uniq | wc -l)" = 1 ]'
@@ -204,7 +204,7 @@ rm bert/vocab.txt
 refusal 'a layer without a vocabulary asks for one' '^bert/vocab.txt: there is no such vocabulary; give one with --vocab$' "${layer[@]}"
 refusal 'more positions than 512 are refused' '--max-length is 600; ag_news has at most 512 positions$' "${few[@]}" --max-length 600
 refusal 'more layers than one are refused' '--layers is 2 but must be 1$' "${few[@]}" --layers 2
-refusal 'a feed-forward network is refused' '--ff-width is 4 but must be 0$' "${few[@]}" --ff-width 4
+refusal 'a feed-forward width is refused' '--ff-width: ag_news has no use for this flag$' "${few[@]}" --ff-width 4
 refusal 'a batch that is larger than the training set is refused' \
   '--batch-size 65 is more than the 64 rows to train on, and the last, smaller batch is dropped$' "$ag_news" --train-rows 64 --d-model 16 --batch-size 65 --out nothing
 refusal 'a flag without a use is refused' '--dropout: ag_news has no use for this flag$' "${few[@]}" --dropout 0.5

@@ -120,7 +120,7 @@ claim '--predict splits a line at its first tab into a pair, but only with --tex
 claim 'a line without a tab is a single text' \
   'run "$bert" --out pairs --predict - <<<"it is fun" && cp out single && run "$bert" --out pairs --predict - --text-pair b <<<"it is fun" && diff out single'
 numbered() { cp -r model "$1" && rm -r "$1"/{checkpoint,started.json} && sed -i 's/"0": "World"/"0": "1"/; s/"1": "Sports"/"1": "0"/' "$1/config.json"; }
-claim 'the classes of a task are numbers, whatever the names of the classes are' \
+claim 'a task labels its rows with class numbers, even if the names of the classes are other numbers' \
   'numbered numbers && rows=(--train-rows 20 --valid-rows 20 --progress none --evaluate) && exits 0 "$bert" --model model "${rows[@]}" && cp out named.txt && exits 0 "$bert" --model numbers "${rows[@]}" && diff out named.txt'
 claim 'classes without a row to train on are noted' \
   'exits 0 "$bert" --model model --text sentence --label label --train one_of_four.csv --valid one_of_four.csv --steps 1 --progress none && grep -q "note: one_of_four.csv: the rows to train on hold 2 of the 4 classes$" err'
@@ -134,12 +134,12 @@ predict() { run "$bert" --predict - "$@" <<<"$texts"; [ "$exited" = 0 ]; }
 claim '--predict loads --out' 'predict --out model && lines 3 . out && are_distributions 4'
 claim '--predict loads --model where there is no --out' 'cp out folder && predict --model model && diff out folder'
 claim '--predict loads --out where there are both' 'predict --model named --out model && diff out folder'
-claim '--logits gives the scores of that distribution' 'rounded out >probabilities; predict --out model --logits && ! are_distributions 4 && diff <(softmax out) probabilities'
+claim '--logits gives the logits of that distribution' 'rounded out >probabilities; predict --out model --logits && ! are_distributions 4 && diff <(softmax out) probabilities'
 claim 'prediction does not take --max-length from training' \
   'exits 0 "${small[@]}" --steps 1 --max-length 4 --out cut && long=$(head -c 400 plain.txt | tr "\n" " ") && run "$bert" --predict - --out cut <<<"$long" && cp out whole && run "$bert" --predict - --out cut --max-length 4 <<<"$long" && ! cmp -s out whole'
 claim '--evaluate takes the best weights' 'evaluate=("$bert" --evaluate --model pre --train-rows 40 --valid-rows 20 --batch-size 8) && evaluates_the_best "${small[@]}" --lr 3 --schedule constant --epochs 4'
 refusal 'a folder without a classifier cannot predict' '^pre: has no weights of a classifier, so it cannot predict$' "$bert" --model pre --predict -
-refusal 'a masked language model is no classifier' '^pre/config.json: is of a masked language model, which has no classes' "$bert" --out pre --predict -
+refusal 'a masked language model is no classifier' '^pre/config.json: describes a masked language model, which has no classes' "$bert" --out pre --predict -
 
 # --- DistilBERT, as transformers saves it: tokenizer.json without vocab.txt ---
 distilbert=$(dirname "$examples")/tests/golden/models/distilbert
@@ -206,14 +206,14 @@ refusal 'a file that belongs to a trained model must not change' '^changed/vocab
 mkdir -p stale foreign && cp pre/vocab.txt stale/added_tokens.json && cp pre/model.safetensors foreign
 refusal 'a tokenizer file that no run wrote is refused' '^stale/added_tokens.json: is not a file of this run' "${train[@]}" --out stale
 refusal '--resume does not replace the weights of another program' '^foreign: holds weights of another program (model.safetensors)' "${train[@]}" --out foreign --resume
-claim 'and leaves them unchanged' 'cmp -s pre/model.safetensors foreign/model.safetensors'
+claim 'the weights of the other program are unchanged' 'cmp -s pre/model.safetensors foreign/model.safetensors'
 constant=("${small[@]}" --schedule constant)
 claim 'a run can be continued with more steps' 'exits 0 "${constant[@]}" --steps 4 --out begun && cp -r begun continued && exits 0 "${constant[@]}" --steps 6 --out continued --resume'
 added() { rm -rf "$1" && cp -r begun "$1" && echo "$3" >"$1/$2"; }
 added more_files special_tokens_map.json '{}'
 refusal 'a tokenizer file that was added to a trained model is refused' '^more_files/special_tokens_map.json: is not a file of the model; remove it$' "$bert" --predict - --out more_files
 refusal 'a run is not resumed beside a tokenizer file that it did not write' '^more_files/special_tokens_map.json: is not a file of this run' "${constant[@]}" --steps 6 --out more_files --resume
-claim 'that file is left as it was' '[ "$(cat more_files/special_tokens_map.json)" = "{}" ]'
+claim 'the refused tokenizer file is unchanged' '[ "$(cat more_files/special_tokens_map.json)" = "{}" ]'
 added edited vocab.txt '[PAD]'
 refusal 'a run is not resumed with a vocabulary that was edited' '^edited/vocab.txt: differs from the file of this run' "${constant[@]}" --steps 6 --out edited --resume
 refusal 'a model in --out that does not exist is named' '^nowhere: has no model (config.json)$' "$bert" --predict - --out nowhere

@@ -47,7 +47,7 @@ TEST_CASE("arange: a step that never reaches the end is an error") {
   CHECK_THROWS_AS(arange<float>(0, std::numeric_limits<double>::infinity()), Error);
 }
 
-TEST_CASE("uniform: a range that is empty or not finite is refused") {
+TEST_CASE("uniform: a range whose bounds are reversed or not finite is refused") {
   Random random(1);
   CHECK_THROWS_WITH(uniform<float>({2}, 2, 1, random),
                     "uniform: lo must not be greater than hi, and both must be finite; got 2 and 1");

@@ -36,7 +36,7 @@ TEST_CASE("sequences: a mask may be padded on either side, but not in the middle
   CHECK_THROWS_AS(Sequences::from_mask(Tensor<int>({4}, {1, 1, 0, 0})), ShapeError);
 }
 
-TEST_CASE("sequences: refuse lengths that do not fit") {
+TEST_CASE("sequences: refuse lengths that are negative, exceed T or have too large a sum") {
   CHECK_THROWS_WITH(Sequences::padded({3, 5}, 4), "padded: length 5 of sequence 1 exceeds T = 4");
   CHECK_THROWS_WITH(Sequences::packed({3, -1}), "Sequences: length -1 of sequence 1 is negative");
   CHECK_THROWS_AS(Sequences::packed({2147483647, 1}), ShapeError);

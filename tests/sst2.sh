@@ -92,7 +92,7 @@ claim 'it trains in bf16 and with every optimizer' \
 
 predict() { run "$sst2" --predict - --out model "$@" < <(printf 'a good film .\n\nnot a good film .'); [ "$exited" = 0 ]; }
 claim 'sst2 --predict gives a class and its probabilities for each line' 'predict && lines 3 . out && are_distributions 2'
-claim 'sst2 --predict --logits gives scores' 'predict --logits && lines 3 . out && ! are_distributions 2'
+claim 'sst2 --predict --logits gives logits' 'predict --logits && lines 3 . out && ! are_distributions 2'
 
 claim 'a run that --steps stopped and --resume continued ends like an uninterrupted one' \
   'exits 0 "${longer[@]}" --out unbroken --metrics unbroken.json && exits 0 "${train[@]}" --out paused --metrics paused.json &&

@@ -50,9 +50,10 @@ names=$'Dubois\nO\'Neal\nÁbel-ß\n\n  Kim\nabcdefghijklmnopqrstuvwxyzabcdefghij
 predict() { run "$surnames" --predict - --out model --data nowhere "$@" <<<"$names"; [ "$exited" = 0 ]; }
 claim '--predict gives a language and the distribution over all of them, with the folder alone' 'predict && lines 6 . out && are_distributions 18'
 claim 'a name that is too long is truncated with a note' 'grep -q "^surnames: note: 1 text was truncated to 64 tokens$" err'
-claim '--logits gives the scores of that distribution' \
+claim '--logits gives the logits of that distribution' \
   'rounded out >probabilities; predict --logits && ! are_distributions 18 && diff <(softmax out) probabilities'
-alone() { run "$surnames" --predict - --out model <<<"$1" && cat out; }  # each name is the first row of its batch: the same bits
+# One name a call, so that its position in a batch cannot change the bits.
+alone() { run "$surnames" --predict - --out model <<<"$1" && cat out; }
 claim 'accents, hyphens and letters without a decomposition fold away' '[ -n "$(alone Abel)" ] && [ "$(alone Ábel-ß)" = "$(alone Abel)" ]'
 
 # --- resuming ---

@@ -61,7 +61,7 @@ class Plan:
 def make_plan(sides, turns, data, quick, text):
     """Returns the plan of the rows whose name contains the text. `sides` maps the names of the sides to Heddle and Torch.
 
-    The machine's limits are measured with any operation, and all lengths of Growth if `growth` contains the text.
+    The machine's limits are measured if any operation is selected, and all lengths of Growth if `growth` contains the text.
     """
 
     def row(name, program, sample, among=tuple(sides), of_turns=turns):

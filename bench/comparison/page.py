@@ -199,8 +199,8 @@ def slopes(report, side):
     if min(peaks) <= empty:
         return []
     start = "With base, time" if side == BASE else "Time"
-    return [f"{start} grows as the length to the power {slope(lengths, seconds):.2f}. Memory, without that of the empty "
-            f"program, grows as the length to the power {slope(lengths, [peak - empty for peak in peaks]):.2f}.", ""]
+    return [f"{start} grows as the length to the power {slope(lengths, seconds):.2f}. Memory beyond that of the program "
+            f"without a text grows as the length to the power {slope(lengths, [peak - empty for peak in peaks]):.2f}.", ""]
 
 
 def slope(lengths, values):

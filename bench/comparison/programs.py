@@ -42,8 +42,8 @@ class Sample:
 class Effort:
     """The amount of work in one measurement.
 
-    seconds and calls are the minimum for an operation. A training run takes `steps` steps over the first `train_rows` rows of
-    SST-2, or over all rows if train_rows is None.
+    `seconds` is the minimum time for an operation, and `calls` the minimum number of calls in PyTorch. The row of the training step
+    takes `steps` steps over the first `train_rows` rows of SST-2, or over all rows if train_rows is None.
     """
 
     seconds: float

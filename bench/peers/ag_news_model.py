@@ -1,4 +1,4 @@
-"""The ag_news classifier in PyTorch: the same model, the same names of parameters, as float64 reference and as peer.
+"""The ag_news classifier in PyTorch, with the same names of parameters. It is the float64 reference and the timed peer.
 
 Self-attention, without a residual connection, over BERT's embedding layer, which is frozen unless train_embeddings is set. Batches are
 padded; a key mask keeps padding out.

@@ -36,8 +36,8 @@ def repair(text):
     r"""Undoes the damage of the data set's extraction, in this order, one pass each.
 
     - A backslash stands for a line break and becomes a blank, but `\$` is a dollar sign.
-    - Entities are decoded. An entity follows `&`, a blank in place of `&`, or nothing at the start of the text. The `&`
-      or the blank is removed with it. `#N;` is a code point, and Windows-1252 from 128 to 159.
+    - Entities are decoded. An entity begins with `&` or with a blank in place of it; at the start of the text, both may be
+      missing. `#N;` is a code point, or a byte of Windows-1252 from 128 to 159.
     - Tags are dropped: `<` or `</`, an ASCII letter, and all up to `>`. That includes tickers, such as `<GOOG.O>`.
     """
     text = re.sub(r"\\(\$?)", lambda match: match[1] or " ", text)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the model of the ag_news program in PyTorch. With --dtype float64 --order sequential --init FILE it gives the
-reference; with the defaults it gives the model that is timed.
+"""Trains the model of the ag_news program in PyTorch. --dtype float64 --order sequential --init FILE computes the losses
+to which the program's are compared; the defaults train the model that ag_news_compare.py times.
 
     bench/peers/ag_news_train.py --data DIR --vocab FILE [--stop-words F] [--lemmas F] [--plain-text] [--embeddings DIR] ...
 

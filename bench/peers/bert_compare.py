@@ -95,7 +95,7 @@ class BertProgram:
         return json.loads(self.text(*words, threads=threads))
 
     def write_batches(self, name, batches):
-        """Writes batches of ids, or of pairs of ids and types. Returns the flags that name them."""
+        """Writes batches: lists of ids, or dictionaries with `ids` and perhaps `types`. Returns the flags that name the file."""
         path = os.path.join(self.folder, name + ".json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump([batch if isinstance(batch, dict) else {"ids": batch} for batch in batches], file)

@@ -1,4 +1,4 @@
-"""Writes folders of BERT and DistilBERT classifiers with random weights, made by transformers: below DIR, one for each case.
+"""Writes a folder below DIR for each case: a BERT or DistilBERT classifier of transformers with random weights.
 
     bench/peers/bert_folders.py DIR --vocab FILE [--base-only]
 

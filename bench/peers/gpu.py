@@ -4,7 +4,7 @@ then for each benchmark its name, the variant in PyTorch (`peer`), and the times
 the reason why it was `refused`.
 
     bench/peers/gpu.py [--filter TEXT] [--seconds N]    starts no benchmark after N seconds
-    bench/peers/gpu.py --device cpu                     runs every eager benchmark on small shapes; each time is that of a single call
+    bench/peers/gpu.py --device cpu                     runs every eager benchmark, all but sst2 with smaller sizes; times a single call
 
 Attention is scaled_dot_product_attention with each of its backends. Texts of full length need no mask. Texts whose lengths
 average 3/4 of the full length are padded, with a mask of keys (`padded`; the padding is computed, too). The backends flash and

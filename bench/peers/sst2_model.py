@@ -1,4 +1,4 @@
-"""The sst2 classifier in PyTorch: the same model, the same names of parameters and buffer, as float64 reference and as peer.
+"""The sst2 classifier in PyTorch, with the same names of parameters and buffer. It is the float64 reference and the timed peer.
 
 A two-layer post-norm encoder; the output layer reads the first token. Batches are padded; a key padding mask keeps padding out.
 """

@@ -1,4 +1,4 @@
-"""The surnames classifier in PyTorch: the same model, the same names of parameters and buffer, as float64 reference and as peer.
+"""The surnames classifier in PyTorch, with the same names of parameters and buffer. It is the float64 reference and the timed peer.
 
 One post-norm layer over a learned CLS row and a name's characters. A linear map classifies the CLS row. Batches are
 padded; a key mask keeps padding out. The layer is OwnLayer or that of torch.nn.

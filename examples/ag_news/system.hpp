@@ -18,7 +18,7 @@ class AgNews {
       "Trains a self-attention classifier of news on BERT's embedding layer, evaluates and applies it.";
   static constexpr const char* sample = HEDDLE_SAMPLES "/ag_news/sample";
   static constexpr bool drop_last = true;
-  static constexpr const char* unused_flags[] = {"--dropout"};
+  static constexpr const char* unused_flags[] = {"--dropout", "--ff-width"};
   struct Flags {
     OwnFlags saved{{"plain-text", "no"}};
     std::string embeddings, train_embeddings = "no", stop_words, lemmas;
@@ -201,7 +201,7 @@ class AgNews {
     const data::Table table = data::read_csv(path, {.header = false});
     for (const std::size_t row : {std::size_t{1129}, std::size_t{4534}}) {
       if (row >= table.rows() || table.width() != 3) {
-        note(io::printable(path) + ": has no row " + std::to_string(row) + ", whose attention would be drawn");
+        note(io::printable(path) + ": row " + std::to_string(row) + ", counted from 0, is missing, so it is not drawn");
         continue;
       }
       const std::string text = prepared(std::string(table[row][1]) + ' ' + std::string(table[row][2]));

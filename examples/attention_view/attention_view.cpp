@@ -39,8 +39,10 @@ std::optional<ViewFlags> parse(int argc, char** argv) {
   app.add_option("--text", f.text, "Text to show")->required()->type_name("TEXT");
   app.add_option("--text-b", second, "Second text of a pair")->type_name("TEXT");
   add_choice(app, "--format", f.format, {"html", "json", "csv", "svg"}, "Kind of file");
-  app.add_option("--layer", layer, "Layer of the first view, from 0 (default: 0)")->type_name("N");
-  app.add_option("--head", head, "Head of the first view, from 0 (default: all)")->type_name("N");
+  app.add_option("--layer", layer, "Layer of the first view or of the head drawn as SVG, from 0 (default: 0)")
+      ->type_name("N");
+  app.add_option("--head", head, "Head of the first view (default: all) or the head drawn as SVG (default: 0), from 0")
+      ->type_name("N");
   app.add_option("--out", f.out, "File to write")->required()->type_name("FILE");
   if (!parse_command_line(app, argc, argv)) return std::nullopt;
   for (const auto& [flag, value] : {std::pair{"--model", &f.model}, {"--out", &f.out}})

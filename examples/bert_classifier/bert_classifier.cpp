@@ -284,7 +284,7 @@ class BertClassifierSystem : public BertProgram {
   BertClassifierSystem(const Setup& setup, const Flags& own) : own_(own), setup_(setup, own) {
     const TrainerFlags& flags = setup_.flags();
     require<FileError>(own.saved.at("objective") == "classes", io::printable(flags.out + "/config.json"),
-                       ": is of a masked language model, which has no classes; fine-tune it with --model");
+                       ": describes a masked language model, which has no classes; fine-tune it with --model");
     const bool table = !own.train.empty() || !own.valid.empty();
     if (flags.predict.empty() && table)
       require(!own.train.empty() && !own.valid.empty() && !own.columns.text.empty() && !own.columns.label.empty(),
@@ -353,7 +353,8 @@ class BertClassifierSystem : public BertProgram {
   // Only AG News has a limit of rows by default.
   Index limit(const char* flag, Index value) const { return setup_.flags().is_given(flag) ? value : 0; }
 
-  // Takes the classes of the model's head, or otherwise those of the data.
+  // Chooses the classes: those of config.json if the model has a head, otherwise those of the task. For a table, config.json decides if it
+  // names classes (id2label), otherwise the table.
   void choose_classes() {
     const bool has_head = setup_.is_saved() || (!setup_.folder().empty() && has_classifier(setup_.folder()));
     std::vector<std::string>& labels = setup_.config().labels;

@@ -93,7 +93,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
   app.add_option("--init", f.init, "Start from these weights (safetensors)");
   app.add_option("--out", f.out, "Folder for the trained model");
   app.add_flag("--resume", f.resume, "Resume the run in --out from its newest checkpoint");
-  count("--checkpoint-every", f.checkpoint_every, "Steps between checkpoints (default: one after each epoch)");
+  count("--checkpoint-every", f.checkpoint_every, "Steps between checkpoints, in addition to one after each epoch");
   app.add_option("--metrics", f.metrics, "File for one JSON object per step and per epoch");
   app.add_flag("--plot", f.plot, "Draw losses.svg and lengths.svg in --out");
   choice("--progress", f.progress, {"auto", "bar", "lines", "none"}, "Progress on standard error");
@@ -141,7 +141,7 @@ std::string shell_quoted(const std::string& word) {
     for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
     return quoted + '\'';
   }
-  // Writes bytes that a terminal cannot show as octal escapes, which bash and zsh read.
+  // bash and zsh read octal escapes: here they stand for quotes, backslashes and all bytes outside printable ASCII.
   std::string quoted = "$'";
   for (const char c : word) {
     char octal[8];

@@ -17,7 +17,7 @@ class Validator;
 
 namespace heddle::examples {
 
-// The largest size of a model. Sizes are multiplied by each other, and the numbers of elements stay below 2^63.
+// The largest value of a size, such as --d-model. Numbers of elements are products of sizes and stay below 2^63.
 inline constexpr Index largest_size = 1'000'000;
 
 // A model's sizes; a program sets its own defaults before the flags are read.
@@ -33,7 +33,7 @@ struct TrainerFlags {
   std::set<std::string> given;                                                   // the flags of the command line
   std::string command;                                                           // as it was given, quoted for a shell
   Index epochs = 4, steps = 0, batch_size = 32, train_rows = 0, valid_rows = 0;  // 0: no limit
-  Index checkpoint_every = 0;                                                    // steps; 0: each epoch
+  Index checkpoint_every = 0;                                                    // steps; 0: only after epochs
   Index warmup = 0, gamma_every = 1;                                             // steps
   double lr = 1e-3, momentum = 0, dropout = 0.1, gamma = 0.1;
   double clip = 0;                     // the largest norm of the gradients; 0: no limit
@@ -75,7 +75,7 @@ void add_path(CLI::App& app, const std::string& flag, std::string& value, const 
 // Replaces the help of a common flag. The new help does not show the default value.
 void set_help(CLI::App& app, const std::string& flag, const std::string& help);
 
-// Returns the text of --version: the versions of the library, the compiler and its dependencies.
+// Returns the text of --version: the versions of heddle, the compiler, Eigen and oneDNN, and whether CUDA is built in.
 std::string version_text();
 
 }  // namespace heddle::examples

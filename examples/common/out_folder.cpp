@@ -146,8 +146,8 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
                          ": is not a file of this run; give another --out, or remove it");
       stale.push_back(out.file(name));
     }
-  // The configuration lists the other files. Those of an earlier run are replaced under the earlier list, new ones are written under the
-  // new list, so that a run that is killed here can be repeated.
+  // A run that is killed here can be repeated, because config.json always lists the files that may be replaced: in a new folder it is
+  // written first; in the folder of an earlier run the earlier list stays until the other files are written.
   if (!out.begun()) write_if_new(path, text);
   for (const std::string& file : stale) std::filesystem::remove(file);
   for (const auto& [name, content] : files) write_if_new(out.file(name), content);

@@ -44,10 +44,10 @@ struct SavedConfig {
   bool uncased = false;
   std::uint64_t seed = 0;
   OwnFlags own = {};
-  std::map<std::string, std::string> files = {};  // checksums of the files that a prediction needs, by name
+  std::map<std::string, std::string> files = {};  // checksums of the model's other files, by name
 };
-// Writes config.json, labels.txt and `files`, which maps the names of the files that a prediction needs, such as vocab.txt, to their
-// content. `model` is a JSON object with the members of config.json that other programs read, or empty. With it, the configuration is
+// Writes config.json, labels.txt and `files`, which maps the names of the model's other files, such as vocab.txt, to their content.
+// `model` is a JSON object with the members of config.json that other programs read, or empty. With it, the configuration is
 // the member 'heddle' of config.json; without it, config.json is the configuration. Throws FileError if the folder has
 // results and another config.json, or a file with one of these names and other content that no earlier run of the program wrote.
 void describe_model(const OutFolder& out, const std::string& program, const SavedConfig& config,

@@ -13,8 +13,8 @@ namespace heddle::examples {
 // for an empty name.
 std::string real_path(const std::string& path);
 
-// Returns the settings among the flags that every trainer has: --epochs, --steps and --gamma only under a schedule that depends on them.
-// An --init that is not a regular file, such as one removed since the run began, has no entry.
+// Returns those flags of every trainer that decide the result. --epochs, --steps, --gamma and --gamma-every are left out unless the
+// schedule depends on them. An --init that is not a regular file, such as one removed since the run began, has no entry.
 train::RunSettings run_settings(const TrainerFlags& flags, const ModelSizes& sizes);
 
 // Returns a checksum of all ids and labels.

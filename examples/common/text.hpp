@@ -40,8 +40,8 @@ inline std::string_view stripped(std::string_view line) {
   return line.substr(first, line.find_last_not_of(" \t") + 1 - first);
 }
 
-// Prints the line of one text, separated by tabs: the number of the class with the highest value, then all values with nine significant
-// digits.
+// Prints the line of one text, separated by tabs: the number of the class with the highest value, then all values with at most nine
+// significant digits.
 void print_prediction(std::span<const double> values);
 
 }  // namespace heddle::examples

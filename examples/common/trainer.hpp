@@ -16,7 +16,7 @@
 //   train::RunSettings settings() const                        what decides the result besides flags and rows
 //   std::string model_config() const                           members of config.json for other programs, as a JSON object
 //   bool is_uncased() const                                    whether text is lower-cased; default: --uncased
-//   static constexpr bool free_length                          whether --max-length may be changed for a trained model
+//   static constexpr bool free_length                          if declared, --max-length may be changed for a trained model
 //   after_step<A>(model, step, events), at_end<A>(splits, scores, out)   see TrainingOptions
 #pragma once
 #include "text.hpp"
@@ -94,7 +94,7 @@ inline void require_size(const Setup& setup, const char* flag, Index value, Inde
   require(value == only, setup.source(), flag, " is ", value, " but must be ", only);
 }
 
-// Throws FileError for a class whose name would break a line of labels.txt. `path` names the classes.
+// Throws FileError for a class whose name would break a line of labels.txt. `path` is where the names were read, for the message.
 inline void require_printable(const std::vector<std::string>& labels, const std::string& path) {
   for (const std::string& label : labels)
     require<FileError>(label == io::printable(label), io::printable(path), ": the class ", io::quoted_name(label),

@@ -52,7 +52,7 @@ inline std::function<double(Index)> make_schedule(const TrainerFlags& f, Index t
   return optim::Constant{f.warmup};
 }
 
-// The ways in which a run begins.
+// How a run starts: from the beginning, from a checkpoint, or not at all because it is finished.
 enum class Start { anew, resumed, finished };
 
 // The parts of the loop that differ between systems.

@@ -19,7 +19,7 @@ class VocabularyFile {
     content_ = io::read_file(path_);
   }
 
-  // Returns the tokenizer. Throws FileError for an invalid vocabulary, and unless it has `rows` tokens (0: any number).
+  // Returns the tokenizer. Throws FileError for an invalid vocabulary and, unless `rows` is 0, for another number of tokens than `rows`.
   text::WordPiece tokenizer(const text::WordPieceOptions& options, Index rows = 0) const {
     text::Vocabulary vocabulary = read_vocabulary(content_, path_);
     require<FileError>(rows == 0 || rows == vocabulary.size(), config_, ": 'vocab_size' is ", rows, ", but ",

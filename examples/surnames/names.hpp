@@ -1,4 +1,4 @@
-// Surnames: a file of names for each language, and names as symbols.
+// Reads surnames from one file per language, and encodes a name as the ids of its characters.
 #pragma once
 #include <filesystem>
 #include <heddle/data/lines.hpp>

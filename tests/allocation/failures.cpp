@@ -145,7 +145,7 @@ TEST_CASE("allocation: if any allocation of a training step fails, nothing leaks
   CHECK(k > 100);
 }
 
-TEST_CASE("allocation: if any allocation of a save fails, the old checkpoint loads and the error names the file") {
+TEST_CASE("allocation: if any allocation of a save fails, an intact checkpoint loads and the error names its path") {
   set_threads(1);
   const TemporaryFolder folder;
   Training t;

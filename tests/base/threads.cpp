@@ -92,7 +92,7 @@ TEST_CASE("threads: a parallel loop may run inside another one") {
   CHECK(sum == 8 * 499500);
 }
 
-TEST_CASE("threads: callers that find the pool busy run alone") {
+TEST_CASE("threads: several callers at a time get correct sums, although only one of them has the pool") {
   std::vector<std::thread> callers;
   std::atomic<int> wrong = 0;
   for (int i = 0; i < 8; ++i)

@@ -240,7 +240,7 @@ try:
     browser.choose('#measure', '4')
     look('statistics')
     own = sum(weights[0][0][n][n] for n in range(len(weights[0][0]))) / len(weights[0][0])
-    claim('the statistics have the share on the token itself', abs(float(text_of('#statistics-rows button')) - own) < 0.001)
+    claim('the statistics show how much tokens attend to themselves', abs(float(text_of('#statistics-rows button')) - own) < 0.001)
     claim('the page causes no request and no error', lambda: not browser.complaints() or print(browser.complaints()))
 
     # --- pairs ---

@@ -16,7 +16,7 @@ bool is_rounded_correctly(std::uint32_t bits) {
   const float y = static_cast<float>(rounded);
   if (std::isnan(x)) return std::isnan(y);
   const std::uint32_t below = bits & 0xffff0000u;  // towards zero
-  const std::uint32_t rest = bits - below;         // in units of the float's last place; half of bf16's is 0x8000
+  const std::uint32_t rest = bits - below;         // in units of the float's last place; 0x8000 is half a unit of bf16
   const bool up = rest > 0x8000u || (rest == 0x8000u && (below >> 16 & 1u));
   return std::bit_cast<std::uint32_t>(y) == below + (up ? 0x10000u : 0u);
 }

@@ -5,8 +5,9 @@
 
 namespace heddle::testing {
 
-/// Checks y and each gradient of f in T against double, on every device. Errors must be within plain_errors<T> of float on the CPU. f is
-/// generic: it takes a std::vector of Tensor<A> for A = double, float and T, on any device, and returns one Tensor<A>.
+/// Checks y and each gradient of f in T against double, on every device. The bound of the errors is plain_errors<T>, computed from those of
+/// float on the CPU. f is generic: it takes a std::vector of Tensor<A> for A = double, float and T, on any device, and returns one
+/// Tensor<A>.
 template <class T, class F>
 void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
   const Evaluation exact = evaluate<double, T>(f, inputs, Device::cpu),

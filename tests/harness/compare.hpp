@@ -82,7 +82,7 @@ void expect_close(const Evaluation& actual, const Evaluation& expected, BoundOf&
   for (std::size_t i = 0; i < expected.size(); ++i) expect_close(actual[i], expected[i], bound_of(i));
 }
 
-/// Returns whether all elements have the same bits: 0 is not -0, and a NaN is the same NaN.
+/// Returns whether all elements have the same bits: 0 differs from -0, and a NaN equals a NaN of the same bits.
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);

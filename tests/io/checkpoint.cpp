@@ -157,7 +157,7 @@ TEST_CASE("Checkpoints: without a folder there is no checkpoint, and leftovers a
   CHECK_FALSE(std::filesystem::exists(run.folder / "all/000000000002.tmp"));
 }
 
-TEST_CASE("Checkpoints: a damaged one is named and the one before it taken") {
+TEST_CASE("Checkpoints: a damaged one is named, and the one before it is taken") {
   Run run;
   run.step();
   run.save();
@@ -177,7 +177,7 @@ TEST_CASE("Checkpoints: a damaged one is named and the one before it taken") {
   CHECK(run.load() == std::pair(2, std::string()));
 }
 
-TEST_CASE("Checkpoints: whichever call of a save fails, the old checkpoint loads and the error names file and cause") {
+TEST_CASE("Checkpoints: whichever call of a save fails, an intact one loads and the error names file and cause") {
   int calls = 0;
   for (const int error : {ENOSPC, EIO}) {
     for (int call = 0; call == 0 || call < calls; ++call) {
@@ -229,7 +229,7 @@ TEST_CASE("Checkpoints: on a file system that cannot exchange names, a checkpoin
     CHECK(get(found->file("x")) == std::to_string(found->manifest.state.get<int>()));
     return found->manifest.state.get<int>();
   };
-  constexpr int none = -1, killed = 0;  // no call fails; the error of a call that ends the process
+  constexpr int none = -1, killed = 0;  // `none`: no call fails; `killed`: the error with which a call ends the process
   // Saves on a file system with plain renames only, and returns the names of the calls.
   const auto save_with = [&](int value, int failing_call, int error) {
     const WatchedCalls watched({.failing = failing_call, .error = error, .plain_renames = true});

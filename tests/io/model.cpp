@@ -99,7 +99,7 @@ TEST_CASE("io::save and load: weights come back bit for bit, a combined paramete
   CHECK(all_values(wide) == all_values(model));
 }
 
-TEST_CASE("io::load: an optimizer made before still trains the model") {
+TEST_CASE("io::load: an optimizer made before the load still trains the model") {
   const Folder folder;
   Random random(1);
   nn::Linear<> model(2, 2, random), from(2, 2, random);

@@ -105,7 +105,7 @@ TEST_CASE("io::read_tokenizer: the casing is that of transformers") {
                               "tokenizers where it is true");
 }
 
-TEST_CASE("io::read_tokenizer: model_max_length is the longest text in tokens; 0 means that there is no limit") {
+TEST_CASE("io::read_tokenizer: model_max_length is the longest text in tokens; without a limit max_length is 0") {
   const TokenizerFolder folder;
   put(folder / "vocab.txt", small_vocabulary);
   const auto length = [&](const std::string& value) {

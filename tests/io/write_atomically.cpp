@@ -43,7 +43,7 @@ TEST_CASE("write_atomically: syncs the file before the rename, and the folder be
   CHECK(get(folder / "file") == "new content");
 }
 
-TEST_CASE("write_atomically: whichever call fails, the old file stays and the error names file and cause") {
+TEST_CASE("write_atomically: whichever call fails, the old or new file is whole and the error names file and cause") {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   for (const int error : {ENOSPC, EIO, EDQUOT, EACCES}) {
@@ -201,7 +201,7 @@ TEST_CASE("copy_file: copies every byte and returns the sum") {
   CHECK(folder.names() == std::set<std::string>{"from", "to"});
 }
 
-TEST_CASE("link_file: gives the file a second name, which a later write does not change") {
+TEST_CASE("link_file: gives the file a second name, whose content a later write to the first does not change") {
   const TemporaryFolder folder;
   put(folder / "from", "weights");
   CHECK(io::link_file(folder / "from", folder / "new"));

@@ -185,7 +185,7 @@ TEST_CASE("models::BertClassifier: activations in bf16 follow those in float") {
   expect_close(joined(actual), expected, part_of_largest(0.05, expected));
 }
 
-TEST_CASE("models: BERT's initial weights are normal, with zero biases") {
+TEST_CASE("models: BERT's initial weights have the deviation 0.02, its norms weights of 1, and its biases are 0") {
   Random random(1);
   const models::BertClassifier<> model({.vocabulary = 500, .D = 48, .layers = 1, .heads = 4, .ff_width = 96}, 3,
                                        random);

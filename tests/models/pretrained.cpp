@@ -329,7 +329,7 @@ TEST_CASE("models::save_pretrained: a saved model loads bit for bit") {
   }
 }
 
-TEST_CASE("models::save_pretrained: a new model's folder has all members, and an absent folder is an error") {
+TEST_CASE("models::save_pretrained: the config.json of a new model has all members, and an absent folder is an error") {
   const TemporaryFolder folder;
   Random random(1);
   const models::BertConfig sizes{.family = models::BertFamily::distilbert,

@@ -137,7 +137,7 @@ TEST_CASE("models::TextClassifier: several threads use one classifier") {
   CHECK(wrong == std::vector<int>(4));
 }
 
-TEST_CASE("models: errors of moved-from objects, of scores that are not finite, and of save_pretrained") {
+TEST_CASE("models: errors of moved-from objects, of probabilities that are not finite, and of save_pretrained") {
   TextClassifier first = TextClassifier::load(golden_model("bert"));
   const TextClassifier second = std::move(first);
   CHECK_THROWS_WITH(first("a cat"), "TextClassifier: the object was moved from");

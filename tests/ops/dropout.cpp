@@ -29,7 +29,7 @@ TEMPLATE_TEST_CASE("dropout: element e is decided by draw e % 8 of call e / 8", 
   });
 }
 
-TEST_CASE("dropout: drops the share that was asked for, and keeps the mean") {
+TEST_CASE("dropout: drops the share that was asked for, and divides the other elements by 1 - p") {
   const Index size = 1 << 20;
   Tensor<float> ones({size}, std::vector<float>(static_cast<std::size_t>(size), 1.f));
   for (const double p : {0.1, 0.5, 0.99}) {

@@ -22,7 +22,7 @@ TEST_CASE("gather: worked by hand, in several types and with ids of both types")
   check(bool());
 }
 
-TEST_CASE("gather: repeated elements add up, empty and odd shapes") {
+TEST_CASE("gather: the gradients of repeated elements add up; empty and odd shapes") {
   on_each_device<float>([](Device device) {
     const auto x = variable(Tensor<float>({3}, {5, 6, 7}).to(device));
     backward(gather(x, 0, Tensor<int>({4}, {1, 1, 0, 1})), Tensor<float>({4}, {1, 2, 4, 8}).to(device));

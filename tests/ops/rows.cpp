@@ -118,7 +118,7 @@ TEST_CASE("last_rows, sum_rows, max_rows: worked by hand; a sequence without row
   CHECK_THROWS_AS(sum_rows(zeros<float>({2, 1, 1}), s), ShapeError);
 }
 
-TEST_CASE("last_rows, sum_rows, max_rows: gradients match finite differences, padded batches too") {
+TEST_CASE("last_rows, sum_rows, max_rows: gradients match finite differences; padded batches give the packed values") {
   for (const auto& lengths : {std::vector<int>{1}, {31, 0, 2}, {33, 1}, {0}}) {
     const auto s = Sequences::packed(lengths), padded = Sequences::padded(lengths, 40);
     const auto pool = [](const auto& x, const Sequences& all) {

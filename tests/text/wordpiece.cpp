@@ -50,7 +50,7 @@ TEST_CASE("WordPiece: truncates the longer text of a pair first, and breaks ties
 
 const char* const small = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\n[\n]\nSEP\nsep\nx";
 
-TEST_CASE("WordPiece: recognizes special tokens anywhere, in capitals only, with every flag") {
+TEST_CASE("WordPiece: recognizes special tokens anywhere, in capitals only, whether cased or uncased") {
   for (const bool uncased : {false, true}) {
     const WordPiece tokenizer(Vocabulary(small), {.uncased = uncased, .special_tokens = false});
     CHECK(tokenizer.encode("a[SEP]b").ids == std::vector<std::int32_t>{5, 3, 6});

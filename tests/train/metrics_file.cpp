@@ -122,7 +122,7 @@ TEST_CASE("MetricsFile: one JSON object a line") {
   CHECK(position.sum == io::hex(io::crc64(content)));
 }
 
-TEST_CASE("require_metrics: accepts a metrics file, an empty file and a missing file only") {
+TEST_CASE("require_metrics: of regular files, accepts only metrics files and empty ones; a missing file is no error") {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   train::require_metrics(path);
@@ -193,7 +193,7 @@ TEST_CASE("MetricsFile: a run whose checkpoint is before the first line is conti
     CHECK(get(path) == step_lines(0, 3));
     CHECK(file.sync().sum == io::hex(io::crc64(step_lines(0, 3))));
   }
-  // In a file of another name, the run's lines cannot be recognized.
+  // From a position of 0 bytes, the run's lines cannot be recognized in a file of another name.
   CHECK(MetricsFile(path).resume(position, false).empty());
   CHECK(get(path) == step_lines(0, 3));
   // The position of a run that wrote no metrics drops no lines.

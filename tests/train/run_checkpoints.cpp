@@ -219,7 +219,7 @@ TEST_CASE("RunCheckpoints: weights that are not finite are named and never saved
     run.train_to(2);
     run.set_weight(bad);
     CHECK(error_of<RunFailed>([&] { run.checkpoints.publish(2, true); }) ==
-          "step 2, nothing was saved after it: the weight 'weight' holds a value that is not finite");
+          "nothing was saved after step 2: the weight 'weight' holds a value that is not finite");
     CHECK(error_of<RunFailed>([&] { run.checkpoints.save(run.state); }) ==
           "step 2, nothing was saved since the previous checkpoint: the weight 'weight' holds a value that is not "
           "finite");
@@ -232,7 +232,7 @@ TEST_CASE("RunCheckpoints: weights that are not finite are named and never saved
   }
 }
 
-TEST_CASE("RunCheckpoints: a damaged checkpoint is noted and the one before it taken") {
+TEST_CASE("RunCheckpoints: a damaged checkpoint is noted, and the one before it is taken") {
   const TemporaryFolder folder;
   std::vector<float> first;
   {

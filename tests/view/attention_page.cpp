@@ -110,7 +110,7 @@ TEST_CASE("attention_page: stays below 6 MB for 12 layers of 12 heads at 64 toke
   CHECK(pictures::attention_page(example_map(12, 12, 64, 64)).size() < 6'000'000);
 }
 
-TEST_CASE("AttentionMap: errors") {
+TEST_CASE("AttentionMap: parts that do not fit together and values out of range are refused") {
   const auto error_for = [](auto change) {
     AttentionMap map = example_map(2, 2, 3, 4);
     change(map);

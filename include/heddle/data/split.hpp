@@ -9,8 +9,8 @@ namespace heddle::data {
 
 /// The options of stratified_split.
 struct SplitOptions {
-  double valid = 0.1;              ///< share of each class's rows for validation, from 0 to 1
-  double test = 0.1;               ///< share of each class's rows for the test, from 0 to 1
+  double valid = 0.1;              ///< share of each class's rows for validation, in [0, 1)
+  double test = 0.1;               ///< share of each class's rows for the test, in [0, 1)
   std::uint64_t seed = 0;          ///< seed of the shuffle
   std::uint64_t first_stream = 0;  ///< first of the random streams: one per class, then three for the parts
 };

@@ -15,7 +15,7 @@ namespace heddle::data {
 /// Changes made to a file's text, and unusual properties of it that are not errors.
 struct TextNotes {
   bool bom = false;                    ///< whether a byte-order mark was skipped
-  std::size_t crlf = 0;                ///< lines that ended with CR LF
+  std::size_t crlf = 0;                ///< lines that ended with CR LF; a CR at the end of the text may count too
   std::size_t invalid_utf8 = 0;        ///< invalid sequences, each replaced by U+FFFD
   std::size_t first_invalid_line = 0;  ///< line of the first of them
   bool no_final_newline = false;       ///< whether the last line has no newline

@@ -38,7 +38,7 @@ using namespace pictures;
 inline constexpr double largest_drawn = 1e300;
 inline bool is_drawn(double value) { return std::abs(value) <= largest_drawn; }
 
-// Returns the smallest of 1, 2 and 5 times a power of ten that is at least `step`; 0 if there is none.
+// Returns the smallest of 1, 2 and 5 times a power of ten that is at least `step`; 0 unless `step` is positive.
 inline double nice_step(double step) {
   if (!(step > 0)) return 0;
   const double power = std::pow(10.0, std::floor(std::log10(step)));
@@ -260,7 +260,7 @@ inline std::string histogram_chart(const std::string& title, const std::string& 
       plot.x.include(value);
       ++drawn;
     }
-  // Bins of whole numbers begin at whole numbers, so the largest number needs its own bin.
+  // Bins of whole numbers begin at whole numbers, so the last bin must end above the largest number.
   const bool is_whole = drawn > 0 && plot.x.is_whole();
   if (is_whole) plot.x.include(plot.x.high() + 1);
   // The square root of the number of values is a common choice for the number of bins.

@@ -13,8 +13,8 @@
 
 namespace heddle::train {
 
-/// The numbers of rows by label and predicted class. All metrics are fractions; 0/0 is 0. Without a class, precision(), recall() and f1()
-/// return the metric of class 1 for two classes, and the mean over the classes (macro average) for more.
+/// The numbers of rows by label and predicted class. All metrics are fractions; 0/0 is 0. Called without an argument, precision(), recall()
+/// and f1() return the metric of class 1 if there are two classes, and the mean over the classes (macro average) if there are more.
 class ConfusionMatrix {
  public:
   /// Creates a matrix of zeros. @throws Error for fewer than two classes, and for more than 10,000.

@@ -27,8 +27,8 @@ inline void put_chunk(std::string& png, std::string_view type, std::string_view 
   put_big_endian(png, crc32(std::string_view(png).substr(begin)), 4);
 }
 
-// Returns the rows of the image, each preceded by the number of its filter. Filter Up stores the difference from the row above. In
-// each cell of a heat map, only the first row of pixels is then not zero: heat maps with large cells become about a third smaller.
+// Returns the rows of the image, each preceded by the number of its filter. Filter Up stores the difference from the row above. Within a
+// cell of a heat map, all rows of pixels but the first become zero, which makes heat maps with large cells about a third smaller.
 inline std::string filtered_rows(const Image& image) {
   constexpr char up = 2;
   const auto pixels = image.pixels();

@@ -36,7 +36,7 @@ inline std::string clock_text(double seconds) {
   return text;
 }
 
-// Returns a rate with three significant digits.
+// Returns a rate with three digits, or as a whole number from 100 on.
 inline std::string rate_text(double per_second) {
   char text[32];
   // The limits allow for rounding: 99.96 is shown as 100, not as 100.0.
@@ -46,8 +46,8 @@ inline std::string rate_text(double per_second) {
 
 }  // namespace detail
 
-/// A display of epoch, step, loss, rate and remaining time of the epoch. A bar is redrawn at most ten times a second; lines are printed
-/// every ten seconds.
+/// A display of epoch, step, loss, rate and remaining time of the epoch. A bar is redrawn at most ten times a second, and after the last
+/// step of an epoch. A line is printed at most every ten seconds.
 class Progress {
  public:
   /// `mode` is auto, bar, lines or none; auto is a bar if `stream` is a terminal, lines otherwise. @throws Error for

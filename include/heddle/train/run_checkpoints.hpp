@@ -28,8 +28,8 @@ void require_finite(const Model& model, const std::string& where) {
 template <class Model>
 class RunCheckpoints {
  public:
-  /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. find() passes
-  /// its notes to the user to `note`, one sentence each.
+  /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. find() calls `note` with each sentence that
+  /// the user should see.
   RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
                  std::function<void(const std::string&)> note = {})
       : folder_(folder),
@@ -42,7 +42,7 @@ class RunCheckpoints {
     all_.clean();
   }
 
-  /// Returns the state of the newest intact checkpoint, if there is one. Changes nothing yet.
+  /// Returns the state of the newest intact checkpoint, if there is one. Does not change the model or the optimizer: restore() does.
   /// @throws Error for a run that was started with other settings.
   std::optional<RunState> find() {
     found_ = all_.newest([&](const std::string& damaged) {
@@ -70,7 +70,7 @@ class RunCheckpoints {
   /// Writes last.safetensors and, if these weights are the best so far, model.safetensors.
   /// @throws RunFailed for weights that are not finite; in that case both files are unchanged.
   void publish(Index step, bool is_best) {
-    require_finite(model_, "step " + std::to_string(step) + ", nothing was saved after it");
+    require_finite(model_, "nothing was saved after step " + std::to_string(step));
     if (is_best) {
       write_weights(step, file("model.safetensors"));
       best_step_ = step;

@@ -3,7 +3,7 @@
 
 namespace heddle::train {
 
-/// Thrown if a training run fails, but not because of its input: a loss is not finite, or a file that the run wrote is missing.
+/// Thrown if a run fails for another reason than its input: for example, a loss is not finite, or a file that the run wrote is missing.
 struct RunFailed : Error {
   using Error::Error;
 };

@@ -156,7 +156,7 @@ class EventFolder {
   io::detail::Descriptor folder_;
 };
 
-// Throws FileError unless sync() can have returned the position, which comes from a file that may be damaged.
+// Throws FileError for a wrong name, a negative size or a repeated file: the position may come from a damaged checkpoint.
 inline void check_position(const EventPosition& position) {
   std::set<std::string_view> names;
   for (const EventPosition::File& file : position.files) {
