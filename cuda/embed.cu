@@ -11,7 +11,8 @@
 //   sum_runs         One thread owns 16 bytes of dx. It adds its run's pieces, then the remaining rows of dy, in order. dy is
 //                    read once and dx written once; pieces are at most 1/128 of dy's elements, in float.
 //
-// Pieces are counted from the start of a run, so the sum of a row does not depend on which other rows were taken.
+// Where rows are not aligned to 16 bytes, threads own single elements instead. Pieces are counted from the start of a run, so the sum of a
+// row does not depend on which other rows were taken.
 #include <bit>
 #include <limits>
 

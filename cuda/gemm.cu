@@ -78,7 +78,8 @@ const CublasLt& lt() {
 
 // --- one shape ---
 
-// All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, bias, sums, alignment.
+// All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, the batch's size and offsets, bias, row
+// sums, accumulation into c, and alignment.
 using Key = std::array<Index, 19>;
 
 // Returns the alignment of a pointer, up to the largest that cuBLASLt distinguishes.

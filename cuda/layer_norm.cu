@@ -2,7 +2,7 @@
 // norm_backward.cuh describe the partition.
 //
 //   forward     x is read once and y is written once. Rows that do not fit into registers are read twice more, from cache.
-//   backward    dy and x are read once and dx is written once. For such rows dy and x are read twice more.
+//   backward    dy and x are read once and dx is written once. dy and x of rows that do not fit into registers are read twice more.
 #include "device/norm_backward.cuh"
 #include "device/norm_forward.cuh"
 

@@ -1,8 +1,9 @@
 // Operations that only move elements, as words of the elements' size. Definitions: include/heddle/core/create.hpp and, in ops/,
 // permute.hpp, where.hpp, embed.hpp and rows.hpp.
 //
-//   fill, where       A thread owns vectors of 16 bytes of y (device/elementwise.cuh). All bytes move once.
-//   permute_in_order  The last axis of x is that of y, or both are too short for tiles. One thread owns one word of y;
+//   fill, where       A thread owns vectors of 16 bytes of y (device/elementwise.cuh). y is written once. An operand of where is read
+//                     once, or from cache if it is broadcast.
+//   permute_in_order  The last axis of x is that of y, or the two last axes are too short for tiles. One thread owns one word of y;
 //                     rows whose length allows it are moved as words of 16 bytes. x is read once, in pieces of a row; y
 //                     is written once, in order.
 //   permute_tiles     The last axes differ. A block owns a tile along both, square if both are long, and transposes it in
@@ -112,7 +113,7 @@ __global__ __launch_bounds__(move_threads) void permute_tiles(Permutation p, Til
     y += rest % p.extent[a] * step;
     rest /= p.extent[a];
   }
-  const Index rows = p.extent[tile.lane] - row, columns = p.extent[last] - column;  // left from the tile's corner on
+  const Index rows = p.extent[tile.lane] - row, columns = p.extent[last] - column;  // from the tile's corner to the end
 
   W held[each];
   for (int n = 0; n < each; ++n) {

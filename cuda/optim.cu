@@ -150,8 +150,8 @@ inline std::vector<ScaleArgs> to_read(const std::vector<View<const float, 1>>& g
 
 // --- sums ---
 
-// Sets `from_last` to the number of parameters that remain from the first gradient that is not finite on, this one included; it stays 0 if
-// all are finite. A maximum of integers does not depend on the order of the blocks.
+// If gradient i is the first of n that is not finite, sets `from_last` to n - i; it stays 0 if all are finite. A maximum of integers does
+// not depend on the order of the blocks.
 __global__ __launch_bounds__(threads) void find_not_finite(View<const Entry<ScaleArgs>, 1> entries,
                                                            unsigned* from_last) {
   const Piece own(entries);

@@ -9,7 +9,7 @@
 //   repeat          As in device/elementwise.cuh: dx is written once, dy comes from cache.
 //   scatter         A thread owns an element of dy and writes one of dx.
 //   scatter_rows    The same for the rows of sequences.
-//   spread_rows     Partitioned as `reduce`: a thread reads its vector of dy once, and writes every splits-th row.
+//   spread_rows     Partitioned as `reduce`: a thread reads its vector of dy once, and writes its split's part of the rows.
 //
 // There are no atomics, and pieces follow from the shape alone: results do not depend on the schedule, on the number of
 // multiprocessors, or on how memory is aligned.
@@ -26,7 +26,7 @@ constexpr int threads = cuda::block_threads(256);
 // Columns, splits and results share a block's threads. Their numbers are powers of two and are stored as exponents.
 constexpr int thread_bits = std::countr_zero(static_cast<unsigned>(threads)), warp_bits = 5;
 constexpr Index most_blocks = 1024;  // the most blocks if the axis is split into pieces: several per multiprocessor
-// An axis with at least this many vectors has at least as many splits, so that a warp's accesses coalesce.
+// An axis with this many vectors or more has at least this many splits, so that a warp's accesses coalesce.
 constexpr Index short_axis = 8;
 constexpr Index split_steps = 4;  // vectors of a split along a longer axis
 constexpr Index piece_steps = 8;  // vectors of a split in each piece, if there are several

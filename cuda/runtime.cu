@@ -22,8 +22,8 @@ cudaStream_t new_stream() {
   return made;
 }
 
-// Returns the calling thread's stream, or the one that all other threads share. On the shared stream, work of one thread runs before work
-// that another thread enqueues later. It is never destroyed, because tensors in static storage are released late.
+// Returns the stream that the calling thread has chosen, or else the shared stream. On the shared stream, work of one thread runs before
+// work that another thread enqueues later. The shared stream is never destroyed, because tensors in static storage are released late.
 cudaStream_t current() {
   static const cudaStream_t shared = new_stream();
   return chosen ? chosen : shared;

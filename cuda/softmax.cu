@@ -150,7 +150,8 @@ struct SoftmaxColumns {
   static constexpr int batch = 4;                    // elements of a column whose loads a split has in flight
   int bits;
 
-  // Doubles the splits while each has more than a batch of elements, and while the lanes exceed a warp or half of them suffice.
+  // Begins with one split and doubles the splits as long as each has more than a batch of elements. Stops before the lanes are fewer than
+  // both a warp and what the columns need.
   static SoftmaxColumns of(Index lanes, Index n) {
     int bits = most_bits;
     while (((1 << bits) > cuda::warp_size || (1 << bits) / 2 >= lanes) && n > Index{batch} * (threads >> bits)) --bits;

@@ -32,9 +32,9 @@ __device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int 
   return bits;
 }
 
-// Returns the bits of kept scores of a tile whose own rows are keys. One generator call decides eight keys of one query: two keys of
-// each of the four lanes 4 g + t with equal t and equal g % 4 / 2. Each of these lanes draws for one of four queries. Then they exchange
-// the results: a word with 8 bits for each of the 4 queries.
+// Returns the bits of kept scores of a tile whose own rows are keys. One generator call decides eight keys of one query. Four lanes hold
+// these keys, two each: the lanes 4 g + t that have the same t and the same g % 4 / 2. Each of the four lanes makes the call for one of
+// four queries. Then they exchange the results: a word with 8 bits for each of the 4 queries.
 template <class T>
 __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reach) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);

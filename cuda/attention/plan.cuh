@@ -85,7 +85,7 @@ constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(SequenceH
 
 // --- tiles --------------------------------------------------------------------------------------------------------------
 
-constexpr int other_step = 16;  // other rows are processed in steps of 16: the depth of a tensor core's product
+constexpr int other_step = 16;  // other rows are processed in steps of 16: the depth of a tensor core's bf16 product
 
 HEDDLE_HD inline int tiles_for(Index count, int each) { return static_cast<int>((count + each - 1) / each); }
 // Returns how many of the `left` rows a tile has, rounded up to whole steps.

@@ -31,8 +31,8 @@ struct ScoreTile {
   __device__ int first_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp); }
   __device__ int last_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp + rows_per_warp - 1); }
 
-  // Returns how many of the tile's other rows may form a visible pair with a row of the warp, rounded up to whole steps. All lanes
-  // return the same.
+  // Returns how many of the tile's other rows the warp has to process: rows from that number on form no visible pair with a row of the
+  // warp. The number is rounded up to whole steps, and is the same in all lanes.
   __device__ int reach(int tile_rows) const {
     if (first_own() >= own_count()) return 0;
     int rows = other_count() - other;
@@ -92,7 +92,7 @@ struct ScoreTile {
     }
     return bits;
   }
-  // Returns all four bits of each n for which scores[n][e] belongs to one of the tile's first `rows` rows.
+  // Returns the bits of all n for which scores[n][e] belongs to one of the tile's first `rows` other rows: four bits for each n.
   __device__ unsigned before(int rows, int e) const {
     const int left = rows - (other_row(0, e) - other);  // 8 rows for each n
     return left <= 0 ? 0u : left > 8 * 7 ? ~0u : (1u << (left + 7) / 8 * 4) - 1;

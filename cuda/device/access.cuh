@@ -1,4 +1,4 @@
-// Loads and stores of neighboring elements in one access, of 16 bytes where their addresses allow it.
+// Loads and stores of neighboring elements at once, in accesses of up to 16 bytes.
 #pragma once
 #include <algorithm>
 #include <heddle/base/bf16.hpp>
@@ -28,7 +28,7 @@ __device__ void require_aligned([[maybe_unused]] const T* address) {
 #endif
 }
 
-// Loads or stores a vector in one access. The address must be aligned to the size of the vector.
+// Loads or stores a vector, in accesses of up to 16 bytes. The address must be aligned to the size of the vector.
 template <int count, class T>
 __device__ Vector<T, count> load_vector(const T* from) {
   require_aligned<count>(from);

@@ -1,5 +1,5 @@
-// Copies from global to shared memory that bypass the registers (cp.async, sm_80). They are issued in groups and complete after a wait.
-// Copies that other threads issued need a barrier after the wait.
+// Copies from global to shared memory that bypass the registers (cp.async, sm_80). They are issued in groups, and are complete after
+// wait_copies(). A thread may read the copies of other threads only after a barrier that follows their wait_copies().
 #pragma once
 #include "launch.cuh"
 

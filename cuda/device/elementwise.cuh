@@ -2,11 +2,12 @@
 //
 //   each_element        The operands are as long as y. A thread owns a few vectors of neighboring elements; the vectors of a
 //                       block are contiguous.
-//   broadcast_elements  Operands may be broadcast along some axes. The partition is the same, but no vector crosses the end of a row.
-//                       Broadcast elements are read from cache.
+//   broadcast_elements  Operands may be broadcast along some axes. The partition is the same, but no vector crosses the end of a row,
+//                       unless there is only one row. Broadcast elements are read from cache.
 //
-// A vector is 16 bytes of the widest type. Where the addresses do not allow that, a thread moves one element at a time,
-// and neighboring threads move neighboring elements. Each byte of an operand is read once and each byte of y is written once.
+// A vector is 16 bytes of the widest type. Where the addresses, or in broadcast_elements the rows' length, do not allow that, a thread
+// moves one element at a time, and neighboring threads move neighboring elements. Each byte of y is written once, and each byte of an
+// operand that is not broadcast is read once.
 #pragma once
 #include <utility>
 
@@ -21,7 +22,7 @@ struct ElementTile {
   static constexpr int singles = 4;  // the same where a vector is one element
 };
 
-// Elements that a thread moves together: every `step`-th one from `first` on, up to but not including `end`.
+// The elements of one vector of a thread: every `step`-th one from `first` on, without those from `end` on.
 struct Stretch {
   Index first, end;
   int step;

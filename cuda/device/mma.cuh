@@ -47,8 +47,8 @@ __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], cons
 }
 
 // Loads four 8x8 matrices of bf16 from shared memory. Lane l passes the address of row l % 8 (16 bytes) of matrix l / 8. Its word
-// m receives elements 2t and 2t + 1 of row g of matrix m: fragment a, and b of a matrix that is stored by columns. If `transposed` is true,
-// the word receives rows 2t and 2t + 1 of column g: fragment b of a matrix that is stored by rows.
+// m receives elements 2t and 2t + 1 of row g of matrix m, as in fragment a, or in fragment b of a matrix that is stored by columns.
+// If `transposed` is true, the word receives elements 2t and 2t + 1 of column g, as in fragment b of a matrix that is stored by rows.
 template <bool transposed = false>
 __device__ void load_matrices(std::uint32_t (&words)[4], const void* row) {
 #ifdef __CUDACC__

@@ -11,7 +11,7 @@
 namespace heddle::cuda {
 
 struct NormTile {
-  static constexpr int lane_values = 4096;                 // the most columns in the registers of a block of LaneTeams
+  static constexpr int lane_values = 4096;                 // the most elements in the registers of a block of LaneTeams
   static constexpr int lane_threads = block_threads(256);  // the most threads of such a block
   static constexpr int row_threads = block_threads(512);   // the most threads of a block that owns a row
   static constexpr int splits = block_threads(512) / warp_size;  // warps that share the rows of 32 columns

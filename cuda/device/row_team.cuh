@@ -64,8 +64,8 @@ __device__ void for_held(const Team& team, Index n, F&& f) {
     if (first < n) f(i, first);
   }
 }
-// Loads this thread's part of a row of n elements, a multiple of `width`. Elements beyond the row become `beyond`, which T can represent.
-// All loads are issued before the first element is used.
+// Loads this thread's part of a row of n elements; n is a multiple of `width`. Elements beyond the row become `beyond`, which T can
+// represent. All loads are issued before the first element is used.
 template <int width, int accesses, class Team, class T>
 __device__ void load_held(const Team& team, const T* row, Index n, float beyond, float (&held)[accesses][width]) {
   Vector<T, width> read[accesses];

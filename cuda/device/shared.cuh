@@ -4,8 +4,9 @@
 
 namespace heddle::cuda {
 
-// Returns a shared array of the block; its size is part of T. `which` distinguishes the arrays of one type in a kernel:
+// Returns a shared array of the block; its size is part of T:
 //   auto& partial = shared<float[warps][columns]>();
+// `which` distinguishes the arrays of one type in a kernel.
 template <class T, int which = 0>
 __device__ T& shared() {
 #ifdef __CUDACC__

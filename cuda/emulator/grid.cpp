@@ -126,8 +126,7 @@ void order_abandoned() {
   }
 }
 
-// Makes all threads of a block ready. Under ThreadSanitizer they are ordered after all work of the host so far, which includes earlier
-// uses of their stacks.
+// Makes all threads of a block ready. Under ThreadSanitizer they are ordered after all work of the host so far.
 void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, std::vector<Watched>& watched) {
   release(&grid_order->launch);
   block.count = shape.block.x * shape.block.y * shape.block.z;

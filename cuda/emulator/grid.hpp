@@ -29,14 +29,14 @@ struct Where {
   }
 };
 
-// An error of a kernel: the line, the block and the thread.
+// An error of a kernel, with the line, the block and the thread; or a stream that waits for an event that nothing records.
 struct Fault : std::logic_error {
   using std::logic_error::logic_error;
 };
 
-// Options of the grids that run from now on.
+// Options of the work that runs, and of the memory that is allocated, from now on.
 struct Options {
-  std::uint64_t seed = 0;           // 0: blocks and threads run in order; otherwise the seed of a random order
+  std::uint64_t seed = 0;           // 0: streams, blocks and threads run in order; otherwise a random order's seed
   std::uint32_t fill = 0x7fa17fa1;  // the initial content of memory: a signalling NaN as a float and as two bf16
 };
 Options& options();
@@ -77,7 +77,7 @@ unsigned ballot(unsigned mask, bool vote, Where where);
 // Returns the value that lane `source` passed.
 std::uint64_t shuffle(unsigned mask, std::uint64_t value, unsigned source, Where where);
 
-// Registers of one lane for the tensor core.
+// A lane's operands or results of a warp operation.
 struct Registers {
   std::uint32_t word[12];
 };

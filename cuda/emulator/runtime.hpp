@@ -1,5 +1,6 @@
-// The part of CUDA's runtime that heddle's host code calls, for a device that is this process itself. Enqueued work runs only at a
-// synchronization, so that results are missing unless the caller synchronized. With a seed, ready streams take turns at random.
+// The part of CUDA's runtime that heddle's host code and tests call, and some more, for a device that is this process itself. Enqueued work
+// runs only at a synchronization, so that results are missing unless the caller synchronized. With a seed, ready streams take turns at
+// random.
 #pragma once
 #include <cstddef>
 #include <functional>

@@ -1,4 +1,4 @@
-// Stacks for many small threads of control, and the switch from one to another: on x86-64 a dozen instructions
+// Stacks for many small threads of control, and the switch from one to another: on x86-64 fifteen instructions
 // instead of the system calls of ucontext. AddressSanitizer and ThreadSanitizer are informed of each switch if they
 // are linked.
 #pragma once

@@ -14,7 +14,7 @@ void multiply_bf16(const Fragments& in, Fragments& out);
 // Computes d [16, 8] = a [16, 8] b [8, 8] + c with a and b in tf32: floats whose last 13 bits are ignored.
 void multiply_tf32(const Fragments& in, Fragments& out);
 
-// Lane l passes row l % 8 of matrix l / 8: eight bf16. It receives two neighbors of a row, or of a column, from each of the four
+// Lane l passes row l % 8 of matrix l / 8: eight bf16. It receives two neighboring elements of a row, or of a column, from each of the four
 // matrices.
 void distribute_rows(const Fragments& in, Fragments& out);
 void distribute_columns(const Fragments& in, Fragments& out);

@@ -53,7 +53,7 @@ void check(F&& f) {
 }
 
 // In bf16 the gradient of a divisor is computed from a rounded quotient. Therefore results are compared with the CPU's in bf16, and may
-// differ by one bf16 step.
+// differ by two roundings.
 void check_quotient_in_bf16() {
   for (const auto& [a, b] : shapes()) {
     CAPTURE(a, b);
@@ -90,7 +90,7 @@ void check_numbers(double roundings) {
   check_number<T>([](const auto& x) { return -x; }, 1);
 }
 
-// Checks that the kernels of mixed operand types, which only gradients use, give the same bits as the CPU's.
+// Checks that the kernels of mixed operand types, which only gradients use, give the same values as the CPU's.
 template <class F, class Y, class A, class B>
 void check_mixed() {
   for (const auto& [a_shape, b_shape] : shapes()) {
@@ -133,7 +133,7 @@ TEST_CASE("cuda arithmetic: two tensors of bf16, with broadcasting") {
 TEST_CASE("cuda arithmetic: a tensor of floats and a number") { check_numbers<float>(1); }
 TEST_CASE("cuda arithmetic: a tensor of bf16 and a number") { check_numbers<bf16>(3); }
 
-TEST_CASE("cuda arithmetic: operands and results of mixed types have the CPU's bits") {
+TEST_CASE("cuda arithmetic: results of mixed types have the CPU's values") {
   check_mixed<kernel::Mul, float, bf16, bf16>();
   check_mixed<kernel::Div, float, bf16, bf16>();
   check_mixed<kernel::Mul, float, float, bf16>();

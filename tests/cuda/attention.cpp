@@ -12,7 +12,7 @@ namespace {
 
 // Returns whether a sanitizer makes everything slow, so that shapes must be small.
 bool watched() { return races_are_watched() || !detail::memory_is_cached; }
-// ThreadSanitizer supports about 8,000 threads at a time.
+// Returns ragged lengths; shorter ones if a tool watches, because ThreadSanitizer supports about 8,000 threads at a time.
 Lengths ragged() { return watched() ? Lengths{1, 0, 33} : Lengths{1, 0, 33, 70}; }
 
 // Returns all results of one call on the GPU, in T.

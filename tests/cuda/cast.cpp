@@ -10,7 +10,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Numbers of every kind that T has: fractions, ties, and numbers outside the ranges of other types.
+// Returns numbers of every kind that T has: fractions, ties, and numbers outside the ranges of other types.
 template <class T>
 std::vector<T> values(std::size_t count) {
   std::vector<T> all;

@@ -43,7 +43,7 @@ __global__ void tree_sum(float* y) {
   if (i == 0) y[blockIdx.x] = sum;
 }
 
-// A tile that is filled again in each round.
+// Fills a tile again in each round.
 template <bool wrong>
 __global__ void rounds(float* y) {
   auto& tile = shared<float[threads]>();

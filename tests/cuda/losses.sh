@@ -12,7 +12,7 @@ code=0
 
 losses() { sed -nE 's/^\{"step":[0-9]+,"loss":([^,]*),.*/\1/p' "$1"; }
 
-# worst STEPS A B: prints the greatest difference of the first STEPS losses.
+# worst STEPS A B: prints the greatest difference of the first STEPS losses of two files, or nothing if one of them has fewer.
 worst() {
   paste <(losses "$2" | head -n "$1") <(losses "$3" | head -n "$1") |
     awk -v steps="$1" '
@@ -20,7 +20,7 @@ worst() {
       END { if (NR == steps) printf "%.2g", most }'
 }
 
-# compare NAME FLAG...
+# compare NAME FLAG...: trains with these flags on both devices and reports how far the losses differ.
 compare() {
   local name=$1 device apart
   for device in cpu cuda; do

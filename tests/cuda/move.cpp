@@ -39,7 +39,7 @@ constexpr std::size_t shifts[] = {0, 1};  // offsets of y from an aligned addres
 
 const bool* flags(const std::uint8_t* values) { return reinterpret_cast<const bool*>(values); }
 
-// Returns the words that f writes on the GPU: `count` of them, the first `shift` words after an aligned address.
+// Returns the `count` words that f writes on the GPU, from `shift` words after an aligned address on.
 template <class W, class F>
 std::vector<W> on_gpu(Index count, F&& f, std::size_t shift = 0) {
   const DeviceArray<W> y(std::vector<W>(size_of(count) + shift, W{77}));

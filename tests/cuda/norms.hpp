@@ -16,15 +16,15 @@ inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
 // under ThreadSanitizer. compute-sanitizer, whose blocks are not smaller, gets a row that is held.
 inline Index streamed_row() { return races_are_watched() ? 2056 : 8200; }
 
-// The widest row of each layout and a slightly wider one: lanes with 8, 16, 24 and 32 columns each, blocks, and rows that are not held in
-// registers. ThreadSanitizer, which is slow, gets one of each kind.
+// Returns the width of the widest row of each layout and a slightly larger one: lanes with 8, 16, 24 and 32 columns each, blocks, and rows
+// that are not held in registers. Sanitizers, which are slow, get fewer widths.
 inline std::vector<Index> wide_rows() {
   if (races_are_watched()) return {776, 1025, 1032, streamed_row()};
   if (!is_exhaustive()) return {256, 264, 776, 1024, 1025, 1032, 4097, streamed_row(), 8201};
   return {256, 264, 512, 520, 768, 776, 1024, 1025, 1032, 4096, 4097, 8192, streamed_row(), 8201};
 }
 
-// Checks that values and gradients have the same bits with every schedule.
+// Checks that values and gradients are the same with every schedule.
 template <class T, class F, class Operands>
 void expect_norms_always(F&& f, Operands&& operands) {
   const Index N = races_are_watched() ? 5 : 33;

@@ -1,4 +1,4 @@
-// Checks that the bits of a result depend neither on the order of threads and blocks nor on the previous content of memory.
+// Checks that the values of a result depend neither on the order of threads and blocks nor on the previous content of memory.
 #pragma once
 #include "../harness/evaluate.hpp"
 #include "schedules.hpp"

@@ -1,5 +1,5 @@
-// The CUDA kernels of softmax and log_softmax against the CPU's: along rows in the registers of a warp, of a block or of neither, and along
-// columns.
+// The CUDA kernels of softmax and log_softmax against the CPU's: along rows that the registers of a warp or a block hold, along longer
+// rows, and along columns.
 #include <heddle/ops/softmax.hpp>
 
 #include "../harness/agreement.hpp"

@@ -86,7 +86,7 @@ TEST_CASE("cuda tensor: a thread may use another thread's results without synchr
   CHECK(z.host() == std::vector<float>(1000, 4));
 }
 
-TEST_CASE("cuda tensor: steps of training give the same bits with any schedule") {
+TEST_CASE("cuda tensor: steps of training give the same values with any schedule") {
   testing::expect_same_always([] {
     Random random(3);
     testing::TwoLayers model(random);
