@@ -42,7 +42,7 @@ claim 'another seed splits the same names' 'diff <(cut -f 2- model/split.tsv | L
 
 # --- evaluation and prediction ---
 evaluate=("$surnames" --evaluate --train-rows 120 --valid-rows 60 --batch-size 8)
-claim '--evaluate of the folder gives the final metrics; its split is that of the seed with which it was trained' \
+claim '--evaluate of the folder gives the final metrics, on the split of the seed with which the model was trained' \
   'evaluates_as_trained "${small[@]}" --steps 9 --seed 5'
 claim '--evaluate takes the best weights, not the last' \
   'evaluates_the_best "${small[@]}" --lr 0.02 --epochs 12'

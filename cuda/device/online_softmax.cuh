@@ -4,7 +4,7 @@
 
 namespace heddle::cuda {
 
-// The greatest of some numbers and the sum of exp(x - greatest). A NaN is never the greatest, but the sum then is NaN.
+// The greatest of some numbers and the sum of exp(x - greatest). A NaN is never the greatest, but it makes the sum NaN.
 struct OnlineSoftmax {
   float greatest, sum;
 

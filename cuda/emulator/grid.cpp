@@ -165,8 +165,9 @@ void run_block(const LaunchShape& shape, std::uint64_t number) {
   switch_context(host, first.context);
 }
 
-// The shared memory of a block and its BlockOrder, the addresses on which ThreadSanitizer sees the block synchronize. All blocks use the
-// same memory in turn; under ThreadSanitizer each has its own, because reuse by the next block would be reported as a race.
+// The shared memory and the BlockOrder of each block of a grid. On the addresses of the BlockOrder, ThreadSanitizer sees the block
+// synchronize. Without ThreadSanitizer all blocks use the same memory in turn; with it each has its own, because reuse by the next block
+// would be reported as a race.
 class BlockMemory {
  public:
   explicit BlockMemory(std::uint64_t blocks) : bytes_((races_are_watched() ? blocks : 1) * bytes_per_block) {

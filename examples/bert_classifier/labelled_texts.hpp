@@ -14,7 +14,7 @@ struct LabelledTexts {
   std::vector<std::string> first, second;  // `second` is empty without pairs
   std::vector<std::string> labels;         // as they stand in the file
   std::vector<std::size_t> lines;          // line of each row, from 1
-  bool numbers_first = false;              // whether a label is read as a number if possible, and else as a name
+  bool numbers_first = false;              // whether a label is read as a number if possible, otherwise as a name
   std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
 };
 
@@ -35,9 +35,9 @@ LabelledTexts read_ag_news(const std::string& path, Index limit);
 /// @throws FileError with file and line for a cell that is neither, and for an empty one.
 std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes);
 
-/// Returns the names of the classes: the distinct cells in alphabetical order, or, if all of them are numbers, LABEL_0, LABEL_1 and so
-/// on up to the highest number. @throws FileError for fewer than two classes, for more than 10,000, and for a cell that a terminal
-/// cannot show.
+/// Returns the names of the classes: the distinct cells sorted by their bytes, or, if all of them are whole numbers below 1,000,000,
+/// LABEL_0, LABEL_1 and so on up to the highest number. @throws FileError for fewer than two classes, for more than 10,000, and for a cell
+/// with invalid bytes or control characters.
 std::vector<std::string> classes_in(const LabelledTexts& texts);
 
 }  // namespace heddle::examples

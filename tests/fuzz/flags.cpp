@@ -8,7 +8,7 @@
 
 #include "fuzz.hpp"
 
-// Replaces the only function of program.cpp that flags.cpp calls.
+// Replaces the only function of common/program.cpp that common/flags.cpp calls.
 void heddle::examples::flush_output(int) { std::fflush(stdout); }
 
 namespace {

@@ -1,4 +1,4 @@
-// Node: one recorded operation, which tensors refer to. autograd/graph.hpp runs it in a backward pass.
+// Node: one recorded operation, or a leaf. Tensors refer to nodes; autograd/graph.hpp runs their backwards.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -14,8 +14,8 @@ inline thread_local GradMode grad_mode = GradMode::recording;
 
 class BackwardPass;
 
-// One recorded operation. Ids ascend in execution order: if nodes are visited in descending order, each node's gradient is complete when
-// the node is visited.
+// One recorded operation, or a leaf: the node of a variable or parameter. Ids ascend in execution order: if nodes are visited in descending
+// order, each node's gradient is complete when the node is visited.
 struct Node {
   const std::uint64_t id = next_node_id.fetch_add(1, std::memory_order_relaxed);
   const char* const op;  // "leaf" for a variable or parameter

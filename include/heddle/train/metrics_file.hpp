@@ -1,4 +1,5 @@
-// A metrics file with one JSON object per line. A resumed run continues it without gaps or repeated lines. POSIX only.
+// A metrics file with one JSON object per line. A resumed run continues it without repeated lines, and without gaps unless the file lost
+// lines or is another one. POSIX only.
 #pragma once
 #include <sys/file.h>
 
@@ -57,8 +58,8 @@ class MetricsFile {
   void begin(bool is_own);
   /// Continues a run at a position returned by sync(). `same_name` tells whether the run wrote to a file of this name. If the file holds
   /// the run's lines, drops the lines after the position, which will be written again. Otherwise continues after the last complete line if
-  /// the file has another name, if it is too short, or if the run's metrics went to a pipe or to no file. Returns a sentence if a file
-  /// of the same name is too short, because lines are missing.
+  /// the file has another name, if it is too short, or if the run's metrics went to a pipe or to no file. Returns a message about the
+  /// missing lines if a file of the same name is too short, otherwise an empty string.
   /// @throws FileError for a file of the same name that is long enough and has other content.
   std::string resume(const MetricsPosition& position, bool same_name);
 
