@@ -2,8 +2,9 @@
 """Writes the sample of the surnames program, examples/surnames/sample/<Language>.txt; no arguments, no packages.
 
 A name is a beginning, at times a middle, and an ending, each drawn from syllables that are common in names of the
-language. As in the real data, the files differ in size, some names occur several times or in two languages, one
-line ends with a blank, and a few names hold an accent, an apostrophe or a blank. The draws use random.random() only,
+language. As in the real data, the files differ in size, some names occur several times, one name occurs in two
+languages, one line ends with a blank, and a few names hold an accent, an apostrophe or a blank. The draws use
+random.random() only,
 which gives the same numbers in every version of Python.
 """
 
@@ -17,7 +18,7 @@ OUT = os.path.join(EXAMPLES, "surnames", "sample")
 MIDDLE = 0.4  # the share of names with a middle, in languages that have middles
 REPEATED = {"Arabic": 0.4}  # the share of lines that repeat an earlier name of the file, by language
 REPEATED_ELSEWHERE = 0.06  # the same share in all other languages
-SHARED = ("Chinese", "Korean")  # the first name of the first file is also the last name of the second
+SHARED = ("Chinese", "Korean")  # the last line of the second file repeats the first line of the first file
 WITH_BLANK = "Korean"  # the first line of this file ends with a blank
 
 # For each language: the number of lines, and the beginnings (_ is a blank), middles and endings of its names.

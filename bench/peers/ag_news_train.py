@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the model of the ag_news program in PyTorch. --dtype float64 --order sequential --init FILE computes the losses
-to which the program's are compared; the defaults train the model that ag_news_compare.py times.
+"""Trains the model of the ag_news program in PyTorch. With --dtype float64 --order sequential --init FILE it computes the
+reference for the program's losses. With the defaults it trains the model that ag_news_compare.py times.
 
     bench/peers/ag_news_train.py --data DIR --vocab FILE [--stop-words F] [--lemmas F] [--plain-text] [--embeddings DIR] ...
 
@@ -50,7 +50,7 @@ def arguments():
     parser.add_argument("--stop-words", help="file with one word per line")
     parser.add_argument("--lemmas", help="file with lines of word<TAB>lemma")
     parser.add_argument("--plain-text", action="store_true", help="repair the text, but do not clean it")
-    parser.add_argument("--embeddings", help="Hugging Face BERT folder; without it they are drawn at random")
+    parser.add_argument("--embeddings", help="Hugging Face BERT folder; by default, embeddings are drawn at random")
     parser.add_argument("--train-embeddings", action="store_true")
     add_training_flags(parser, epochs=5, batch_size=32, lr=5e-5)
     parser.add_argument("--train-rows", type=int, default=TRAIN_ROWS, help="the first N rows")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the model of the sst2 program in PyTorch. --dtype float64 --dropout 0 --order sequential --init FILE computes the losses
-to which the program's are compared; the defaults train the model that bench/compare times.
+"""Trains the model of the sst2 program in PyTorch. With --dtype float64 --dropout 0 --order sequential --init FILE
+it computes the reference for the program's losses. With the defaults it trains the model that bench/compare times.
 
     bench/peers/sst2_train.py --data DIR --vocab FILE [--steps N] [--init F] [--save F] ...
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains the model of the surnames program in PyTorch, on the split that the program wrote. --dtype float64 --dropout 0
---order sequential --init FILE computes the losses to which the program's are compared; the defaults train the model that
-surnames_compare.py times.
+"""Trains the model of the surnames program in PyTorch, on the split that the program wrote. With --dtype float64
+--dropout 0 --order sequential --init FILE it computes the reference for the program's losses. With the defaults it trains
+the model that surnames_compare.py times.
 
     bench/peers/surnames_train.py --split RUN/split.tsv --labels RUN/labels.txt [--layer own|library] ...
 

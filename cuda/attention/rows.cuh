@@ -20,13 +20,13 @@ struct HeadRows {
   bool vectors;  // accesses of 16 bytes are aligned
 
   __device__ T& operator()(Index n, int d) const { return data[n * stride + d]; }
-  // Returns the columns from d on. d is a multiple of the elements of a 16-byte access.
+  // Returns the columns from d on. d is a multiple of per_access<T>, the number of elements in a 16-byte access.
   __device__ HeadRows columns_from(int d) const { return {data + d, stride, count, width - d, vectors}; }
 };
 
-// Returns the position of the block's own row number `row`, counted from the first row that the block owns. Own queries keep
-// their order. Own keys are permuted within groups of 32, which two warps share. Call t (0 to 3) of the dropout's generator decides keys
-// 8 m + 2 t and 8 m + 2 t + 1 of a group, for m = 0 to 3; in this order a call serves a single warp.
+// Returns the position of own row `row` in the sequence, relative to the first row that the block owns. Own queries keep their order. Own
+// keys are permuted within groups of 32, which two warps share, so that each call of the dropout's generator serves a single warp: call t
+// (0 to 3) of a group decides keys 8 m + 2 t and 8 m + 2 t + 1, for m = 0 to 3.
 template <bool own_keys>
 __device__ int own_row_offset(int row) {
   if constexpr (!own_keys) return row;

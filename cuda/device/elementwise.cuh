@@ -2,8 +2,8 @@
 //
 //   each_element        The operands are as long as y. A thread owns a few vectors of neighboring elements; the vectors of a
 //                       block are contiguous.
-//   broadcast_elements  Operands may be broadcast along some axes. The partition is the same, but no vector crosses the end of a row,
-//                       unless there is only one row. Broadcast elements are read from cache.
+//   broadcast_elements  Operands may be broadcast along some axes. The partition is the same, but if there are several rows, each vector
+//                       lies within one. Broadcast elements are read from cache.
 //
 // A vector is 16 bytes of the widest type. Where the addresses, or in broadcast_elements the rows' length, do not allow that, a thread
 // moves one element at a time, and neighboring threads move neighboring elements. Each byte of y is written once, and each byte of an
@@ -18,11 +18,11 @@ namespace heddle::cuda {
 
 struct ElementTile {
   static constexpr int threads = block_threads(256);
-  static constexpr int vectors = 2;  // vectors of a thread; their loads overlap
-  static constexpr int singles = 4;  // the same where a vector is one element
+  static constexpr int vectors = 2;  // vectors of a thread; their loads are in flight at the same time
+  static constexpr int singles = 4;  // elements of a thread that moves one at a time
 };
 
-// The elements of one vector of a thread: every `step`-th one from `first` on, without those from `end` on.
+// The elements of one vector of a thread: every `step`-th element from `first` on that is before `end`.
 struct Stretch {
   Index first, end;
   int step;
@@ -105,7 +105,7 @@ __device__ Loaded<T, width, vectors> load_operand(const T* x, const kernel::Broa
   return loaded;
 }
 
-// No vector crosses the end of a row, unless there is only one row.
+// If there are several rows, each vector lies within one.
 template <int width, class F, class Y, class... X>
 __global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f,
                                                                            kernel::BroadcastPlan<sizeof...(X)> plan,

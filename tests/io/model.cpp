@@ -75,7 +75,7 @@ std::vector<double> all_values(M& model) {
 
 }  // namespace
 
-TEST_CASE("io::save and load: weights come back bit for bit, a combined parameter as three tensors") {
+TEST_CASE("io::save and load: restore weights bit for bit; a file has a combined parameter as three tensors") {
   const Folder folder;
   Random random(1);
   Model<> model(random), other(random);
@@ -139,7 +139,7 @@ TEST_CASE("io: a shared weight is saved once and loaded under either name; a buf
   CHECK(second.table.value().item() == 9);
 }
 
-TEST_CASE("io::load: a shared weight that the file has with different values is refused") {
+TEST_CASE("io::load: a shared weight whose names have different values in the file is refused") {
   const Folder folder;
   Tied tied;
   const std::vector<float> one{5, 6}, other{5, 7};

@@ -79,7 +79,7 @@ TEMPLATE_TEST_CASE("dropout: an element is multiplied by 0 or by the scale, what
   });
 }
 
-TEST_CASE("dropout: without a generator or a probability the result is x") {
+TEST_CASE("dropout: without a generator or with probability 0 the result is x; p outside [0, 1) is an error") {
   const auto x = random({3}, 1);
   Random random(1);
   const auto same = dropout(x, 0.5, nullptr);

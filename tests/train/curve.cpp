@@ -77,7 +77,7 @@ TEST_CASE("Curve: a restored curve continues bit for bit as if the run had not b
 TEST_CASE("Curve: refuses what is not the state of a curve") {
   const auto points = [](std::size_t count) { return std::vector<double>(count); };
   CHECK(error_of<Error>([&] { Curve(0, points(3), 0, 0); }) ==
-        "Curve: an interval of 0 with 3 points and 0 values with the sum 0 is not the state of a curve");
+        "Curve: an interval of 0 with 3 points and 0 pending values with the sum 0 is not the state of a curve");
   CHECK_THROWS_AS(Curve(-1, points(0), 0, 0), Error);
   CHECK_THROWS_AS(Curve(std::numeric_limits<Index>::min(), points(300), 0, 0), Error);
   CHECK_THROWS_AS(Curve(1, points(512), 0, 0), Error);

@@ -24,9 +24,9 @@ typedef double Doubles __attribute__((vector_size(register_bytes)));
 typedef std::uint32_t Words __attribute__((vector_size(register_bytes)));
 typedef std::uint16_t Halves __attribute__((vector_size(register_bytes / 2)));
 
-// The lanes of one register. A is float or double. A number in a formula stands for a vector of equal lanes. Lanes is a vector type of g++
-// and clang. Its operators compile to single instructions. The register's size is part of the type, so that object files for different
-// instruction sets do not share functions that take vectors.
+// The lanes of one register, of type float or double (A). In a formula, a number stands for a vector of equal lanes. Lanes is a vector type
+// of g++ and clang, whose operators compile to single instructions. The register's size is part of the type, so that object files for
+// different instruction sets do not share functions that take vectors.
 template <class A, int bytes = register_bytes>
 struct Vector {
   using Scalar = A;
@@ -187,8 +187,8 @@ void store_vector(T* y, Vector<A, bytes> x) {
 #if defined(__AVX__) && !defined(__AVX512F__)
 inline constexpr std::int32_t words_of_mask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #endif
-// Returns the first `count` elements, fewer than a vector has lanes; further lanes are 0. Uses masks if the processor has them: a vector
-// that is loaded soon after its elements were stored one by one waits for these stores.
+// Returns the first `count` elements in a vector; the other lanes are 0. `count` must be less than the number of lanes. Uses masked loads
+// where the processor has them. The alternative, a copy to an array, is slow: the load of the array waits for the stores of its elements.
 template <class A, class T, int bytes = register_bytes>
 Vector<A, bytes> load_part(const T* x, Index count) {
   [[maybe_unused]] constexpr bool is_float = std::is_same_v<A, float> && std::is_same_v<T, float>;
@@ -355,8 +355,8 @@ void copy_row(T* y, const U* x, Index n) {
   for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x)); });
 }
 
-// Rows in the type that T accumulates in: the rows themselves, or for bf16 a copy, which the next row overwrites. For rows that are read
-// more than once.
+// A converter of rows of T to Acc<T>, for rows that are read more than once. It returns the row itself if T is Acc<T>. For bf16 it returns
+// a copy, which the next call overwrites.
 template <class T>
 class WideRow {
  public:

@@ -26,7 +26,8 @@ class Curve {
     const bool is_full_enough = means_.size() < limit && (interval_ == 1 || means_.size() >= limit / 2);
     const bool is_within_interval = count_ >= 0 && count_ < interval_ && (count_ > 0 || sum_ == 0);
     require(is_power_of_2 && is_full_enough && is_within_interval, "Curve: an interval of ", interval_, " with ",
-            means_.size(), " points and ", count_, " values with the sum ", sum_, " is not the state of a curve");
+            means_.size(), " points and ", count_, " pending values with the sum ", sum_,
+            " is not the state of a curve");
   }
 
   /// Adds the value of the next step.
