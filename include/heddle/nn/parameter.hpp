@@ -160,14 +160,18 @@ MasterTensor<T>::~MasterTensor() {
   MadeWeights::drop(this);
 }
 
-// The common base of parameters and buffers: a tensor that follows a master tensor and is written only through its identity.
+}  // namespace detail
+
+/// The common base of Parameter and Buffer: a tensor that follows a master tensor and is written only through its identity.
 template <class T>
 class MasterHandle : public Tensor<T> {
  public:
-  using Element = T;
-  using Identity = std::shared_ptr<MasterTensor<T>>;
+  using Element = T;                                          ///< the element type
+  using Identity = std::shared_ptr<detail::MasterTensor<T>>;  ///< the weight itself, which optimizers hold
 
+  /// Takes over the identity.
   MasterHandle(MasterHandle&& other) noexcept;
+  /// Takes over the identity.
   MasterHandle& operator=(MasterHandle&& other) noexcept;
 
   /// Returns the weight as a tensor. @throws Error if this object was moved from; the other accessors throw it as well.
@@ -177,6 +181,7 @@ class MasterHandle : public Tensor<T> {
   }
   /// Returns the values, read-only: assign() writes them.
   const T* data() const { return value().data(); }
+  /// Returns the pointer on the tensor's device, read-only.
   const T* device_data() const { return value().device_data(); }
   /// Overwrites the values in place, so optimizers and shared handles stay valid. @throws ShapeError for another shape.
   void assign(const Tensor<T>& values) { identity()->assign(values); }
@@ -188,12 +193,14 @@ class MasterHandle : public Tensor<T> {
     else
       return identity()->template as<U>();
   }
+  /// Returns the identity. @throws Error if this object was moved from.
   const Identity& identity() const {
     require(identity_ != nullptr, "a parameter or buffer is used after it was moved from");
     return identity_;
   }
 
  protected:
+  /// Makes a handle to a weight.
   explicit MasterHandle(Identity identity);
   ~MasterHandle();
 
@@ -222,14 +229,12 @@ MasterHandle<T>::~MasterHandle() {
   if (identity_) identity_->remove_handle(this);
 }
 
-}  // namespace detail
-
 /// A weight in its master type T, which every operation accepts as a Tensor<T>. It can be moved but not copied. A Tensor<T> that is made
 /// from it is a handle to the same memory; share() returns another Parameter of the same weight.
 template <class T>
-class Parameter : public detail::MasterHandle<T> {
+class Parameter : public MasterHandle<T> {
  public:
-  using typename detail::MasterHandle<T>::Identity;
+  using typename MasterHandle<T>::Identity;
 
   /// Copies the values.
   explicit Parameter(const Tensor<T>& initial);
@@ -255,7 +260,7 @@ class Parameter : public detail::MasterHandle<T> {
 
  private:
   friend class Cloning;
-  explicit Parameter(Identity identity) : detail::MasterHandle<T>(std::move(identity)) {}
+  explicit Parameter(Identity identity) : MasterHandle<T>(std::move(identity)) {}
 };
 
 template <class T>
@@ -268,9 +273,9 @@ Parameter<T>::Parameter(Tensor<T>&& initial)
 
 /// A tensor that belongs to a model and its file but is not trained, such as a table of positions.
 template <class T>
-class Buffer : public detail::MasterHandle<T> {
+class Buffer : public MasterHandle<T> {
  public:
-  using typename detail::MasterHandle<T>::Identity;
+  using typename MasterHandle<T>::Identity;
 
   /// Copies the values.
   explicit Buffer(const Tensor<T>& value);
@@ -283,7 +288,7 @@ class Buffer : public detail::MasterHandle<T> {
 
  private:
   friend class Cloning;
-  explicit Buffer(Identity identity) : detail::MasterHandle<T>(std::move(identity)) {}
+  explicit Buffer(Identity identity) : MasterHandle<T>(std::move(identity)) {}
 };
 
 template <class T>
