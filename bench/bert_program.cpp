@@ -45,7 +45,7 @@ Tensor<int> flattened(const nlohmann::json& rows) {
   return Tensor<int>({static_cast<Index>(values.size())}, values);
 }
 
-// The labels of a benchmark are arbitrary: 0, 1, … in turn.
+// Returns a batch. Its labels are arbitrary: 0, 1, … in turn.
 Batch make_batch(const nlohmann::json& ids, const nlohmann::json& types, Index classes) {
   std::vector<int> lengths;
   Tensor<int> labels({static_cast<Index>(ids.size())});

@@ -15,7 +15,7 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Times calls on the GPU. bench/peers/gpu_timer.py times PyTorch in the same way.
+// A timer of calls on the GPU. bench/peers/gpu_timer.py times PyTorch in the same way.
 class Timer {
  public:
   Timer() {
@@ -46,7 +46,7 @@ class Timer {
   template <class Call>
   double in_a_row(Call& call) {
     constexpr double row = 0.02;
-    for (int i = 0; i < 16; ++i) call();  // warms up; training steps have several shapes
+    for (int i = 0; i < 16; ++i) call();  // warms up: training steps cycle through 8 batches of different shapes
     const int calls = std::clamp(static_cast<int>(row / between(call)), 2, 500);
     return median_of(
         [&] {

@@ -70,8 +70,8 @@ __device__ float smoothed_loss(const Team& team, const Targets<T, L>& targets, c
   return team.sum(loss);
 }
 
-// `sums` [blocks, 2] receives the block's sum of losses and its sum of weights. If `row_losses` has data, it receives the loss of each
-// row.
+// Computes the losses. `sums` [blocks, 2] receives the block's sum of losses and its sum of weights. If `row_losses` has data, it receives
+// the loss of each row.
 template <int width, class Team, class T, class L>
 __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team team, View<const T, 2> logits,
                                                                          Targets<T, L> targets, View<float, 1> log_sum,
@@ -140,7 +140,7 @@ struct LossScale {
   __device__ float smoothed() const { return all_smooth_sum ? *all_smooth_sum : all_smooth; }
 };
 
-// Computes dlogits of a row from its logits.
+// The computation of dlogits of a row from its logits.
 template <class T, class L>
 struct RowGradient {
   const Targets<T, L>& targets;

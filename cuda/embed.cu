@@ -102,7 +102,8 @@ constexpr int threads = 4 * warp_size;
 constexpr int piece = 128;  // rows of dy in one partial sum, for a row that was taken at least this often
 constexpr int ahead = 4;    // rows whose loads a thread has in flight
 
-// The key of a position is its row, or V for an id that is not a row; V sorts last. The value is the position.
+// Writes the key and the value of each position. The key is the row, or V for an id that is not a row; V sorts last. The value is the
+// position.
 template <class I>
 __global__ __launch_bounds__(threads) void write_pairs(View<const I, 1> ids, Index V, cuda::Pairs pairs) {
   const Index n = Index{blockIdx.x} * threads + threadIdx.x;
@@ -138,8 +139,8 @@ __device__ void add(float (&sum)[each], Index first, Index last, At&& at) {
   }
 }
 
-// A block has a row of threads for each of its matrix rows; a thread owns vectors of `each` neighboring columns. Calls f(d) with the
-// first column d of each vector of this thread.
+// Calls f(d) with the first column d of each vector of this thread. A block has a row of threads for each of its matrix rows; a thread owns
+// vectors of `each` neighboring columns.
 template <int each, class F>
 __device__ void each_column(Index D, F&& f) {
   const Index step = Index{gridDim.y} * blockDim.x * each;
@@ -147,8 +148,8 @@ __device__ void each_column(Index D, F&& f) {
 }
 __device__ Index row_of_thread() { return Index{blockIdx.x} * blockDim.y + threadIdx.y; }
 
-// Piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole pieces begin at least 128 apart, so no two
-// share a row.
+// Sums the whole pieces. The sum of piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole pieces begin at least
+// 128 apart, so no two share a row.
 template <int each, class T>
 __global__ __launch_bounds__(threads) void sum_pieces(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy,
                                                       View<float, 2> pieces) {

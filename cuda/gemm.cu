@@ -229,8 +229,8 @@ class Plan {
   bool apart_ = false;  // bias or sums are not part of the product
 };
 
-// Returns the plan of a shape. All plans are cached, although ragged batches have ever new numbers of rows: choosing an algorithm takes
-// about 100 µs, a cached plan only a few hundred bytes.
+// Returns the plan of a shape. All plans are cached, although every ragged batch may have another number of rows: choosing an algorithm
+// takes about 100 µs, a cached plan only a few hundred bytes.
 template <class T>
 Plan& plan_for(const Product<T>& p) {
   static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;

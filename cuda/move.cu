@@ -150,8 +150,8 @@ struct RangeBlocks {
   static constexpr Index most = 1 << 12;            // the most blocks of a range
 };
 
-// `parts` blocks share a range of rows. Block p of them moves the groups p, p + parts, ... of the range's words; a group has as many words
-// as a block has threads.
+// Copies ranges of rows. `parts` blocks share a range: block p of them copies the groups p, p + parts, ... of the range's words. A group
+// has as many words as a block has threads.
 template <class W>
 __global__ __launch_bounds__(move_threads) void copy_row_ranges_kernel(View<const int, 1> from, View<const int, 1> to,
                                                                        View<const int, 1> count, int parts,

@@ -4,7 +4,7 @@
 // One launch processes all parameters. Each parameter is split into pieces of 4096 elements, and a block owns a piece. It finds the piece
 // in a table of parameters, which is copied to the GPU before the launch.
 //
-//   update_piece     A thread processes 16 bytes at a time. Value and moments are read and written once; the gradient is read
+//   update_piece     A thread processes 16 bytes at a time. Value and moment estimates are read and written once; the gradient is read
 //                    once.
 //   find_not_finite  Gradients are read once.
 //   scale_piece      Gradients are read once, and their multiples written.
@@ -150,8 +150,8 @@ inline std::vector<ScaleArgs> to_read(const std::vector<View<const float, 1>>& g
 
 // --- sums ---
 
-// If gradient i is the first of n that is not finite, sets `from_last` to n - i; it stays 0 if all are finite. A maximum of integers does
-// not depend on the order of the blocks.
+// Finds the first gradient that is not finite: sets `from_last` to n - i for gradient i of n; it stays 0 if all are finite. A maximum of
+// integers does not depend on the order of the blocks.
 __global__ __launch_bounds__(threads) void find_not_finite(View<const Entry<ScaleArgs>, 1> entries,
                                                            unsigned* from_last) {
   const Piece own(entries);

@@ -102,7 +102,7 @@ struct SequenceRows {
 // The kinds of reduction: a State takes Elements and joins with other States. start() returns a state without elements, and of(o)
 // the reduction for result o, whose write() stores it.
 
-// Computes y = sum / divisor, or sum / number of rows for the mean of rows.
+// The reduction y = sum / divisor, or sum / number of rows for the mean of rows.
 template <class T, class Y>
 struct AddUp {
   using Element = T;
@@ -290,7 +290,7 @@ void run(const typename Op::Element* x, const Rows& rows, const Partition& parti
                                             rest, from_parts);
 }
 
-// Partial sums have the type of the accumulation: float, or int64.
+// Adds up x along the axis. Partial sums have the type of the accumulation: float, or int64.
 template <class T, class Y, class Rows>
 void add_up(const T* x, const Rows& rows, const Partition& partition, const AddUp<T, Y>& op) {
   using Part = std::conditional_t<std::is_integral_v<T>, std::int64_t, float>;
@@ -327,7 +327,7 @@ __global__ __launch_bounds__(threads) void scatter(View<const T, 2> dy, View<con
   dx(o, position.data[at], at - o * inner) = dy.data[at];
 }
 
-// The caller has set dx to zeros. Skips a position that is beyond its sequence.
+// Copies dy to the positions in dx, which the caller has set to zeros. Skips a position that is beyond its sequence.
 template <class T>
 __global__ __launch_bounds__(threads) void scatter_rows(View<const T, 2> dy, View<const Index, 2> position,
                                                         SequenceRows rows, View<T, 2> dx) {

@@ -48,7 +48,7 @@ struct SummedRows {
   }
 };
 
-// Writes dbranch, computed from dx as stored.
+// The writer of dbranch, which is computed from dx as stored.
 template <class T>
 struct DroppedBranch {
   ElementDropout drop;

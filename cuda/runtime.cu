@@ -101,7 +101,8 @@ class Pool {
     return nullptr;
   }
 
-  // cudaFree synchronizes before it frees. It reports errors of earlier work, which the next synchronization reports again.
+  // Returns memory to the driver. cudaFree synchronizes before it frees. It reports errors of earlier work, which the next synchronization
+  // reports again.
   static void give_back(void* memory) noexcept {
     if (cudaFree(memory) != cudaSuccess) cudaGetLastError();
   }

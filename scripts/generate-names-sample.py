@@ -21,7 +21,7 @@ REPEATED_ELSEWHERE = 0.06  # the same share in all other languages
 SHARED = ("Chinese", "Korean")  # the last line of the second file repeats the first line of the first file
 WITH_BLANK = "Korean"  # the first line of this file ends with a blank
 
-# For each language: the number of lines, and the beginnings (_ is a blank), middles and endings of its names.
+# The number of lines of each language, and the beginnings (_ is a blank), middles and endings of its names.
 LANGUAGES = {
     "Arabic": (76, "Ab As Ba Da Gha Ha Kha Ma Na Sa Sha Za", "bdi li mi ra ri ssa",
                "dad far had him kir lid moun nem rim san shi zar"),

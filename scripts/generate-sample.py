@@ -18,7 +18,7 @@ from sample import EXAMPLES, shuffled, vocabulary, write
 TRAIN, DEV, SEED = 2000, 200, 20
 OUT = os.path.join(EXAMPLES, "sst2", "sample")
 
-# What a sentence can be about: the thing, its parts, and adjectives that suit them (positive, negative).
+# The subjects of sentences: the thing, its parts, and adjectives that suit them (positive, negative).
 DOMAINS = [
     ("film comedy thriller", "plot script ending acting dialogue", "gripping clever", "slow silly"),
     ("novel memoir biography", "prose plot opening ending narrator", "vivid clever", "slow muddled"),

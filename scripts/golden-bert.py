@@ -98,7 +98,7 @@ def classifier(out, folder, model, types=True):
 
 
 def bert(out):
-    """A cased BERT classifier with vocab.txt."""
+    """Writes a cased BERT classifier with vocab.txt."""
     folder = OUTPUT / "bert"
     config = transformers.BertConfig(**BERT, num_hidden_layers=2, id2label={0: "bad", 1: "so-so", 2: "good"})
     model = draw(transformers.BertForSequenceClassification(config), 1)
@@ -117,7 +117,7 @@ def bert(out):
 
 
 def distilbert(out):
-    """A DistilBERT classifier as transformers 5 saves it, with tokenizer.json instead of vocab.txt."""
+    """Writes a DistilBERT classifier as transformers 5 saves it, with tokenizer.json instead of vocab.txt."""
     folder = OUTPUT / "distilbert"
     config = transformers.DistilBertConfig(**DISTILBERT, n_layers=2, activation="relu")
     model = draw(transformers.DistilBertForSequenceClassification(config), 2)
@@ -133,7 +133,7 @@ def distilbert(out):
 
 
 def sharded(out):
-    """A BERT classifier in BF16, in shards."""
+    """Writes a BERT classifier in BF16, in shards."""
     folder = OUTPUT / "sharded"
     config = transformers.BertConfig(**BERT, num_hidden_layers=1, hidden_act="gelu_new")
     model = draw(transformers.BertForSequenceClassification(config), 3).bfloat16()
@@ -143,7 +143,7 @@ def sharded(out):
 
 
 def old(out):
-    """A masked language model in F16 with the names of old checkpoints."""
+    """Writes a masked language model in F16 with the names of old checkpoints."""
     folder = OUTPUT / "old"
     config = transformers.BertConfig(**BERT, num_hidden_layers=1)
     model = draw(transformers.BertForMaskedLM(config), 4).half()
@@ -196,7 +196,7 @@ def write_modules(folder, *modules):
 
 
 def sentence_mean(out):
-    """A BertModel as sentence-transformers saves it: means of at most 8 tokens, normalized."""
+    """Writes a BertModel as sentence-transformers saves it: means of at most 8 tokens, normalized."""
     folder = OUTPUT / "sentence_mean"
     config = transformers.BertConfig(**BERT, num_hidden_layers=1)
     model = draw(transformers.BertModel(config), 5)
@@ -213,7 +213,7 @@ def sentence_mean(out):
 
 
 def sentence_cls(out):
-    """A DistilBertModel in a subfolder: vectors of [CLS], not normalized."""
+    """Writes a DistilBertModel to a subfolder: vectors of [CLS], not normalized."""
     folder = OUTPUT / "sentence_cls"
     config = transformers.DistilBertConfig(**DISTILBERT, n_layers=1)
     model = draw(transformers.DistilBertModel(config), 6)
@@ -227,7 +227,7 @@ def sentence_cls(out):
 
 
 def pre_norm(out):
-    """heddle's pre-norm encoder, from bench/peers/pre_norm_model.py."""
+    """Writes a classifier with heddle's pre-norm encoder, from bench/peers/pre_norm_model.py."""
     folder = OUTPUT / "pre_norm"
     config = pre_norm_model.Config(len(TOKENS), 8, layers=2, heads=2, ff_width=12, max_length=POSITIONS, classes=3)
     model = draw(pre_norm_model.Classifier(config).eval(), 7)

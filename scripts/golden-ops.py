@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/ops.txt: inputs, outputs and gradients of ops, computed by PyTorch in float64.
+"""Writes tests/golden/ops.txt: inputs, outputs and gradients of operations, computed by PyTorch in float64.
 
     scripts/golden-ops.py [FILE]        needs torch and transformers; the format is in tests/golden/README.md
 

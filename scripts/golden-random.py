@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/random.txt: ops on random shapes, axes and options, computed by PyTorch in float64.
+"""Writes tests/golden/random.txt: operations on random shapes, axes and options, computed by PyTorch in float64.
 
     scripts/golden-random.py [FILE]        needs torch; the format is in tests/golden/README.md
 
@@ -75,7 +75,7 @@ class Draw:
 
 
 def cases(g, op):
-    """Begins the cases of an op one after another; yields their numbers."""
+    """Begins the cases of an operation one after another; yields their numbers."""
     for number in range(CASES):
         g.case(op, str(number))
         yield number

@@ -4,7 +4,7 @@ import json
 import textwrap
 
 NOTHING = "not measured"
-AIMS = {  # seconds on an H200 for the work that docs/gpu.md names
+GOALS = {  # seconds on an H200 for the work that docs/gpu.md names
     "attention/32x12x512x64/lengths/dropout/forward": 80e-6,
     "attention/32x12x512x64/lengths/dropout/forward_backward": 220e-6,
     "attention/32x12x128x64/lengths/dropout/forward": 14e-6,
@@ -136,7 +136,7 @@ def attention(r):
             said[1] = ""
         rate, ours = r.rate(name, "flops"), r.ours(name)
         lines.append(row(name[10:], shown(ours), *said, ratio(seconds_of(ways[0]), ours), number(rate, 1e12),
-                         percent(rate, r.peak()), shown(AIMS[name]) if name in AIMS else ""))
+                         percent(rate, r.peak()), shown(GOALS[name]) if name in GOALS else ""))
     lines += ["", "All variants of PyTorch:", "", *table("work", "variant", "computes padding", "time, or reason for none")]
     for peer in r.peers:
         if peer["name"].startswith("attention/"):

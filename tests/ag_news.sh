@@ -248,7 +248,7 @@ refusal 'a wrong class of a test row is reported with file and line' "^news/test
 rm news/test.csv
 refusal 'a missing test file is named' '^news/test.csv: cannot be opened' "${few[@]}" --data news
 claim 'nothing was written' '[ ! -e nothing ] || is_empty nothing'
-for change in 's/"labels": \[/"labels": 3, "x": [/|"labels".*list' 's/"World"/7/|labels.*names$' 's/"plain-text": "no"/"plain-text": 1/|plain-text.*not a string$' \
+for change in 's/"labels": \[/"labels": 3, "x": [/|"labels".*list' 's/"World"/7/|"labels" is 7 but must be a string$' 's/"plain-text": "no"/"plain-text": 1/|"plain-text" is 1 but must be a string$' \
   's/"vocab_size": 703/"vocab_size": 0/|vocab_size' 's/"layers": 1/"layers": 2/|--layers is 2 but must be 1$' 's/"max_length": 512/"max_length": 600/|--max-length is 600; ag_news has at most 512 positions$'; do
   rm -rf altered
   cp -r model altered

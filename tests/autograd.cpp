@@ -15,7 +15,7 @@ namespace {
 Tensor<float> scalar(float value) { return Tensor<float>(Shape{}, {value}); }
 Tensor<float> leaf(float value) { return variable(scalar(value)); }
 
-// Returns x^3. A user's own op, on the CPU only.
+// Returns x^3. A user's own operation, on the CPU only.
 Tensor<float> cube(const Tensor<float>& x) {
   Tensor<float> y = empty_like(x);
   on_cpu(x, "cube", [&](Cpu) { eigen(y) = eigen(x).array().cube(); });
@@ -269,7 +269,7 @@ TEST_CASE("autograd: an exception in a backward leaves everything usable") {
   CHECK(x.grad().item() == 4);
 }
 
-TEST_CASE("autograd: a user's own op, on the CPU only") {
+TEST_CASE("autograd: a user's own operation, on the CPU only") {
   const auto x = variable(Tensor<float>({2}, {2, 3}));
   const auto y = cube(x);
   CHECK(y.host() == std::vector<float>{8, 27});
@@ -277,7 +277,7 @@ TEST_CASE("autograd: a user's own op, on the CPU only") {
   CHECK(x.grad().host() == std::vector<float>{24, 54});
 }
 
-TEST_CASE("autograd: a gradient of the wrong shape is reported with the op that computed it") {
+TEST_CASE("autograd: a gradient of the wrong shape is reported with the operation that computed it") {
   const auto x = variable(ones<float>({2, 3}));
   const auto y = identity("mine", x, [](const Tensor<float>&) { return ones<float>({3}); });
   CHECK_THROWS_WITH(backward(sum(y)), "backward of 'mine': a gradient has shape [3], but its tensor has shape [2, 3]");

@@ -39,17 +39,17 @@ for flag in '--task sst2' '--train train.tsv' '--text a'; do
 done
 
 # --- fine-tuning ---
-expected_notes='has no weights of the head|has weights that the model does not have'
+expected_notes='has no weights of the model head|has weights that the model does not have'
 small=("$bert" --model pre --train-rows 40 --valid-rows 20 --batch-size 8 --progress none)  # 5 steps an epoch
 train=("${small[@]}" --steps 8)
 longer=("${small[@]}" --epochs 3 --checkpoint-every 4)
 claim 'it fine-tunes the folder on the sample of ag_news' 'exits 0 "${train[@]}" --out model --metrics metrics --plot'
 claim 'it lists the weights that are missing and those that are left over' \
-  'grep -q "^bert_classifier: note: pre: has no weights of the head.*bert.pooler.dense.weight.*classifier.weight" err && grep -q "note: pre: has weights that the model does not have.*cls.predictions" err'
+  'grep -q "^bert_classifier: note: pre: has no weights of the model head.*bert.pooler.dense.weight.*classifier.weight" err && grep -q "note: pre: has weights that the model does not have.*cls.predictions" err'
 claim 'it says what it trains on' 'grep -q "40 training, 20 validation" out && grep -q "^classes     4$" out'
 claim 'it writes all files of a run folder' \
   'all_there model/{model,last}.safetensors model/{config.json,labels.txt,vocab.txt,tokenizer_config.json,losses.svg,lengths.svg} model/events.out.tfevents.* && [ -d model/checkpoint ]'
-claim 'the folder has the format of Hugging Face: names, classes and dtype, without the head of the masked language model' \
+claim 'the folder has the format of Hugging Face: names, classes and dtype, without the model head of the masked language model' \
   'grep -q "\"BertForSequenceClassification\"" model/config.json && grep -q "\"3\": \"Sci/Tech\"" model/config.json && grep -q "\"dtype\": \"float32\"" model/config.json && ! grep -qa cls.predictions model/model.safetensors'
 claim 'the tokenizer is unchanged' 'same_files pre model vocab.txt tokenizer_config.json'
 claim 'the learning rate falls linearly over the steps that will run' 'rates_are 8 5e-5 "line(s, 0, 8)" metrics'
@@ -86,7 +86,7 @@ freezes() {  # WHAT TENSOR-THAT-STAYS TENSOR-THAT-CHANGES
 }
 if command -v python3 >/dev/null; then
   claim '--freeze embeddings does not change the embeddings' 'freezes embeddings bert.embeddings.word_embeddings.weight bert.encoder.layer.0.output.dense.weight'
-  claim '--freeze encoder trains the head alone' 'freezes encoder bert.encoder.layer.0.output.dense.weight classifier.weight'
+  claim '--freeze encoder trains the model head alone' 'freezes encoder bert.encoder.layer.0.output.dense.weight classifier.weight'
 else
   echo 'skipped: --freeze leaves weights as they were: python3 is not installed'
 fi
@@ -98,7 +98,7 @@ claim 'it trains on a table of tab-separated values' 'exits 0 "${table[@]}" --tr
 claim 'it trains on CSV with named classes' 'exits 0 "${table[@]}" --train named.csv --valid named.csv --out named && [ "$(xargs <named/labels.txt)" = "neg pos" ]'
 cp named.csv named.CSV
 claim 'it reads .CSV as .csv' 'exits 0 "${table[@]}" --train named.CSV --valid named.CSV --out upper && [ "$(xargs <upper/labels.txt)" = "neg pos" ]'
-claim 'a model with a head takes numbers and names of its classes' \
+claim 'a model with a classifier takes numbers and names of its classes' \
   '(cat named.csv; echo fine,1) >more.csv && exits 0 "$bert" --model named --batch-size 8 --progress none --steps 1 --text sentence --label label --train more.csv --valid more.csv --out more && [ "$(xargs <more/labels.txt)" = "neg pos" ]'
 (cat named.csv; echo fine,great) >great.csv
 refusal 'a class that the model does not have is refused' '^great.csv:5: the label is .great. but must be a number from 0 to 1 or the name of one of the 2 classes$' "$bert" --model named --text sentence --label label --train great.csv --valid named.csv

@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 code=0
 export OMP_NUM_THREADS=2
 
-# report WHAT CODE
+# report WHAT CODE: prints ok if CODE is 0, otherwise FAILED after the program's output, and then makes the test fail.
 report() {
   if [ "$2" = 0 ]; then echo "ok: $1"; else head -c 2000 out err; echo "FAILED: $1"; code=1; fi
 }
@@ -19,7 +19,7 @@ claim() { eval "$2"; report "$1" $?; }
 # run COMMAND...: writes its output to the files out and err, and its exit code to the variable `exited`.
 run() { "$@" >out 2>err; exited=$?; }
 
-# exits CODE COMMAND...
+# exits CODE COMMAND...: runs the command without input and checks its exit code.
 exits() { run "${@:2}" </dev/null; [ "$exited" = "$1" ]; }
 
 # refusal WHAT PATTERN COMMAND...: checks that the command refuses its input or flags: exit code 2, nothing on standard output, and one line
@@ -98,13 +98,13 @@ events() {
       }'
   done
 }
-# steps_of TAG FOLDER
+# steps_of TAG FOLDER: prints the steps of the tag's events.
 steps_of() { events "$2" | awk -F'\t' -v tag="$1" '$2 == tag { printf "%s ", $1 }'; }
 
 same_weights() { cmp "$1/last.safetensors" "$2/last.safetensors" && cmp "$1/model.safetensors" "$2/model.safetensors"; }
 same_events() { diff <(events "$1") <(events "$2") && [ -n "$(events "$1")" ]; }
 same_numbers() { diff <(without_seconds "$1") <(without_seconds "$2"); }
-# same_files FOLDER FOLDER FILE...
+# same_files FOLDER FOLDER FILE...: checks that the files are equal in both folders.
 same_files() { local file; for file in "${@:3}"; do cmp "$1/$file" "$2/$file" || return 1; done; }
 same_run() { same_weights "$1" "$2" && same_numbers "$1.json" "$2.json" && same_events "$1" "$2"; }
 
@@ -138,7 +138,7 @@ rates_are() {
     { s = $1 - 1; apart = $2 - rate * ('"$3"'); if (apart > 1e-12 * rate || apart < -1e-12 * rate || $1 != NR) wrong = 1 }
     END { exit wrong || NR != steps }'
 }
-# The lowest validation loss of the epochs in a metrics file, and the validation loss of a final line.
+# Print the lowest validation loss of the epochs in a metrics file, and the validation loss of a final line.
 lowest_loss() { sed -nE 's/^\{"epoch":.*"valid_loss":([^,]*),.*/\1/p' "$1" | sort -g | head -n 1; }
 final_loss() { sed -nE 's/^\{"final":true,"split":"valid","loss":([^,]*),.*/\1/p' "$1"; }
 

@@ -24,7 +24,7 @@ void handler(int) {
   if (near - at < 0 || near - at > stack) elsewhere = elsewhere + 1;
 }
 
-// While an object exists, a timer sends SIGVTALRM after every 200 us of the process's user CPU time; `handler` handles it.
+// A scope in which a timer sends SIGVTALRM after every 200 us of the process's user CPU time; `handler` handles it.
 class Interrupted {
  public:
   Interrupted() {

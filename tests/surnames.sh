@@ -165,14 +165,14 @@ damaged() {
   sed -i -E "$1" altered/config.json
   refusal "a configuration after $1 is refused" "^altered/$2" "$surnames" --predict - --out altered
 }
-damaged 's/"labels": \[/"labels": 3, "x": [/' "config.json: 'labels' must be a list"
-damaged 's/"labels"/"names"/' "config.json: 'labels' must be a list"
+damaged 's/"labels": \[/"labels": 3, "x": [/' "config.json: 'labels' is 3 but must be a list of the names of at least two classes$"
+damaged 's/"labels"/"names"/' "config.json: has no 'labels'$"
 damaged 's/"layer": "own"/"layer": "third"/' "config.json: 'layer' is 'third' but must be own or library"
-damaged 's/"Greek"/7/' "config.json: 'labels' must hold names$"
+damaged 's/"Greek"/7/' "config.json: element [0-9]* of 'labels' is 7 but must be a string$"
 damaged 's/"Greek"/"Irish"/' "config.json: 'labels' holds 'Irish' twice$"
 damaged '/"Greek"/d' "model.safetensors: does not hold the weights of this model; mismatched 2: 'classif.weight' \[18, 16\] for \[17, 16\]"
-damaged 's/"seed": 1/"seed": -1/' "config.json: 'seed' must be a whole number$"
-damaged 's/"layer": "own"/"layer": 3/' "config.json: 'layer' is missing or not a string$"
+damaged 's/"seed": 1/"seed": -1/' "config.json: 'seed' is -1 but must be a whole number of at least 0$"
+damaged 's/"layer": "own"/"layer": 3/' "config.json: 'layer' is 3 but must be a string$"
 damaged 's/"layer": "own"/"layer": "library"/' "model.safetensors: does not hold the weights of this model; missing"
 damaged 's/"layers": 1/"layers": 2/' 'config.json: --layers is 2 but must be 1$'
 damaged 's/"surnames"/"sst2"/' 'config.json: is not the configuration of a model of surnames$'

@@ -126,7 +126,8 @@ TEST_CASE("Tensor: wrong shapes, sizes and devices are errors") {
   CHECK_THROWS_AS(Tensor<float>({0}).item(), ShapeError);
   CHECK_THROWS_WITH(Tensor<float>({2, 3}).dim(2), "axis 2 does not exist in shape [2, 3]");
 #ifndef HEDDLE_CUDA
-  CHECK_THROWS_WITH(Tensor<float>({2}, Device::cuda), "Tensor: this build has no CUDA backend");
+  CHECK_THROWS_WITH(Tensor<float>({2}, Device::cuda),
+                    "Tensor: this build has no CUDA backend; configure with -DHEDDLE_CUDA=ON");
 #endif
   CHECK_THROWS_WITH(Tensor<float>({2}).with_shape({3}), "reshape: [2] has 2 elements, [3] has 3");
 }

@@ -27,7 +27,7 @@ class Report:
 
     @property
     def limits(self):
-        """The highest measured rate of each limit of the machine, by name; without those that the run did not measure."""
+        """Returns the highest measured rate of each limit of the machine, by name, without those that the run did not measure."""
         rates = {row.name: [sample.rate[0] for sample in self.results.samples(row, HEDDLE)] for row in self.plan.limits}
         return {name: max(values) for name, values in rates.items() if values}
 

@@ -42,8 +42,8 @@ class Sample:
 class Effort:
     """The amount of work in one measurement.
 
-    `seconds` is the minimum time for an operation, and `calls` the minimum number of calls in PyTorch. The row of the training step
-    takes `steps` steps over the first `train_rows` rows of SST-2, or over all rows if train_rows is None.
+    `seconds` is the minimum time for an operation, and `calls` the minimum number of calls in PyTorch. The training step is timed over
+    `steps` steps on the first `train_rows` rows of SST-2, or on all rows if train_rows is None.
     """
 
     seconds: float

@@ -1,4 +1,4 @@
-"""The surnames classifier in PyTorch, with the same names of parameters and buffer. It is the float64 reference and the timed peer.
+"""The surnames classifier in PyTorch, the float64 reference and the timed peer. Its parameters and its buffer are named as in heddle.
 
 One post-norm layer over a learned CLS row and a name's characters. A linear map classifies the CLS row. Batches are
 padded; a key mask keeps padding out. The layer is OwnLayer or that of torch.nn.

@@ -17,7 +17,7 @@ using cuda::AttentionTask;
 using cuda::row_stride;
 using cuda::rows_per_warp;
 
-// Math is T, or Tf32.
+// The tile sizes of the forward. Math is T, or Tf32.
 template <class T, class Math, int width>
 struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));

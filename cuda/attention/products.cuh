@@ -57,7 +57,7 @@ struct Products<float> {
     }
   }
 
-  // Each score is passed to the other lanes of its quad, which hold the other columns.
+  // Adds the weighted rows. Passes each score to the other lanes of its quad, which hold the other columns.
   template <int width, int n>
   __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, int reach,
                                                            float (&sum)[width / 8][4]) {
@@ -152,7 +152,7 @@ struct Products<bf16> {
 
 template <>
 struct Products<Tf32> {
-  // Returns x rounded to TF32, as a register of a tensor core.
+  // Returns x rounded to TF32, as the word that mma_tf32 takes.
   __device__ static std::uint32_t word(float x) {
 #ifdef __CUDACC__
     std::uint32_t rounded;
@@ -183,7 +183,8 @@ struct Products<Tf32> {
     }
   }
 
-  // Rows t and t + 4 of the product are other rows 2 t and 2 t + 1, whose scores this lane holds.
+  // Adds the weighted rows. Rows t and t + 4 of operand b are other rows 2 t and 2 t + 1 of each eight, because this lane holds the scores
+  // of those two.
   template <int width, int n>
   __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, int reach,
                                                            float (&sum)[width / 8][4]) {
@@ -226,8 +227,9 @@ __device__ void clear_not_finite(T* tile, int rows) {
   }
 }
 
-// Adds the products of `scores` with the NaN and infinite elements of other rows, from row `first` of x on, to the sums of the
-// own rows that see them. This path is rare and is written to use few registers: every index into scores and sums is known at compile time.
+// Completes `sum` after clear_not_finite(): adds each NaN or infinite element of the other rows, times its score, to the sums of the own
+// rows that see it. The other rows are those of x from `first` on; `visible` has the bits of ScoreTile. This path is rare and is written to
+// use few registers: every index into scores and sums is known at compile time.
 template <int columns, int n, class T>
 __device__ __forceinline__ void add_not_finite(const float (&scores)[n][4], unsigned visible, int reach,
                                                HeadRows<const T> x, int first, float (&sum)[columns][4]) {

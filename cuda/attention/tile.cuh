@@ -181,7 +181,8 @@ struct SoftmaxRows {
     for (float& part : sum)
       for (int distance = quad / 2; distance > 0; distance /= 2) part += __shfl_xor_sync(all_lanes, part, distance);
   }
-  // A query that sees no key has probabilities 0 and, so that the backward computes zeros too, an infinite log-sum-exp.
+  // Return the factor that normalizes a query's sums, and its log-sum-exp. For a query that sees no key, the factor is 0 and the
+  // log-sum-exp is infinite, so that the backward computes zeros, too.
   __device__ float inverse_sum(int half) const { return sum[half] == 0 ? 0.f : 1 / sum[half]; }
   __device__ float log_sum_exp(int half) const { return sum[half] == 0 ? infinity : top[half] + logf(sum[half]); }
   // Replaces the scores of a previously added tile with their probabilities, which are zeros for invisible pairs.

@@ -2,12 +2,13 @@
 // width.
 // Formulas: ops/attention/forward.hpp and backward.hpp.
 //
-// Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These kernels do not call `multiply`,
+// Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These kernels do not use the products of gemm.cu,
 // because only the device knows where sequences begin, and because a score must not be rounded before its softmax.
 //
 //   probabilities          A block owns 64 queries of a head and iterates over its keys twice: for the sums, then for the
 //                          probabilities, which are written once. k is read twice for each 64 queries, q twice for each tile of keys.
-//   store_score_gradients  A block owns 64 x 64 scores. It writes p d (probability times dropout) and ds (gradient of the score) once.
+//   store_score_gradients  A block owns 64 x 64 scores. It writes p d (the probability, or 0 if dropped) and ds (the gradient of the score)
+//                          once.
 //   weigh_rows             A block owns 64 rows and 64 columns of the product of such a matrix, or of its transpose, with rows of
 //                          another operand. The matrix is read once for each 64 columns.
 //   bias_gradient          A block owns 64 x 64 elements of dbias, or 64 elements of its row if queries share it, and iterates in order
@@ -216,7 +217,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
   }
 }
 
-// `own_b` and `own_h` are the extents of dbias: 1 if the sequences or heads share it.
+// Computes dbias. `own_b` and `own_h` are its extents: 1 if the sequences or heads share it.
 template <class T, class Math>
 __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(AttentionTask<T> task, BackwardInputs<T> x,
                                                                            Index own_b, Index own_h,

@@ -26,7 +26,7 @@ __device__ float reduce_block(float value, float nothing, Reduce reduce) {
 __device__ inline float block_sum(float value) {
   return reduce_block(value, 0.f, [](float v) { return warp_sum(v); });
 }
-// Ignores NaN.
+// Returns the largest value of the block to each of its threads; NaN is ignored.
 __device__ inline float block_max(float value) {
   return reduce_block(value, -infinity, [](float v) { return warp_max(v); });
 }

@@ -105,7 +105,7 @@ __device__ Loaded<T, width, vectors> load_operand(const T* x, const kernel::Broa
   return loaded;
 }
 
-// If there are several rows, each vector lies within one.
+// Computes y = f(x...) for broadcast operands. If there are several rows, each vector lies within one.
 template <int width, class F, class Y, class... X>
 __global__ __launch_bounds__(ElementTile::threads) void broadcast_elements(F f,
                                                                            kernel::BroadcastPlan<sizeof...(X)> plan,

@@ -159,7 +159,7 @@ __global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(No
   dbeta(d) = T(sums[1]);
 }
 
-// `made` [blocks, 2 D]: for each block the sums of dgamma, then those of dbeta.
+// Adds the blocks' sums. `made` [blocks, 2 D] holds each block's sums for dgamma, then those for dbeta.
 template <class T>
 __global__ __launch_bounds__(NormTile::splits* warp_size) void add_blocks(View<const float, 2> made, View<T, 1> dgamma,
                                                                           View<T, 1> dbeta) {

@@ -26,7 +26,7 @@ struct LaneTeam {
     for (int distance = size() / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(all_lanes, value, distance);
     return value;
   }
-  // Ignores NaN.
+  // Returns the largest value of the team to each of its threads; NaN is ignored.
   __device__ float max(float value) const {
     for (int distance = size() / 2; distance > 0; distance /= 2)
       value = fmaxf(value, __shfl_xor_sync(all_lanes, value, distance));

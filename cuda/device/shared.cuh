@@ -18,7 +18,7 @@ __device__ T& shared() {
 #endif
 }
 
-// Hands out the dynamic shared memory as consecutive arrays. Every thread must take the same arrays in the same order. The launch must
+// The dynamic shared memory, handed out as consecutive arrays. Every thread must take the same arrays in the same order. The launch must
 // reserve the sum of their sizes, each rounded up to 16 bytes.
 class SharedArrays {
  public:

@@ -83,7 +83,7 @@ struct Runtime {
   std::uint64_t turn = 0;
 };
 
-// Never destroyed: tensors in static storage are released after everything else.
+// Returns the runtime's state. It is never destroyed, because tensors in static storage are released after everything else.
 Runtime& runtime() {
   static Runtime* const all = new Runtime;
   return *all;

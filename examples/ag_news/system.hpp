@@ -146,7 +146,7 @@ class AgNews {
     if (!flags_.is_given("--head-dim")) sizes_.head_dim = width / sizes_.heads;
   }
 
-  // Stop words and lemmas belong to the model: a trained one has them in its folder.
+  // Reads stop words and lemmas. They belong to the model: a trained one has them in its folder.
   void read_cleaning(const Setup& setup, const Flags& own) {
     const auto read = [&](const char* flag, const std::string& path, const std::string& file, auto&& parse) {
       require(path.empty() || !is_plain_, flag, " and --plain-text exclude each other");

@@ -49,7 +49,7 @@ void print_report(const io::LoadReport& report, const std::string& folder) {
     note(io::printable(folder) + ": " + what + " (" + std::to_string(names.size()) + "): " + list +
          (names.size() > most ? ", …" : ""));
   };
-  print(report.missing, "has no weights of the head, which starts from random weights");
+  print(report.missing, "has no weights of the model head, which starts from random weights");
   print(report.unexpected, "has weights that the model does not have, which are ignored");
 }
 
@@ -350,11 +350,11 @@ class BertClassifierSystem : public BertProgram {
       valid_ = read_ag_news(setup_.data() + "/test.csv", flags.valid_rows);
     }
   }
-  // Only AG News has a limit of rows by default.
+  // Returns the limit of rows: `value` if the flag is given, otherwise 0 (all rows), because only AG News has a limit by default.
   Index limit(const char* flag, Index value) const { return setup_.flags().is_given(flag) ? value : 0; }
 
-  // Chooses the classes: those of config.json if the model has a head, otherwise those of the task. For a table, config.json decides if it
-  // names classes (id2label), otherwise the table.
+  // Chooses the classes: those of config.json if the model has a classifier, otherwise those of the task. For a table, config.json decides
+  // if it names classes (id2label), otherwise the table.
   void choose_classes() {
     const bool has_head = setup_.is_saved() || (!setup_.folder().empty() && has_classifier(setup_.folder()));
     std::vector<std::string>& labels = setup_.config().labels;

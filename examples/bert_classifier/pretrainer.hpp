@@ -31,7 +31,8 @@ struct Pretrainer {
       for (int row = begins[b]; row < begins[b] + batch.sequences.lengths()[b]; ++row)
         if (std::find(tokens.kept.begin(), tokens.kept.end(), ids[static_cast<std::size_t>(row)]) == tokens.kept.end())
           candidates.push_back(row);
-    require(!candidates.empty(), "a batch has no token that can be masked");
+    require(!candidates.empty(),
+            "pre-training: every token of a batch is special; give texts with tokens that can be masked");
     const auto below = [&](std::uint64_t n) {
       return static_cast<int>(hiding.next() % n);
     };  // the bias is below n / 2^64

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <heddle/io/json_object.hpp>
 #include <heddle/io/tokenizer_files.hpp>
 #include <heddle/io/write_atomically.hpp>
 #include <nlohmann/json.hpp>
@@ -35,7 +36,7 @@ constexpr const char* written_files[] = {"model.safetensors",
                                          "special_tokens_map.json",
                                          "added_tokens.json"};
 
-// The configuration in a config.json: the file's object, or its member 'heddle' if other programs read the file too.
+// Returns the configuration in a config.json: the file's object, or its member 'heddle' if other programs read the file too.
 const nlohmann::json& own_members(const nlohmann::json& json) {
   const auto own = json.find("heddle");
   return own != json.end() && own->is_object() ? *own : json;
@@ -76,7 +77,8 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
   lock_ = io::detail::Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock_.number() < 0 || ::access(path.c_str(), W_OK | X_OK) != 0)
     io::detail::fail_file<FileError>(path, "cannot be written", errno);
-  require<FileError>(::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0, shown, ": another run is writing to this folder");
+  require<FileError>(::flock(lock_.number(), LOCK_EX | LOCK_NB) == 0, shown,
+                     ": another run is writing to this folder; give another --out, or wait for that run");
   for (const char* result : {"model.safetensors", "last.safetensors", "checkpoint"})
     require<FileError>(resume || !io::path_exists(file(result)), shown, ": holds the results of another run (", result,
                        "); give another --out, continue that run with --resume, or remove them");
@@ -201,56 +203,45 @@ SavedConfig read_config(const std::string& path, const std::string& program, con
   const auto all = nlohmann::json::parse(text, nullptr, false);
   require<FileError>(all.is_object(), shown, ": is not a JSON object");
   const nlohmann::json& json = own_members(all);
-  const auto get = [&](const char* key, auto& value, Index least = 1, Index most = largest_size) {
-    using T = std::remove_reference_t<decltype(value)>;
-    const auto found = json.find(key);
-    require<FileError>(found != json.end(), shown, ": has no '", key, "'");
-    if constexpr (std::is_same_v<T, Index>) {
-      const Index number = found->is_number_integer() ? found->template get<Index>() : 0;
-      require<FileError>(number >= least && number <= most, shown, ": '", key, "' must be a whole number from ", least,
-                         " to ", most);
-    } else {
-      require<FileError>(found->is_boolean(), shown, ": '", key, "' must be true or false");
-    }
-    value = found->template get<T>();
+  const io::JsonObject members(json, shown);
+  const auto get = [&](const char* key, Index& value, Index least = 1) {
+    value = members.count(key, least, largest_size);
+  };
+  const auto refuse = [&](const std::string& what, const nlohmann::json& value, const char* expected) {
+    fail<FileError>(shown, ": ", what, " is ", io::printable(value.dump(), 60), " but must be ", expected);
   };
   const auto name = json.find("program");
   require<FileError>(name != json.end() && *name == program, shown, ": is not the configuration of a model of ",
                      program);
   SavedConfig config;
-  get("vocab_size", config.vocabulary, 1, std::numeric_limits<std::int32_t>::max());
-  const auto labels = json.find("labels");
-  require<FileError>(labels != json.end() && labels->is_array() && labels->size() >= 2, shown,
-                     ": 'labels' must be a list of the names of at least two classes");
-  for (const auto& label : *labels) {
-    require<FileError>(label.is_string(), shown, ": 'labels' must hold names");
+  config.vocabulary = members.count("vocab_size", 1, std::numeric_limits<std::int32_t>::max());
+  const nlohmann::json& labels = members.at("labels");
+  if (!labels.is_array() || labels.size() < 2)
+    refuse("'labels'", labels, "a list of the names of at least two classes");
+  for (const auto& label : labels) {
+    if (!label.is_string())
+      refuse("element " + std::to_string(config.labels.size()) + " of 'labels'", label, "a string");
     const std::string name_of_class = label.get<std::string>();
     require<FileError>(std::find(config.labels.begin(), config.labels.end(), name_of_class) == config.labels.end(),
                        shown, ": 'labels' holds ", io::quoted_name(name_of_class), " twice");
     config.labels.push_back(name_of_class);
   }
-  const auto seed = json.find("seed");
-  require<FileError>(seed != json.end() && seed->is_number_unsigned(), shown, ": 'seed' must be a whole number");
-  config.seed = seed->get<std::uint64_t>();
-  get("uncased", config.uncased);
+  const nlohmann::json& seed = members.at("seed");
+  if (!seed.is_number_unsigned()) refuse("'seed'", seed, "a whole number of at least 0");
+  config.seed = seed.get<std::uint64_t>();
+  config.uncased = members.boolean("uncased");
   get("max_length", config.sizes.max_length);
   get("layers", config.sizes.layers);
   get("d_model", config.sizes.d_model);
   get("heads", config.sizes.heads);
   get("head_dim", config.sizes.head_dim);
   get("ff_width", config.sizes.ff_width, 0);
-  if (const auto files = json.find("files"); files != json.end()) {
-    require<FileError>(files->is_object(), shown, ": 'files' must be an object");
-    for (const auto& [file, sum] : files->items()) {
-      require<FileError>(sum.is_string(), shown, ": 'files' must hold checksums");
+  if (json.contains("files"))
+    for (const auto& [file, sum] : members.object("files").items()) {
+      if (!sum.is_string()) refuse("the checksum of " + io::quoted_name(file) + " in 'files'", sum, "a string");
       config.files[file] = sum.get<std::string>();
     }
-  }
-  for (const auto& [key, value] : own) {
-    const auto found = json.find(key);
-    require<FileError>(found != json.end() && found->is_string(), shown, ": '", key, "' is missing or not a string");
-    config.own[key] = found->get<std::string>();
-  }
+  for (const auto& [key, value] : own) config.own[key] = members.text(key);
   return config;
 }
 

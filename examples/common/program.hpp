@@ -9,7 +9,7 @@ namespace heddle::examples {
 
 enum ExitCode { done = 0, failed = 1, bad_input = 2, stopped = 3 };
 
-// Thrown if the reader of standard output has closed the pipe: the program ends without a message. Exit code 0.
+// The end of a program, without a message, because the reader of standard output has closed the pipe. Exit code 0.
 struct OutputClosed {};
 // Flushes standard output. Throws OutputClosed if its reader has closed the pipe, and train::RunFailed if it cannot be written. `cause` is
 // the errno of an earlier write that failed.

@@ -17,7 +17,7 @@ void set(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
-// A parent process may have set these signals to be ignored.
+// Returns whether the process ignores the signal, as a parent process may have requested.
 bool ignored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;

@@ -5,12 +5,12 @@
 
 namespace heddle::examples {
 
-// Thrown after a signal ended the run and, with --out, its state was saved. Exit code 3.
+// The end of a run by a signal, after its state was saved if --out is given. Exit code 3.
 struct Stopped : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// While an object exists, the first of these signals is only recorded. A nested object changes nothing.
+// A scope in which the first of these signals is only recorded. A nested object changes nothing.
 class StopSignals {
  public:
   StopSignals();

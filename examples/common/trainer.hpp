@@ -245,9 +245,9 @@ void run(const TrainerFlags& flags, typename System::Flags& own) {
     if constexpr (requires { system.model_config(); }) model_config = system.model_config();
     describe_model(*out, System::name, config, std::move(files), model_config);
   };
-  const Start start = flags.resume ? training.resume(metrics, describe) : Start::anew;
+  const Start start = flags.resume ? training.resume(metrics, describe) : Start::from_beginning;
   if (start == Start::finished) return;
-  if (start == Start::anew) {
+  if (start == Start::from_beginning) {
     if (!flags.init.empty()) load_weights(model, flags.init);
     metrics.begin(flags.resume && out->began_with(flags.metrics));
   }

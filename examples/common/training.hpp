@@ -52,8 +52,8 @@ inline std::function<double(Index)> make_schedule(const TrainerFlags& f, Index t
   return optim::Constant{f.warmup};
 }
 
-// How a run starts: from the beginning, from a checkpoint, or not at all because it is finished.
-enum class Start { anew, resumed, finished };
+// The start of a run: from the beginning, from a checkpoint, or none because the run is finished.
+enum class Start { from_beginning, resumed, finished };
 
 // The parts of the loop that differ between systems.
 template <class Model>
@@ -101,7 +101,7 @@ class Training {
     const auto found = checkpoints_->find();
     if (!found) {
       note("there is no checkpoint to resume from; the run starts from the beginning");
-      return Start::anew;
+      return Start::from_beginning;
     }
     state_ = *found;
     const bool trained = state_.epoch >= flags_.epochs || enough_steps();

@@ -9,21 +9,21 @@ struct Sst2Sizes {
   double dropout = 0.1;
 };
 
-// A post-norm layer that nn::EncoderLayer cannot express: dropout follows the feed-forward network and the whole block, instead of each
+// A post-norm layer that nn::EncoderLayer cannot express: dropout follows the feed-forward network and the whole layer, instead of each
 // sublayer.
-struct Sst2Block {
+struct Sst2Layer {
   nn::MultiHeadAttention<> attention;
   nn::LayerNorm<> norm1, norm2;
   nn::FeedForward<> ff;
   double dropout;
 
-  Sst2Block(const Sst2Sizes& s, Random& random)
+  Sst2Layer(const Sst2Sizes& s, Random& random)
       : attention(s.d_model, static_cast<int>(s.heads), random, s.head_dim),
         norm1(s.d_model),
         norm2(s.d_model),
         ff(s.d_model, s.ff_width, random),
         dropout(s.dropout) {}
-  Sst2Block(const Sst2Block& other, Cloning& c)
+  Sst2Layer(const Sst2Layer& other, Cloning& c)
       : attention(c(other.attention)),
         norm1(c(other.norm1)),
         norm2(c(other.norm2)),
@@ -48,7 +48,7 @@ struct Sst2Block {
 struct Sst2Model {
   nn::Embedding<> embedding;
   nn::SinusoidalPositions<> positions;
-  std::vector<Sst2Block> blocks;
+  std::vector<Sst2Layer> layers;
   nn::LayerNorm<> norm;
   nn::Linear<> out;
   double dropout;
@@ -59,12 +59,12 @@ struct Sst2Model {
         norm(s.d_model),
         out(s.d_model, s.classes, random),
         dropout(s.dropout) {
-    for (Index i = 0; i < s.layers; ++i) blocks.emplace_back(s, random);
+    for (Index i = 0; i < s.layers; ++i) layers.emplace_back(s, random);
   }
   Sst2Model(const Sst2Model& other, Cloning& c)
       : embedding(c(other.embedding)),
         positions(c(other.positions)),
-        blocks(c(other.blocks)),
+        layers(c(other.layers)),
         norm(c(other.norm)),
         out(c(other.out)),
         dropout(other.dropout) {}
@@ -74,25 +74,25 @@ struct Sst2Model {
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     Random* random = nullptr) const {                             // [N] to [B, C]
     Tensor<A> x = heddle::dropout(embedded<A>(ids, sequences), dropout, random);  // [N, D]
-    for (const Sst2Block& block : blocks) x = block(x, sequences, random);
+    for (const Sst2Layer& layer : layers) x = layer(x, sequences, random);
     return out(norm(first_rows(x, sequences)));
   }
 
   // Returns the attention of each layer.
   std::vector<nn::AttentionRecord<float>> attention(const Tensor<int>& ids, const Sequences& sequences) const {
-    std::vector<nn::AttentionRecord<float>> layers;
+    std::vector<nn::AttentionRecord<float>> records;
     Tensor<float> x = embedded<float>(ids, sequences);
-    for (const Sst2Block& block : blocks) {
-      layers.push_back(block.attention.record(x, sequences));
-      x = block(x, sequences, nullptr);
+    for (const Sst2Layer& layer : layers) {
+      records.push_back(layer.attention.record(x, sequences));
+      x = layer(x, sequences, nullptr);
     }
-    return layers;
+    return records;
   }
 
   static void visit(auto& self, auto&& f) {
     f("embedding", self.embedding);
     f("pos_encoding", self.positions);
-    f("transformer_blocks", self.blocks);
+    f("transformer_blocks", self.layers);
     f("norm", self.norm);
     f("out", self.out);
   }

@@ -14,7 +14,7 @@ using namespace heddle::testing;
 
 namespace {
 
-// Restores the number of threads.
+// A scope that restores the number of threads at its end.
 struct KeepThreads {
   int before = threads();
   ~KeepThreads() { set_threads(before); }

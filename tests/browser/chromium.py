@@ -144,7 +144,7 @@ class Browser:
         return base64.b64decode(self.call('Page.printToPDF', printBackground=True)['data'])
 
     def complaints(self):
-        """Returns errors of scripts and of the browser, and requests other than for files and data: URLs."""
+        """Returns the errors of scripts and of the browser, and the requests for anything but file:, about: and data: URLs."""
         found = []
         for event in self.events:
             method, params = event.get('method'), event.get('params', {})

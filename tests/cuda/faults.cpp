@@ -1,4 +1,5 @@
-// Kernels with one fault each, which the emulator and the sanitizers must report, and their correct twins, which they must not report.
+// Kernels with one fault each, which the emulator and the sanitizers must report, and their correct counterparts, which they must not
+// report.
 //   faults                    lists the cases, and for each what reports it: emulator, launch, address, thread, or values
 //   faults CASE wrong|right   runs one of the two kernels, the correct one with several schedules
 // Exit codes: 0: no fault was found; 2: there is no such case; 3: the emulator reported a fault or refused a launch, or the values are NaN

@@ -193,9 +193,9 @@ TEST_CASE("cuda update: Sgd with momentum follows its formula in the first and i
   check_rule(optim::SgdOptions{.momentum = 0.9});
 }
 
-TEST_CASE("cuda update: Sgd without momentum needs no moments") { check_rule(optim::SgdOptions()); }
+TEST_CASE("cuda update: Sgd without momentum needs no moment estimates") { check_rule(optim::SgdOptions()); }
 
-TEST_CASE("cuda update: the first step with momentum does not depend on the moments' memory") {
+TEST_CASE("cuda update: the first step with momentum does not depend on the memory of the moment estimates") {
   Parameters in({4097, 5, 3});
   for (const std::size_t i : {0u, 2u})  // rule_of() makes this their first step
     std::fill(in.state[i].first.begin(), in.state[i].first.end(), quiet_nan<float>);

@@ -153,7 +153,8 @@ TEST_CASE("stratified_split: without rows all parts are empty") {
 TEST_CASE("stratified_split: refuses keys and shares that do not fit") {
   const std::vector<int> labels{0, 1};
   const std::vector<std::string> keys{"a", "b"};
-  CHECK_THROWS_WITH(stratified_split(labels, std::vector<std::string>{"a"}), "stratified_split: 2 labels and 1 keys");
+  CHECK_THROWS_WITH(stratified_split(labels, std::vector<std::string>{"a"}),
+                    "stratified_split: each row needs a label and a key, got 2 labels and 1 keys");
   CHECK_THROWS_AS(stratified_split(labels, std::vector<std::string>{}), ShapeError);
   CHECK_THROWS_WITH(stratified_split(labels, keys, {.valid = 0.5, .test = 0.5}),
                     "stratified_split: the shares 0.5 and 0.5 must not be negative, and their sum must be below 1");

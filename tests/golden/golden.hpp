@@ -1,5 +1,6 @@
 // Reads the files of tests/golden, which hold values that PyTorch computed in float64; README.md beside them describes the format. The
-// compile definition HEDDLE_GOLDEN_DIR is the folder. A misspelled op, role or option is an error: a test that checks nothing would pass.
+// compile definition HEDDLE_GOLDEN_DIR is the folder. A misspelled operation, role or option is an error: a test that checks nothing would
+// pass.
 #pragma once
 #include <charconv>
 #include <fstream>
@@ -33,7 +34,7 @@ inline double golden_number(const std::string& text) {
 }
 
 struct Case {
-  std::string name, label;  // the op and the particulars of the case
+  std::string name, label;  // the operation and the particulars of the case
   std::map<std::string, std::string> options;
   std::map<std::string, GoldenTensor> tensors;
 
@@ -75,7 +76,7 @@ inline GoldenTensor read_golden_tensor(std::istream& line) {
   return x;
 }
 
-using GoldenFile = std::map<std::string, std::vector<Case>>;  // the cases of each op
+using GoldenFile = std::map<std::string, std::vector<Case>>;  // the cases of each operation
 
 inline GoldenFile read_golden(const std::string& path) {
   std::ifstream file(path);
@@ -107,7 +108,7 @@ inline const GoldenFile& golden_file(const std::string& file) {
   return found != files.end() ? found->second : files[file] = read_golden(HEDDLE_GOLDEN_DIR "/" + file);
 }
 
-// Returns every case of one op: for (const auto& c : golden("layer_norm")). Throws Error if there is none.
+// Returns every case of one operation: for (const auto& c : golden("layer_norm")). Throws Error if there is none.
 inline const std::vector<Case>& golden(std::string_view name, const std::string& file = "ops.txt") {
   const GoldenFile& cases = golden_file(file);
   const auto found = cases.find(std::string(name));

@@ -1,4 +1,4 @@
-// Compares an op and its backward with a golden case, in any floating type and on every device.
+// Compares an operation and its backward with a golden case, in any floating type and on every device.
 #pragma once
 #include <heddle/core/print.hpp>
 
@@ -62,7 +62,7 @@ void expect_golden(const std::vector<Case>& cases, const std::vector<std::string
     expect_case<bf16>(c, roles, of_case, roundings * 0x1p-9);
   }
 }
-/// Checks every case of an op in ops.txt.
+/// Checks every case of an operation in ops.txt.
 template <class F>
 void expect_golden(const std::string& op, const std::vector<std::string>& roles, F f, double roundings = 8) {
   expect_golden(golden(op), roles, f, roundings);

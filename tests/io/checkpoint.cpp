@@ -274,7 +274,8 @@ TEST_CASE("Checkpoints: every cut and every flipped bit is found") {
     int damaged = 0;
     const std::string why = error_of<FileError>(
         [&] { io::Checkpoints(run.folder / "all").newest([&](const std::string&) { ++damaged; }); });
-    return damaged == 1 && why.ends_with(": none of its checkpoints can be used; remove them to start anew");
+    return damaged == 1 &&
+           why.ends_with(": none of its checkpoints can be used; remove them to start from the beginning");
   };
   constexpr std::size_t page = 4096;
   const int random_damages = testing::is_exhaustive() ? 700 : 70;

@@ -50,7 +50,7 @@ const double not_a_number = std::numeric_limits<double>::quiet_NaN(),
 
 }  // namespace
 
-TEST_CASE("convert: all 65,536 halves") {
+TEST_CASE("convert: each of the 65,536 halves gives the float of the same value") {
   for (unsigned pattern = 0; pattern < 65536; ++pattern) {
     const auto half = static_cast<std::uint16_t>(pattern);
     const float value = io::half_to_float(half);

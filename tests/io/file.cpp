@@ -36,7 +36,7 @@ TEST_CASE("read_file: names the file and the cause") {
   const TemporaryFolder folder;
   CHECK(error_of([&] { read_file(folder / "none"); }) == folder / "none: cannot be opened: No such file or directory");
   CHECK(error_of([&] { read_file(folder.path()); }) == folder.path() + ": is a folder, not a file");
-  CHECK(error_of([] { read_file(""); }) == "the name of a file is empty");
+  CHECK(error_of([] { read_file(""); }) == "a file name is empty; give a path");
   CHECK(error_of([] { read_file(std::string("a\0b", 3)); }) == "a\\x00b: the name of this file contains a NUL byte");
   CHECK(error_of([&] { read_file(folder / "a\nb\x1b[31m\xff"); }) ==
         folder / "a\\x0ab\\x1b[31m\\xff: cannot be opened: No such file or directory");

@@ -52,7 +52,7 @@ inline std::string get(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Runs the process as an unprivileged user while an object exists, because permissions do not apply to root.
+// A scope in which the process runs as an unprivileged user, because permissions do not apply to root.
 class Unprivileged {
  public:
   Unprivileged() : was_root_(::geteuid() == 0) {

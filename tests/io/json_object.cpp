@@ -14,7 +14,7 @@ std::string json_error(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("io::JsonFile: what is not a JSON object is refused with the file and the place") {
+TEST_CASE("io::JsonFile: refuses everything but a JSON object, with the file and the place") {
   CHECK(json_error(R"({"a": 1})") == "no error");
   CHECK_THROWS_WITH(io::JsonFile("{\n\"a\": x}", "f.json"),
                     ContainsSubstring("f.json: is not JSON: at line 2, column 6"));

@@ -47,7 +47,7 @@ TEST_CASE("write_safetensors: tensors are ordered by decreasing element size, th
   CHECK(file.substr(file.size() - 5) == std::string("\1\0\1\2\3", 5));
 }
 
-TEST_CASE("write_safetensors: what is written is read back, whatever its name") {
+TEST_CASE("write_safetensors: a tensor of any name is read back as it was written") {
   const TemporaryFolder folder;
   const std::vector<std::string> names{"",
                                        "a.b",

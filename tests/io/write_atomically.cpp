@@ -105,7 +105,7 @@ TEST_CASE("write_atomically: replaces files only") {
   CHECK(error(folder / "none/") == folder / "none/: is a folder, not a file");
   CHECK(error(folder / "none/file") == folder / "none/file: its folder cannot be opened: No such file or directory");
   CHECK(error("/dev/null") == "/dev/null: is not a regular file and cannot be replaced");
-  CHECK(error("") == "the name of a file is empty");
+  CHECK(error("") == "a file name is empty; give a path");
   CHECK(error(std::string("a\0b", 3)) == "a\\x00b: the name of this file contains a NUL byte");
   put(folder / "file", "old");
   CHECK(error(folder / "file/below") == folder / "file/below: its folder cannot be opened: Not a directory");

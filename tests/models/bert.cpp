@@ -92,7 +92,7 @@ TEST_CASE("models::BertClassifier: a packed batch gives what its texts give alon
   CHECK(model.forward(Tensor<int>({0}), Sequences::packed({})).shape() == Shape({0, 3}));
 }
 
-TEST_CASE("models::BertEncoder: hidden states and attention probabilities on request") {
+TEST_CASE("models::BertEncoder: hidden states and attention weights on request") {
   Random random(1);
   const BertBatch batch = ragged_batch();
   const models::BertEncoder<> encoder(tiny_bert(BertFamily::bert, 2), random);
@@ -222,7 +222,7 @@ TEST_CASE("models: BERT refuses sizes and inputs that do not fit") {
   CHECK_THROWS_WITH(model(changed([](auto& c) { c.classifier_dropout = 2; }))(),
                     ContainsSubstring("BertClassifier: classifier_dropout"));
   CHECK_THROWS_WITH(models::BertMaskedLm<>(tiny_bert(BertFamily::distilbert, 1), random),
-                    "BertMaskedLm: the model must be BERT");
+                    "BertMaskedLm: the family must be bert, got distilbert");
 
   const models::BertEncoder<> bert(tiny_bert(BertFamily::bert, 1), random),
       distilbert(tiny_bert(BertFamily::distilbert, 1), random);
@@ -234,7 +234,7 @@ TEST_CASE("models: BERT refuses sizes and inputs that do not fit") {
   CHECK_THROWS_WITH(bert.first(Tensor<int>({6}, std::vector<int>(6, 1)), Sequences::packed({6})),
                     "LearnedPositions: a sequence of 6 tokens is longer than the table's 5 positions");
   CHECK_THROWS_WITH(distilbert.forward(batch.ids, batch.sequences, {.types = batch.types}),
-                    "BertEmbeddings: this model has no token types");
+                    "BertEmbeddings: this model has no token types; leave the types empty");
   const models::BertMaskedLm<> masked(tiny_bert(BertFamily::bert, 1), random);
   CHECK_THROWS_AS(masked.forward(batch.ids, batch.sequences, Tensor<int>({1}, {8})), IndexError);
 }

@@ -38,7 +38,7 @@ TEST_CASE("models::PreNormClassifier: a packed batch gives what a padded one and
   expect_close(single, packed, part_of_largest(1e-6, packed));
 }
 
-TEST_CASE("models::PreNormEncoder: hidden states and attention probabilities on request") {
+TEST_CASE("models::PreNormEncoder: hidden states and attention weights on request") {
   Random random(1);
   const models::PreNormEncoder<> encoder(tiny_pre_norm, random);
   std::vector<Tensor<float>> states, attentions;
@@ -83,5 +83,5 @@ TEST_CASE("models: the pre-norm encoder refuses sizes and inputs that do not fit
   CHECK_THROWS_AS(encoder.forward(Tensor<int>({1}, {7}), Sequences::packed({1})), IndexError);
   CHECK_THROWS_AS(encoder.forward(Tensor<int>({6}, std::vector<int>(6, 1)), Sequences::packed({6})), IndexError);
   CHECK_THROWS_WITH(encoder.forward(pre_norm_ids, pre_norm_lengths, {.types = pre_norm_ids}),
-                    "PreNormEncoder: this model has no token types");
+                    "PreNormEncoder: this model has no token types; leave the types empty");
 }

@@ -102,7 +102,7 @@ TEST_CASE("models: classifiers give the logits of transformers, all texts in one
   }
 }
 
-TEST_CASE("models: hidden states and attention probabilities are those of transformers") {
+TEST_CASE("models: hidden states and attention weights are those of transformers") {
   const auto model = load_classifier(golden_model("bert"));
   const Case& c = golden_texts("bert_internals")[0];
   const auto tokenizer =
@@ -225,7 +225,7 @@ TEST_CASE("models::load_weights: names of old checkpoints, with and without the 
                                                 "'bert.embeddings.LayerNorm.weight' of the model"));
 }
 
-TEST_CASE("models::load_weights: a missing head is refused or drawn, and unexpected heads are reported") {
+TEST_CASE("models::load_weights: a missing model head is refused or drawn, and unexpected ones are reported") {
   const std::string old = golden_model("old");
   CHECK_THROWS_WITH(
       load_classifier(old),
@@ -448,7 +448,7 @@ TEST_CASE("models::read_config: labels are the members 0, 1 and so on of id2labe
   CHECK(labels(R"({"1": "b", "0": "a"})") == std::vector<std::string>{"a", "b"});
   CHECK_THROWS_WITH(labels(R"({"0": "a", "2": "b"})"), "f: 'id2label' has 2 members, but no '1'");
   CHECK_THROWS_WITH(labels(R"({"00": "a"})"), "f: 'id2label' has 1 members, but no '0'");
-  CHECK_THROWS_WITH(labels(R"({"0": 1})"), "f: 'id2label' must hold names");
+  CHECK_THROWS_WITH(labels(R"({"0": 1})"), "f: '0' of 'id2label' is 1 but must be a string");
   CHECK_THROWS_WITH(labels(R"({"0": "a", "1": "a"})"), "f: 'id2label' has 'a' twice");
   CHECK_THROWS_WITH(labels("{}"), "f: 'id2label' is empty");
   CHECK_THROWS_WITH(labels("[]"), "f: 'id2label' is [] but must be an object");

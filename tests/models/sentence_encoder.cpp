@@ -71,6 +71,22 @@ TEST_CASE("models::SentenceEncoder: a folder without modules.json gives normaliz
   CHECK(longer(c.word("a")).host() != limited(c.word("a")).host());
 }
 
+TEST_CASE("models::SentenceEncoder: names the first text whose vector is not finite") {
+  const ModelFolder folder("bert");
+  const models::PretrainedConfig config = models::read_config(folder.path());
+  auto model = models::make_without_values<models::SequenceClassifier<>>(config);
+  models::load_pretrained(model, folder.path());
+  auto& table = model.bert->encoder.embeddings.words.weight;
+  std::vector<float> values = table.value().host();
+  const Index cat = io::read_tokenizer(folder.path()).vocabulary.id("cat");
+  values[static_cast<std::size_t>(cat * table.shape()[1])] = std::nanf("");
+  table.assign(Tensor<float>(table.shape(), values));
+  models::save_pretrained(model, config, {}, folder.path());
+  const SentenceEncoder encoder = SentenceEncoder::load(folder.path());
+  CHECK_THROWS_WITH(encoder(std::vector<std::string>{"the dog", "the cat"}),
+                    "SentenceEncoder: the vector of text 1 is not finite; check the weights of the model");
+}
+
 TEST_CASE("models::SentenceEncoder: several threads use one encoder, in batches") {
   const SentenceEncoder encoder = SentenceEncoder::load(golden_model("sentence_mean"));
   std::vector<std::string> texts(520, "the big dog sat on the mat");
@@ -115,16 +131,6 @@ TEST_CASE("models::SentenceEncoder: modules that heddle does not have are refuse
   CHECK(error({module_of("Transformer", "absent"), pooling}) == folder / "absent: is not a folder");
   put(path, "[");
   CHECK(encoder_error(folder).starts_with(path + ": is not JSON: at line 1"));
-}
-
-TEST_CASE("models::SentenceEncoder: vectors that are not finite are an error") {
-  const ModelFolder folder("sentence_mean");
-  auto model = models::make_without_values<models::BertEncoder<>>(*models::read_config(folder.path()).bert());
-  models::load_pretrained(model, folder.path());
-  model.embeddings.norm.beta.assign(full<float>(model.embeddings.norm.beta.shape(), std::nanf("")));
-  io::save(model, folder / "model.safetensors");
-  CHECK_THROWS_WITH(SentenceEncoder::load(folder.path())("a cat"),
-                    "SentenceEncoder: the model's vectors are not finite");
 }
 
 TEST_CASE("models::SentenceEncoder: poolings and limits that heddle does not have are refused") {

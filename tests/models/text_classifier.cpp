@@ -149,7 +149,7 @@ TEST_CASE("models: errors of moved-from objects, of probabilities that are not f
   model.bert->classifier.bias->assign(full<float>(model.bert->classifier.bias->shape(), std::nanf("")));
   models::save_pretrained(model, config, {}, folder.path());
   CHECK_THROWS_WITH(TextClassifier::load(folder.path())("a cat"),
-                    "TextClassifier: the model's probabilities are not finite");
+                    "TextClassifier: the probabilities of text 0 are not finite; check the weights of the model");
   const auto save_error = [&](const std::map<std::string, std::string>& tokenizer_files) {
     return error_of<Error>([&] { models::save_pretrained(model, config, tokenizer_files, folder.path()); });
   };

@@ -62,6 +62,9 @@ TEST_CASE("padded batches: layers") {
   expect_same([&](const auto& x, const Sequences& s) { return wide(x, s); });
   expect_same([&](const auto& x, const Sequences& s) { return sines(x, s); });
   expect_same([&](const auto& x, const Sequences& s) { return learned(x, s); });
+  const int length = static_cast<int>(most);
+  CHECK_THROWS_AS(wide.record(randn<double>({2, most, width}, random), Sequences::padded({length, length}, most)),
+                  ShapeError);
 }
 
 TEST_CASE("padded batches: cross_entropy takes [B, T, C]") {

@@ -162,7 +162,7 @@ TEST_CASE("copy_weights: models that differ are refused, and nothing is written"
                     "copy_weights: the model copied from has 2 parameters and buffers, the other 1");
   nn::Linear<double> in_double(2, 2, random);
   CHECK_THROWS_WITH(copy_weights(in_double, with_bias),
-                    "copy_weights: 'weight' has another element type in the model copied from");
+                    "copy_weights: 'weight' is double in the model copied from, float in the other");
 }
 
 TEST_CASE("copy_weights: two weights cannot be copied into one shared weight") {
@@ -175,7 +175,7 @@ TEST_CASE("copy_weights: two weights cannot be copied into one shared weight") {
   CHECK(untied.out.value().host() == std::vector<float>{7, 7});
 }
 
-TEST_CASE("update_average: moves towards the model, a shared weight once") {
+TEST_CASE("update_average: moves the average towards the model, and a shared weight only once") {
   on_each_device<float>([](Device device) {
     TiedPair average(1), model(3);
     to(average, device);

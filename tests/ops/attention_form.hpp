@@ -26,7 +26,7 @@ struct AttentionForm {
   Sequences of_keys() const { return sequences(keys.empty() ? queries : keys); }
 };
 
-/// While an object of this type exists, call_attention() computes calls in float with plain_attention().
+/// A scope in which call_attention() computes calls in float with plain_attention().
 struct PlainAttentionScope {
   inline static bool is_active = false;
   PlainAttentionScope() { is_active = true; }

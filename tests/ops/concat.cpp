@@ -45,7 +45,7 @@ TEST_CASE("concat: names the axis that disagrees") {
                     "  x[0]  [2, 3]    axis 1 is 3\n"
                     "  x[2]  [2, 4]    axis 1 is 4");
   CHECK_THROWS_WITH(concat({a, c}), "concat: x[1] [2] must have 2 axes");
-  CHECK_THROWS_WITH(concat(std::vector<Tensor<float>>{}), "concat: no tensors given");
+  CHECK_THROWS_WITH(concat(std::vector<Tensor<float>>{}), "concat: at least 1 tensor is needed, got 0");
   CHECK_THROWS_AS(concat({a, b}, 2), ShapeError);
 }
 
@@ -70,5 +70,5 @@ TEST_CASE("stack: tensors joined along a new axis") {
         {random({2, 31}, 1), random({2, 31}, 2)});
   CHECK_THROWS_WITH(stack({scalar, Tensor<float>({1})}), "stack: x[0] [] and x[1] [1] must have the same shape");
   CHECK_THROWS_AS(stack({scalar}, 1), ShapeError);
-  CHECK_THROWS_WITH(stack(std::vector<Tensor<float>>()), "stack: no tensors given");
+  CHECK_THROWS_WITH(stack(std::vector<Tensor<float>>()), "stack: at least 1 tensor is needed, got 0");
 }

@@ -110,7 +110,7 @@ TEST_CASE("min, argmin: the first of equal elements is taken in several types, a
   CHECK_THROWS_AS(argmin(Tensor<float>({0}), 0), ShapeError);
 }
 
-TEST_CASE("argmax, argmin: of all elements") {
+TEST_CASE("argmax, argmin: without an axis, they give the position among all elements") {
   const Tensor<float> x({2, 2}, {1, -2, 7, 0});
   CHECK(argmax(x).item() == 2);
   CHECK(argmin(x).item() == 1);

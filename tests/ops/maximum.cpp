@@ -61,5 +61,6 @@ TEST_CASE("clamp: bounds, their gradients, NaN") {
   check(bf16());
   for (const Shape& s : {Shape{}, {0}, {257}})
     expect_gradients([](const auto& in) { return clamp(in[0], {.min = -0.7, .max = 0.3}); }, {random(s, 3)});
-  CHECK_THROWS_WITH(clamp(zeros<float>({1}), {.min = quiet_nan<double>}), "clamp: a bound is NaN");
+  CHECK_THROWS_WITH(clamp(zeros<float>({1}), {.min = quiet_nan<double>}),
+                    "clamp: the bounds must not be NaN, got min = nan, max = inf");
 }

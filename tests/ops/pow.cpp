@@ -23,7 +23,7 @@ TEST_CASE("pow: special values are those of std::pow") {
   }
 }
 
-TEST_CASE("pow: squares and roots in every type") {
+TEST_CASE("pow: squares and roots are exact in every type") {
   const auto check = []<class T>(T) {
     on_each_device<T>([](Device device) {
       const auto x = converted<T>(Tensor<double>({3}, {4, 9, 16}), device);

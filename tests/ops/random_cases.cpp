@@ -1,4 +1,4 @@
-// Compares ops with PyTorch on random shapes, axes and options: the cases of tests/golden/random.txt.
+// Compares operations with PyTorch on random shapes, axes and options: the cases of tests/golden/random.txt.
 #include <heddle/heddle.hpp>
 
 #include <set>
@@ -48,7 +48,7 @@ TopK<T> topk_of(const Case& c, const Tensor<T>& x) {
   return topk(x, static_cast<Index>(c.option("k")), {.axis = axis_of(c), .largest = c.option("largest") != 0});
 }
 
-// --- Ops with floating-point results, one function per family. It returns an empty tensor for an op of another family. ---
+// --- Operations with floating-point results, one function per family. It returns an empty tensor for one of another family. ---
 
 template <class T>
 Tensor<T> random_elementwise(const Case& c, const std::vector<Tensor<T>>& x) {
@@ -194,7 +194,7 @@ Tensor<Index> random_index(const Case& c, const std::vector<Tensor<T>>& x) {
   throw Error("random_cases: there is no op '" + op + '\'');
 }
 
-// --- The ops, and the roles of their inputs ---
+// --- The operations, and the roles of their inputs ---
 
 struct RandomOp {
   const char* name;
@@ -269,7 +269,7 @@ void for_types_of(const Case& c, F check) {
 
 }  // namespace
 
-TEST_CASE("random cases: each op has 30, and each is compared") {
+TEST_CASE("random cases: each operation has 30, and each is compared") {
   std::set<std::string> compared{"one_hot"}, written;
   for (const auto* ops : {&random_floating_ops, &random_bool_ops})
     for (const RandomOp& op : *ops) compared.insert(op.name);

@@ -30,7 +30,7 @@ TEST_CASE("sum, mean: all elements, as near to double as plain float") {
   expect_agrees<float>([](const auto& in) { return mean(in[0]); }, {random<float>({257}, 1)});
 }
 
-TEST_CASE("sum, mean: of an empty tensor they are 0 and NaN") {
+TEST_CASE("sum, mean: an empty tensor gives 0 and NaN") {
   const auto check = []<class T>(T) {
     on_each_device<T>([](Device device) {
       const Tensor<T> x({2, 0}, device);

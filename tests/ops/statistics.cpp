@@ -25,7 +25,7 @@ TEST_CASE("var, std: worked by hand") {
   check(bf16());
 }
 
-TEST_CASE("std: of equal numbers is 0, with the gradient 0") {
+TEST_CASE("std: equal numbers give 0, with the gradient 0") {
   const auto x = variable(full<float>({3}, 2));
   const auto y = heddle::std(x);
   backward(y);
@@ -39,7 +39,7 @@ TEST_CASE("var: a large offset does not spoil a float variance") {
   CHECK(std::abs(static_cast<double>(var(converted<float>(x)).item()) - exact) < 1e-5 * exact);
 }
 
-TEST_CASE("norm: every p") {
+TEST_CASE("norm: agrees with values by hand for every kind of p; the gradient at 0 is 0") {
   const double inf = infinity<double>;
   on_each_device<float>([&](Device device) {
     const auto x = Tensor<float>({2, 2}, {3, -4, 0, 5}).to(device);

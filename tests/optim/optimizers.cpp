@@ -122,7 +122,7 @@ TEST_CASE("optimizers: groups have their own rate, or are frozen") {
   CHECK(frozen.a.value().host() == std::vector<float>{1, 2});
   CHECK(frozen.b.value().item() == 2);
   CHECK_THROWS_WITH(optim::Sgd(frozen, {}, {{.select = [](const std::string&) { return false; }}}),
-                    "Sgd: parameter group 0 selects no parameter");
+                    "Sgd: parameter group 0 selects no parameter; summary(model) returns the names");
 }
 
 TEST_CASE("optimizers: the error for a gradient that is not finite names the parameter, and nothing is updated") {
@@ -400,5 +400,6 @@ TEST_CASE("optimizers: an option outside its range is refused where it is given,
   CHECK_THROWS_WITH(sgd.step(nan), ContainsSubstring("Sgd: the factor on the learning rate must be"));
   sgd.options.lr = -1;
   CHECK_THROWS_WITH(sgd.step(), "Sgd: lr must be finite and not negative, got -1");
-  CHECK_THROWS_WITH(optim::Sgd(model, {}, {{.lr = 0.1}}), "Sgd: select of parameter group 0 is not set");
+  CHECK_THROWS_WITH(optim::Sgd(model, {}, {{.lr = 0.1}}),
+                    "Sgd: select of parameter group 0 is not set; give a function of the parameter's name");
 }

@@ -122,7 +122,7 @@ TEST_CASE("MetricsFile: one JSON object a line") {
   CHECK(position.sum == io::hex(io::crc64(content)));
 }
 
-TEST_CASE("require_metrics: of regular files, accepts only metrics files and empty ones; a missing file is no error") {
+TEST_CASE("require_metrics: a regular file must be a metrics file or empty; a missing file is no error") {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   train::require_metrics(path);
@@ -265,13 +265,13 @@ TEST_CASE("MetricsFile: another file is continued at its end, a renamed file of 
 TEST_CASE("MetricsFile: one run at a time writes to a file") {
   const TemporaryFolder folder;
   const std::string path = folder / "m.jsonl";
-  const std::string refused = path + ": another run is writing its metrics to this file";
+  const std::string why = ": another run is writing its metrics to this file; choose another file or wait for that run";
+  const std::string refused = path + why;
   {
     MetricsFile file(path);
     CHECK(error_of([&] { MetricsFile second(path); }) == refused);
     std::filesystem::create_symlink(path, folder / "link");
-    CHECK(error_of([&] { MetricsFile second(folder / "link"); }) ==
-          folder / "link: another run is writing its metrics to this file");
+    CHECK(error_of([&] { MetricsFile second(folder / "link"); }) == folder / "link" + why);
     CHECK(in_child([&] { return error_of([&] { MetricsFile second(path); }); }) == refused);
     write_metrics(file, 0, 1);
   }

@@ -170,7 +170,7 @@ TEST_CASE("RunCheckpoints: the best weights are restored with a checkpoint") {
   CHECK(weights_in(checkpoint_file(folder, "3", "best.safetensors")) == first);
 }
 
-TEST_CASE("RunCheckpoints: steps that are repeated after a restore are written anew") {
+TEST_CASE("RunCheckpoints: steps that are repeated after a restore are written again") {
   const TemporaryFolder folder;
   SmallRun run(folder);
   run.train_to(1);

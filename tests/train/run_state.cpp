@@ -140,7 +140,7 @@ TEST_CASE("RunState: a member that is missing or of another type is an error tha
   }
   nlohmann::json json = whole;
   json["curves"]["training"]["means"][7] = "text";
-  CHECK(error(json) == "FILE: 'means' must hold numbers");
+  CHECK(error(json) == R"(FILE: element 7 of 'means' is "text" but must be a number)");
   json = whole;
   json["curves"]["training"]["interval"] = 0;
   CHECK(error(json).starts_with("FILE: 'curves': Curve: an interval of 0 with "));

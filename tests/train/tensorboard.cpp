@@ -344,7 +344,7 @@ TEST_CASE("EventWriter: an error names the folder and the cause") {
         folder / "file: the folder cannot be opened: Not a directory");
   CHECK(error_of<WriteError>([&] { EventWriter writer(folder / "file/run"); }) ==
         folder / "file/run: the folder cannot be made: Not a directory");
-  CHECK(error_of<WriteError>([&] { EventWriter writer(""); }) == "the name of a file is empty");
+  CHECK(error_of<WriteError>([&] { EventWriter writer(""); }) == "a file name is empty; give a path");
 }
 
 TEST_CASE("EventWriter: writes each record with one system call") {

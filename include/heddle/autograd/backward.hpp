@@ -83,7 +83,7 @@ void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   pass.run();
 }
 
-/// Calls backward(loss, dy) with dy = 1 for a loss with one element.
+/// Calls backward(loss, dy) with dy = 1. @throws ShapeError unless the loss has one element, and Error as backward(y, dy).
 template <class T>
 void backward(const Tensor<T>& loss) {
   require<ShapeError>(loss.size() == 1, "backward: a loss has one element; this one has shape ", loss.shape(),

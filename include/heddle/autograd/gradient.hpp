@@ -62,7 +62,7 @@ struct NodeOf : Node {
   const Shape shape;
   Tensor<T> grad;
 
-  // `s` is the shape of the result and of its gradient.
+  // Creates the node of an operation; `s` is the shape of the result and of its gradient.
   NodeOf(const char* name, Shape s) : Node(name), shape(s) {}
   void clear() override { grad = {}; }
   void copy_grad(Node& to) override { static_cast<NodeOf&>(to).add(*this, grad); }
@@ -90,7 +90,7 @@ struct Leaf final : NodeOf<T> {
   std::mutex mutex;        // backward passes of several threads may add to this leaf at once
   RowGradient<T> by_rows;  // replaces `grad` while it is the only contribution
 
-  // `s` is the shape of the variable.
+  // Creates the leaf of a variable of shape `s`.
   explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}
   bool is_leaf() const override { return true; }
   void run(BackwardPass&) override {}

@@ -19,7 +19,7 @@ HEDDLE_HD auto wrapping(const V& v) {
     return v;
 }
 
-// F::f(a, b) takes two numbers or two vectors.
+// The sum of two numbers or two vectors. The structs below have the same form, F::f(a, b).
 struct Add {
   HEDDLE_HD static auto f(const auto& a, const auto& b) { return wrapping(a) + wrapping(b); }
 };

@@ -5,7 +5,7 @@
 
 namespace heddle::detail {
 
-// Blocks signals on the calling thread while the object exists; they are delivered afterwards. Faults that the thread raises itself are not
+// A scope in which signals on the calling thread are blocked; they are delivered afterwards. Faults that the thread raises itself are not
 // blocked.
 class BlockSignals {
  public:

@@ -49,7 +49,7 @@ inline namespace baseline {
 template <class T>
 class Tensor;
 
-/// Selects the CPU's overload of a kernel.
+/// A tag that selects the CPU's overload of a kernel.
 struct Cpu {};
 
 /// @cond
@@ -63,8 +63,8 @@ struct Cpu {};
 }  // namespace v0_1
 /// @endcond
 
-/// Selects the GPU's overload of a kernel. The CUDA library is compiled separately from the programs that use it, so this name carries no
-/// settings.
+/// A tag that selects the GPU's overload of a kernel. The CUDA library is compiled separately from the programs that use it, so this name
+/// carries no settings.
 struct Cuda {};
 
 }  // namespace heddle

@@ -18,7 +18,7 @@ struct Axis {
   Device device;        ///< its device
   int axis;             ///< the axis; -1 is the last
 
-  /// `which` may be negative: -1 is the last axis.
+  /// Takes the axis `which` of x; -1 is the last. @throws Error if x is an empty tensor.
   template <class TensorT>
   Axis(const char* name, const TensorT& x, int which)
       : operand(name), shape(x.shape()), device(x.device()), axis(which) {
@@ -59,7 +59,7 @@ inline std::string left_aligned(std::string text, std::size_t width) {
 
 }  // namespace detail
 
-/// Checks that two operands are on the same device. @throws Error that names both.
+/// Checks that two operands are on the same device. @throws Error that names both if the devices differ.
 inline void require_same_device(const char* op, const Axis& a, const Axis& b) {
   require(a.device == b.device, op, ": ", a.operand, ' ', a.shape, " is on ", a.device, ", ", b.operand, ' ', b.shape,
           " is on ", b.device, "; move one of them with .to(Device)");
@@ -78,18 +78,19 @@ inline void require_same(const char* op, const char* axis_name, const Axis& a, c
 
 namespace detail {
 
-// Check a number that a user gives. Both functions throw Error that names the number and its range.
+// Checks that a number from the user is finite and not negative. Throws Error that names the number and its range.
 inline void require_nonnegative(const char* op, const char* name, double value) {
   require(value >= 0 && value < std::numeric_limits<double>::infinity(), op, ": ", name,
           " must be finite and not negative, got ", value);
 }
+// Checks that a number from the user is in [0, 1). Throws Error as above.
 inline void require_fraction(const char* op, const char* name, double value) {
   require(value >= 0 && value < 1, op, ": ", name, " must be in [0, 1), got ", value);
 }
 
 }  // namespace detail
 
-/// Checks that an operand has `rank` axes. @throws ShapeError.
+/// Checks that an operand has `rank` axes. @throws ShapeError for another number of axes.
 inline void require_rank(const char* op, const Axis& x, int rank) {
   require<ShapeError>(x.shape.rank() == rank, op, ": ", x.operand, ' ', x.shape, " must have ", rank,
                       rank == 1 ? " axis" : " axes");

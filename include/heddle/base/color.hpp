@@ -13,6 +13,7 @@ struct Color {
   std::uint8_t red;    ///< from 0 to 255
   std::uint8_t green;  ///< from 0 to 255
   std::uint8_t blue;   ///< from 0 to 255
+  /// Returns whether all channels are equal.
   friend bool operator==(const Color&, const Color&) = default;
 };
 

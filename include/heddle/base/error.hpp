@@ -63,7 +63,7 @@ template <class E>
 }  // namespace detail
 
 /// Throws E with all parts streamed into one message, in the classic locale.
-// Always inlined: a function of its own for each list of types would take longer to compile.
+// Always inlined, because a separate function for each list of types would take longer to compile.
 template <class E = Error, class... Parts>
 [[noreturn, gnu::always_inline]] inline void fail(const Parts&... parts) {
   detail::fail_with<E>({detail::MessagePart(parts)...});

@@ -32,7 +32,7 @@ inline void require_regular_if_exists(const std::string& path) {
 
 template <class E>
 void check_path(const std::string& path) {
-  require<E>(!path.empty(), "the name of a file is empty");
+  require<E>(!path.empty(), "a file name is empty; give a path");
   require<E>(path.find('\0') == std::string::npos, printable(path), ": the name of this file contains a NUL byte");
 }
 

@@ -75,7 +75,7 @@ struct Sqrt {
   }
 };
 
-// The derivative is computed from the value: 1 - y^2.
+// The hyperbolic tangent. The derivative is computed from the value: 1 - y^2.
 struct Tanh {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
@@ -88,7 +88,7 @@ struct Tanh {
   }
 };
 
-// NaN stays NaN. The derivative at 0 is 0.
+// max(x, 0). NaN stays NaN. The derivative at 0 is 0.
 struct Relu {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {
@@ -100,7 +100,7 @@ struct Relu {
   }
 };
 
-// The derivative at 0 is 0.
+// The absolute value. The derivative at 0 is 0.
 struct Abs {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {

@@ -81,7 +81,9 @@ class Shape {
     for (const Index e : *this) s += (s.size() > 1 ? ", " : "") + std::to_string(e);
     return s + ']';
   }
+  /// Returns whether both have the same axes.
   friend bool operator==(const Shape&, const Shape&) = default;
+  /// Prints the shape as str() returns it.
   friend std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << s.str(); }
 
  private:

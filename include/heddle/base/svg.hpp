@@ -61,7 +61,7 @@ inline std::string path_step(char command, double x, double y) {
   return step;
 }
 
-/// Builds an SVG file. Lengths are in pixels; `classes` are classes of the style sheet below.
+/// An SVG file that is built element by element. Lengths are in pixels; `classes` are classes of the style sheet below.
 class Svg {
  public:
   /// Begins a file with a background and a title.

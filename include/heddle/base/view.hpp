@@ -43,7 +43,7 @@ MatrixView<T> matrix_view(View<T, 2> v) {
   return {v.data, v.extent[0], v.extent[1], v.extent[1]};
 }
 
-// Whether a product overwrites its output or is added to it.
+// The use of a product: it overwrites its output, or it is added to it.
 enum class Into { set, add };
 
 }  // namespace kernel

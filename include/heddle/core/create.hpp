@@ -40,8 +40,8 @@ Tensor<T> ones(Shape shape, Device device = Device::cpu) {
 }
 
 /// Returns first, first + step, ... up to but excluding last: [ceil((last - first) / step)]. Values of float and bf16 are
-/// computed in double and then rounded, for bf16 to float first. @throws Error if step is 0 or leads away from last, and for 2^62 or more
-/// steps.
+/// computed in double and then rounded, for bf16 to float first. @throws Error if step is 0 or leads away from last, for 2^62 or more
+/// steps, and for a device that this build does not support.
 template <class T, class Number = std::conditional_t<std::is_integral_v<T>, T, double>>
 Tensor<T> arange(std::type_identity_t<Number> first, std::type_identity_t<Number> last,
                  std::type_identity_t<Number> step = 1, Device device = Device::cpu) {

@@ -8,7 +8,7 @@ namespace heddle::detail {
 
 inline std::atomic<std::uint64_t> next_node_id = 0;  // over all threads
 
-// Operations are recorded by default, but not while a NoGrad exists and not inside a backward pass.
+// The state of recording on a thread: on by default, off while a NoGrad exists, and off inside a backward pass.
 enum class GradMode { recording, disabled, backward };
 inline thread_local GradMode grad_mode = GradMode::recording;
 
@@ -20,7 +20,7 @@ struct Node {
   const std::uint64_t id = next_node_id.fetch_add(1, std::memory_order_relaxed);
   const char* const op;  // "leaf" for a variable or parameter
 
-  // `name` is not copied: it must outlive the node, as a literal does.
+  // Creates a node. `name` is not copied: it must outlive the node, as a literal does.
   explicit Node(const char* name) : op(name) {}
   Node(const Node&) = delete;
   virtual ~Node() = default;

@@ -34,7 +34,7 @@ std::string printed_value(T x) {
   return text.str();
 }
 
-// Selects the values of a tensor that are printed, and the text before each.
+// The values of a tensor that are printed, and the text before each.
 template <class T>
 struct PrintedBody {
   struct Cell {

@@ -121,7 +121,7 @@ inline void require_rows(const char* op, const Axis& x, const Sequences& sequenc
                       could_be_packed ? "; pack(x, sequences) gives the rows of a padded batch"
                                       : (sequences.padded_to() ? ", or be a padded batch [B, T, ...] of them" : ""));
   require(x.device == sequences.device(), op, ": ", x.operand, " is on ", x.device, ", its sequences are on ",
-          sequences.device());
+          sequences.device(), "; move one of them with .to(Device)");
 }
 
 }  // namespace heddle

@@ -22,7 +22,7 @@ template <class T>
 class MasterTensor;  // nn/parameter.hpp
 }
 
-// Outside the namespace, because the class was declared in the inline namespace of the build (base/build.hpp).
+// The definition is outside the namespace, because the class was declared in the inline namespace of the build (base/build.hpp).
 /// A handle: copies share one block of memory, and a const handle is read-only. T is float, double, bf16, std::int32_t,
 /// std::int64_t or bool.
 template <class T>
@@ -57,7 +57,8 @@ class heddle::Tensor {
   /// Makes a tensor on the CPU from its elements in row-major order. @throws ShapeError unless there is one value per element.
   Tensor(Shape shape, std::initializer_list<T> values) : Tensor(shape, std::vector<T>(values)) {}
 
-  /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every handle.
+  /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every handle. @throws Error for
+  /// a null pointer unless the shape has no elements, for a device that this build does not support, and for double on the GPU.
   static Tensor wrap(T* memory, Shape shape, Device device = Device::cpu) {
     require(memory || shape.size() == 0, "Tensor::wrap: a null pointer for shape ", shape);
     return Tensor(shape, device, memory);
@@ -96,7 +97,8 @@ class heddle::Tensor {
     require_host();
     return device_data();
   }
-  /// Returns the host pointer for reading. @throws Error for a tensor on the GPU.
+  /// Returns the host pointer for reading. @throws Error for a tensor on the GPU, and in a backward if the block was written since the
+  /// forward.
   const T* data() const {
     require_host();
     return device_data();
@@ -149,7 +151,7 @@ class heddle::Tensor {
     return element(std::array<Index, sizeof...(I)>{static_cast<Index>(indices)...});
   }
 
-  /// Returns a handle to the same block with another shape of the same size, without its graph. @throws ShapeError.
+  /// Returns a handle to the same block with another shape of the same size, without its graph. @throws ShapeError for another size.
   Tensor with_shape(Shape shape) const {
     require_data();
     require<ShapeError>(shape.size() == size(), "reshape: ", shape_, " has ", size(), " elements, ", shape, " has ",
@@ -158,7 +160,8 @@ class heddle::Tensor {
     t.shape_ = shape;
     return t;
   }
-  /// Returns positions [first, last) of axis 0 as a handle into the same block, without its graph. @throws ShapeError.
+  /// Returns positions [first, last) of axis 0 as a handle into the same block, without its graph. @throws ShapeError for a scalar, and
+  /// unless 0 <= first <= last <= dim(0).
   Tensor leading(Index first, Index last) const {
     require_data();
     require<ShapeError>(rank() > 0 && 0 <= first && first <= last && last <= dim(0), "slice: [", first, ", ", last,
@@ -275,7 +278,8 @@ Tensor<T>::Tensor(Shape shape, const std::vector<T>& values) : Tensor(shape) {
 }
 template <class T>
 Tensor<T>::Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
-  require(detail::has_cuda || device == Device::cpu, "Tensor: this build has no CUDA backend");
+  require(detail::has_cuda || device == Device::cpu,
+          "Tensor: this build has no CUDA backend; configure with -DHEDDLE_CUDA=ON");
   require(device == Device::cpu || !std::is_same_v<T, double>,
           "Tensor: double is for the CPU only, to check results; use float or bf16 on the GPU");
   require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),

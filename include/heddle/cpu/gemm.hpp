@@ -118,12 +118,12 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T
   parallel_product<transpose_a, transpose_b>(a, b, c, into, Nothing{}, Nothing{});
 }
 
-// c [M, N] = a [M, K] b [K, N]
+// Computes c [M, N] = a [M, K] b [K, N].
 template <class T>
 void gemm_nn(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
   parallel_product<false, false>(a, b, c, into);
 }
-// c [M, N] = a [M, K] b^T, b [N, K]
+// Computes c [M, N] = a [M, K] b^T for b [N, K].
 template <class T>
 void gemm_nt(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
   parallel_product<false, true>(a, b, c, into);
@@ -137,7 +137,7 @@ void gemm_nt_bias(Cpu, MatrixView<const T> a, MatrixView<const T> b, View<const 
   };
   parallel_product<false, true>(a, b, c, bias.data ? Into::add : Into::set, put_bias, epilogue);
 }
-// c [M, N] = a^T b [K, N], a [K, M]
+// Computes c [M, N] = a^T b for a [K, M] and b [K, N].
 template <class T>
 void gemm_tn(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
   parallel_product<true, false>(a, b, c, into);

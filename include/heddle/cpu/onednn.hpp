@@ -20,7 +20,7 @@
 
 namespace heddle::kernel::onednn {
 
-// Limits oneDNN's calls from the calling thread to a single OpenMP thread while the object exists.
+// A scope in which oneDNN's calls from the calling thread use a single OpenMP thread.
 class SingleThread {
  public:
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
@@ -71,7 +71,7 @@ inline bool has_bf16() {
   return has;
 }
 
-// Owns a oneDNN object that `make(&object)` creates and `destroy` releases.
+// The owner of a oneDNN object that `make(&object)` creates and `destroy` releases.
 template <class T, class Destroy>
 struct Handle {
   T object = nullptr;

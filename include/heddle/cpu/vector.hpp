@@ -59,7 +59,7 @@ struct Vector {
   friend Mask operator>=(Vector a, Vector b) { return {a.lanes >= b.lanes}; }
   // Selects for each lane: `a` if the mask is set, otherwise `b`.
   friend Vector select(Mask mask, Vector a, Vector b) { return mask.bits ? a.lanes : b.lanes; }
-  // As std::max: if b is NaN, the result is a; if a is NaN, it is NaN.
+  // Returns the larger value of each lane, as std::max does: if b is NaN, the result is a; if a is NaN, it is NaN.
   friend Vector max(Vector a, Vector b) { return a.lanes < b.lanes ? b.lanes : a.lanes; }
 
   // Eigen's functions. For double, Eigen 3.4 vectorizes only abs, exp and log.
@@ -104,7 +104,7 @@ struct Vector {
   friend Vector tanh(Vector x) {
     return x.with_eigen([](const auto& v) { return v.tanh(); });
   }
-  // std::pow of each lane, because Eigen 3.4's vectorized pow gives infinity instead of -infinity for (-0)^-1.
+  // Returns std::pow of each lane, because Eigen 3.4's vectorized pow gives infinity instead of -infinity for (-0)^-1.
   friend Vector pow(Vector x, Vector y) {
     for (Index i = 0; i < width; ++i) x.lanes[i] = std::pow(x.lanes[i], y.lanes[i]);
     return x;
@@ -328,7 +328,7 @@ class Scratch {
 
 inline constexpr Index scalar_loop_limit = 4;  // up to this many elements, a scalar loop is faster than vectors
 
-// sum += x for n elements. For integers, A is an unsigned type, because its overflow is defined.
+// Adds n elements of x to sum. For integers, A is an unsigned type, because its overflow is defined.
 template <class A, class T>
 void add_row(A* sum, const T* x, Index n) {
   if constexpr (!std::is_integral_v<A>)
@@ -336,19 +336,19 @@ void add_row(A* sum, const T* x, Index n) {
       return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(sum, at.load(sum) + at.load(x)); });
   for (Index i = 0; i < n; ++i) sum[i] += static_cast<A>(x[i]);
 }
-// y = x * factor for n elements; y may be x.
+// Computes y = x * factor for n elements; y may be x.
 template <class T, class U, class A>
 void scale_row(T* y, const U* x, Index n, A factor) {
   for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x) * factor); });
 }
-// y = x / divisor for n elements.
+// Computes y = x / divisor for n elements.
 template <class T, class U, class A>
 void divide_row(T* y, const U* x, Index n, A divisor) {
   if constexpr (!std::is_integral_v<A>)
     if (n > scalar_loop_limit) return for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x) / divisor); });
   for (Index i = 0; i < n; ++i) y[i] = static_cast<T>(static_cast<A>(x[i]) / divisor);
 }
-// y = x for n elements, rounded if T is narrower.
+// Copies n elements of x to y, rounded if T is narrower.
 template <class T, class U>
 void copy_row(T* y, const U* x, Index n) {
   using A = std::conditional_t<std::is_same_v<T, double> || std::is_same_v<U, double>, double, float>;

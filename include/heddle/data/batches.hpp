@@ -72,7 +72,8 @@ struct Batch {
   Tensor<int> labels;      ///< [B]
   Tensor<int> types = {};  ///< [N] 1 for the second text of a pair; empty if there is none
 
-  /// Returns the batch on `device`. Shares the tensors that are on that device already.
+  /// Returns the batch on `device`. Shares the tensors that are on that device already. @throws Error for a device that this build does not
+  /// support.
   Batch to(Device device) const {
     return {ids.to(device), sequences.to(device), labels.to(device), types ? types.to(device) : types};
   }

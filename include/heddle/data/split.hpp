@@ -28,8 +28,8 @@ struct Split {
 /// label; Error for a negative share, and for shares with a sum of 1 or more.
 template <class Key>
 Split stratified_split(const std::vector<int>& labels, const std::vector<Key>& keys, const SplitOptions& options = {}) {
-  require<ShapeError>(labels.size() == keys.size(), "stratified_split: ", labels.size(), " labels and ", keys.size(),
-                      " keys");
+  require<ShapeError>(labels.size() == keys.size(), "stratified_split: each row needs a label and a key, got ",
+                      labels.size(), " labels and ", keys.size(), " keys");
   require(options.valid >= 0 && options.test >= 0 && options.valid + options.test < 1, "stratified_split: the shares ",
           options.valid, " and ", options.test, " must not be negative, and their sum must be below 1");
   std::map<int, std::map<Key, std::vector<Index>>> classes;  // label, key, rows

@@ -30,14 +30,14 @@ template <std::size_t bytes>
 using Word = std::conditional_t<
     bytes == 1, std::uint8_t,
     std::conditional_t<bytes == 2, std::uint16_t, std::conditional_t<bytes == 4, std::uint32_t, std::uint64_t>>>;
-// W is std::uint8_t, uint16_t, uint32_t or uint64_t.
+// Fills y with `value`. Here and below, W is std::uint8_t, uint16_t, uint32_t or uint64_t.
 template <class W>
 void fill_words(W* y, Index count, W value);
 template <class W>
 void permute_words(const Permutation& p, const W* x, View<W, 1> y);
 template <class W>
 void where_words(const BroadcastPlan<3>& plan, const bool* condition, const W* a, const W* b, W* y);
-// An id outside x gives a row of zeros.
+// Copies the rows `ids` of x. An id outside x gives a row of zeros.
 template <class W, Label I>
 void take_rows_words(View<const I, 1> ids, View<const W, 2> x, View<W, 2> y);
 template <class W>
@@ -46,18 +46,18 @@ void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<
 
 // --- elementwise (cuda/map.cu, arithmetic.cu, compare.cu, dropout.cu, cast.cu) ---
 
-// F is a function of base/scalar_functions.hpp.
+// Applies F, a function of base/scalar_functions.hpp, to each element.
 template <class F, OnGpu T>
 void map(Cuda, F, View<const T, 1> x, View<T, 1> y);
 template <class F, OnGpu T>
 void map_backward(Cuda, F, View<const T, 1> dy, View<const T, 1> x, View<const T, 1> y, View<T, 1> dx);
 
-// F is a function of base/arithmetic_functions.hpp; with a number as operand it may also be Swapped<F>.
+// Applies F, a function of base/arithmetic_functions.hpp, to broadcast operands. With a number as operand, F may also be Swapped<F>.
 template <class F, OnGpu A, OnGpu B, OnGpu Y>
 void combine(Cuda, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y);
 template <class F, OnGpu T>
 void combine(Cuda, F, View<const T, 1> x, float number, View<T, 1> y);
-// F is a function of base/comparison_functions.hpp. T is float or int64.
+// Applies F, a function of base/comparison_functions.hpp, to broadcast operands. T is float or int64.
 template <class F, class T>
 void compare(Cuda, F, const BroadcastPlan<2>& plan, const T* a, const T* b, bool* y);
 template <OnGpu T>
@@ -71,12 +71,13 @@ void cast(Cuda, View<const T, 1> x, View<U, 1> y);
 
 // --- sums and extremes (cuda/reduce.cu) ---
 
-// T and Y are float or bf16, in any combination; for T int, int64 or bool, Y is int64.
+// Sums x over its middle axis. T and Y are float or bf16, in any combination; for T int, int64 or bool, Y is int64.
 template <class T, class Y>
 void sum(Cuda, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y);
 template <OnGpu T>
 void repeat(Cuda, const BroadcastPlan<1>& plan, const T* dy, float divisor, T* dx);
-// T is float, bf16, int, int64 or bool; in extremum_backward() float or bf16.
+// Finds the largest or smallest elements along the middle axis. T is float, bf16, int, int64 or bool; in extremum_backward() it is float
+// or bf16.
 template <class T>
 void extremum(Cuda, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 2> position);
 template <class T>
@@ -96,7 +97,7 @@ void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length
 
 // --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, cross_entropy.cu, embed.cu) ---
 
-// F is Softmax or LogSoftmax.
+// Computes F, which is Softmax or LogSoftmax, along the middle axis.
 template <class F, OnGpu T>
 void softmax(Cuda, F, View<const T, 3> x, bool empty_gives_zeros, View<T, 3> y);
 template <class F, OnGpu T>
@@ -118,7 +119,7 @@ void residual_layer_norm_backward(Cuda, ElementDropout dropout, View<const T, 2>
                                   View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
                                   View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta);
 
-// A row whose label is not a class is ignored.
+// Computes the loss. Ignores a row whose label is not a class.
 template <OnGpu T, Label L>
 void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
                    View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
@@ -173,7 +174,7 @@ void attention_weights(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q
 
 // --- optimizers (cuda/optim.cu): all parameters in one launch ---
 
-// Rule is optim::AdamRule<float> or optim::SgdRule<float>.
+// Updates all parameters. Rule is optim::AdamRule<float> or optim::SgdRule<float>.
 template <class Rule>
 void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters);
 // Returns the index of the first gradient that contains NaN or infinity, or -1. Synchronizes.

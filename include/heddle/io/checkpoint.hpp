@@ -45,7 +45,7 @@ class Checkpoints {
         damaged(error.what());
       }
     require<FileError>(names.empty(), printable(folder_),
-                       ": none of its checkpoints can be used; remove them to start anew");
+                       ": none of its checkpoints can be used; remove them to start from the beginning");
     return std::nullopt;
   }
 

@@ -11,6 +11,7 @@ namespace heddle::io {
 struct FileSum {
   std::uint64_t bytes = 0;  ///< the size in bytes
   std::uint64_t crc64 = 0;  ///< the checksum
+  /// Returns whether size and checksum are equal.
   friend bool operator==(const FileSum&, const FileSum&) = default;
 };
 
@@ -44,7 +45,7 @@ void for_each_part(const std::string& path, F&& f) {
 
 }  // namespace detail
 
-/// Returns the size and checksum of a file, which is read to its end. @throws FileError.
+/// Returns the size and checksum of a file, which is read to its end. @throws FileError if it cannot be read.
 inline FileSum sum_of_file(const std::string& path) {
   detail::RunningFileSum sum;
   detail::for_each_part(path, [&](std::span<const std::byte> bytes) { sum.add(bytes); });

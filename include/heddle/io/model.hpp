@@ -9,7 +9,7 @@
 namespace heddle::io {
 
 /// Writes every parameter and buffer in its master type; a shared one is written once, under its first name. Replaces the file atomically,
-/// and returns its size and checksum. @throws WriteError, and Error for a name that the model visits twice.
+/// and returns its size and checksum. @throws WriteError as write_safetensors() does, and Error for a name that the model visits twice.
 template <class M>
 FileSum save(const M& model, const std::string& path, std::map<std::string, std::string> metadata = {}) {
   std::vector<TensorBytes> tensors;

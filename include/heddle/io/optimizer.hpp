@@ -28,7 +28,8 @@ void check_moment(const std::string& file, const std::string& name, const std::v
 
 }  // namespace detail
 
-/// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws WriteError.
+/// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws WriteError as
+/// write_safetensors() does.
 inline FileSum save_optimizer(const optim::Slots& slots, const std::string& path) {
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written

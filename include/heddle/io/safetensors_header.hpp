@@ -28,8 +28,8 @@ struct SafetensorsHeader {
 
 namespace detail {
 
-// Handles the calls of nlohmann::json::sax_parse. The object or array that contains a value, and the value's key, decide which values are
-// valid; any other value throws FileError.
+// A handler of the calls of nlohmann::json::sax_parse. The object or array that contains a value, and the value's key, decide which values
+// are valid; any other value throws FileError.
 class HeaderReader {
  public:
   HeaderReader(const std::string& file, SafetensorsHeader& header) : file_(file), header_(header) {}

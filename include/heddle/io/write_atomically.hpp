@@ -13,7 +13,7 @@
 
 namespace heddle {
 
-/// Thrown if a file could not be written. The old file is then intact, with one exception: if only the last step fails, the sync of the
+/// The error of a file that could not be written. The old file is intact, with one exception: if only the last step fails, the sync of the
 /// folder, the new file is already in place, but its name may not be durable.
 struct WriteError : FileError {
   using FileError::FileError;
@@ -27,7 +27,7 @@ class OutputFile {
   /// Takes an open file descriptor; messages name the file `path`.
   OutputFile(const std::string& path, int file) : path_(path), file_(file) {}
 
-  /// Appends the bytes. @throws WriteError.
+  /// Appends the bytes. @throws WriteError if that fails.
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const ssize_t n = detail::retry([&] { return ::write(file_, bytes.data(), bytes.size()); });
@@ -36,7 +36,7 @@ class OutputFile {
       bytes = bytes.subspan(static_cast<std::size_t>(n));
     }
   }
-  /// Appends a text. @throws WriteError.
+  /// Appends a text. @throws WriteError if that fails.
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
   /// Returns the size and checksum of the bytes written so far.
@@ -179,7 +179,7 @@ inline bool is_leftover(std::string_view name) {
          name.find_first_not_of(part, dot + 1) == std::string_view::npos;
 }
 
-/// Creates a folder unless a folder or file of this name exists. @throws WriteError.
+/// Creates a folder unless a folder or file of this name exists. @throws WriteError if it cannot be created.
 inline void make_folder(const std::string& path) {
   constexpr mode_t everybody = 0777;  // less the umask
   if (detail::retry([&] { return ::mkdir(path.c_str(), everybody); }) != 0 && errno != EEXIST)

@@ -17,7 +17,8 @@
 
 namespace heddle::models {
 
-/// DistilBERT differs from BERT in three points: it has no token types, no dropout of the attention's result, and another head.
+/// The two model families. DistilBERT differs from BERT in three points: it has no token types, no dropout of the attention's result, and
+/// another model head.
 enum class BertFamily { bert, distilbert };
 
 /// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
@@ -90,7 +91,7 @@ struct BertEmbeddings {
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
     const Tensor<A> x = positions(words.template operator()<A>(ids), sequences);
-    require(types || !token_types, "BertEmbeddings: this model has no token types");
+    require(types || !token_types, "BertEmbeddings: this model has no token types; leave the types empty");
     require<ShapeError>(!token_types || token_types.shape() == ids.shape(), "BertEmbeddings: the token types ",
                         token_types.shape(), " must have the shape of the ids, ", ids.shape());
     if (!types) return heddle::dropout(norm(x), dropout, random);
@@ -143,7 +144,8 @@ struct BertLayer {
         dropout(other.dropout),
         attention_dropout(other.attention_dropout) {}
 
-  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError.
+  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x has D columns and one row for each
+  /// row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     return after_attention(x, attention(x, sequences, options<A>(random)), random);
@@ -332,7 +334,8 @@ struct BertMaskedLm {
         transform(config.D, config.D, random),
         norm(config.D, config.eps),
         bias(zeros<T>({config.vocabulary})) {
-    require(config.family == BertFamily::bert, "BertMaskedLm: the model must be BERT");
+    require(config.family == BertFamily::bert, "BertMaskedLm: the family must be bert, got ",
+            encoder_name(config.family));
     detail::draw_as_bert(transform, random, config.deviation);
   }
   /// Copies the members of `other` for clone().

@@ -48,7 +48,8 @@ struct PreNormLayer {
         ff(c(other.ff)),
         dropout(other.dropout) {}
 
-  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError.
+  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x has D columns and one row for each
+  /// row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     const auto [y, normed] = norm2.with_sum(x, attention(norm1(x), sequences), 0, nullptr);
@@ -116,7 +117,7 @@ struct PreNormEncoder {
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& o = {}) const {  // [N] to [N, D]
-    require(!o.types, "PreNormEncoder: this model has no token types");
+    require(!o.types, "PreNormEncoder: this model has no token types; leave the types empty");
     Tensor<A> x =
         dropout(norm(positions(tokens.template operator()<A>(ids), sequences)), config.embedding_dropout, o.random);
     if (o.hidden_states) o.hidden_states->push_back(x);

@@ -119,7 +119,9 @@ inline std::vector<std::string> read_labels(const io::JsonObject& config) {
     const std::string key = std::to_string(i);
     require<FileError>(names.has(key), config.file(), ": 'id2label' has ", names.json().size(), " members, but no '",
                        key, "'");
-    require<FileError>(names.at(key).is_string(), config.file(), ": 'id2label' must hold names");
+    if (!names.at(key).is_string())
+      fail<FileError>(config.file(), ": '", key, "' of 'id2label' is ", io::printable(names.at(key).dump(), 60),
+                      " but must be a string");
     const std::string label = names.text(key);
     require<FileError>(distinct.insert(label).second, config.file(), ": 'id2label' has ", io::quoted_name(label),
                        " twice");
@@ -137,7 +139,7 @@ struct NamedEncoder {
 };
 
 // Returns the function that maps the name of a tensor in a folder to its name in the model. It puts "bert." or "distilbert." before the
-// names of an encoder without a head, and renames gamma and beta of old checkpoints to weight and bias. It returns an empty name for
+// names of an encoder without a model head, and renames gamma and beta of old folders to weight and bias. It returns an empty name for
 // buffers of positions, which are left out.
 inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
   const std::string prefix = std::string(encoder_name(family)) + '.';
@@ -274,7 +276,7 @@ Model make_without_values(const Config& config) {
   return Model(config, unused);
 }
 
-/// Whether a missing head (the layers after the encoder) is an error.
+/// The treatment of a missing model head: an error, or new weights.
 enum class MissingHead { refused, drawn };
 
 /// Reads a classifier's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the folder does not have keep

@@ -163,7 +163,7 @@ class SentenceEncoder {
     const BertEncoder<>& model = loaded.model;
     const Index D = width();
     Tensor<float> all({static_cast<Index>(texts.size()), D});
-    float* to = all.data();
+    float *const begin = all.data(), *to = begin;
     detail::each_batch(
         texts, false, device_of(model), [&](const Tensor<int>& ids, const Tensor<int>&, const Sequences& sequences) {
           Tensor<float> x = loaded.pooling == Pooling::cls ? model.first(ids, sequences)
@@ -171,8 +171,9 @@ class SentenceEncoder {
           if (loaded.normalized)
             x = x / maximum(sqrt(sum(x * x, -1, true)), full<float>({1}, 1e-12, x.device()));  // as torch's normalize
           const std::vector<float> values = x.host();
-          require(std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }),
-                  "SentenceEncoder: the model's vectors are not finite");
+          const auto bad = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+          require(bad == values.end(), "SentenceEncoder: the vector of text ",
+                  (to - begin + (bad - values.begin())) / D, " is not finite; check the weights of the model");
           to = std::copy(values.begin(), values.end(), to);
         });
     return all;

@@ -21,8 +21,8 @@ struct Prediction {
 class TextClassifier {
  public:
   /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT, DistilBERT or pre-norm
-  /// classifier. @throws FileError that names the file and the fault, such as a missing head, and Error for a device that this build does
-  /// not support.
+  /// classifier. @throws FileError that names the file and the fault, such as a missing model head, and Error for a device that this build
+  /// does not support.
   static TextClassifier load(const std::string& folder, Device device = Device::cpu) {
     PretrainedConfig config = read_config(folder);
     require_single_label(config, folder);
@@ -89,7 +89,8 @@ class TextClassifier {
           for (Index b = 0; b < p.dim(0); ++b) {
             const std::span row(std::as_const(p).data() + b * C, static_cast<std::size_t>(C));
             require(std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); }),
-                    "TextClassifier: the model's probabilities are not finite");
+                    "TextClassifier: the probabilities of text ", predictions.size(),
+                    " are not finite; check the weights of the model");
             const auto best = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
             predictions.push_back({static_cast<int>(best), config.labels[best], {row.begin(), row.end()}});
           }

@@ -32,8 +32,9 @@ struct MultiHeadAttention {
   MultiHeadAttention(const MultiHeadAttention& other, Cloning& c)
       : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
 
-  /// Returns the attention of x to itself. `heads` of the options is ignored; the other options apply, except keys. @throws ShapeError, and
-  /// Error as attention() does and for options with keys, which belong to CrossAttention.
+  /// Returns the attention of x to itself. `heads` of the options is ignored; the other options apply, except keys. @throws ShapeError
+  /// unless the last axis of x has extent D, ShapeError and Error as attention() does, and Error for options with keys, which belong to
+  /// CrossAttention.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
@@ -46,10 +47,12 @@ struct MultiHeadAttention {
     return heddle::detail::rows_as_given(y, x.shape(), sequences);
   }
 
-  /// Returns the queries, keys and weights for x, which an attention page shows (view/attention_page.hpp). @throws ShapeError.
+  /// Returns the queries, keys and weights for x, which an attention page shows (view/attention_page.hpp).
+  /// @throws ShapeError unless x is [N, D] with N = sequences.rows(): a padded batch is refused.
   template <class A>
   AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
-    const Tensor<A> product = qkv(x);                                                // [N, 3 * H * K]
+    require_rank("MultiHeadAttention::record", {"x", x, 0}, 2);
+    const Tensor<A> product = qkv(x);  // [N, 3 * H * K]
     const Index each = product.dim(1) / 3;
     return {slice(product, 1, 0, each), slice(product, 1, each, 2 * each),
             attention_weights(columns(product, 0, each), columns(product, each, each), sequences, {.heads = heads})};

@@ -26,7 +26,7 @@ struct CrossAttention {
       : query(c(other.query)), key_value(c(other.key_value)), out(c(other.out)), heads(other.heads) {}
 
   /// Returns the attention of x to `memory`. `heads` and `keys` of the options are ignored; the other options apply.
-  /// @throws ShapeError, and Error as attention() does.
+  /// @throws ShapeError for an x or a memory of another width, and ShapeError and Error as attention() does.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x,  // [Nq, D] or [B, Tq, D]
                        const Sequences& sequences,

@@ -21,7 +21,7 @@ struct FeedForward {
   FeedForward(const FeedForward& other, Cloning& c)
       : in(c(other.in)), out(c(other.out)), activation(other.activation) {}
 
-  /// Returns out(activation(in(x))). @throws ShapeError.
+  /// Returns out(activation(in(x))). @throws ShapeError unless the last axis of x has extent D.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     switch (activation) {

@@ -5,9 +5,9 @@
 
 namespace heddle::nn {
 
-/// While a NoInit exists, modules that are created on its thread get uninitialized weights. This is faster and takes less memory than
-/// drawing them, for a model whose weights are then read from a file. Constant values, such as those of norms, and fixed tables are
-/// initialized as usual.
+/// A scope in which modules that are created on its thread get uninitialized weights. This is faster and takes less memory than drawing
+/// them, for a model whose weights are then read from a file. Constant values, such as those of norms, and fixed tables are initialized as
+/// usual.
 class NoInit {
  public:
   NoInit() { active_ = true; }

@@ -20,13 +20,15 @@ struct LayerNorm {
   /// Copies the members of `other` for clone().
   LayerNorm(const LayerNorm& other, Cloning& c) : gamma(c(other.gamma)), beta(c(other.beta)), eps(other.eps) {}
 
-  /// Returns (x - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance of the last axis. @throws ShapeError.
+  /// Returns (x - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance of the last axis. @throws ShapeError if the last axis
+  /// of x does not have extent D, and Error for an eps that is negative or not finite.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps);
   }
 
-  /// Returns the norm of x + dropout(branch, p, random), in one pass. @throws ShapeError, and Error for a p outside [0, 1).
+  /// Returns the norm of x + dropout(branch, p, random), in one pass. @throws ShapeError if the last axis of x does not have extent D or if
+  /// branch has another shape; Error for a p outside [0, 1), before or after rounding, and for an eps that is negative or not finite.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);

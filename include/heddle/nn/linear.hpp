@@ -16,7 +16,7 @@ struct Linear {
   /// Copies the members of `other` for clone().
   Linear(const Linear& other, Cloning& c) : weight(c(other.weight)), bias(c(other.bias)) {}
 
-  /// Returns x weight^T + bias. @throws ShapeError.
+  /// Returns x weight^T + bias. @throws ShapeError unless the last axis of x has extent `in`.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., in] to [..., out]
     return linear(x, weight.template as<A>(), bias ? bias->template as<A>() : Tensor<A>());

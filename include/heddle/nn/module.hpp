@@ -114,7 +114,7 @@ void walk(M& model, F&& f) {
   detail::visit_leaves(Name(""), model, with_own_name);
 }
 
-/// Visits as walk() does, but a shared parameter only once, under its first name.
+/// Visits as walk() does, but a shared parameter only once, under its first name. @throws Error as walk() does.
 template <class M, class F>
 void walk_once(M& model, F&& f) {
   std::set<const void*> seen;
@@ -122,7 +122,7 @@ void walk_once(M& model, F&& f) {
     if (seen.insert(x.identity().get()).second) f(name, x);
   });
 }
-/// Calls f(name, p) for every parameter once.
+/// Calls f(name, p) for every parameter once. @throws Error as walk() does.
 template <class M, class F>
 void each_parameter(M& model, F&& f) {
   walk_once(model, [&](const Name& name, auto& x) {
@@ -130,7 +130,7 @@ void each_parameter(M& model, F&& f) {
   });
 }
 
-/// Returns the number of elements of all parameters, frozen ones included. A shared weight counts once.
+/// Returns the number of elements of all parameters, frozen ones included. A shared weight counts once. @throws Error as walk() does.
 template <class M>
 Index parameter_count(const M& model) {
   Index count = 0;
@@ -138,7 +138,7 @@ Index parameter_count(const M& model) {
   return count;
 }
 
-/// Clears the gradients of all parameters. An optimizer's step also clears them.
+/// Clears the gradients of all parameters. An optimizer's step also clears them. @throws Error as walk() does.
 template <class M>
 void zero_grad(const M& model) {
   each_parameter(model, [](const Name&, const auto& p) {
@@ -146,7 +146,7 @@ void zero_grad(const M& model) {
   });
 }
 
-/// Returns the device of a model's first weight; the CPU for a model without weights.
+/// Returns the device of a model's first weight; the CPU for a model without weights. @throws Error as walk() does.
 template <class M>
 Device device_of(const M& model) {
   std::optional<Device> first;
@@ -155,7 +155,7 @@ Device device_of(const M& model) {
 }
 
 /// Moves all weights and buffers to a device, in place: existing optimizers keep training them. @throws Error for a device that this build
-/// does not support.
+/// does not support, for a weight of type double on the GPU, and as walk() does.
 template <class M>
 void to(M& model, Device device) {
   walk_once(model, [&](const Name&, auto& x) { x.identity()->move(device); });

@@ -30,8 +30,8 @@ inline void require_positions(const char* module, const Sequences& sequences, In
                       " tokens is longer than the table's ", L, " positions");
 }
 
-/// Returns x [N, D] or [B, T, D] with each token's row of the table [L, D] added. @throws ShapeError, and IndexError for a position that is
-/// not in the table.
+/// Returns x [N, D] or [B, T, D] with each token's row of the table [L, D] added. @throws ShapeError unless x is [sequences.rows(), D] or a
+/// padded batch [B, T, D] of these sequences, and IndexError for a position that is not in the table.
 template <class T>
 Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
   const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
@@ -41,7 +41,7 @@ Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>&
   return heddle::detail::rows_as_given(rows + take_rows(table, sequences.position()), x.shape(), sequences);
 }
 
-/// Adds a fixed table to x: x + pe(position). The table is saved with the weights.
+/// A fixed table that is added to x: x + pe(position). The table is saved with the weights.
 template <class T = float>
 struct SinusoidalPositions {
   Buffer<T> pe;  ///< [1, L, D], the shape of `pe` in batch-first PyTorch code
@@ -51,7 +51,8 @@ struct SinusoidalPositions {
   /// Copies the members of `other` for clone().
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
 
-  /// Returns x with the row of each token's position added. @throws ShapeError, and IndexError for a sequence longer than L.
+  /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError for a sequence
+  /// longer than L.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
@@ -66,7 +67,7 @@ struct SinusoidalPositions {
 template <class T>
 SinusoidalPositions<T>::SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
 
-/// Adds a trained table to x: x + weight(position).
+/// A trained table that is added to x: x + weight(position).
 template <class T = float>
 struct LearnedPositions {
   Parameter<T> weight;  ///< [L, D]
@@ -78,7 +79,8 @@ struct LearnedPositions {
   /// Copies the members of `other` for clone().
   LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)) {}
 
-  /// Returns x with the row of each token's position added. @throws ShapeError, and IndexError for a sequence longer than L.
+  /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError for a sequence
+  /// longer than L.
   template <class A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("LearnedPositions", sequences, weight.shape()[0]);

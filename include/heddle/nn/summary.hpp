@@ -36,7 +36,7 @@ struct ModulePath {
 }  // namespace detail
 
 /// Returns the tree of a model's modules with the number of parameters in each and the shape of each tensor. A shared weight counts
-/// once, under its first name.
+/// once, under its first name. @throws Error for a name that the model visits twice.
 template <class M>
 std::string summary(const M& model) {
   std::map<std::string, Index> totals;

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 
+#include <heddle/core/print.hpp>
 #include <heddle/nn/module.hpp>
 #include <heddle/ops/arithmetic.hpp>
 
@@ -13,9 +14,16 @@ namespace detail {
 // call, throws Error if names or element types differ or if only `to` shares a weight, and ShapeError if shapes differ.
 template <class From, class To, class F>
 void walk_both(const char* op, const From& from, To& to, F&& f) {
-  std::map<std::string, std::any> sources;
+  struct Source {
+    std::any identity;
+    const char* element;
+  };
+  std::map<std::string, Source> sources;
   std::map<const void*, const void*> source_of;  // of each weight of `to`, which may have several names
-  walk(from, [&](const Name& name, const auto& x) { sources.emplace(name.str(), x.identity()); });
+  walk(from, [&](const Name& name, const auto& x) {
+    using Element = typename std::remove_cvref_t<decltype(x)>::Element;
+    sources.emplace(name.str(), Source{x.identity(), element_name<Element>});
+  });
   const std::size_t names = sources.size();
   for (const bool checked : {false, true}) {
     std::size_t found = 0;
@@ -24,8 +32,9 @@ void walk_both(const char* op, const From& from, To& to, F&& f) {
       const auto source = sources.find(name.str());
       require(source != sources.end(), op, ": the model copied from has no '", name.str(), "'");
       ++found;
-      const Identity* const identity = std::any_cast<Identity>(&source->second);
-      require(identity, op, ": '", name.str(), "' has another element type in the model copied from");
+      const Identity* const identity = std::any_cast<Identity>(&source->second.identity);
+      require(identity, op, ": '", name.str(), "' is ", source->second.element, " in the model copied from, ",
+              element_name<typename std::remove_cvref_t<decltype(x)>::Element>, " in the other");
       require<ShapeError>((*identity)->shape() == x.shape(), op, ": '", name.str(), "' is ", (*identity)->shape(),
                           " in the model copied from, ", x.shape(), " in the other");
       require(source_of.emplace(x.identity().get(), identity->get()).first->second == identity->get(), op, ": '",
@@ -39,8 +48,8 @@ void walk_both(const char* op, const From& from, To& to, F&& f) {
 }  // namespace detail
 
 /// Writes the weights and buffers of a model into another of the same structure, in place, so optimizers and shared handles stay valid.
-/// Gradients and the state of optimizers do not change. @throws Error if the models' names or element types differ, or if `to` shares a
-/// weight that `from` does not share, and ShapeError if their shapes differ; nothing is written then.
+/// Gradients and the state of optimizers do not change. @throws Error if the models' names or element types differ, if a model visits a
+/// name twice, or if `to` shares a weight that `from` does not share, and ShapeError if their shapes differ; nothing is written then.
 template <class From, class To>
 void copy_weights(const From& from, To& to) {
   detail::walk_both("copy_weights", from, to, [](const auto& source, auto& x) {

@@ -5,11 +5,11 @@
 
 namespace heddle {
 
-/// Returns the tensors joined along an axis; all other axes must agree. @throws ShapeError, and Error for no tensors and for tensors on
-/// different devices.
+/// Returns the tensors joined along an axis; all other axes must agree. @throws ShapeError if the axis does not exist, or if the number of
+/// axes or another extent differs, and Error for no tensors.
 template <class T>
 Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
-  require(!xs.empty(), "concat: no tensors given");
+  require(!xs.empty(), "concat: at least 1 tensor is needed, got 0");
   const Tensor<T>& x0 = xs[0];
   const int along = detail::require_axis("concat", x0, axis);
   std::vector<Index> begin = {0};  // tensor i has positions [begin[i], begin[i + 1]) of the result's axis
@@ -39,17 +39,17 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
     return dxs;
   });
 }
-/// Concatenates the tensors of a braced list: concat({a, b}, axis).
+/// Concatenates the tensors of a braced list: concat({a, b}, axis). @throws ShapeError and Error as for a vector.
 template <class T>
 Tensor<T> concat(std::initializer_list<Tensor<T>> xs, int axis = 0) {
   return concat(std::vector<Tensor<T>>(xs), axis);
 }
 
 /// Returns tensors of one shape joined along a new axis `axis` of the result; -1 makes it the last axis.
-/// @throws ShapeError if the shapes differ or the axis is out of range, and Error for no tensors.
+/// @throws ShapeError if the shapes differ, the axis is out of range, or the tensors have eight axes, and Error for no tensors.
 template <class T>
 Tensor<T> stack(const std::vector<Tensor<T>>& xs, int axis = 0) {
-  require(!xs.empty(), "stack: no tensors given");
+  require(!xs.empty(), "stack: at least 1 tensor is needed, got 0");
   std::vector<Tensor<T>> parts;
   for (const Tensor<T>& x : xs) {
     require<ShapeError>(x.shape() == xs[0].shape(), "stack: x[0] ", xs[0].shape(), " and x[", parts.size(), "] ",
@@ -58,7 +58,7 @@ Tensor<T> stack(const std::vector<Tensor<T>>& xs, int axis = 0) {
   }
   return concat(parts, axis);
 }
-/// Stacks the tensors of a braced list: stack({a, b}, axis).
+/// Stacks the tensors of a braced list: stack({a, b}, axis). @throws ShapeError and Error as for a vector.
 template <class T>
 Tensor<T> stack(std::initializer_list<Tensor<T>> xs, int axis = 0) {
   return stack(std::vector<Tensor<T>>(xs), axis);

@@ -106,8 +106,9 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 /// Returns the cross-entropy, -log(softmax(logits)[label]) of each row, reduced to a scalar []. Reduction::none returns the losses of the
 /// rows, in the shape of the labels, 0 where the label is ignored. The mean divides by the sum of the labels' weights; if every label is
 /// ignored it is NaN, as in PyTorch, and its gradient is zero. The class weights get no gradient. Labels on the host may be used with
-/// logits on a GPU. @throws ShapeError, Error for a smoothing outside [0, 1] and for Reduction::batch_mean, and IndexError for a label that
-/// is not a class; for labels on a GPU the next synchronizing call throws it.
+/// logits on a GPU. @throws ShapeError if the shapes do not match or the class weights are not [C], Error for a smoothing outside [0, 1]
+/// and for Reduction::batch_mean, and IndexError for a label that is not a class; for labels on a GPU the next synchronizing call throws
+/// it.
 template <class T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
                         const Tensor<L>& labels,  // [N], or [B, T], int or int64

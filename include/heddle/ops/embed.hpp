@@ -93,7 +93,8 @@ Tensor<T> gather_rows(const char* op, const Tensor<I>& ids, const Tensor<T>& x, 
 }  // namespace detail
 
 /// Returns the row of the table for each id, [..., D]. Ids on the host may be used with a table on a GPU.
-/// @throws ShapeError, and IndexError for an id outside the table; for ids on a GPU the next synchronizing call throws it.
+/// @throws ShapeError unless the table has two axes, and IndexError for an id outside the table; for ids on a GPU the next synchronizing
+/// call throws it.
 template <class I, class T>
 Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
                 const Tensor<T>& table) {  // [V, D]
@@ -111,7 +112,8 @@ Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
 }
 
 /// Returns the rows of x with the given numbers, [M, ...]. The numbers may be on the host for an x on a GPU.
-/// @throws ShapeError, and IndexError for a number outside x; for numbers on a GPU the next synchronizing call throws it.
+/// @throws ShapeError if x is a scalar or the numbers are not a vector, and IndexError for a number outside x; for numbers on a GPU the
+/// next synchronizing call throws it.
 template <class T, class I>
 Tensor<T> take_rows(const Tensor<T>& x,       // [N, ...]
                     const Tensor<I>& rows) {  // [M] int or int64

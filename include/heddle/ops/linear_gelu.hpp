@@ -22,7 +22,8 @@ void linear_gelu(Cpu device, View<const T, 2> x, View<const T, 2> weight, View<c
 
 }  // namespace kernel
 
-/// Returns gelu(x weight^T + bias) over the last axis of x. An empty bias stands for none. @throws ShapeError.
+/// Returns gelu(x weight^T + bias) over the last axis of x. An empty bias stands for none. @throws ShapeError unless weight has two axes,
+/// the last axis of x has extent `in`, and bias is empty or [out].
 template <class T>
 Tensor<T> linear_gelu(const Tensor<T>& x,            // [..., in]
                       const Tensor<T>& weight,       // [out, in]

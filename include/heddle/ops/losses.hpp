@@ -103,8 +103,8 @@ struct NormalizeOptions {
   int axis = 1;        ///< the axis along which the norm is computed
   double eps = 1e-12;  ///< lower bound of the norm
 };
-/// Returns x divided by its p-norm along an axis, or by eps if eps is larger. @throws ShapeError if the axis does not exist, and Error for
-/// a negative p.
+/// Returns x divided by its p-norm along an axis, or by eps if eps is larger. @throws ShapeError and Error as norm() does, and Error for an
+/// eps that is NaN.
 template <class T>
 Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);

@@ -84,7 +84,8 @@ struct MatmulOptions {
   bool transpose_b = false;  ///< transpose the last two axes of b before the product
 };
 
-/// Returns the product of a and b, like torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError.
+/// Returns the product of a and b, like torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError if the inner extents
+/// differ, if the leading axes do not broadcast, for a scalar, and for a vector that is to be transposed.
 template <class T>
 Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
                  const Tensor<T>& b,  // [..., K, N] or [K]

@@ -58,7 +58,8 @@ template <class T>
 Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
   static_assert(!std::is_integral_v<T>, "heddle::clamp: for floating types; maximum and minimum take integers");
   const double least = options.min, greatest = options.max;
-  require(!std::isnan(least) && !std::isnan(greatest), "clamp: a bound is NaN");
+  require(!std::isnan(least) && !std::isnan(greatest), "clamp: the bounds must not be NaN, got min = ", least,
+          ", max = ", greatest);
   const Tensor<T> y =
       detail::combine<kernel::Smaller>("clamp", detail::combine<kernel::Larger>("clamp", x, least), greatest);
   return record("clamp", y, inputs(x), [=](const Tensor<T>& dy) {

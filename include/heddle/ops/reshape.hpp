@@ -35,7 +35,7 @@ Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
 }
 
 /// Returns x with an axis of extent 1 inserted before an axis; -1 inserts it after the last. Shares memory with x. @throws ShapeError
-/// unless -rank - 1 <= axis <= rank.
+/// unless -rank - 1 <= axis <= rank, and if x has eight axes.
 template <class T>
 Tensor<T> unsqueeze(const Tensor<T>& x, int axis) {
   require<ShapeError>(-x.rank() - 1 <= axis && axis <= x.rank(), "unsqueeze: axis ", axis, " does not exist in shape ",

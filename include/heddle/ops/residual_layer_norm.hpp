@@ -100,7 +100,8 @@ ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T
 }  // namespace detail
 
 /// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is rounded to a
-/// multiple of 1/65,536. @throws ShapeError, and Error for a p outside [0, 1) or an eps that is negative or not finite.
+/// multiple of 1/65,536. @throws ShapeError if branch does not have the shape of x or if gamma or beta is not [D]; Error for a p outside
+/// [0, 1), before or after rounding, and for an eps that is negative or not finite.
 template <class T>
 Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
                               const Tensor<T>& branch,  // as x

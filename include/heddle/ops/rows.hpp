@@ -142,7 +142,8 @@ inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N)
 
 /// Returns the valid rows [N, ...] of a padded batch, sequence after sequence, as Sequences::packed(sequences.lengths()) describes them.
 /// If `sequences` is padded, it also defines where each sequence begins within its T positions; otherwise each begins at position 0.
-/// @throws ShapeError.
+/// @throws ShapeError unless x has at least two axes, dim(0) is sequences.count(), and dim(1) is sequences.padded_to() or, if they are
+/// packed, at least sequences.longest().
 template <class T>
 Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                const Sequences& sequences) {  // B sequences of at most T rows each
@@ -160,7 +161,8 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
 }
 
 /// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0] and is followed by zeros. T is sequences.padded_to()
-/// or, if they are packed, the length of the longest sequence. @throws ShapeError.
+/// or, if they are packed, the length of the longest sequence. @throws ShapeError unless `rows` has sequences.rows() rows, and if it has
+/// eight axes.
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows
@@ -214,26 +216,30 @@ Tensor<T> add_up_rows(const char* op, const Tensor<T>& x, const Sequences& seque
 
 }  // namespace detail
 
-/// Returns the first row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError.
+/// Returns the first row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError unless x has sequences.rows() rows or is a
+/// padded batch of these sequences.
 template <class T>
 Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
                      const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::end_rows("first_rows", detail::rows_of_batch(x, sequences), sequences, false);
 }
-/// Returns the last row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError.
+/// Returns the last row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError unless x has sequences.rows() rows or is a
+/// padded batch of these sequences.
 template <class T>
 Tensor<T> last_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
                     const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::end_rows("last_rows", detail::rows_of_batch(x, sequences), sequences, true);
 }
 
-/// Returns the sum of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError.
+/// Returns the sum of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError unless x is a matrix with sequences.rows()
+/// rows or a padded batch [B, T, D] of these sequences.
 template <class T>
 Tensor<T> sum_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::add_up_rows("sum_rows", detail::rows_of_batch(x, sequences), sequences, false);
 }
-/// Returns the mean of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError.
+/// Returns the mean of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError unless x is a matrix with sequences.rows()
+/// rows or a padded batch [B, T, D] of these sequences.
 template <class T>
 Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                     const Sequences& sequences) {  // of the N rows, or padded to T
@@ -241,7 +247,8 @@ Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
 }
 
 /// Returns the largest element of each column within each sequence, zeros for an empty one: [B, D]. A NaN counts as the largest element.
-/// The gradient goes to the first of equal elements. @throws ShapeError.
+/// The gradient goes to the first of equal elements. @throws ShapeError unless x is a matrix with sequences.rows() rows or a padded batch
+/// [B, T, D] of these sequences.
 template <class T>
 Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T

@@ -82,7 +82,7 @@ std::vector<Tensor<T>> split(const Tensor<T>& x, const std::vector<Index>& sizes
   }
   return parts;
 }
-/// Splits by the sizes of a braced list: split(x, {2, 4}, axis).
+/// Splits by the sizes of a braced list: split(x, {2, 4}, axis). @throws ShapeError as for a vector.
 template <class T>
 std::vector<Tensor<T>> split(const Tensor<T>& x, std::initializer_list<Index> sizes, int axis = 0) {
   return split(x, std::vector<Index>(sizes), axis);

@@ -55,7 +55,7 @@ Tensor<T> std(const Tensor<T>& x) {
 
 /// Returns the p-norm along axes, (sum |x|^p)^(1/p). The arguments are in PyTorch's order. p = 0 counts the nonzero elements; infinity
 /// takes the largest |x|. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does not exist, or is empty for an infinite
-/// p, and Error for a negative p.
+/// p, and Error for a p that is negative or NaN.
 template <class T>
 Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = false) {
   static_assert(!std::is_integral_v<T>, "heddle::norm: cast integers to a floating type first");
@@ -67,7 +67,8 @@ Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = fa
   if (std::isinf(p)) return cast<T>(max(abs(wide), axes, keepdim));
   return cast<T>(detail::pow_with_flat_zero(sum(detail::pow_with_flat_zero(abs(wide), p), axes, keepdim), 1 / p));
 }
-/// Returns the p-norm of all elements, a scalar [].
+/// Returns the p-norm of all elements, a scalar []. @throws ShapeError if there are none for an infinite p, and Error for a p that is
+/// negative or NaN.
 template <class T>
 Tensor<T> norm(const Tensor<T>& x, double p = 2) {
   return norm(x, p, Axes::all());

@@ -33,7 +33,8 @@ struct AdamOptions {
   double eps = 1e-8;                                ///< added to the denominator
   double weight_decay = 0;                          ///< L2 penalty, added to the gradient
 
-  /// Checks the betas and eps; Optimizer checks the common options. @throws Error.
+  /// Checks the betas and eps; Optimizer checks the common options. @throws Error for a beta outside [0, 1), and for an eps that is
+  /// negative or not finite.
   void check() const { detail::check_adam(*this); }
 };
 /// The options of torch.optim.AdamW, without amsgrad.
@@ -45,7 +46,8 @@ struct AdamWOptions {
   double eps = 1e-8;                                 ///< added to the denominator
   double weight_decay = 0.01;                        ///< decoupled weight decay
 
-  /// Checks the betas and eps; Optimizer checks the common options. @throws Error.
+  /// Checks the betas and eps; Optimizer checks the common options. @throws Error for a beta outside [0, 1), and for an eps that is
+  /// negative or not finite.
   void check() const { detail::check_adam(*this); }
 };
 
@@ -80,7 +82,7 @@ struct AdamRule {
   /// Returns whether an element with zero gradient and zero moment estimates stays as it is.
   bool keeps_stateless_rows() const { return l2 == 0 && decay_factor == 1 && eps > 0; }
 
-  /// Updates one element and its moments.
+  /// Updates one element and its moment estimates.
   template <class V>
   HEDDLE_HD void operator()(V& p, V g, V* m_and_v) const {
     using std::sqrt;

@@ -8,7 +8,7 @@ namespace heddle {
 
 namespace detail {
 
-// Visits a model and adds each parameter to an optimizer, a shared parameter under its first name. It is a named type, so that
+// A visitor that adds each parameter of a model to an optimizer, a shared parameter under its first name. It is a named type, so that
 // heddle::compiled can contain its instantiations for heddle's own modules.
 template <class Optimizer>
 struct Enrollment {
@@ -38,7 +38,8 @@ Enrollment<Optimizer>::Enrollment(Optimizer& of, const std::vector<optim::Group>
     : optimizer(of), groups(settings), matched(settings.size(), false) {
   const char* const name = optimizer.slots().optimizer();
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    require(groups[g].select != nullptr, name, ": select of parameter group ", g, " is not set");
+    require(groups[g].select != nullptr, name, ": select of parameter group ", g,
+            " is not set; give a function of the parameter's name");
     const auto check = [&](const char* setting, double value) {
       require(value >= 0 && value < std::numeric_limits<double>::infinity(), name, ": ", setting,
               " of parameter group ", g, " must be finite and not negative, got ", value);
@@ -66,17 +67,18 @@ void Enrollment<Optimizer>::operator()(const Name& name, const Parameter<T>& p) 
 template <class Optimizer>
 void Enrollment<Optimizer>::require_matches() const {
   for (std::size_t g = 0; g < groups.size(); ++g)
-    require(matched[g], optimizer.slots().optimizer(), ": parameter group ", g, " selects no parameter");
+    require(matched[g], optimizer.slots().optimizer(), ": parameter group ", g,
+            " selects no parameter; summary(model) returns the names");
 }
 
 }  // namespace detail
 
 namespace optim {
 
-/// Whether a step without any gradient is an error. Choose `optional` if a batch may be empty.
+/// The treatment of a step without any gradient: `required` makes it an error. Choose `optional` if a batch may be empty.
 enum class Gradients { required, optional };
 
-/// Updates the parameters of a model. Parameters may be on either device.
+/// An optimizer of a model's parameters, which may be on either device.
 template <class Options, template <class> class Rule>
 class Optimizer {
  public:
@@ -95,7 +97,8 @@ class Optimizer {
 
   /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. The learning rate is multiplied by
   /// `factor`, which a schedule gives. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are cleared),
-  /// if no trainable parameter has a gradient and `gradients` is Gradients::required, and if an option or `factor` is out of range.
+  /// if no trainable parameter has a gradient and `gradients` is Gradients::required, and if an option or `factor` is out of range. If
+  /// memory for moment estimates runs out, nothing is updated.
   void step(double factor = 1, Gradients gradients = Gradients::required);
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
@@ -199,7 +202,7 @@ class Optimizer {
   void prepare() {
     for (const auto& [slot, gradient] : pending<T>()) allocate(*slot, gradient);
   }
-  // Allocates the moments, on the parameter's device, and the row flags.
+  // Allocates the moment estimates, on the parameter's device, and the row flags.
   template <class T>
   void allocate(Slot<T>& slot, const RowGradient<T>& gradient) const {
     const Tensor<T>& value = slot.parameter->value();

@@ -5,9 +5,9 @@
 //   Element                                   the type of the parameter
 //   moments                                   the state that it keeps for each element
 //   Rule(options, settings)                   its constants for one parameter and step
-//   needs_moments()                           whether this step uses the moments
-//   keeps_stateless_rows()                    whether a row with gradient 0 and moments 0 stays as it is
-//   operator()(V& p, V g, V* moments) const   the update; V is a number, or a vector of the CPU (cpu/vector.hpp)
+//   needs_moments()                           whether this step uses the moment estimates
+//   keeps_stateless_rows()                    whether a row whose gradient and moment estimates are 0 stays as it is
+//   operator()(V& p, V g, V* moments) const   the update; V is a number, or a SIMD vector (cpu/vector.hpp)
 #pragma once
 #include <heddle/base/build.hpp>
 
@@ -16,7 +16,7 @@ namespace heddle::optim {
 /// One number that an optimizer keeps for each element of a parameter.
 struct Moment {
   const char* name;             ///< its prefix in files
-  bool is_optional = false;     ///< whether some settings need no such moment
+  bool is_optional = false;     ///< whether some settings need no such estimate
   bool is_nonnegative = false;  ///< whether it cannot be negative, as a mean of squares
 };
 

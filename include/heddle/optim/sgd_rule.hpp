@@ -15,7 +15,7 @@ struct SgdOptions {
   double momentum = 0;                             ///< factor of the moment estimate, in [0, 1)
   double weight_decay = 0;                         ///< L2 penalty, added to the gradient
 
-  /// Checks the momentum; Optimizer checks the common options. @throws Error.
+  /// Checks the momentum; Optimizer checks the common options. @throws Error for a momentum outside [0, 1).
   void check() const { detail::require_fraction(optimizer, "momentum", momentum); }
 };
 

@@ -124,7 +124,7 @@ struct RowUpdateArgs {
   Index row_count, width;  // the shape of the parameter
   char* row_flags;         // one per row of the parameter
 };
-// The bits of a row flag: the row's moments may be nonzero; the row has a gradient in the current step.
+// The bits of a row flag: the row's moment estimates may be nonzero; the row has a gradient in the current step.
 inline constexpr char has_state = 1, has_gradient = 2;
 
 // Updates rows [first, last) of a parameter. Rows without gradient and state are skipped if the rule keeps them as they are.

@@ -31,7 +31,7 @@ class ConfusionMatrix {
 
   /// Returns the number of classes.
   int classes() const { return classes_; }
-  /// Returns the number of rows of a label that were predicted as a class. @throws IndexError.
+  /// Returns the number of rows of a label that were predicted as a class. @throws IndexError unless both are classes.
   Index count(int label, int predicted) const {
     check(label);
     check(predicted);
@@ -52,11 +52,11 @@ class ConfusionMatrix {
     for (int c = 0; c < classes_; ++c) correct += count(c, c);
     return ratio(correct, rows());
   }
-  /// Returns the share of the rows predicted as `c` that belong to it. @throws IndexError.
+  /// Returns the share of the rows predicted as `c` that belong to it. @throws IndexError unless `c` is a class.
   double precision(int c) const { return ratio(count(c, c), predicted(c)); }
-  /// Returns the share of the rows of `c` that were predicted as `c`. @throws IndexError.
+  /// Returns the share of the rows of `c` that were predicted as `c`. @throws IndexError unless `c` is a class.
   double recall(int c) const { return ratio(count(c, c), labelled(c)); }
-  /// Returns the harmonic mean of precision and recall. @throws IndexError.
+  /// Returns the harmonic mean of precision and recall. @throws IndexError unless `c` is a class.
   double f1(int c) const { return ratio(2 * count(c, c), predicted(c) + labelled(c)); }
   /// Returns the precision of class 1 of two classes, or the mean precision of more classes.
   double precision() const {
@@ -71,13 +71,13 @@ class ConfusionMatrix {
     return average([this](int c) { return f1(c); });
   }
 
-  /// Returns the number of rows that belong to `c`. @throws IndexError.
+  /// Returns the number of rows that belong to `c`. @throws IndexError unless `c` is a class.
   Index labelled(int c) const {
     Index sum = 0;
     for (int p = 0; p < classes_; ++p) sum += count(c, p);
     return sum;
   }
-  /// Returns the number of rows that were predicted as `c`. @throws IndexError.
+  /// Returns the number of rows that were predicted as `c`. @throws IndexError unless `c` is a class.
   Index predicted(int c) const {
     Index sum = 0;
     for (int l = 0; l < classes_; ++l) sum += count(l, c);
@@ -135,7 +135,8 @@ inline std::size_t count_code_points(std::string_view text) {
 /// @throws Error unless there is one name per class.
 inline std::string to_text(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
   const int C = matrix.classes();
-  require(names.size() == static_cast<std::size_t>(C), "to_text: ", names.size(), " names for ", C, " classes");
+  require(names.size() == static_cast<std::size_t>(C), "to_text: one name per class is needed, got ", names.size(),
+          " names for ", C, " classes");
   std::vector<std::string> shown;
   for (const std::string& name : names) shown.push_back(io::printable(name));
   std::size_t first = 0, width = 5;

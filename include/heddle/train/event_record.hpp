@@ -107,7 +107,7 @@ inline std::string restart_record(Index step, double wall_time) {
 
 // Returns the record of a summary with one value. Adds the tag, which the message `value` does not have yet.
 inline std::string summary_record(const std::string& tag, const Message& value, Index step, double wall_time) {
-  require(!tag.empty(), "the tag of an event for TensorBoard is empty");
+  require(!tag.empty(), "EventWriter: the tag is empty; give a name such as Loss/train");
   Message tagged;
   tagged.bytes(1, valid_utf8(tag));
   const std::string all = tagged.encoded() + value.encoded();
@@ -133,7 +133,7 @@ inline std::string text_record(const std::string& tag, std::string_view markdown
   const Message metadata = Message().message(1, plugin);
   const Message shape = Message().message(2, Message().integer(1, 1));
   const Message tensor = Message().integer(1, string_type).message(2, shape).bytes(8, valid_utf8(markdown));
-  require(!tag.empty(), "the tag of an event for TensorBoard is empty");
+  require(!tag.empty(), "EventWriter: the tag is empty; give a name such as Loss/train");
   return summary_record(tag + "/text_summary", Message().message(8, tensor).message(9, metadata), step, wall_time);
 }
 

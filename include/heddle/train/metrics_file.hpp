@@ -29,7 +29,7 @@ inline std::string json_number(double value) {
 }
 
 /// Refuses a regular file that is not empty and does not begin like a metrics file, so that a wrong name does not overwrite a user's file.
-/// @throws FileError.
+/// @throws FileError for such a file, and for one that cannot be read.
 inline void require_metrics(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return;
@@ -107,7 +107,8 @@ inline MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   const bool held = size() && ::flock(::fileno(file_), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!held) return;
   std::fclose(file_);
-  fail<FileError>(io::printable(path), ": another run is writing its metrics to this file");
+  fail<FileError>(io::printable(path),
+                  ": another run is writing its metrics to this file; choose another file or wait for that run");
 }
 
 inline std::optional<Index> MetricsFile::size() const {

@@ -50,8 +50,8 @@ inline std::string rate_text(double per_second) {
 /// step of an epoch. A line is printed at most every ten seconds.
 class Progress {
  public:
-  /// `mode` is auto, bar, lines or none; auto is a bar if `stream` is a terminal, lines otherwise. @throws Error for
-  /// another mode.
+  /// Creates the display. `mode` is auto, bar, lines or none; auto is a bar if `stream` is a terminal, lines otherwise.
+  /// @throws Error for another mode.
   explicit Progress(const std::string& mode = "auto", std::FILE* stream = stderr)
       : stream_(stream), style_(style_of(mode, stream)) {}
 

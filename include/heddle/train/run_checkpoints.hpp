@@ -29,7 +29,7 @@ template <class Model>
 class RunCheckpoints {
  public:
   /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. find() calls `note` with each sentence that
-  /// the user should see.
+  /// the user should see. @throws WriteError if the folder cannot be created, and FileError if that of the checkpoints cannot be read.
   RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
                  std::function<void(const std::string&)> note = {})
       : folder_(folder),
@@ -43,7 +43,7 @@ class RunCheckpoints {
   }
 
   /// Returns the state of the newest intact checkpoint, if there is one. Does not change the model or the optimizer: restore() does.
-  /// @throws Error for a run that was started with other settings.
+  /// @throws Error for a run that was started with other settings, and FileError as io::Checkpoints::newest() and read_state() do.
   std::optional<RunState> find() {
     found_ = all_.newest([&](const std::string& damaged) {
       if (note_) note_(damaged + "; the checkpoint is skipped");
@@ -52,7 +52,8 @@ class RunCheckpoints {
     return read_state(found_->manifest.state, settings_, io::printable(found_->folder));
   }
   /// Restores weights, moment estimates and the best weights from the checkpoint that find() returned.
-  /// @throws Error if it returned none.
+  /// @throws Error if it returned none, FileError for a file that cannot be read or does not fit the model or the optimizer, and WriteError
+  /// if the best weights cannot be copied.
   void restore(const RunState& state) {
     require(found_.has_value(), "RunCheckpoints: restore() needs a checkpoint that find() returned");
     io::load(model_, found_->file("model.safetensors"));
@@ -62,13 +63,14 @@ class RunCheckpoints {
     ::unlink(finished_file().c_str());
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
-    // Repeated steps may give other weights, for example with another learning rate.
+    // The steps after the checkpoint run again and may give other weights, so files written for them before must not be reused.
     best_step_ = -1;
     written_ = {};
   }
 
   /// Writes last.safetensors and, if these weights are the best so far, model.safetensors.
-  /// @throws RunFailed for weights that are not finite; in that case both files are unchanged.
+  /// @throws RunFailed for weights that are not finite; in that case both files are unchanged. @throws WriteError if a file cannot be
+  /// written.
   void publish(Index step, bool is_best) {
     require_finite(model_, "nothing was saved after step " + std::to_string(step));
     if (is_best) {
@@ -78,7 +80,8 @@ class RunCheckpoints {
     write_weights(step, file("last.safetensors"));
   }
 
-  /// Saves a checkpoint, unless the newest one is of the same step and epoch. @throws RunFailed as publish() does.
+  /// Saves a checkpoint, unless the newest one is of the same step and epoch. @throws RunFailed for weights that are not finite, and if the
+  /// file of the best weights cannot be read. @throws WriteError if the checkpoint cannot be written.
   void save(const RunState& state) {
     if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
     require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved since the previous checkpoint");
@@ -94,9 +97,9 @@ class RunCheckpoints {
     saved_epoch_ = state.epoch;
   }
 
-  /// Marks the run as finished. Call it after the final metrics were reported.
+  /// Marks the run as finished. Call it after the final metrics were reported. @throws WriteError if the mark cannot be written.
   void finish(const RunState& state) { io::write_atomically(finished_file(), std::to_string(state.step)); }
-  /// Returns whether the run was marked as finished in this state.
+  /// Returns whether the run was marked as finished in this state. @throws FileError if the mark cannot be read.
   bool finished(const RunState& state) const {
     struct stat status {};
     return ::stat(finished_file().c_str(), &status) == 0 &&

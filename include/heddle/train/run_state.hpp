@@ -57,7 +57,7 @@ inline std::string checksum(std::uint64_t crc64) { return "crc64 " + io::hex(crc
 
 namespace detail {
 
-// JSON has no numbers that are not finite: they are stored as strings.
+// Returns a number as JSON. NaN and infinities become strings, because JSON has no such numbers.
 inline nlohmann::json number_to_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -127,7 +127,9 @@ inline Curve read_curve(const nlohmann::json& json, const std::string& file) {
   std::vector<double> means;
   for (const nlohmann::json& mean : members.array("means")) {
     const auto value = number_from_json(mean);
-    require<FileError>(value.has_value(), file, ": 'means' must hold numbers");
+    if (!value)
+      fail<FileError>(file, ": element ", means.size(), " of 'means' is ", io::printable(mean.dump(), 60),
+                      " but must be a number");
     means.push_back(*value);
   }
   const Index interval = members.count("interval"), pending = members.count("pending_count");

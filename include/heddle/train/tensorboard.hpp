@@ -25,9 +25,11 @@ struct EventPosition {
   struct File {
     std::string name;  ///< without its folder
     Index bytes;       ///< its size
+    /// Returns whether name and size are equal.
     friend bool operator==(const File&, const File&) = default;
   };
   std::vector<File> files;  ///< in the order of their names
+  /// Returns whether both list the same files in the same order.
   friend bool operator==(const EventPosition&, const EventPosition&) = default;
 };
 
@@ -174,7 +176,8 @@ inline void check_position(const EventPosition& position) {
 ///
 /// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag should increase.
 /// TensorBoard groups tags by the text before a slash. All functions throw WriteError with the file and the cause if an event cannot be
-/// written; the file then ends with the previous event. A writer must not be used by two threads at once.
+/// written; the file then ends with the previous event. They throw Error for an event of 2 GiB or more. A writer must not be used by two
+/// threads at once.
 class EventWriter {
  public:
   /// Starts a run: adds an event file to the folder. Creates the folder and its parent folders if they do not exist.
@@ -222,7 +225,7 @@ class EventWriter {
   void histogram(const std::string& tag, std::span<const float> values, Index step) {
     append(detail::histogram_record(tag, detail::count_values(values), step, detail::seconds_since_1970()));
   }
-  /// Writes the distribution of the values, as for float.
+  /// Writes the distribution of the values, as for float. @throws Error if the tag is empty.
   void histogram(const std::string& tag, std::span<const double> values, Index step) {
     append(detail::histogram_record(tag, detail::count_values(values), step, detail::seconds_since_1970()));
   }
@@ -231,7 +234,7 @@ class EventWriter {
     append(detail::text_record(tag, markdown, step, detail::seconds_since_1970()));
   }
 
-  /// Writes all events to the disk (fsync), and returns the position after them. @throws WriteError.
+  /// Writes all events to the disk (fsync), and returns the position after them. @throws WriteError if that fails.
   EventPosition sync() {
     if (io::detail::retry([&] { return ::fsync(file_.number()); }) != 0)
       io::detail::fail_file<WriteError>(path(), "cannot be written to the disk", errno);

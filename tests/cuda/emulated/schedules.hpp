@@ -23,7 +23,7 @@ void each_schedule(F&& f) {
   options = before;
 }
 
-// Limits the GPU's free memory to `bytes` during its lifetime.
+// A scope in which the GPU's free memory is limited to `bytes`.
 class ScarceMemory {
  public:
   static constexpr std::size_t bytes = std::size_t{1} << 20;
@@ -35,7 +35,7 @@ class ScarceMemory {
   const std::size_t before_ = emulator::device().memory;
 };
 
-// Limits the y dimension of grids to `height` during its lifetime.
+// A scope in which the y dimension of grids is limited to `height`.
 class LowGrid {
  public:
   static constexpr Index height = 2;

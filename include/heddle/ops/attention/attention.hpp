@@ -63,7 +63,9 @@ struct GradientLayout {
 /// Returns softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017): [Nq, H * Kv], or [B, Tq, H * Kv] if q is a
 /// padded batch. Rows outside all sequences and queries that see no key give zeros; their gradients are zero. A masked key or value changes
 /// nothing, even if it is NaN or infinite. The result depends neither on the number of threads nor on padding.
-/// @throws ShapeError, and Error for a scale that is not finite or a dropout outside [0, 1).
+/// @throws ShapeError if q, k or v does not have one row per row of its sequences, if its width is not a positive multiple of `heads`, if q
+/// and k differ in width, if the numbers of sequences differ, and if a mask or bias has axes other than AttentionOptions lists. @throws
+/// Error for a scale that is not finite, and for a dropout outside [0, 1), before or after rounding.
 template <class Q>
 Tensor<typename Q::Element> attention(
     const Q& q_rows,  // [Nq, H * K] or [B, Tq, H * K], a tensor or some of its columns, like k and v
@@ -113,7 +115,8 @@ Tensor<typename Q::Element> attention(
 }
 
 /// Returns the attention weights [B, H, Tq, Tk], for visualization; they are zero for padding. Tq and Tk are the padded or longest lengths
-/// of the sequences. Applies no dropout and records no gradient. @throws ShapeError, and Error for a scale that is not finite.
+/// of the sequences. Applies no dropout and records no gradient. @throws ShapeError as attention() does, and Error for a scale that is not
+/// finite.
 template <class Q>
 Tensor<typename Q::Element> attention_weights(const Q& q_rows,                                 // as in attention()
                                               const ColumnSlice<typename Q::Element>& k_rows,  // as in attention()
