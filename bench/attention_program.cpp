@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   size("--length", flags.shape.length, "Tokens of the longest sequence");
   app.add_option("--fill", flags.shape.fill, "Mean length, as a share of the longest")->check(CLI::Range(0.5, 1.0));
   app.add_option("--dtype", flags.dtype, "Type of queries, keys and values")->check(CLI::IsMember({"fp32", "bf16"}));
-  app.add_option("--dropout", flags.shape.dropout, "Share of probabilities to drop")->check(CLI::Range(0.0, 0.999));
+  app.add_option("--dropout", flags.shape.dropout, "Share of attention weights to drop")->check(CLI::Range(0.0, 0.999));
   app.add_flag("--mask", flags.mask, "Padded rows and a mask of keys instead of packed rows");
   app.add_option("--device", flags.device, "Device that runs attention")->check(CLI::IsMember({"cpu"}));
   app.add_option("--threads", flags.threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();

@@ -75,7 +75,7 @@ refusal 'stop words of the model that were changed are refused' '^tampered/stop_
 rm tampered/stop_words.txt
 refusal 'missing stop words of the model are refused' '^tampered/stop_words.txt: is missing, but it belongs to the model$' "$ag_news" --predict - --out tampered
 printf 'unheard\tof\n' >others
-refusal 'other lemmas are refused, even if they change no text' 'but --lemmas does not hold what the run was started with$' "${train[@]}" --stop-words stop --lemmas <(cat lemmas others) --out words --metrics words.json --resume
+refusal 'other lemmas are refused, even if they change no text' 'but --lemmas differs from what the run was started with$' "${train[@]}" --stop-words stop --lemmas <(cat lemmas others) --out words --metrics words.json --resume
 refusal 'other stop words are refused' '^stop: is not what the model in model was trained with$' "$ag_news" --predict - --out model --stop-words stop
 refusal '--plain-text contradicts a model' '--plain-text is yes; the model in model has no$' "$ag_news" --predict - --out model --plain-text
 
@@ -85,11 +85,11 @@ claim 'a run that was stopped and resumed twice ends like an uninterrupted one: 
    exits 0 "${small[@]}" --steps 21 --checkpoint-every 4 --out paused --metrics paused.json --resume && exits 0 "${longer[@]}" --out paused --metrics paused.json --resume && same_run unbroken paused'
 claim 'a finished run is not changed' 'exits 0 "${longer[@]}" --out paused --metrics paused.json --resume && grep -q "is finished: 33 steps" err && same_run unbroken paused'
 resumed=("${small[@]}" --steps 40 --out paused --resume)
-refusal '--plain-text is not changed in a resumed run' '--data does not hold what the run was started with; --plain-text is yes instead of no$' "${resumed[@]}" --plain-text
+refusal '--plain-text is not changed in a resumed run' '--data differs from what the run was started with; --plain-text is yes instead of no$' "${resumed[@]}" --plain-text
 refusal '--train-embeddings is not changed in a resumed run' '--train-embeddings is yes instead of no$' "${resumed[@]}" --train-embeddings
 refusal '--schedule is not changed in a resumed run' '--schedule is linear instead of constant' "${resumed[@]}" --schedule linear
-refusal 'the stop words are not changed in a resumed run' '; --stop-words does not hold what the run was started with$' "${resumed[@]}" --stop-words stop
-refusal 'the vocabulary is not changed in a resumed run' '--vocab does not hold what the run was started with$' "${resumed[@]}" --vocab other.txt
+refusal 'the stop words are not changed in a resumed run' '; --stop-words differs from what the run was started with$' "${resumed[@]}" --stop-words stop
+refusal 'the vocabulary is not changed in a resumed run' '--vocab differs from what the run was started with$' "${resumed[@]}" --vocab other.txt
 claim 'the refused flags leave the run unchanged' 'same_run unbroken paused'
 
 # --- pictures ---
@@ -143,7 +143,7 @@ claim '--train-embeddings trains the layer' \
 bert model
 claim 'a run with another layer is not resumed' \
   'exits 0 "${read_layer[@]}" --out layer && exits 2 "${train[@]}" --out layer --resume && grep -q "but --embeddings is not given$" err &&
-   bert trained && exits 2 "${read_layer[@]}" --out layer --resume && grep -q "but --embeddings does not hold what the run was started with$" err'
+   bert trained && exits 2 "${read_layer[@]}" --out layer --resume && grep -q "but --embeddings differs from what the run was started with$" err'
 claim 'a text may be truncated at fewer positions than the layer has' 'exits 0 "${read_layer[@]}" --max-length 9 && grep -q "texts truncated to 9$" out'
 if [ -d "${HEDDLE_DATA:-}/checkpoint-tiny-bert" ]; then
   tiny=("$ag_news" --embeddings "$HEDDLE_DATA/checkpoint-tiny-bert" --plain-text --steps 2 --train-rows 64 --valid-rows 32 --progress none)

@@ -58,7 +58,7 @@ claim 'a second run gives the same numbers, weights and events' \
 claim 'a run that was stopped and resumed ends like an uninterrupted one' \
   'exits 0 "${longer[@]}" --schedule constant --out unbroken --metrics unbroken.json && exits 0 "${longer[@]}" --schedule constant --steps 7 --out paused --metrics paused.json &&
    exits 0 "${longer[@]}" --schedule constant --out paused --metrics paused.json --resume && same_run unbroken paused'
-refusal 'another model is refused when a run is resumed' '--model does not hold what the run was started with' "$bert" --model model --train-rows 40 --valid-rows 20 --batch-size 8 --progress none --epochs 3 --checkpoint-every 4 --schedule constant --out paused --metrics paused.json --resume
+refusal 'another model is refused when a run is resumed' '--model differs from what the run was started with' "$bert" --model model --train-rows 40 --valid-rows 20 --batch-size 8 --progress none --epochs 3 --checkpoint-every 4 --schedule constant --out paused --metrics paused.json --resume
 refusal 'another --freeze is refused when a run is resumed' '--freeze is encoder instead of none' "${longer[@]}" --schedule constant --freeze encoder --out paused --metrics paused.json --resume
 
 # --- options ---

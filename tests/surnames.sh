@@ -67,7 +67,7 @@ refusal '--layer is not changed in a resumed run' '--layer is library instead of
 refusal '--schedule is not changed in a resumed run' '--schedule is step instead of constant$' "${resumed[@]}" --schedule step --gamma 0.5
 refusal '--clip, --weight-decay and --warmup are not changed in a resumed run' \
   "--clip is 1 instead of 0; --warmup is 3 instead of 0; --weight-decay is 0.1 instead of the optimizer's$" "${resumed[@]}" --clip 1 --weight-decay 0.1 --warmup 3
-refusal '--seed, which splits the data, is not changed in a resumed run' '--data does not hold what the run was started with; --seed is 3 instead of 1$' "${resumed[@]}" --seed 3
+refusal '--seed, which splits the data, is not changed in a resumed run' '--data differs from what the run was started with; --seed is 3 instead of 1$' "${resumed[@]}" --seed 3
 claim 'the refused flags leave the run unchanged' 'same_run unbroken paused'
 
 # --- schedules, clipping and decay ---

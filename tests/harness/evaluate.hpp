@@ -28,7 +28,7 @@ Computed computed(const std::string& name, const Tensor<T>& x) {
   return {name, x.shape(), joined(x.host())};
 }
 
-/// Returns the dy of evaluations: random, so that no term of a gradient can cancel another, and exact in T.
+/// Returns the default dy of evaluate(): random, so that no term of a gradient can cancel another, and exact in T.
 template <class T>
 Tensor<double> fixed_dy(const Shape& shape) {
   return random<T>(shape, 77);

@@ -170,9 +170,9 @@ TEST_CASE("RunState: checksums stand for files, and are not shown") {
   CHECK(one == "crc64 0000000000000001");
   CHECK(error(one, one) == "no error");
   CHECK(error(none, none) == "no error");
-  CHECK(error(one, two) == start + " does not hold what the run was started with");
+  CHECK(error(one, two) == start + " differs from what the run was started with");
   CHECK(error(one, none) == start + " is not given");
-  CHECK(error(none, two) == start + " does not hold what the run was started with");
+  CHECK(error(none, two) == start + " differs from what the run was started with");
   RunSettings added{{"--vocab", two}};
   CHECK(error_of<Error>([&] { train::read_state(to_json(RunState(), {}), added, "FILE"); }) ==
         start + " is given and was not given before");

@@ -56,7 +56,7 @@ std::vector<double> rows_of(const std::string& page, const std::string& id, std:
 
 }  // namespace
 
-TEST_CASE("attention_page: stores weights within 1/510, and queries within 1/254 of the largest of their row") {
+TEST_CASE("attention_page: rounds weights by at most 1/510, and queries by at most 1/254 of the largest of their row") {
   const AttentionMap map = example_map(2, 3, 5, 4);
   const std::string page = pictures::attention_page(map, {.layer = 1, .head = 2});
   for (std::size_t l = 0; l < 2; ++l) {

@@ -115,7 +115,7 @@ inline void require_same_settings(const nlohmann::json& saved, RunSettings& sett
     else if (!is_checksum(before) && !is_checksum(value))
       different += " is " + value + " instead of " + before;
     else
-      different += value == no_file ? " is not given" : " does not hold what the run was started with";
+      different += value == no_file ? " is not given" : " differs from what the run was started with";
   }
   require(different.empty(), file, ": a resumed run continues as it was started, but ", different);
   for (const auto& [name, value] : saved.items())
@@ -172,8 +172,8 @@ inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
   return json;
 }
 
-/// Reads the output of to_json(); messages name the checkpoint `file`. Settings that are absent from `settings` are added from the
-/// checkpoint. @throws FileError for other JSON, and Error that names each setting that differs.
+/// Reads the output of to_json(); error messages name `file` as the checkpoint. Settings that are absent from `settings` are added from
+/// the checkpoint. @throws FileError for other JSON, and Error that names each setting that differs.
 inline RunState read_state(const nlohmann::json& json, RunSettings& settings, const std::string& file) {
   const io::JsonObject members = detail::state_object(json, file);
   detail::require_same_settings(members.object("settings"), settings, file);
