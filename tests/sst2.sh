@@ -50,7 +50,7 @@ odd_names() {
   cp model/last.safetensors "$init"
   exits 0 "${train[@]}" --out "$out" --metrics "$metrics" --init "$init" &&
     exits 0 "${longer[@]}" --out initial --metrics initial.json --init ./"$init" &&
-    exits 2 "${longer[@]}" --out "$out" --metrics "$metrics" --init unbroken/last.safetensors --resume && grep -q -- '--init does not hold what' err &&
+    exits 2 "${longer[@]}" --out "$out" --metrics "$metrics" --init unbroken/last.safetensors --resume && grep -q -- '--init differs from what' err &&
     exits 2 "${longer[@]}" --out "$out" --metrics "$metrics" --resume && grep -q -- '--init is not given' err &&
     rm "$init" && exits 0 "${longer[@]}" --out "$out" --metrics "$metrics" --init "$init" --resume &&
     same_weights initial "$out" && diff <(without_seconds initial.json) <(without_seconds "$metrics")
