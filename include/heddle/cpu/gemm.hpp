@@ -78,10 +78,10 @@ inline Index product_grain(Index longer, Index work) {
 }
 
 // The left operand of a product with few rows.
-using FewRowsLhs = std::conditional_t<SkinnyLhs::is_supported, SkinnyLhs, PanelLhs>;
+using SmallLhs = std::conditional_t<SkinnyLhs::is_supported, SkinnyLhs, PanelLhs>;
 
 // Computes c = a b, or c += a b, block by block. Calls prologue(block, row, column) before a block's product, and
-// epilogue(block, row, column) after it, while the block is in the cache. c is cut by columns for FewRowsLhs, otherwise by rows or by
+// epilogue(block, row, column) after it, while the block is in the cache. c is cut by columns for SmallLhs, otherwise by rows or by
 // columns, whichever are more numerous.
 template <bool transpose_a, bool transpose_b, class T, class Prologue, class Epilogue>
 void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into, Prologue&& prologue,
@@ -89,9 +89,9 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T
   const Index longer = std::max(c.rows, c.width), depth = transpose_a ? a.rows : a.width,
               work = c.rows * c.width * depth;
   if constexpr (!transpose_a && transpose_b && std::is_same_v<T, float>)
-    if (FewRowsLhs::is_faster(c.rows, c.width, depth)) {
+    if (SmallLhs::is_faster(c.rows, c.width, depth)) {
       constexpr Index grain = 64;  // columns: about ten microseconds for 16 or more rows
-      const FewRowsLhs left(a);
+      const SmallLhs left(a);
       return parallel(c.width, grain, [&](Index first, Index last) {
         const MatrixView<T> block = some_rows<true>(c, first, last);
         prologue(block, 0, first);
