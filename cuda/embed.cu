@@ -11,7 +11,7 @@
 //   sum_runs         One thread owns 16 bytes of dx. It adds its run's pieces, then the remaining rows of dy, in order. dy is
 //                    read once and dx written once; pieces are at most 1/128 of dy's elements, in float.
 //
-// Where rows are not aligned to 16 bytes, threads own single elements instead. Pieces are counted from the start of a run, so the sum of a
+// Threads own single elements instead of 16 bytes if rows are not aligned. Pieces are counted from the start of a run, so the sum of a
 // row does not depend on which other rows were taken.
 #include <bit>
 #include <limits>
@@ -66,9 +66,9 @@ __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index f
 }
 
 template <class I>
-__global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<const I, 1> ids, Index range,
+__global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<const I, 1> ids, Index ids_per_block,
                                                          cuda::Report* report) {
-  const Index begin = blockIdx.x * range, behind = begin + range;
+  const Index begin = blockIdx.x * ids_per_block, behind = begin + ids_per_block;
   const Index end = behind < ids.extent[0] ? behind : ids.extent[0];
   const Index position = first_wrong(check, ids, begin, end);
   if (position == end || first_wrong(check, ids, 0, begin) < begin) return;
@@ -87,9 +87,9 @@ template <class I>
 void find(const IdCheck& check, View<const I, 1> ids) {
   const Index N = ids.extent[0];
   if (N == 0) return;
-  const Index tiles = (N + tile - 1) / tile, range = (tiles + most_blocks - 1) / most_blocks * tile;
-  cuda::launch<find_wrong_id<I>>(static_cast<unsigned>((N + range - 1) / range), threads, 0, cuda::current_stream(),
-                                 check, ids, range, cuda::report());
+  const Index tiles = (N + tile - 1) / tile, ids_per_block = (tiles + most_blocks - 1) / most_blocks * tile;
+  cuda::launch<find_wrong_id<I>>(static_cast<unsigned>((N + ids_per_block - 1) / ids_per_block), threads, 0,
+                                 cuda::current_stream(), check, ids, ids_per_block, cuda::report());
 }
 
 }  // namespace wrong

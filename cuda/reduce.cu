@@ -347,9 +347,9 @@ __global__ __launch_bounds__(threads) void spread_rows(View<const T, 2> dy, Sequ
   cuda::Vector<T, width<T>> share;
   for (int i = 0; i < width<T>; ++i)
     if (i < valid) share.at[i] = T(static_cast<float>(dy(at.o, at.d + i)) / divisor);
-  const Index vector_step = partition.splits() * partition.pieces;
+  const Index row_step = partition.splits() * partition.pieces;
   T* to = &dx(rows.first(at.o) + at.number, at.d);  // advanced in steps: nvcc splits a store at a recomputed address
-  for (Index n = at.number; n < count; n += vector_step, to += vector_step * partition.inner) {
+  for (Index n = at.number; n < count; n += row_step, to += row_step * partition.inner) {
     if (partition.wide) {
       cuda::store_vector(to, share);
       continue;

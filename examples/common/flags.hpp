@@ -44,9 +44,8 @@ struct TrainerFlags {
   int threads = 0;  // 0: all
   ModelSizes sizes;
 
-  Device target_device() const {
-    return device == "cuda" ? Device::cuda : Device::cpu;
-  }  // the device of model and batches
+  // Returns the device of model and batches.
+  Device target_device() const { return device == "cuda" ? Device::cuda : Device::cpu; }
   bool is_given(const std::string& flag) const { return given.count(flag) > 0; }
 };
 

@@ -193,7 +193,7 @@ TEST_CASE("MetricsFile: a run whose checkpoint is before the first line is conti
     CHECK(get(path) == step_lines(0, 3));
     CHECK(file.sync().sum == io::hex(io::crc64(step_lines(0, 3))));
   }
-  // From a position of 0 bytes, the run's lines cannot be recognized in a file of another name.
+  // The run's lines cannot be recognized in a file of another name if the position is 0 bytes.
   CHECK(MetricsFile(path).resume(position, false).empty());
   CHECK(get(path) == step_lines(0, 3));
   // The position of a run that wrote no metrics drops no lines.
