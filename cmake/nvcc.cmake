@@ -2,11 +2,17 @@
 if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   find_program(CMAKE_CUDA_COMPILER nvcc PATHS ENV CUDA_PATH /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
   if(NOT CMAKE_CUDA_COMPILER)
-    message(FATAL_ERROR "heddle: HEDDLE_CUDA=ON needs nvcc, which was found neither in PATH nor in $CUDA_PATH/bin, "
+    message(FATAL_ERROR "heddle: HEDDLE_CUDA=${HEDDLE_CUDA} needs nvcc, which was found neither in PATH nor in $CUDA_PATH/bin, "
                         "/usr/local/cuda/bin or /opt/cuda/bin; set it with -DCMAKE_CUDA_COMPILER=FILE")
   endif()
 endif()
-set(HEDDLE_CUDA_ARCHITECTURES "80-real;80-virtual;90a-real" CACHE STRING
+set(architectures "80-real;80-virtual;90a-real")
+if(HEDDLE_CUDA STREQUAL PTX)
+  set(architectures 90a-virtual)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # the interpreter takes its place
+  string(APPEND CMAKE_CUDA_FLAGS " --no-compress")  # the interpreter reads the PTX as text
+endif()
+set(HEDDLE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
     "GPUs to compile the CUDA kernels for, in the format of CMAKE_CUDA_ARCHITECTURES")
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES ${HEDDLE_CUDA_ARCHITECTURES})  # nvcc's default GPU may be older than heddle's kernels support

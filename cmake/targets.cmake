@@ -11,7 +11,7 @@ function(heddle_flags name)
   target_compile_options(${name} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${HEDDLE_WERROR}>:-Werror>>
     $<$<COMPILE_LANGUAGE:CUDA>:$<$<BOOL:${HEDDLE_WERROR}>:-Werror=all-warnings>>)
-  if(HEDDLE_CUDA STREQUAL ON)
+  if(HEDDLE_CUDA MATCHES "^(ON|PTX)$")
     set_target_properties(${name} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON
                                              CUDA_ARCHITECTURES "${HEDDLE_CUDA_ARCHITECTURES}")
   endif()
