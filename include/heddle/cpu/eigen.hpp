@@ -11,6 +11,14 @@
 #pragma GCC diagnostic ignored "-Wuse-after-free"
 #endif
 #endif
+// heddle calls Eigen on the host only. In a .cu file Eigen would turn its vector instructions off, so that inline functions would differ from
+// those of .cpp files, and declare functions of the device, of which nvcc warns.
+#ifdef __CUDACC__
+#ifdef EIGEN_GPUCC
+#error "heddle: include heddle before Eigen in a .cu file, or define EIGEN_NO_CUDA; put kernels that use Eigen into another file"
+#endif
+#define EIGEN_NO_CUDA
+#endif
 #include <Eigen/Core>
 #include <unsupported/Eigen/SpecialFunctions>
 #if defined(__GNUC__) && !defined(__clang__)

@@ -50,7 +50,9 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
       if (is_float || onednn::has_bf16()) return onednn::product(transpose_a, transpose_b, a, b, c, into == Into::add);
 #endif
   if constexpr (std::is_same_v<T, Acc<T>>) {
-    using Eigen::ColMajor, Eigen::Dynamic, Eigen::RowMajor;
+    using Eigen::ColMajor;  // one name a declaration: nvcc stops at a list with an internal error
+    using Eigen::Dynamic;
+    using Eigen::RowMajor;
     constexpr int order_a = transpose_a ? ColMajor : RowMajor, order_b = transpose_b ? ColMajor : RowMajor;
     const Index depth = transpose_a ? a.rows : a.width;
     if (into == Into::set) matrix(c).setZero();

@@ -122,20 +122,34 @@ struct Vector {
   }
 };
 
+// Returns the lower or the upper half of the lanes. The indices are literals, because nvcc does not expand a pack of them.
+template <class Lanes>
+[[gnu::always_inline]] inline auto lower_half(Lanes x) {
+  constexpr std::size_t half = sizeof x / sizeof x[0] / 2;
+  static_assert(half == 1 || half == 2 || half == 4 || half == 8);
+  if constexpr (half == 1) return x[0];
+  if constexpr (half == 2) return __builtin_shufflevector(x, x, 0, 1);
+  if constexpr (half == 4) return __builtin_shufflevector(x, x, 0, 1, 2, 3);
+  if constexpr (half == 8) return __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+template <class Lanes>
+[[gnu::always_inline]] inline auto upper_half(Lanes x) {
+  constexpr std::size_t half = sizeof x / sizeof x[0] / 2;
+  if constexpr (half == 1) return x[1];
+  if constexpr (half == 2) return __builtin_shufflevector(x, x, 2, 3);
+  if constexpr (half == 4) return __builtin_shufflevector(x, x, 4, 5, 6, 7);
+  if constexpr (half == 8) return __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
 // Returns the reduction of all lanes by f, in the order of a binary tree. f takes two values of a
 // compiler's vector type, or two numbers.
 template <class Lanes, class F>
 [[gnu::always_inline]] inline auto reduce_lanes(Lanes x, F f) {
-  constexpr std::size_t half = sizeof x / sizeof x[0] / 2;
-  if constexpr (half == 1) {
-    return f(x[0], x[1]);
-  } else {
-    const auto join = [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
-      return f(__builtin_shufflevector(x, x, static_cast<int>(I)...),
-               __builtin_shufflevector(x, x, static_cast<int>(half + I)...));
-    };
-    return reduce_lanes(join(std::make_index_sequence<half>{}), f);
-  }
+  const auto joined = f(lower_half(x), upper_half(x));
+  if constexpr (sizeof joined == sizeof x[0])
+    return joined;
+  else
+    return reduce_lanes(joined, f);
 }
 template <class A, int bytes>
 A sum_of_lanes(Vector<A, bytes> x) {

@@ -67,9 +67,14 @@ struct Kind<std::optional<X>> {
   static constexpr bool leaf = false, optional = true;
 };
 
+// A function that accepts any member. nvcc rejects a lambda in a concept.
+struct AnyMember {
+  void operator()(const Name&, auto&) const {}
+};
+
 template <class M>
 concept Module = requires(M& m) {
-  std::remove_const_t<M>::visit(m, [](const Name&, auto&) {});
+  std::remove_const_t<M>::visit(m, AnyMember{});
 };
 
 template <class X>

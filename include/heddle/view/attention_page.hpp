@@ -126,9 +126,10 @@ std::string json_list(const List& list, Write write) {
 
 // Returns the object that describes the page: tokens, sizes, statistics, colors and the first view.
 inline std::string page_data(const CheckedMap& map, const PageOptions& options, Index thumbnail) {
+  using Statistic = double HeadStatistics::*;
   struct Measure {
     const char *name, *unit, *text;
-    double HeadStatistics::*value;
+    Statistic value;
   };
   static constexpr Measure measures[] = {
       {"entropy", "bits",
