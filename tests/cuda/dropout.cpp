@@ -1,4 +1,4 @@
-// The CUDA kernel of dropout: the same bits as on the CPU.
+// The CUDA kernel of dropout: the same numbers as on the CPU.
 #include <heddle/core/create.hpp>
 #include <heddle/ops/dropout.hpp>
 #include <heddle/ops/slice.hpp>
@@ -20,7 +20,7 @@ void expect_same_mask(const Tensor<T>& x, double p, Index skipped = 0) {
     random.take(3);
     return dropout(slice(x.to(device), 0, skipped, x.size()), p, random);
   };
-  REQUIRE(same_bits(dropped(Device::cuda).host(), dropped(Device::cpu).host()));
+  REQUIRE(same_numbers(dropped(Device::cuda).host(), dropped(Device::cpu).host()));
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ TEST_CASE("harness: accepts what is right") {
   expect_agrees_with_cpu<bf16>(identity_with<double>({}), three, 0);
   expect_case<float>(golden_identity(), {"x"}, identity_with<double>({}), 0);
   expect_close(Values{1, infinity<double>, quiet_nan<double>}, Values{1, infinity<double>, quiet_nan<double>}, equal);
+  CHECK(same_numbers(Values{1, quiet_nan<double>}, Values{1, -quiet_nan<double>}));
 }
 
 TEST_CASE("harness: a value outside its bound", "[.][!shouldfail]") {

@@ -40,14 +40,13 @@ TEST_CASE("cast: between integers wraps around; to bool, every nonzero value is 
 }
 
 TEST_CASE("cast: to bf16 rounds as bf16 itself does") {
-  const float inf = infinity<float>;
-  std::vector<float> values = {0, -0.f, 1.00390625f, 1.01171875f, 3.39e38f, inf, -inf, 1e-40f, 1e-45f};
+  const float inf = infinity<float>, nan = quiet_nan<float>;
+  std::vector<float> values = {0, -0.f, 1.00390625f, 1.01171875f, 3.39e38f, inf, -inf, nan, -nan, 1e-40f, 1e-45f};
   for (const double value : random({100}, 3).host()) values.push_back(static_cast<float>(value));
   const Tensor<float> x({static_cast<Index>(values.size())}, values);
   on_each_device<float>([&](Device device) {
     const auto y = cast<bf16>(x.to(device)).host();
     for (std::size_t i = 0; i < values.size(); ++i) REQUIRE(y[i].bits == bf16(values[i]).bits);
-    CHECK(std::isnan(static_cast<float>(cast<bf16>(full<float>({1}, quiet_nan<double>, device)).item())));
   });
 }
 

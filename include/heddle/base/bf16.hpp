@@ -11,7 +11,7 @@ struct bf16 {
 
   bf16() = default;
 
-  /// Rounds to nearest, ties to even. A NaN stays a (quiet) NaN.
+  /// Rounds to nearest, ties to even. Every NaN becomes the one that a GPU's conversion gives, 0x7fff.
   // Uses __builtin_bit_cast because nvcc rejects std::bit_cast in device code.
   HEDDLE_HD explicit bf16(float value) {
 #ifdef __CUDA_ARCH__
@@ -20,7 +20,7 @@ struct bf16 {
     const auto word = __builtin_bit_cast(std::uint32_t, value);
     const bool nan = (word & 0x7fffffffu) > 0x7f800000u;
     const std::uint32_t rounded = word + 0x7fffu + (word >> 16 & 1u);
-    bits = static_cast<std::uint16_t>(nan ? word >> 16 | 0x40u : rounded >> 16);
+    bits = static_cast<std::uint16_t>(nan ? 0x7fffu : rounded >> 16);
 #endif
   }
   /// Rounds to float first, then to bf16.

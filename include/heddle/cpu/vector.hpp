@@ -166,8 +166,7 @@ inline Floats widened(Halves x) { return reinterpret_cast<Floats>(__builtin_conv
 inline Halves narrowed(Floats x) {
   const Words word = reinterpret_cast<Words>(x);
   const Words rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;
-  const Words quiet_nan = word >> 16 | 0x40u;
-  return __builtin_convertvector(x != x ? quiet_nan : rounded, Halves);
+  return __builtin_convertvector(x != x ? Words{} + 0x7fffu : rounded, Halves);
 }
 
 // Returns `width` elements of T as a vector of A, rounded if A is narrower.
