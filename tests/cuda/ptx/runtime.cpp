@@ -25,7 +25,7 @@ struct Registered {
   FatBinary* binary;
   std::string name;
   Kernel* kernel = nullptr;
-  int dynamic_limit = 48 * 1024;
+  int raised_limit = -1;  // of dynamic shared memory; negative if cudaFuncSetAttribute has not set it
 };
 
 struct Stream {
@@ -237,6 +237,10 @@ Kernel* kernel_of(Registered* f) {
   f->kernel = at->second.get();
   return f->kernel;
 }
+// The limit of a kernel's dynamic shared memory. Unless it was raised, static and dynamic memory together may have 48 KiB.
+int dynamic_limit(const Registered& f, const Kernel& k) {
+  return f.raised_limit >= 0 ? f.raised_limit : 48 * 1024 - static_cast<int>(k.static_shared);
+}
 Registered* registered(const void* function) {
   State& s = state();
   if (const auto at = s.functions.find(function); at != s.functions.end()) return at->second;
@@ -319,7 +323,7 @@ cudaError_t launch(Registered* f, dim3 grid, dim3 block, void** args, std::size_
   decode(*k);
   if (threads > k->max_threads)
     return refuse(cudaErrorInvalidValue, "more threads than __launch_bounds__ allows: " + demangled(k->name));
-  if (shared > static_cast<std::size_t>(f->dynamic_limit)) return failed(cudaErrorInvalidValue);
+  if (shared > static_cast<std::size_t>(dynamic_limit(*f, *k))) return failed(cudaErrorInvalidValue);
   if (shared + k->static_shared > static_cast<std::size_t>(gpu().shared_of_block)) return failed(cudaErrorInvalidValue);
   std::vector<u8> params(k->param_bytes, 0);
   for (std::size_t i = 0; i < k->params.size(); ++i)
@@ -588,7 +592,7 @@ cudaError_t cudaFuncSetAttribute(const void* f, cudaFuncAttribute a, int value) 
   if (a == cudaFuncAttributeMaxDynamicSharedMemorySize) {
     if (value < 0 || value + static_cast<int>(k->static_shared) > gpu().shared_of_block)
       return refuse(cudaErrorInvalidValue, "cudaFuncSetAttribute: too much dynamic shared memory");
-    r->dynamic_limit = value;
+    r->raised_limit = value;
   } else if (a != cudaFuncAttributePreferredSharedMemoryCarveout && a != cudaFuncAttributeNonPortableClusterSizeAllowed)
     unsupported("cudaFuncSetAttribute");
   return ok();
@@ -607,7 +611,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void* f) {
   const auto digits = r->binary->module->target.find_first_of("0123456789");
   a->ptxVersion = digits == std::string::npos ? 0 : std::atoi(r->binary->module->target.c_str() + digits);
   a->binaryVersion = gpu().major * 10 + gpu().minor;
-  a->maxDynamicSharedSizeBytes = r->dynamic_limit;
+  a->maxDynamicSharedSizeBytes = dynamic_limit(*r, *k);
   return ok();
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* f, int threads,
