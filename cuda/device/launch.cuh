@@ -65,7 +65,8 @@ inline bool synchronizes_each_launch() {
 // Throws the error that a kernel has reported, if any. The caller must have synchronized. Defined in runtime.cu.
 void throw_report();
 
-// Raises a kernel's limit of dynamic shared memory from 48 KiB to the GPU's maximum for one block, less the kernel's static shared memory.
+// Raises a kernel's limit of dynamic shared memory to the GPU's maximum for one block, less the kernel's static shared memory. By default
+// both together may have 48 KiB.
 inline cudaError_t raise_shared_limit(const void* kernel) {
   int device = 0, most = 0;
   cudaFuncAttributes attributes{};
@@ -81,7 +82,6 @@ inline cudaError_t raise_shared_limit(const void* kernel) {
 // kernel's name if the launch fails.
 template <auto kernel, class... Arguments>
 void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
-  constexpr std::size_t usual_shared = 48 * 1024;  // bytes
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
@@ -89,7 +89,7 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   cudaError_t error = cudaSuccess;
-  if (shared_bytes > usual_shared) {
+  if (shared_bytes > 0) {
     static const cudaError_t raised = raise_shared_limit(reinterpret_cast<const void*>(kernel));
     error = raised;
   }

@@ -131,7 +131,7 @@ void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, s
   release(&grid_order->launch);
   block.count = shape.block.x * shape.block.y * shape.block.z;
   block.returned = block.arrived = block.generation = block.votes[0] = block.votes[1] = 0;
-  clear_shared(shared, shape.shared_bytes);
+  clear_shared(shared, shape);
   ready_first = ready_count = 0;
   for (unsigned i = 0; i < block.count; ++i) {
     Thread& thread = block.threads[i];

@@ -46,7 +46,8 @@ constexpr int most_watched_threads = 128;
 
 struct LaunchShape {
   dim3 grid, block;
-  std::size_t shared_bytes = 0;  // for the arrays that a kernel takes with next_shared
+  std::size_t shared_bytes = 0;         // for the arrays that a kernel takes with next_shared
+  std::size_t most_shared = 48 * 1024;  // bytes that these arrays and those of fixed_shared may have together
 };
 
 // Addresses by which ThreadSanitizer orders the work before and after a grid.

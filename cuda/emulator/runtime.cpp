@@ -78,7 +78,7 @@ struct Runtime {
   std::vector<Stream*> streams{&standard};  // in the order of their creation
   std::map<void*, std::size_t> memory;
   std::set<const void*> pinned;
-  std::map<const void*, int> most_shared;  // bytes, of kernels that requested more than the default
+  std::map<const void*, int> most_shared;  // bytes of dynamic shared memory, by kernel, from cudaFuncSetAttribute
   cudaError_t last = cudaSuccess;
   std::uint64_t turn = 0;
 };
@@ -188,19 +188,20 @@ Device& device() {
 
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
                     std::function<void(const LaunchShape&, Order&)> run) {
-  constexpr std::size_t usual_shared = 48 * 1024;  // bytes that a kernel may use without cudaFuncSetAttribute
   const std::lock_guard lock(runtime().mutex);
   const dim3 g = config.gridDim, b = config.blockDim;
   const std::uint64_t threads = std::uint64_t{b.x} * b.y * b.z;
   const bool grid_fits = g.x > 0 && g.x < 1u << 31 && g.y > 0 && g.y < 65536 && g.z > 0 && g.z < 65536;
   if (!grid_fits || threads == 0 || threads > 1024 || b.z > 64) return keep(cudaErrorInvalidConfiguration);
   if (races_are_watched() && threads > most_watched_threads) return keep(emulatorErrorUnwatchedBlock);
-  const auto asked = runtime().most_shared.find(kernel);
-  const std::size_t allowed =
-      asked == runtime().most_shared.end() ? usual_shared : static_cast<std::size_t>(asked->second);
-  if (config.dynamicSmemBytes > std::max(usual_shared, allowed)) return keep(cudaErrorInvalidValue);
+  LaunchShape shape{g, b, config.dynamicSmemBytes};
+  std::size_t most_dynamic = shape.most_shared;
+  if (const auto asked = runtime().most_shared.find(kernel); asked != runtime().most_shared.end()) {
+    most_dynamic = static_cast<std::size_t>(asked->second);
+    shape.most_shared = device().shared_bytes;
+  }
+  if (shape.shared_bytes > most_dynamic) return keep(cudaErrorInvalidValue);
   Stream& stream = named(config.stream);
-  const LaunchShape shape{g, b, config.dynamicSmemBytes};
   put(stream, {[shape, &stream, run = std::move(run)] { run(shape, stream.grids); }});
   return cudaSuccess;
 }

@@ -34,10 +34,11 @@ std::byte* take(std::size_t bytes, Where where) {
 
 }  // namespace
 
-void clear_shared(std::byte* memory, std::size_t dynamic_bytes) {
+void clear_shared(std::byte* memory, const LaunchShape& shape) {
   block.shared = memory;
   block.shared_used = 0;
-  block.dynamic_bytes = dynamic_bytes;
+  block.dynamic_bytes = shape.shared_bytes;
+  block.most_shared = shape.most_shared;
   block.dynamic_used = 0;
   block.fixed_count = block.dynamic_count = 0;
   poison(memory, shared_bytes);
@@ -50,6 +51,10 @@ void* fixed_shared(const void* key, std::size_t bytes, Where where) {
     all += block.fixed[i].bytes;
   }
   if (all > most_fixed) fault(text("%zu bytes of static shared memory, but the limit is %zu", all, most_fixed), where);
+  if (all + block.dynamic_bytes > block.most_shared)
+    fault(text("%zu bytes of static and %zu bytes of dynamic shared memory, but the launch's limit is %zu", all,
+               block.dynamic_bytes, block.most_shared),
+          where);
   if (block.fixed_count == Block::most_arrays) fault("more than 32 shared arrays; raise Block::most_arrays", where);
   Array& made = block.fixed[block.fixed_count++];
   made = {key, take(bytes, where), bytes};

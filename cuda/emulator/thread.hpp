@@ -63,7 +63,7 @@ struct Block {
   unsigned arrived, generation, votes[2];  // at the barrier
   BlockOrder* order;
   std::byte* shared;  // the block's shared memory, fixed and dynamic
-  std::size_t shared_used, dynamic_bytes, dynamic_used;
+  std::size_t shared_used, dynamic_bytes, dynamic_used, most_shared;
   static constexpr unsigned most_arrays = 32;
   Array fixed[most_arrays], dynamic[most_arrays];
   unsigned fixed_count, dynamic_count;
@@ -84,7 +84,7 @@ void leave_warp(Thread& thread);
 
 constexpr std::size_t shared_bytes = 512 * 1024;  // 227 KiB dynamic and 48 KiB static, plus a gap after each array
 // Resets the block's shared memory: no array is handed out, and no byte may be accessed.
-void clear_shared(std::byte* memory, std::size_t dynamic_bytes);
+void clear_shared(std::byte* memory, const LaunchShape& shape);
 
 // Formats like printf. The result is in one of four static buffers and stays valid for the next three calls.
 [[gnu::format(printf, 1, 2)]] const char* text(const char* format, ...);

@@ -59,6 +59,19 @@ __global__ void reductions(const float* x, float* y) {
   y[warp_size + lane] = warp_max(x[lane]);
 }
 
+constexpr int static_floats = 24 * 1024 / sizeof(float),
+              dynamic_floats = static_floats + 4;  // together more than 48 KiB
+
+// Fills a static and a dynamic array with 1 and writes the sum of their last elements to y.
+__global__ void static_and_dynamic(float* y) {
+  auto& fixed = shared<float[static_floats]>();
+  float* const dynamic = SharedArrays().take<float>(dynamic_floats);
+  for (int i = static_cast<int>(threadIdx.x); i < static_floats; i += warp_size) fixed[i] = 1;
+  for (int i = static_cast<int>(threadIdx.x); i < dynamic_floats; i += warp_size) dynamic[i] = 1;
+  __syncwarp();
+  if (threadIdx.x == 0) y[0] = fixed[static_floats - 1] + dynamic[dynamic_floats - 1];
+}
+
 // Returns whole numbers from -6 to 6, whose sums of products are exact.
 template <class T>
 std::vector<T> whole_numbers(int count, int step) {
@@ -102,6 +115,12 @@ TEST_CASE("device: sums and maxima reach all lanes of a warp") {
     CHECK(y[lane] == sum);
     CHECK(y[32 + lane] == largest);
   }
+}
+
+TEST_CASE("device: static and dynamic shared memory may exceed 48 KiB together") {
+  const DeviceArray<float> y(1);
+  launch<static_and_dynamic>(1, warp_size, dynamic_floats * sizeof(float), nullptr, y.data());
+  CHECK(y.host() == std::vector<float>{2});
 }
 
 TEST_CASE("device: an invalid launch throws CudaError with the kernel's name, and the next launch works") {

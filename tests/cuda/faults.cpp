@@ -147,6 +147,16 @@ __global__ void dynamic_size(float* y) {
   y[blockIdx.x * threads + threadIdx.x] = tile[threadIdx.x];
 }
 
+// Its static and its dynamic array have more than 48 KiB together. The wrong launch does not raise the kernel's limit.
+constexpr std::size_t most_of_shared = 40 * 1024;  // bytes
+__global__ void static_and_dynamic(float* y) {
+  auto& tile = shared<float[32 * threads]>();
+  float* const other = SharedArrays().take<float>(most_of_shared / sizeof(float));
+  const int i = static_cast<int>(threadIdx.x);
+  tile[i] = other[i] = 1;
+  y[static_cast<int>(blockIdx.x) * threads + i] = tile[i] + other[i];
+}
+
 template <bool wrong>
 __global__ void global_bounds(float* y) {
   y[blockIdx.x * threads + threadIdx.x + (wrong ? 1 : 0)] = 1;
@@ -327,6 +337,17 @@ Values few() {
   return y.host();
 }
 
+Values raised_limit(bool wrong) {
+  if (!wrong) return run<static_and_dynamic>(most_of_shared);
+  const Floats y(blocks * threads);
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = most_of_shared;
+  check(cudaLaunchKernelEx(&config, static_and_dynamic, y.data()), "cudaLaunchKernelEx");
+  return y.host();
+}
+
 struct TwoStreams {
   cudaStream_t first, second;
   TwoStreams() {
@@ -455,6 +476,7 @@ const Case cases[] = {
     {"for-ever", "emulator", plain<for_ever<false>>, plain<for_ever<true>>},
     {"copy-unaligned", "emulator", run_on_input<unaligned<false>>, run_on_input<unaligned<true>>},
     {"crossed", "emulator", plain<crossed<false>>, plain<crossed<true>>},
+    {"raised-limit", "emulator", right<raised_limit>, wrong<raised_limit>},
     {"dynamic-size", "emulator", with_dynamic<dynamic_size<false>>, with_dynamic<dynamic_size<true>>},
 };
 
