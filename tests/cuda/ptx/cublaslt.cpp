@@ -1,5 +1,5 @@
 // A fake cuBLASLt: computes each product from its descriptors alone, in plain loops with sums in double. LT_NO_EPILOGUE=1 makes it refuse
-// epilogues, as some GPUs do for some types.
+// epilogues, as some GPUs do for some types. PTX_REFUSE=epilogue and PTX_REFUSE=all make it offer algorithms that it then refuses to run.
 #include <cublasLt.h>
 
 #include <bit>
@@ -401,13 +401,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t pd, const v
     complain("matmul: the algorithm was chosen for another product");
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  const std::string refused = std::getenv("PTX_REFUSE") ? std::getenv("PTX_REFUSE") : "";
+  if (refused == "all" || (refused == "epilogue" && d->epilogue != CUBLASLT_EPILOGUE_DEFAULT))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   ++tally.products;
   const void* pointers[4] = {A, B, C, D};
-  for (int i = 0; i < 4; ++i)
-    if (reinterpret_cast<std::uintptr_t>(pointers[i]) % algo.align[i]) {
-      complain("matmul: matrix " + std::to_string(i) + " is not aligned as the heuristic was told");
-      return CUBLAS_STATUS_INVALID_VALUE;
-    }
+  for (int i = 0; i < 4; ++i)  // an algorithm's wide accesses fault; they are not refused
+    if (reinterpret_cast<std::uintptr_t>(pointers[i]) % algo.align[i])
+      heddle_ptx_fault(716, ("cuBLASLt: matrix " + std::to_string(i) + " is not aligned as promised").c_str());
+  if (d->epilogue != CUBLASLT_EPILOGUE_DEFAULT && reinterpret_cast<std::uintptr_t>(d->bias) % 16)
+    heddle_ptx_fault(716, "cuBLASLt: the bias is not aligned to 16 bytes");
   if (bytes < algo.workspace || !heddle_ptx_reach(workspace, bytes)) {
     complain("matmul: workspace");
     return CUBLAS_STATUS_INVALID_VALUE;
