@@ -7,9 +7,12 @@
 #include <cublasLt.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include "device/empty_product.cuh"
 #include "device/workspace.cuh"
@@ -118,11 +121,37 @@ Key key_of(const Product<T>& p) {
           alignment_of(p.a.data) << 40 | alignment_of(p.b.data) << 20 | alignment_of(p.c.data)};
 }
 
-// Returns the plan that repeats one row of `width` elements in each of `rows` rows.
-BroadcastPlan<1> repeated_row(Index rows, Index width) {
-  BroadcastPlan<1> plan{2, rows * width, {width, rows}, {}};
+// Returns the shapes of a product, and what else it computes, for a message.
+template <class T>
+std::string described(const Product<T>& p) {
+  std::ostringstream text;
+  text << (p.count > 1 ? std::to_string(p.count) + " products" : "a product") << " of [" << p.c.rows << ", "
+       << cuda::depth_of(p) << "] and [" << cuda::depth_of(p) << ", " << p.c.width << "] in "
+       << (std::is_same_v<T, float> ? "float" : "bf16");
+  if (p.bias) text << " with a bias";
+  if (p.row_sums) text << " with row sums";
+  return text.str();
+}
+
+// Returns whether cuBLASLt may use an epilogue. Its preferences include no alignment of the bias, so it may read and write 16 bytes at once.
+template <class T>
+bool is_aligned(const Product<T>& p) {
+  constexpr Index widest = 16;  // bytes
+  const void* const pointers[] = {p.a.data, p.b.data, p.c.data, p.bias, p.row_sums};
+  return std::all_of(std::begin(pointers), std::end(pointers), [](const void* x) { return alignment_of(x) >= widest; });
+}
+
+// Writes `row` to every row of c.
+template <class T>
+void put_row(const T* row, MatrixView<T> c) {
+  BroadcastPlan<1> plan{2, c.rows * c.width, {c.width, c.rows}, {}};
   plan.stride[0][0] = 1;
-  return plan;
+  if (c.stride == c.width) return repeat(Cuda{}, plan, row, 1.f, c.data);
+  const cuda::Workspace<T> rows(plan.size);
+  repeat(Cuda{}, plan, row, 1.f, rows.data());
+  cuda::copy_rows(c.data, static_cast<std::size_t>(c.stride) * sizeof(T), rows.data(),
+                  static_cast<std::size_t>(c.width) * sizeof(T), static_cast<std::size_t>(c.width) * sizeof(T),
+                  static_cast<std::size_t>(c.rows));
 }
 
 // The descriptors and the algorithm of a shape. Plans are kept for the life of the process.
@@ -135,7 +164,8 @@ class Plan {
     // cuBLASLt's first operand is our b, its second one our a.
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (p.bias || p.row_sums) {
+    has_epilogue_ = (p.bias || p.row_sums) && is_aligned(p);
+    if (has_epilogue_) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
       set_bias(p);
@@ -143,42 +173,53 @@ class Plan {
     first_ = layout(type, p.b.width, p.b.rows, p.b.stride, p.count, p.next_b);
     second_ = layout(type, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
     result_ = layout(type, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
-    if (choose(p)) return;
-    // Not every GPU supports the bias and row-sum epilogues for every type and alignment.
-    const bool rows_follow = p.c.stride == p.c.width && p.count == 1;
-    apart_ = p.row_sums || (p.bias && rows_follow);
-    if (apart_) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
-    if (!apart_ || !choose(p))
-      fail<CudaError>("cuBLASLt has no algorithm for a product of [", p.c.rows, ", ", cuda::depth_of(p), "] and [",
-                      cuda::depth_of(p), ", ", p.c.width, "]");
+    // Not every GPU supports the epilogues for every type.
+    if (!choose(p) && !(drop_epilogue() && choose(p))) fail<CudaError>("cuBLASLt has no algorithm for ", described(p));
   }
 
   template <class T>
   void run(const Product<T>& p) {
-    set_bias(p);
-    const bool bias_apart = apart_ && p.bias;
-    if (bias_apart) repeat(Cuda{}, repeated_row(p.c.rows, p.c.width), p.bias, 1.f, p.c.data);
-    const float alpha = 1, beta = bias_apart || p.into == Into::add ? 1 : 0;
-    const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
-    lt().check(lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
-                           p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream()),
-               "cublasLtMatmul");
+    cublasStatus_t status = enqueue(p);
+    // The heuristic may have offered an algorithm that does not support the epilogue.
+    if (status != CUBLAS_STATUS_SUCCESS && drop_epilogue() && choose(p)) status = enqueue(p);
+    if (status != CUBLAS_STATUS_SUCCESS)
+      fail<CudaError>("cublasLtMatmul: ", lt().GetStatusString(status), " for ", described(p));
     if (cuda::synchronizes_each_launch()) cuda::synchronize();
-    if (apart_ && p.row_sums)
+    if (!has_epilogue_ && p.row_sums)
       sum(Cuda{}, View<const T, 3>{p.a.data, {1, p.a.rows, p.a.width}}, 1.f, View<T, 2>{p.row_sums, {1, p.a.width}});
   }
 
  private:
+  template <class T>
+  cublasStatus_t enqueue(const Product<T>& p) const {
+    if (has_epilogue_) set_bias(p);
+    const bool adds_to_bias = p.bias && !has_epilogue_;
+    for (Index matrix = 0; adds_to_bias && matrix < p.count; ++matrix)
+      put_row(p.bias, MatrixView<T>{p.c.data + matrix * p.next_c, p.c.rows, p.c.width, p.c.stride});
+    const float alpha = 1, beta = adds_to_bias || p.into == Into::add ? 1 : 0;
+    const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
+    return lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
+                       p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream());
+  }
+
+  // Leaves the bias or the row sums to a pass of their own. Returns false if the product has no epilogue.
+  bool drop_epilogue() {
+    if (!has_epilogue_) return false;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
+    has_epilogue_ = false;
+    return true;
+  }
+
   template <class V>
-  void set(cublasLtMatmulDescAttributes_t attribute, const V& value) {
+  void set(cublasLtMatmulDescAttributes_t attribute, const V& value) const {
     lt().check(lt().MatmulDescSetAttribute(product_, attribute, &value, sizeof(value)),
                "cublasLtMatmulDescSetAttribute");
   }
 
   template <class T>
-  void set_bias(const Product<T>& p) {
+  void set_bias(const Product<T>& p) const {
     const void* const given = p.bias ? p.bias : p.row_sums;
-    if (given) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, given);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, given);
   }
 
   static cublasLtMatrixLayout_t layout(cudaDataType_t type, Index rows, Index columns, Index stride, Index count,
@@ -226,7 +267,7 @@ class Plan {
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
-  bool apart_ = false;  // bias or sums are not part of the product
+  bool has_epilogue_ = false;  // whether the product itself adds the bias or computes the row sums
 };
 
 // Returns the plan of a shape. All plans are cached, although every ragged batch may have another number of rows: choosing an algorithm

@@ -21,7 +21,57 @@ void check_sum_rows(Index N, Index D) {
   expect_close<T>(sums(converted<T>(dy, Device::cuda)), sums(dy), sums(converted<float>(dy)));
 }
 
+// How many elements after an aligned address each operand of a product begins.
+struct Shifts {
+  Index a, b, bias, c;
+};
+
+// Returns a product with a bias, and the two products of its gradients, whose operands begin at shifted addresses. c is part of a wider
+// matrix, of which the other columns must not change.
+template <class A>
+std::vector<double> shifted_products(const Shifts& by, Device device) {
+  constexpr Index M = 16, N = 40, K = 24, unused = 8, stride = N + unused;
+  const auto shifted = [&](Index count, Index shift, std::uint64_t seed) {
+    return converted<A>(random<bf16>({count + shift}, seed), device);
+  };
+  const auto a = shifted(M * K, by.a, 1), b = shifted(N * K, by.b, 2), bias = shifted(N, by.bias, 3);
+  auto c = shifted(M * stride, by.c, 4), da = shifted(K * N, by.c, 5), sums = shifted(K, by.bias, 6);
+  const auto matrix = [](const Tensor<A>& x, Index shift, Index rows, Index width) {
+    return View<const A, 2>{x.device_data() + shift, {rows, width}};
+  };
+  dispatch(a, [&](auto where) {
+    kernel::gemm_nt_bias(where, kernel::matrix_view(matrix(a, by.a, M, K)), kernel::matrix_view(matrix(b, by.b, N, K)),
+                         View<const A, 1>{std::as_const(bias).device_data() + by.bias, {N}},
+                         MatrixView<A>{c.device_data() + by.c, M, N, stride});
+    kernel::gemm_tn_and_sum_rows(where, matrix(a, by.a, M, K), matrix(b, by.b, M, N),
+                                 View<A, 2>{da.device_data() + by.c, {K, N}},
+                                 View<A, 1>{sums.device_data() + by.bias, {K}});
+  });
+  return joined(c.host(), da.host(), sums.host());
+}
+
+template <class T>
+void check_shifted_products() {
+  for (const Shifts& by : {Shifts{0, 0, 0, 0},
+                           {1, 0, 0, 0},
+                           {0, 1, 0, 0},
+                           {0, 0, 1, 0},
+                           {0, 0, 0, 1},
+                           {1, 2, 3, 1},
+                           {8, 8, 4, 8},
+                           {4, 2, 1, 0}}) {
+    CAPTURE(by.a, by.b, by.bias, by.c);
+    expect_close<T>(shifted_products<T>(by, Device::cuda), shifted_products<double>(by, Device::cpu),
+                    shifted_products<float>(by, Device::cpu));
+  }
+}
+
 }  // namespace
+
+TEST_CASE("cuda products: operands and a bias at addresses of any alignment") {
+  check_shifted_products<float>();
+  check_shifted_products<bf16>();
+}
 
 TEST_CASE("cuda sum_rows: the error is at most twice that of float on the CPU, and bf16 is rounded once") {
   for (const Index N : {0, 1, 31, 33, 257, 300})
