@@ -7,6 +7,7 @@
 #include "attention/wide.cu"
 #include "cast.cu"
 #include "compare.cu"
+#include "copies.cu"
 #include "cross_entropy.cu"
 #include "dropout.cu"
 #include "embed.cu"

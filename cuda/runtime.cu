@@ -1,4 +1,4 @@
-// Streams, memory, copies and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole GPU. A block
+// Streams, memory and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole GPU. A block
 // belongs to the stream it was allocated for and is reused there without synchronization, because the work of a stream runs in order.
 #include <atomic>
 #include <map>
@@ -161,10 +161,6 @@ Reports& reports() {
   return one;
 }
 
-void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, current()), "cudaMemcpyAsync");
-}
-
 std::atomic<bool> allows_tf32 = false;
 
 // An empty kernel, by which unavailable() checks whether there is code for the GPU.
@@ -227,35 +223,5 @@ MemoryStats memory_stats() { return pool().stats(); }
 
 void allow_tf32(bool allow) { allows_tf32 = allow; }
 bool tf32_is_allowed() { return allows_tf32; }
-
-void to_device(void* to, const void* from, std::size_t bytes) {
-  if (bytes == 0) return;
-  copy(to, from, bytes, cudaMemcpyHostToDevice);
-  cudaPointerAttributes source{};
-  check(cudaPointerGetAttributes(&source, from), "cudaPointerGetAttributes");
-  // Pinned memory is read later; pageable memory was read before cudaMemcpyAsync returned.
-  if (source.type != cudaMemoryTypeUnregistered) check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
-}
-void to_host(void* to, const void* from, std::size_t bytes) {
-  copy(to, from, bytes, cudaMemcpyDeviceToHost);
-  synchronize();
-}
-void on_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyDeviceToDevice); }
-void clear(void* memory, std::size_t bytes) {
-  if (bytes > 0) check(cudaMemsetAsync(memory, 0, bytes, current()), "cudaMemsetAsync");
-}
-void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t width,
-               std::size_t rows) {
-  if (width * rows == 0) return;
-  if (rows == 1 || (to_stride == width && from_stride == width)) return on_device(to, from, rows * width);
-  constexpr std::size_t widest = 0x7fffffff;  // the largest row pitch in bytes that cudaMemcpy2DAsync accepts
-  if (to_stride > widest || from_stride > widest) {
-    for (std::size_t n = 0; n < rows; ++n)
-      on_device(static_cast<char*>(to) + n * to_stride, static_cast<const char*>(from) + n * from_stride, width);
-    return;
-  }
-  check(cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows, cudaMemcpyDeviceToDevice, current()),
-        "cudaMemcpy2DAsync");
-}
 
 }  // namespace heddle::cuda

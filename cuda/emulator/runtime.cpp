@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -77,7 +76,7 @@ struct Runtime {
   Stream standard;
   std::vector<Stream*> streams{&standard};  // in the order of their creation
   std::map<void*, std::size_t> memory;
-  std::set<const void*> pinned;
+  std::map<const std::byte*, std::size_t> pinned;  // host memory by address, with its bytes
   std::map<const void*, int> most_shared;  // bytes of dynamic shared memory, by kernel, from cudaFuncSetAttribute
   cudaError_t last = cudaSuccess;
   std::uint64_t turn = 0;
@@ -299,12 +298,12 @@ cudaError_t cudaFree(void* memory) {
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   *memory = std::malloc(bytes);
   const std::lock_guard lock(runtime().mutex);
-  if (*memory) runtime().pinned.insert(*memory);
+  if (*memory) runtime().pinned[static_cast<const std::byte*>(*memory)] = bytes;
   return *memory || bytes == 0 ? cudaSuccess : keep(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeHost(void* memory) {
   const std::lock_guard lock(runtime().mutex);
-  runtime().pinned.erase(memory);
+  runtime().pinned.erase(static_cast<const std::byte*>(memory));
   std::free(memory);
   return cudaSuccess;
 }
@@ -317,20 +316,17 @@ cudaError_t cudaHostGetDevicePointer(void** memory, void* host, unsigned) {
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
   const std::lock_guard lock(runtime().mutex);
-  attributes->type = runtime().pinned.count(memory) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  const auto* const byte = static_cast<const std::byte*>(memory);
+  const auto after = runtime().pinned.upper_bound(byte);
+  const bool is_pinned = after != runtime().pinned.begin() && byte < std::prev(after)->first + std::prev(after)->second;
+  attributes->type = is_pinned ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(runtime().mutex);
-  if (kind != cudaMemcpyHostToDevice || runtime().pinned.count(from)) {
-    put(named(stream), {[=] { std::memcpy(to, from, bytes); }});
-    return cudaSuccess;
-  }
-  auto staged = std::make_shared<std::vector<std::byte>>(bytes);
-  std::memcpy(staged->data(), from, bytes);
-  put(named(stream), {[=] { std::memcpy(to, staged->data(), bytes); }});
+  put(named(stream), {[=] { std::memcpy(to, from, bytes); }});
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,

@@ -69,7 +69,7 @@ struct cudaPointerAttributes {
   cudaMemoryType type;
 };
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
-// Enqueues a copy. Pageable host memory is read at once, as by CUDA's driver; pinned memory is read when the copy runs.
+// Enqueues a copy. Host memory is read when the copy runs, pageable memory, too: CUDA's driver may read it at once or later.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                               std::size_t width, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream);

@@ -18,6 +18,7 @@ class DeviceArray {
   }
   explicit DeviceArray(const std::vector<T>& values, cudaStream_t stream = {}) : DeviceArray(values.size()) {
     cuda::check(cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+    cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;

@@ -418,6 +418,17 @@ Values not_waited(bool wrong) {
   return seen;
 }
 
+// Changes the pageable source of a copy; the wrong case changes it before the synchronization.
+Values source_changed(bool wrong) {
+  const Floats x(threads);
+  Values values(threads, 1.0f);
+  cudaMemcpyAsync(x.data(), values.data(), x.bytes(), cudaMemcpyHostToDevice, nullptr);
+  if (!wrong) cudaDeviceSynchronize();
+  const float fill = std::bit_cast<float>(heddle::emulator::options().fill);
+  std::fill(values.begin(), values.end(), fill);
+  return x.host();
+}
+
 struct Case {
   const char *name, *reported_by;
   Values (*right)();
@@ -466,6 +477,7 @@ const Case cases[] = {
     {"unwritten", "values", plain<unwritten<false>>, plain<unwritten<true>>},
     {"copy-early", "values", run_on_input<early<false>>, run_on_input<early<true>>},
     {"copy-group-early", "values", run_on_input<early_group<false>>, run_on_input<early_group<true>>},
+    {"source-changed", "values", right<source_changed>, wrong<source_changed>},
     {"not-waited", "values", right<not_waited>, wrong<not_waited>},
     {"shuffle-mask", "emulator", plain<shuffle_mask<false>>, plain<shuffle_mask<true>>},
     {"shuffle-outside", "emulator", plain<shuffle_outside<false>>, plain<shuffle_outside<true>>},

@@ -1,5 +1,5 @@
 // The GPU functions that a tensor needs: availability, streams, memory and copies. Defined in cuda/, most of them in
-// runtime.cu. Functions are called on the host. They throw CudaError for an error that CUDA reports, except release(), trim() and the two
+// runtime.cu and copies.cu. Functions are called on the host. They throw CudaError for an error that CUDA reports, except release(), trim() and the two
 // that return a reason. Work is enqueued on the calling thread's stream, and functions return before it is complete, except those that say
 // "synchronizes".
 #pragma once
@@ -53,7 +53,8 @@ void allow_tf32(bool allow);
 /// Returns whether allow_tf32(true) is in effect.
 bool tf32_is_allowed();
 
-/// Copies from host to device. The source may be reused at once. Synchronizes if the source is pinned memory.
+/// Copies from host to device. The source may be reused at once. Synchronizes if the source is pinned memory. Otherwise at most 64 copies
+/// are in flight, and a further one waits for the oldest; a larger copy counts once for every 256 KiB.
 void to_device(void* to, const void* from, std::size_t bytes);
 /// Copies from device to host. Synchronizes.
 void to_host(void* to, const void* from, std::size_t bytes);

@@ -1,0 +1,162 @@
+// Copies between the host and the GPU, and within the GPU's memory. Pageable memory is copied through pinned memory of heddle's own, in
+// pieces: cudaMemcpyAsync is asynchronous for pinned memory only, and the driver decides when it reads pageable memory. While the GPU
+// transfers one piece, the host copies the next.
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "device/workspace.cuh"
+
+namespace heddle::cuda {
+namespace {
+
+constexpr std::size_t piece_bytes = std::size_t{256} << 10;
+
+// Pinned memory for a piece of a copy.
+struct PinnedPiece {
+  char* memory;
+  cudaEvent_t copied;  // recorded after the GPU's copy from or to the memory
+};
+
+// Allocates pinned pieces. They are never freed, like the pool of device memory.
+template <std::size_t count>
+std::array<PinnedPiece, count> pinned_pieces() {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, count * piece_bytes), "cudaMallocHost");
+  std::array<PinnedPiece, count> pieces;
+  for (std::size_t i = 0; i < count; ++i) {
+    pieces[i].memory = static_cast<char*>(memory) + i * piece_bytes;
+    check(cudaEventCreateWithFlags(&pieces[i].copied, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  return pieces;
+}
+
+void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (bytes > 0) check(cudaMemcpyAsync(to, from, bytes, kind, current_stream()), "cudaMemcpyAsync");
+}
+void copy(const PinnedPiece& piece, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  copy(to, from, bytes, kind);
+  check(cudaEventRecord(piece.copied, current_stream()), "cudaEventRecord");
+}
+// Synchronizes with the last copy from or to the piece, if any.
+void wait(const PinnedPiece& piece) { check(cudaEventSynchronize(piece.copied), "cudaEventSynchronize"); }
+
+// The pieces through which all threads copy to the GPU, in turn. A copy waits only if all pieces are in use.
+class Uploads {
+ public:
+  void copy_piece(char* to, const char* from, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const PinnedPiece& piece = pieces_[next_];
+    next_ = (next_ + 1) % pieces_.size();
+    wait(piece);
+    std::memcpy(piece.memory, from, bytes);
+    copy(piece, to, piece.memory, bytes, cudaMemcpyHostToDevice);
+  }
+
+ private:
+  static constexpr std::size_t count = 64;  // at most 64 small copies are in flight
+  std::mutex mutex_;
+  const std::array<PinnedPiece, count> pieces_ = pinned_pieces<count>();
+  std::size_t next_ = 0;
+};
+Uploads& uploads() {
+  static Uploads* const one = new Uploads;
+  return *one;
+}
+
+// Two pieces through which a thread copies to the host: the GPU writes one while the host reads the other.
+using PiecePair = std::array<PinnedPiece, 2>;
+
+// The pairs that no thread uses.
+struct UnusedPairs {
+  std::mutex mutex;
+  std::vector<PiecePair> pairs;
+};
+UnusedPairs& unused_pairs() {
+  static UnusedPairs* const one = new UnusedPairs;
+  return *one;
+}
+
+// The use of a pair by one thread.
+class Download {
+ public:
+  Download() : pair_(take()) {}
+  Download(const Download&) = delete;
+  ~Download() {
+    const std::lock_guard lock(unused_pairs().mutex);
+    unused_pairs().pairs.push_back(pair_);
+  }
+
+  void copy_all(char* to, const char* from, std::size_t bytes) const {
+    const auto size = [&](std::size_t at) { return std::min(piece_bytes, bytes - at); };
+    const auto enqueue = [&](std::size_t at) {
+      if (at < bytes) copy(piece_at(at), piece_at(at).memory, from + at, size(at), cudaMemcpyDeviceToHost);
+    };
+    enqueue(0);
+    for (std::size_t at = 0; at < bytes; at += piece_bytes) {
+      enqueue(at + piece_bytes);
+      wait(piece_at(at));
+      std::memcpy(to + at, piece_at(at).memory, size(at));
+    }
+  }
+
+ private:
+  static PiecePair take() {
+    const std::lock_guard lock(unused_pairs().mutex);
+    std::vector<PiecePair>& pairs = unused_pairs().pairs;
+    if (pairs.empty()) return pinned_pieces<2>();
+    const PiecePair pair = pairs.back();
+    pairs.pop_back();
+    return pair;
+  }
+  const PinnedPiece& piece_at(std::size_t at) const { return pair_[at / piece_bytes % 2]; }
+
+  const PiecePair pair_;
+};
+
+// Returns whether CUDA knows the memory, as it does pinned memory.
+bool is_registered(const void* memory) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  return attributes.type != cudaMemoryTypeUnregistered;
+}
+
+}  // namespace
+
+void to_device(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (is_registered(from)) {
+    copy(to, from, bytes, cudaMemcpyHostToDevice);
+    return check(cudaStreamSynchronize(current_stream()), "cudaStreamSynchronize");
+  }
+  for (std::size_t at = 0; at < bytes; at += piece_bytes)
+    uploads().copy_piece(static_cast<char*>(to) + at, static_cast<const char*>(from) + at,
+                         std::min(piece_bytes, bytes - at));
+}
+void to_host(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0 && is_registered(to))
+    copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  else if (bytes > 0)
+    Download().copy_all(static_cast<char*>(to), static_cast<const char*>(from), bytes);
+  synchronize();
+}
+void on_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyDeviceToDevice); }
+void clear(void* memory, std::size_t bytes) {
+  if (bytes > 0) check(cudaMemsetAsync(memory, 0, bytes, current_stream()), "cudaMemsetAsync");
+}
+void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t width,
+               std::size_t rows) {
+  if (width * rows == 0) return;
+  if (rows == 1 || (to_stride == width && from_stride == width)) return on_device(to, from, rows * width);
+  constexpr std::size_t widest = 0x7fffffff;  // the largest row pitch in bytes that cudaMemcpy2DAsync accepts
+  if (to_stride > widest || from_stride > widest) {
+    for (std::size_t n = 0; n < rows; ++n)
+      on_device(static_cast<char*>(to) + n * to_stride, static_cast<const char*>(from) + n * from_stride, width);
+    return;
+  }
+  check(cudaMemcpy2DAsync(to, to_stride, from, from_stride, width, rows, cudaMemcpyDeviceToDevice, current_stream()),
+        "cudaMemcpy2DAsync");
+}
+
+}  // namespace heddle::cuda
