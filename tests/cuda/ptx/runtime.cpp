@@ -371,15 +371,10 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
     return refuse(cudaErrorInvalidValue, "a copy whose direction does not fit its pointers");
   if (!reach(to, bytes) || !reach(from, bytes))
     return refuse(cudaErrorInvalidValue, "a copy of " + std::to_string(bytes) + " bytes outside of an allocation");
-  const bool pinned_from = !from_device && region_of(reinterpret_cast<u64>(from)),
-             pinned_to = !to_device && region_of(reinterpret_cast<u64>(to));
-  std::vector<u8> staged;
-  if (state().lazy && !from_device && !pinned_from) {
-    staged.assign(static_cast<const u8*>(from), static_cast<const u8*>(from) + bytes);
-  }
-  const cudaError_t e = enqueue(stream, [=, staged = std::move(staged)] {
+  const bool pinned_to = !to_device && region_of(reinterpret_cast<u64>(to));
+  const cudaError_t e = enqueue(stream, [=] {  // reads pageable memory late, as the driver may
     u8* t = reach(to, bytes);
-    const u8* f = staged.empty() ? reach(from, bytes) : staged.data();
+    const u8* f = reach(from, bytes);
     if (!t || !f) {
       std::fprintf(stderr, "ptx: FAULT: a copy of memory that was freed meanwhile\n");
       state().sticky = cudaErrorIllegalAddress;
