@@ -1,5 +1,7 @@
 // Streams, memory and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole GPU. A block
-// belongs to the stream it was allocated for and is reused there without synchronization, because the work of a stream runs in order.
+// belongs to the stream it was allocated for and is reused there without synchronization, because the work of a stream runs in order. Work
+// of another stream delays the reuse if it was enqueued by the thread that releases the block, or if record_stream() names its stream.
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -22,11 +24,23 @@ cudaStream_t new_stream() {
   return made;
 }
 
-// Returns the stream that the calling thread has chosen, or else the shared stream. On the shared stream, work of one thread runs before
-// work that another thread enqueues later. The shared stream is never destroyed, because tensors in static storage are released late.
-cudaStream_t current() {
+// Returns `stream`, or the shared stream if it is null. On the shared stream, work of one thread runs before work that another thread
+// enqueues later. The shared stream is never destroyed, because tensors in static storage are released late.
+cudaStream_t or_shared(void* stream) {
   static const cudaStream_t shared = new_stream();
-  return chosen ? chosen : shared;
+  return stream ? static_cast<cudaStream_t>(stream) : shared;
+}
+cudaStream_t current() { return or_shared(chosen); }
+
+// Orders later work on `later` after the work that is enqueued on `earlier`.
+void order(cudaStream_t earlier, cudaStream_t later) noexcept {
+  cudaEvent_t event = nullptr;
+  if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess &&
+      cudaEventRecord(event, earlier) == cudaSuccess && cudaStreamWaitEvent(later, event, 0) == cudaSuccess &&
+      cudaEventDestroy(event) == cudaSuccess)
+    return;
+  cudaGetLastError();
+  cudaDeviceSynchronize();
 }
 
 // --- memory ---
@@ -41,6 +55,16 @@ std::size_t rounded(std::size_t bytes) {
   return detail::size_class(std::max(bytes, least_block)).bytes;
 }
 
+// The stream that a block belongs to, and other streams whose work may use it.
+struct Streams {
+  cudaStream_t owner = nullptr;
+  std::vector<cudaStream_t> others;
+
+  void used_on(cudaStream_t stream) {
+    if (stream != owner && std::find(others.begin(), others.end(), stream) == others.end()) others.push_back(stream);
+  }
+};
+
 class Pool {
  public:
   void* allocate(std::size_t bytes, cudaStream_t stream) {
@@ -53,22 +77,28 @@ class Pool {
       memory = from_system(size);
     }
     if (!memory) fail_full(bytes);
-    owner_[memory] = stream;
+    in_use_[memory] = {stream, {}};
     stats_.in_use += size;
     stats_.peak = std::max(stats_.peak, stats_.in_use);
     return memory;
   }
 
-  void release(void* memory, std::size_t bytes, cudaStream_t used_on) noexcept {
+  void record(const void* memory, cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    const auto found = in_use_.find(memory);
+    require(found != in_use_.end(), "record_stream: the address does not come from cuda::allocate, or was released");
+    found->second.used_on(stream);
+  }
+
+  void release(void* memory, std::size_t bytes, cudaStream_t stream) noexcept {
     const std::size_t size = rounded(bytes);
     const std::lock_guard lock(mutex_);
-    const auto found = owner_.find(memory);
-    const cudaStream_t stream = found->second;
-    owner_.erase(found);
+    Streams streams = std::move(in_use_.extract(memory).mapped());
     stats_.in_use -= size;
     if (!detail::memory_is_cached) return give_back(memory);
-    if (used_on && used_on != stream) order(used_on, stream);
-    cached_[{stream, size}].push_back(memory);
+    streams.used_on(stream);
+    for (const cudaStream_t other : streams.others) order(other, streams.owner);
+    cached_[{streams.owner, size}].push_back(memory);
     stats_.cached += size;
   }
 
@@ -113,17 +143,6 @@ class Pool {
     stats_.cached = 0;
   }
 
-  // Orders later work on `later` after the work that is enqueued on `earlier`.
-  static void order(cudaStream_t earlier, cudaStream_t later) noexcept {
-    cudaEvent_t event = nullptr;
-    if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess &&
-        cudaEventRecord(event, earlier) == cudaSuccess && cudaStreamWaitEvent(later, event, 0) == cudaSuccess &&
-        cudaEventDestroy(event) == cudaSuccess)
-      return;
-    cudaGetLastError();
-    cudaDeviceSynchronize();
-  }
-
   [[noreturn]] void fail_full(std::size_t bytes) const {
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
@@ -132,7 +151,7 @@ class Pool {
   }
 
   std::mutex mutex_;
-  std::map<void*, cudaStream_t> owner_;
+  std::map<const void*, Streams> in_use_;
   std::map<std::pair<cudaStream_t, std::size_t>, std::vector<void*>> cached_;
   MemoryStats stats_;
 };
@@ -210,6 +229,10 @@ std::string unavailable() {
 
 void* stream() { return current(); }
 void set_stream(void* stream) { chosen = static_cast<cudaStream_t>(stream); }
+void order_streams(void* earlier, void* later) noexcept {
+  if (or_shared(earlier) != or_shared(later)) order(or_shared(earlier), or_shared(later));
+}
+void record_stream(const void* memory, void* stream) { pool().record(memory, or_shared(stream)); }
 void synchronize() {
   check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
   throw_report();

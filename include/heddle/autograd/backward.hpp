@@ -26,6 +26,7 @@ Tensor<T> Tensor<T>::grad() const {
   auto& leaf = *static_cast<detail::Leaf<T>*>(node_.get());
   const std::lock_guard lock(leaf.mutex);
   leaf.densify();
+  leaf.join_stream();
   return leaf.grad;
 }
 template <class T>
@@ -36,6 +37,7 @@ void Tensor<T>::set_grad(const Tensor& dx) const {
   if (dx) require_same_device("set_grad", {"x", *this, 0}, {"gradient", dx, 0});
   node_->clear();
   static_cast<detail::NodeOf<T>*>(node_.get())->grad = dx.without_node();
+  if (dx && node_->is_leaf()) detail::mark_stream(*node_, dx.device());
 }
 
 namespace detail {
@@ -79,8 +81,7 @@ void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   require_same_device("backward", {"y", y, 0}, {"dy", dy, 0});
   const Tensor<T> seed = dy.as_of_now();
   detail::BackwardPass pass;
-  pass.deliver(*y.node().get(), y.node(), seed);
-  pass.run();
+  pass.run(y, seed);
 }
 
 /// Calls backward(loss, dy) with dy = 1. @throws ShapeError unless the loss has one element, and Error as backward(y, dy).
@@ -108,8 +109,7 @@ std::vector<Tensor<T>> grad(const Tensor<T>& loss, const std::vector<Tensor<T>>&
   }
   {
     detail::BackwardPass pass(std::move(targets), false);
-    pass.deliver(*loss.node().get(), loss.node(), detail::unit_gradient(loss));
-    pass.run();
+    pass.run(loss, detail::unit_gradient(loss));
   }
   std::vector<Tensor<T>> grads;
   for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -56,6 +56,12 @@ struct RowGradient {
 
 namespace detail {
 
+// Stores the calling thread's stream as the one on which a result on `device`, or a leaf's gradient, was computed.
+inline void mark_stream(Node& node, Device device) {
+  if constexpr (has_cuda)
+    if (device == Device::cuda) node.stream = cuda::stream();
+}
+
 // The node of a Tensor<T>.
 template <class T>
 struct NodeOf : Node {
@@ -104,10 +110,20 @@ struct Leaf final : NodeOf<T> {
   void densify() {
     if (by_rows) this->grad = std::exchange(by_rows, {}).dense(this->shape);
   }
+  // Lets the calling thread's stream use a gradient that was computed on another one.
+  void join_stream() {
+    if constexpr (has_cuda) {
+      if (!this->grad || this->grad.device() != Device::cuda || this->stream == cuda::stream()) return;
+      cuda::order_streams(this->stream, cuda::stream());
+      cuda::record_stream(this->grad, cuda::stream());
+    }
+  }
   void take(const Node& from, const Tensor<T>& dx) {
     const std::lock_guard lock(mutex);
     densify();
+    join_stream();
     this->add(from, dx);
+    mark_stream(*this, dx.device());
   }
   void take(const Node& from, const RowGradient<T>& dx) {
     if (!dx.rows) return take(from, dx.values);

@@ -27,6 +27,8 @@ class BackwardPass {
     for (const NodeRef& node : pending_) node->clear();
     if (!finished_)
       for (const NodeRef& leaf : reached_leaves_) leaf->clear();
+    if constexpr (has_cuda)
+      if (forward_stream_) cuda::order_streams(cuda::stream(), forward_stream_);
   }
 
   // Adds dx to the gradient of `input` and makes the node pending. Skips absent inputs and gradients. Throws ShapeError if dx does not have
@@ -61,8 +63,17 @@ class BackwardPass {
     deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
   }
 
-  // Runs until no node has a pending gradient. Rethrows what a backward throws.
-  void run() {
+  // Begins with dy, the gradient of y, and runs until no node has a pending gradient. Rethrows what a backward throws. If y was computed on
+  // another stream, the pass is ordered after the work of that stream, and its later work, which may reuse saved tensors' memory, after the
+  // pass.
+  template <class T>
+  void run(const Tensor<T>& y, const Tensor<T>& dy) {
+    if constexpr (has_cuda)
+      if (const Node& node = *y.node(); node.stream && !node.is_leaf() && node.stream != cuda::stream()) {
+        forward_stream_ = node.stream;
+        cuda::order_streams(forward_stream_, cuda::stream());
+      }
+    deliver(*y.node(), y.node(), dy);
     while (!pending_.empty()) {
       std::pop_heap(pending_.begin(), pending_.end(), older);
       const NodeRef node = std::move(pending_.back());
@@ -91,6 +102,7 @@ class BackwardPass {
   bool finished_ = false;
   std::vector<Target> targets_;
   bool leaves_;
+  void* forward_stream_ = nullptr;  // the stream on which y was computed, if it is not the calling thread's
   GradMode previous_ = std::exchange(grad_mode, GradMode::backward);
 };
 

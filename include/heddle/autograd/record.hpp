@@ -17,6 +17,16 @@ class [[nodiscard]] NoGrad {
   detail::GradMode previous_ = detail::grad_mode;
 };
 
+namespace detail {
+// Returns y as the result of an operation, whose node is given to it.
+template <class T>
+Tensor<T> with_node(const Tensor<T>& y, Node* node) {
+  const NodeRef reference(node);
+  mark_stream(*node, y.device());
+  return y.with_node(reference);
+}
+}  // namespace detail
+
 /// Names the inputs of an operation for record().
 template <class... In>
 std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
@@ -34,7 +44,7 @@ Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tens
     if (detail::grad_mode != detail::GradMode::recording || !(std::get<I>(operands).requires_grad() || ...))
       return y.without_node();
     using Recorded = detail::Recorded<T, Backward, In...>;
-    return y.with_node(detail::NodeRef(new Recorded(op, y.shape(), std::move(backward), std::get<I>(operands)...)));
+    return detail::with_node(y, new Recorded(op, y.shape(), std::move(backward), std::get<I>(operands)...));
   }
   (std::index_sequence_for<In...>{});
 }
@@ -46,7 +56,7 @@ Tensor<T> record(const char* op, const Tensor<T>& y, const std::vector<Tensor<T>
       std::any_of(operands.begin(), operands.end(), [](const Tensor<T>& x) { return x.requires_grad(); });
   if (detail::grad_mode != detail::GradMode::recording || !wanted) return y.without_node();
   using Recorded = detail::RecordedList<T, Backward>;
-  return y.with_node(detail::NodeRef(new Recorded(op, y.shape(), std::move(backward), operands)));
+  return detail::with_node(y, new Recorded(op, y.shape(), std::move(backward), operands));
 }
 
 }  // namespace heddle

@@ -18,7 +18,8 @@ class BackwardPass;
 // order, each node's gradient is complete when the node is visited.
 struct Node {
   const std::uint64_t id = next_node_id.fetch_add(1, std::memory_order_relaxed);
-  const char* const op;  // "leaf" for a variable or parameter
+  const char* const op;    // "leaf" for a variable or parameter
+  void* stream = nullptr;  // on the GPU, the stream on which the operation, or the gradient of a leaf, was computed
 
   // Creates a node. `name` is not copied: it must outlive the node, as a literal does.
   explicit Node(const char* name) : op(name) {}

@@ -21,6 +21,10 @@ namespace heddle::detail {
 template <class T>
 class MasterTensor;  // nn/parameter.hpp
 }
+namespace heddle::cuda {
+template <class T>
+void record_stream(const Tensor<T>& x, void* stream);
+}
 
 // The definition is outside the namespace, because the class was declared in the inline namespace of the build (base/build.hpp).
 /// A handle: copies share one block of memory, and a const handle is read-only. T is float, double, bf16, std::int32_t,
@@ -205,6 +209,8 @@ class heddle::Tensor {
 
  private:
   friend class detail::MasterTensor<T>;
+  template <class U>
+  friend void cuda::record_stream(const Tensor<U>& x, void* stream);
   Tensor(Shape shape, Device device, T* wrapped);
 
   // Takes over another handle's fields, but not whether it belongs to a weight.
@@ -287,6 +293,14 @@ Tensor<T>::Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), devic
   const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
   storage_ = std::make_shared<detail::Storage>(wrapped, bytes, device);
   data_ = static_cast<T*>(storage_->memory);
+}
+
+/// Marks the block of x as used by work on a stream that neither allocates nor releases it; null is the shared stream. The block is not
+/// reused before that work is complete, as with PyTorch's Tensor.record_stream. Has no effect on the CPU and on memory owned by the caller.
+template <class T>
+void cuda::record_stream(const Tensor<T>& x, void* stream) {
+  if constexpr (detail::has_cuda)
+    if (x.device_ == Device::cuda && x.storage_->owned) record_stream(x.storage_->memory, stream);
 }
 
 /// Returns an uninitialized tensor with x's shape and device.

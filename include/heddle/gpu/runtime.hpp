@@ -1,7 +1,7 @@
-// The GPU functions that a tensor needs: availability, streams, memory and copies. Defined in cuda/, most of them in
-// runtime.cu and copies.cu. Functions are called on the host. They throw CudaError for an error that CUDA reports, except release(), trim() and the two
-// that return a reason. Work is enqueued on the calling thread's stream, and functions return before it is complete, except those that say
-// "synchronizes".
+// The GPU functions that a tensor needs: availability, streams, memory and copies. Defined in cuda/, most of them in runtime.cu and
+// copies.cu. Functions are called on the host. They throw CudaError for an error that CUDA reports, except release(), trim(),
+// order_streams() and the two that return a reason. Work is enqueued on the calling thread's stream, and functions return before it is
+// complete, except those that say "synchronizes".
 #pragma once
 #include <cstddef>
 #include <string>
@@ -30,9 +30,11 @@ std::string products_unavailable();
 /// Returns the calling thread's stream as a cudaStream_t. All threads share one unless set_stream chose another.
 void* stream();
 /// Sets the calling thread's stream; null restores the shared stream. Does not synchronize: order work across streams with
-/// events or synchronize(). A stream must outlive the memory that was allocated while it was set; call trim() before
-/// destroying it.
+/// order_streams(), events or synchronize(). A stream must outlive the memory that was allocated while it was set, and memory that
+/// record_stream() marked; call trim() before destroying it.
 void set_stream(void* stream);
+/// Orders work that is enqueued on `later` from now on after the work on `earlier` so far; null is the shared stream. Returns at once.
+void order_streams(void* earlier, void* later) noexcept;
 /// Synchronizes the calling thread's stream.
 void synchronize();
 
@@ -40,8 +42,11 @@ void synchronize();
 /// @throws OutOfMemory.
 void* allocate(std::size_t bytes);
 /// Returns memory to the cache, for the next request on the stream that it was allocated for. Work that is already enqueued on the calling
-/// thread's stream may still use the memory: later work on the memory's stream runs after it.
+/// thread's stream, or on a stream that record_stream() named, may still use the memory: later work on the memory's stream runs after it.
 void release(void* memory, std::size_t bytes) noexcept;
+/// Marks memory of allocate() as used by work on `stream`, so that it is not reused before that work is complete; null is the shared stream.
+/// Needed for a stream that neither allocates nor releases the memory. @throws Error for an address that is not in use.
+void record_stream(const void* memory, void* stream);
 /// Frees all cached blocks. Synchronizes.
 void trim();
 /// Returns the GPU's memory statistics, over all threads.

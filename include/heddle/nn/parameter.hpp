@@ -47,6 +47,27 @@ class MadeWeights {
   std::vector<std::pair<const void*, Shape>> weights_;
 };
 
+// A scope in which work for tensors on the GPU is enqueued on the shared stream, after the calling thread's earlier work.
+class OnSharedStream {
+ public:
+  explicit OnSharedStream(Device device) {
+    if constexpr (has_cuda) {
+      if (device != Device::cuda) return;
+      before_ = cuda::stream();
+      cuda::order_streams(before_, nullptr);
+      cuda::set_stream(nullptr);
+    }
+  }
+  OnSharedStream(const OnSharedStream&) = delete;
+  ~OnSharedStream() {
+    if constexpr (has_cuda)
+      if (before_) cuda::set_stream(before_);
+  }
+
+ private:
+  void* before_ = nullptr;
+};
+
 // A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are handles to it that
 // follow it: a write, a move to another device or a new node reaches them all.
 template <class T>
@@ -103,20 +124,34 @@ class MasterTensor {
     update(*by);
   }
 
-  // Returns the value in another type. The cast is cached until the value is written. Its backward casts the gradient to T.
+  // Returns the value in another type. The cast is cached until the value is written. Its backward casts the gradient to T. On the GPU the
+  // shared stream computes it, because the cast may outlive the stream of the calling thread.
   template <class U>
   Tensor<U> as() const {
     const std::lock_guard lock(mutex_);
     if (cast_version_ != value_.version() || !std::any_cast<Tensor<U>>(&cast_)) {
       const NoGrad quiet;
+      const OnSharedStream scope(value_.device());
       cast_ = cast<U>(detach(value_));
       cast_version_ = value_.version();
+      cast_readers_.clear();
     }
+    order_reader();
     const auto& values = std::any_cast<const Tensor<U>&>(cast_);
     return record("cast", values, inputs(value_), [](const Tensor<U>& dy) { return cast<T>(dy); });
   }
 
  private:
+  // Orders the calling thread's stream after the cast, once for each stream.
+  void order_reader() const {
+    if constexpr (has_cuda) {
+      if (value_.device() != Device::cuda) return;
+      void* const stream = cuda::stream();
+      if (std::find(cast_readers_.begin(), cast_readers_.end(), stream) != cast_readers_.end()) return;
+      cuda::order_streams(nullptr, stream);
+      cast_readers_.push_back(stream);
+    }
+  }
   void put(Index first, const Tensor<T>& from) {
     const Tensor<T> here = from.to(value_.device());
     const View<T, 1> place{device_data() + first, {here.size()}};
@@ -149,6 +184,7 @@ class MasterTensor {
   mutable std::mutex mutex_;  // a const model may be used by several threads
   mutable std::any cast_;
   mutable std::uint64_t cast_version_ = 0;
+  mutable std::vector<void*> cast_readers_;  // streams whose work is ordered after the cast
 };
 
 template <class T>
