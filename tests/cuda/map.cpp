@@ -41,7 +41,7 @@ void check(bool positive = false) {
   for (const Index size : sizes()) {
     CAPTURE(size);
     expect_agrees<float>([](const auto& in) { return detail::map<F>("map", in[0]); },
-                         {inputs_for<float>(size, positive)});
+                         {inputs_for<float>(size, positive)}, gpu_function_errors);
     const auto x = converted<bf16>(inputs_for<bf16>(size, positive)), dy = converted<bf16>(random<bf16>({size}, 6));
     const auto y = detail::map<F>("map", x);
     const auto on_cpu = run_kernels<F>(x, y, dy);

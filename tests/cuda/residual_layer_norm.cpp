@@ -35,7 +35,7 @@ Inputs residual_operands(Index N, Index D) {
 template <class T>
 void expect_residual_norms(Index N, Index D, double p) {
   CAPTURE(N, D, p);
-  expect_agrees<T>(residual_norm(p), residual_operands<T>(N, D));
+  expect_agrees<T>(residual_norm(p), residual_operands<T>(N, D), gpu_function_errors);
 }
 
 }  // namespace
@@ -69,7 +69,8 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows at unaligned addresses", "", 
         [D](const auto& in) {
           return residual_norm(0.5)(std::vector{but_first(in[0], {3, D}), in[1], but_first(in[2], {D}), in[3]});
         },
-        {eighths({3 * D + 1}, 1), eighths({3, D}, 2), random<TestType>({D + 1}, 3), random<TestType>({D}, 4)});
+        {eighths({3 * D + 1}, 1), eighths({3, D}, 2), random<TestType>({D + 1}, 3), random<TestType>({D}, 4)},
+        gpu_function_errors);
 }
 
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: results do not depend on schedules or garbage in memory", "", float,

@@ -30,6 +30,10 @@ struct PlainErrors {
   double roundings = 1;  // roundings to bf16, if that is the type: 1 if only the result is rounded
 };
 
+/// The limits for functions that a GPU computes with exp, erf, tanh or rsqrt, whose errors are at most two last bits on CUDA. The errors of
+/// the CPU's own functions, in the plain computation, may be far smaller.
+inline constexpr PlainErrors gpu_function_errors{.last_bits = 3};
+
 /// Accepts errors within `accepted`, whose main part is a multiple of the largest error of a plain computation in float on the same
 /// inputs.
 template <class T>

@@ -1,6 +1,7 @@
 // Calls of attention that differ in lengths, masks, bias and dropout, and the comparison of their results between devices.
 #pragma once
 #include <heddle/ops/slice.hpp>
+#include <optional>
 
 #include "../harness/compare.hpp"
 #include "../harness/devices.hpp"
@@ -18,6 +19,7 @@ struct AttentionForm {
   double dropout = 0;
   Tensor<bool> mask = {};
   Index padded_to = 0;
+  std::optional<double> scale = {};
 
   Sequences sequences(const Lengths& lengths) const {
     return padded_to > 0 ? Sequences::padded(lengths, padded_to) : Sequences::packed(lengths);
@@ -41,6 +43,7 @@ Tensor<A> call_attention(const AttentionForm& form, const ColumnSlice<A>& q, con
   Random random(5);
   random.take(3);
   const AttentionOptions<A> options{.heads = form.heads,
+                                    .scale = form.scale,
                                     .causal = form.causal,
                                     .dropout = form.dropout,
                                     .random = &random,
@@ -85,7 +88,8 @@ inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index
 
 /// Checks f, which calls attention, on every device except the CPU. The bound of an error is computed from the CPU's errors. In float, the
 /// CPU's error of a value is the larger of two: that of attention, which sums in blocks, and that of plain loops. Additional last bits
-/// allow for the log-sum-exp, from which gradients are computed. In bf16 two roundings are accepted, because the GPU also rounds each
+/// allow for the log-sum-exp, from which gradients are computed, and for a GPU's exp: the rounding of a log-sum-exp between 8 and 16 changes
+/// a probability by up to four last bits, and exp by one or two. In bf16 two roundings are accepted, because the GPU also rounds each
 /// probability to bf16 before the product with the values. Infinity is compared as NaN, because the order of a sum decides whether it
 /// becomes infinity or NaN.
 template <class T, class F>

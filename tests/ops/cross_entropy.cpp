@@ -87,7 +87,7 @@ TEST_CASE("cross_entropy: weights or smoothing alone, and an ignored label that 
                                 .class_weights = x.size() > 1 ? x[1] : std::decay_t<decltype(x[0])>(),
                                 .label_smoothing = smoothing});
         },
-        in);
+        in, gpu_function_errors);
   };
   for (const Index C : {3, 40, 1032}) {
     check(C, 0.25, -100, false);

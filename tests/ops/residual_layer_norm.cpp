@@ -105,7 +105,8 @@ TEMPLATE_TEST_CASE("residual_layer_norm: the sum is rounded once, and the stored
       const Inputs stored{converted<double>(actual.sum), zeros<double>({3, D}), in[2], in[3]};
       const Normed<double> normed(Device::cpu, {}, stored);
       const Normed<float> plainly(Device::cpu, {}, stored);
-      expect_close<TestType>(joined(actual.y.host()), joined(normed.y.host()), joined(plainly.y.host()));
+      expect_close<TestType>(joined(actual.y.host()), joined(normed.y.host()), joined(plainly.y.host()),
+                             gpu_function_errors);
       for (std::size_t n = 0; n < 3; ++n) {
         CHECK(actual.mean.host()[n] == Approx(normed.mean.host()[n]).margin(1e-6));
         CHECK(actual.rstd.host()[n] == Approx(normed.rstd.host()[n]).epsilon(1e-6));
@@ -130,7 +131,7 @@ TEST_CASE("residual_layer_norm: infinity and NaN stay in their rows, dropped or 
             random.take(5);
             return residual_layer_norm(x[0], x[1], x[2], x[3], 1e-5, p, &random);
           },
-          in);
+          in, gpu_function_errors);
   }
 }
 
