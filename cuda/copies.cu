@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "device/limits.cuh"
 #include "device/workspace.cuh"
 
 namespace heddle::cuda {
@@ -149,8 +150,7 @@ void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t fr
                std::size_t rows) {
   if (width * rows == 0) return;
   if (rows == 1 || (to_stride == width && from_stride == width)) return on_device(to, from, rows * width);
-  constexpr std::size_t widest = 0x7fffffff;  // the largest row pitch in bytes that cudaMemcpy2DAsync accepts
-  if (to_stride > widest || from_stride > widest) {
+  if (std::max(to_stride, from_stride) > limits.pitch) {
     for (std::size_t n = 0; n < rows; ++n)
       on_device(static_cast<char*>(to) + n * to_stride, static_cast<const char*>(from) + n * from_stride, width);
     return;

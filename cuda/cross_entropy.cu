@@ -12,6 +12,7 @@
 // A row whose label is ignored or is not a class is not read, and its dlogits are zeros.
 #include <heddle/gpu/calls.hpp>
 
+#include "device/limits.cuh"
 #include "device/online_softmax.cuh"
 #include "device/workspace.cuh"
 
@@ -20,7 +21,6 @@ namespace {
 
 using cuda::infinity;
 
-constexpr Index most_loss_blocks = 1024;  // the most blocks of `rows`: several for each multiprocessor
 constexpr int finish_threads = cuda::block_threads(256);
 constexpr int logits_threads = cuda::block_threads(512);  // the most threads of a block that owns a row
 
@@ -228,11 +228,11 @@ void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::
   const Index N = logits.extent[0], C = logits.extent[1];
   const cudaStream_t stream = cuda::current_stream();
   const Targets<T, L> targets(labels, ignored, C, class_weights, smoothing);
-  const cuda::Workspace<float> memory(most_loss_blocks * 2);
+  const cuda::Workspace<float> memory(cuda::limits.loss_blocks * 2);
   Index blocks = 0;
   const auto launch = [&]<int width>(std::integral_constant<int, width>) {
     const auto rows = [&]<class Team>(Team team) {
-      blocks = std::min<Index>(cuda::blocks_for(N, team.rows()), most_loss_blocks);
+      blocks = std::min<Index>(cuda::blocks_for(N, team.rows()), cuda::limits.loss_blocks);
       const View<float, 2> sums{memory.data(), {blocks, 2}};
       cuda::launch<cross_entropy_rows<width, Team, T, L>>(static_cast<unsigned>(blocks), team.threads(), 0, stream,
                                                           team, logits, targets, log_sum,

@@ -16,6 +16,7 @@
 #include <bit>
 #include <limits>
 
+#include "device/limits.cuh"
 #include "device/report.cuh"
 #include "device/shared.cuh"
 #include "device/sort.cuh"
@@ -35,7 +36,6 @@ constexpr int threads = cuda::block_threads(256);
 constexpr int warps = threads / warp_size;
 constexpr int each = 4;  // ids whose loads a thread has in flight
 constexpr int tile = threads * each;
-constexpr Index most_blocks = 256;  // each block with an invalid id reads all earlier ids, so few blocks
 
 // Returns the smallest `value` of the block to each of its threads. All of them call this.
 __device__ Index block_min(Index value) {
@@ -87,7 +87,8 @@ template <class I>
 void find(const IdCheck& check, View<const I, 1> ids) {
   const Index N = ids.extent[0];
   if (N == 0) return;
-  const Index tiles = (N + tile - 1) / tile, ids_per_block = (tiles + most_blocks - 1) / most_blocks * tile;
+  const Index tiles = (N + tile - 1) / tile, most = cuda::limits.id_blocks,
+              ids_per_block = (tiles + most - 1) / most * tile;
   cuda::launch<find_wrong_id<I>>(static_cast<unsigned>((N + ids_per_block - 1) / ids_per_block), threads, 0,
                                  cuda::current_stream(), check, ids, ids_per_block, cuda::report());
 }
@@ -188,14 +189,14 @@ struct Threads {
   dim3 grid, block;
 
   Threads(Index rows, Index D, int each) {
-    constexpr Index most_across = 65535;
     const Index vectors = (D + each - 1) / each;
     int columns = 1;
     while (columns < vectors && columns < warp_size) columns *= 2;
     const int together = threads / columns;
     block = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(together));
-    grid = dim3(cuda::blocks_for(rows, together),
-                static_cast<unsigned>(std::min((vectors + columns - 1) / columns, most_across)));
+    grid =
+        dim3(cuda::blocks_for(rows, together),
+             static_cast<unsigned>(std::min((vectors + columns - 1) / columns, cuda::limits.gradient_column_blocks)));
   }
 };
 

@@ -13,6 +13,7 @@
 //   copy_row_ranges   Several blocks own a range of rows and move its words in turn, each once; words are of 16 bytes where
 //                     rows allow it.
 #include "device/elementwise.cuh"
+#include "device/limits.cuh"
 #include "device/shared.cuh"
 
 namespace heddle::kernel {
@@ -147,7 +148,6 @@ __global__ __launch_bounds__(move_threads) void take_rows_kernel(View<const I, 1
 
 struct RangeBlocks {
   static constexpr Index words = 8 * move_threads;  // words of a block if all ranges had the same length
-  static constexpr Index most = 1 << 12;            // the most blocks of a range
 };
 
 // Copies ranges of rows. `parts` blocks share a range: block p of them copies the groups p, p + parts, ... of the range's words. A group
@@ -218,7 +218,7 @@ void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<
   in_widest_words(x.extent[1], x.data, y.data, [&](Index columns, auto* x_words, auto* y_words) {
     using Word = std::remove_pointer_t<decltype(y_words)>;
     const Index fair = rows * columns / (B * RangeBlocks::words) + 1;
-    const int parts = static_cast<int>(std::min(fair, RangeBlocks::most));
+    const int parts = static_cast<int>(std::min(fair, cuda::limits.range_blocks));
     cuda::launch<copy_row_ranges_kernel<Word>>(cuda::blocks_for(B * parts, 1), move_threads, 0, cuda::current_stream(),
                                                from, to, count, parts, columns, x_words, y_words);
   });

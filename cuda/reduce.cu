@@ -16,6 +16,7 @@
 #include <bit>
 
 #include "device/elementwise.cuh"
+#include "device/limits.cuh"
 #include "device/shared.cuh"
 #include "device/workspace.cuh"
 
@@ -25,7 +26,6 @@ namespace {
 constexpr int threads = cuda::block_threads(256);
 // Columns, splits and results share a block's threads. Their numbers are powers of two and are stored as exponents.
 constexpr int thread_bits = std::countr_zero(static_cast<unsigned>(threads)), warp_bits = 5;
-constexpr Index most_blocks = 1024;  // the most blocks if the axis is split into pieces: several per multiprocessor
 // An axis with this many vectors or more has at least this many splits, so that a warp's accesses coalesce.
 constexpr Index short_axis = 8;
 constexpr Index split_steps = 4;  // vectors of a split along a longer axis
@@ -67,7 +67,7 @@ struct Partition {
     partition.split_bits =
         bits_for(std::max(std::min(steps, short_axis), steps / split_steps), thread_bits - partition.column_bits);
     partition.tiles = (vectors + partition.columns() - 1) >> partition.column_bits;
-    const Index most_pieces = most_blocks / std::max<Index>(outer * partition.tiles, 1);
+    const Index most_pieces = cuda::limits.reduce_blocks / std::max<Index>(outer * partition.tiles, 1);
     partition.pieces = std::max<Index>(std::min(steps / (piece_steps * partition.splits()), most_pieces), 1);
     return partition;
   }

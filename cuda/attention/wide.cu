@@ -17,6 +17,7 @@
 // docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "wide.cuh"
 
+#include "../device/limits.cuh"
 #include "dropout.cuh"
 
 namespace heddle::cuda {
@@ -274,14 +275,13 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(Atten
 
 // --- on the host ------------------------------------------------------------------------------------------------------
 
-constexpr Index most_scores = Index{1} << 26;  // scores held in memory at a time, unless one head alone has more
-
-// Splits the heads into groups of at most `most_scores` scores, but at least one head. Calls f<Math>(first head, number of heads) for
+// Splits the heads into groups of at most limits.attention_scores scores, but at least one head. Calls f<Math>(first head, number of heads) for
 // each.
 template <class T, class F>
 void for_head_groups(const AttentionPlan<T>& plan, F f) {
   const Index heads = head_count(plan), of_head = plan.longest_q * plan.longest_k;
-  const Index at_once = std::clamp<Index>(most_scores / std::max<Index>(of_head, 1), 1, std::max<Index>(heads, 1));
+  const Index at_once =
+      std::clamp<Index>(limits.attention_scores / std::max<Index>(of_head, 1), 1, std::max<Index>(heads, 1));
   with_math(plan, [&]<class Math>() {
     for (Index first = 0; first < heads; first += at_once)
       f.template operator()<Math>(first, std::min(at_once, heads - first));

@@ -10,6 +10,7 @@
 //   add_blocks       Only for rows that fit. A block owns 32 sums of dgamma or dbeta and adds the partial sums of the blocks
 //                    of norm_backward.
 #pragma once
+#include "limits.cuh"
 #include "norm_layout.cuh"
 #include "workspace.cuh"
 
@@ -181,7 +182,7 @@ void launch_norm_backward(const Branch& branch, const NormGradient<T>& of, View<
   const dim3 block(warp_size, NormTile::splits);
   const bool vectors = branch.aligned() && aligned<eight>(of.dy.data, of.x.data, of.gamma.data, dx.data);
   with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
-    const Index teams = blocks_for(N, layout.rows()), resident = std::min(teams, NormTile::most_blocks);
+    const Index teams = blocks_for(N, layout.rows()), resident = std::min(teams, limits.norm_blocks);
     const Index blocks = L::whole ? resident : teams, parts = L::whole ? resident : 0;
     const Workspace<float> memory(parts * 2 * D);
     launch<norm_backward<L, Branch, T>>(static_cast<unsigned>(blocks), layout.block(), 0, stream, layout, of, dx,

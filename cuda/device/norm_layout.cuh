@@ -15,7 +15,6 @@ struct NormTile {
   static constexpr int lane_threads = block_threads(256);  // the most threads of such a block
   static constexpr int row_threads = block_threads(512);   // the most threads of a block that owns a row
   static constexpr int splits = block_threads(512) / warp_size;  // warps that share the rows of 32 columns
-  static constexpr Index most_blocks = 256;  // the most blocks of norm_backward: about two for each multiprocessor
 };
 
 // The layout of rows in teams. A thread owns `groups` groups of eight columns; consecutive groups are 8 times the team's size apart. A

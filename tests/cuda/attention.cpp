@@ -3,6 +3,7 @@
 
 #include "../harness/agreement.hpp"
 #include "../ops/attention_form.hpp"
+#include "lowered_limits.hpp"
 #include "same_always.hpp"
 
 using namespace heddle;
@@ -77,10 +78,10 @@ TEMPLATE_TEST_CASE("cuda attention: columns of one product, aligned or not, some
   for (const Index heads : {1, 2})
     for (const Index K : {8, 13, 32, 160}) {
       const Index D = heads * K;
-      for (const Index unused : {Index{0}, Index{3}}) {
-        CAPTURE(heads, K, unused);
+      for (const auto& [unused, right] : {std::pair<Index, Index>{0, 0}, {3, 0}, {0, 8}, {3, 5}}) {
+        CAPTURE(heads, K, unused, right);
         const AttentionForm form{.heads = heads, .queries = ragged()};
-        const auto packed = random<TestType>({form.of_queries().rows(), 3 * D + unused}, 1);
+        const auto packed = random<TestType>({form.of_queries().rows(), unused + 3 * D + right}, 1);
         expect_attention<TestType>(
             [&](const auto& in) {
               using A = typename std::decay_t<decltype(in[0])>::Element;
@@ -103,6 +104,71 @@ TEMPLATE_TEST_CASE("cuda attention: more heads than the y dimension of a grid al
   for (const Index K : {8, 136})
     for (const bool causal : {false, true})
       expect_attention_of<TestType>({.heads = 2, .queries = queries, .keys = keys, .causal = causal}, K);
+}
+
+TEMPLATE_TEST_CASE("cuda attention: wide heads in several groups, of one head or more", "", float, bf16) {
+  const Lengths lengths = watched() ? Lengths{34, 0, 3} : Lengths{33, 0, 70};
+  const Index T = *std::max_element(lengths.begin(), lengths.end()), H = 2;
+  for (const Index scores : {Index{1}, 4 * T * T}) {
+    CAPTURE(scores);
+    const LoweredLimits low({.attention_scores = scores});
+    AttentionForm form{.heads = H, .queries = lengths, .causal = true, .dropout = 0.1};
+    form.mask = random_mask({3, H, T, T}, 4, 0.9);
+    expect_attention_of<TestType>(form, 136, 136, random<TestType>({3, H, T, T}, 6));
+  }
+}
+
+TEMPLATE_TEST_CASE("cuda attention: a NaN in the masked last key of a full tile changes no bit", "", float, bf16) {
+  // Tiles have 32 or 64 keys, and wide heads' have 64.
+  for (const Index K : {16, 64, 128, 136})
+    for (const int T : watched() ? Lengths{64} : Lengths{32, 64, 128}) {
+      CAPTURE(K, T);
+      AttentionForm form{.heads = 1, .queries = {T}, .dropout = 0.1};
+      form.mask = full<bool>({1, 1, 1, T}, true);
+      std::vector<Index> last;
+      for (Index j = 31; j < T; j += 32) last.push_back(j);
+      for (const Index j : last) form.mask.data()[j] = false;
+      const Inputs inputs = attention_inputs<TestType>(form, K, K);
+      const Evaluation clean = on_gpu<TestType>(form, inputs);
+      for (const double poison : {std::nan(""), infinity<double>}) {
+        Inputs poisoned = inputs;
+        for (const std::size_t x : {1u, 2u}) poisoned[x] = with_rows(inputs[x], last, poison);
+        CHECK((on_gpu<TestType>(form, poisoned) == clean));
+      }
+    }
+}
+
+TEMPLATE_TEST_CASE("cuda attention: queries whose scores are all -infinity", "", float, bf16) {
+  const Lengths lengths = watched() ? Lengths{34} : Lengths{70};
+  const Index T = lengths[0];
+  for (const Index K : {16, 128, 136}) {
+    CAPTURE(K);
+    const AttentionForm form{.heads = 1, .queries = lengths, .dropout = 0.1};
+    Inputs inputs = attention_inputs<TestType>(form, K, K);
+    // By the product: query 3 gives NaN, as on the CPU.
+    for (Index n = 0; n < T; ++n) inputs[1].data()[n * K] = 1;
+    inputs[0].data()[3 * K] = -infinity<double>;
+    expect_attention<TestType>(attention_function(form), inputs);
+    // By a bias: a query that sees no key gives zeros.
+    inputs[0].data()[3 * K] = 0;
+    inputs.push_back(random<TestType>({1, 1, T, T}, 4));
+    for (const Index i : {Index{0}, Index{17}, T - 1}) std::fill_n(inputs[3].data() + i * T, T, -infinity<double>);
+    expect_attention<TestType>(attention_function(form), inputs);
+    const Evaluation all = on_gpu<TestType>(form, inputs);
+    for (const std::size_t part : {0u, 1u})  // y and dq
+      for (Index d = 0; d < K; ++d) CHECK(all[part].values[static_cast<std::size_t>(17 * K + d)] == 0);
+    for (Index j = 0; j < T; ++j) CHECK(all[4].values[static_cast<std::size_t>(17 * T + j)] == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("cuda attention: empty sequences with a bias and its gradient", "", float, bf16) {
+  for (const Index K : {8, 136}) {
+    expect_attention_of<TestType>({.queries = {}}, K, K, random<TestType>({1, 1, 3, 3}, 4));
+    expect_attention_of<TestType>({.queries = {0, 0}}, K, K, random<TestType>({2, 1, 2, 2}, 4));
+    expect_attention_of<TestType>({.queries = {2, 0}, .keys = {0, 3}}, K, K, random<TestType>({2, 1, 2, 3}, 4));
+    expect_attention_of<TestType>({.queries = {0, 2, 0}, .keys = {3, 2, 0}}, K, K, random<TestType>({1, 1, 1, 3}, 4));
+    expect_attention_of<TestType>({.heads = 2, .queries = {0, 33, 0}}, K, K, random<TestType>({3, 2, 33, 33}, 4));
+  }
 }
 
 TEMPLATE_TEST_CASE("cuda attention_weights: the probabilities themselves", "", float, bf16) {

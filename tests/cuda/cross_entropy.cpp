@@ -2,6 +2,7 @@
 #include <heddle/ops/cross_entropy.hpp>
 
 #include "../harness/agreement.hpp"
+#include "lowered_limits.hpp"
 #include "rows.hpp"
 #include "same_always.hpp"
 
@@ -75,6 +76,23 @@ TEST_CASE("cuda cross_entropy: more rows than blocks take at once, more classes 
   check<float>(1500, 300);
   check<float>(3, 16'392);
   check<bf16>(2, 16'392);
+}
+
+TEST_CASE("cuda cross_entropy: blocks that process several groups of rows") {
+  for (const Index blocks : {1, 3}) {
+    CAPTURE(blocks);
+    const LoweredLimits low({.loss_blocks = blocks});
+    for (const Index C : {2, 9, 40, 1032}) {
+      check<float>(C > 1024 ? 7 : 300, C);
+      check<bf16>(C > 1024 ? 7 : 300, C);
+    }
+  }
+}
+
+TEST_CASE("cuda cross_entropy: 20,000 rows of 9 classes") {
+  if (races_are_watched()) return;
+  check<float>(20'000, 9);
+  check<bf16>(20'000, 9);
 }
 
 TEST_CASE("cuda cross_entropy: results do not depend on schedules or garbage in memory") {

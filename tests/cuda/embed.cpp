@@ -5,6 +5,7 @@
 
 #include "../harness/agreement.hpp"
 #include "device_array.hpp"
+#include "lowered_limits.hpp"
 #include "same_always.hpp"
 
 using namespace heddle;
@@ -139,6 +140,33 @@ TEST_CASE("cuda check_ids: more ids than 256 blocks take at once") {
   check_reported<std::int64_t>(N, {N - 1, 2047, 2049, N / 2});
 }
 
+TEST_CASE("cuda check_ids: blocks that check several groups of ids") {
+  for (const Index blocks : {1, 2}) {
+    const LoweredLimits low({.id_blocks = blocks});
+    const Index N = races_are_watched() ? 2050 : 5000;
+    check_reported<std::int32_t>(N, {});
+    check_reported<std::int32_t>(N, {N - 1});
+    check_reported<std::int64_t>(N, {N - 1, N / 2 + 1, 1025});
+  }
+}
+
+TEST_CASE("cuda check_ids: of several operations before a synchronization, the first one's invalid id is reported") {
+  const std::vector<std::int32_t> first{1, 9, 2, -4}, second{8, 1};
+  const DeviceArray a(first), b(second);
+  const kernel::IdCheck check{"op", "id", "outside the # rows", 7}, other{"other", "id", "outside the # rows", 7};
+  const auto enqueue = [&] {
+    kernel::check_ids(Cuda{}, check, View<const std::int32_t, 1>{a.data(), {4}});
+    kernel::check_ids(Cuda{}, other, View<const std::int32_t, 1>{b.data(), {2}});
+  };
+  for (int time = 0; time < 2; ++time) {
+    enqueue();
+    CHECK_THROWS_WITH(cuda::synchronize(), "op: id 9 at position 1 is outside the 7 rows");
+    cuda::synchronize();  // the report is gone
+  }
+  kernel::check_ids(Cuda{}, other, View<const std::int32_t, 1>{b.data(), {2}});
+  CHECK_THROWS_WITH(cuda::synchronize(), "other: id 8 at position 0 is outside the 7 rows");
+}
+
 TEST_CASE("cuda check_ids: the message does not depend on the schedule") {
   std::vector<std::int32_t> ids(3000, 1);
   ids[1100] = ids[2999] = 9;
@@ -205,6 +233,14 @@ TEST_CASE("cuda sum_taken_rows: a row that is taken often") {
     check_sums(Taking<float, int>{9, D, taken_as_often({127, 128, 129, 0, 255, 256, 257, 1, 1000})});
     check_sums(Taking<bf16, int>{9, D, taken_as_often({1, 257, 384, 127, 1, 128, 0, 0, 900})});
     check_sums(Taking<float, int>{2, D, taken_as_often({0, 5000})});
+  }
+}
+
+TEST_CASE("cuda sum_taken_rows: threads that sum several columns") {
+  const LoweredLimits low({.gradient_column_blocks = 1});
+  for (const Index D : races_are_watched() ? std::vector<Index>{300} : std::vector<Index>{257, 300, 1032}) {
+    check_sums(Taking<float, int>{3, D, taken_as_often({5, 130, 129})});
+    check_sums(Taking<bf16, Index>{5, D, drawn<Index>(33, 6)});
   }
 }
 

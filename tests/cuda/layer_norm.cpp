@@ -34,6 +34,14 @@ TEMPLATE_TEST_CASE("cuda layer_norm: rows of every width", "", float, bf16) {
   expect_norms<TestType>(0, 8200);
 }
 
+TEMPLATE_TEST_CASE("cuda layer_norm: blocks of the backward that process several groups of rows", "", float, bf16) {
+  const LoweredLimits low({.norm_blocks = 2});
+  for (const auto& [N, D] : {std::pair<Index, Index>{100, 33}, {100, 64}, {33, 264}, {7, 1032}}) {
+    if (races_are_watched() && N > 33) continue;
+    expect_norms<TestType>(N, D);
+  }
+}
+
 TEST_CASE("cuda layer_norm: more rows than the backward's blocks process at once") {
   if (races_are_watched()) return;
   expect_norms<float>(2060, 136);

@@ -7,6 +7,7 @@
 
 #include "../catch.hpp"
 #include "device_array.hpp"
+#include "lowered_limits.hpp"
 #include "same_always.hpp"
 
 using namespace heddle;
@@ -236,6 +237,25 @@ TEST_CASE("cuda copy_row_ranges: copies each row to its place") {
     check_stretches<W>({257}, 33);
     check_stretches<W>({1, 700, 1}, 16);
   });
+}
+
+TEST_CASE("cuda copy_row_ranges: blocks that copy several groups of words") {
+  const LoweredLimits low({.range_blocks = 2});
+  for_words([]<class W> { check_stretches<W>({1, 700, 1}, 33); });
+}
+
+TEST_CASE("cuda copy_rows: rows that are further apart than cudaMemcpy2DAsync accepts") {
+  constexpr Index rows = 5, width = 3, stride = 7;
+  const std::vector<std::uint16_t> x = numbered<std::uint16_t>(rows * stride);
+  std::vector<std::uint16_t> expected(size_of(rows * stride), 77);
+  for (Index n = 0; n < rows; ++n) std::copy_n(x.begin() + n * width, width, expected.begin() + n * stride);
+  const DeviceArray<std::uint16_t> there(x);
+  for (const std::size_t pitch : {std::size_t{0x7fffffff}, 2 * stride - std::size_t{1}}) {
+    const LoweredLimits low({.pitch = pitch});
+    CHECK(on_gpu<std::uint16_t>(rows * stride, [&](std::uint16_t* y) {
+            cuda::copy_rows(y, 2 * stride, there.data(), 2 * width, 2 * width, rows);
+          }) == expected);
+  }
 }
 
 TEST_CASE("cuda permute: the result does not depend on the schedule") {

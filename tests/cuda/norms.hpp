@@ -4,6 +4,7 @@
 #include <heddle/ops/slice.hpp>
 
 #include "../harness/agreement.hpp"
+#include "lowered_limits.hpp"
 #include "rows.hpp"
 #include "same_always.hpp"
 

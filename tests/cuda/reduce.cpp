@@ -4,6 +4,7 @@
 #include <heddle/ops/rows.hpp>
 
 #include "../harness/agreement.hpp"
+#include "lowered_limits.hpp"
 #include "same_always.hpp"
 
 using namespace heddle;
@@ -132,6 +133,22 @@ void check_pooling() {
 TEST_CASE("cuda sum and mean: values and gradients") {
   check_sums<float>();
   check_sums<bf16>();
+}
+
+TEST_CASE("cuda reductions: few and long pieces of an axis") {
+  for (const Index blocks : {2, 7}) {
+    CAPTURE(blocks);
+    const LoweredLimits low({.reduce_blocks = blocks});
+    for (const Shape& shape : {Shape{1, 33001, 1}, Shape{1, 5000, 3}, Shape{1, 300, 130}, Shape{2, 16400, 1}}) {
+      CAPTURE(shape);
+      const auto check = [&]<class T>(T) {
+        expect_agrees<T>([](const auto& in) { return sum(in[0], 1); }, {random<T>(shape, 1)});
+        check_extremes(few<T>(shape, true));
+      };
+      check(float());
+      check(bf16());
+    }
+  }
 }
 
 TEST_CASE("cuda sum: bf16 to float and float to bf16, each rounded once") {

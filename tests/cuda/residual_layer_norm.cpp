@@ -57,6 +57,15 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows of every width", "", float, b
   expect_residual_norms<TestType>(0, 8200, 0.5);
 }
 
+TEMPLATE_TEST_CASE("cuda residual_layer_norm: blocks of the backward that process several groups of rows", "", float,
+                   bf16) {
+  const LoweredLimits low({.norm_blocks = 2});
+  for (const auto& [N, D] : {std::pair<Index, Index>{100, 33}, {100, 64}, {33, 264}, {7, 1032}}) {
+    if (races_are_watched() && N > 33) continue;
+    expect_residual_norms<TestType>(N, D, 0.5);
+  }
+}
+
 TEST_CASE("cuda residual_layer_norm: more rows than the backward's blocks process at once") {
   if (races_are_watched()) return;
   expect_residual_norms<float>(260, 1025, 0.3);
