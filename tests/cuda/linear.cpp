@@ -21,56 +21,66 @@ void check_sum_rows(Index N, Index D) {
   expect_close<T>(sums(converted<T>(dy, Device::cuda)), sums(dy), sums(converted<float>(dy)));
 }
 
-// How many elements after an aligned address each operand of a product begins.
-struct Shifts {
-  Index a, b, bias, c;
+// How many elements after an aligned address each operand of a product begins, and how many columns on the right of each matrix are unused.
+struct Placement {
+  Index a, b, bias, c, unused = 0;
 };
 
-// Returns a product with a bias, and the two products of its gradients, whose operands begin at shifted addresses. c is part of a wider
-// matrix, of which the other columns must not change.
+// Returns products whose operands are placed so: with a bias, plain, and with row sums. The unused columns of c must not change.
 template <class A>
-std::vector<double> shifted_products(const Shifts& by, Device device) {
-  constexpr Index M = 16, N = 40, K = 24, unused = 8, stride = N + unused;
-  const auto shifted = [&](Index count, Index shift, std::uint64_t seed) {
-    return converted<A>(random<bf16>({count + shift}, seed), device);
+std::vector<double> placed_products(const Placement& at, Device device) {
+  constexpr Index M = 16, N = 40, K = 24;
+  const auto drawn = [&](Index rows, Index width, Index shift, std::uint64_t seed) {
+    return converted<A>(random<bf16>({shift + rows * (width + at.unused)}, seed), device);
   };
-  const auto a = shifted(M * K, by.a, 1), b = shifted(N * K, by.b, 2), bias = shifted(N, by.bias, 3);
-  auto c = shifted(M * stride, by.c, 4), da = shifted(K * N, by.c, 5), sums = shifted(K, by.bias, 6);
-  const auto matrix = [](const Tensor<A>& x, Index shift, Index rows, Index width) {
-    return View<const A, 2>{x.device_data() + shift, {rows, width}};
+  const auto a = drawn(M, K, at.a, 1), b = drawn(N, K, at.b, 2), bias = drawn(1, N, at.bias, 3),
+             d = drawn(M, N, at.b, 4);
+  auto c = drawn(M, N, at.c, 5), da = drawn(M, K, at.c, 6), db = drawn(N, K, at.c, 7), sums = drawn(1, N, at.bias, 8);
+  const auto matrix = [&](auto data, Index shift, Index rows, Index width) {
+    return MatrixView<std::remove_pointer_t<decltype(data)>>{data + shift, rows, width, width + at.unused};
+  };
+  const auto read = [&](const Tensor<A>& x, Index shift, Index rows, Index width) {
+    return matrix(x.device_data(), shift, rows, width);
   };
   dispatch(a, [&](auto where) {
-    kernel::gemm_nt_bias(where, kernel::matrix_view(matrix(a, by.a, M, K)), kernel::matrix_view(matrix(b, by.b, N, K)),
-                         View<const A, 1>{std::as_const(bias).device_data() + by.bias, {N}},
-                         MatrixView<A>{c.device_data() + by.c, M, N, stride});
-    kernel::gemm_tn_and_sum_rows(where, matrix(a, by.a, M, K), matrix(b, by.b, M, N),
-                                 View<A, 2>{da.device_data() + by.c, {K, N}},
-                                 View<A, 1>{sums.device_data() + by.bias, {K}});
+    using namespace kernel;
+    gemm_nt_bias(where, read(a, at.a, M, K), read(b, at.b, N, K), {std::as_const(bias).device_data() + at.bias, {N}},
+                 matrix(c.device_data(), at.c, M, N));
+    gemm_nn(where, read(d, at.b, M, N), read(b, at.b, N, K), matrix(da.device_data(), at.c, M, K));
+    gemm_tn(where, read(d, at.b, M, N), read(a, at.a, M, K), matrix(db.device_data(), at.c, N, K));
+    if (at.unused == 0)
+      gemm_tn_and_sum_rows(where, View<const A, 2>{d.device_data() + at.b, {M, N}},
+                           View<const A, 2>{a.device_data() + at.a, {M, K}},
+                           View<A, 2>{db.device_data() + at.c, {N, K}}, View<A, 1>{sums.device_data() + at.bias, {N}});
   });
-  return joined(c.host(), da.host(), sums.host());
+  return joined(c.host(), da.host(), db.host(), sums.host());
 }
 
 template <class T>
-void check_shifted_products() {
-  for (const Shifts& by : {Shifts{0, 0, 0, 0},
-                           {1, 0, 0, 0},
-                           {0, 1, 0, 0},
-                           {0, 0, 1, 0},
-                           {0, 0, 0, 1},
-                           {1, 2, 3, 1},
-                           {8, 8, 4, 8},
-                           {4, 2, 1, 0}}) {
-    CAPTURE(by.a, by.b, by.bias, by.c);
-    expect_close<T>(shifted_products<T>(by, Device::cuda), shifted_products<double>(by, Device::cpu),
-                    shifted_products<float>(by, Device::cpu));
+void check_placed_products() {
+  for (const Placement& at : {Placement{0, 0, 0, 0},
+                              {1, 0, 0, 0},
+                              {0, 1, 0, 0},
+                              {0, 0, 1, 0},
+                              {0, 0, 0, 1},
+                              {1, 2, 3, 1},
+                              {8, 8, 4, 8},
+                              {4, 2, 1, 0},
+                              {0, 0, 0, 0, 8},
+                              {0, 0, 0, 0, 3},
+                              {8, 8, 8, 8, 16},
+                              {1, 3, 1, 2, 5}}) {
+    CAPTURE(at.a, at.b, at.bias, at.c, at.unused);
+    expect_close<T>(placed_products<T>(at, Device::cuda), placed_products<double>(at, Device::cpu),
+                    placed_products<float>(at, Device::cpu));
   }
 }
 
 }  // namespace
 
-TEST_CASE("cuda products: operands and a bias at addresses of any alignment") {
-  check_shifted_products<float>();
-  check_shifted_products<bf16>();
+TEST_CASE("cuda products: operands and a bias at addresses of any alignment, with and without unused columns") {
+  check_placed_products<float>();
+  check_placed_products<bf16>();
 }
 
 TEST_CASE("cuda sum_rows: the error is at most twice that of float on the CPU, and bf16 is rounded once") {
