@@ -1,9 +1,9 @@
-// Reads PTX text: variables and kernels. Bodies are decoded at the first launch (decode.cpp).
+// Reads the text of a PTX module: its variables and the declarations of its kernels (PTX ISA, "Syntax", "Variables" and "Directives"). The
+// bodies of the kernels are decoded later, by decode.cpp.
 #include <algorithm>
-#include <cctype>
-#include <sstream>
+#include <utility>
 
-#include "interpreter.hpp"
+#include "syntax.hpp"
 
 namespace heddle::ptx {
 
@@ -15,191 +15,182 @@ void unsupported(const std::string& what) {
 
 namespace {
 
-std::string without_comments(const std::string& s) {
+std::string without_comments(std::string_view text) {
   std::string out;
-  out.reserve(s.size());
-  for (std::size_t i = 0; i < s.size(); ++i) {
-    if (s[i] == '/' && i + 1 < s.size() && s[i + 1] == '/') {
-      while (i < s.size() && s[i] != '\n') ++i;
-      out += '\n';
-    } else if (s[i] == '/' && i + 1 < s.size() && s[i + 1] == '*') {
-      i += 2;
-      while (i + 1 < s.size() && !(s[i] == '*' && s[i + 1] == '/')) ++i;
-      ++i;
-    } else
-      out += s[i];
+  out.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t comment = 0;
+    if (text.starts_with("//"))
+      comment = std::min(text.find('\n'), text.size());
+    else if (text.starts_with("/*"))
+      comment = std::min(text.find("*/", 2), text.size() - 2) + 2;
+    text.remove_prefix(comment);
+    const auto code = std::min(text.find('/', comment == 0 ? 1 : 0), text.size());
+    out += text.substr(0, code);
+    text.remove_prefix(code);
   }
   return out;
 }
-std::vector<std::string> words(const std::string& s) {
-  std::istringstream in(s);
-  std::vector<std::string> out;
-  for (std::string w; in >> w;) out.push_back(w);
-  return out;
+
+// Returns the word that follows another one.
+std::string word_after(std::string_view text, std::string_view word) {
+  const std::vector<std::string> all = words(text);
+  const auto found = std::find(all.begin(), all.end(), word);
+  if (all.end() - found < 2) refuse("PTX at module level: " + std::string(text.substr(0, 200)));
+  return found[1];
 }
-u32 type_bytes(const std::string& t) {
-  const auto digits = t.find_first_of("0123456789");
-  if (t == ".pred") return 1;
-  if (digits == std::string::npos) unsupported("type " + t);
-  return static_cast<u32>(std::atoi(t.c_str() + digits)) / 8;
+
+// Returns the numbers after a directive: {256, 1, 1} for `.maxntid 256, 1, 1`. Returns an empty list if the directive is absent.
+std::vector<u32> directive_values(const std::string& directives, const char* name) {
+  std::vector<u32> values;
+  const auto at = directives.find(name);
+  if (at == std::string::npos) return values;
+  for (const char* p = directives.c_str() + at + std::strlen(name);; ++p) {
+    char* end = nullptr;
+    values.push_back(static_cast<u32>(std::strtoul(p, &end, 10)));
+    p = end;
+    while (is_space(*p)) ++p;
+    if (*p != ',') return values;
+  }
 }
-struct Declared {
-  std::string name;
-  u32 size, align;
-  bool unsized;
-  std::string space;
-};
-// .param .align 8 .b8 NAME[48]   .shared .align 16 .b8 NAME[128]   .global .align 1 .b8 NAME[1] = {...}
-Declared declared(const std::string& text) {
-  Declared r{"", 0, 0, false, ""};
-  u32 element = 0, count = 1;
-  for (auto w : words(text)) {
-    if (w == "=") break;
-    if (w == ".visible" || w == ".extern" || w == ".weak" || w == ".common" || w == ".ptr") continue;
-    if (w == ".global" || w == ".shared" || w == ".const" || w == ".param" || w == ".local") {
-      if (r.space.empty()) r.space = w;
-      continue;
-    }
-    if (w == ".align") {
-      r.align = ~0u;
-      continue;
-    }
-    if (r.align == ~0u) {
-      r.align = static_cast<u32>(std::atoi(w.c_str()));
-      continue;
-    }
-    if (w[0] == '.') {
-      element = type_bytes(w);
-      continue;
-    }
-    const auto at = w.find('[');
-    r.name = w.substr(0, at);
-    for (auto p = at; p != std::string::npos; p = w.find('[', p + 1)) {
-      if (w[p + 1] == ']')
-        r.unsized = true, count = 0;
+
+// Returns the bytes of an initializer. Numbers are supported, addresses are not.
+std::vector<u8> parse_initializer(std::string list, const Declaration& variable) {
+  std::replace_if(
+      list.begin(), list.end(), [](char c) { return c == '{' || c == '}' || c == ','; }, ' ');
+  std::vector<u8> bytes;
+  for (const std::string& word : words(list)) {
+    if (!is_number(word)) refuse("initializer " + word + " of " + variable.name);
+    const u64 value = parse_number(word, variable.element_bytes);
+    const auto* first = reinterpret_cast<const u8*>(&value);
+    bytes.insert(bytes.end(), first, first + variable.element_bytes);
+  }
+  return bytes;
+}
+
+class Parser {
+ public:
+  explicit Parser(const std::string& text) : text_(without_comments(text)) {}
+
+  std::unique_ptr<Module> parse() {
+    for (skip_space(); position_ < text_.size(); skip_space()) {
+      const std::string_view rest = std::string_view(text_).substr(position_);
+      const std::string_view head = rest.substr(0, rest.find_first_of(";{("));
+      if (rest.starts_with(".version") || rest.starts_with(".target") || rest.starts_with(".address_size"))
+        parse_header();
+      else if (head.find(".entry") != std::string_view::npos)
+        parse_kernel();
+      else if (head.find(".func") != std::string_view::npos)
+        skip_function_declaration();
       else
-        count *= static_cast<u32>(std::atoi(w.c_str() + p + 1));
+        parse_variable();
+    }
+    return std::move(module_);
+  }
+
+ private:
+  void skip_space() {
+    while (position_ < text_.size() && is_space(text_[position_])) ++position_;
+  }
+
+  // Returns the text up to `end` and moves past it.
+  std::string take_until(char end) {
+    const auto at = text_.find(end, position_);
+    if (at == std::string::npos) refuse("PTX at module level without its end: " + text_.substr(position_, 200));
+    const std::string taken = text_.substr(position_, at - position_);
+    position_ = at + 1;
+    return taken;
+  }
+
+  // Returns the text up to the brace that closes the one before the position, and moves past it.
+  std::string take_body() {
+    const auto begin = position_;
+    for (int depth = 1; position_ < text_.size(); ++position_) {
+      if (text_[position_] == '{') ++depth;
+      if (text_[position_] == '}' && --depth == 0) return text_.substr(begin, position_++ - begin);
+    }
+    refuse("a kernel without its end");
+  }
+
+  void parse_header() {
+    const std::vector<std::string> line = words(take_until('\n'));
+    if (line[0] == ".target" && line.size() > 1) module_->target = line[1];
+  }
+
+  void parse_kernel() {
+    auto kernel = std::make_unique<Kernel>();
+    kernel->module = module_.get();
+    const std::string head = take_until('{');
+    const auto open = head.find('(');
+    const auto close = open == std::string::npos ? open : head.find(')', open);
+    kernel->name = word_after(std::string_view(head).substr(0, open), ".entry");
+    if (close != std::string::npos) parse_parameters(head.substr(open + 1, close - open - 1), *kernel);
+    parse_limits(close == std::string::npos ? head : head.substr(close), *kernel);
+    kernel->body = take_body();
+    module_->kernels[kernel->name] = std::move(kernel);
+  }
+
+  static void parse_parameters(const std::string& list, Kernel& kernel) {
+    for (const std::string& item : split(list, ',')) {
+      const Declaration parameter = parse_declaration(item);
+      const u32 offset = round_up(kernel.param_bytes, parameter.alignment);
+      kernel.params.push_back({parameter.name, offset, parameter.bytes});
+      kernel.param_bytes = offset + parameter.bytes;
     }
   }
-  r.size = element * count;
-  if (!r.align) r.align = element;
-  return r;
-}
+
+  // Reads the performance-tuning directives between the parameters and the body.
+  static void parse_limits(const std::string& directives, Kernel& kernel) {
+    if (const auto extents = directive_values(directives, ".maxntid"); !extents.empty()) {
+      kernel.has_max_threads = true;
+      kernel.max_threads = 1;
+      for (const u32 extent : extents) kernel.max_threads *= extent;
+    }
+    if (const auto blocks = directive_values(directives, ".minnctapersm"); !blocks.empty())
+      kernel.min_blocks = blocks[0];
+    if (const auto count = directive_values(directives, ".maxnreg"); !count.empty()) kernel.max_registers = count[0];
+  }
+
+  // Device functions may be declared. Their calls are refused where they are decoded.
+  void skip_function_declaration() {
+    const auto brace = text_.find('{', position_);
+    const std::string declaration = take_until(';');
+    if (brace < position_) refuse("a device function: " + declaration.substr(0, declaration.find('(')));
+  }
+
+  void parse_variable() {
+    const std::string text = take_until(';');
+    const auto equals = text.find('=');
+    const Declaration declaration = parse_declaration(std::string_view(text).substr(0, equals));
+    if (declaration.space == ".shared") {
+      module_->shareds[declaration.name] = {declaration.bytes, declaration.alignment, declaration.is_unsized,
+                                            shared_count_++};
+    } else if (declaration.space == ".global" || declaration.space == ".const") {
+      Variable variable;
+      variable.name = declaration.name;
+      variable.size = declaration.bytes;
+      variable.align = declaration.alignment;
+      if (equals != std::string::npos) variable.init = parse_initializer(text.substr(equals + 1), declaration);
+      module_->globals[variable.name] = std::move(variable);
+    } else {
+      refuse("PTX at module level: " + text.substr(0, 200));
+    }
+  }
+
+  std::string text_;
+  std::size_t position_ = 0;
+  std::unique_ptr<Module> module_ = std::make_unique<Module>();
+  int shared_count_ = 0;
+};
 
 }  // namespace
 
-std::unique_ptr<Module> parse(const std::string& original) {
-  const std::string s = without_comments(original);
-  auto m = std::make_unique<Module>();
-  std::size_t i = 0;
-  int order = 0;
-  const auto skip = [&] {
-    while (i < s.size() && std::isspace(static_cast<unsigned char>(s[i]))) ++i;
-  };
-  for (skip(); i < s.size(); skip()) {
-    const auto line_end = s.find('\n', i);
-    const std::string line = s.substr(i, line_end - i);
-    if (line.starts_with(".version") || line.starts_with(".target") || line.starts_with(".address_size")) {
-      if (line.starts_with(".target")) m->target = line.substr(8);
-      i = line_end;
-      continue;
-    }
-    const auto semicolon = s.find(';', i), brace = s.find('{', i), paren = s.find('(', i);
-    std::string head = s.substr(i, std::min(semicolon, std::min(brace, paren)) - i);
-    if (head.find(".entry") != std::string::npos) {
-      auto k = std::make_unique<Kernel>();
-      k->module = m.get();
-      const auto w = words(head);
-      for (std::size_t j = 0; j + 1 < w.size(); ++j)
-        if (w[j] == ".entry") k->name = w[j + 1];
-      const auto open = s.find('{', i);
-      std::string directives;
-      if (paren < open) {
-        const auto close = s.find(')', paren);
-        std::string list = s.substr(paren + 1, close - paren - 1), item;
-        std::istringstream in(list);
-        while (std::getline(in, item, ',')) {
-          if (words(item).empty()) continue;
-          const Declared p = declared(item);
-          const u32 at = (k->param_bytes + p.align - 1) / p.align * p.align;
-          k->params.push_back({p.name, at, p.size});
-          k->param_bytes = at + p.size;
-        }
-        directives = s.substr(close + 1, open - close - 1);
-      }
-      if (const auto at = directives.find(".maxntid"); at != std::string::npos) {
-        u32 product = 1;
-        const char* p = directives.c_str() + at + 8;
-        for (;;) {
-          char* end;
-          product *= static_cast<u32>(std::strtoul(p, &end, 10));
-          p = end;
-          while (*p == ' ') ++p;
-          if (*p != ',') break;
-          ++p;
-        }
-        k->max_threads = product;
-        k->has_max_threads = true;
-      }
-      const auto number = [&](const char* name, u32& to) {
-        if (const auto at = directives.find(name); at != std::string::npos)
-          to = static_cast<u32>(std::atoi(directives.c_str() + at + std::strlen(name)));
-      };
-      number(".minnctapersm", k->min_blocks);
-      number(".maxnreg", k->max_registers);
-      int depth = 0;
-      std::size_t j = open;
-      for (;; ++j) {
-        if (s[j] == '{') ++depth;
-        if (s[j] == '}' && --depth == 0) break;
-      }
-      k->body = s.substr(open + 1, j - open - 1);
-      i = j + 1;
-      m->kernels[k->name] = std::move(k);
-    } else if (head.find(".func") != std::string::npos) {
-      if (semicolon < brace) {
-        i = semicolon + 1;
-        continue;
-      }  // a declaration; calls are refused where they are decoded
-      unsupported("a device function: " + head);
-    } else {
-      const std::string text = s.substr(i, semicolon - i);
-      const Declared v = declared(text.substr(0, text.find('=')));
-      if (v.space == ".shared")
-        m->shareds[v.name] = {v.size, v.align, v.unsized, order++};
-      else if (v.space == ".global" || v.space == ".const") {
-        Variable var{v.name, v.size, v.align, {}};
-        if (const auto eq = text.find('='); eq != std::string::npos) {
-          // only numbers: {1, 2, 3}
-          std::string list = text.substr(eq + 1);
-          for (char& c : list)
-            if (c == '{' || c == '}' || c == ',') c = ' ';
-          const auto ws = words(text.substr(0, eq));
-          u32 element = 1;
-          for (std::size_t w = 0; w < ws.size(); ++w)
-            if (ws[w].size() > 2 && ws[w][0] == '.' && std::isdigit(static_cast<unsigned char>(ws[w].back())) &&
-                ws[w] != ".align")
-              element = type_bytes(ws[w]);
-          for (const auto& w : words(list)) {
-            u64 value;
-            if (w.starts_with("0f") || w.starts_with("0F") || w.starts_with("0d") || w.starts_with("0D"))
-              value = std::strtoull(w.c_str() + 2, nullptr, 16);
-            else if (std::isdigit(static_cast<unsigned char>(w[0])) || w[0] == '-')
-              value = w[0] == '-' ? static_cast<u64>(std::strtoll(w.c_str(), nullptr, 0))
-                                  : std::strtoull(w.c_str(), nullptr, 0);
-            else
-              unsupported("initializer " + w + " of " + v.name);
-            const auto* p = reinterpret_cast<u8*>(&value);
-            var.init.insert(var.init.end(), p, p + element);
-          }
-        }
-        m->globals[v.name] = var;
-      } else
-        unsupported("PTX at module level: " + text.substr(0, 200));
-      i = semicolon + 1;
-    }
+std::unique_ptr<Module> parse(const std::string& text) {
+  try {
+    return Parser(text).parse();
+  } catch (const Refusal& refusal) {
+    unsupported(refusal.why);
   }
-  return m;
 }
 
 }  // namespace heddle::ptx

@@ -1,0 +1,219 @@
+// Decodes asynchronous copies and mbarriers (PTX ISA, "Asynchronous copy" and "mbarrier").
+#include <algorithm>
+
+#include "async.hpp"
+#include "decode.hpp"
+
+namespace heddle::ptx {
+
+namespace {
+
+// `cp.async.cg.shared.global [d], [a], size, valid`, `valid` being optional
+void decode_cp_async_copy(const Statement& statement, Instruction& instruction) {
+  statement.allow("async ca cg shared global L2::64B L2::128B L2::256B");
+  const bool bypasses_l1 = statement.has("cg");
+  if ((!statement.has("ca") && !bypasses_l1) || !statement.has("shared") || !statement.has("global"))
+    refuse("cp.async");
+  if (statement.operands.size() > 4) refuse("operands");
+  instruction.d = statement.address(0, instruction.imm2);
+  instruction.a = statement.address(1, instruction.imm3);
+  instruction.imm = statement.immediate(2);
+  if (instruction.imm != 4 && instruction.imm != 8 && instruction.imm != 16) refuse("cp-size");
+  if (bypasses_l1 && instruction.imm != 16) refuse("cp.async.cg needs 16 bytes");
+  if (statement.operands.size() == 4) instruction.b = statement.operand(3, 4);
+  instruction.fn = cp_async;
+}
+
+// cp.async, with its commit_group, wait_group and wait_all
+void decode_cp_async(const Statement& statement, Instruction& instruction) {
+  instruction.category = c_cp_async;
+  if (statement.has("commit_group")) {
+    instruction.fn = cp_commit;
+  } else if (statement.has("wait_group")) {
+    instruction.imm = statement.immediate(0);
+    instruction.fn = cp_wait;
+  } else if (statement.has("wait_all")) {
+    instruction.imm = -1;
+    instruction.fn = cp_wait;
+  } else {
+    decode_cp_async_copy(statement, instruction);
+  }
+}
+
+// `cp.async.mbarrier.arrive.noinc.b64 [a]`
+void decode_cp_async_arrive(const Statement& statement, Instruction& instruction) {
+  statement.allow("async mbarrier arrive noinc shared");
+  statement.require("b64");
+  statement.require_operands(1);
+  statement.symbols.kernel().async = true;
+  instruction.modifier = statement.has("noinc");
+  instruction.a = statement.address(0, instruction.imm);
+  instruction.category = c_mbarrier;
+  instruction.fn = cp_async_arrive;
+}
+
+// Returns the kind of a bulk copy. The destination stands before the source: shared.global is a load.
+BulkOperands::What bulk_kind(const Statement& statement) {
+  const auto& qualifiers = statement.qualifiers;
+  const auto find = [&](std::string_view name) { return std::find(qualifiers.begin(), qualifiers.end(), name); };
+  const auto global = find("global");
+  const auto shared = std::min(find("shared"), find("shared::cluster"));
+  if (global == qualifiers.end()) refuse("state spaces");
+  if (statement.has("prefetch")) return BulkOperands::prefetch;
+  if (shared == qualifiers.end()) refuse("state spaces");
+  if (shared < global) return BulkOperands::load;
+  return statement.has("reduce") ? BulkOperands::reduce : BulkOperands::store;
+}
+
+// Reads the side of a bulk copy that lies in global memory: `[a]`, or of a tensor `[map, {x, y}]`.
+void read_global_side(const Statement& statement, std::size_t index, BulkOperands& operands) {
+  if (!operands.tensor) {
+    operands.global = statement.address(index, operands.global_offset);
+    return;
+  }
+  const std::string& text = statement.operand_text(index);
+  if (!text.starts_with('[')) refuse("address " + text);
+  const std::vector<std::string> parts = split(std::string_view(text).substr(1, text.size() - 2), ',');
+  if (parts.size() != 2) refuse("tensor map and coordinates");
+  operands.global = statement.symbols.address("[" + parts[0] + "]", operands.global_offset);
+  operands.rank = statement.choose<u8>({{"1d", 1}, {"2d", 2}, {"3d", 3}, {"4d", 4}, {"5d", 5}});
+  const std::vector<std::string> coordinates = elements_of(parts[1]);
+  if (coordinates.size() != operands.rank) refuse("coordinates");
+  for (std::size_t i = 0; i < coordinates.size(); ++i)
+    operands.coordinate[i] = statement.symbols.operand(coordinates[i], 4);
+}
+
+// Reads the operation of a reduction and its type. The type of a tensor is in its map.
+void read_reduction(const Statement& statement, BulkOperands& operands) {
+  operands.op = statement.choose<AtomOp>({{"add", a_add}, {"min", a_min}, {"max", a_max}});
+  operands.type =
+      operands.tensor
+          ? 255
+          : statement.choose<u8>(
+                {{"u32", 0}, {"s32", 1}, {"u64", 2}, {"f32", 3}, {"f16", 4}, {"bf16", 5}, {"f64", 6}, {"s64", 7}});
+}
+
+// A load, `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [shared], [global], size, [mbarrier]`; a store or reduction,
+// `cp.async.bulk.global.shared::cta.bulk_group [global], [shared], size`; or a prefetch, `cp.async.bulk.prefetch.L2.global [global], size`.
+// Tensors have no size.
+void decode_bulk_copy(const Statement& statement, Instruction& instruction) {
+  statement.allow(
+      "reduce async bulk tensor prefetch L2 1d 2d 3d 4d 5d tile shared::cluster shared global bulk_group "
+      "mbarrier::complete_tx::bytes L2::cache_hint add min max noftz");
+  auto& operands = extend<BulkOperands>(instruction);
+  operands.tensor = statement.has("tensor");
+  operands.what = bulk_kind(statement);
+  const bool is_load = operands.what == BulkOperands::load;
+  const bool is_prefetch = operands.what == BulkOperands::prefetch;
+  if (!is_prefetch && !statement.has(is_load ? "mbarrier::complete_tx::bytes" : "bulk_group"))
+    refuse("completion mechanism");
+
+  std::size_t next = 0;
+  if (is_load) operands.shared = statement.address(next++, operands.shared_offset);
+  read_global_side(statement, next++, operands);
+  if (!is_load && !is_prefetch) operands.shared = statement.address(next++, operands.shared_offset);
+  if (!operands.tensor) operands.bytes = statement.operand(next++, 4);
+  if (is_load) operands.barrier = statement.address(next++, operands.barrier_offset);
+  if (statement.has("L2::cache_hint")) statement.operand(next++, 8);
+  statement.require_operands(next);
+  if (operands.what == BulkOperands::reduce) read_reduction(statement, operands);
+  const bool has_type = operands.what == BulkOperands::reduce && !operands.tensor;
+  if (has_type != (statement.type != Type::none)) refuse("type");
+  instruction.fn = bulk_copy;
+}
+
+// cp.async.bulk and cp.reduce.async.bulk, with their commit_group and wait_group
+void decode_cp_bulk(const Statement& statement, Instruction& instruction) {
+  statement.symbols.kernel().async = true;
+  instruction.category = c_bulk;
+  if (statement.has("commit_group")) {
+    instruction.fn = bulk_commit;
+  } else if (statement.has("wait_group")) {
+    statement.require_operands(1);
+    instruction.imm = statement.immediate(0);
+    instruction.modifier = statement.has("read");
+    instruction.fn = bulk_wait;
+  } else {
+    decode_bulk_copy(statement, instruction);
+  }
+}
+
+void decode_cp(const Statement& statement, Instruction& instruction) {
+  if (statement.has("mbarrier") && statement.has("arrive")) return decode_cp_async_arrive(statement, instruction);
+  if (statement.has("multicast::cluster")) refuse("clusters of several blocks");
+  if (statement.has("bulk")) return decode_cp_bulk(statement, instruction);
+  if (statement.has("async")) return decode_cp_async(statement, instruction);
+  refuse("cp");
+}
+
+// `mbarrier.pending_count.b64 d, state`
+void decode_mbarrier_pending_count(const Statement& statement, Instruction& instruction) {
+  statement.require_operands(2);
+  instruction.d = statement.operand(0, 4);
+  instruction.c = statement.operand(1, 8);
+  instruction.a = statement.symbols.constant(0, 8);
+  instruction.modifier = mb_pending;
+  instruction.fn = mbarrier;
+}
+
+// `mbarrier.try_wait.b64 d, [a], state, limit`, the time limit being optional; or with .parity, which replaces the state by its parity
+void decode_mbarrier_wait(const Statement& statement, Instruction& instruction) {
+  const bool is_test = statement.has("test_wait");
+  const bool by_parity = statement.has("parity");
+  instruction.d = statement.predicate(0);
+  instruction.a = statement.address(1, instruction.imm);
+  instruction.c = statement.operand(2, by_parity ? 4 : 8);
+  if (statement.operands.size() > 3) statement.operand(3, 4);
+  instruction.modifier = is_test;
+  instruction.modifier2 = by_parity;
+  instruction.modifier3 = is_test;
+  instruction.imm2 = statement.has("relaxed");
+  instruction.kind = poll;
+  instruction.poll = mbarrier_wait;
+}
+
+// `mbarrier.arrive.b64 state, [a], count` and the like; the state and the count are optional for some
+void decode_mbarrier_update(const Statement& statement, Instruction& instruction) {
+  const bool arrives = statement.has("arrive") || statement.has("arrive_drop");
+  if (statement.has("arrive_drop") && statement.has("expect_tx")) refuse("mbarrier");
+  instruction.modifier = statement.choose<MbarrierOp>({{"init", mb_init},
+                                                       {"inval", mb_inval},
+                                                       {"arrive_drop", mb_arrive_drop},
+                                                       {"arrive", mb_arrive},
+                                                       {"expect_tx", mb_expect},
+                                                       {"complete_tx", mb_complete}});
+  if (instruction.modifier == mb_arrive && statement.has("expect_tx")) instruction.modifier = mb_arrive_expect;
+  const bool needs_count =
+      instruction.modifier != mb_arrive && instruction.modifier != mb_arrive_drop && instruction.modifier != mb_inval;
+  std::size_t next = 0;
+  if (arrives && !statement.operand_text(0).starts_with('[')) instruction.d = statement.result(next++, 8);
+  instruction.a = statement.address(next++, instruction.imm);
+  if (needs_count || next < statement.operands.size()) instruction.b = statement.operand(next++, 4);
+  statement.require_operands(next);
+  instruction.modifier2 = statement.has("relaxed");
+  instruction.fn = mbarrier;
+}
+
+void decode_mbarrier(const Statement& statement, Instruction& instruction) {
+  statement.allow(
+      "init inval arrive arrive_drop expect_tx complete_tx test_wait try_wait parity pending_count shared "
+      "shared::cluster acquire release relaxed cta cluster");
+  statement.require("b64");
+  statement.symbols.kernel().async = true;
+  instruction.category = c_mbarrier;
+  if (statement.has("pending_count")) return decode_mbarrier_pending_count(statement, instruction);
+  if (statement.has("test_wait") || statement.has("try_wait")) return decode_mbarrier_wait(statement, instruction);
+  decode_mbarrier_update(statement, instruction);
+}
+
+}  // namespace
+
+const DecodeTable& async_instructions() {
+  static const DecodeTable table = {
+      {"cp", decode_cp},
+      {"mbarrier", decode_mbarrier},
+  };
+  return table;
+}
+
+}  // namespace heddle::ptx
