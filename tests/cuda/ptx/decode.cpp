@@ -1,11 +1,8 @@
-// Decodes the body of a kernel (PTX ISA, "Statements", "Instruction Statements", "Predicated Execution"): splits it into directives, labels
-// and instructions, and resolves the targets of branches. The decode_*.cpp decode the instructions. A construct that none of them knows
-// ends the process with its text.
+// Decodes the body of a kernel: splits it into directives, labels and instructions, and resolves the targets of branches (PTX ISA,
+// "Statements" and "Predicated Execution"). Instructions are decoded by decode_*.cpp. An unknown one ends the process with its text.
 #include "decode.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <unordered_set>
 #include <utility>
 
 namespace heddle::ptx {
@@ -17,14 +14,14 @@ const char* const category_names[category_count] = {
 
 Statement::Statement(std::string text, Symbols& its_symbols) : symbols(its_symbols) {
   if (text[0] == '@') {
-    const auto end = text.find_first_of(" \t\n");
-    if (end == std::string::npos) refuse("instruction");
-    guard = text.substr(1, end - 1);
-    text = trimmed(text.substr(end));
+    const auto guard_end = text.find_first_of(" \t\n");
+    if (guard_end == std::string::npos) refuse("instruction");
+    guard = text.substr(1, guard_end - 1);
+    text = trimmed(text.substr(guard_end));
   }
-  const auto end = std::min(text.find_first_of(" \t\n"), text.size());
-  mnemonic = text.substr(0, end);
-  operands = split(std::string_view(text).substr(end), ',');
+  const auto mnemonic_end = std::min(text.find_first_of(" \t\n"), text.size());
+  mnemonic = text.substr(0, mnemonic_end);
+  operands = split(std::string_view(text).substr(mnemonic_end), ',');
   qualifiers = split(mnemonic, '.');
   opcode = qualifiers.front();
   qualifiers.erase(qualifiers.begin());
@@ -43,21 +40,18 @@ bool Statement::has(std::string_view qualifier) const {
 }
 
 void Statement::allow(std::string_view known) const {
-  const auto is_known = [&](std::string_view word) {
-    for (auto at = known.find(word); at != std::string_view::npos; at = known.find(word, at + 1)) {
-      const auto end = at + word.size();
-      if ((at == 0 || known[at - 1] == ' ') && (end == known.size() || known[end] == ' ')) return true;
-    }
-    return false;
-  };
   for (const std::string& qualifier : qualifiers) {
     const bool is_type = &qualifier == &qualifiers.back() && type != Type::none;
-    if (!is_type && !is_known(qualifier)) refuse("qualifier ." + qualifier);
+    if (!is_type && !is_listed(qualifier, known)) refuse("qualifier ." + qualifier);
   }
 }
 
 void Statement::require(std::string_view qualifier) const {
   if (!has(qualifier)) refuse("qualifier missing: ." + std::string(qualifier));
+}
+
+void Statement::require_untyped() const {
+  if (type != Type::none) refuse("type");
 }
 
 void Statement::require_operands(std::size_t count) const {
@@ -111,26 +105,28 @@ DecodeFunction find_decoder(const std::string& opcode) {
 
 // Returns whether the first operand of an instruction is its result.
 bool writes_first_operand(const std::string& opcode) {
-  static const std::unordered_set<std::string_view> others = {"st",    "red",      "bra",   "bar",      "barrier", "cp",
-                                                              "fence", "mbarrier", "wgmma", "stmatrix", "prefetch"};
-  return !others.contains(opcode);
+  return !is_listed(opcode, "st red bra bar barrier cp fence mbarrier stmatrix prefetch");
 }
 
-// Returns the registers that an instruction reads and writes. The registers of a wgmma are left out: async.cpp tracks them itself.
+// Appends the numbers of the registers that an operand mentions. A register's name has no dot, but that of a special register may have one.
+void append_registers(const std::string& operand, const Symbols& symbols, std::vector<u32>& numbers) {
+  const auto is_part_of_name = [](char c) { return is_identifier(c) || c == '.'; };
+  for (auto begin = operand.begin(); begin != operand.end();) {
+    begin = std::find_if(begin, operand.end(), is_part_of_name);
+    const auto end = std::find_if_not(begin, operand.end(), is_part_of_name);
+    const Register* found = symbols.find_register(std::string(begin, end));
+    if (found && found->type != Type::pred) numbers.push_back(found->offset / 64);
+    begin = end;
+  }
+}
+
+// Returns the registers that an instruction reads and writes. Those of a wgmma are left out: wgmma() tracks them itself.
 Kernel::Registers registers_of(const Statement& statement) {
   Kernel::Registers registers;
   if (statement.opcode == "wgmma") return registers;
-  const auto is_part_of_name = [](char c) { return is_identifier(c) || c == '.'; };
   for (std::size_t i = 0; i < statement.operands.size(); ++i) {
-    const std::string& operand = statement.operands[i];
-    auto& numbers = i == 0 && writes_first_operand(statement.opcode) ? registers.to : registers.from;
-    for (auto begin = operand.begin(); begin != operand.end();) {
-      begin = std::find_if(begin, operand.end(), is_part_of_name);
-      const auto end = std::find_if_not(begin, operand.end(), is_part_of_name);
-      const Register* found = statement.symbols.find_register(std::string(begin, end));
-      if (found && found->type != Type::pred) numbers.push_back(found->offset / 64);
-      begin = end;
-    }
+    const bool is_result = i == 0 && writes_first_operand(statement.opcode);
+    append_registers(statement.operands[i], statement.symbols, is_result ? registers.to : registers.from);
   }
   const bool is_mov = statement.opcode == "mov";
   registers.move = is_mov && registers.to.size() == 1 && registers.from.size() == 1 && statement.guard.empty();
@@ -140,7 +136,7 @@ Kernel::Registers registers_of(const Statement& statement) {
 
 class BodyDecoder {
  public:
-  // Keeps the text that is being decoded in `statement`, for messages.
+  // Keeps the text that is being decoded in `statement`, for the message of a refusal.
   BodyDecoder(Kernel& kernel, std::string& statement) : kernel_(kernel), symbols_(kernel), statement_(statement) {}
 
   void run() {
@@ -158,7 +154,7 @@ class BodyDecoder {
         position = decode_statement(position);
       }
     }
-    append_exit();
+    append_end();
     resolve_branches();
   }
 
@@ -183,9 +179,9 @@ class BodyDecoder {
   // Decodes the statement at a position. Returns the position after it.
   std::size_t decode_statement(std::size_t position) {
     const std::string& body = kernel_.body;
-    const auto end = body.find(';', position);
-    statement_ = trimmed(body.substr(position, std::min(end - position, body.size() - position)));
-    if (end == std::string::npos) refuse("the end of the body");
+    const auto end = std::min(body.find(';', position), body.size());
+    statement_ = trimmed(body.substr(position, end - position));
+    if (end == body.size()) refuse("a statement without its end");
     if (statement_[0] == '.')
       symbols_.declare(statement_);
     else
@@ -215,13 +211,14 @@ class BodyDecoder {
     }
   }
 
-  void append(Instruction& instruction) {
-    instruction.text = static_cast<u32>(kernel_.texts.size());
+  void append(const Instruction& instruction) {
     kernel_.code.push_back(instruction);
+    kernel_.code.back().text = static_cast<u32>(kernel_.texts.size());
     kernel_.texts.push_back(statement_);
   }
 
-  void append_exit() {
+  // Threads that run past the last instruction end.
+  void append_end() {
     statement_ = "(end of the kernel)";
     Instruction end;
     end.kind = leave;
@@ -234,7 +231,7 @@ class BodyDecoder {
     for (const auto& [address, label, scope] : branches_) {
       statement_ = kernel_.texts[address];
       const auto target = symbols_.find_label(label, scope);
-      if (!target) refuse("label");
+      if (!target) refuse("unknown label");
       kernel_.code[address].target = *target;
     }
   }

@@ -17,7 +17,7 @@ Execute integer_ternary(Type type) {
   return for_integer(type, []<class T>() { return ternary<T, Op>; });
 }
 
-// Returns the rounding mode of a floating-point result, as the register MXCSR encodes it.
+// Returns the rounding of a floating-point result, as the register MXCSR encodes it.
 u8 rounding_mode(const Statement& statement) { return statement.choose_or<u8>(0, {{"rm", 1}, {"rp", 2}, {"rz", 3}}); }
 
 template <class Op>
@@ -41,7 +41,7 @@ void decode_fma(const Statement& statement, Instruction& instruction) {
       for_floating_point(statement.type, [&]<class T>() { return nearest ? ternary<T, Fma> : rounded3<T, Fma>; });
 }
 
-// add and sub
+// Decodes add and sub.
 template <class Op>
 void decode_sum(const Statement& statement, Instruction& instruction) {
   if (is_floating_point(statement.type)) return decode_float_binary<Op>(statement, instruction);
@@ -51,7 +51,7 @@ void decode_sum(const Statement& statement, Instruction& instruction) {
   instruction.fn = integer_binary<Op>(statement.type);
 }
 
-// Integers of 16 and 32 bits, whose .wide products have twice as many.
+// Returns choose.operator()<T>() for integers T of 16 and 32 bits, whose .wide products have twice as many.
 template <class F>
 Execute for_wide_product(Type type, F&& choose) {
   switch (type) {
@@ -98,13 +98,13 @@ void decode_mad(const Statement& statement, Instruction& instruction) {
 }
 
 void decode_div(const Statement& statement, Instruction& instruction) {
-  const bool is_real = is_floating_point(statement.type);
-  statement.allow(is_real ? "rn" : "");
-  if (is_real) statement.require("rn");
+  const bool is_floating = is_floating_point(statement.type);
+  statement.allow(is_floating ? "rn" : "");
+  if (is_floating) statement.require("rn");
   statement.read_operands(instruction, 3);
   instruction.category = c_div;
-  instruction.fn = is_real ? for_floating_point(statement.type, []<class T>() { return binary<T, Div>; })
-                           : for_integer(statement.type, []<class T>() { return binary_slow<T, Div>; });
+  instruction.fn = is_floating ? for_floating_point(statement.type, []<class T>() { return binary<T, Div>; })
+                               : for_integer(statement.type, []<class T>() { return binary_slow<T, Div>; });
 }
 
 void decode_rem(const Statement& statement, Instruction& instruction) {
@@ -114,7 +114,7 @@ void decode_rem(const Statement& statement, Instruction& instruction) {
   instruction.fn = for_integer(statement.type, []<class T>() { return binary_slow<T, Rem>; });
 }
 
-// min and max. OpNan is the variant that returns NaN if an operand is NaN.
+// Decodes min and max. OpNan returns NaN if an operand is NaN.
 template <class Op, class OpNan>
 void decode_extremum(const Statement& statement, Instruction& instruction) {
   statement.allow("NaN");
@@ -124,8 +124,8 @@ void decode_extremum(const Statement& statement, Instruction& instruction) {
                                         : for_number(statement.type, []<class T>() { return binary<T, Op>; });
 }
 
-// neg and abs. PTX does not specify the NaN of a floating-point result: FADD gives the canonical one, but ptxas often makes the sign a
-// modifier of another instruction's operand. BitOp keeps the bits of NaN.
+// Decodes neg and abs. PTX does not specify their result for NaN. Op returns the canonical NaN, as the instruction FADD does. BitOp changes
+// the sign alone, as the modifier of another instruction's operand does, which ptxas often prefers.
 template <class Op, class BitOp>
 void decode_sign(const Statement& statement, Instruction& instruction) {
   statement.allow("");
@@ -143,7 +143,7 @@ void decode_copysign(const Statement& statement, Instruction& instruction) {
   instruction.fn = for_floating_point(statement.type, []<class T>() { return binary<T, Copysign>; });
 }
 
-// The approximations of 32-bit functions. `jittered` replaces `execute` with PTX_APPROX.
+// An approximate function of a 32-bit number. With PTX_APPROX, `jittered` replaces `execute`.
 struct Approximation {
   std::string_view opcode;
   bool flushes;  // .ftz
@@ -186,7 +186,7 @@ void decode_function(const Statement& statement, Instruction& instruction) {
   instruction.fn = is_approximate ? approximation(statement) : correctly_rounded(statement);
 }
 
-// and, or and xor
+// Decodes and, or and xor.
 template <class Op, PredicateOp predicate_op>
 void decode_logic(const Statement& statement, Instruction& instruction) {
   statement.allow("");
@@ -204,7 +204,7 @@ void decode_not(const Statement& statement, Instruction& instruction) {
   instruction.fn = for_bits(statement.bytes, []<class T>() { return unary<T, Not>; });
 }
 
-// shl and shr
+// Decodes shl and shr.
 template <class Op>
 void decode_shift(const Statement& statement, Instruction& instruction) {
   statement.allow("");
@@ -213,7 +213,7 @@ void decode_shift(const Statement& statement, Instruction& instruction) {
   instruction.fn = for_integer(statement.type, []<class T>() { return shift<T, Op>; });
 }
 
-// The funnel shift, shf
+// Decodes shf, the funnel shift.
 void decode_funnel_shift(const Statement& statement, Instruction& instruction) {
   statement.allow("l r wrap clamp");
   statement.read_operands(instruction, {4, 4, 4, 4});
@@ -224,7 +224,7 @@ void decode_funnel_shift(const Statement& statement, Instruction& instruction) {
                            : (wraps ? ternary<u32, ShfR> : ternary<u32, ShfRClamp>);
 }
 
-// popc and clz
+// Decodes popc and clz.
 template <class Op>
 void decode_bit_count(const Statement& statement, Instruction& instruction) {
   statement.allow("");
@@ -289,6 +289,7 @@ void decode_bfi(const Statement& statement, Instruction& instruction) {
   if (statement.bytes == 8) instruction.fn = bfi<u64>;
 }
 
+// A comparison of setp.
 struct Comparison {
   std::string_view name;
   Execute execute;
@@ -297,7 +298,7 @@ template <class T>
 constexpr Comparison ordered[] = {{"eq", setp<T, Eq>}, {"ne", setp<T, Ne>}, {"lt", setp<T, Lt>}, {"lo", setp<T, Lt>},
                                   {"le", setp<T, Le>}, {"ls", setp<T, Le>}, {"gt", setp<T, Gt>}, {"hi", setp<T, Gt>},
                                   {"ge", setp<T, Ge>}, {"hs", setp<T, Ge>}};
-// True if an operand is NaN; num and nan test for it.
+// They return true if an operand is NaN, except num, which returns true if none is.
 template <class T>
 constexpr Comparison unordered[] = {{"equ", setp<T, Equ>}, {"neu", setp<T, Neu>}, {"ltu", setp<T, Ltu>},
                                     {"leu", setp<T, Leu>}, {"gtu", setp<T, Gtu>}, {"geu", setp<T, Geu>},
@@ -313,13 +314,13 @@ Execute comparison(std::string_view name) {
   return nullptr;
 }
 
-// `setp.lt.s32 p|q, a, b` or `setp.lt.and.s32 p|q, a, b, c`
+// Decodes `setp.lt.s32 p|q, a, b` and `setp.lt.and.s32 p|q, a, b, c`.
 void decode_setp(const Statement& statement, Instruction& instruction) {
   const auto& qualifiers = statement.qualifiers;
-  const bool has_third = qualifiers.size() == 3;
-  if (!has_third && qualifiers.size() != 2) refuse("qualifier");
-  statement.require_operands(has_third ? 4 : 3);
-  if (has_third) {
+  const bool combines = qualifiers.size() == 3;
+  if (!combines && qualifiers.size() != 2) refuse("number of qualifiers");
+  statement.require_operands(combines ? 4 : 3);
+  if (combines) {
     instruction.modifier = statement.choose<u8>({{"and", 1}, {"or", 2}, {"xor", 3}});
     instruction.c = statement.predicate(3);
   }

@@ -1,4 +1,5 @@
-// Decodes asynchronous copies and mbarriers (PTX ISA, "Asynchronous copy" and "mbarrier").
+// Decodes asynchronous copies and mbarriers (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy" and "Parallel
+// Synchronization and Communication Instructions: mbarrier").
 #include <algorithm>
 
 #include "async.hpp"
@@ -8,13 +9,15 @@ namespace heddle::ptx {
 
 namespace {
 
-// `cp.async.cg.shared.global [d], [a], size, valid`, `valid` being optional
+// Decodes `cp.async.cg.shared.global [d], [a], cp-size, src-size`, where src-size is optional.
 void decode_cp_async_copy(const Statement& statement, Instruction& instruction) {
   statement.allow("async ca cg shared global L2::64B L2::128B L2::256B");
+  statement.require_untyped();
   const bool bypasses_l1 = statement.has("cg");
-  if ((!statement.has("ca") && !bypasses_l1) || !statement.has("shared") || !statement.has("global"))
-    refuse("cp.async");
-  if (statement.operands.size() > 4) refuse("operands");
+  if (!bypasses_l1) statement.require("ca");
+  statement.require("shared");
+  statement.require("global");
+  if (statement.operands.size() > 4) refuse("number of operands");
   instruction.d = statement.address(0, instruction.imm2);
   instruction.a = statement.address(1, instruction.imm3);
   instruction.imm = statement.immediate(2);
@@ -24,7 +27,7 @@ void decode_cp_async_copy(const Statement& statement, Instruction& instruction) 
   instruction.fn = cp_async;
 }
 
-// cp.async, with its commit_group, wait_group and wait_all
+// Decodes cp.async, cp.async.commit_group, cp.async.wait_group and cp.async.wait_all.
 void decode_cp_async(const Statement& statement, Instruction& instruction) {
   instruction.category = c_cp_async;
   if (statement.has("commit_group")) {
@@ -40,19 +43,19 @@ void decode_cp_async(const Statement& statement, Instruction& instruction) {
   }
 }
 
-// `cp.async.mbarrier.arrive.noinc.b64 [a]`
+// Decodes `cp.async.mbarrier.arrive.noinc.b64 [a]`.
 void decode_cp_async_arrive(const Statement& statement, Instruction& instruction) {
   statement.allow("async mbarrier arrive noinc shared");
   statement.require("b64");
   statement.require_operands(1);
-  statement.symbols.kernel().async = true;
+  statement.symbols.mark_async();
   instruction.modifier = statement.has("noinc");
   instruction.a = statement.address(0, instruction.imm);
   instruction.category = c_mbarrier;
   instruction.fn = cp_async_arrive;
 }
 
-// Returns the kind of a bulk copy. The destination stands before the source: shared.global is a load.
+// Returns the kind of a bulk copy. The state space of the destination stands before that of the source: .shared.global is a load.
 BulkOperands::What bulk_kind(const Statement& statement) {
   const auto& qualifiers = statement.qualifiers;
   const auto find = [&](std::string_view name) { return std::find(qualifiers.begin(), qualifiers.end(), name); };
@@ -65,8 +68,8 @@ BulkOperands::What bulk_kind(const Statement& statement) {
   return statement.has("reduce") ? BulkOperands::reduce : BulkOperands::store;
 }
 
-// Reads the side of a bulk copy that lies in global memory: `[a]`, or of a tensor `[map, {x, y}]`.
-void read_global_side(const Statement& statement, std::size_t index, BulkOperands& operands) {
+// Reads a bulk copy's address in global memory, `[a]`, or a tensor map with coordinates, `[map, {x, y}]`.
+void read_global_address(const Statement& statement, std::size_t index, BulkOperands& operands) {
   if (!operands.tensor) {
     operands.global = statement.address(index, operands.global_offset);
     return;
@@ -78,7 +81,7 @@ void read_global_side(const Statement& statement, std::size_t index, BulkOperand
   operands.global = statement.symbols.address("[" + parts[0] + "]", operands.global_offset);
   operands.rank = statement.choose<u8>({{"1d", 1}, {"2d", 2}, {"3d", 3}, {"4d", 4}, {"5d", 5}});
   const std::vector<std::string> coordinates = elements_of(parts[1]);
-  if (coordinates.size() != operands.rank) refuse("coordinates");
+  if (coordinates.size() != operands.rank) refuse("number of coordinates");
   for (std::size_t i = 0; i < coordinates.size(); ++i)
     operands.coordinate[i] = statement.symbols.operand(coordinates[i], 4);
 }
@@ -86,16 +89,17 @@ void read_global_side(const Statement& statement, std::size_t index, BulkOperand
 // Reads the operation of a reduction and its type. The type of a tensor is in its map.
 void read_reduction(const Statement& statement, BulkOperands& operands) {
   operands.op = statement.choose<AtomOp>({{"add", a_add}, {"min", a_min}, {"max", a_max}});
-  operands.type =
-      operands.tensor
-          ? 255
-          : statement.choose<u8>(
-                {{"u32", 0}, {"s32", 1}, {"u64", 2}, {"f32", 3}, {"f16", 4}, {"bf16", 5}, {"f64", 6}, {"s64", 7}});
+  operands.type = 255;
+  if (operands.tensor) return;
+  operands.type = statement.choose<u8>(
+      {{"u32", 0}, {"s32", 1}, {"u64", 2}, {"f32", 3}, {"f16", 4}, {"bf16", 5}, {"f64", 6}, {"s64", 7}});
 }
 
-// A load, `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [shared], [global], size, [mbarrier]`; a store or reduction,
-// `cp.async.bulk.global.shared::cta.bulk_group [global], [shared], size`; or a prefetch, `cp.async.bulk.prefetch.L2.global [global], size`.
-// Tensors have no size.
+// Decodes a bulk copy:
+//   load              cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [shared], [global], size, [mbarrier]
+//   store, reduction  cp.async.bulk.global.shared::cta.bulk_group [global], [shared], size
+//   prefetch          cp.async.bulk.prefetch.L2.global [global], size
+// A copy of a tensor has no size. A cache policy may follow.
 void decode_bulk_copy(const Statement& statement, Instruction& instruction) {
   statement.allow(
       "reduce async bulk tensor prefetch L2 1d 2d 3d 4d 5d tile shared::cluster shared global bulk_group "
@@ -105,26 +109,26 @@ void decode_bulk_copy(const Statement& statement, Instruction& instruction) {
   operands.what = bulk_kind(statement);
   const bool is_load = operands.what == BulkOperands::load;
   const bool is_prefetch = operands.what == BulkOperands::prefetch;
+  const bool is_reduction = operands.what == BulkOperands::reduce;
   if (!is_prefetch && !statement.has(is_load ? "mbarrier::complete_tx::bytes" : "bulk_group"))
     refuse("completion mechanism");
 
   std::size_t next = 0;
   if (is_load) operands.shared = statement.address(next++, operands.shared_offset);
-  read_global_side(statement, next++, operands);
+  read_global_address(statement, next++, operands);
   if (!is_load && !is_prefetch) operands.shared = statement.address(next++, operands.shared_offset);
   if (!operands.tensor) operands.bytes = statement.operand(next++, 4);
   if (is_load) operands.barrier = statement.address(next++, operands.barrier_offset);
   if (statement.has("L2::cache_hint")) statement.operand(next++, 8);
   statement.require_operands(next);
-  if (operands.what == BulkOperands::reduce) read_reduction(statement, operands);
-  const bool has_type = operands.what == BulkOperands::reduce && !operands.tensor;
-  if (has_type != (statement.type != Type::none)) refuse("type");
+  if (is_reduction) read_reduction(statement, operands);
+  if (!is_reduction || operands.tensor) statement.require_untyped();
   instruction.fn = bulk_copy;
 }
 
-// cp.async.bulk and cp.reduce.async.bulk, with their commit_group and wait_group
+// Decodes cp.async.bulk, cp.reduce.async.bulk, cp.async.bulk.commit_group and cp.async.bulk.wait_group.
 void decode_cp_bulk(const Statement& statement, Instruction& instruction) {
-  statement.symbols.kernel().async = true;
+  statement.symbols.mark_async();
   instruction.category = c_bulk;
   if (statement.has("commit_group")) {
     instruction.fn = bulk_commit;
@@ -143,10 +147,10 @@ void decode_cp(const Statement& statement, Instruction& instruction) {
   if (statement.has("multicast::cluster")) refuse("clusters of several blocks");
   if (statement.has("bulk")) return decode_cp_bulk(statement, instruction);
   if (statement.has("async")) return decode_cp_async(statement, instruction);
-  refuse("cp");
+  refuse("kind of cp");
 }
 
-// `mbarrier.pending_count.b64 d, state`
+// Decodes `mbarrier.pending_count.b64 d, state`.
 void decode_mbarrier_pending_count(const Statement& statement, Instruction& instruction) {
   statement.require_operands(2);
   instruction.d = statement.operand(0, 4);
@@ -156,7 +160,7 @@ void decode_mbarrier_pending_count(const Statement& statement, Instruction& inst
   instruction.fn = mbarrier;
 }
 
-// `mbarrier.try_wait.b64 d, [a], state, limit`, the time limit being optional; or with .parity, which replaces the state by its parity
+// Decodes `mbarrier.try_wait.b64 d, [a], state, limit`, where the time limit is optional. With .parity, a parity replaces the state.
 void decode_mbarrier_wait(const Statement& statement, Instruction& instruction) {
   const bool is_test = statement.has("test_wait");
   const bool by_parity = statement.has("parity");
@@ -172,10 +176,10 @@ void decode_mbarrier_wait(const Statement& statement, Instruction& instruction) 
   instruction.poll = mbarrier_wait;
 }
 
-// `mbarrier.arrive.b64 state, [a], count` and the like; the state and the count are optional for some
+// Decodes `mbarrier.arrive.b64 state, [a], count` and the like. Arrivals may return a state, and need no count.
 void decode_mbarrier_update(const Statement& statement, Instruction& instruction) {
   const bool arrives = statement.has("arrive") || statement.has("arrive_drop");
-  if (statement.has("arrive_drop") && statement.has("expect_tx")) refuse("mbarrier");
+  if (statement.has("arrive_drop") && statement.has("expect_tx")) refuse("qualifier .expect_tx");
   instruction.modifier = statement.choose<MbarrierOp>({{"init", mb_init},
                                                        {"inval", mb_inval},
                                                        {"arrive_drop", mb_arrive_drop},
@@ -199,7 +203,7 @@ void decode_mbarrier(const Statement& statement, Instruction& instruction) {
       "init inval arrive arrive_drop expect_tx complete_tx test_wait try_wait parity pending_count shared "
       "shared::cluster acquire release relaxed cta cluster");
   statement.require("b64");
-  statement.symbols.kernel().async = true;
+  statement.symbols.mark_async();
   instruction.category = c_mbarrier;
   if (statement.has("pending_count")) return decode_mbarrier_pending_count(statement, instruction);
   if (statement.has("test_wait") || statement.has("try_wait")) return decode_mbarrier_wait(statement, instruction);

@@ -1,32 +1,39 @@
-// Decodes moves, conversions, loads and stores (PTX ISA, "Data Movement and Conversion Instructions").
+// Decodes moves, conversions, loads, stores and shuffles (PTX ISA, "Data Movement and Conversion Instructions").
+#include <algorithm>
+
 #include "decode.hpp"
 
 namespace heddle::ptx {
 
 namespace {
 
-// `mov.b64 d, {a, b}`: packs the elements of a vector.
-void decode_pack(const Statement& statement, Instruction& instruction) {
-  const std::size_t count = statement.elements(1).size();
-  if (count != 2 && count != 4) refuse("vector length");
-  instruction.d = statement.operand(0, statement.bytes);
-  statement.read_vector(1, statement.bytes / static_cast<u32>(count), std::span(instruction.v).first(count));
-  if (statement.bytes == 4 && count == 2) instruction.fn = pack<u16, u32, 2>;
-  if (statement.bytes == 8 && count == 2) instruction.fn = pack<u32, u64, 2>;
-  if (statement.bytes == 8 && count == 4) instruction.fn = pack<u16, u64, 4>;
+// Returns choose.operator()<Part, Whole, count>() for a vector of `count` parts that has `bytes` bytes as a whole.
+template <class F>
+Execute for_packing(u32 bytes, std::size_t count, F&& choose) {
+  if (bytes == 4 && count == 2) return choose.template operator()<u16, u32, 2>();
+  if (bytes == 8 && count == 2) return choose.template operator()<u32, u64, 2>();
+  if (bytes == 8 && count == 4) return choose.template operator()<u16, u64, 4>();
+  refuse("vector length");
 }
 
-// `mov.b64 {d, e}, a`: unpacks the elements of a vector.
+// Decodes `mov.b64 d, {a, b}`.
+void decode_pack(const Statement& statement, Instruction& instruction) {
+  const std::size_t count = statement.elements(1).size();
+  instruction.fn =
+      for_packing(statement.bytes, count, []<class Part, class Whole, int n>() { return pack<Part, Whole, n>; });
+  instruction.d = statement.operand(0, statement.bytes);
+  statement.read_vector(1, statement.bytes / static_cast<u32>(count), std::span(instruction.v).first(count));
+}
+
+// Decodes `mov.b64 {d, e}, a`.
 void decode_unpack(const Statement& statement, Instruction& instruction) {
   const std::vector<std::string> results = statement.elements(0);
   const std::size_t count = results.size();
-  if (count != 2 && count != 4) refuse("vector length");
+  instruction.fn =
+      for_packing(statement.bytes, count, []<class Part, class Whole, int n>() { return unpack<Part, Whole, n>; });
   instruction.a = statement.operand(1, statement.bytes);
   for (std::size_t i = 0; i < count; ++i)
     instruction.v[i] = statement.symbols.result(results[i], statement.bytes / static_cast<u32>(count));
-  if (statement.bytes == 4 && count == 2) instruction.fn = unpack<u16, u32, 2>;
-  if (statement.bytes == 8 && count == 2) instruction.fn = unpack<u32, u64, 2>;
-  if (statement.bytes == 8 && count == 4) instruction.fn = unpack<u16, u64, 4>;
 }
 
 void decode_mov(const Statement& statement, Instruction& instruction) {
@@ -39,7 +46,7 @@ void decode_mov(const Statement& statement, Instruction& instruction) {
   instruction.fn = for_bits(statement.bytes, []<class T>() { return mov<T>; });
 }
 
-// Converts between the generic addresses and those of a state space. Global addresses are the same in both.
+// Decodes cvta, which converts between generic addresses and those of a state space. Global addresses are the same in both.
 void decode_cvta(const Statement& statement, Instruction& instruction) {
   const u64 window =
       statement.choose_or<u64>(0, {{"shared", shared_window}, {"local", local_window}, {"param", param_window}});
@@ -54,7 +61,7 @@ void decode_cvta(const Statement& statement, Instruction& instruction) {
   instruction.fn = binary<u64, Add>;
 }
 
-// Integers may be held by registers that are wider than their types.
+// Returns the conversion between two integers, whose registers may be wider than their types.
 Execute integer_conversion(Type to, u32 to_bytes, Type from, u32 from_bytes) {
   return for_bits(to_bytes, [&]<class ToRegister>() {
     return for_any_integer(to, [&]<class To>() {
@@ -65,7 +72,7 @@ Execute integer_conversion(Type to, u32 to_bytes, Type from, u32 from_bytes) {
   });
 }
 
-// Returns choose.operator()<mode>() for the mode of rounding to an integer (RoundTo), or nullptr if the instruction has none.
+// Returns choose.operator()<mode>() for the rounding to an integer, or nullptr if the instruction has none. The modes are those of RoundTo.
 template <class F>
 Execute for_integer_rounding(const Statement& statement, F&& choose) {
   if (statement.has("rni")) return choose.template operator()<0>();
@@ -94,9 +101,10 @@ Execute conversion_from_integer(Type to, Type from) {
       to, [&]<class To>() { return for_integer(from, []<class From>() { return change<To, From, As<To>>; }); });
 }
 
+// A conversion between floating-point types.
 struct Conversion {
   Type to, from;
-  std::string_view rounding;  // that the instruction must have; empty for exact conversions
+  std::string_view rounding;  // the qualifier that the instruction must have, or none if the conversion is exact
   Execute execute;
 };
 constexpr Conversion conversions[] = {
@@ -124,9 +132,10 @@ Execute real_conversion(const Statement& statement, Type to, Type from) {
   return nullptr;
 }
 
-// `cvt.rn.bf16x2.f32 d, a, b`
+// Decodes `cvt.rn.bf16x2.f32 d, a, b`.
 void decode_cvt_pair(const Statement& statement, Instruction& instruction, Type to) {
-  if (!statement.has("rn") || statement.type != Type::f32) refuse("cvt");
+  statement.require("rn");
+  if (statement.type != Type::f32) refuse("type");
   statement.read_operands(instruction, {4, 4, 4});
   instruction.fn = to == Type::bf16x2 ? pack_bf16x2 : pack_f16x2;
 }
@@ -137,21 +146,21 @@ void decode_cvt(const Statement& statement, Instruction& instruction) {
   const Type from = statement.type;
   const Type to = qualifiers.size() < 2 ? Type::none : type_of(qualifiers[qualifiers.size() - 2]);
   if (from == Type::none || to == Type::none) refuse("type");
-  if (statement.has("ftz") || statement.has("relu")) refuse("qualifier");
+  if (statement.has("ftz") || statement.has("relu")) refuse("qualifier .ftz or .relu");
   if (to == Type::bf16x2 || to == Type::f16x2) return decode_cvt_pair(statement, instruction, to);
   if (!is_integer(to) || !is_integer(from)) {
     statement.read_operands(instruction, {bytes_of(to), bytes_of(from)});
     instruction.fn = real_conversion(statement, to, from);
     return;
   }
-  if (statement.has("sat")) refuse("cvt.sat");
+  if (statement.has("sat")) refuse("qualifier .sat");
   statement.require_operands(2);
   instruction.d = statement.operand(0, 0);
   instruction.a = statement.symbols.relaxed_operand(statement.operands[1], bytes_of(from));
   instruction.fn = integer_conversion(to, instruction.d.size, from, instruction.a.size);
 }
 
-// Returns the function that loads or stores `count` values of type Memory, from or to registers of type Register.
+// Returns the function that loads or stores `count` values. They have type Memory in memory and type Register in registers.
 template <bool is_load, class Memory, class Register, int count, Space space>
 Execute access_in() {
   if constexpr (is_load) return load<Memory, Register, count, space>;
@@ -170,13 +179,14 @@ Execute access_in(Space space) {
   return nullptr;
 }
 
+// A load or store of `count` values of a type.
 struct MemoryAccess {
   Type type;
   Space space;
   u32 register_bytes;
   std::size_t count;
 };
-// A register may be wider than the value. A signed value is extended with its sign.
+// A register may be wider than its value, which is extended by its sign if it is signed.
 template <bool is_load, class Memory>
 Execute access_of(const MemoryAccess& access) {
   return for_bits(access.register_bytes, [&]<class Bits>() -> Execute {
@@ -219,7 +229,7 @@ Category access_category(Space space, bool is_load) {
   }
 }
 
-// ld, ldu and st
+// Decodes ld, ldu and st.
 template <bool is_load>
 void decode_access(const Statement& statement, Instruction& instruction) {
   statement.allow(
@@ -254,23 +264,23 @@ void decode_access(const Statement& statement, Instruction& instruction) {
   instruction.fn = access_of<is_load>(access);
 }
 
-// A prefetch changes nothing.
+// Decodes prefetch, which does nothing.
 void decode_prefetch(const Statement& statement, Instruction& instruction) {
-  if (!statement.has("tensormap") && !statement.has("global")) refuse("prefetch");
+  if (!statement.has("tensormap") && !statement.has("global")) refuse("state space of a prefetch");
   s64 offset = 0;
   statement.address(0, offset);
   instruction.category = c_bulk;
   instruction.fn = nothing;
 }
 
-// A cache policy is any number: nothing reads it.
+// Decodes createpolicy. The policy is 0, because nothing reads it.
 void decode_createpolicy(const Statement& statement, Instruction& instruction) {
   instruction.d = statement.operand(0, 8);
   instruction.a = statement.symbols.constant(0, 8);
   instruction.fn = mov<u64>;
 }
 
-// Returns the address of a block's own shared memory, since clusters have one block.
+// Executes mapa. A cluster has one block here, so an address stays what it is.
 void map_to_own_block(Warp& warp, const Instruction& instruction, u32 mask) {
   const u32* rank = reg<u32>(warp, instruction.b);
   lanes(mask, [&](int lane) {
@@ -282,13 +292,14 @@ void map_to_own_block(Warp& warp, const Instruction& instruction, u32 mask) {
     mov<u32>(warp, instruction, mask);
 }
 void decode_mapa(const Statement& statement, Instruction& instruction) {
-  if (!statement.has("shared::cluster")) refuse("mapa");
+  statement.allow("shared::cluster");
+  statement.require("shared::cluster");
   const u32 bytes = statement.has("u64") ? 8 : 4;
   statement.read_operands(instruction, {bytes, bytes, 4});
   instruction.fn = map_to_own_block;
 }
 
-// `shfl.sync.bfly.b32 d|p, a, b, c, members`
+// Decodes `shfl.sync.bfly.b32 d|p, a, b, c, membermask`.
 void decode_shfl(const Statement& statement, Instruction& instruction) {
   statement.allow("sync up down bfly idx");
   statement.require("sync");

@@ -9,7 +9,7 @@ namespace heddle::ptx {
 
 namespace {
 
-// `ldmatrix.sync.aligned.m8n8.x4.shared.b16 {…}, [a]` and `stmatrix.sync.aligned.m8n8.x4.shared.b16 [a], {…}`
+// Reads `ldmatrix.sync.aligned.m8n8.x2.shared.b16 {d, e}, [a]` or `stmatrix.sync.aligned.m8n8.x2.shared.b16 [a], {b, c}`.
 void decode_matrix_access(const Statement& statement, Instruction& instruction, bool is_load) {
   statement.allow("sync aligned m8n8 x1 x2 x4 trans shared");
   for (const char* qualifier : {"sync", "aligned", "m8n8", "shared", "b16"}) statement.require(qualifier);
@@ -42,7 +42,7 @@ void decode_mma(const Statement& statement, Instruction& instruction) {
   else if (statement.mnemonic == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
     instruction.fn = mma_tf32;
   else
-    refuse("mma");
+    refuse("shape or type of mma");
   statement.require_operands(4);
   auto& operands = extend<MmaOperands>(instruction);
   statement.read_vector(0, 4, operands.d);
@@ -54,7 +54,7 @@ void decode_mma(const Statement& statement, Instruction& instruction) {
   instruction.category = c_mma;
 }
 
-// Reads an immediate that is one of two numbers. Returns whether it is the second one.
+// Reads an immediate that must be one of two numbers. Returns whether it is the second one.
 bool read_choice(const Statement& statement, std::size_t index, s64 first, s64 second) {
   const std::string& text = statement.operand_text(index);
   if (!is_number(text)) refuse("immediate " + text);
@@ -63,21 +63,21 @@ bool read_choice(const Statement& statement, std::size_t index, s64 first, s64 s
   return value == second;
 }
 
-// Reads the shape and the type: `wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16`.
+// Reads the shape and the type of `wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16`.
 void read_wgmma_type(const Statement& statement, WgmmaOperands& operands) {
   const auto& qualifiers = statement.qualifiers;
   if (qualifiers.size() != 7 || qualifiers[0] != "mma_async" || qualifiers[4] != "f32" ||
       qualifiers[5] != qualifiers[6])
-    refuse("wgmma");
+    refuse("form of wgmma");
   const bool is_shape = std::sscanf(qualifiers[3].c_str(), "m64n%dk%d", &operands.n, &operands.k) == 2;
-  if (!is_shape || operands.n < 8 || operands.n > 256 || operands.n % 8 != 0) refuse("shape");
+  if (!is_shape || operands.n < 8 || operands.n > 256 || operands.n % 8 != 0) refuse("shape of wgmma");
   switch (statement.type) {
     case Type::bf16: operands.type = 0; break;
     case Type::f16: operands.type = 1; break;
     case Type::tf32: operands.type = 2; break;
-    default: refuse("type");
+    default: refuse("type of wgmma");
   }
-  if (operands.k * bytes_of(statement.type) != 32) refuse("type");
+  if (operands.k * bytes_of(statement.type) != 32) refuse("shape of wgmma");
 }
 
 void read_accumulators(const Statement& statement, WgmmaOperands& operands) {
@@ -87,15 +87,15 @@ void read_accumulators(const Statement& statement, WgmmaOperands& operands) {
   statement.read_vector(0, 4, accumulators);
   std::vector<u32> offsets;
   for (const Operand& accumulator : accumulators) {
-    if (accumulator.constant || accumulator.absent) refuse("accumulator");
+    if (accumulator.constant || accumulator.absent) refuse("accumulator that is not a register");
     offsets.push_back(accumulator.offset);
   }
   std::sort(offsets.begin(), offsets.end());
   if (std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end()) refuse("an accumulator that is used twice");
 }
 
-// `wgmma.mma_async… {d}, a-desc or {a}, b-desc, scale-d, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b`. Only 16-bit types have
-// imm-trans-b, and imm-trans-a if A is in shared memory.
+// Decodes `wgmma.mma_async d, a, b-desc, scale-d, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b`, where a is a descriptor or a vector
+// of registers. Only 16-bit types have imm-trans-b, and imm-trans-a if a is a descriptor.
 void decode_wgmma_mma(const Statement& statement, Instruction& instruction) {
   auto& operands = extend<WgmmaOperands>(instruction);
   read_wgmma_type(statement, operands);
@@ -104,7 +104,7 @@ void decode_wgmma_mma(const Statement& statement, Instruction& instruction) {
   if (operands.a_registers) {
     statement.read_vector(1, 4, operands.a);
     for (const Operand& part : operands.a)
-      if (part.constant) refuse("A");
+      if (part.constant) refuse("A that is not in registers");
   } else {
     operands.a_desc = statement.operand(1, 8);
   }
@@ -123,7 +123,7 @@ void decode_wgmma_mma(const Statement& statement, Instruction& instruction) {
 void decode_wgmma(const Statement& statement, Instruction& instruction) {
   statement.require("sync");
   statement.require("aligned");
-  statement.symbols.kernel().async = true;
+  statement.symbols.mark_async();
   instruction.kind = sync;
   instruction.aligned = true;
   instruction.category = c_wgmma;

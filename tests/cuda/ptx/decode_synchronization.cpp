@@ -1,5 +1,5 @@
-// Decodes control flow, barriers, and what lanes and warps do together (PTX ISA, "Control Flow Instructions", "Parallel Synchronization and
-// Communication Instructions", "Miscellaneous Instructions").
+// Decodes control flow, barriers, fences, votes and atomics (PTX ISA, "Control Flow Instructions", "Parallel Synchronization and
+// Communication Instructions" and "Miscellaneous Instructions"). decode_async.cpp decodes mbarriers.
 #include "async.hpp"
 #include "decode.hpp"
 
@@ -7,13 +7,13 @@ namespace heddle::ptx {
 
 namespace {
 
-// The target is resolved when the labels are known.
+// Decodes bra. decode() sets the target when it knows all labels.
 void decode_bra(const Statement&, Instruction& instruction) {
   instruction.kind = branch;
   instruction.category = c_branch;
 }
 
-// ret and exit. Only kernels are decoded, so both end the thread.
+// Decodes ret and exit. Device functions are not supported, so both end a thread.
 void decode_exit(const Statement&, Instruction& instruction) {
   instruction.kind = leave;
   instruction.category = c_branch;
@@ -24,7 +24,7 @@ void decode_trap(const Statement&, Instruction& instruction) { instruction.fn = 
 
 void decode_nothing(const Statement&, Instruction& instruction) { instruction.fn = nothing; }
 
-// `bar.warp.sync members`
+// Decodes `bar.warp.sync membermask`.
 void decode_bar_warp_sync(const Statement& statement, Instruction& instruction) {
   statement.require_operands(1);
   instruction.e = statement.operand(0, 4);
@@ -33,7 +33,7 @@ void decode_bar_warp_sync(const Statement& statement, Instruction& instruction) 
   instruction.fn = nothing;
 }
 
-// `bar.arrive a, b`
+// Decodes `bar.arrive a, b`.
 void decode_bar_arrive(const Statement& statement, Instruction& instruction) {
   statement.require_operands(2);
   instruction.a = statement.operand(0, 4);
@@ -41,10 +41,10 @@ void decode_bar_arrive(const Statement& statement, Instruction& instruction) {
   instruction.kind = sync;
   instruction.aligned = true;
   instruction.fn = bar_arrive;
-  statement.symbols.kernel().async = true;
+  statement.symbols.mark_async();
 }
 
-// `bar.red.popc.u32 d, a, b, c`, b being optional
+// Decodes `bar.red.popc.u32 d, a, b, c`, where b is optional.
 void decode_bar_red(const Statement& statement, Instruction& instruction) {
   const std::size_t count = statement.operands.size();
   if (count != 3 && count != 4) refuse("number of operands");
@@ -58,7 +58,7 @@ void decode_bar_red(const Statement& statement, Instruction& instruction) {
   instruction.fn = nothing;
 }
 
-// `bar.sync a, b`, b being optional
+// Decodes `bar.sync a, b`, where b is optional.
 void decode_bar_sync(const Statement& statement, Instruction& instruction) {
   if (statement.operands.size() > 2) refuse("number of operands");
   instruction.a = statement.operand(0, 4);
@@ -68,17 +68,17 @@ void decode_bar_sync(const Statement& statement, Instruction& instruction) {
   instruction.fn = nothing;
 }
 
-// bar and barrier
+// Decodes bar, and barrier without .cluster.
 void decode_bar(const Statement& statement, Instruction& instruction) {
   instruction.category = c_bar;
   if (statement.has("warp")) return decode_bar_warp_sync(statement, instruction);
   if (statement.has("arrive")) return decode_bar_arrive(statement, instruction);
   if (statement.has("red")) return decode_bar_red(statement, instruction);
   if (statement.has("sync")) return decode_bar_sync(statement, instruction);
-  refuse("barrier");
+  refuse("kind of barrier");
 }
 
-// barrier.cluster. A cluster has one block, which waits at barrier 16, one more than PTX's.
+// Decodes barrier.cluster. A cluster has one block here, which waits at barrier 16. Programs can name the barriers 0 to 15.
 void decode_cluster_barrier(const Statement& statement, Instruction& instruction) {
   instruction.category = c_bar;
   instruction.aligned = true;
@@ -89,26 +89,26 @@ void decode_cluster_barrier(const Statement& statement, Instruction& instruction
     instruction.kind = barrier;
     instruction.a = statement.symbols.constant(16, 4);
   } else {
-    refuse("barrier.cluster");
+    refuse("kind of barrier.cluster");
   }
 }
 void decode_barrier(const Statement& statement, Instruction& instruction) {
   statement.has("cluster") ? decode_cluster_barrier(statement, instruction) : decode_bar(statement, instruction);
 }
 
-// Memory accesses of a thread happen in order, so fences order nothing, except between the generic and the asynchronous proxy.
+// Decodes fence. A thread's memory accesses happen in order here, so fences do nothing, except those between proxies.
 void decode_fence(const Statement& statement, Instruction& instruction) {
   instruction.fn = nothing;
   if (!statement.has("proxy")) return;
   if (statement.has("async")) {
     instruction.fn = fence_proxy_async;
-    statement.symbols.kernel().async = true;
+    statement.symbols.mark_async();
   } else if (statement.qualifiers.size() < 2 || !statement.qualifiers[1].starts_with("tensormap")) {
-    refuse("fence");
+    refuse("proxy of a fence");
   }
 }
 
-// `vote.sync.any.pred d, a, members`
+// Decodes `vote.sync.any.pred d, a, membermask`.
 void decode_vote(const Statement& statement, Instruction& instruction) {
   statement.require("sync");
   statement.require_operands(3);
@@ -122,7 +122,7 @@ void decode_vote(const Statement& statement, Instruction& instruction) {
   instruction.fn = is_ballot ? vote_ballot : vote_pred;
 }
 
-// `match.any.sync.b32 d, a, members`
+// Decodes `match.any.sync.b32 d, a, membermask`.
 void decode_match(const Statement& statement, Instruction& instruction) {
   statement.allow("any sync");
   statement.require_operands(3);
@@ -135,7 +135,7 @@ void decode_match(const Statement& statement, Instruction& instruction) {
   if (statement.bytes == 8) instruction.fn = match_any<u64>;
 }
 
-// `redux.sync.add.s32 d, a, members`
+// Decodes `redux.sync.add.s32 d, a, membermask`.
 void decode_redux(const Statement& statement, Instruction& instruction) {
   statement.require_operands(3);
   instruction.d = statement.operand(0, 4);
@@ -155,10 +155,10 @@ void decode_activemask(const Statement& statement, Instruction& instruction) {
   instruction.fn = active_mask;
 }
 
-// `elect.sync d|p, members`
+// Decodes `elect.sync d|p, membermask`.
 void decode_elect(const Statement& statement, Instruction& instruction) {
   statement.allow("sync");
-  if (statement.type != Type::none) refuse("type");
+  statement.require_untyped();
   statement.require_operands(2);
   const auto [leader, is_leader] = statement.pair(0);
   if (is_leader.empty()) refuse("elect.sync without a predicate");
@@ -190,10 +190,10 @@ Execute atomic(Type type, Space space) {
   }
 }
 
-// `atom.cas.b32 d, [a], b, c`, and red, which has no d
+// Decodes `atom.cas.b32 d, [a], b, c`, and red, which has no d.
 template <bool has_result>
 void decode_atom(const Statement& statement, Instruction& instruction) {
-  if (statement.has("noftz")) refuse("atomic");
+  if (statement.has("noftz")) refuse("qualifier .noftz");
   instruction.modifier = statement.choose<AtomOp>({{"add", a_add},
                                                    {"exch", a_exch},
                                                    {"max", a_max},
@@ -215,7 +215,7 @@ void decode_atom(const Statement& statement, Instruction& instruction) {
   instruction.fn = atomic(statement.type, space);
 }
 
-// `setmaxnreg.inc.sync.aligned.u32 count`
+// Decodes `setmaxnreg.inc.sync.aligned.u32 count`.
 void decode_setmaxnreg(const Statement& statement, Instruction& instruction) {
   statement.allow("inc dec sync aligned u32");
   for (const char* qualifier : {"sync", "aligned", "u32"}) statement.require(qualifier);
@@ -227,7 +227,7 @@ void decode_setmaxnreg(const Statement& statement, Instruction& instruction) {
   instruction.kind = poll;
   instruction.aligned = true;
   instruction.poll = set_registers;
-  statement.symbols.kernel().async = true;
+  statement.symbols.mark_async();
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ using s16 = std::int16_t;
 using s32 = std::int32_t;
 using s64 = std::int64_t;
 
-// Device addresses lie in a reserved range without access, so a host that dereferences one faults. The bytes themselves lie `delta` higher.
+// Device addresses lie in a reserved range without access, so a host that dereferences one faults. The bytes of device memory lie `delta`
+// higher.
 constexpr u64 device_base = 0x200000000000ull;
 constexpr u64 device_span = 1ull << 35;
 constexpr u64 delta = 0x10000000000ull;
@@ -35,13 +36,13 @@ constexpr u64 shared_window = 1ull << 56;
 constexpr u64 local_window = 1ull << 57;
 constexpr u64 param_window = 1ull << 58;
 
-// The address of a block's first byte in the shared state space. CUDA reserves the bytes below it, as on sm_90.
+// The first address of a block's shared memory. The system reserves the bytes below it, as on sm_90.
 constexpr u32 shared_base = 1024;
 
-// An allocation: the addresses from lo to hi, without hi. Pinned host memory is its own storage; device memory lies `delta` higher.
+// An allocation with the addresses [lo, hi).
 struct Region {
   u64 lo, hi;
-  bool host;
+  bool host;  // pinned host memory, whose bytes lie at these addresses
 };
 // Returns the allocation that holds an address, or nullptr.
 const Region* region_of(u64 address);
@@ -57,26 +58,26 @@ using Execute = void (*)(Warp&, const Instruction&, u32 mask);
 // Attempts an instruction that waits. Returns the lanes whose wait is over.
 using Poll = u32 (*)(Warp&, const Instruction&, u32 mask);
 
-// An operand of an instruction: a register, a constant, which is a register that never changes, or a predicate.
+// An operand of an instruction: a register, a constant or a predicate. A constant is a register that never changes.
 struct Operand {
-  u32 offset = 0;   // in bytes, from Warp::base[constant]; of a predicate: its number, or its mask if it is constant
-  u8 constant = 0;  // 1 for a constant
-  u8 size = 0;      // in bytes; 0 for a predicate
-  bool negated = false;  // of a predicate
-  bool absent = true;    // optional and not given, or `_`
+  u32 offset = 0;        // bytes from Warp::base[constant]; for a predicate its number, or its mask if it is constant
+  u8 constant = 0;       // 1 for a constant
+  u8 size = 0;           // bytes of a value; 0 for a predicate
+  bool negated = false;  // the predicate is negated
+  bool absent = true;    // the operand is optional and not given, or `_`
 };
 
-// How the scheduler of a warp treats an instruction.
+// What a warp does with an instruction.
 enum Kind : u8 {
-  normal,   // execute and continue
-  branch,   // continue at `target`
-  leave,    // the lanes end
-  sync,     // wait for other lanes of the warp, then execute
-  barrier,  // wait for other lanes of the warp, then for other warps of the block
-  poll      // let other warps run until `poll` succeeds
+  normal,   // executes it and continues
+  branch,   // continues at its target
+  leave,    // ends
+  sync,     // waits for other lanes, then executes it
+  barrier,  // waits for other lanes, then for other warps of the block
+  poll      // lets other warps run until Instruction::poll succeeds
 };
 
-// The classes by which PTX_COUNT counts instructions.
+// The classes of instructions that PTX_COUNT counts.
 enum Category : u8 {
   c_mma,
   c_ldmatrix,
@@ -106,27 +107,30 @@ enum Category : u8 {
 };
 extern const char* const category_names[category_count];
 
-// A decoded instruction. The operands d, a, b, c are PTX's; the modifiers and immediates mean what `fn` or `poll` says.
+// A decoded instruction. The operands d, a, b and c are PTX's. The meaning of modifiers and immediates is up to the function.
 struct Instruction {
   Execute fn = nullptr;
-  Poll poll = nullptr;  // of Kind::poll
+  Poll poll = nullptr;  // replaces fn for Kind::poll
   Kind kind = normal;
   Category category = c_other;
-  bool guarded = false;        // executes only for lanes whose predicate `guard` is true
-  bool guard_negated = false;  // or false
+  bool guarded = false;        // only lanes whose predicate `guard` is true execute it
+  bool guard_negated = false;  // only lanes whose predicate `guard` is false execute it
   bool aligned = false;        // all live lanes of the warp must execute it together
   bool strong = false;         // an atomic, volatile, relaxed, acquire or release access
   u8 modifier = 0, modifier2 = 0, modifier3 = 0;
-  u32 guard = 0;                    // the number of a predicate register
-  u32 target = 0;                   // of a branch: an index into Kernel::code
-  Operand d, d2, a, b, c, e, v[4];  // d2: second result, e: mask of lanes or a fifth operand, v: a vector's elements
+  u32 guard = 0;   // the number of a predicate register
+  u32 target = 0;  // a branch's target, an index into Kernel::code
+  Operand d, d2;   // the results
+  Operand a, b, c;
+  Operand e;     // the lanes that take part, or a fifth operand
+  Operand v[4];  // the elements of a vector
   s64 imm = 0, imm2 = 0, imm3 = 0;
-  // A cache of the allocation of the last access: its addresses, and their distance to the host addresses of the bytes.
+  // The allocation of the last access, as a cache: its addresses [lo, hi), and the distance from them to its bytes on the host.
   mutable u64 lo = 1, hi = 0, shift = 0;
   u32 text = 0;  // an index into Kernel::texts
 };
 
-// A parameter of a kernel and its place among the parameters' bytes.
+// A parameter of a kernel, at an offset among the bytes of all parameters.
 struct Param {
   std::string name;
   u32 offset, size;
@@ -139,40 +143,42 @@ struct Kernel {
   Module* module = nullptr;
   std::vector<Param> params;
   u32 param_bytes = 0;
-  u32 max_threads = 1024;        // of a block: .maxntid
-  bool has_max_threads = false;  // .maxntid is given
-  u32 min_blocks = 1;            // of a multiprocessor: .minnctapersm
-  u32 max_registers = 0;         // of a thread: .maxnreg; 0 if not given
+  u32 max_threads = 1024;        // the largest block: .maxntid
+  bool has_max_threads = false;  // whether .maxntid is given
+  u32 min_blocks = 1;            // blocks that a multiprocessor must hold: .minnctapersm
+  u32 max_registers = 0;         // registers of a thread: .maxnreg, or 0 if it is not given
 
   // Set by decode().
   bool decoded = false;
   std::vector<Instruction> code;
-  std::vector<std::string> texts;                     // the text of each instruction
-  u32 reg_bytes = 0, preds = 0;                       // bytes of a warp's registers, number of its predicates
-  std::vector<std::pair<std::string, u32>> specials;  // special registers in use, and their offsets among the registers
-  std::vector<u8> constants;                          // 32 equal values each
-  u32 static_shared = 0;                              // bytes of shared memory in a block
-  u32 local_bytes = 0;                                // of each thread
-  bool async = false;  // uses mbarriers, bulk copies or other instructions that order them
+  std::vector<std::string> texts;                     // the texts of the instructions
+  u32 reg_bytes = 0;                                  // bytes of a warp's registers
+  u32 preds = 0;                                      // number of predicate registers
+  std::vector<std::pair<std::string, u32>> specials;  // the special registers in use, and their offsets in reg_bytes
+  std::vector<u8> constants;                          // 32 copies of each constant
+  u32 static_shared = 0;                              // bytes of static shared memory
+  u32 local_bytes = 0;                                // bytes of a thread's local memory
+  bool async = false;                                 // whether the kernel uses instructions of async.hpp
   bool has_wgmma = false;
 
-  // The registers that an instruction reads and writes, as numbers of the 64-byte pieces in which they begin. Predicates are left out.
+  // The registers that an instruction reads and writes, without predicates. A register's number is its offset divided by 64.
   struct Registers {
     std::vector<u32> from, to;
-    bool move = false;      // copies one register to another for all lanes
-    bool constant = false;  // writes a constant
+    bool move = false;      // the instruction copies a register, for all lanes
+    bool constant = false;  // the instruction writes a constant
   };
-  std::vector<Registers> registers_of;  // of each instruction, if the kernel has a wgmma
+  std::vector<Registers> registers_of;  // one per instruction if the kernel has a wgmma
 
-  // Counted by run().
+  // Counted by run(). The vectors have one number per instruction.
   u64 launches = 0;
-  std::vector<u64> executed,
-      lanes;  // for each instruction: how often a warp executed it, and with how many lanes in total
-  // Memory traffic, [0] of loads and [1] of stores.
+  std::vector<u64> executed;  // executions by a warp
+  std::vector<u64> lanes;     // executions by a lane
+  // Memory traffic. [0] counts loads, [1] stores.
   struct Traffic {
-    u64 wavefronts[2]{}, least_wavefronts[2]{};  // of shared memory: cycles, and cycles without bank conflicts
-    u64 sectors[2]{},
-        least_sectors[2]{};  // of global memory: sectors of 32 bytes, and the fewest that hold as many bytes
+    u64 wavefronts[2]{};        // cycles of shared memory
+    u64 least_wavefronts[2]{};  // cycles that it would take without bank conflicts
+    u64 sectors[2]{};           // 32-byte sectors of global memory
+    u64 least_sectors[2]{};     // sectors that could hold as many bytes
   } traffic;
 };
 
@@ -181,7 +187,7 @@ struct Variable {
   std::string name;
   u64 size, align;
   std::vector<u8> init;  // the first bytes; the others are zero
-  u64 address = 0;       // of the device; set when the module is loaded
+  u64 address = 0;       // set when the module is loaded
 };
 
 // A translation unit of PTX.
@@ -190,8 +196,8 @@ struct Module {
   std::map<std::string, Variable> globals;
   struct Shared {
     u32 size, align;
-    bool external;  // the block's dynamic shared memory
-    int order;      // of declaration
+    bool external;  // dynamic shared memory
+    int order;      // position among the declarations
   };
   std::map<std::string, Shared> shareds;
   std::map<std::string, std::unique_ptr<Kernel>> kernels;
@@ -199,9 +205,9 @@ struct Module {
 
 // Reads the text of a module. Kernels keep their bodies as text.
 std::unique_ptr<Module> parse(const std::string& text);
-// Decodes the body of a kernel, unless that has been done before.
+// Decodes the body of a kernel, once.
 void decode(Kernel& kernel);
-// Ends the process, with status 97: the interpreter does not know a construct.
+// Ends the process with status 97, because the interpreter does not support something.
 [[noreturn]] void unsupported(const std::string& what);
 
 // An error of a running kernel.
@@ -212,41 +218,42 @@ struct Fault {
 
 // A cp.async that has been issued and not performed.
 struct Copy {
-  u32 to;      // a shared address
-  u64 from;    // a global address
-  u32 bytes;   // the size of the destination
-  u32 valid;   // bytes that are read; the others become zero
-  u32 group;   // the number of the lane's commit group
-  u32 serial;  // a number that grows with each cp.async
+  u32 to;      // shared address
+  u64 from;    // global address
+  u32 bytes;   // size of the destination
+  u32 valid;   // bytes that are copied; the others become zero
+  u32 group;   // number of the group that the copy belongs to
+  u32 serial;  // number of the copy among those of all lanes
 };
 
-// A warp of the block that runs. Masks have one bit per lane.
+// A warp of the block that runs. Masks have one bit per lane, addresses are indices into Kernel::code.
 struct Warp {
-  u8* base[2];  // registers, constants
-  u32* pred;    // the predicate registers
+  u8* base[2];  // registers and constants
+  u32* pred;    // predicate registers
   Block* block;
-  int id;  // the number within the block
+  int id;  // number within the block
 
   u32 live;     // lanes that have not ended
-  u32 waiting;  // lanes at a sync or barrier instruction that wait for other lanes
-  u32 stalled;  // lanes at a poll instruction
-  u32 active;   // lanes that run, at `pc`
-  u32 pc;
-  u32 limit;    // the address at which other lanes wait to be run together with the active ones
+  u32 waiting;  // lanes that wait for other lanes
+  u32 stalled;  // lanes at an instruction of Kind::poll
+  u32 active;   // lanes that run
+  u32 pc;       // address of the active lanes
+  u32 limit;    // address at which ready lanes join the active ones
   u32 pcs[32];  // addresses of the lanes that are not active
 
-  std::vector<Copy> copies[32];  // of each lane, in order
-  u32 groups[32];                // each lane's number of committed groups
-  bool any_copies;
-  u32 syncs;  // number of bar.warp.sync so far
+  std::vector<Copy> copies[32];  // copies of each lane that have not been performed, in order
+  u32 groups[32];                // committed groups of each lane
+  bool any_copies;               // whether the warp has issued a copy
+  u32 syncs;                     // number of bar.warp.sync so far
 
-  bool spins;    // a test that does not wait has failed; other warps may run
-  bool expires;  // the next try_wait that has to wait gives up, as after its time limit
+  bool spins;    // a test that does not wait has failed, so that other warps run
+  bool expires;  // the next try_wait gives up, as after its time limit
 
   bool at_barrier;
-  u32 barrier_id, barrier_count;  // the barrier, and the number of threads that it waits for, or 0 for all
+  u32 barrier_id;
+  u32 barrier_count;  // threads that the barrier waits for, or 0 for all
   u32 barrier_pc;
-  u32 barrier_votes;  // of bar.red: the lanes whose predicate is true
+  u32 barrier_votes;  // lanes whose predicate is true in bar.red
 };
 
 struct Dim {
@@ -259,39 +266,40 @@ struct Block {
   Dim grid, dim, id;
   std::vector<u8> shared, params;
   std::vector<Warp> warps;
-  std::vector<u8> registers;  // of all warps, followed by room to align them
-  std::vector<u32> preds;     // of all warps
-  std::vector<u8> local;      // of all threads
+  std::vector<u8> registers;  // registers of all warps, and some bytes to align them
+  std::vector<u32> preds;     // predicate registers of all warps
+  std::vector<u8> local;      // local memory of all threads
 
-  u32 launch = 0, number = 0;     // of the launch, and of the block in its grid
-  u32 epoch = 1;                  // grows with each barrier of the block
-  bool partial_barriers = false;  // a barrier of a part of the block was used, so epochs order nothing
+  u32 launch = 0;                 // number of the launch
+  u32 number = 0;                 // number of the block in its grid
+  u32 epoch = 1;                  // grows with each barrier
+  bool partial_barriers = false;  // a barrier has waited for a part of the block, so epochs order nothing
   u64 events = 0;                 // grows with each event that may end a wait
-  u32 arrived[17]{},
-      arrived_count[17]{};  // of each barrier: warps at bar.arrive, and the number of threads that they named
+  u32 arrived[17]{};              // warps at bar.arrive, for each barrier
+  u32 arrived_count[17]{};        // threads that their barrier waits for
 
   // The last accesses to a byte of shared memory.
   struct Shadow {
-    u32 written, read;            // the epochs
+    u32 written, read;            // epochs
     u32 written_sync, read_sync;  // Warp::syncs of the threads
-    u16 writer, reader;           // the threads
-    bool many_lanes, many_warps;  // that read it
+    u16 writer, reader;           // threads
+    bool many_lanes, many_warps;  // several of them have read the byte
     bool atomic;                  // the last access was atomic
   };
-  std::vector<Shadow> shadow;  // of each byte, with PTX_RACES
+  std::vector<Shadow> shadow;  // one per byte of shared memory, with PTX_RACES
 };
 
-// The environment variables of the interpreter.
+// Options, with the environment variables that set them.
 struct Options {
-  bool early_copies = false;   // PTX_COPIES=early: asynchronous copies take place when they are issued
-  bool reverse = false;        // PTX_ORDER=reverse: blocks and warps run in reverse order
-  bool random = false;         // PTX_ORDER=randomN: blocks and warps run in a random order
-  u64 seed = 1;                //   N
-  bool mma_hw = false;         // PTX_MMA=truncate: mma cuts off bits as tensor cores do
-  bool keep_nan = false;       // PTX_NAN=keep: neg and abs change only the sign of NaN
-  u32 jitter = 0;              // PTX_APPROX=N: approximations are off by up to one last bit; 0: they are not
-  u8 fill = 0xff;              // PTX_FILL: the content of fresh memory
-  bool races = false;          // PTX_RACES: report races in shared memory
+  bool early_copies = false;  // PTX_COPIES=early: asynchronous copies take place when they are issued
+  bool reverse = false;       // PTX_ORDER=reverse: blocks and warps run in reverse order
+  bool random = false;        // PTX_ORDER=randomN: blocks and warps run in the random order of seed N
+  u64 seed = 1;               // N
+  bool mma_hw = false;        // PTX_MMA=truncate: mma cuts off bits as tensor cores do
+  bool keep_nan = false;      // PTX_NAN=keep: neg and abs change only the sign of NaN
+  u32 jitter = 0;      // PTX_APPROX=N: approximations are off by up to one last bit, as seed N has it; 0 for never
+  u8 fill = 0xff;      // PTX_FILL: the content of fresh memory
+  bool races = false;  // PTX_RACES: report races in shared memory
   bool global_races = false;   // PTX_GLOBAL_RACES: report races in device memory
   bool count = false;          // PTX_COUNT: count instructions
   bool count_traffic = false;  // PTX_TRAFFIC: count bank conflicts and sectors
@@ -300,12 +308,11 @@ struct Options {
 };
 extern Options options;
 
-// The last write (w) and the last read (r) of a byte of device memory, with PTX_GLOBAL_RACES. The table at shadow_base has one for each
-// byte of the device.
+// The last write (w) and the last read (r) of a byte of device memory. With PTX_GLOBAL_RACES, a table at shadow_base has one for each byte.
 struct Access {
   u32 launch_w, block_w, launch_r, block_r;
   u16 thread_w, thread_r, epoch_w, epoch_r, sync_w, sync_r;
-  bool many_blocks, many_warps, many_lanes;  // that have read it
+  bool many_blocks, many_warps, many_lanes;  // several of them have read the byte
   bool strong;                               // the last access was strong
 };
 static_assert(sizeof(Access) == 32);

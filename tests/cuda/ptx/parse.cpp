@@ -1,5 +1,5 @@
-// Reads the text of a PTX module: its variables and the declarations of its kernels (PTX ISA, "Syntax", "Variables" and "Directives"). The
-// bodies of the kernels are decoded later, by decode.cpp.
+// Reads the text of a PTX module: its variables, and the names, parameters and limits of its kernels (PTX ISA, "Syntax", "Variables" and
+// "Directives"). decode.cpp decodes the bodies of the kernels.
 #include <algorithm>
 #include <utility>
 
@@ -19,20 +19,20 @@ std::string without_comments(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    std::size_t comment = 0;
-    if (text.starts_with("//"))
-      comment = std::min(text.find('\n'), text.size());
-    else if (text.starts_with("/*"))
-      comment = std::min(text.find("*/", 2), text.size() - 2) + 2;
-    text.remove_prefix(comment);
-    const auto code = std::min(text.find('/', comment == 0 ? 1 : 0), text.size());
-    out += text.substr(0, code);
-    text.remove_prefix(code);
+    if (text.starts_with("//")) {
+      text.remove_prefix(std::min(text.find('\n'), text.size()));
+    } else if (text.starts_with("/*")) {
+      text.remove_prefix(std::min(text.find("*/", 2), text.size() - 2) + 2);
+    } else {
+      const auto code = std::min(text.find('/', 1), text.size());
+      out += text.substr(0, code);
+      text.remove_prefix(code);
+    }
   }
   return out;
 }
 
-// Returns the word that follows another one.
+// Returns the word behind another one.
 std::string word_after(std::string_view text, std::string_view word) {
   const std::vector<std::string> all = words(text);
   const auto found = std::find(all.begin(), all.end(), word);
@@ -40,7 +40,7 @@ std::string word_after(std::string_view text, std::string_view word) {
   return found[1];
 }
 
-// Returns the numbers after a directive: {256, 1, 1} for `.maxntid 256, 1, 1`. Returns an empty list if the directive is absent.
+// Returns the numbers behind a directive, such as {256, 1, 1} for `.maxntid 256, 1, 1`. Returns none if the directive is absent.
 std::vector<u32> directive_values(const std::string& directives, const char* name) {
   std::vector<u32> values;
   const auto at = directives.find(name);
@@ -54,7 +54,7 @@ std::vector<u32> directive_values(const std::string& directives, const char* nam
   }
 }
 
-// Returns the bytes of an initializer. Numbers are supported, addresses are not.
+// Returns the bytes of an initializer, which may contain numbers, but no addresses.
 std::vector<u8> parse_initializer(std::string list, const Declaration& variable) {
   std::replace_if(
       list.begin(), list.end(), [](char c) { return c == '{' || c == '}' || c == ','; }, ' ');
@@ -102,7 +102,7 @@ class Parser {
     return taken;
   }
 
-  // Returns the text up to the brace that closes the one before the position, and moves past it.
+  // Returns the text up to the brace that closes the body at the position, and moves past it.
   std::string take_body() {
     const auto begin = position_;
     for (int depth = 1; position_ < text_.size(); ++position_) {
@@ -139,7 +139,7 @@ class Parser {
     }
   }
 
-  // Reads the performance-tuning directives between the parameters and the body.
+  // Reads the performance-tuning directives.
   static void parse_limits(const std::string& directives, Kernel& kernel) {
     if (const auto extents = directive_values(directives, ".maxntid"); !extents.empty()) {
       kernel.has_max_threads = true;
@@ -151,7 +151,7 @@ class Parser {
     if (const auto count = directive_values(directives, ".maxnreg"); !count.empty()) kernel.max_registers = count[0];
   }
 
-  // Device functions may be declared. Their calls are refused where they are decoded.
+  // Skips the declaration of a device function. decode() refuses its calls.
   void skip_function_declaration() {
     const auto brace = text_.find('{', position_);
     const std::string declaration = take_until(';');

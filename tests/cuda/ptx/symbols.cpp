@@ -1,7 +1,6 @@
 #include "symbols.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace heddle::ptx {
@@ -9,28 +8,22 @@ namespace heddle::ptx {
 namespace {
 
 constexpr u32 lane_count = 32;
-constexpr u32 register_alignment = 64;  // of a register or constant, so that vector instructions read whole cache lines
+constexpr u32 register_alignment = 64;  // vector instructions read whole cache lines
 
 u32 bytes_of_lanes(u32 bytes) { return round_up(bytes * lane_count, register_alignment); }
 
-// Whether execute.cpp sets a special register. All of them have 32 bits.
+// Returns whether execute.cpp sets a special register. All of them have 32 bits.
 bool is_special_register(std::string_view name) {
-  constexpr std::string_view vectors[] = {"%tid",       "%ntid",       "%ctaid",         "%nctaid",
-                                          "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"};
-  constexpr std::string_view scalars[] = {
-      "%laneid",          "%warpid",          "%nwarpid",           "%smid",
-      "%nsmid",           "%lanemask_eq",     "%lanemask_le",       "%lanemask_lt",
-      "%lanemask_ge",     "%lanemask_gt",     "%dynamic_smem_size", "%total_smem_size",
-      "%cluster_ctarank", "%cluster_nctarank"};
-  const auto is_one_of = [](std::string_view wanted, const auto& names) {
-    return std::find(std::begin(names), std::end(names), wanted) != std::end(names);
-  };
   if (name.ends_with(".x") || name.ends_with(".y") || name.ends_with(".z"))
-    return is_one_of(name.substr(0, name.size() - 2), vectors);
-  return is_one_of(name, scalars);
+    return is_listed(name.substr(0, name.size() - 2),
+                     "%tid %ntid %ctaid %nctaid %clusterid %nclusterid %cluster_ctaid %cluster_nctaid");
+  return is_listed(
+      name,
+      "%laneid %warpid %nwarpid %smid %nsmid %lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt "
+      "%dynamic_smem_size %total_smem_size %cluster_ctarank %cluster_nctarank");
 }
 
-// `base + offset`, without the offset if there is no plus sign.
+// The sum `base+offset`, or the base alone.
 struct Sum {
   std::string base;
   s64 offset = 0;
@@ -50,8 +43,8 @@ void Symbols::open_scope() {
   scope_ = scopes_.size() - 1;
 }
 
-// Places the module's static arrays that the body names, in the order of their declaration, then those that the body declares. All dynamic
-// arrays begin at the same place behind them.
+// Places the module's static arrays that the body mentions, in the order of their declaration, and the arrays that the body declares behind
+// them. All dynamic arrays begin at the same address behind the static ones.
 void Symbols::place_shared_arrays() {
   std::vector<std::pair<int, std::string>> used;
   for (const auto& [name, array] : kernel_.module->shareds)
@@ -87,7 +80,7 @@ void Symbols::place_shared_array(const std::string& name, u32 bytes, u32 alignme
 void Symbols::declare(const std::string& directive) {
   const std::string kind = directive.substr(0, directive.find_first_of(" \t"));
   if (kind == ".pragma" || kind == ".loc" || kind == ".file") return;
-  if (kind == ".shared") return;  // placed by the constructor
+  if (kind == ".shared") return;  // place_shared_arrays() has read it
   if (kind == ".reg") return declare_registers(directive);
   if (kind != ".local") refuse("directive");
   const Declaration array = parse_declaration(directive);
@@ -96,7 +89,7 @@ void Symbols::declare(const std::string& directive) {
   kernel_.local_bytes = offset + array.bytes;
 }
 
-// Declares registers one by one or as a group: `.reg .b32 %a, %r<21>`.
+// Reads `.reg .b32 %a, %r<21>`, which declares %a and %r0 to %r20.
 void Symbols::declare_registers(const std::string& directive) {
   const std::vector<std::string> parts = words(directive);
   const Type type = parts.size() > 2 ? type_of(parts[1].substr(1)) : Type::none;

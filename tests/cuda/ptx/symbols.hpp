@@ -1,4 +1,4 @@
-// The names in the body of a kernel, and the operands that refer to them (PTX ISA, "Identifiers", "Instruction Operands" and "Special
+// The names in the body of a kernel, and the operands of its instructions (PTX ISA, "Identifiers", "Instruction Operands" and "Special
 // Registers").
 #pragma once
 #include <optional>
@@ -15,14 +15,14 @@ struct Register {
   Type type;
 };
 
-// The registers, labels and variables that a kernel's body declares or uses. Registers and labels belong to nested scopes; a scope is a
-// number. Registers, constants and variables get their places in the kernel as they appear.
+// The registers, labels and variables of a kernel. Registers and labels belong to nested scopes, which have numbers. The kernel gets its
+// registers, constants and local arrays as they appear in its body. It gets its shared arrays before.
 class Symbols {
  public:
-  // Places the kernel's shared arrays.
   explicit Symbols(Kernel& kernel);
 
-  Kernel& kernel() { return kernel_; }
+  // Notes that the kernel uses an instruction of async.hpp.
+  void mark_async() { kernel_.async = true; }
 
   void open_scope();
   void close_scope() { scope_ = scopes_[scope_].parent; }
@@ -32,28 +32,28 @@ class Symbols {
   void declare(const std::string& directive);
   void declare_label(const std::string& name, u32 address) { scopes_[scope_].labels[name] = address; }
 
-  // Return the declaration that is visible in a scope.
+  // Return what a name means in the current scope, or in another one.
   const Register* find_register(const std::string& name) const;
   std::optional<u32> find_label(const std::string& name, std::size_t scope) const;
 
-  // Reads a register, a number or the address of a variable. `bytes` is the operand's size; 0 accepts a register of any size.
+  // Reads a register, a number or the address of a variable. The operand must have `bytes` bytes, or any size if that is 0.
   Operand operand(const std::string& text, u32 bytes);
-  // Like operand(), but accepts registers of any size (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
+  // Reads a register of any size (PTX ISA, "Operand Size Exceeding Instruction-Type Size"), or an operand of `bytes` bytes.
   Operand relaxed_operand(const std::string& text, u32 bytes) { return operand(text, find_register(text) ? 0 : bytes); }
-  // Reads a predicate register, which may be negated, or a constant.
+  // Reads a predicate register, `!` and a predicate register, or a number.
   Operand predicate(std::string text);
-  // Read a register for a result, or `_`, which discards the result.
+  // Read the register of a result, or `_`, which discards the result.
   Operand result(const std::string& text, u32 bytes) { return text == "_" ? Operand{} : operand(text, bytes); }
   Operand predicate_result(const std::string& text) { return text == "_" ? Operand{} : predicate(text); }
-  // Reads `[base+offset]`. The base is a register, a variable or a number. Sets `space` if it is a variable.
+  // Reads `[base+offset]`. The base is a register, a variable or a number. Sets `space` to that of a variable.
   Operand address(const std::string& text, s64& offset, Space* space = nullptr);
-  // Returns a register that holds a value in all lanes.
+  // Returns an operand that has a value in all lanes.
   Operand constant(u64 value, u32 bytes);
 
  private:
   static constexpr std::size_t no_scope = ~std::size_t{0};
   struct Scope {
-    std::size_t parent;
+    std::size_t parent;  // the enclosing scope, or no_scope
     std::unordered_map<std::string, Register> registers;
     std::unordered_map<std::string, u32> labels;
   };
@@ -73,8 +73,8 @@ class Symbols {
   Kernel& kernel_;
   std::vector<Scope> scopes_{{no_scope, {}, {}}};
   std::size_t scope_ = 0;
-  std::unordered_map<std::string, Location> arrays_;  // in shared and local memory
-  std::map<std::pair<u64, u32>, u32> constants_;      // offsets, by value and size
+  std::unordered_map<std::string, Location> arrays_;  // arrays in shared and local memory
+  std::map<std::pair<u64, u32>, u32> constants_;      // offsets of the constants, by value and size
 };
 
 }  // namespace heddle::ptx

@@ -43,6 +43,14 @@ bool mentions(std::string_view text, std::string_view identifier) {
   return false;
 }
 
+bool is_listed(std::string_view word, std::string_view list) {
+  for (auto at = list.find(word); at != std::string_view::npos; at = list.find(word, at + 1)) {
+    const auto end = at + word.size();
+    if ((at == 0 || list[at - 1] == ' ') && (end == list.size() || list[end] == ' ')) return true;
+  }
+  return false;
+}
+
 std::string trimmed(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
@@ -93,13 +101,6 @@ u64 parse_number(const std::string& text, u32 bytes) {
 
 namespace {
 
-bool is_state_space(std::string_view word) {
-  return word == ".global" || word == ".shared" || word == ".const" || word == ".param" || word == ".local";
-}
-bool is_linkage(std::string_view word) {
-  return word == ".visible" || word == ".extern" || word == ".weak" || word == ".common";
-}
-
 // Reads the name of a variable and its extents: `name`, `name[]`, `name[4][128]`.
 void parse_name(const std::string& word, Declaration& declaration) {
   auto bracket = word.find('[');
@@ -113,16 +114,17 @@ void parse_name(const std::string& word, Declaration& declaration) {
 
 }  // namespace
 
+// A parameter that points to memory may describe it: `.param .u64 .ptr .global .align 4 name`.
 Declaration parse_declaration(std::string_view text) {
   Declaration declaration;
   const std::vector<std::string> parts = words(text);
-  bool is_pointee = false;  // after .ptr, the state space and the alignment are those of what the parameter points to
+  bool is_pointee = false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string& word = parts[i];
-    if (is_linkage(word)) continue;
+    if (is_listed(word, ".visible .extern .weak .common")) continue;
     if (word == ".ptr") {
       is_pointee = true;
-    } else if (is_state_space(word)) {
+    } else if (is_listed(word, ".global .shared .const .param .local")) {
       if (!is_pointee) declaration.space = word;
     } else if (word == ".align") {
       if (i + 1 == parts.size()) refuse("alignment missing");

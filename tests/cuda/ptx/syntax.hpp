@@ -1,4 +1,4 @@
-// The pieces of PTX text that are the same in a module and in the body of a kernel: types, words, lists, and declarations of variables
+// The pieces of PTX text that modules and the bodies of kernels have in common: types, words, lists, numbers, and declarations of variables
 // (PTX ISA, "Syntax", "Types" and "Variables").
 #pragma once
 #include <string>
@@ -9,10 +9,11 @@
 
 namespace heddle::ptx {
 
-// Thrown where the interpreter does not know a construct. parse() and decode() catch it, add its place, and call unsupported().
+// The reason why the interpreter does not support a piece of text. parse() and decode() catch it and call unsupported() with its place.
 struct Refusal {
   std::string why;
 };
+// Throws a Refusal.
 [[noreturn]] void refuse(std::string why);
 
 // A fundamental type. Untyped bits (.b32) count as unsigned integers.
@@ -50,28 +51,31 @@ inline bool is_digit(char c) { return '0' <= c && c <= '9'; }
 inline bool is_identifier(char c) {
   return is_digit(c) || ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || c == '_' || c == '$' || c == '%';
 }
-// Returns whether an identifier occurs in a text, as a whole.
+// Returns whether a text contains an identifier as a whole.
 bool mentions(std::string_view text, std::string_view identifier);
+// Returns whether a word is among the words of a list, which blanks separate.
+bool is_listed(std::string_view word, std::string_view list);
 
 // Returns a text without white space at its ends.
 std::string trimmed(std::string_view text);
-// Returns the parts of a text that white space separates.
+// Returns the words of a text, which white space separates.
 std::vector<std::string> words(std::string_view text);
-// Returns the trimmed parts of a text between separators outside of all brackets.
+// Returns the trimmed parts of a text between separators. Separators within brackets do not count.
 std::vector<std::string> split(std::string_view text, char separator);
 
 // Returns whether a text begins as a number does.
 inline bool is_number(std::string_view text) {
   return !text.empty() && (is_digit(text[0]) || text[0] == '-' || text[0] == '+');
 }
-// Returns the bits of an integer, or of a float that is written as 0f3F800000 or 0d3FF0000000000000. Converts a 32-bit float if `bytes` is 8.
+// Returns the bits of an integer, or of a floating-point number such as 0f3F800000 or 0d3FF0000000000000. If `bytes` is 8, converts from 32
+// to 64 bits.
 u64 parse_number(const std::string& text, u32 bytes);
 
-// A variable or a parameter: `.shared .align 16 .b8 name[4][128]`.
+// The declaration of a variable or a parameter, such as `.shared .align 16 .b8 name[4][128]`.
 struct Declaration {
   std::string name;
-  std::string space;      // ".shared"
-  u32 element_bytes = 0;  // of its type
+  std::string space;  // ".shared"
+  u32 element_bytes = 0;
   u32 bytes = 0;
   u32 alignment = 0;
   bool is_unsized = false;  // `name[]`
