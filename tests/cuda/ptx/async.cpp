@@ -7,6 +7,9 @@
 #include <map>
 #include <random>
 
+#include "cp_async.hpp"
+#include "matrix.hpp"
+
 namespace heddle::ptx {
 
 namespace {

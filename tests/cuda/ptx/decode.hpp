@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <span>
 
+#include "compare.hpp"
 #include "symbols.hpp"
 
 namespace heddle::ptx {
@@ -86,9 +87,6 @@ const DecodeTable& data_instructions();
 const DecodeTable& synchronization_instructions();
 const DecodeTable& matrix_instructions();
 const DecodeTable& async_instructions();
-
-// The operations of pred_op(), as Instruction::modifier.
-enum PredicateOp : u8 { pred_and, pred_or, pred_xor, pred_not, pred_mov };
 
 // Decodes an operation whose operands are predicates.
 void decode_predicate_op(const Statement& statement, Instruction& instruction, PredicateOp operation);

@@ -1,5 +1,7 @@
 // Decodes arithmetic, comparisons and logic (PTX ISA, "Integer Arithmetic Instructions", "Floating Point Instructions", "Comparison and
 // Selection Instructions", "Logic and Shift Instructions").
+#include "arithmetic.hpp"
+#include "bits.hpp"
 #include "decode.hpp"
 
 namespace heddle::ptx {

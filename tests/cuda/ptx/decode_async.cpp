@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "async.hpp"
+#include "collective.hpp"
+#include "convert.hpp"
+#include "cp_async.hpp"
 #include "decode.hpp"
 
 namespace heddle::ptx {

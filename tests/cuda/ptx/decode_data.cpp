@@ -1,6 +1,9 @@
 // Decodes moves, conversions, loads, stores and shuffles (PTX ISA, "Data Movement and Conversion Instructions").
 #include <algorithm>
 
+#include "arithmetic.hpp"
+#include "collective.hpp"
+#include "convert.hpp"
 #include "decode.hpp"
 
 namespace heddle::ptx {

@@ -4,6 +4,7 @@
 
 #include "async.hpp"
 #include "decode.hpp"
+#include "matrix.hpp"
 
 namespace heddle::ptx {
 

@@ -1,6 +1,7 @@
 // Decodes control flow, barriers, fences, votes and atomics (PTX ISA, "Control Flow Instructions", "Parallel Synchronization and
 // Communication Instructions" and "Miscellaneous Instructions"). decode_async.cpp decodes mbarriers.
 #include "async.hpp"
+#include "collective.hpp"
 #include "decode.hpp"
 
 namespace heddle::ptx {
