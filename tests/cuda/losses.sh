@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# losses.sh SST2 WORK: trains on the sample on the CPU and on the GPU and compares the losses step by step. Prints `ok: …` or `FAILED: …`,
-# and the greatest difference over more steps, in which rounding errors grow.
+# losses.sh PROGRAM WORK: trains sst2 or bert_classifier on samples on the CPU and on the GPU and compares the losses step by step. Prints
+# `ok: …` or `FAILED: …`, and the greatest difference over more steps, in which rounding errors grow.
 set -euo pipefail
-sst2=$(realpath "$1")
+program=$(realpath "$1")
+films=$(realpath "$(dirname "$0")/../../examples/sst2/sample")
 mkdir -p "$2"
 cd "$2"
 export OMP_NUM_THREADS=4
@@ -24,8 +25,7 @@ worst() {
 compare() {
   local name=$1 device apart
   for device in cpu cuda; do
-    "$sst2" --steps $steps --epochs 4 --valid-rows 8 --progress none --device $device \
-      --metrics "$name-$device.jsonl" "${@:2}"
+    "$program" --steps $steps --epochs 4 --progress none --device $device --out "$name-$device" --metrics "$name-$device.jsonl" "${@:2}"
   done
   apart=$(worst $judged "$name-cpu.jsonl" "$name-cuda.jsonl")
   if awk -v d="${apart:-nan}" -v bound=$bound 'BEGIN { exit !(d != "nan" && d + 0 <= bound) }'; then
@@ -37,7 +37,17 @@ compare() {
   fi
 }
 
-rm -f ./*.jsonl
-compare plain --dropout 0
-compare dropout --dropout 0.1
+rm -rf ./*.jsonl ./*-{cpu,cuda}
+case $(basename "$program") in
+  sst2)
+    compare plain --valid-rows 8 --dropout 0
+    compare dropout --valid-rows 8 --dropout 0.1
+    ;;
+  bert_classifier)
+    head -n 641 "$films/train.tsv" | tail -n +2 | cut -f 1 >texts.txt
+    compare pretrain --pretrain texts.txt --layers 2 --d-model 64 --heads 4 --ff-width 128 --max-length 48 --batch-size 16 --lr 1e-3
+    compare fine_tune --model pretrain-cpu --task sst2 --batch-size 16 --valid-rows 8 --lr 1e-3
+    ;;
+  *) echo "FAILED: losses.sh: expected sst2 or bert_classifier, not $program"; exit 1 ;;
+esac
 exit $code
