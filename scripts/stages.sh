@@ -38,18 +38,38 @@ table() { cat "$logs/table.txt"; }
 # Prints the sum of a column of the table.
 total() { table | awk -v column="$1" '{ sum += $column } END { print sum + 0 }'; }
 
-# Runs a stage in a subshell, which writes the processor time of its commands to a file.
-run_stage() { (trap 'times >"$logs/$1.times"' EXIT; set -e; "stage_$1" "${@:2}"); }
+# Runs a stage. A script may define it again, to run its stages in another way.
+run_stage() { (set -e; "stage_$1" "${@:2}"); }
+
+# Runs a stage in a subshell, which writes the processor time of its commands to a file. No trap writes it: bash does not run the trap on
+# EXIT of every subshell that errexit ends.
+timed_stage() (
+  set +e
+  run_stage "$@"
+  code=$?
+  times >"$logs/$1.times"
+  exit $code
+)
 
 # Prints the processor time of a stage in seconds: the user and system time of the shell and its commands.
 processor_seconds() { tr ' ' '\n' <"$logs/$1.times" | awk -F '[ms]' '{ sum += 60 * $1 + $2 } END { printf "%.0f\n", sum }'; }
 
-# stage NAME [ARGUMENT]: runs a stage and adds its row. Always succeeds, so that callers need no `||` or `if`: in such a condition bash
+# skip NAME FAILED WHY: prints that a stage is skipped and adds its row, which counts a failure if FAILED is 1.
+skip() {
+  echo "skipped: stage $1: $3" >&2
+  row "$1" - - 0 "$2" $((1 - $2)) "skipped: $3"
+}
+
+# stage NAME [ARGUMENT]: runs a stage and adds its row, or skips it if `budget` seconds have passed. Always succeeds, so that callers need no `||` or `if`: in such a condition bash
 # would ignore errexit.
 stage() {
   local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad skipped tenths seconds
+  if [ "$SECONDS" -ge "${budget:-$((SECONDS + 1))}" ]; then
+    skip "$name" 0 "the budget of $budget s is used up"
+    return
+  fi
   set +e
-  run_stage "$@" >"$log" 2>&1 </dev/null
+  timed_stage "$@" >"$log" 2>&1 </dev/null
   code=$?
   set -e
   tenths=$(((${EPOCHREALTIME/[.,]/} - start) / 100000))
