@@ -15,7 +15,8 @@
 // those of .cpp files, and declare functions of the device, of which nvcc warns.
 #ifdef __CUDACC__
 #ifdef EIGEN_GPUCC
-#error "heddle: include heddle before Eigen in a .cu file, or define EIGEN_NO_CUDA; put kernels that use Eigen into another file"
+#error \
+    "heddle: include heddle before Eigen in a .cu file, or define EIGEN_NO_CUDA; put kernels that use Eigen into another file"
 #endif
 #define EIGEN_NO_CUDA
 #endif
