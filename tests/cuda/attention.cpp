@@ -78,7 +78,8 @@ TEMPLATE_TEST_CASE("cuda attention: columns of one product, aligned or not, some
   for (const Index heads : {1, 2})
     for (const Index K : {8, 13, 32, 160}) {
       const Index D = heads * K;
-      for (const auto& [unused, right] : {std::pair<Index, Index>{0, 0}, {3, 0}, {0, 8}, {3, 5}}) {
+      for (const auto& columns_around : {std::pair<Index, Index>{0, 0}, {3, 0}, {0, 8}, {3, 5}}) {
+        const Index unused = columns_around.first, right = columns_around.second;
         CAPTURE(heads, K, unused, right);
         const AttentionForm form{.heads = heads, .queries = ragged()};
         const auto packed = random<TestType>({form.of_queries().rows(), unused + 3 * D + right}, 1);
