@@ -1,366 +1,364 @@
-// Checks the interpreter itself: instructions against plain C++, and planted errors, each of which must be found.
-//   selftest            the instructions
-//   selftest NAME       runs one erroneous kernel; the caller looks for the message
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
+// The interpreter's self test: instructions, and kernels and calls with one fault each, which it must report, beside their correct
+// counterparts, which it must not report.
+//   self_test            runs all checks, and prints `ok: …` for each
+//   self_test --faults   lists the faults: the name, a tab, and a regular expression of the message that reports it
+//   self_test NAME       plants the fault
+#include <unistd.h>
+
+#include <csignal>
 #include <cstring>
-#include <string>
-#include <vector>
+#include <functional>
 
-static int failures = 0;
-#define CHECK(x)                                         \
-  do {                                                   \
-    if (!(x)) {                                          \
-      ++failures;                                        \
-      std::printf("FAILED line %d: %s\n", __LINE__, #x); \
-    }                                                    \
-  } while (0)
+#include "self_test.hpp"
 
-template <class T>
-struct Array {
-  T* p;
-  std::size_t n;
-  explicit Array(std::size_t n) : n(n) {
-    if (cudaMalloc(reinterpret_cast<void**>(&p), n * sizeof(T)) != cudaSuccess) std::exit(3);
-  }
-  explicit Array(const std::vector<T>& v) : Array(v.size()) {
-    cudaMemcpy(p, v.data(), n * sizeof(T), cudaMemcpyHostToDevice);
-  }
-  std::vector<T> host() const {
-    std::vector<T> v(n);
-    cudaMemcpy(v.data(), p, n * sizeof(T), cudaMemcpyDeviceToHost);
-    return v;
-  }
-};
+namespace {
 
-// --- instructions ---
-// The fragments of PTX ISA 9.7.14.5 (m16n8k16): row and column of element i of a lane, written from the manual's formulas.
-__global__ void mma_bf16(const __nv_bfloat16* A, const __nv_bfloat16* B, const float* C, float* D) {
-  const int lane = threadIdx.x, groupID = lane >> 2, tig = lane % 4;
-  __nv_bfloat16 a[8], b[4];
-  float c[4];
-  for (int i = 0; i < 8; ++i) {
-    const int row = (i < 2 || (i >= 4 && i < 6)) ? groupID : groupID + 8;
-    const int col = tig * 2 + (i & 1) + (i >= 4 ? 8 : 0);
-    a[i] = A[row * 16 + col];
-  }
-  for (int i = 0; i < 4; ++i) b[i] = B[(tig * 2 + (i & 1) + (i >= 2 ? 8 : 0)) * 8 + groupID];
-  for (int i = 0; i < 4; ++i) c[i] = C[(i < 2 ? groupID : groupID + 8) * 8 + tig * 2 + (i & 1)];
-  const auto* x = reinterpret_cast<const unsigned*>(a);
-  const auto* y = reinterpret_cast<const unsigned*>(b);
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
-  for (int i = 0; i < 4; ++i) D[(i < 2 ? groupID : groupID + 8) * 8 + tig * 2 + (i & 1)] = c[i];
+using namespace heddle::testing;
+using heddle::cuda::check;
+
+constexpr int warp = 32, threads = 64;
+
+using Floats = DeviceArray<float>;
+
+Floats zeros(std::size_t count) { return Floats(std::vector<float>(count, 0.f)); }
+
+// Waits for the kernel, and throws its error.
+void synchronize() {
+  check(cudaGetLastError(), "launch");
+  check(cudaDeviceSynchronize(), "kernel");
 }
-__global__ void integers(const int* x, const int* y, int* out, long long* wide, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n) return;
-  const int a = x[i], b = y[i];
-  const unsigned u = a, v = b;
-  int* o = out + i * 16;
-  o[0] = a + b;
-  o[1] = a * b;
-  o[2] = b ? a / b : 7;
-  o[3] = b ? a % b : 7;
-  o[4] = __mulhi(a, b);
-  o[5] = __umulhi(u, v);
-  o[6] = a >> (b & 31);
-  o[7] = u >> (v & 31);
-  o[8] = __popc(u);
-  o[9] = __clz(a);
-  o[10] = __brev(u);
-  o[11] = __byte_perm(u, v, 0x7351);
-  o[12] = __funnelshift_l(u, v, 5);
-  o[13] = __funnelshift_r(u, v, 37);
-  o[14] = min(a, b);
-  o[15] = max(u, v);
-  wide[i * 3] = static_cast<long long>(a) * b;
-  wide[i * 3 + 1] = static_cast<long long>(u) * v;
-  wide[i * 3 + 2] = b ? (static_cast<long long>(a) << 20) / b : 7;
+
+// --- addresses ---
+
+__global__ void store(float* x) { x[threadIdx.x] = 1; }
+__global__ void load(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+__global__ void store_vectors(float* x) { reinterpret_cast<float4*>(x)[threadIdx.x] = make_float4(1, 2, 3, 4); }
+
+void global_bounds(bool wrong) {
+  const Floats x(100);
+  store<<<1, warp>>>(x.data() + (wrong ? 69 : 68));
+  synchronize();
 }
-__global__ void floats(const float* x, const float* y, float* out, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n) return;
-  const float a = x[i], b = y[i];
-  float* o = out + i * 16;
-  o[0] = a + b;
-  o[1] = a * b;
-  o[2] = a / b;
-  o[3] = fmaf(a, b, 1.f);
-  o[4] = sqrtf(fabsf(a));
-  o[5] = fminf(a, b);
-  o[6] = fmaxf(a, b);
-  o[7] = expf(a);
-  o[8] = logf(fabsf(a));
-  o[9] = __int2float_rn(__float2int_rz(a));
-  o[10] = __bfloat162float(__float2bfloat16_rn(a));
-  o[11] = __half2float(__float2half_rn(a));
-  o[12] = rintf(a);
-  o[13] = floorf(a);
-  o[14] = tanhf(a);
-  o[15] = erff(a);
+
+void freed_memory(bool wrong) {
+  float* x = nullptr;
+  check(cudaMalloc(reinterpret_cast<void**>(&x), 4 * warp), "cudaMalloc");
+  const Floats y(warp);
+  if (wrong) check(cudaFree(x), "cudaFree");
+  load<<<1, warp>>>(x, y.data());
+  synchronize();
+  if (!wrong) check(cudaFree(x), "cudaFree");
 }
-__global__ void warps(int* out) {
-  const int lane = threadIdx.x;
-  int* o = out + lane * 12;
-  o[0] = __shfl_xor_sync(~0u, lane * 3, 5);
-  o[1] = __shfl_up_sync(~0u, lane, 3);
-  o[2] = __shfl_down_sync(~0u, lane, 4);
-  o[3] = __shfl_sync(~0u, lane, 9);
-  o[4] = __shfl_xor_sync(~0u, lane, 1, 8);
-  o[5] = __shfl_sync(~0u, lane, 2, 8);
-  o[6] = __ballot_sync(~0u, lane % 3 == 0);
-  o[7] = __any_sync(~0u, lane == 31);
-  o[8] = __all_sync(~0u, lane < 31);
-  o[9] = __match_any_sync(~0u, lane / 5);
-  int sum = 0;
-  for (int i = 0; i < lane; ++i) sum += i;  // diverges
-  if (lane & 1) sum += __shfl_xor_sync(0xaaaaaaaau, lane, 2);
-  o[10] = sum;
-  o[11] = __reduce_add_sync(~0u, lane);
+
+void host_address(bool wrong) {
+  static float on_host[warp];
+  const Floats x(warp);
+  store<<<1, warp>>>(wrong ? on_host : x.data());
+  synchronize();
 }
-// cp.async and ldmatrix: copies 32 rows of 16 bytes, the last one only in part, and reads them transposed.
-__global__ void copies(const unsigned short* x, unsigned* out) {
-  __shared__ __align__(16) unsigned short tile[32][8];
-  const int lane = threadIdx.x;
-  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(tile[lane]));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(x + lane * 8), "r"(lane == 31 ? 6 : 16)
-               : "memory");
-  asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory");
+
+void alignment(bool wrong) {
+  const Floats x(100);
+  store_vectors<<<1, 2>>>(x.data() + (wrong ? 1 : 4));
+  synchronize();
+}
+
+__global__ void rotate(float* y, int distance) {
+  extern __shared__ float tile[];
+  tile[threadIdx.x + distance] = 1;
   __syncthreads();
-  unsigned w[4];
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
-               : "r"(to)
-               : "memory");
-  for (int i = 0; i < 4; ++i) out[lane * 4 + i] = w[i];
+  y[threadIdx.x] = tile[threadIdx.x];
 }
 
-static void instructions() {
-  {
-    std::vector<__nv_bfloat16> a(256), b(128);
-    std::vector<float> c(128);
-    for (int i = 0; i < 256; ++i) a[i] = __float2bfloat16(float(i * 37 % 101 - 50) / 8);
-    for (int i = 0; i < 128; ++i) b[i] = __float2bfloat16(float(i * 53 % 97 - 48) / 4), c[i] = float(i);
-    Array<__nv_bfloat16> A(a), B(b);
-    Array<float> C(c), D(128);
-    mma_bf16<<<1, 32>>>(A.p, B.p, C.p, D.p);
-    const auto d = D.host();
-    for (int i = 0; i < 16; ++i)
-      for (int j = 0; j < 8; ++j) {
-        float s = c[i * 8 + j];
-        for (int k = 0; k < 16; ++k) s += __bfloat162float(a[i * 16 + k]) * __bfloat162float(b[k * 8 + j]);
-        CHECK(d[i * 8 + j] == s);
-      }
-  }
-  {
-    const int n = 1000;
-    std::vector<int> x(n), y(n);
-    unsigned s = 1;
-    for (int i = 0; i < n; ++i) {
-      s = s * 1664525u + 1013904223u;
-      x[i] = int(s) >> (i % 31);
-      s = s * 1664525u + 1013904223u;
-      y[i] = int(s) >> (i * 7 % 31);
-    }
-    x[0] = 0, y[0] = 0;
-    x[1] = -1, y[1] = 1;
-    x[2] = 2147483647, y[2] = -1;
-    Array<int> X(x), Y(y), O(16 * n);
-    Array<long long> W(3 * n);
-    integers<<<(n + 127) / 128, 128>>>(X.p, Y.p, O.p, W.p, n);
-    const auto o = O.host();
-    const auto w = W.host();
-    for (int i = 0; i < n; ++i) {
-      const int a = x[i], b = y[i];
-      const unsigned u = a, v = b;
-      const int* r = o.data() + 16 * i;
-      const std::int64_t la = a, lb = b;
-      CHECK(r[0] == int(u + v));
-      CHECK(r[1] == int(u * v));
-      CHECK(r[2] == (b ? int(la / lb) : 7));
-      CHECK(r[3] == (b ? int(la % lb) : 7));
-      CHECK(r[4] == int(la * lb >> 32));
-      CHECK(unsigned(r[5]) == unsigned(std::uint64_t(u) * v >> 32));
-      CHECK(r[6] == a >> (b & 31));
-      CHECK(unsigned(r[7]) == u >> (v & 31));
-      CHECK(r[8] == __builtin_popcount(u));
-      CHECK(r[9] == (a ? __builtin_clz(u) : 32));
-      unsigned rev = 0;
-      for (int k = 0; k < 32; ++k) rev |= (u >> k & 1) << (31 - k);
-      CHECK(unsigned(r[10]) == rev);
-      const std::uint64_t both = std::uint64_t(v) << 32 | u;
-      const auto byte = [&](int k) { return unsigned(both >> 8 * k & 255); };
-      CHECK(unsigned(r[11]) == (byte(1) | byte(5) << 8 | byte(3) << 16 | byte(7) << 24));
-      CHECK(unsigned(r[12]) == (v << 5 | u >> 27));
-      CHECK(unsigned(r[13]) == (u >> 5 | v << 27));
-      CHECK(r[14] == (a < b ? a : b));
-      CHECK(unsigned(r[15]) == (u > v ? u : v));
-      CHECK(w[3 * i] == la * lb);
-      CHECK(std::uint64_t(w[3 * i + 1]) == std::uint64_t(u) * v);
-      CHECK(w[3 * i + 2] == (b ? (la << 20) / lb : 7));
-    }
-  }
-  {
-    const int n = 400;
-    std::vector<float> x(n), y(n);
-    for (int i = 0; i < n; ++i) x[i] = float(i - 200) * 0.0371f, y[i] = float(i * 7 % 53 + 1) * 0.11f;
-    Array<float> X(x), Y(y), O(16 * n);
-    floats<<<4, 100>>>(X.p, Y.p, O.p, n);
-    const auto o = O.host();
-    for (int i = 0; i < n; ++i) {
-      const float a = x[i], b = y[i];
-      const float* r = o.data() + 16 * i;
-      const auto near = [](float g, double w, double ulps) {
-        return std::fabs(g - w) <= ulps * 1.2e-7 * std::fabs(w) + 1e-30 || (std::isinf(w) && g == w);
-      };
-      CHECK(r[0] == a + b);
-      CHECK(r[1] == a * b);
-      CHECK(r[2] == a / b);
-      CHECK(r[3] == std::fma(a, b, 1.f));
-      CHECK(r[4] == std::sqrt(std::fabs(a)));
-      CHECK(r[5] == std::fmin(a, b));
-      CHECK(r[6] == std::fmax(a, b));
-      CHECK(near(r[7], std::exp(double(a)), 2));
-      CHECK(near(r[8], std::log(std::fabs(double(a))), 2));
-      CHECK(r[9] == std::trunc(a));
-      CHECK(r[10] == __bfloat162float(__float2bfloat16_rn(a)));
-      CHECK(r[11] == __half2float(__float2half_rn(a)));
-      CHECK(r[12] == std::rint(a));
-      CHECK(r[13] == std::floor(a));
-      CHECK(near(r[14], std::tanh(double(a)), 3));
-      CHECK(near(r[15], std::erf(double(a)), 3));
-    }
-  }
-  {
-    Array<int> O(32 * 12);
-    warps<<<1, 32>>>(O.p);
-    const auto o = O.host();
-    for (int l = 0; l < 32; ++l) {
-      const int* r = o.data() + 12 * l;
-      CHECK(r[0] == (l ^ 5) * 3);
-      CHECK(r[1] == (l >= 3 ? l - 3 : l));
-      CHECK(r[2] == (l + 4 < 32 ? l + 4 : l));
-      CHECK(r[3] == 9);
-      CHECK(r[4] == (l ^ 1));
-      CHECK(r[5] == l / 8 * 8 + 2);
-      unsigned ballot = 0, match = 0;
-      for (int k = 0; k < 32; ++k) {
-        if (k % 3 == 0) ballot |= 1u << k;
-        if (k / 5 == l / 5) match |= 1u << k;
-      }
-      CHECK(unsigned(r[6]) == ballot);
-      CHECK(r[7] == 1);
-      CHECK(r[8] == 0);
-      CHECK(unsigned(r[9]) == match);
-      CHECK(r[10] == l * (l - 1) / 2 + (l & 1 ? (l ^ 2) : 0));
-      CHECK(r[11] == 496);
-    }
-  }
-  {
-    std::vector<unsigned short> x(256);
-    for (int i = 0; i < 256; ++i) x[i] = static_cast<unsigned short>(1000 + i);
-    Array<unsigned short> X(x);
-    Array<unsigned> O(128);
-    copies<<<1, 32>>>(X.p, O.p);
-    const auto o = O.host();
-    for (int l = 0; l < 32; ++l)
-      for (int m = 0; m < 4; ++m) {
-        const auto at = [&](int r, int c) { return m * 8 + r == 31 && c >= 3 ? 0u : unsigned(x[(m * 8 + r) * 8 + c]); };
-        CHECK(o[l * 4 + m] == (at(l % 4 * 2, l / 4) | at(l % 4 * 2 + 1, l / 4) << 16));
-      }
-  }
+void shared_bounds(bool wrong) {
+  const Floats y(warp);
+  rotate<<<1, warp, warp * sizeof(float)>>>(y.data(), wrong);
+  synchronize();
 }
 
-// --- planted errors ---
-__global__ void beyond(float* x, int n) { x[threadIdx.x + n] = 1; }
-__global__ void vectors(float* x) { reinterpret_cast<float4*>(x + 1)[threadIdx.x] = make_float4(1, 2, 3, 4); }
-__global__ void race(float* y) {
-  __shared__ float s[64];
-  s[threadIdx.x] = threadIdx.x;
-  y[threadIdx.x] = s[63 - threadIdx.x];
+// Reads device memory on the host, which ends in a segmentation fault.
+void host_access(bool wrong) {
+  const Floats x = zeros(1);
+  const float value = wrong ? *static_cast<volatile float*>(x.data()) : x.host()[0];
+  expect_equal("the copy on the host", value, 0.f);
 }
-__global__ void lanes(float* y) {
-  __shared__ float s[32];
-  s[threadIdx.x] = threadIdx.x;
-  y[threadIdx.x] = s[31 - threadIdx.x];
+
+void copied_bytes(bool wrong) {
+  const Floats x = zeros(10);
+  std::vector<float> on_host(11);
+  check(cudaMemcpy(on_host.data(), x.data(), (wrong ? 11 : 10) * sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
-__global__ void blocks(float* y) { y[threadIdx.x] = blockIdx.x; }
-__global__ void hang(float* y) {
-  if (threadIdx.x < 32)
-    __syncthreads();
+
+void copy_direction(bool wrong) {
+  const Floats x = zeros(10);
+  std::vector<float> on_host(10);
+  check(cudaMemcpy(on_host.data(), x.data(), 40, wrong ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
+}
+
+// --- the content of fresh memory ---
+
+__global__ void sum_of_tile(float* y, bool fill) {
+  __shared__ float tile[warp];
+  if (fill) tile[threadIdx.x] = 1;
+  __syncwarp();
+  y[threadIdx.x] = tile[threadIdx.x] + tile[threadIdx.x ^ 1];
+}
+
+void fresh_shared_memory(bool wrong) {
+  const Floats y(warp);
+  sum_of_tile<<<1, warp>>>(y.data(), !wrong);
+  expect_equal("a sum of shared memory", y.host()[3], 2.f);
+}
+
+void fresh_device_memory(bool wrong) {
+  const Floats x = wrong ? Floats(1) : zeros(1);
+  expect_equal("the first element", x.host()[0], 0.f);
+}
+
+__global__ void read_lane(float* y, bool wrong) {
+  const float mine = static_cast<float>(threadIdx.x);
+  if (threadIdx.x < 16) y[threadIdx.x] = __shfl_sync(0xffffu, mine, wrong ? 16 : 15);
+}
+
+void absent_lane(bool wrong) {
+  const Floats y = zeros(16);
+  read_lane<<<1, warp>>>(y.data(), wrong);
+  expect_equal("a lane's value", y.host()[2], 15.f);
+}
+
+// --- races ---
+
+template <bool wrong>
+__global__ void reverse_block(float* y) {
+  __shared__ float tile[threads];
+  const int i = static_cast<int>(threadIdx.x);
+  tile[i] = static_cast<float>(i);
+  if (!wrong) __syncthreads();
+  y[i] = tile[threads - 1 - i];
+}
+
+void block_race(bool wrong) {
+  const Floats y(threads);
+  wrong ? reverse_block<true><<<1, threads>>>(y.data()) : reverse_block<false><<<1, threads>>>(y.data());
+  synchronize();
+}
+
+template <bool wrong>
+__global__ void reverse_warp(float* y) {
+  __shared__ float tile[warp];
+  const int i = static_cast<int>(threadIdx.x);
+  tile[i] = static_cast<float>(i);
+  if (!wrong) __syncwarp();
+  y[i] = tile[warp - 1 - i];
+}
+
+void warp_race(bool wrong) {
+  const Floats y(warp);
+  wrong ? reverse_warp<true><<<1, warp>>>(y.data()) : reverse_warp<false><<<1, warp>>>(y.data());
+  synchronize();
+}
+
+// With `wrong`, the first thread reads the sum without an atomic operation and without a barrier.
+template <bool wrong>
+__global__ void count_threads(int* y) {
+  __shared__ int sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, 1);
+  if (!wrong) __syncthreads();
+  if (threadIdx.x == 0) *y = sum;
+}
+
+void atomic_race(bool wrong) {
+  const DeviceArray<int> y(1);
+  wrong ? count_threads<true><<<1, threads>>>(y.data()) : count_threads<false><<<1, threads>>>(y.data());
+  synchronize();
+}
+
+__global__ void store_number_of_block(float* y, int stride) {
+  y[static_cast<int>(blockIdx.x) * stride + static_cast<int>(threadIdx.x)] = static_cast<float>(blockIdx.x);
+}
+
+void grid_race(bool wrong) {
+  const Floats y(2 * warp);
+  store_number_of_block<<<2, warp>>>(y.data(), wrong ? 0 : warp);
+  synchronize();
+}
+
+// --- threads that wait for each other ---
+
+__global__ void wait_for_warps(bool wrong) {
+  if (threadIdx.x < warp)
+    asm volatile("bar.sync 1, 64;");
+  else if (wrong)
+    asm volatile("bar.sync 2, 64;");
   else
-    while (y[0] != 5) __syncwarp(0xffffffffu), y[0] = threadIdx.x >= 32 ? 5.f : 0.f;
-  __syncthreads();
-  if (threadIdx.x == 0) asm volatile("bar.sync 3, 64;");
+    asm volatile("bar.sync 1, 64;");
 }
-__global__ void shared_end(float* y) {
-  extern __shared__ float t[];
-  t[threadIdx.x + 1] = 1;
-  __syncthreads();
-  y[threadIdx.x] = t[threadIdx.x];
+
+void missing_warp(bool wrong) {
+  wait_for_warps<<<1, threads>>>(wrong);
+  synchronize();
 }
-template <bool waits>
-__global__ void stale(const float* x, float* y) {
-  __shared__ __align__(16) float s[128];
-  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(s + threadIdx.x * 4));
+
+__global__ void vote(unsigned* y, bool wrong) {
+  const unsigned half = threadIdx.x < 16 ? 0xffffu : 0xffff0000u, members = wrong ? ~0u : half;
+  if (threadIdx.x < 16)
+    y[threadIdx.x] = __ballot_sync(members, true);
+  else
+    y[threadIdx.x] = __match_any_sync(members, 7);
+}
+
+void missing_lane(bool wrong) {
+  const DeviceArray<unsigned> y(warp);
+  vote<<<1, warp>>>(y.data(), wrong);
+  synchronize();
+}
+
+// --- asynchronous copies and streams ---
+
+template <bool wrong>
+__global__ void copy_reversed(const float* x, float* y) {
+  __shared__ __align__(16) float tile[4 * warp];
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(tile + threadIdx.x * 4));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\ncp.async.commit_group;" ::"r"(to), "l"(x + threadIdx.x * 4)
                : "memory");
-  if (waits)
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-  else
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(wrong ? 1 : 0) : "memory");
   __syncthreads();
-  y[threadIdx.x] = s[127 - threadIdx.x];
+  y[threadIdx.x] = tile[4 * warp - 1 - threadIdx.x];
 }
 
-int main(int argc, char** argv) {
-  if (argc < 2) {
-    instructions();
-    std::printf("%s: %d failures\n", failures ? "FAILED" : "ok", failures);
-    return failures != 0;
+void early_read(bool wrong) {
+  std::vector<float> values;
+  for (int i = 0; i < 4 * warp; ++i) values.push_back(static_cast<float>(i));
+  const Floats x(values), y(warp);
+  wrong ? copy_reversed<true><<<1, warp>>>(x.data(), y.data()) : copy_reversed<false><<<1, warp>>>(x.data(), y.data());
+  expect_equal("a copied element", y.host()[5], 122.f);
+}
+
+void stream_order(bool wrong) {
+  cudaStream_t first, second;
+  cudaEvent_t written;
+  check(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaEventCreate(&written), "cudaEventCreate");
+  const Floats x = zeros(warp);
+  store<<<1, warp, 0, first>>>(x.data());
+  check(cudaEventRecord(written, first), "cudaEventRecord");
+  if (!wrong) check(cudaStreamWaitEvent(second, written), "cudaStreamWaitEvent");
+  expect_equal("an element that another stream writes", x.host(second)[0], 1.f);
+}
+
+// --- launches ---
+
+__global__ void __launch_bounds__(threads) store_few(float* x) { x[threadIdx.x] = 1; }
+
+void launch_bounds(bool wrong) {
+  const Floats x(2 * threads);
+  store_few<<<1, wrong ? 2 * threads : threads>>>(x.data());
+  synchronize();
+}
+
+void shared_limit(bool wrong) {
+  const Floats y(warp);
+  rotate<<<1, warp, wrong ? 100'000 : 1000>>>(y.data(), 1);
+  synchronize();
+}
+
+__global__ void difference(unsigned* y) {
+  asm volatile("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(*y) : "r"(1), "r"(2), "r"(3));
+}
+
+void unknown_instruction(bool wrong) {
+  const DeviceArray<unsigned> y(1);
+  if (wrong) difference<<<1, 1>>>(y.data());
+  synchronize();
+}
+
+// --- the list ---
+
+// A call that plants the fault or runs the correct counterpart.
+struct Case {
+  const char* name;
+  const char* message;  // a regular expression of the report
+  void (*run)(bool wrong);
+};
+constexpr Case cases[] = {
+    {"global_bounds", "store of 4 bytes .*\\(0 bytes after the end of an allocation of 400 bytes\\)", global_bounds},
+    {"freed_memory", "load of 4 bytes .*no allocation", freed_memory},
+    {"host_address", "store of 4 bytes .*no allocation", host_address},
+    {"alignment", "not a multiple of 16", alignment},
+    {"shared_bounds", "store of 4 bytes of shared memory at 128 of 128", shared_bounds},
+    {"host_access", "segmentation fault", host_access},
+    {"copied_bytes", "refused: .*copy of 44 bytes", copied_bytes},
+    {"copy_direction", "refused: .*direction", copy_direction},
+    {"fresh_shared_memory", "wrong: a sum of shared memory is -?nan", fresh_shared_memory},
+    {"fresh_device_memory", "wrong: the first element is -?nan", fresh_device_memory},
+    {"absent_lane", "wrong: a lane's value is -?nan", absent_lane},
+    {"block_race", "RACE: .*another one writes without a barrier", block_race},
+    {"warp_race", "RACE: .*another one writes without a barrier", warp_race},
+    {"atomic_race", "RACE: .*another one writes without a barrier", atomic_race},
+    {"grid_race", "RACE in global memory: two threads write", grid_race},
+    {"missing_warp", "warps wait at a barrier for ever", missing_warp},
+    {"missing_lane", "lanes of a warp wait for each other", missing_lane},
+    {"early_read", "wrong: a copied element is -?nan", early_read},
+    {"stream_order", "wrong: an element that another stream writes is 0", stream_order},
+    {"launch_bounds", "refused: more threads than __launch_bounds__", launch_bounds},
+    {"shared_limit", "launch: invalid argument", shared_limit},
+    {"unknown_instruction", "vabsdiff4", unknown_instruction},
+};
+
+// Runs the program again if a setting of the interpreter is missing, because they are read when the program starts. Faults need all of
+// them; the checks need none.
+void require_settings(char** arguments) {
+  bool is_missing = false;
+  for (const char* name : {"PTX_RACES", "PTX_GLOBAL_RACES", "PTX_LAZY"}) {
+    is_missing |= std::getenv(name) == nullptr;
+    setenv(name, "1", 1);
   }
-  const std::string name = argv[1];
-  Array<float> x(100), y(128);
-  if (name == "beyond") beyond<<<1, 32>>>(x.p, 70);
-  if (name == "freed") {
-    cudaFree(x.p);
-    beyond<<<1, 32>>>(x.p, 0);
+  if (is_missing) execv("/proc/self/exe", arguments);
+}
+
+void report_segmentation_fault(int) {
+  constexpr char message[] = "segmentation fault\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, message, sizeof(message) - 1);
+  std::_Exit(1);
+}
+
+void list_faults() {
+  for (const Case& c : cases) std::printf("%s\t%s\n", c.name, c.message);
+}
+
+void run_checks() {
+  check_instructions();
+  std::printf("ok: instructions compute what plain C++ computes\n");
+  for (const Case& c : cases) {
+    c.run(false);
+    std::printf("ok: %s: the correct counterpart runs\n", c.name);
   }
-  if (name == "host") {
-    static float z[64];
-    beyond<<<1, 32>>>(z, 0);
+}
+
+void plant(const std::string& name) {
+  for (const Case& c : cases)
+    if (name == c.name) return c.run(true);
+  throw std::runtime_error("there is no fault '" + name + "'");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  std::signal(SIGSEGV, report_segmentation_fault);
+  const std::string name = count > 1 ? arguments[1] : "";
+  if (name == "--faults") {
+    list_faults();
+    return 0;
   }
-  if (name == "vectors") vectors<<<1, 2>>>(x.p);
-  if (name == "race") race<<<1, 64>>>(y.p);
-  if (name == "lanes") lanes<<<1, 32>>>(y.p);
-  if (name == "blocks") blocks<<<2, 32>>>(y.p);
-  if (name == "hang") hang<<<1, 64>>>(y.p);
-  if (name == "shared_end") shared_end<<<1, 32, 128>>>(y.p);
-  if (name == "too_much_shared") {
-    shared_end<<<1, 32, 100000>>>(y.p);
-    if (cudaGetLastError() == cudaErrorInvalidValue) std::printf("refused\n");
+  if (!name.empty()) require_settings(arguments);
+  try {
+    name.empty() ? run_checks() : plant(name);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
   }
-  if (name == "stale" || name == "waits") {
-    std::vector<float> v(128);
-    for (int i = 0; i < 128; ++i) v[i] = float(i);
-    Array<float> in(v);
-    if (name == "stale")
-      stale<false><<<1, 32>>>(in.p, y.p);
-    else
-      stale<true><<<1, 32>>>(in.p, y.p);
-    const auto r = y.host();
-    std::printf("%s\n", r[5] == 122.f ? "copied" : "stale");
-  }
-  if (name == "host_reads") {
-    std::printf("%f\n", y.p[0]);
-  }
-  const cudaError_t e = cudaDeviceSynchronize();
-  std::printf("%s\n", cudaGetErrorString(e));
 }
