@@ -91,9 +91,9 @@ inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index
 /// allow for the log-sum-exp, from which gradients are computed, and for a GPU's exp: the rounding of a log-sum-exp between 8 and 16 changes
 /// a probability by up to four last bits, and exp by one or two. In bf16 two roundings are accepted, because the GPU also rounds each
 /// probability to bf16 before the product with the values. Infinity is compared as NaN, because the order of a sum decides whether it
-/// becomes infinity or NaN.
+/// becomes infinity or NaN. `usual_sizes` has PlainErrors::usual_size of y and of each gradient, or is empty.
 template <class T, class F>
-void expect_attention(F&& f, const Inputs& inputs) {
+void expect_attention(F&& f, const Inputs& inputs, const std::vector<double>& usual_sizes = {}) {
   const auto only_nan = [](Evaluation all) {
     for (Computed& part : all)
       for (double& value : part.values)
@@ -116,7 +116,9 @@ void expect_attention(F&& f, const Inputs& inputs) {
   on_each_device<T>([&](Device device) {
     if (device == Device::cpu) return;
     expect_close(only_nan(evaluate<T>(f, inputs, device)), only_nan(exact), [&](std::size_t part) {
-      return plain_errors<T>(exact[part].values, plain[part].values, {.last_bits = 8, .roundings = 2});
+      return plain_errors<T>(
+          exact[part].values, plain[part].values,
+          {.last_bits = 8, .roundings = 2, .usual_size = usual_sizes.empty() ? 0 : usual_sizes[part]});
     });
   });
 }
