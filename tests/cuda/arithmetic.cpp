@@ -133,6 +133,13 @@ TEST_CASE("cuda arithmetic: two tensors of bf16, with broadcasting") {
 TEST_CASE("cuda arithmetic: a tensor of floats and a number") { check_numbers<float>(1); }
 TEST_CASE("cuda arithmetic: a tensor of bf16 and a number") { check_numbers<bf16>(3); }
 
+TEST_CASE("cuda arithmetic: a number is not rounded to the type of the tensor") {
+  const auto x = converted<bf16>(factors<bf16>({257}, 3));
+  const auto there = x.to(Device::cuda);
+  CHECK((joined((there + 0.1).host()) == joined((x + 0.1).host())));
+  CHECK((joined((there * 0.1).host()) == joined((x * 0.1).host())));
+}
+
 TEST_CASE("cuda arithmetic: results of mixed types have the CPU's values") {
   check_mixed<kernel::Mul, float, bf16, bf16>();
   check_mixed<kernel::Div, float, bf16, bf16>();

@@ -83,6 +83,15 @@ TEST_CASE("cuda products: operands and a bias at addresses of any alignment, wit
   check_placed_products<bf16>();
 }
 
+TEST_CASE("cuda products: full fp32 after products of the same shape in TF32") {
+  const Inputs inputs{random<float>({21, 43}, 1), random<float>({17, 43}, 2)};
+  const auto product = [](const auto& in) { return linear(in[0], in[1]); };
+  cuda::allow_tf32(true);
+  evaluate<float>(product, inputs, Device::cuda);
+  cuda::allow_tf32(false);
+  expect_agrees<float>(product, inputs);
+}
+
 TEST_CASE("cuda sum_rows: the error is at most twice that of float on the CPU, and bf16 is rounded once") {
   for (const Index N : {0, 1, 31, 33, 257, 300})
     for (const Index D : {0, 1, 31, 33, 64, 257}) {

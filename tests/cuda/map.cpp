@@ -92,6 +92,14 @@ TEST_CASE("cuda map: abs, log1p, erf, softplus and silu") {
   check<kernel::Silu>();
 }
 
+// Root and quotient are rounded correctly on both devices.
+TEST_CASE("cuda map: the derivative is not rounded before it is multiplied") {
+  const auto x = converted<bf16>(inputs_for<bf16>(257, true)), dy = converted<bf16>(random<bf16>({257}, 6));
+  const auto y = detail::map<kernel::Sqrt>("map", x);
+  const auto got = run_kernels<kernel::Sqrt>(x.to(Device::cuda), y.to(Device::cuda), dy.to(Device::cuda));
+  CHECK((got == run_kernels<kernel::Sqrt>(x, y, dy)));
+}
+
 TEST_CASE("cuda map: addresses that are not aligned") {
   check_unaligned<float>();
   check_unaligned<bf16>();

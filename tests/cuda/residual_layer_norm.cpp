@@ -52,6 +52,22 @@ TEST_CASE("cuda residual_layer_norm: bf16 results are rounded once") {
       for (const double p : {0.0, 0.5}) expect_residual_norms<bf16>(N, D, p);
 }
 
+// The sums are multiples of 1/2, because they are above 64, and differ by about 1.
+TEST_CASE("cuda residual_layer_norm: the statistics are those of the stored sum") {
+  const auto norm = residual_norm(0);
+  for (const Index D : {33, 64, 1032}) {
+    Inputs inputs = residual_operands<bf16>(5, D);
+    for (Index i = 0; i < inputs[0].size(); ++i) inputs[0].data()[i] += 100;
+    std::vector<Tensor<bf16>> here, there;
+    for (const auto& x : inputs) {
+      here.push_back(converted<bf16>(x));
+      there.push_back(here.back().to(Device::cuda));
+    }
+    const auto expected = joined(norm(here).host());
+    expect_close<bf16>(joined(norm(there).host()), expected, expected, {.roundings = 2});
+  }
+}
+
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows of every width", "", float, bf16) {
   for (const Index D : wide_rows()) expect_residual_norms<TestType>(3, D, 0.5);
   expect_residual_norms<TestType>(0, 8200, 0.5);
