@@ -1,6 +1,8 @@
 // attention over texts of different lengths, with dropout and without.
 #include "attention.hpp"
 
+#include "bench.hpp"
+
 namespace heddle::bench {
 namespace {
 

@@ -1,7 +1,7 @@
 // The work of the attention benchmarks: B sequences whose lengths fall evenly from `length` to (2 fill - 1) `length`. Their rows are
 // packed, or padded with a mask of keys.
 #pragma once
-#include "bench.hpp"
+#include "inputs.hpp"
 
 namespace heddle::bench {
 

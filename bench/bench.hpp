@@ -3,8 +3,7 @@
 #pragma once
 #include <benchmark/benchmark.h>
 
-#include <heddle/heddle.hpp>
-#include <string>
+#include "inputs.hpp"
 
 namespace heddle::bench {
 
@@ -21,19 +20,6 @@ bool add(const std::string& name, double flops, double bytes, Make make) {
   };
   benchmark::RegisterBenchmark(name.c_str(), run)->UseRealTime()->Unit(benchmark::kMicrosecond);
   return true;
-}
-
-inline std::string sizes(std::initializer_list<Index> extents) {
-  std::string text;
-  for (const Index e : extents) text += (text.empty() ? "" : "x") + std::to_string(e);
-  return text;
-}
-
-// Returns a tensor of standard normal values.
-template <class T = float>
-Tensor<T> normal(Shape shape) {
-  Random random(1);
-  return randn<T>(shape, random);
 }
 
 // Adds an operation on a matrix [N, D], forward alone and forward with backward. The forward touches the matrix `moved` times.

@@ -1,11 +1,12 @@
-// cuda_bench: times heddle on the GPU. Prints one JSON object per line: first the GPU, then for each benchmark its name, its
-// minimum number of operations or bytes (not for sst2/fp32/step), and
+// cuda_bench: times heddle on the GPU. Prints one JSON object per line, each as soon as it is known: first the GPU, then for each benchmark
+// its name, its minimum number of operations or bytes (not for sst2), and
 //   seconds    the time of a single call with a cold L2 cache; for a step the same as in_a_row
 //   in_a_row   the time per call in a sequence of calls, including the host's time
 //   failed     the error message, if the benchmark threw
+// The line NAME/first_steps of a training step has the seconds per step of the first step of each shape, which include the choice of an
+// algorithm for each product, the loading of kernels and the first allocations; NAME/step has those of later steps.
 // bench/peers/gpu.py does the same work in PyTorch under the same names; scripts/gpu-report writes a page with both results.
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "attention.hpp"
@@ -14,25 +15,53 @@
 namespace heddle::bench::gpu {
 namespace {
 
+using Json = nlohmann::json;
+
 struct Work {
-  std::string name;
-  nlohmann::json costs;  // flops, bytes, and the size of the copy whose rate is the limit
+  std::string group, name;
+  Json costs;  // flops, bytes, and the size of the copy whose rate is the limit
   std::function<Call()> make;
-  bool is_step = false;
+  int shapes = 0;  // the number of shapes that a training step cycles through; 0: the call is not a step
 };
+
+// The sizes of all benchmarks.
+struct Sizes {
+  Index texts = 32, heads = 12, width = 768;
+  std::vector<Index> lengths{512, 128, 2048}, copied_bytes{6291456, 12582912, 25165824, 50331648, 1073741824};
+  std::vector<Index> products{4096, 8192}, rows{16384, 4096};
+  Index linear_rows = 4096;
+  Index vocabulary = 28996, layers = 12, step_length = 128;
+  std::vector<Index> step_texts{8, 32};
+};
+
+// Returns sizes for tests of this program where a GPU is interpreted.
+Sizes tiny_sizes() {
+  return {.texts = 2,
+          .heads = 1,
+          .width = 64,
+          .lengths = {24},
+          .copied_bytes = {8192},
+          .products = {32},
+          .rows = {16},
+          .linear_rows = 16,
+          .vocabulary = 640,
+          .layers = 1,
+          .step_length = 8,
+          .step_texts = {2}};
+}
+
 std::vector<Work> all;
 
 // Adds the benchmarks of a function of one tensor, alone and with its backward.
 template <class T, class F>
-void add_both(const std::string& op, Index rows, Index width, F f, const nlohmann::json& forward,
-              const nlohmann::json& both) {
-  all.push_back({op + "/forward", forward, [=]() -> Call {
+void add_both(const std::string& op, Index rows, Index width, F f, const Json& forward, const Json& both) {
+  all.push_back({"rows", op + "/forward", forward, [=]() -> Call {
                    return [f, x = normal<T>(rows, width)] {
                      const NoGrad quiet;
                      f(x);
                    };
                  }});
-  all.push_back({op + "/forward_backward", both, [=]() -> Call {
+  all.push_back({"rows", op + "/forward_backward", both, [=]() -> Call {
                    const Tensor<T> x = variable(normal<T>(rows, width)), y = detach(f(x));
                    return [f, x, dy = normal<T>(y.dim(0), y.dim(1))] {
                      backward(f(x), dy);
@@ -44,7 +73,7 @@ void add_both(const std::string& op, Index rows, Index width, F f, const nlohman
 // --- the machine's limits ---
 
 void add_copy(Index bytes) {
-  all.push_back({"copy/" + std::to_string(bytes), {{"bytes", 2 * bytes}}, [=]() -> Call {
+  all.push_back({"limits", "copy/" + std::to_string(bytes), {{"bytes", 2 * bytes}}, [=]() -> Call {
                    const Tensor<float> from = normal<float>(bytes / 4096, 1024);
                    return [from, to = empty_like(from), bytes]() mutable {
                      cuda::on_device(to.device_data(), std::as_const(from).device_data(),
@@ -54,20 +83,21 @@ void add_copy(Index bytes) {
 }
 
 void add_peak(Index n) {
-  all.push_back({"peak/bf16/" + sizes({n, n, n}),
+  all.push_back({"limits",
+                 "peak/bf16/" + sizes({n, n, n}),
                  {{"flops", 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n)}},
                  [=]() -> Call { return [a = normal<bf16>(n, n), b = normal<bf16>(n, n)] { matmul(a, b); }; }});
 }
 
 // --- operations ---
 
-void add_attention(Index length, double fill, double dropout) {
+void add_attention(const Sizes& sizes_of, Index length, double fill, double dropout) {
   for (const bool backward : {false, true}) {
-    const AttentionCase c{32, 12, 64, length, fill, dropout, backward};
+    const AttentionCase c{sizes_of.texts, sizes_of.heads, 64, length, fill, dropout, backward};
     const std::string name = "attention/" + sizes({c.batch, c.heads, length, c.head_dim}) +
                              (fill < 1 ? "/lengths" : "/full") + (dropout > 0 ? "/dropout" : "") +
                              (backward ? "/forward_backward" : "/forward");
-    all.push_back({name, {{"flops", c.flops()}}, [=]() -> Call {
+    all.push_back({"attention", name, {{"flops", c.flops()}}, [=]() -> Call {
                      const Sequences texts = Sequences::packed(c.lengths()).to(Device::cuda);
                      const Index N = texts.rows(), D = c.heads * c.head_dim;
                      return attention_call_of(c, normal<bf16>(N, 3 * D), normal<bf16>(N, D), texts, Tensor<bool>());
@@ -95,7 +125,7 @@ template <class T>
 void add_rows(Index N, Index D) {
   const Index bytes = N * D * static_cast<Index>(sizeof(T));
   // Forward: x and y; backward: dy, dx, and one of x and y.
-  const nlohmann::json forward{{"bytes", 2 * bytes}, {"copy", bytes}}, both{{"bytes", 5 * bytes}, {"copy", bytes}};
+  const Json forward{{"bytes", 2 * bytes}, {"copy", bytes}}, both{{"bytes", 5 * bytes}, {"copy", bytes}};
   const auto name = [&](const char* op) { return op + ('/' + std::string(name_of<T>()) + '/' + sizes({N, D})); };
   const auto norm = [w = std::make_shared<Weights<T>>(), D](const Tensor<T>& x) {
     w->renew([D] { return ones<T>({D}, Device::cuda); }, D);
@@ -119,31 +149,38 @@ void add_linear(Index N, Index out, Index in) {
               {{"flops", 3 * flops}});
 }
 
-void add_all() {
-  for (const Index length : {512, 128, 2048})
+void add_step(const std::string& name, const Json& costs, std::function<Call()> make, int shapes) {
+  all.push_back({"steps", name, costs, std::move(make), shapes});
+}
+
+void add_encoder_step(const Sizes& s, Index B) {
+  const Index S = s.step_length, D = s.width, layers = s.layers;
+  const double flops = 3 * 2.0 * 12 * static_cast<double>(layers * D * D) * static_cast<double>(B * S);
+  add_step(
+      "encoder/bf16/" + sizes({B, S}), {{"flops", flops}}, [=] { return encoder_step(layers, D, B, S); }, 1);
+}
+
+void add_all(const Sizes& s) {
+  for (const Index length : s.lengths)
     for (const double fill : {0.75, 1.0})
-      for (const double dropout : {0.1, 0.0}) add_attention(length, fill, dropout);
-  for (const Index bytes : {6291456, 12582912, 25165824, 50331648, 1073741824}) add_copy(bytes);
-  for (const Index n : {4096, 8192}) add_peak(n);
-  all.push_back({"sst2/fp32/step", nlohmann::json::object(), sst2_step, true});
-  for (const auto& [batch, length] : {std::pair<Index, Index>{8, 128}, {32, 128}}) {
-    const Index B = batch, S = length;
-    all.push_back({"encoder/bf16/" + sizes({B, S}) + "/step",
-                   {{"flops", 3 * 2.0 * 12 * 12 * 768 * 768 * static_cast<double>(B * S)}},
-                   [=] { return encoder_step(B, S); },
-                   true});
+      for (const double dropout : {0.1, 0.0}) add_attention(s, length, fill, dropout);
+  for (const Index bytes : s.copied_bytes) add_copy(bytes);
+  for (const Index n : s.products) add_peak(n);
+  add_step(
+      "sst2/fp32", Json::object(), [=] { return sst2_step(s.vocabulary); }, batches);
+  for (const Index B : s.step_texts) add_encoder_step(s, B);
+  for (const Index N : s.rows) {
+    add_rows<bf16>(N, s.width);
+    add_rows<float>(N, s.width);
   }
-  for (const Index N : {16384, 4096}) {
-    add_rows<bf16>(N, 768);
-    add_rows<float>(N, 768);
-  }
-  for (const auto& [out, in] : {std::pair<Index, Index>{768, 768}, {2304, 768}, {3072, 768}, {768, 3072}}) {
-    add_linear<bf16>(4096, out, in);
-    add_linear<float>(4096, out, in);
+  const Index D = s.width;
+  for (const auto& [out, in] : {std::pair{D, D}, {3 * D, D}, {4 * D, D}, {D, 4 * D}}) {
+    add_linear<bf16>(s.linear_rows, out, in);
+    add_linear<float>(s.linear_rows, out, in);
   }
 }
 
-nlohmann::json machine() {
+Json machine() {
   int device = 0, runtime = 0, driver = 0;
   cudaDeviceProp p{};
   check(cudaGetDevice(&device));
@@ -159,66 +196,116 @@ nlohmann::json machine() {
           {"multiprocessors", p.multiProcessorCount}};
 }
 
-void print(const nlohmann::json& line) {
+void print(const Json& line) {
   std::printf("%s\n", line.dump().c_str());
   std::fflush(stdout);
 }
 
-// Measures all benchmarks that match. Returns whether all of them worked.
-bool measure(const std::string& filter) {
-  print(machine());
-  Timer timer;
+// The flags of the command line.
+struct Flags {
+  std::string group, filter;
+  bool list = false, gpu = false, tiny = false;
+};
+
+bool is_chosen(const Work& work, const Flags& flags) {
+  return (flags.group.empty() || work.group == flags.group) && work.name.find(flags.filter) != std::string::npos;
+}
+
+Json line_of(const Work& work, const char* suffix = "") {
+  Json line = work.costs;
+  line["name"] = work.name + suffix;
+  return line;
+}
+
+void list(const Flags& flags) {
+  for (const Work& work : all) {
+    if (!is_chosen(work, flags)) continue;
+    if (work.shapes > 0) print(line_of(work, "/first_steps"));
+    print(line_of(work, work.shapes > 0 ? "/step" : ""));
+  }
+}
+
+void measure_call(const Work& work, Timer& timer) {
+  Call call = work.make();
+  Json line = line_of(work);
+  line["seconds"] = timer.alone(call);
+  line["in_a_row"] = timer.in_a_row(call);
+  print(line);
+}
+
+void measure_step(const Work& work, Timer& timer) {
+  Call call = work.make();
+  Json first = line_of(work, "/first_steps"), steady = line_of(work, "/step");
+  first["seconds"] = timer.first(call, work.shapes);
+  print(first);
+  steady["seconds"] = steady["in_a_row"] = timer.in_a_row(call);
+  print(steady);
+}
+
+// Measures the chosen benchmarks. Returns whether all of them worked.
+bool measure(const Flags& flags) {
+  Timer timer(flags.tiny);
   bool whole = true;
   for (const Work& work : all) {
-    if (work.name.find(filter) == std::string::npos) continue;
-    nlohmann::json line = work.costs;
-    line["name"] = work.name;
+    if (!is_chosen(work, flags)) continue;
+    std::fprintf(stderr, "begins: %s\n", work.name.c_str());  // names the benchmark that hangs
     try {
-      Call call = work.make();
-      if (!work.is_step) line["seconds"] = timer.alone(call);
-      line["in_a_row"] = timer.in_a_row(call);
-      if (work.is_step) line["seconds"] = line["in_a_row"];
-    } catch (const Error& error) {
+      work.shapes > 0 ? measure_step(work, timer) : measure_call(work, timer);
+    } catch (const std::exception& error) {
+      Json line = line_of(work, work.shapes > 0 ? "/step" : "");
       line["failed"] = error.what();
+      print(line);
       whole = false;
     }
-    print(line);
     cuda::trim();
   }
   return whole;
 }
 
-int run(int argc, char** argv) {
-  std::string filter;
-  bool list = false, understood = true;
+// Returns whether the command line is valid.
+bool parse(int argc, char** argv, Flags& flags) {
   for (int i = 1; i < argc; ++i) {
-    if (!std::strcmp(argv[i], "--list"))
-      list = true;
-    else if (!std::strcmp(argv[i], "--filter") && i + 1 < argc)
-      filter = argv[++i];
+    const std::string flag = argv[i];
+    if (flag == "--list")
+      flags.list = true;
+    else if (flag == "--gpu")
+      flags.gpu = true;
+    else if (flag == "--tiny")
+      flags.tiny = true;
+    else if (flag == "--group" && i + 1 < argc)
+      flags.group = argv[++i];
+    else if (flag == "--filter" && i + 1 < argc)
+      flags.filter = argv[++i];
     else
-      understood = false;
+      return false;
   }
-  if (!understood) {
+  const std::vector<std::string> groups{"", "attention", "limits", "steps", "rows"};
+  return std::find(groups.begin(), groups.end(), flags.group) != groups.end();
+}
+
+int run(int argc, char** argv) {
+  Flags flags;
+  if (!parse(argc, argv, flags)) {
     std::fprintf(stderr,
-                 "usage: cuda_bench [--filter TEXT]   time the benchmarks whose name contains TEXT\n"
-                 "       cuda_bench --list            list all benchmarks; needs no GPU\n");
+                 "usage: cuda_bench [--group GROUP] [--filter TEXT] [--list | --gpu] [--tiny]\n"
+                 "  --group   attention, limits, steps or rows alone\n"
+                 "  --filter  the benchmarks whose name contains TEXT\n"
+                 "  --list    print the benchmarks; needs no GPU\n"
+                 "  --gpu     print the GPU alone\n"
+                 "  --tiny    small sizes and few calls, to test this program\n");
     return 2;
   }
-  add_all();
-  if (list) {
-    for (const Work& work : all) {
-      nlohmann::json line = work.costs;
-      line["name"] = work.name;
-      print(line);
-    }
+  add_all(flags.tiny ? tiny_sizes() : Sizes());
+  if (flags.list) {
+    list(flags);
     return 0;
   }
   if (const std::string why = cuda::unavailable(); !why.empty()) {
     std::fprintf(stderr, "cuda_bench: %s\n", why.c_str());
     return 2;
   }
-  return measure(filter) ? 0 : 1;
+  print(machine());
+  return flags.gpu || measure(flags) ? 0 : 1;
 }
 
 }  // namespace

@@ -15,14 +15,15 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A timer of calls on the GPU. bench/peers/gpu_timer.py times PyTorch in the same way.
+// A timer of calls on the GPU. bench/peers/gpu_timer.py times PyTorch in the same way. With `once` it makes as few calls as possible,
+// for tests of the measurement itself.
 class Timer {
  public:
-  Timer() {
+  explicit Timer(bool once) : once_(once) {
     int device = 0, cache = 0;
     check(cudaGetDevice(&device));
     check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device));
-    other_.resize(std::max<std::size_t>(std::size_t{256} << 20, 4 * static_cast<std::size_t>(cache)));
+    other_.resize(once ? 4096 : std::max<std::size_t>(std::size_t{256} << 20, 4 * static_cast<std::size_t>(cache)));
     check(cudaEventCreate(&begin_));
     check(cudaEventCreate(&end_));
     overwrite();
@@ -35,7 +36,7 @@ class Timer {
   template <class Call>
   double alone(Call& call) {
     const double queueing = seconds_of([&] { call(); });
-    const int fills = 1 + std::min(40, static_cast<int>(2 * queueing / overwriting_));
+    const int fills = once_ ? 1 : 1 + std::min(40, static_cast<int>(2 * queueing / overwriting_));
     return median_of([&] {
       for (int i = 0; i < fills; ++i) overwrite();
       return between(call);
@@ -46,8 +47,9 @@ class Timer {
   template <class Call>
   double in_a_row(Call& call) {
     constexpr double row = 0.02;
-    for (int i = 0; i < 16; ++i) call();  // warms up: training steps cycle through 8 batches of different shapes
-    const int calls = std::clamp(static_cast<int>(row / between(call)), 2, 500);
+    const int warm_up = once_ ? 1 : 16;  // training steps cycle through 8 batches of different shapes
+    for (int i = 0; i < warm_up; ++i) call();
+    const int calls = once_ ? 1 : std::clamp(static_cast<int>(row / between(call)), 2, 500);
     return median_of(
         [&] {
           return between([&] {
@@ -56,6 +58,15 @@ class Timer {
                  calls;
         },
         3);
+  }
+
+  // Returns the seconds per call of the first calls, without a warm-up. They include the host's time.
+  template <class Call>
+  double first(Call& call, int calls) {
+    return between([&] {
+             for (int i = 0; i < calls; ++i) call();
+           }) /
+           calls;
   }
 
  private:
@@ -76,9 +87,10 @@ class Timer {
   }
 
   template <class Sample>
-  static double median_of(Sample&& sample, std::size_t least = 15) {
+  double median_of(Sample&& sample, std::size_t least = 15) const {
     constexpr double enough = 0.15;
-    constexpr std::size_t most = 300;
+    const std::size_t most = once_ ? 1 : 300;
+    if (once_) least = 1;
     std::vector<double> all;
     for (const double start = now(); all.size() < least || (now() - start < enough && all.size() < most);)
       all.push_back(sample());
@@ -105,6 +117,7 @@ class Timer {
     void resize(std::size_t size) { data = cuda::allocate(bytes = size); }
     ~Memory() { cuda::release(data, bytes); }
   };
+  const bool once_;
   Memory other_;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   double overwriting_ = 0;

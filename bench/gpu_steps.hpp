@@ -11,7 +11,7 @@ namespace heddle::bench::gpu {
 
 using Call = std::function<void()>;
 
-constexpr Index batch_size = 32, batches = 8, vocabulary = 28996;
+constexpr Index batch_size = 32, batches = 8;
 
 // Returns the lengths of a batch, distributed approximately as in SST-2: 4 tokens plus fixed quantiles of an exponential distribution with
 // mean 10.
@@ -23,15 +23,16 @@ inline std::vector<int> sst2_lengths(Index batch) {
 }
 
 // Returns a training step as in the program sst2: copy the rows to the GPU, forward, copy the loss to the host, backward, Adam.
-inline Call sst2_step() {
+inline Call sst2_step(Index vocabulary) {
   struct Training {
     Random random{1};
-    examples::Sst2Model model{{vocabulary, 512, 64, 4, 16, 256, 2, 2}, random};
+    examples::Sst2Model model;
     std::vector<data::Batch> data;
     std::optional<optim::Adam> adam;
     std::uint64_t step = 0;
+    explicit Training(Index vocabulary) : model({vocabulary, 512, 64, 4, 16, 256, 2, 2}, random) {}
   };
-  const auto t = std::make_shared<Training>();
+  const auto t = std::make_shared<Training>(vocabulary);
   to(t->model, Device::cuda);
   t->adam.emplace(t->model);
   for (Index b = 0; b < batches; ++b) {
@@ -57,18 +58,20 @@ inline Call sst2_step() {
   };
 }
 
-// Returns a training step of twelve post-norm layers of BERT-base's size. Every text has the full length.
-inline Call encoder_step(Index B, Index S) {
+// Returns a training step of post-norm layers with heads of 64, such as twelve of width 768 (BERT-base). Every text has the full length.
+inline Call encoder_step(Index layers, Index D, Index B, Index S) {
   struct Training {
     Random random{1};
-    nn::Encoder<> model{12, {.D = 768, .heads = 12, .dropout = 0.1, .attention_dropout = 0.1, .eps = 1e-12}, random};
+    nn::Encoder<> model;
     std::optional<optim::AdamW> adam;
+    Training(Index layers, Index D)
+        : model(layers, {.D = D, .heads = D / 64, .dropout = 0.1, .attention_dropout = 0.1, .eps = 1e-12}, random) {}
   };
-  const auto t = std::make_shared<Training>();
+  const auto t = std::make_shared<Training>(layers, D);
   to(t->model, Device::cuda);
   t->adam.emplace(t->model);
   const std::vector<int> lengths(static_cast<std::size_t>(B), static_cast<int>(S));
-  return [t, x = normal<bf16>(B * S, 768), dy = normal<bf16>(B * S, 768),
+  return [t, x = normal<bf16>(B * S, D), dy = normal<bf16>(B * S, D),
           texts = Sequences::packed(lengths).to(Device::cuda)] {
     backward(t->model(x, texts, &t->random), dy);
     t->adam->step();

@@ -12,6 +12,9 @@ if(HEDDLE_CUDA STREQUAL PTX)
   set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # the interpreter takes its place
   string(APPEND CMAKE_CUDA_FLAGS " --no-compress")  # the interpreter reads the PTX as text
 endif()
+if(HEDDLE_CUDA_SHARED)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # programs and kernels must use the same one
+endif()
 set(HEDDLE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
     "GPUs to compile the CUDA kernels for, in the format of CMAKE_CUDA_ARCHITECTURES")
 if(NOT CMAKE_CUDA_ARCHITECTURES)
