@@ -30,8 +30,9 @@ struct Sizes {
   std::vector<Index> lengths{512, 128, 2048}, copied_bytes{6291456, 12582912, 25165824, 50331648, 1073741824};
   std::vector<Index> products{4096, 8192}, rows{16384, 4096};
   Index linear_rows = 4096;
-  Index vocabulary = 28996, layers = 12, step_length = 128;
+  Index vocabulary = 28996, step_length = 128;
   std::vector<Index> step_texts{8, 32};
+  int layers = 12;
 };
 
 // Returns sizes for tests of this program where a GPU is interpreted.
@@ -45,9 +46,9 @@ Sizes tiny_sizes() {
           .rows = {16},
           .linear_rows = 16,
           .vocabulary = 640,
-          .layers = 1,
           .step_length = 8,
-          .step_texts = {2}};
+          .step_texts = {2},
+          .layers = 1};
 }
 
 std::vector<Work> all;
@@ -154,8 +155,9 @@ void add_step(const std::string& name, const Json& costs, std::function<Call()> 
 }
 
 void add_encoder_step(const Sizes& s, Index B) {
-  const Index S = s.step_length, D = s.width, layers = s.layers;
-  const double flops = 3 * 2.0 * 12 * static_cast<double>(layers * D * D) * static_cast<double>(B * S);
+  const Index S = s.step_length;
+  const int layers = s.layers, D = static_cast<int>(s.width);
+  const double flops = 3 * 2.0 * 12 * layers * D * D * static_cast<double>(B * S);
   add_step(
       "encoder/bf16/" + sizes({B, S}), {{"flops", flops}}, [=] { return encoder_step(layers, D, B, S); }, 1);
 }

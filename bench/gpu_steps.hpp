@@ -59,12 +59,12 @@ inline Call sst2_step(Index vocabulary) {
 }
 
 // Returns a training step of post-norm layers with heads of 64, such as twelve of width 768 (BERT-base). Every text has the full length.
-inline Call encoder_step(Index layers, Index D, Index B, Index S) {
+inline Call encoder_step(int layers, int D, Index B, Index S) {
   struct Training {
     Random random{1};
     nn::Encoder<> model;
     std::optional<optim::AdamW> adam;
-    Training(Index layers, Index D)
+    Training(int layers, int D)
         : model(layers, {.D = D, .heads = D / 64, .dropout = 0.1, .attention_dropout = 0.1, .eps = 1e-12}, random) {}
   };
   const auto t = std::make_shared<Training>(layers, D);

@@ -4,6 +4,7 @@ import json
 import textwrap
 
 NOTHING = "not measured"
+PARTS = ("device", "attention", "limits", "steps", "rows")  # the stages of scripts/gpu-check that measure heddle
 GOALS = {  # seconds on an H200 for the work that docs/gpu.md names
     "attention/32x12x512x64/lengths/dropout/forward": 80e-6,
     "attention/32x12x512x64/lengths/dropout/forward_backward": 220e-6,
@@ -17,7 +18,8 @@ ATTENTION = (
 )
 ROWS = "GB/s count the minimum traffic of an operation. The share is relative to the rate of a copy of the same matrix."
 STEPS = (
-    "Times include the work of the host. `sst2`: the program's model, batches of 32 texts about as long as SST-2's, which "
+    "Times include the work of the host. `first_steps` are the first step of each shape, per step: they include the choice of an algorithm "
+    "for each product, the loading of kernels and the first allocations. `sst2`: the program's model, batches of 32 texts about as long as SST-2's, which "
     "PyTorch pads; `encoder`: twelve layers of BERT-base's size."
 )
 
@@ -76,13 +78,15 @@ def row(*cells):
 
 class Results:
     def __init__(self, work):
-        heddle, peers = lines_of(work / "heddle.jsonl"), lines_of(work / "peers.jsonl")
+        heddle = [line for part in PARTS for line in lines_of(work / f"{part}.jsonl")]
+        peers = lines_of(work / "pytorch.jsonl")
         self.machine = next((line for line in heddle if "gpu" in line), {})
         self.versions = next((line for line in peers if "torch" in line), {})
         self.heddle = {line["name"]: line for line in heddle if "name" in line}
         self.peers = [line for line in peers if "name" in line]
-        self.cases = {line["name"]: line for line in lines_of(work / "cases.jsonl")} or self.heddle
-        self.gpu = text_of(work / "gpu.txt", self.machine.get("gpu", "unknown GPU"))
+        cases = [line for part in PARTS for line in lines_of(work / f"{part}.cases")]
+        self.cases = {line["name"]: line for line in cases} or self.heddle
+        self.gpu = self.machine.get("gpu", "unknown GPU")
         self.stages = text_of(work / "stages.txt", "").splitlines()
 
     def names(self, begin):
@@ -168,8 +172,11 @@ def linear(r):
 def steps(r):
     lines = ["## Training steps", "", paragraph(STEPS), "",
              *table("work", "heddle", "PyTorch, eager", "PyTorch, compiled", "ratio to eager", "ratio to compiled")]
-    for name in [n for n in r.names("") if n.endswith("/step")]:
+    for name in [n for n in r.names("") if n.endswith(("/step", "/first_steps"))]:
+        if name.endswith("/first_steps"):
+            lines.append(row(name, shown(r.ours(name)), "", "", "", ""))
+            continue
         peers = [r.theirs(name, lambda p, kind=kind: p["peer"].startswith(kind)) for kind in ("eager", "compiled")]
         times, ours = [seconds_of(peer) for peer in peers], r.ours(name)
-        lines.append(row(name[:-5], shown(ours), *map(shown, times), *(ratio(t, ours) for t in times)))
+        lines.append(row(name, shown(ours), *map(shown, times), *(ratio(t, ours) for t in times)))
     return lines

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# losses.sh PROGRAM WORK: trains sst2 or bert_classifier on samples on the CPU and on the GPU and compares the losses step by step. Prints
+# losses.sh PROGRAM WORK [STEPS]: trains sst2 or bert_classifier on samples on the CPU and on the GPU and compares the losses step by step. Prints
 # `ok: …` or `FAILED: …`, and the greatest difference over more steps, in which rounding errors grow.
 set -euo pipefail
 program=$(realpath "$1")
@@ -8,7 +8,8 @@ mkdir -p "$2"
 cd "$2"
 export OMP_NUM_THREADS=4
 bound=1e-5
-judged=20 steps=120
+steps=${3:-120}
+judged=$((steps < 20 ? steps : 20))
 code=0
 
 losses() { sed -nE 's/^\{"step":[0-9]+,"loss":([^,]*),.*/\1/p' "$1"; }
@@ -40,8 +41,8 @@ compare() {
 rm -rf ./*.jsonl ./*-{cpu,cuda}
 case $(basename "$program") in
   sst2)
-    compare plain --valid-rows 8 --dropout 0
-    compare dropout --valid-rows 8 --dropout 0.1
+    compare plain --data "$films" --valid-rows 8 --dropout 0
+    compare dropout --data "$films" --valid-rows 8 --dropout 0.1
     ;;
   bert_classifier)
     head -n 641 "$films/train.tsv" | tail -n +2 | cut -f 1 >texts.txt
