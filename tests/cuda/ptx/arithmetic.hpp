@@ -22,9 +22,9 @@ struct Add {
   template <class T>
   T operator()(T a, T b) const {
     if constexpr (is_float<T>)
-      return canon(a + b);
+      return canonical_nan(a + b);
     else
-      return static_cast<T>(U<T>(a) + U<T>(b));
+      return static_cast<T>(Unsigned<T>(a) + Unsigned<T>(b));
   }
 };
 
@@ -32,9 +32,9 @@ struct Sub {
   template <class T>
   T operator()(T a, T b) const {
     if constexpr (is_float<T>)
-      return canon(a - b);
+      return canonical_nan(a - b);
     else
-      return static_cast<T>(U<T>(a) - U<T>(b));
+      return static_cast<T>(Unsigned<T>(a) - Unsigned<T>(b));
   }
 };
 
@@ -43,9 +43,9 @@ struct MulLo {
   template <class T>
   T operator()(T a, T b) const {
     if constexpr (is_float<T>)
-      return canon(a * b);
+      return canonical_nan(a * b);
     else
-      return static_cast<T>(u64(U<T>(a)) * u64(U<T>(b)));
+      return static_cast<T>(u64(Unsigned<T>(a)) * u64(Unsigned<T>(b)));
   }
 };
 
@@ -59,20 +59,20 @@ struct MulHi {
 struct MadLo {
   template <class T>
   T operator()(T a, T b, T c) const {
-    return static_cast<T>(u64(U<T>(a)) * u64(U<T>(b)) + u64(U<T>(c)));
+    return static_cast<T>(u64(Unsigned<T>(a)) * u64(Unsigned<T>(b)) + u64(Unsigned<T>(c)));
   }
 };
 
 struct MadHi {
   template <class T>
   T operator()(T a, T b, T c) const {
-    return static_cast<T>(U<T>(MulHi()(a, b)) + U<T>(c));
+    return static_cast<T>(Unsigned<T>(MulHi()(a, b)) + Unsigned<T>(c));
   }
 };
 
 struct Fma {
-  float operator()(float a, float b, float c) const { return canon(__builtin_fmaf(a, b, c)); }
-  double operator()(double a, double b, double c) const { return canon(__builtin_fma(a, b, c)); }
+  float operator()(float a, float b, float c) const { return canonical_nan(__builtin_fmaf(a, b, c)); }
+  double operator()(double a, double b, double c) const { return canonical_nan(__builtin_fma(a, b, c)); }
 };
 
 // The result of a division by zero is unspecified. Here all bits of the quotient are set, and the remainder is the dividend.
@@ -80,11 +80,11 @@ struct Div {
   template <class T>
   T operator()(T a, T b) const {
     if constexpr (is_float<T>) {
-      return canon(a / b);
+      return canonical_nan(a / b);
     } else {
       if (b == 0) return static_cast<T>(~T(0));
       if constexpr (std::is_signed_v<T>)
-        if (b == T(-1)) return static_cast<T>(-U<T>(a));
+        if (b == T(-1)) return static_cast<T>(-Unsigned<T>(a));
       return static_cast<T>(a / b);
     }
   }
@@ -106,7 +106,7 @@ struct Min {
   T operator()(T a, T b) const {
     if constexpr (is_float<T>) {
       const T least = a == b ? (std::signbit(a) ? a : b) : (a < b ? a : b);
-      return a != a ? canon(b) : b != b ? a : least;
+      return a != a ? canonical_nan(b) : b != b ? a : least;
     } else {
       return a < b ? a : b;
     }
@@ -118,7 +118,7 @@ struct Max {
   T operator()(T a, T b) const {
     if constexpr (is_float<T>) {
       const T greatest = a == b ? (std::signbit(a) ? b : a) : (a > b ? a : b);
-      return a != a ? canon(b) : b != b ? a : greatest;
+      return a != a ? canonical_nan(b) : b != b ? a : greatest;
     } else {
       return a > b ? a : b;
     }
@@ -129,14 +129,14 @@ struct Max {
 struct MinNan {
   template <class T>
   T operator()(T a, T b) const {
-    return (a != a || b != b) ? canon(a + b) : Min()(a, b);
+    return (a != a || b != b) ? canonical_nan(a + b) : Min()(a, b);
   }
 };
 
 struct MaxNan {
   template <class T>
   T operator()(T a, T b) const {
-    return (a != a || b != b) ? canon(a + b) : Max()(a, b);
+    return (a != a || b != b) ? canonical_nan(a + b) : Max()(a, b);
   }
 };
 
@@ -144,11 +144,11 @@ struct Neg {
   template <class T>
   T operator()(T a) const {
     if constexpr (std::is_same_v<T, float>)
-      return canon(std::bit_cast<float>(std::bit_cast<u32>(a) ^ 0x80000000u));
+      return canonical_nan(std::bit_cast<float>(std::bit_cast<u32>(a) ^ 0x80000000u));
     else if constexpr (is_float<T>)
       return -a;
     else
-      return static_cast<T>(-U<T>(a));
+      return static_cast<T>(-Unsigned<T>(a));
   }
 };
 
@@ -156,15 +156,15 @@ struct Abs {
   template <class T>
   T operator()(T a) const {
     if constexpr (is_float<T>)
-      return canon(std::fabs(a));
+      return canonical_nan(std::fabs(a));
     else
-      return static_cast<T>(a < 0 ? -U<T>(a) : a);
+      return static_cast<T>(a < 0 ? -Unsigned<T>(a) : a);
   }
 };
 
 // neg and abs if options.keep_nan is set: they change only the sign, also that of NaN.
-using NegBits = std::negate<>;
-struct AbsBits {
+using FlipSign = std::negate<>;
+struct ClearSign {
   template <class T>
   T operator()(T a) const {
     return std::fabs(a);
@@ -182,42 +182,42 @@ struct Copysign {
 struct Sqrt {
   template <class T>
   T operator()(T a) const {
-    return canon(std::sqrt(a));
+    return canonical_nan(std::sqrt(a));
   }
 };
 
 struct Rcp {
   template <class T>
   T operator()(T a) const {
-    return canon(T(1) / a);
+    return canonical_nan(T(1) / a);
   }
 };
 
 // The approximations (.approx). All but ex2 are computed in double and rounded once.
 
 struct Ex2 {
-  float operator()(float a) const { return canon(exp2_of(a)); }
+  float operator()(float a) const { return canonical_nan(exp2_of(a)); }
 };
 struct Lg2 {
-  float operator()(float a) const { return narrow(std::log2(double{a})); }
+  float operator()(float a) const { return to_float(std::log2(double{a})); }
 };
 struct Rsqrt {
-  float operator()(float a) const { return narrow(1 / std::sqrt(double{a})); }
+  float operator()(float a) const { return to_float(1 / std::sqrt(double{a})); }
 };
 struct Sin {
-  float operator()(float a) const { return narrow(std::sin(double{a})); }
+  float operator()(float a) const { return to_float(std::sin(double{a})); }
 };
 struct Cos {
-  float operator()(float a) const { return narrow(std::cos(double{a})); }
+  float operator()(float a) const { return to_float(std::cos(double{a})); }
 };
 struct Tanh {
-  float operator()(float a) const { return narrow(std::tanh(double{a})); }
+  float operator()(float a) const { return to_float(std::tanh(double{a})); }
 };
 
 // A function with the qualifier .ftz.
 template <class F>
 struct Ftz {
-  float operator()(float a) const { return flush(F()(flush(a))); }
+  float operator()(float a) const { return flush_subnormal(F()(flush_subnormal(a))); }
 };
 using Ex2Ftz = Ftz<Ex2>;
 using Lg2Ftz = Ftz<Lg2>;
@@ -239,20 +239,20 @@ struct Jitter {
 template <class T>
 void mul_wide(Warp& warp, const Instruction& instruction, u32 mask) {
   using W = Wide<T>;
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  W* d = reg<W>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  W* d = register_lanes<W>(warp, instruction.d);
   each(d, mask, [&](int lane) { return static_cast<W>(W(a[lane]) * W(b[lane])); });
 }
 
 template <class T>
 void mad_wide(Warp& warp, const Instruction& instruction, u32 mask) {
   using W = Wide<T>;
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  const W* c = reg<W>(warp, instruction.c);
-  W* d = reg<W>(warp, instruction.d);
-  each(d, mask, [&](int lane) { return static_cast<W>(U<W>(W(a[lane]) * W(b[lane])) + U<W>(c[lane])); });
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  const W* c = register_lanes<W>(warp, instruction.c);
+  W* d = register_lanes<W>(warp, instruction.d);
+  each(d, mask, [&](int lane) { return static_cast<W>(Unsigned<W>(W(a[lane]) * W(b[lane])) + Unsigned<W>(c[lane])); });
 }
 
 // Sets the rounding mode of the host's vector unit, and restores it at the end of the scope.
@@ -284,19 +284,19 @@ void each_rounded(T* d, const Instruction& instruction, u32 mask, F&& f) {
 
 // Instructions with the qualifier .rm, .rp or .rz.
 template <class T, class F>
-void rounded2(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  T* d = reg<T>(warp, instruction.d);
+void binary_rounded(Warp& warp, const Instruction& instruction, u32 mask) {
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  T* d = register_lanes<T>(warp, instruction.d);
   each_rounded(d, instruction, mask, [&](int lane) { return F()(a[lane], b[lane]); });
 }
 
 template <class T, class F>
-void rounded3(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  const T* c = reg<T>(warp, instruction.c);
-  T* d = reg<T>(warp, instruction.d);
+void ternary_rounded(Warp& warp, const Instruction& instruction, u32 mask) {
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  const T* c = register_lanes<T>(warp, instruction.c);
+  T* d = register_lanes<T>(warp, instruction.d);
   each_rounded(d, instruction, mask, [&](int lane) { return F()(a[lane], b[lane], c[lane]); });
 }
 

@@ -393,7 +393,7 @@ void perform_loads(Warp& w, const Instruction& in, int lane, u32 at, Mbarrier& b
       Warp& from = w.block->warps[static_cast<u32>(a.warp)];
       auto& queue = from.copies[a.lane];
       while (!queue.empty() && static_cast<s32>(queue.front().serial - a.serial) <= 0) {
-        perform(from, *a.in, a.lane, queue.front());
+        perform_copy(from, *a.in, a.lane, queue.front());
         queue.erase(queue.begin());
       }
       arrive(from, *a.in, a.lane, at, b, 1, false);
@@ -417,12 +417,12 @@ void perform_loads(Warp& w, const Instruction& in, int lane, u32 at, Mbarrier& b
 void mbarrier(Warp& w, const Instruction& in, u32 m) {
   u64 at[32];
   addresses(w, in, in.a, in.imm, at);
-  const u32* count = in.b.absent ? nullptr : reg<u32>(w, in.b);
+  const u32* count = in.b.absent ? nullptr : register_lanes<u32>(w, in.b);
   Block& blk = *w.block;
   lanes(m, [&](int i) {
     const u32 n = count ? count[i] : 1;
     if (in.modifier == mb_pending) {
-      reg<u32>(w, in.d)[i] = static_cast<u32>(reg<u64>(w, in.c)[i]);
+      register_lanes<u32>(w, in.d)[i] = static_cast<u32>(register_lanes<u64>(w, in.c)[i]);
       return;
     }
     const u32 a = shared_address(w, in, i, at[i], 8, 8);
@@ -463,7 +463,7 @@ void mbarrier(Warp& w, const Instruction& in, u32 m) {
     }
     if (in.modifier == mb_expect || in.modifier == mb_arrive_expect) add_tx(w, in, i, a, b, n);
     if (in.modifier == mb_expect) return;
-    if (!in.d.absent) reg<u64>(w, in.d)[i] = b.phase << 32 | b.pending;
+    if (!in.d.absent) register_lanes<u64>(w, in.d)[i] = b.phase << 32 | b.pending;
     if (!in.modifier2) release_to(w, b.now);  // sub2: relaxed
     arrive(w, in, i, a, b, in.modifier == mb_arrive_expect ? 1 : n, in.modifier == mb_arrive_drop);
     maybe_complete(w, in, i, a, b);
@@ -479,11 +479,11 @@ u32 mbarrier_wait(Warp& w, const Instruction& in, u32 m) {
     const u32 a = shared_address(w, in, i, at[i], 8, 8);
     u64 wanted;  // the phase that must be complete
     if (in.modifier2) {
-      const u32 parity = reg<u32>(w, in.c)[i];
+      const u32 parity = register_lanes<u32>(w, in.c)[i];
       if (parity > 1) fault(w, in, i, illegal_instruction, "a phase parity of " + std::to_string(parity));
       wanted = (b.phase & 1) == parity ? b.phase : b.phase - 1;
     } else {
-      wanted = reg<u64>(w, in.c)[i] >> 32;
+      wanted = register_lanes<u64>(w, in.c)[i] >> 32;
       if (wanted > b.phase || wanted + 1 < b.phase)
         fault(w, in, i, illegal_instruction, "a wait for phase " + std::to_string(wanted) + "; " + describe(a, b));
     }
@@ -495,7 +495,7 @@ u32 mbarrier_wait(Warp& w, const Instruction& in, u32 m) {
       raise(clock_of(w).seen, barrier_agent + b.index, static_cast<u32>(b.phase));
     }
   });
-  if (in.modifier || done) set_pred(w, in.d, m, done);
+  if (in.modifier || done) write_predicate(w, in.d, m, done);
   return done;
 }
 
@@ -518,8 +518,8 @@ void fence_proxy_async(Warp& w, const Instruction&, u32) {
 }
 void elect(Warp& w, const Instruction& in, u32 m) {
   const u32 leader = static_cast<u32>(__builtin_ctz(m));
-  if (!in.d.absent) each(reg<u32>(w, in.d), m, [&](int) { return leader; });
-  set_pred(w, in.d2, m, 1u << leader);
+  if (!in.d.absent) each(register_lanes<u32>(w, in.d), m, [&](int) { return leader; });
+  write_predicate(w, in.d2, m, 1u << leader);
 }
 
 void bulk_copy(Warp& w, const Instruction& in, u32 m) {
@@ -527,7 +527,8 @@ void bulk_copy(Warp& w, const Instruction& in, u32 m) {
   Block& blk = *w.block;
   lanes(m, [&](int i) {
     const auto value = [&](const Operand& p, s64 offset) {
-      return (p.size == 8 ? reg<u64>(w, p)[i] : u64{reg<u32>(w, p)[i]}) + static_cast<u64>(offset);
+      return (p.size == 8 ? register_lanes<u64>(w, p)[i] : u64{register_lanes<u32>(w, p)[i]}) +
+             static_cast<u64>(offset);
     };
     Bulk c{};
     c.in = &in;
@@ -704,7 +705,7 @@ void execute(Block& b, u32 group, Product& p) {
     Flight& f = st.flights[group * 4 + q];
     if (o.a_registers) {
       for (u32 r = 0; r < 4; ++r) {
-        const u32* x = reg<u32>(w, o.a[r]);
+        const u32* x = register_lanes<u32>(w, o.a[r]);
         for (u32 l = 0; l < 32; ++l)
           if (o.type == 2) {
             const float v = std::bit_cast<float>(x[l] & 0xffffe000u);
@@ -752,13 +753,13 @@ void wgmma(Warp& w, const Instruction& in, u32 m) {
   const u32 q = static_cast<u32>(w.id) % 4, index = static_cast<u32>(w.id) / 4;
   Flight& f = st.flights[static_cast<u32>(w.id)];
   const auto uniform = [&](const Operand& p) {
-    const u64* x = reg<u64>(w, p);
+    const u64* x = register_lanes<u64>(w, p);
     for (int i = 1; i < 32; ++i)
       if (x[i] != x[0]) fault(w, in, i, illegal_instruction, "lanes with different descriptors");
     return x[0];
   };
   const u64 a = o.a_registers ? 0 : uniform(o.a_desc), b = uniform(o.b_desc);
-  const u32 p = pred_of(w, o.scale);
+  const u32 p = read_predicate(w, o.scale);
   if (p != 0 && p != all) fault(w, in, 0, illegal_instruction, "lanes with different scale-d");
   const u64 number = g.issued[q]++;
   if (number == g.first + g.products.size()) {
@@ -826,7 +827,7 @@ void wgmma(Warp& w, const Instruction& in, u32 m) {
     slot.registers.assign(1, r);
     f.slot_of[r] = s;
     ++slot.ops;
-    u32* v = reg<u32>(w, o.d[i]);
+    u32* v = register_lanes<u32>(w, o.d[i]);
     for (int l = 0; l < 32; ++l) v[l] = 0x7fffdeadu;
     x.slots[q].push_back(s);
   }
@@ -919,7 +920,7 @@ u32 set_registers(Warp& w, const Instruction& in, u32 m) {  // imm: registers, s
 // --- blocks -----------------------------------------------------------------------------------------------------------------------------
 void bar_arrive(Warp& w, const Instruction& in, u32 m) {
   const int l = __builtin_ctz(m);
-  const u32 id = reg<u32>(w, in.a)[l], count = reg<u32>(w, in.b)[l];
+  const u32 id = register_lanes<u32>(w, in.a)[l], count = register_lanes<u32>(w, in.b)[l];
   Block& b = *w.block;
   if (id >= 16 || count == 0 || count % 32) fault(w, in, l, illegal_instruction, "barrier number or count");
   if (b.arrived[id] && b.arrived_count[id] != count)
@@ -1044,8 +1045,8 @@ void deadlock(Block& b) {
       u64 where[32];
       addresses(w, in, in.a, in.imm, where);
       const u32 a = shared_address(w, in, l, where[l], 8, 8);
-      s += (in.modifier2 ? "waits for parity " + std::to_string(reg<u32>(w, in.c)[l])
-                         : "waits for phase " + std::to_string(reg<u64>(w, in.c)[l] >> 32)) +
+      s += (in.modifier2 ? "waits for parity " + std::to_string(register_lanes<u32>(w, in.c)[l])
+                         : "waits for phase " + std::to_string(register_lanes<u64>(w, in.c)[l] >> 32)) +
            " of " + describe(a, barrier_at(w, in, l, a));
     } else if (in.kind == poll && in.poll == wgmma_wait)
       s += "wgmma.wait_group, for products that not all warps of its warpgroup have issued";

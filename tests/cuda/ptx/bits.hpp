@@ -12,17 +12,17 @@ namespace heddle::ptx {
 // The second operand of a shift has 32 bits.
 template <class T, class F>
 void shift(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const u32* b = reg<u32>(warp, instruction.b);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const u32* b = register_lanes<u32>(warp, instruction.b);
+  T* d = register_lanes<T>(warp, instruction.d);
   each(d, mask, [&](int lane) { return F()(a[lane], b[lane]); });
 }
 
 // The result of popc and clz has 32 bits.
 template <class T, class F>
 void count_bits(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  u32* d = reg<u32>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  u32* d = register_lanes<u32>(warp, instruction.d);
   each(d, mask, [&](int lane) { return F()(a[lane]); });
 }
 
@@ -112,10 +112,10 @@ struct Prmt {
 
 // The table of lop3 is an immediate operand: bit 4 a + 2 b + c is the result for these bits of a, b and c.
 inline void lop3(Warp& warp, const Instruction& instruction, u32 mask) {
-  const u32* a = reg<u32>(warp, instruction.a);
-  const u32* b = reg<u32>(warp, instruction.b);
-  const u32* c = reg<u32>(warp, instruction.c);
-  u32* d = reg<u32>(warp, instruction.d);
+  const u32* a = register_lanes<u32>(warp, instruction.a);
+  const u32* b = register_lanes<u32>(warp, instruction.b);
+  const u32* c = register_lanes<u32>(warp, instruction.c);
+  u32* d = register_lanes<u32>(warp, instruction.d);
   const u32 table = static_cast<u32>(instruction.imm);
   each(d, mask, [&](int lane) {
     u32 result = 0;
@@ -129,20 +129,20 @@ inline void lop3(Warp& warp, const Instruction& instruction, u32 mask) {
 // Extracts the c bits of a from bit b on. A signed field is sign-extended.
 template <class T>
 void bfe(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const u32* b = reg<u32>(warp, instruction.b);
-  const u32* c = reg<u32>(warp, instruction.c);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const u32* b = register_lanes<u32>(warp, instruction.b);
+  const u32* c = register_lanes<u32>(warp, instruction.c);
+  T* d = register_lanes<T>(warp, instruction.d);
   lanes(mask, [&](int lane) {
     constexpr u32 last = width_of<T> - 1;
-    const U<T> value = static_cast<U<T>>(a[lane]);
+    const Unsigned<T> value = static_cast<Unsigned<T>>(a[lane]);
     const u32 begin = b[lane] & 255;
     const u32 length = c[lane] & 255;
     const bool sign = std::is_signed_v<T> && length > 0 && (value >> std::min(begin + length - 1, last) & 1);
-    U<T> field = 0;
+    Unsigned<T> field = 0;
     for (u32 i = 0; i <= last; ++i) {
       const bool bit = i < length && begin + i <= last ? value >> (begin + i) & 1 : sign;
-      field |= U<T>(bit) << i;
+      field |= Unsigned<T>(bit) << i;
     }
     d[lane] = static_cast<T>(field);
   });
@@ -151,11 +151,11 @@ void bfe(Warp& warp, const Instruction& instruction, u32 mask) {
 // Inserts the first e bits of a into b at bit c.
 template <class T>
 void bfi(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  const u32* c = reg<u32>(warp, instruction.c);
-  const u32* e = reg<u32>(warp, instruction.e);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  const u32* c = register_lanes<u32>(warp, instruction.c);
+  const u32* e = register_lanes<u32>(warp, instruction.e);
+  T* d = register_lanes<T>(warp, instruction.d);
   lanes(mask, [&](int lane) {
     const u32 begin = c[lane] & 255;
     const u32 length = e[lane] & 255;

@@ -9,7 +9,7 @@
 namespace heddle::ptx {
 
 // Does nothing: for barriers and fences, whose effect is that of the scheduler.
-inline void nothing(Warp&, const Instruction&, u32) {}
+inline void no_operation(Warp&, const Instruction&, u32) {}
 
 // The modes of shfl: instruction.modifier.
 enum ShuffleMode : u8 { shuffle_up, shuffle_down, shuffle_bfly, shuffle_idx };
@@ -40,10 +40,10 @@ inline ShuffleSource shuffle_source(u8 mode, int lane, u32 b, u32 c) {
 // Sets d to a of another lane, and d2 to whether that lane is in range. The value of a lane outside of the mask is undefined: here NaN.
 inline void shfl(Warp& warp, const Instruction& instruction, u32 mask) {
   u32 a[32];
-  std::memcpy(a, reg<u32>(warp, instruction.a), sizeof(a));
-  const u32* b = reg<u32>(warp, instruction.b);
-  const u32* c = reg<u32>(warp, instruction.c);
-  u32* d = reg<u32>(warp, instruction.d);
+  std::memcpy(a, register_lanes<u32>(warp, instruction.a), sizeof(a));
+  const u32* b = register_lanes<u32>(warp, instruction.b);
+  const u32* c = register_lanes<u32>(warp, instruction.c);
+  u32* d = register_lanes<u32>(warp, instruction.d);
   u32 results[32], in_range = 0;
   for (int lane = 0; lane < 32; ++lane) {
     const ShuffleSource source = shuffle_source(instruction.modifier, lane, b[lane], c[lane]);
@@ -51,51 +51,51 @@ inline void shfl(Warp& warp, const Instruction& instruction, u32 mask) {
     in_range |= u32{source.in_range} << lane;
   }
   each(d, mask, [&](int lane) { return results[lane]; });
-  set_pred(warp, instruction.d2, mask, in_range);
+  write_predicate(warp, instruction.d2, mask, in_range);
 }
 
 // The modes of vote other than ballot: instruction.modifier.
 enum VoteMode : u8 { vote_all, vote_any, vote_uni };
 
 inline void vote_pred(Warp& warp, const Instruction& instruction, u32 mask) {
-  const u32 votes = pred_of(warp, instruction.a) & mask;
+  const u32 votes = read_predicate(warp, instruction.a) & mask;
   const bool is_all = votes == mask;
   const bool is_any = votes != 0;
   const u8 mode = instruction.modifier;
   const bool result = mode == vote_all ? is_all : mode == vote_any ? is_any : is_all || !is_any;
-  set_pred(warp, instruction.d, mask, result ? all : 0);
+  write_predicate(warp, instruction.d, mask, result ? all : 0);
 }
 
 inline void vote_ballot(Warp& warp, const Instruction& instruction, u32 mask) {
-  const u32 votes = pred_of(warp, instruction.a) & mask;
-  each(reg<u32>(warp, instruction.d), mask, [&](int) { return votes; });
+  const u32 votes = read_predicate(warp, instruction.a) & mask;
+  each(register_lanes<u32>(warp, instruction.d), mask, [&](int) { return votes; });
 }
 
 // Sets d to the mask of the lanes whose a equals that of the lane.
 template <class T>
 void match_any(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
+  const T* a = register_lanes<T>(warp, instruction.a);
   u32 results[32];
   lanes(mask, [&](int lane) {
     results[lane] = 0;
     lanes(mask, [&](int other) { results[lane] |= u32{a[other] == a[lane]} << other; });
   });
-  u32* d = reg<u32>(warp, instruction.d);
+  u32* d = register_lanes<u32>(warp, instruction.d);
   lanes(mask, [&](int lane) { d[lane] = results[lane]; });
 }
 
 // Reduces a over the lanes by an operation of AtomOp.
 template <class T>
 void redux(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
+  const T* a = register_lanes<T>(warp, instruction.a);
   T result = a[__builtin_ctz(mask)];
   lanes(mask & (mask - 1), [&](int lane) { result = updated(instruction.modifier, result, a[lane], T()); });
-  T* d = reg<T>(warp, instruction.d);
+  T* d = register_lanes<T>(warp, instruction.d);
   lanes(mask, [&](int lane) { d[lane] = result; });
 }
 
 inline void active_mask(Warp& warp, const Instruction& instruction, u32 mask) {
-  each(reg<u32>(warp, instruction.d), mask, [&](int) { return mask; });
+  each(register_lanes<u32>(warp, instruction.d), mask, [&](int) { return mask; });
 }
 
 }  // namespace heddle::ptx

@@ -45,7 +45,7 @@ struct Num {
 };
 using Nan = Negated<Num>;
 
-// The operations of pred_op: instruction.modifier.
+// The operations of predicate_op: instruction.modifier.
 enum PredicateOp : u8 { pred_and, pred_or, pred_xor, pred_not, pred_mov };
 
 // The operation that combines the result of setp with predicate c: instruction.modifier.
@@ -63,27 +63,27 @@ inline u32 combine(u8 op, u32 result, u32 c) {
 // Sets d to the comparison of a and b, and d2 to its negation, each combined with c.
 template <class T, class F>
 void setp(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
   const u32 result = mask_of([&](int lane) { return F()(a[lane], b[lane]); });
-  const u32 c = instruction.modifier == setp_plain ? 0 : pred_of(warp, instruction.c);
-  set_pred(warp, instruction.d, mask, combine(instruction.modifier, result, c));
-  set_pred(warp, instruction.d2, mask, combine(instruction.modifier, ~result, c));
+  const u32 c = instruction.modifier == setp_plain ? 0 : read_predicate(warp, instruction.c);
+  write_predicate(warp, instruction.d, mask, combine(instruction.modifier, result, c));
+  write_predicate(warp, instruction.d2, mask, combine(instruction.modifier, ~result, c));
 }
 
 // Sets d to a where predicate c holds, else to b.
 template <class T>
 void selp(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  T* d = reg<T>(warp, instruction.d);
-  const u32 c = pred_of(warp, instruction.c);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  T* d = register_lanes<T>(warp, instruction.d);
+  const u32 c = read_predicate(warp, instruction.c);
   each(d, mask, [&](int lane) { return (c >> lane & 1) ? a[lane] : b[lane]; });
 }
 
-inline void pred_op(Warp& warp, const Instruction& instruction, u32 mask) {
-  const u32 a = pred_of(warp, instruction.a);
-  const u32 b = instruction.b.absent ? 0 : pred_of(warp, instruction.b);
+inline void predicate_op(Warp& warp, const Instruction& instruction, u32 mask) {
+  const u32 a = read_predicate(warp, instruction.a);
+  const u32 b = instruction.b.absent ? 0 : read_predicate(warp, instruction.b);
   u32 result = a;
   switch (instruction.modifier) {
     case pred_and: result = a & b; break;
@@ -92,7 +92,7 @@ inline void pred_op(Warp& warp, const Instruction& instruction, u32 mask) {
     case pred_not: result = ~a; break;
     default: break;
   }
-  set_pred(warp, instruction.d, mask, result);
+  write_predicate(warp, instruction.d, mask, result);
 }
 
 }  // namespace heddle::ptx

@@ -11,8 +11,8 @@ namespace heddle::ptx {
 
 template <class T>
 void mov(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  T* d = register_lanes<T>(warp, instruction.d);
   each(d, mask, [&](int lane) { return a[lane]; });
 }
 
@@ -20,8 +20,8 @@ void mov(Warp& warp, const Instruction& instruction, u32 mask) {
 template <class Part, class Whole, int n>
 void pack(Warp& warp, const Instruction& instruction, u32 mask) {
   const Part* parts[n];
-  for (int i = 0; i < n; ++i) parts[i] = reg<Part>(warp, instruction.v[i]);
-  Whole* d = reg<Whole>(warp, instruction.d);
+  for (int i = 0; i < n; ++i) parts[i] = register_lanes<Part>(warp, instruction.v[i]);
+  Whole* d = register_lanes<Whole>(warp, instruction.d);
   each(d, mask, [&](int lane) {
     Whole whole = 0;
     for (int i = 0; i < n; ++i) whole |= Whole(parts[i][lane]) << (i * width_of<Part>);
@@ -33,10 +33,10 @@ void pack(Warp& warp, const Instruction& instruction, u32 mask) {
 template <class Part, class Whole, int n>
 void unpack(Warp& warp, const Instruction& instruction, u32 mask) {
   Whole a[32];
-  std::memcpy(a, reg<Whole>(warp, instruction.a), sizeof(a));
+  std::memcpy(a, register_lanes<Whole>(warp, instruction.a), sizeof(a));
   for (int i = 0; i < n; ++i) {
     if (instruction.v[i].absent) continue;
-    Part* part = reg<Part>(warp, instruction.v[i]);
+    Part* part = register_lanes<Part>(warp, instruction.v[i]);
     each(part, mask, [&](int lane) { return static_cast<Part>(a[lane] >> (i * width_of<Part>)); });
   }
 }
@@ -44,23 +44,23 @@ void unpack(Warp& warp, const Instruction& instruction, u32 mask) {
 // Converts between integers: registers of types DR and SR, which may be wider than the types DT and ST of the instruction.
 template <class DR, class DT, class SR, class ST>
 void convert(Warp& warp, const Instruction& instruction, u32 mask) {
-  const SR* a = reg<SR>(warp, instruction.a);
-  DR* d = reg<DR>(warp, instruction.d);
+  const SR* a = register_lanes<SR>(warp, instruction.a);
+  DR* d = register_lanes<DR>(warp, instruction.d);
   each(d, mask, [&](int lane) { return static_cast<DR>(static_cast<DT>(static_cast<ST>(a[lane]))); });
 }
 
 // Converts by a function from S to D.
 template <class D, class S, class F>
-void change(Warp& warp, const Instruction& instruction, u32 mask) {
-  const S* a = reg<S>(warp, instruction.a);
-  D* d = reg<D>(warp, instruction.d);
+void convert_by(Warp& warp, const Instruction& instruction, u32 mask) {
+  const S* a = register_lanes<S>(warp, instruction.a);
+  D* d = register_lanes<D>(warp, instruction.d);
   each(d, mask, [&](int lane) { return F()(a[lane]); });
 }
 
 template <class D, class S, class F>
-void change_slow(Warp& warp, const Instruction& instruction, u32 mask) {
-  const S* a = reg<S>(warp, instruction.a);
-  D* d = reg<D>(warp, instruction.d);
+void convert_by_slow(Warp& warp, const Instruction& instruction, u32 mask) {
+  const S* a = register_lanes<S>(warp, instruction.a);
+  D* d = register_lanes<D>(warp, instruction.d);
   lanes(mask, [&](int lane) { d[lane] = F()(a[lane]); });
 }
 
@@ -80,10 +80,10 @@ struct OfF16 {
   float operator()(u16 a) const { return from_f16(a); }
 };
 struct Narrow {
-  float operator()(double a) const { return narrow(a); }
+  float operator()(double a) const { return to_float(a); }
 };
 struct Widen {
-  double operator()(float a) const { return canon(double{a}); }
+  double operator()(float a) const { return canonical_nan(double{a}); }
 };
 
 // An integer as a floating-point number of type D.
@@ -96,7 +96,7 @@ struct As {
 };
 
 // Clamps to [0, 1]. NaN and -0 become +0 (.sat).
-struct Sat {
+struct Saturate {
   float operator()(float a) const { return !(a > 0) ? 0.f : a > 1 ? 1.f : a; }
 };
 
@@ -105,10 +105,10 @@ template <int mode>
 struct RoundTo {
   template <class T>
   T operator()(T a) const {
-    if constexpr (mode == to_nearest) return canon(std::nearbyint(a));
-    if constexpr (mode == downward) return canon(std::floor(a));
-    if constexpr (mode == upward) return canon(std::ceil(a));
-    return canon(std::trunc(a));
+    if constexpr (mode == to_nearest) return canonical_nan(std::nearbyint(a));
+    if constexpr (mode == downward) return canonical_nan(std::floor(a));
+    if constexpr (mode == upward) return canonical_nan(std::ceil(a));
+    return canonical_nan(std::trunc(a));
   }
 };
 
@@ -128,16 +128,16 @@ struct ToInt {
 
 // cvt of a and b to a pair, whose upper half is a.
 inline void pack_bf16x2(Warp& warp, const Instruction& instruction, u32 mask) {
-  const float* a = reg<float>(warp, instruction.a);
-  const float* b = reg<float>(warp, instruction.b);
-  u32* d = reg<u32>(warp, instruction.d);
+  const float* a = register_lanes<float>(warp, instruction.a);
+  const float* b = register_lanes<float>(warp, instruction.b);
+  u32* d = register_lanes<u32>(warp, instruction.d);
   each(d, mask, [&](int lane) { return u32{to_bf16(a[lane])} << 16 | to_bf16(b[lane]); });
 }
 
 inline void pack_f16x2(Warp& warp, const Instruction& instruction, u32 mask) {
-  const float* a = reg<float>(warp, instruction.a);
-  const float* b = reg<float>(warp, instruction.b);
-  u32* d = reg<u32>(warp, instruction.d);
+  const float* a = register_lanes<float>(warp, instruction.a);
+  const float* b = register_lanes<float>(warp, instruction.b);
+  u32* d = register_lanes<u32>(warp, instruction.d);
   lanes(mask, [&](int lane) { d[lane] = u32{to_f16(a[lane])} << 16 | to_f16(b[lane]); });
 }
 

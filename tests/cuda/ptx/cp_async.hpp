@@ -10,7 +10,7 @@ namespace heddle::ptx {
 inline u32 copy_serial = 0;  // the number of copies that were issued
 
 // Performs a copy that was issued before.
-inline void perform(Warp& warp, const Instruction& instruction, int lane, const Copy& copy) {
+inline void perform_copy(Warp& warp, const Instruction& instruction, int lane, const Copy& copy) {
   // In kernels with mbarriers other threads may wait for the copy. There the check for races at its issue is the only one.
   u8* to = warp.block->kernel->async ? warp.block->shared.data() + (copy.to - shared_base)
                                      : pointer<s_shared>(warp, instruction, lane, copy.to, copy.bytes, true);
@@ -39,13 +39,13 @@ inline void cp_async(Warp& warp, const Instruction& instruction, u32 mask) {
   const u32 bytes = static_cast<u32>(instruction.imm);
   count_access<s_shared>(warp, to, mask, bytes, true);
   count_access<s_global>(warp, from, mask, bytes, false);
-  const u32* sizes = instruction.b.absent ? nullptr : reg<u32>(warp, instruction.b);
+  const u32* sizes = instruction.b.absent ? nullptr : register_lanes<u32>(warp, instruction.b);
   lanes(mask, [&](int lane) {
     const u32 valid = sizes ? sizes[lane] : bytes;
     check_copy(warp, instruction, lane, to[lane], from[lane], bytes, valid);
     const Copy copy{static_cast<u32>(to[lane]), from[lane], bytes, valid, warp.groups[lane], ++copy_serial};
     if (options.early_copies) {
-      perform(warp, instruction, lane, copy);
+      perform_copy(warp, instruction, lane, copy);
     } else {
       warp.copies[lane].push_back(copy);
       warp.any_copies = true;
@@ -53,18 +53,18 @@ inline void cp_async(Warp& warp, const Instruction& instruction, u32 mask) {
   });
 }
 
-inline void cp_commit(Warp& warp, const Instruction&, u32 mask) {
+inline void cp_async_commit(Warp& warp, const Instruction&, u32 mask) {
   lanes(mask, [&](int lane) { ++warp.groups[lane]; });
 }
 
 // Performs all but the last imm groups of copies. With imm = -1 it performs also the copies that are not in a group yet.
-inline void cp_wait(Warp& warp, const Instruction& instruction, u32 mask) {
+inline void cp_async_wait(Warp& warp, const Instruction& instruction, u32 mask) {
   if (!warp.any_copies) return;
   lanes(mask, [&](int lane) {
     auto& queue = warp.copies[lane];
     const s64 end = s64{warp.groups[lane]} - instruction.imm;
     auto copy = queue.begin();
-    for (; copy != queue.end() && s64{copy->group} < end; ++copy) perform(warp, instruction, lane, *copy);
+    for (; copy != queue.end() && s64{copy->group} < end; ++copy) perform_copy(warp, instruction, lane, *copy);
     queue.erase(queue.begin(), copy);
   });
 }

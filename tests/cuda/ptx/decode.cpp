@@ -91,7 +91,7 @@ void decode_predicate_op(const Statement& statement, Instruction& instruction, P
   if (!is_unary) instruction.b = statement.predicate(2);
   instruction.modifier = operation;
   instruction.category = c_pred;
-  instruction.fn = pred_op;
+  instruction.execute = predicate_op;
 }
 
 namespace {
@@ -202,7 +202,7 @@ class BodyDecoder {
     find_decoder(statement.opcode)(statement, instruction);
     if (instruction.kind == branch)
       branches_.push_back({next_address(), statement.operand_text(0), symbols_.scope()});
-    else if (instruction.kind != leave && !instruction.fn && !instruction.poll)
+    else if (instruction.kind != leave && !instruction.execute && !instruction.poll)
       refuse("instruction");
     append(instruction);
     if (kernel_.has_wgmma) {

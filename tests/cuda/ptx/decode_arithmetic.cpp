@@ -29,8 +29,8 @@ void decode_float_binary(const Statement& statement, Instruction& instruction) {
   instruction.category = c_fp;
   instruction.modifier = rounding_mode(statement);
   const bool nearest = instruction.modifier == 0;
-  instruction.fn =
-      for_floating_point(statement.type, [&]<class T>() { return nearest ? binary<T, Op> : rounded2<T, Op>; });
+  instruction.execute =
+      for_floating_point(statement.type, [&]<class T>() { return nearest ? binary<T, Op> : binary_rounded<T, Op>; });
 }
 
 void decode_fma(const Statement& statement, Instruction& instruction) {
@@ -39,8 +39,8 @@ void decode_fma(const Statement& statement, Instruction& instruction) {
   instruction.category = c_fp;
   instruction.modifier = rounding_mode(statement);
   const bool nearest = instruction.modifier == 0;
-  instruction.fn =
-      for_floating_point(statement.type, [&]<class T>() { return nearest ? ternary<T, Fma> : rounded3<T, Fma>; });
+  instruction.execute = for_floating_point(
+      statement.type, [&]<class T>() { return nearest ? ternary<T, Fma> : ternary_rounded<T, Fma>; });
 }
 
 // Decodes add and sub.
@@ -50,7 +50,7 @@ void decode_sum(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, 3);
   instruction.category = c_int;
-  instruction.fn = integer_binary<Op>(statement.type);
+  instruction.execute = integer_binary<Op>(statement.type);
 }
 
 // Returns choose.operator()<T>() for integers T of 16 and 32 bits, whose .wide products have twice as many.
@@ -69,14 +69,14 @@ void decode_mul_wide(const Statement& statement, Instruction& instruction) {
   statement.allow("wide");
   statement.read_operands(instruction, {2 * statement.bytes, statement.bytes, statement.bytes});
   instruction.category = c_int;
-  instruction.fn = for_wide_product(statement.type, []<class T>() { return mul_wide<T>; });
+  instruction.execute = for_wide_product(statement.type, []<class T>() { return mul_wide<T>; });
 }
 
 void decode_mad_wide(const Statement& statement, Instruction& instruction) {
   statement.allow("wide");
   statement.read_operands(instruction, {2 * statement.bytes, statement.bytes, statement.bytes, 2 * statement.bytes});
   instruction.category = c_int;
-  instruction.fn = for_wide_product(statement.type, []<class T>() { return mad_wide<T>; });
+  instruction.execute = for_wide_product(statement.type, []<class T>() { return mad_wide<T>; });
 }
 
 void decode_mul(const Statement& statement, Instruction& instruction) {
@@ -86,7 +86,7 @@ void decode_mul(const Statement& statement, Instruction& instruction) {
   statement.read_operands(instruction, 3);
   instruction.category = c_int;
   const bool is_high = statement.choose<bool>({{"lo", false}, {"hi", true}});
-  instruction.fn = is_high ? integer_binary<MulHi>(statement.type) : integer_binary<MulLo>(statement.type);
+  instruction.execute = is_high ? integer_binary<MulHi>(statement.type) : integer_binary<MulLo>(statement.type);
 }
 
 void decode_mad(const Statement& statement, Instruction& instruction) {
@@ -96,7 +96,7 @@ void decode_mad(const Statement& statement, Instruction& instruction) {
   statement.read_operands(instruction, 4);
   instruction.category = c_int;
   const bool is_high = statement.choose<bool>({{"lo", false}, {"hi", true}});
-  instruction.fn = is_high ? integer_ternary<MadHi>(statement.type) : integer_ternary<MadLo>(statement.type);
+  instruction.execute = is_high ? integer_ternary<MadHi>(statement.type) : integer_ternary<MadLo>(statement.type);
 }
 
 void decode_div(const Statement& statement, Instruction& instruction) {
@@ -105,15 +105,15 @@ void decode_div(const Statement& statement, Instruction& instruction) {
   if (is_floating) statement.require("rn");
   statement.read_operands(instruction, 3);
   instruction.category = c_div;
-  instruction.fn = is_floating ? for_floating_point(statement.type, []<class T>() { return binary<T, Div>; })
-                               : for_integer(statement.type, []<class T>() { return binary_slow<T, Div>; });
+  instruction.execute = is_floating ? for_floating_point(statement.type, []<class T>() { return binary<T, Div>; })
+                                    : for_integer(statement.type, []<class T>() { return binary_slow<T, Div>; });
 }
 
 void decode_rem(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, 3);
   instruction.category = c_div;
-  instruction.fn = for_integer(statement.type, []<class T>() { return binary_slow<T, Rem>; });
+  instruction.execute = for_integer(statement.type, []<class T>() { return binary_slow<T, Rem>; });
 }
 
 // Decodes min and max. OpNan returns NaN if an operand is NaN.
@@ -122,8 +122,9 @@ void decode_extremum(const Statement& statement, Instruction& instruction) {
   statement.allow("NaN");
   statement.read_operands(instruction, 3);
   instruction.category = category_of(statement.type);
-  instruction.fn = statement.has("NaN") ? for_floating_point(statement.type, []<class T>() { return binary<T, OpNan>; })
-                                        : for_number(statement.type, []<class T>() { return binary<T, Op>; });
+  instruction.execute = statement.has("NaN")
+                            ? for_floating_point(statement.type, []<class T>() { return binary<T, OpNan>; })
+                            : for_number(statement.type, []<class T>() { return binary<T, Op>; });
 }
 
 // Decodes neg and abs. PTX does not specify their result for NaN. Op returns the canonical NaN, as the instruction FADD does. BitOp changes
@@ -133,16 +134,16 @@ void decode_sign(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, 2);
   instruction.category = category_of(statement.type);
-  instruction.fn = options.keep_nan && is_floating_point(statement.type)
-                       ? for_floating_point(statement.type, []<class T>() { return unary<T, BitOp>; })
-                       : for_number(statement.type, []<class T>() { return unary<T, Op>; });
+  instruction.execute = options.keep_nan && is_floating_point(statement.type)
+                            ? for_floating_point(statement.type, []<class T>() { return unary<T, BitOp>; })
+                            : for_number(statement.type, []<class T>() { return unary<T, Op>; });
 }
 
 void decode_copysign(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, 3);
   instruction.category = c_fp;
-  instruction.fn = for_floating_point(statement.type, []<class T>() { return binary<T, Copysign>; });
+  instruction.execute = for_floating_point(statement.type, []<class T>() { return binary<T, Copysign>; });
 }
 
 // An approximate function of a 32-bit number. With PTX_APPROX, `jittered` replaces `execute`.
@@ -185,7 +186,7 @@ void decode_function(const Statement& statement, Instruction& instruction) {
   statement.read_operands(instruction, 2);
   const bool is_approximate = statement.has("approx");
   instruction.category = is_approximate ? c_mufu : c_div;
-  instruction.fn = is_approximate ? approximation(statement) : correctly_rounded(statement);
+  instruction.execute = is_approximate ? approximation(statement) : correctly_rounded(statement);
 }
 
 // Decodes and, or and xor.
@@ -195,7 +196,7 @@ void decode_logic(const Statement& statement, Instruction& instruction) {
   if (statement.type == Type::pred) return decode_predicate_op(statement, instruction, predicate_op);
   statement.read_operands(instruction, 3);
   instruction.category = c_int;
-  instruction.fn = for_bits(statement.bytes, []<class T>() { return binary<T, Op>; });
+  instruction.execute = for_bits(statement.bytes, []<class T>() { return binary<T, Op>; });
 }
 
 void decode_not(const Statement& statement, Instruction& instruction) {
@@ -203,7 +204,7 @@ void decode_not(const Statement& statement, Instruction& instruction) {
   if (statement.type == Type::pred) return decode_predicate_op(statement, instruction, pred_not);
   statement.read_operands(instruction, 2);
   instruction.category = c_int;
-  instruction.fn = for_bits(statement.bytes, []<class T>() { return unary<T, Not>; });
+  instruction.execute = for_bits(statement.bytes, []<class T>() { return unary<T, Not>; });
 }
 
 // Decodes shl and shr.
@@ -212,7 +213,7 @@ void decode_shift(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, {statement.bytes, statement.bytes, 4});
   instruction.category = c_int;
-  instruction.fn = for_integer(statement.type, []<class T>() { return shift<T, Op>; });
+  instruction.execute = for_integer(statement.type, []<class T>() { return shift<T, Op>; });
 }
 
 // Decodes shf, the funnel shift.
@@ -222,8 +223,8 @@ void decode_funnel_shift(const Statement& statement, Instruction& instruction) {
   instruction.category = c_int;
   const bool wraps = statement.choose<bool>({{"wrap", true}, {"clamp", false}});
   const bool is_left = statement.choose<bool>({{"l", true}, {"r", false}});
-  instruction.fn = is_left ? (wraps ? ternary<u32, ShfL> : ternary<u32, ShfLClamp>)
-                           : (wraps ? ternary<u32, ShfR> : ternary<u32, ShfRClamp>);
+  instruction.execute = is_left ? (wraps ? ternary<u32, ShfL> : ternary<u32, ShfLClamp>)
+                                : (wraps ? ternary<u32, ShfR> : ternary<u32, ShfRClamp>);
 }
 
 // Decodes popc and clz.
@@ -232,15 +233,15 @@ void decode_bit_count(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, {4, statement.bytes});
   instruction.category = c_int;
-  if (statement.bytes == 4) instruction.fn = count_bits<u32, Op>;
-  if (statement.bytes == 8) instruction.fn = count_bits<u64, Op>;
+  if (statement.bytes == 4) instruction.execute = count_bits<u32, Op>;
+  if (statement.bytes == 8) instruction.execute = count_bits<u64, Op>;
 }
 
 void decode_brev(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, {4, 4});
   instruction.category = c_int;
-  if (statement.bytes == 4) instruction.fn = unary<u32, Brev>;
+  if (statement.bytes == 4) instruction.execute = unary<u32, Brev>;
 }
 
 void decode_bmsk(const Statement& statement, Instruction& instruction) {
@@ -248,14 +249,14 @@ void decode_bmsk(const Statement& statement, Instruction& instruction) {
   statement.require("clamp");
   statement.read_operands(instruction, {4, 4, 4});
   instruction.category = c_int;
-  instruction.fn = binary<u32, Bmsk>;
+  instruction.execute = binary<u32, Bmsk>;
 }
 
 void decode_prmt(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, {4, 4, 4, 4});
   instruction.category = c_int;
-  instruction.fn = ternary<u32, Prmt>;
+  instruction.execute = ternary<u32, Prmt>;
 }
 
 void decode_lop3(const Statement& statement, Instruction& instruction) {
@@ -267,7 +268,7 @@ void decode_lop3(const Statement& statement, Instruction& instruction) {
   instruction.c = statement.operand(3, 4);
   instruction.imm = statement.immediate(4);  // the truth table
   instruction.category = c_int;
-  instruction.fn = lop3;
+  instruction.execute = lop3;
 }
 
 void decode_bfe(const Statement& statement, Instruction& instruction) {
@@ -275,10 +276,10 @@ void decode_bfe(const Statement& statement, Instruction& instruction) {
   statement.read_operands(instruction, {statement.bytes, statement.bytes, 4, 4});
   instruction.category = c_int;
   switch (statement.type) {
-    case Type::uint32: instruction.fn = bfe<u32>; break;
-    case Type::int32: instruction.fn = bfe<s32>; break;
-    case Type::uint64: instruction.fn = bfe<u64>; break;
-    case Type::int64: instruction.fn = bfe<s64>; break;
+    case Type::uint32: instruction.execute = bfe<u32>; break;
+    case Type::int32: instruction.execute = bfe<s32>; break;
+    case Type::uint64: instruction.execute = bfe<u64>; break;
+    case Type::int64: instruction.execute = bfe<s64>; break;
     default: break;
   }
 }
@@ -287,8 +288,8 @@ void decode_bfi(const Statement& statement, Instruction& instruction) {
   statement.allow("");
   statement.read_operands(instruction, {statement.bytes, statement.bytes, statement.bytes, 4, 4});
   instruction.category = c_int;
-  if (statement.bytes == 4) instruction.fn = bfi<u32>;
-  if (statement.bytes == 8) instruction.fn = bfi<u64>;
+  if (statement.bytes == 4) instruction.execute = bfi<u32>;
+  if (statement.bytes == 8) instruction.execute = bfi<u64>;
 }
 
 // A comparison of setp.
@@ -332,7 +333,7 @@ void decode_setp(const Statement& statement, Instruction& instruction) {
   instruction.a = statement.operand(1, statement.bytes);
   instruction.b = statement.operand(2, statement.bytes);
   instruction.category = c_pred;
-  instruction.fn = for_number(statement.type, [&]<class T>() { return comparison<T>(qualifiers[0]); });
+  instruction.execute = for_number(statement.type, [&]<class T>() { return comparison<T>(qualifiers[0]); });
 }
 
 void decode_selp(const Statement& statement, Instruction& instruction) {
@@ -343,7 +344,7 @@ void decode_selp(const Statement& statement, Instruction& instruction) {
   instruction.b = statement.operand(2, statement.bytes);
   instruction.c = statement.predicate(3);
   instruction.category = c_mov;
-  instruction.fn = for_bits(statement.bytes, []<class T>() { return selp<T>; });
+  instruction.execute = for_bits(statement.bytes, []<class T>() { return selp<T>; });
 }
 
 }  // namespace
@@ -359,8 +360,8 @@ const DecodeTable& arithmetic_instructions() {
       {"rem", decode_rem},
       {"min", decode_extremum<Min, MinNan>},
       {"max", decode_extremum<Max, MaxNan>},
-      {"neg", decode_sign<Neg, NegBits>},
-      {"abs", decode_sign<Abs, AbsBits>},
+      {"neg", decode_sign<Neg, FlipSign>},
+      {"abs", decode_sign<Abs, ClearSign>},
       {"copysign", decode_copysign},
       {"ex2", decode_function},
       {"lg2", decode_function},

@@ -27,20 +27,20 @@ void decode_cp_async_copy(const Statement& statement, Instruction& instruction) 
   if (instruction.imm != 4 && instruction.imm != 8 && instruction.imm != 16) refuse("cp-size");
   if (bypasses_l1 && instruction.imm != 16) refuse("cp.async.cg needs 16 bytes");
   if (statement.operands.size() == 4) instruction.b = statement.operand(3, 4);
-  instruction.fn = cp_async;
+  instruction.execute = cp_async;
 }
 
 // Decodes cp.async, cp.async.commit_group, cp.async.wait_group and cp.async.wait_all.
 void decode_cp_async(const Statement& statement, Instruction& instruction) {
   instruction.category = c_cp_async;
   if (statement.has("commit_group")) {
-    instruction.fn = cp_commit;
+    instruction.execute = cp_async_commit;
   } else if (statement.has("wait_group")) {
     instruction.imm = statement.immediate(0);
-    instruction.fn = cp_wait;
+    instruction.execute = cp_async_wait;
   } else if (statement.has("wait_all")) {
     instruction.imm = -1;
-    instruction.fn = cp_wait;
+    instruction.execute = cp_async_wait;
   } else {
     decode_cp_async_copy(statement, instruction);
   }
@@ -55,7 +55,7 @@ void decode_cp_async_arrive(const Statement& statement, Instruction& instruction
   instruction.modifier = statement.has("noinc");
   instruction.a = statement.address(0, instruction.imm);
   instruction.category = c_mbarrier;
-  instruction.fn = cp_async_arrive;
+  instruction.execute = cp_async_arrive;
 }
 
 // Returns the kind of a bulk copy. The state space of the destination stands before that of the source: .shared.global is a load.
@@ -126,7 +126,7 @@ void decode_bulk_copy(const Statement& statement, Instruction& instruction) {
   statement.require_operands(next);
   if (is_reduction) read_reduction(statement, operands);
   if (!is_reduction || operands.tensor) statement.require_untyped();
-  instruction.fn = bulk_copy;
+  instruction.execute = bulk_copy;
 }
 
 // Decodes cp.async.bulk, cp.reduce.async.bulk, cp.async.bulk.commit_group and cp.async.bulk.wait_group.
@@ -134,12 +134,12 @@ void decode_cp_bulk(const Statement& statement, Instruction& instruction) {
   statement.symbols.mark_async();
   instruction.category = c_bulk;
   if (statement.has("commit_group")) {
-    instruction.fn = bulk_commit;
+    instruction.execute = bulk_commit;
   } else if (statement.has("wait_group")) {
     statement.require_operands(1);
     instruction.imm = statement.immediate(0);
     instruction.modifier = statement.has("read");
-    instruction.fn = bulk_wait;
+    instruction.execute = bulk_wait;
   } else {
     decode_bulk_copy(statement, instruction);
   }
@@ -160,7 +160,7 @@ void decode_mbarrier_pending_count(const Statement& statement, Instruction& inst
   instruction.c = statement.operand(1, 8);
   instruction.a = statement.symbols.constant(0, 8);
   instruction.modifier = mb_pending;
-  instruction.fn = mbarrier;
+  instruction.execute = mbarrier;
 }
 
 // Decodes `mbarrier.try_wait.b64 d, [a], state, limit`, where the time limit is optional. With .parity, a parity replaces the state.
@@ -198,7 +198,7 @@ void decode_mbarrier_update(const Statement& statement, Instruction& instruction
   if (needs_count || next < statement.operands.size()) instruction.b = statement.operand(next++, 4);
   statement.require_operands(next);
   instruction.modifier2 = statement.has("relaxed");
-  instruction.fn = mbarrier;
+  instruction.execute = mbarrier;
 }
 
 void decode_mbarrier(const Statement& statement, Instruction& instruction) {

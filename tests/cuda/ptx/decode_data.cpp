@@ -22,7 +22,7 @@ Execute for_packing(u32 bytes, std::size_t count, F&& choose) {
 // Decodes `mov.b64 d, {a, b}`.
 void decode_pack(const Statement& statement, Instruction& instruction) {
   const std::size_t count = statement.elements(1).size();
-  instruction.fn =
+  instruction.execute =
       for_packing(statement.bytes, count, []<class Part, class Whole, int n>() { return pack<Part, Whole, n>; });
   instruction.d = statement.operand(0, statement.bytes);
   statement.read_vector(1, statement.bytes / static_cast<u32>(count), std::span(instruction.v).first(count));
@@ -32,7 +32,7 @@ void decode_pack(const Statement& statement, Instruction& instruction) {
 void decode_unpack(const Statement& statement, Instruction& instruction) {
   const std::vector<std::string> results = statement.elements(0);
   const std::size_t count = results.size();
-  instruction.fn =
+  instruction.execute =
       for_packing(statement.bytes, count, []<class Part, class Whole, int n>() { return unpack<Part, Whole, n>; });
   instruction.a = statement.operand(1, statement.bytes);
   for (std::size_t i = 0; i < count; ++i)
@@ -46,7 +46,7 @@ void decode_mov(const Statement& statement, Instruction& instruction) {
   if (statement.operands[1].starts_with('{')) return decode_pack(statement, instruction);
   if (statement.operands[0].starts_with('{')) return decode_unpack(statement, instruction);
   statement.read_operands(instruction, 2);
-  instruction.fn = for_bits(statement.bytes, []<class T>() { return mov<T>; });
+  instruction.execute = for_bits(statement.bytes, []<class T>() { return mov<T>; });
 }
 
 // Decodes cvta, which converts between generic addresses and those of a state space. Global addresses are the same in both.
@@ -56,12 +56,12 @@ void decode_cvta(const Statement& statement, Instruction& instruction) {
   statement.read_operands(instruction, {8, 8});
   if (window == 0) {
     instruction.category = c_mov;
-    instruction.fn = mov<u64>;
+    instruction.execute = mov<u64>;
     return;
   }
   instruction.b = statement.symbols.constant(statement.has("to") ? 0 - window : window, 8);
   instruction.category = c_int;
-  instruction.fn = binary<u64, Add>;
+  instruction.execute = binary<u64, Add>;
 }
 
 // Returns the conversion between two integers, whose registers may be wider than their types.
@@ -87,21 +87,21 @@ Execute for_integer_rounding(const Statement& statement, F&& choose) {
 
 Execute rounding_to_integer(const Statement& statement, Type type) {
   return for_floating_point(type, [&]<class T>() {
-    return for_integer_rounding(statement, []<int mode>() { return change<T, T, RoundTo<mode>>; });
+    return for_integer_rounding(statement, []<int mode>() { return convert_by<T, T, RoundTo<mode>>; });
   });
 }
 
 Execute conversion_to_integer(const Statement& statement, Type to, Type from) {
   return for_integer(to, [&]<class To>() {
     return for_floating_point(from, [&]<class From>() {
-      return for_integer_rounding(statement, []<int mode>() { return change_slow<To, From, ToInt<To, mode>>; });
+      return for_integer_rounding(statement, []<int mode>() { return convert_by_slow<To, From, ToInt<To, mode>>; });
     });
   });
 }
 
 Execute conversion_from_integer(Type to, Type from) {
   return for_floating_point(
-      to, [&]<class To>() { return for_integer(from, []<class From>() { return change<To, From, As<To>>; }); });
+      to, [&]<class To>() { return for_integer(from, []<class From>() { return convert_by<To, From, As<To>>; }); });
 }
 
 // A conversion between floating-point types.
@@ -111,20 +111,20 @@ struct Conversion {
   Execute execute;
 };
 constexpr Conversion conversions[] = {
-    {Type::bf16, Type::f32, "rn", change<u16, float, Bf16>},
-    {Type::f16, Type::f32, "rn", change_slow<u16, float, F16>},
-    {Type::tf32, Type::f32, "rna", change<u32, float, Tf32>},
-    {Type::f32, Type::f64, "rn", change<float, double, Narrow>},
-    {Type::f32, Type::bf16, "", change<float, u16, OfBf16>},
-    {Type::f32, Type::f16, "", change_slow<float, u16, OfF16>},
-    {Type::f64, Type::f32, "", change<double, float, Widen>},
+    {Type::bf16, Type::f32, "rn", convert_by<u16, float, Bf16>},
+    {Type::f16, Type::f32, "rn", convert_by_slow<u16, float, F16>},
+    {Type::tf32, Type::f32, "rna", convert_by<u32, float, Tf32>},
+    {Type::f32, Type::f64, "rn", convert_by<float, double, Narrow>},
+    {Type::f32, Type::bf16, "", convert_by<float, u16, OfBf16>},
+    {Type::f32, Type::f16, "", convert_by_slow<float, u16, OfF16>},
+    {Type::f64, Type::f32, "", convert_by<double, float, Widen>},
 };
 
 // Returns the conversion between two types that are not both integers.
 Execute real_conversion(const Statement& statement, Type to, Type from) {
   if (statement.has("sat")) {
     const bool rounds = statement.has("rni") || statement.has("rmi") || statement.has("rpi") || statement.has("rzi");
-    return to == Type::f32 && from == Type::f32 && !rounds ? change<float, float, Sat> : nullptr;
+    return to == Type::f32 && from == Type::f32 && !rounds ? convert_by<float, float, Saturate> : nullptr;
   }
   if (to == from) return rounding_to_integer(statement, to);
   if (is_integer(to)) return conversion_to_integer(statement, to, from);
@@ -140,7 +140,7 @@ void decode_cvt_pair(const Statement& statement, Instruction& instruction, Type 
   statement.require("rn");
   if (statement.type != Type::f32) refuse("type");
   statement.read_operands(instruction, {4, 4, 4});
-  instruction.fn = to == Type::bf16x2 ? pack_bf16x2 : pack_f16x2;
+  instruction.execute = to == Type::bf16x2 ? pack_bf16x2 : pack_f16x2;
 }
 
 void decode_cvt(const Statement& statement, Instruction& instruction) {
@@ -153,14 +153,14 @@ void decode_cvt(const Statement& statement, Instruction& instruction) {
   if (to == Type::bf16x2 || to == Type::f16x2) return decode_cvt_pair(statement, instruction, to);
   if (!is_integer(to) || !is_integer(from)) {
     statement.read_operands(instruction, {bytes_of(to), bytes_of(from)});
-    instruction.fn = real_conversion(statement, to, from);
+    instruction.execute = real_conversion(statement, to, from);
     return;
   }
   if (statement.has("sat")) refuse("qualifier .sat");
   statement.require_operands(2);
   instruction.d = statement.operand(0, 0);
   instruction.a = statement.symbols.relaxed_operand(statement.operands[1], bytes_of(from));
-  instruction.fn = integer_conversion(to, instruction.d.size, from, instruction.a.size);
+  instruction.execute = integer_conversion(to, instruction.d.size, from, instruction.a.size);
 }
 
 // Returns the function that loads or stores `count` values. They have type Memory in memory and type Register in registers.
@@ -264,7 +264,7 @@ void decode_access(const Statement& statement, Instruction& instruction) {
   instruction.strong =
       statement.has("volatile") || statement.has("relaxed") || statement.has("acquire") || statement.has("release");
   instruction.category = access_category(access.space, is_load);
-  instruction.fn = access_of<is_load>(access);
+  instruction.execute = access_of<is_load>(access);
 }
 
 // Decodes prefetch, which does nothing.
@@ -273,19 +273,19 @@ void decode_prefetch(const Statement& statement, Instruction& instruction) {
   s64 offset = 0;
   statement.address(0, offset);
   instruction.category = c_bulk;
-  instruction.fn = nothing;
+  instruction.execute = no_operation;
 }
 
 // Decodes createpolicy. The policy is 0, because nothing reads it.
 void decode_createpolicy(const Statement& statement, Instruction& instruction) {
   instruction.d = statement.operand(0, 8);
   instruction.a = statement.symbols.constant(0, 8);
-  instruction.fn = mov<u64>;
+  instruction.execute = mov<u64>;
 }
 
 // Executes mapa. A cluster has one block here, so an address stays what it is.
 void map_to_own_block(Warp& warp, const Instruction& instruction, u32 mask) {
-  const u32* rank = reg<u32>(warp, instruction.b);
+  const u32* rank = register_lanes<u32>(warp, instruction.b);
   lanes(mask, [&](int lane) {
     if (rank[lane] != 0) fault(warp, instruction, lane, illegal_instruction, "mapa: clusters have one block here");
   });
@@ -299,7 +299,7 @@ void decode_mapa(const Statement& statement, Instruction& instruction) {
   statement.require("shared::cluster");
   const u32 bytes = statement.has("u64") ? 8 : 4;
   statement.read_operands(instruction, {bytes, bytes, 4});
-  instruction.fn = map_to_own_block;
+  instruction.execute = map_to_own_block;
 }
 
 // Decodes `shfl.sync.bfly.b32 d|p, a, b, c, membermask`.
@@ -317,7 +317,7 @@ void decode_shfl(const Statement& statement, Instruction& instruction) {
   instruction.modifier = statement.choose<u8>({{"up", 0}, {"down", 1}, {"bfly", 2}, {"idx", 3}});
   instruction.kind = sync;
   instruction.category = c_shfl;
-  instruction.fn = shfl;
+  instruction.execute = shfl;
 }
 
 }  // namespace

@@ -26,22 +26,22 @@ void decode_matrix_access(const Statement& statement, Instruction& instruction, 
 void decode_ldmatrix(const Statement& statement, Instruction& instruction) {
   decode_matrix_access(statement, instruction, true);
   instruction.category = c_ldmatrix;
-  instruction.fn = ldmatrix;
+  instruction.execute = ldmatrix;
 }
 
 void decode_stmatrix(const Statement& statement, Instruction& instruction) {
   decode_matrix_access(statement, instruction, false);
   instruction.category = c_st_shared;
-  instruction.fn = stmatrix;
+  instruction.execute = stmatrix;
 }
 
 void decode_mma(const Statement& statement, Instruction& instruction) {
   if (statement.mnemonic == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
-    instruction.fn = mma_16<false>;
+    instruction.execute = mma_16bit<false>;
   else if (statement.mnemonic == "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
-    instruction.fn = mma_16<true>;
+    instruction.execute = mma_16bit<true>;
   else if (statement.mnemonic == "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
-    instruction.fn = mma_tf32;
+    instruction.execute = mma_tf32;
   else
     refuse("shape or type of mma");
   statement.require_operands(4);
@@ -118,7 +118,7 @@ void decode_wgmma_mma(const Statement& statement, Instruction& instruction) {
   if (can_transpose && !operands.a_registers) operands.mn_a = read_choice(statement, next++, 0, 1);
   if (can_transpose) operands.mn_b = read_choice(statement, next++, 0, 1);
   statement.require_operands(next);
-  instruction.fn = wgmma;
+  instruction.execute = wgmma;
 }
 
 void decode_wgmma(const Statement& statement, Instruction& instruction) {
@@ -129,9 +129,9 @@ void decode_wgmma(const Statement& statement, Instruction& instruction) {
   instruction.aligned = true;
   instruction.category = c_wgmma;
   if (statement.has("fence")) {
-    instruction.fn = wgmma_fence;
+    instruction.execute = wgmma_fence;
   } else if (statement.has("commit_group")) {
-    instruction.fn = wgmma_commit;
+    instruction.execute = wgmma_commit;
   } else if (statement.has("wait_group")) {
     statement.require_operands(1);
     instruction.imm = statement.immediate(0);

@@ -21,9 +21,9 @@ void decode_exit(const Statement&, Instruction& instruction) {
 }
 
 void trap(Warp& warp, const Instruction& instruction, u32) { fault(warp, instruction, 0, launch_failure, "trap"); }
-void decode_trap(const Statement&, Instruction& instruction) { instruction.fn = trap; }
+void decode_trap(const Statement&, Instruction& instruction) { instruction.execute = trap; }
 
-void decode_nothing(const Statement&, Instruction& instruction) { instruction.fn = nothing; }
+void decode_no_operation(const Statement&, Instruction& instruction) { instruction.execute = no_operation; }
 
 // Decodes `bar.warp.sync membermask`.
 void decode_bar_warp_sync(const Statement& statement, Instruction& instruction) {
@@ -31,7 +31,7 @@ void decode_bar_warp_sync(const Statement& statement, Instruction& instruction) 
   instruction.e = statement.operand(0, 4);
   instruction.modifier2 = 1;
   instruction.kind = sync;
-  instruction.fn = nothing;
+  instruction.execute = no_operation;
 }
 
 // Decodes `bar.arrive a, b`.
@@ -41,7 +41,7 @@ void decode_bar_arrive(const Statement& statement, Instruction& instruction) {
   instruction.b = statement.operand(1, 4);
   instruction.kind = sync;
   instruction.aligned = true;
-  instruction.fn = bar_arrive;
+  instruction.execute = bar_arrive;
   statement.symbols.mark_async();
 }
 
@@ -56,7 +56,7 @@ void decode_bar_red(const Statement& statement, Instruction& instruction) {
   instruction.modifier2 = statement.choose<u8>({{"and", 1}, {"or", 2}, {"popc", 3}});
   instruction.kind = barrier;
   instruction.aligned = true;
-  instruction.fn = nothing;
+  instruction.execute = no_operation;
 }
 
 // Decodes `bar.sync a, b`, where b is optional.
@@ -66,7 +66,7 @@ void decode_bar_sync(const Statement& statement, Instruction& instruction) {
   if (statement.operands.size() == 2) instruction.b = statement.operand(1, 4);
   instruction.kind = barrier;
   instruction.aligned = true;
-  instruction.fn = nothing;
+  instruction.execute = no_operation;
 }
 
 // Decodes bar, and barrier without .cluster.
@@ -83,7 +83,7 @@ void decode_bar(const Statement& statement, Instruction& instruction) {
 void decode_cluster_barrier(const Statement& statement, Instruction& instruction) {
   instruction.category = c_bar;
   instruction.aligned = true;
-  instruction.fn = nothing;
+  instruction.execute = no_operation;
   if (statement.has("arrive")) {
     instruction.kind = sync;
   } else if (statement.has("wait")) {
@@ -99,10 +99,10 @@ void decode_barrier(const Statement& statement, Instruction& instruction) {
 
 // Decodes fence. A thread's memory accesses happen in order here, so fences do nothing, except those between proxies.
 void decode_fence(const Statement& statement, Instruction& instruction) {
-  instruction.fn = nothing;
+  instruction.execute = no_operation;
   if (!statement.has("proxy")) return;
   if (statement.has("async")) {
-    instruction.fn = fence_proxy_async;
+    instruction.execute = fence_proxy_async;
     statement.symbols.mark_async();
   } else if (statement.qualifiers.size() < 2 || !statement.qualifiers[1].starts_with("tensormap")) {
     refuse("proxy of a fence");
@@ -120,7 +120,7 @@ void decode_vote(const Statement& statement, Instruction& instruction) {
   if (!is_ballot) instruction.modifier = statement.choose<u8>({{"all", 0}, {"any", 1}, {"uni", 2}});
   instruction.kind = sync;
   instruction.category = c_shfl;
-  instruction.fn = is_ballot ? vote_ballot : vote_pred;
+  instruction.execute = is_ballot ? vote_ballot : vote_pred;
 }
 
 // Decodes `match.any.sync.b32 d, a, membermask`.
@@ -132,8 +132,8 @@ void decode_match(const Statement& statement, Instruction& instruction) {
   instruction.e = statement.operand(2, 4);
   instruction.kind = sync;
   instruction.category = c_shfl;
-  if (statement.bytes == 4) instruction.fn = match_any<u32>;
-  if (statement.bytes == 8) instruction.fn = match_any<u64>;
+  if (statement.bytes == 4) instruction.execute = match_any<u32>;
+  if (statement.bytes == 8) instruction.execute = match_any<u64>;
 }
 
 // Decodes `redux.sync.add.s32 d, a, membermask`.
@@ -146,14 +146,14 @@ void decode_redux(const Statement& statement, Instruction& instruction) {
       {{"add", a_add}, {"max", a_max}, {"min", a_min}, {"and", a_and}, {"or", a_or}, {"xor", a_xor}});
   instruction.kind = sync;
   instruction.category = c_shfl;
-  if (statement.type == Type::int32) instruction.fn = redux<s32>;
-  if (statement.type == Type::uint32) instruction.fn = redux<u32>;
+  if (statement.type == Type::int32) instruction.execute = redux<s32>;
+  if (statement.type == Type::uint32) instruction.execute = redux<u32>;
 }
 
 void decode_activemask(const Statement& statement, Instruction& instruction) {
   instruction.d = statement.operand(0, 4);
   instruction.category = c_shfl;
-  instruction.fn = active_mask;
+  instruction.execute = active_mask;
 }
 
 // Decodes `elect.sync d|p, membermask`.
@@ -168,7 +168,7 @@ void decode_elect(const Statement& statement, Instruction& instruction) {
   instruction.e = statement.operand(1, 4);
   instruction.kind = sync;
   instruction.category = c_shfl;
-  instruction.fn = elect;
+  instruction.execute = elect;
 }
 
 template <class T>
@@ -213,7 +213,7 @@ void decode_atom(const Statement& statement, Instruction& instruction) {
   const Space space = statement.choose_or<Space>(s_generic, {{"global", s_global}, {"shared", s_shared}});
   instruction.category = c_atom;
   instruction.strong = true;
-  instruction.fn = atomic(statement.type, space);
+  instruction.execute = atomic(statement.type, space);
 }
 
 // Decodes `setmaxnreg.inc.sync.aligned.u32 count`.
@@ -240,11 +240,11 @@ const DecodeTable& synchronization_instructions() {
       {"exit", decode_exit},
       {"trap", decode_trap},
       {"brkpt", decode_trap},
-      {"nanosleep", decode_nothing},
-      {"griddepcontrol", decode_nothing},
+      {"nanosleep", decode_no_operation},
+      {"griddepcontrol", decode_no_operation},
       {"bar", decode_bar},
       {"barrier", decode_barrier},
-      {"membar", decode_nothing},
+      {"membar", decode_no_operation},
       {"fence", decode_fence},
       {"vote", decode_vote},
       {"match", decode_match},

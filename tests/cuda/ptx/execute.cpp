@@ -83,9 +83,13 @@ void check_count(Block& block, u32 id, const Arrivals& arrivals) {
 // Lets a warp continue behind a complete barrier.
 void release_warp(Warp& warp, const Instruction& instruction, const Arrivals& arrivals) {
   switch (instruction.modifier2) {
-    case reduce_and: set_pred(warp, instruction.d, warp.live, arrivals.votes == arrivals.threads ? all : 0); break;
-    case reduce_or: set_pred(warp, instruction.d, warp.live, arrivals.votes ? all : 0); break;
-    case reduce_popc: each(reg<u32>(warp, instruction.d), warp.live, [&](int) { return arrivals.votes; }); break;
+    case reduce_and:
+      write_predicate(warp, instruction.d, warp.live, arrivals.votes == arrivals.threads ? all : 0);
+      break;
+    case reduce_or: write_predicate(warp, instruction.d, warp.live, arrivals.votes ? all : 0); break;
+    case reduce_popc:
+      each(register_lanes<u32>(warp, instruction.d), warp.live, [&](int) { return arrivals.votes; });
+      break;
     default: break;
   }
   warp.at_barrier = false;

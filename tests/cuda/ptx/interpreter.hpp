@@ -109,8 +109,8 @@ extern const char* const category_names[category_count];
 
 // A decoded instruction. The operands d, a, b and c are PTX's. The meaning of modifiers and immediates is up to the function.
 struct Instruction {
-  Execute fn = nullptr;
-  Poll poll = nullptr;  // replaces fn for Kind::poll
+  Execute execute = nullptr;
+  Poll poll = nullptr;  // replaces `execute` for Kind::poll
   Kind kind = normal;
   Category category = c_other;
   bool guarded = false;        // only lanes whose predicate `guard` is true execute it
@@ -325,7 +325,7 @@ std::string demangled(const std::string& name);
 
 // Returns the 32 values of an operand, one per lane.
 template <class T>
-inline T* reg(Warp& warp, const Operand& operand) {
+inline T* register_lanes(Warp& warp, const Operand& operand) {
   return reinterpret_cast<T*>(warp.base[operand.constant] + operand.offset);
 }
 

@@ -12,7 +12,7 @@ inline constexpr u32 width_of = sizeof(T) * 8;
 template <class T>
 inline constexpr bool is_float = std::is_floating_point_v<T>;
 template <class T>
-using U = std::make_unsigned_t<T>;
+using Unsigned = std::make_unsigned_t<T>;
 
 inline constexpr u32 all = ~0u;  // the mask of a whole warp
 
@@ -55,50 +55,50 @@ template <class F>
 
 template <class T, class F>
 void unary(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  T* d = register_lanes<T>(warp, instruction.d);
   each(d, mask, [&](int lane) { return F()(a[lane]); });
 }
 
 template <class T, class F>
 void binary(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  T* d = register_lanes<T>(warp, instruction.d);
   each(d, mask, [&](int lane) { return F()(a[lane], b[lane]); });
 }
 
 template <class T, class F>
 void ternary(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  const T* c = reg<T>(warp, instruction.c);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  const T* c = register_lanes<T>(warp, instruction.c);
+  T* d = register_lanes<T>(warp, instruction.d);
   each(d, mask, [&](int lane) { return F()(a[lane], b[lane], c[lane]); });
 }
 
 template <class T, class F>
 void unary_slow(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  T* d = register_lanes<T>(warp, instruction.d);
   lanes(mask, [&](int lane) { d[lane] = F()(a[lane]); });
 }
 
 template <class T, class F>
 void binary_slow(Warp& warp, const Instruction& instruction, u32 mask) {
-  const T* a = reg<T>(warp, instruction.a);
-  const T* b = reg<T>(warp, instruction.b);
-  T* d = reg<T>(warp, instruction.d);
+  const T* a = register_lanes<T>(warp, instruction.a);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  T* d = register_lanes<T>(warp, instruction.d);
   lanes(mask, [&](int lane) { d[lane] = F()(a[lane], b[lane]); });
 }
 
-inline u32 pred_of(Warp& warp, const Operand& operand) {
+inline u32 read_predicate(Warp& warp, const Operand& operand) {
   const u32 predicate = operand.constant ? operand.offset : warp.pred[operand.offset];
   return operand.negated ? ~predicate : predicate;
 }
 
 // Sets the bits of `mask` in a predicate register to those of `value`. Does nothing if the operand is absent.
-inline void set_pred(Warp& warp, const Operand& operand, u32 mask, u32 value) {
+inline void write_predicate(Warp& warp, const Operand& operand, u32 mask, u32 value) {
   if (operand.absent) return;
   u32& predicate = warp.pred[operand.offset];
   predicate = (predicate & ~mask) | (value & mask);

@@ -33,7 +33,7 @@ inline void ldmatrix(Warp& warp, const Instruction& instruction, u32 mask) {
   for (int lane = 0; lane < 8 * matrices; ++lane)
     std::memcpy(m[lane / 8][lane % 8], pointer<s_shared>(warp, instruction, lane, at[lane], 16, false), 16);
   for (int matrix = 0; matrix < matrices; ++matrix) {
-    u32* d = reg<u32>(warp, instruction.v[matrix]);
+    u32* d = register_lanes<u32>(warp, instruction.v[matrix]);
     for (int lane = 0; lane < 32; ++lane) {
       const int row = lane / 4;
       const int column = lane % 4 * 2;
@@ -53,7 +53,7 @@ inline void stmatrix(Warp& warp, const Instruction& instruction, u32 mask) {
   addresses(warp, instruction, instruction.a, instruction.imm, at);
   count_access<s_shared>(warp, at, row_lanes(matrices), 16, true);
   for (int matrix = 0; matrix < matrices; ++matrix) {
-    const u32* values = reg<u32>(warp, instruction.v[matrix]);
+    const u32* values = register_lanes<u32>(warp, instruction.v[matrix]);
     u16 m[8][8];
     for (int lane = 0; lane < 32; ++lane)
       for (int i = 0; i < 2; ++i) {
@@ -78,7 +78,7 @@ float truncated_sum(const double (&terms)[count]) {
     sum += term;
     if (std::isfinite(term) && term != 0) exponent = std::max(exponent, std::ilogb(term));
   }
-  if (!std::isfinite(sum)) return narrow(sum);
+  if (!std::isfinite(sum)) return to_float(sum);
   if (exponent == none) return 0;
   const double unit = std::ldexp(1.0, exponent - 25);
   double truncated = 0;
@@ -107,7 +107,7 @@ inline void dot_row(const float* a, const float (*b)[8], float* c) {
     const double factor = a[k];
     for (int column = 0; column < 8; ++column) sums[column] += factor * double{b[k][column]};
   }
-  for (int column = 0; column < 8; ++column) c[column] = narrow(sums[column]);
+  for (int column = 0; column < 8; ++column) c[column] = to_float(sums[column]);
 }
 
 // The registers of an mma, whose address is instruction.imm.
@@ -126,7 +126,7 @@ template <int K>
 void multiply(Warp& warp, const MmaOperands& operands, const float (&a)[16][K], const float (&b)[K][8]) {
   float c[16][8];
   for (int word = 0; word < 4; ++word) {
-    const float* from = reg<float>(warp, operands.c[word]);
+    const float* from = register_lanes<float>(warp, operands.c[word]);
     for (int lane = 0; lane < 32; ++lane) {
       const AccumulatorPlace at(lane, word);
       c[at.row][at.column] = from[lane];
@@ -134,7 +134,7 @@ void multiply(Warp& warp, const MmaOperands& operands, const float (&a)[16][K], 
   }
   for (int row = 0; row < 16; ++row) dot_row<K>(a[row], b, c[row]);
   for (int word = 0; word < 4; ++word) {
-    float* to = reg<float>(warp, operands.d[word]);
+    float* to = register_lanes<float>(warp, operands.d[word]);
     for (int lane = 0; lane < 32; ++lane) {
       const AccumulatorPlace at(lane, word);
       to[lane] = c[at.row][at.column];
@@ -144,7 +144,7 @@ void multiply(Warp& warp, const MmaOperands& operands, const float (&a)[16][K], 
 
 // mma.m16n8k16 of f16 if `half`, else of bf16. A register holds two elements.
 template <bool half>
-void mma_16(Warp& warp, const Instruction& instruction, u32 mask) {
+void mma_16bit(Warp& warp, const Instruction& instruction, u32 mask) {
   require_whole_warp(warp, instruction, mask, "mma");
   const MmaOperands& operands = *reinterpret_cast<const MmaOperands*>(instruction.imm);
   const auto element = [](u32 pair, int i) {
@@ -153,12 +153,12 @@ void mma_16(Warp& warp, const Instruction& instruction, u32 mask) {
   };
   float a[16][16], b[16][8];
   for (int word = 0; word < 4; ++word) {
-    const u32* from = reg<u32>(warp, operands.a[word]);
+    const u32* from = register_lanes<u32>(warp, operands.a[word]);
     for (int lane = 0; lane < 32; ++lane)
       for (int i = 0; i < 2; ++i) a[lane / 4 + word % 2 * 8][lane % 4 * 2 + i + word / 2 * 8] = element(from[lane], i);
   }
   for (int word = 0; word < 2; ++word) {
-    const u32* from = reg<u32>(warp, operands.b[word]);
+    const u32* from = register_lanes<u32>(warp, operands.b[word]);
     for (int lane = 0; lane < 32; ++lane)
       for (int i = 0; i < 2; ++i) b[lane % 4 * 2 + i + word * 8][lane / 4] = element(from[lane], i);
   }
@@ -171,11 +171,11 @@ inline void mma_tf32(Warp& warp, const Instruction& instruction, u32 mask) {
   const MmaOperands& operands = *reinterpret_cast<const MmaOperands*>(instruction.imm);
   float a[16][8], b[8][8];
   for (int word = 0; word < 4; ++word) {
-    const u32* from = reg<u32>(warp, operands.a[word]);
+    const u32* from = register_lanes<u32>(warp, operands.a[word]);
     for (int lane = 0; lane < 32; ++lane) a[lane / 4 + word % 2 * 8][lane % 4 + word / 2 * 4] = from_tf32(from[lane]);
   }
   for (int word = 0; word < 2; ++word) {
-    const u32* from = reg<u32>(warp, operands.b[word]);
+    const u32* from = register_lanes<u32>(warp, operands.b[word]);
     for (int lane = 0; lane < 32; ++lane) b[lane % 4 + word * 4][lane / 4] = from_tf32(from[lane]);
   }
   multiply(warp, operands, a, b);

@@ -103,9 +103,9 @@ inline void addresses(Warp& warp, const Instruction&, const Operand& operand, s6
     for (int lane = 0; lane < 32; ++lane) results[lane] = base[lane] + static_cast<u64>(offset);
   };
   if (operand.size == 8)
-    add(reg<u64>(warp, operand));
+    add(register_lanes<u64>(warp, operand));
   else
-    add(reg<u32>(warp, operand));
+    add(register_lanes<u32>(warp, operand));
 }
 
 // ld and st of n elements of type M in memory and R in registers. The address is a + imm; the registers are v[0] to v[n - 1].
@@ -116,7 +116,7 @@ void load(Warp& warp, const Instruction& instruction, u32 mask) {
   addresses(warp, instruction, instruction.a, instruction.imm, at);
   count_access<space>(warp, at, mask, sizeof(M) * n, false);
   R* d[n];
-  for (int i = 0; i < n; ++i) d[i] = instruction.v[i].absent ? nullptr : reg<R>(warp, instruction.v[i]);
+  for (int i = 0; i < n; ++i) d[i] = instruction.v[i].absent ? nullptr : register_lanes<R>(warp, instruction.v[i]);
   lanes(mask, [&](int lane) {
     const u8* from = pointer<space>(warp, instruction, lane, at[lane], sizeof(M) * n, false);
     for (int i = 0; i < n; ++i) {
@@ -133,7 +133,7 @@ void store(Warp& warp, const Instruction& instruction, u32 mask) {
   addresses(warp, instruction, instruction.a, instruction.imm, at);
   count_access<space>(warp, at, mask, sizeof(M) * n, true);
   const R* values[n];
-  for (int i = 0; i < n; ++i) values[i] = reg<R>(warp, instruction.v[i]);
+  for (int i = 0; i < n; ++i) values[i] = register_lanes<R>(warp, instruction.v[i]);
   lanes(mask, [&](int lane) {
     u8* to = pointer<space>(warp, instruction, lane, at[lane], sizeof(M) * n, true);
     for (int i = 0; i < n; ++i) {
@@ -150,10 +150,10 @@ enum AtomOp : u8 { a_add, a_exch, a_max, a_min, a_and, a_or, a_xor, a_cas, a_inc
 template <class T>
 T updated(u8 op, T old, T b, T c) {
   if constexpr (is_float<T>) {
-    return op == a_add ? canon(old + b) : b;
+    return op == a_add ? canonical_nan(old + b) : b;
   } else {
     switch (op) {
-      case a_add: return static_cast<T>(U<T>(old) + U<T>(b));
+      case a_add: return static_cast<T>(Unsigned<T>(old) + Unsigned<T>(b));
       case a_exch: return b;
       case a_max: return old > b ? old : b;
       case a_min: return old < b ? old : b;
@@ -174,9 +174,9 @@ void atom(Warp& warp, const Instruction& instruction, u32 mask) {
     fault(warp, instruction, __builtin_ctz(mask), illegal_instruction, "atomic");
   u64 at[32];
   addresses(warp, instruction, instruction.a, instruction.imm, at);
-  const T* b = reg<T>(warp, instruction.b);
-  const T* c = op == a_cas ? reg<T>(warp, instruction.c) : b;
-  T* d = instruction.d.absent ? nullptr : reg<T>(warp, instruction.d);
+  const T* b = register_lanes<T>(warp, instruction.b);
+  const T* c = op == a_cas ? register_lanes<T>(warp, instruction.c) : b;
+  T* d = instruction.d.absent ? nullptr : register_lanes<T>(warp, instruction.d);
   lanes(mask, [&](int lane) {
     u8* word = pointer<space>(warp, instruction, lane, at[lane], sizeof(T), true);
     T old;

@@ -15,14 +15,16 @@ namespace heddle::ptx {
 enum Rounding : int { to_nearest, downward, upward, toward_zero };
 
 // Returns x, or the only NaN that a GPU's arithmetic produces.
-inline float canon(float x) { return x != x ? std::bit_cast<float>(0x7fffffffu) : x; }
-inline double canon(double x) { return x != x ? std::bit_cast<double>(0x7fffffffffffffffull) : x; }
+inline float canonical_nan(float x) { return x != x ? std::bit_cast<float>(0x7fffffffu) : x; }
+inline double canonical_nan(double x) { return x != x ? std::bit_cast<double>(0x7fffffffffffffffull) : x; }
 
 // Rounds to float.
-inline float narrow(double x) { return canon(static_cast<float>(x)); }
+inline float to_float(double x) { return canonical_nan(static_cast<float>(x)); }
 
 // Replaces a subnormal number by a zero of the same sign (.ftz).
-inline float flush(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.f, x) : x; }
+inline float flush_subnormal(float x) {
+  return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.f, x) : x;
+}
 
 inline float from_bf16(u16 x) { return std::bit_cast<float>(u32{x} << 16); }
 

@@ -16,7 +16,7 @@ namespace {
 // Returns the live lanes that must execute an instruction together with `mask`: all for an aligned one, else those of the member mask.
 u32 required_lanes(Warp& warp, const Instruction& instruction, u32 mask) {
   if (instruction.aligned) return warp.live;
-  const u32* member_masks = reg<u32>(warp, instruction.e);
+  const u32* member_masks = register_lanes<u32>(warp, instruction.e);
   const u32 members = member_masks[__builtin_ctz(mask)];
   lanes(mask, [&](int lane) {
     if (member_masks[lane] != members)
@@ -34,7 +34,7 @@ u32 waiting_at(const Warp& warp, u32 pc) {
 }
 
 bool is_warp_sync(const Instruction& instruction) {
-  return instruction.kind == sync && instruction.fn == nothing && instruction.modifier2 == 1;
+  return instruction.kind == sync && instruction.execute == no_operation && instruction.modifier2 == 1;
 }
 
 void set_pcs(Warp& warp, u32 mask, u32 pc) {
@@ -154,7 +154,7 @@ bool execute_branch(Warp& warp, const Instruction& instruction, u32 mask) {
 bool execute_exit(Warp& warp, const Instruction& instruction, u32 mask) {
   if (warp.any_copies)
     lanes(mask, [&](int lane) {
-      for (const Copy& copy : warp.copies[lane]) perform(warp, instruction, lane, copy);
+      for (const Copy& copy : warp.copies[lane]) perform_copy(warp, instruction, lane, copy);
       warp.copies[lane].clear();
     });
   warp.live &= ~mask;
@@ -184,7 +184,7 @@ bool execute_poll(Turn& turn, const Instruction& instruction, u32 mask) {
   turn.has_progressed |= done || warp.spins || gives_up;
   if (gives_up) {
     warp.expires = false;
-    set_pred(warp, instruction.d, mask, 0);
+    write_predicate(warp, instruction.d, mask, 0);
   }
   if (done || gives_up) {
     ++warp.pc;
@@ -213,17 +213,17 @@ bool execute_together(Turn& turn, const Instruction& instruction, u32 mask) {
   join(warp, arrived);
   if constexpr (tracks) track_registers(warp, *warp.block->kernel, warp.pc);
   if (instruction.kind == sync) {
-    instruction.fn(warp, instruction, arrived);
+    instruction.execute(warp, instruction, arrived);
     warp.syncs += is_warp_sync(instruction);
     ++warp.pc;
     return true;
   }
   const int first = __builtin_ctz(arrived);
   warp.at_barrier = true;
-  warp.barrier_id = reg<u32>(warp, instruction.a)[first];
-  warp.barrier_count = instruction.b.absent ? 0 : reg<u32>(warp, instruction.b)[first];
+  warp.barrier_id = register_lanes<u32>(warp, instruction.a)[first];
+  warp.barrier_count = instruction.b.absent ? 0 : register_lanes<u32>(warp, instruction.b)[first];
   warp.barrier_pc = warp.pc;
-  warp.barrier_votes = instruction.c.absent ? 0 : pred_of(warp, instruction.c) & arrived;
+  warp.barrier_votes = instruction.c.absent ? 0 : read_predicate(warp, instruction.c) & arrived;
   return false;
 }
 
@@ -260,7 +260,7 @@ bool run_turn(Warp& warp) {
       case normal:
         if (mask) {
           if constexpr (tracks) track_registers(warp, kernel, warp.pc);
-          instruction.fn(warp, instruction, mask);
+          instruction.execute(warp, instruction, mask);
         }
         ++warp.pc;
         turn.has_progressed = true;
