@@ -1,6 +1,6 @@
 // Instructions by which the lanes of a warp exchange values (PTX ISA, "Data Movement and Conversion Instructions: shfl.sync", "Parallel
-// Synchronization and Communication Instructions: vote.sync", "match.sync", "activemask", "redux.sync"). The scheduler executes them when
-// all lanes of the member mask have arrived: `mask` holds these lanes.
+// Synchronization and Communication Instructions: vote.sync", "match.sync", "activemask", "redux.sync", "elect.sync"). The scheduler
+// executes them when all lanes of the member mask have arrived: `mask` holds these lanes.
 #pragma once
 #include <cstring>
 
@@ -92,6 +92,13 @@ void redux(Warp& warp, const Instruction& instruction, u32 mask) {
   lanes(mask & (mask - 1), [&](int lane) { result = updated(instruction.modifier, result, a[lane], T()); });
   T* d = register_lanes<T>(warp, instruction.d);
   lanes(mask, [&](int lane) { d[lane] = result; });
+}
+
+// elect.sync: sets d to the first lane of the mask, and d2 to whether the lane is that one.
+inline void elect(Warp& warp, const Instruction& instruction, u32 mask) {
+  const u32 leader = static_cast<u32>(__builtin_ctz(mask));
+  if (!instruction.d.absent) each(register_lanes<u32>(warp, instruction.d), mask, [&](int) { return leader; });
+  write_predicate(warp, instruction.d2, mask, 1u << leader);
 }
 
 inline void active_mask(Warp& warp, const Instruction& instruction, u32 mask) {

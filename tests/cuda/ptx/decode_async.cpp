@@ -2,11 +2,10 @@
 // Synchronization and Communication Instructions: mbarrier").
 #include <algorithm>
 
-#include "async.hpp"
-#include "collective.hpp"
-#include "convert.hpp"
+#include "bulk_copy.hpp"
 #include "cp_async.hpp"
 #include "decode.hpp"
+#include "mbarrier.hpp"
 
 namespace heddle::ptx {
 
@@ -55,11 +54,11 @@ void decode_cp_async_arrive(const Statement& statement, Instruction& instruction
   instruction.modifier = statement.has("noinc");
   instruction.a = statement.address(0, instruction.imm);
   instruction.category = c_mbarrier;
-  instruction.execute = cp_async_arrive;
+  instruction.execute = cp_async_mbarrier_arrive;
 }
 
 // Returns the kind of a bulk copy. The state space of the destination stands before that of the source: .shared.global is a load.
-BulkOperands::What bulk_kind(const Statement& statement) {
+BulkOperands::Kind bulk_kind(const Statement& statement) {
   const auto& qualifiers = statement.qualifiers;
   const auto find = [&](std::string_view name) { return std::find(qualifiers.begin(), qualifiers.end(), name); };
   const auto global = find("global");
@@ -73,7 +72,7 @@ BulkOperands::What bulk_kind(const Statement& statement) {
 
 // Reads a bulk copy's address in global memory, `[a]`, or a tensor map with coordinates, `[map, {x, y}]`.
 void read_global_address(const Statement& statement, std::size_t index, BulkOperands& operands) {
-  if (!operands.tensor) {
+  if (!operands.is_tensor) {
     operands.global = statement.address(index, operands.global_offset);
     return;
   }
@@ -86,16 +85,16 @@ void read_global_address(const Statement& statement, std::size_t index, BulkOper
   const std::vector<std::string> coordinates = elements_of(parts[1]);
   if (coordinates.size() != operands.rank) refuse("number of coordinates");
   for (std::size_t i = 0; i < coordinates.size(); ++i)
-    operands.coordinate[i] = statement.symbols.operand(coordinates[i], 4);
+    operands.coordinates[i] = statement.symbols.operand(coordinates[i], 4);
 }
 
 // Reads the operation of a reduction and its type. The type of a tensor is in its map.
 void read_reduction(const Statement& statement, BulkOperands& operands) {
-  operands.op = statement.choose<AtomOp>({{"add", a_add}, {"min", a_min}, {"max", a_max}});
-  operands.type = 255;
-  if (operands.tensor) return;
-  operands.type = statement.choose<u8>(
-      {{"u32", 0}, {"s32", 1}, {"u64", 2}, {"f32", 3}, {"f16", 4}, {"bf16", 5}, {"f64", 6}, {"s64", 7}});
+  operands.operation = statement.choose<AtomOp>({{"add", a_add}, {"min", a_min}, {"max", a_max}});
+  if (operands.is_tensor) return;
+  for (const char* type : {"u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64"})
+    if (statement.has(type)) operands.type = type_of(type);
+  if (operands.type == Type::none) refuse("type of a reduction");
 }
 
 // Decodes a bulk copy:
@@ -108,11 +107,11 @@ void decode_bulk_copy(const Statement& statement, Instruction& instruction) {
       "reduce async bulk tensor prefetch L2 1d 2d 3d 4d 5d tile shared::cluster shared global bulk_group "
       "mbarrier::complete_tx::bytes L2::cache_hint add min max noftz");
   auto& operands = extend<BulkOperands>(instruction);
-  operands.tensor = statement.has("tensor");
-  operands.what = bulk_kind(statement);
-  const bool is_load = operands.what == BulkOperands::load;
-  const bool is_prefetch = operands.what == BulkOperands::prefetch;
-  const bool is_reduction = operands.what == BulkOperands::reduce;
+  operands.is_tensor = statement.has("tensor");
+  operands.kind = bulk_kind(statement);
+  const bool is_load = operands.kind == BulkOperands::load;
+  const bool is_prefetch = operands.kind == BulkOperands::prefetch;
+  const bool is_reduction = operands.kind == BulkOperands::reduce;
   if (!is_prefetch && !statement.has(is_load ? "mbarrier::complete_tx::bytes" : "bulk_group"))
     refuse("completion mechanism");
 
@@ -120,12 +119,12 @@ void decode_bulk_copy(const Statement& statement, Instruction& instruction) {
   if (is_load) operands.shared = statement.address(next++, operands.shared_offset);
   read_global_address(statement, next++, operands);
   if (!is_load && !is_prefetch) operands.shared = statement.address(next++, operands.shared_offset);
-  if (!operands.tensor) operands.bytes = statement.operand(next++, 4);
-  if (is_load) operands.barrier = statement.address(next++, operands.barrier_offset);
+  if (!operands.is_tensor) operands.bytes = statement.operand(next++, 4);
+  if (is_load) operands.mbarrier = statement.address(next++, operands.mbarrier_offset);
   if (statement.has("L2::cache_hint")) statement.operand(next++, 8);
   statement.require_operands(next);
   if (is_reduction) read_reduction(statement, operands);
-  if (!is_reduction || operands.tensor) statement.require_untyped();
+  if (!is_reduction || operands.is_tensor) statement.require_untyped();
   instruction.execute = bulk_copy;
 }
 
@@ -134,12 +133,12 @@ void decode_cp_bulk(const Statement& statement, Instruction& instruction) {
   statement.symbols.mark_async();
   instruction.category = c_bulk;
   if (statement.has("commit_group")) {
-    instruction.execute = bulk_commit;
+    instruction.execute = bulk_commit_group;
   } else if (statement.has("wait_group")) {
     statement.require_operands(1);
     instruction.imm = statement.immediate(0);
     instruction.modifier = statement.has("read");
-    instruction.execute = bulk_wait;
+    instruction.execute = bulk_wait_group;
   } else {
     decode_bulk_copy(statement, instruction);
   }
@@ -158,9 +157,7 @@ void decode_mbarrier_pending_count(const Statement& statement, Instruction& inst
   statement.require_operands(2);
   instruction.d = statement.operand(0, 4);
   instruction.c = statement.operand(1, 8);
-  instruction.a = statement.symbols.constant(0, 8);
-  instruction.modifier = mb_pending;
-  instruction.execute = mbarrier;
+  instruction.execute = mbarrier_pending_count;
 }
 
 // Decodes `mbarrier.try_wait.b64 d, [a], state, limit`, where the time limit is optional. With .parity, a parity replaces the state.
@@ -183,22 +180,22 @@ void decode_mbarrier_wait(const Statement& statement, Instruction& instruction) 
 void decode_mbarrier_update(const Statement& statement, Instruction& instruction) {
   const bool arrives = statement.has("arrive") || statement.has("arrive_drop");
   if (statement.has("arrive_drop") && statement.has("expect_tx")) refuse("qualifier .expect_tx");
-  instruction.modifier = statement.choose<MbarrierOp>({{"init", mb_init},
-                                                       {"inval", mb_inval},
-                                                       {"arrive_drop", mb_arrive_drop},
-                                                       {"arrive", mb_arrive},
-                                                       {"expect_tx", mb_expect},
-                                                       {"complete_tx", mb_complete}});
-  if (instruction.modifier == mb_arrive && statement.has("expect_tx")) instruction.modifier = mb_arrive_expect;
-  const bool needs_count =
-      instruction.modifier != mb_arrive && instruction.modifier != mb_arrive_drop && instruction.modifier != mb_inval;
+  instruction.execute = statement.choose<Execute>({{"init", mbarrier_init},
+                                                   {"inval", mbarrier_inval},
+                                                   {"arrive_drop", mbarrier_arrive},
+                                                   {"arrive", mbarrier_arrive},
+                                                   {"expect_tx", mbarrier_expect_tx},
+                                                   {"complete_tx", mbarrier_complete_tx}});
+  if (arrives)
+    instruction.modifier =
+        statement.choose_or<ArriveForm>(arrive_plain, {{"arrive_drop", arrive_drop}, {"expect_tx", arrive_expect_tx}});
+  const bool needs_count = arrives ? instruction.modifier == arrive_expect_tx : !statement.has("inval");
   std::size_t next = 0;
   if (arrives && !statement.operand_text(0).starts_with('[')) instruction.d = statement.result(next++, 8);
   instruction.a = statement.address(next++, instruction.imm);
   if (needs_count || next < statement.operands.size()) instruction.b = statement.operand(next++, 4);
   statement.require_operands(next);
   instruction.modifier2 = statement.has("relaxed");
-  instruction.execute = mbarrier;
 }
 
 void decode_mbarrier(const Statement& statement, Instruction& instruction) {

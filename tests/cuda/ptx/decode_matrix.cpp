@@ -1,10 +1,10 @@
-// Decodes the instructions of the tensor cores (PTX ISA, "Warp-Level Matrix Instructions" and "Asynchronous Warpgroup-Level Matrix
-// Instructions").
+// Decodes the instructions of the tensor cores (PTX ISA, "Warp-Level Matrix Instructions" and "Asynchronous Warpgroup Level Matrix
+// Multiply-Accumulate Instructions").
 #include <algorithm>
 
-#include "async.hpp"
 #include "decode.hpp"
 #include "matrix.hpp"
+#include "wgmma.hpp"
 
 namespace heddle::ptx {
 
@@ -72,12 +72,8 @@ void read_wgmma_type(const Statement& statement, WgmmaOperands& operands) {
     refuse("form of wgmma");
   const bool is_shape = std::sscanf(qualifiers[3].c_str(), "m64n%dk%d", &operands.n, &operands.k) == 2;
   if (!is_shape || operands.n < 8 || operands.n > 256 || operands.n % 8 != 0) refuse("shape of wgmma");
-  switch (statement.type) {
-    case Type::bf16: operands.type = 0; break;
-    case Type::f16: operands.type = 1; break;
-    case Type::tf32: operands.type = 2; break;
-    default: refuse("type of wgmma");
-  }
+  operands.type = statement.type;
+  if (operands.type != Type::bf16 && operands.type != Type::f16 && operands.type != Type::tf32) refuse("type of wgmma");
   if (operands.k * bytes_of(statement.type) != 32) refuse("shape of wgmma");
 }
 
@@ -107,9 +103,9 @@ void decode_wgmma_mma(const Statement& statement, Instruction& instruction) {
     for (const Operand& part : operands.a)
       if (part.constant) refuse("A that is not in registers");
   } else {
-    operands.a_desc = statement.operand(1, 8);
+    operands.a_descriptor = statement.operand(1, 8);
   }
-  operands.b_desc = statement.operand(2, 8);
+  operands.b_descriptor = statement.operand(2, 8);
   operands.scale = statement.predicate(3);
   operands.negate_a = read_choice(statement, 4, 1, -1);
   operands.negate_b = read_choice(statement, 5, 1, -1);
@@ -131,12 +127,12 @@ void decode_wgmma(const Statement& statement, Instruction& instruction) {
   if (statement.has("fence")) {
     instruction.execute = wgmma_fence;
   } else if (statement.has("commit_group")) {
-    instruction.execute = wgmma_commit;
+    instruction.execute = wgmma_commit_group;
   } else if (statement.has("wait_group")) {
     statement.require_operands(1);
     instruction.imm = statement.immediate(0);
     instruction.kind = poll;
-    instruction.poll = wgmma_wait;
+    instruction.poll = wgmma_wait_group;
   } else {
     decode_wgmma_mma(statement, instruction);
   }

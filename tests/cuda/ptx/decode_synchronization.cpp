@@ -1,8 +1,10 @@
 // Decodes control flow, barriers, fences, votes and atomics (PTX ISA, "Control Flow Instructions", "Parallel Synchronization and
 // Communication Instructions" and "Miscellaneous Instructions"). decode_async.cpp decodes mbarriers.
-#include "async.hpp"
+#include "barrier.hpp"
+#include "clocks.hpp"
 #include "collective.hpp"
 #include "decode.hpp"
+#include "setmaxnreg.hpp"
 
 namespace heddle::ptx {
 
@@ -53,7 +55,8 @@ void decode_bar_red(const Statement& statement, Instruction& instruction) {
   instruction.a = statement.operand(1, 4);
   if (count == 4) instruction.b = statement.operand(2, 4);
   instruction.c = statement.predicate(count - 1);
-  instruction.modifier2 = statement.choose<u8>({{"and", 1}, {"or", 2}, {"popc", 3}});
+  instruction.modifier2 =
+      statement.choose<BarrierReduction>({{"and", reduce_and}, {"or", reduce_or}, {"popc", reduce_popc}});
   instruction.kind = barrier;
   instruction.aligned = true;
   instruction.execute = no_operation;
@@ -79,7 +82,7 @@ void decode_bar(const Statement& statement, Instruction& instruction) {
   refuse("kind of barrier");
 }
 
-// Decodes barrier.cluster. A cluster has one block here, which waits at barrier 16. Programs can name the barriers 0 to 15.
+// Decodes barrier.cluster. A cluster has one block here, which waits at a barrier that programs cannot name.
 void decode_cluster_barrier(const Statement& statement, Instruction& instruction) {
   instruction.category = c_bar;
   instruction.aligned = true;
@@ -88,7 +91,7 @@ void decode_cluster_barrier(const Statement& statement, Instruction& instruction
     instruction.kind = sync;
   } else if (statement.has("wait")) {
     instruction.kind = barrier;
-    instruction.a = statement.symbols.constant(16, 4);
+    instruction.a = statement.symbols.constant(cluster_barrier, 4);
   } else {
     refuse("kind of barrier.cluster");
   }
@@ -117,7 +120,8 @@ void decode_vote(const Statement& statement, Instruction& instruction) {
   instruction.d = is_ballot ? statement.operand(0, 4) : statement.predicate(0);
   instruction.a = statement.predicate(1);
   instruction.e = statement.operand(2, 4);
-  if (!is_ballot) instruction.modifier = statement.choose<u8>({{"all", 0}, {"any", 1}, {"uni", 2}});
+  if (!is_ballot)
+    instruction.modifier = statement.choose<VoteMode>({{"all", vote_all}, {"any", vote_any}, {"uni", vote_uni}});
   instruction.kind = sync;
   instruction.category = c_shfl;
   instruction.execute = is_ballot ? vote_ballot : vote_pred;
@@ -227,7 +231,7 @@ void decode_setmaxnreg(const Statement& statement, Instruction& instruction) {
     refuse("setmaxnreg needs a multiple of 8 from 24 to 256");
   instruction.kind = poll;
   instruction.aligned = true;
-  instruction.poll = set_registers;
+  instruction.poll = setmaxnreg;
   statement.symbols.mark_async();
 }
 

@@ -7,7 +7,8 @@
 #include <random>
 
 #include "async.hpp"
-#include "collective.hpp"
+#include "barrier.hpp"
+#include "bulk_copy.hpp"
 #include "warp.hpp"
 
 namespace heddle::ptx {
@@ -34,101 +35,6 @@ void fault(Warp& warp, const Instruction& instruction, int lane, int code, const
 
 namespace {
 
-constexpr u32 named_barriers = 16;                // bar.sync 0 to 15
-constexpr u32 all_barriers = named_barriers + 1;  // and barrier.cluster
-
-// The results of bar.red: instruction.modifier2.
-enum BarrierReduction : u8 { reduce_none, reduce_and, reduce_or, reduce_popc };
-
-// The warps that have arrived at a barrier.
-struct Arrivals {
-  std::vector<Warp*> waiting;
-  u32 warps = 0;     // also those that have arrived by bar.arrive
-  u32 threads = 0;   // of the waiting warps
-  u32 votes = 0;     // of these threads
-  u32 expected = 0;  // threads, if the instruction tells their number
-  u32 live_warps = 0;
-
-  bool is_complete() const { return warps != 0 && warps >= (expected ? (expected + 31) / 32 : live_warps); }
-};
-
-Arrivals arrivals_at(Block& block, u32 id) {
-  Arrivals arrivals;
-  arrivals.warps = block.arrived[id];
-  if (arrivals.warps) arrivals.expected = block.arrived_count[id];
-  for (Warp& warp : block.warps) {
-    arrivals.live_warps += warp.live != 0;
-    if (!warp.live || !warp.at_barrier || warp.barrier_id != id) continue;
-    if (block.kernel->async && arrivals.expected && warp.barrier_count != arrivals.expected)
-      fault(warp, block.kernel->code[warp.barrier_pc], 0, illegal_instruction, "different counts at one barrier");
-    ++arrivals.warps;
-    arrivals.expected = std::max(arrivals.expected, warp.barrier_count);
-    arrivals.votes += static_cast<u32>(std::popcount(warp.barrier_votes));
-    arrivals.threads += static_cast<u32>(std::popcount(warp.live));
-    arrivals.waiting.push_back(&warp);
-  }
-  return arrivals;
-}
-
-// Throws Fault if the expected number of threads is not a multiple of a warp, or if more have arrived.
-void check_count(Block& block, u32 id, const Arrivals& arrivals) {
-  if (arrivals.expected % 32 == 0 && arrivals.warps * 32 <= arrivals.expected) return;
-  Warp& warp = arrivals.waiting.empty() ? block.warps[0] : *arrivals.waiting[0];
-  const u32 pc = arrivals.waiting.empty() ? 0 : warp.barrier_pc;
-  fault(warp, block.kernel->code[pc], 0, illegal_instruction,
-        "barrier " + std::to_string(id) + " of " + std::to_string(arrivals.expected) +
-            " threads: the count is no multiple of 32, or more arrive");
-}
-
-// Lets a warp continue behind a complete barrier.
-void release_warp(Warp& warp, const Instruction& instruction, const Arrivals& arrivals) {
-  switch (instruction.modifier2) {
-    case reduce_and:
-      write_predicate(warp, instruction.d, warp.live, arrivals.votes == arrivals.threads ? all : 0);
-      break;
-    case reduce_or: write_predicate(warp, instruction.d, warp.live, arrivals.votes ? all : 0); break;
-    case reduce_popc:
-      each(register_lanes<u32>(warp, instruction.d), warp.live, [&](int) { return arrivals.votes; });
-      break;
-    default: break;
-  }
-  warp.at_barrier = false;
-  warp.pc = warp.barrier_pc + 1;
-}
-
-}  // namespace
-
-// Lets the warps at a barrier continue if all have arrived. Returns whether they have.
-bool release_barrier(Block& block, u32 id) {
-  const Arrivals arrivals = arrivals_at(block, id);
-  if (!arrivals.is_complete()) return false;
-  if (arrivals.expected) {
-    block.partial_barriers = true;
-    if (block.kernel->async) check_count(block, id, arrivals);
-  }
-  clock_barrier(block, arrivals.waiting, id);
-  for (Warp* warp : arrivals.waiting) release_warp(*warp, block.kernel->code[warp->barrier_pc], arrivals);
-  block.arrived[id] = 0;
-  ++block.epoch;
-  ++block.events;
-  return true;
-}
-
-namespace {
-
-// Releases all complete barriers. Returns whether there were some.
-bool release_barriers(Block& block) {
-  bool has_released = false;
-  for (u32 id = 0; id < all_barriers; ++id) has_released |= release_barrier(block, id);
-  return has_released;
-}
-
-void check_barrier_numbers(Block& block) {
-  for (const Warp& warp : block.warps)
-    if (warp.at_barrier && warp.barrier_id >= all_barriers)
-      fault(block.warps[0], block.kernel->code[warp.barrier_pc], 0, illegal_instruction, "barrier number");
-}
-
 void start_block(Block& block) {
   std::fill(block.shared.begin(), block.shared.end(), options.fill);
   std::fill(block.shadow.begin(), block.shadow.end(), Block::Shadow{});
@@ -136,7 +42,7 @@ void start_block(Block& block) {
   std::fill(std::begin(block.arrived), std::end(block.arrived), 0);
   block.epoch = 1;
   block.partial_barriers = false;
-  if (block.kernel->async) async_start(block);
+  if (block.kernel->async) start_async(block);
   for (Warp& warp : block.warps) start_warp(warp);
 }
 
@@ -165,17 +71,9 @@ Round run_round(Block& block, const std::vector<u32>& order) {
 void handle_idle_round(Block& block, const Round& round, u64 idle) {
   constexpr u64 most_waiting = 100;
   constexpr u64 most_spinning = 10000;
-  if (round.has_spun ? idle > most_spinning : !round.has_progressed && idle > most_waiting) deadlock(block);
+  if (round.has_spun ? idle > most_spinning : !round.has_progressed && idle > most_waiting) fault_deadlock(block);
   if (round.has_progressed) return;
   for (Warp& warp : block.warps) warp.expires = true;
-}
-
-// Throws Fault for the first warp at a barrier, if there is one.
-void fault_at_barrier(Block& block) {
-  for (Warp& warp : block.warps)
-    if (warp.live && warp.at_barrier)
-      fault(warp, block.kernel->code[warp.barrier_pc], __builtin_ctz(warp.live), launch_failure,
-            "warps wait at a barrier for ever");
 }
 
 void run_block(Block& block, std::mt19937_64& random) {
@@ -187,7 +85,7 @@ void run_block(Block& block, std::mt19937_64& random) {
   for (u64 idle = 0;;) {
     const u64 events = block.events;
     if (options.random) std::shuffle(order.begin(), order.end(), random);
-    if (options.random && async) async_round(block, random());
+    if (options.random && async) perform_random_loads(block, random());
     const Round round = run_round(block, order);
     const bool is_alive =
         std::any_of(block.warps.begin(), block.warps.end(), [](const Warp& warp) { return warp.live != 0; });
@@ -202,7 +100,7 @@ void run_block(Block& block, std::mt19937_64& random) {
     }
     check_barrier_numbers(block);
   }
-  if (async) async_end(block);
+  if (async) end_async(block);
 }
 
 constexpr u64 vector_bytes = 64;  // the alignment of registers

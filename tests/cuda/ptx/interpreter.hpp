@@ -158,7 +158,7 @@ struct Kernel {
   std::vector<u8> constants;                          // 32 copies of each constant
   u32 static_shared = 0;                              // bytes of static shared memory
   u32 local_bytes = 0;                                // bytes of a thread's local memory
-  bool async = false;                                 // whether the kernel uses instructions of async.hpp
+  bool async = false;  // whether the kernel uses asynchronous instructions (see async.hpp)
   bool has_wgmma = false;
 
   // The registers that an instruction reads and writes, without predicates. A register's number is its offset divided by 64.

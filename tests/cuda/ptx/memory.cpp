@@ -3,13 +3,13 @@
 
 namespace heddle::ptx {
 
-namespace {
-
 std::string hex(u64 value) {
   char text[24];
   std::snprintf(text, sizeof(text), "%#llx", static_cast<unsigned long long>(value));
   return text;
 }
+
+namespace {
 
 std::string description(u32 bytes, bool write) {
   return std::string(write ? "store" : "load") + " of " + std::to_string(bytes) + " bytes";
@@ -37,6 +37,20 @@ void fault_outside_shared(Warp& warp, const Instruction& instruction, int lane, 
   fault(warp, instruction, lane, illegal_address,
         description(bytes, write) + " of shared memory at " + std::to_string(static_cast<s64>(offset)) + " of " +
             std::to_string(warp.block->shared.size()));
+}
+
+u32 shared_address(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, u32 alignment) {
+  if (address >= shared_window && address < local_window) address -= shared_window;
+  if (address % alignment)
+    fault(warp, instruction, lane, misaligned,
+          "address " + hex(address) + " of shared memory is not a multiple of " + std::to_string(alignment));
+  const u64 size = warp.block->shared.size();
+  const u64 offset = address - shared_base;
+  if (offset >= size || offset + bytes > size)
+    fault(warp, instruction, lane, illegal_address,
+          std::to_string(bytes) + " bytes of shared memory at " + std::to_string(static_cast<s64>(offset)) + " of " +
+              std::to_string(size));
+  return static_cast<u32>(address);
 }
 
 void find_allocation(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, bool write) {

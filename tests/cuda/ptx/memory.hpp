@@ -26,6 +26,9 @@ enum Space : u8 { s_generic, s_global, s_shared, s_param, s_local };
 [[noreturn]] void fault_outside_shared(Warp& warp, const Instruction& instruction, int lane, u64 offset, u32 bytes,
                                        bool write);
 
+// Returns a number in hexadecimal: 0x400.
+std::string hex(u64 value);
+
 // Look for races between an access and earlier ones, and report the first race of each instruction. `offset` is relative to the beginning
 // of shared memory.
 void watch_shared(Warp& warp, const Instruction& instruction, int lane, u32 offset, u32 bytes, bool write);
@@ -46,6 +49,10 @@ template <Space space>
 
 // Stores the allocation of an access in the instruction. Throws Fault if none holds all of its bytes.
 void find_allocation(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, bool write);
+
+// Returns the shared address of bytes that an instruction accesses later. `address` may be generic. Throws Fault if it is misaligned, or if
+// not all of the bytes exist.
+u32 shared_address(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, u32 alignment);
 
 // The functions below return where the host finds `bytes` bytes at an address of a state space. They throw Fault if not all of them exist.
 

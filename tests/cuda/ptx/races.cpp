@@ -1,9 +1,10 @@
 // Finds races: accesses of two threads to one byte, at least one of them a write, that no barrier orders. bar.sync orders the threads of a
-// block, and bar.warp.sync the lanes of a warp. Other instructions do not order memory, except in kernels that use those of async.hpp:
-// watch_async watches their shared memory. Only the last write and the last reads of each byte are remembered.
+// block, and bar.warp.sync the lanes of a warp. Other instructions do not order memory, except in kernels with asynchronous instructions:
+// clocks.hpp watches their shared memory. Only the last write and the last reads of each byte are remembered.
 #include <set>
 
-#include "async.hpp"
+#include "clocks.hpp"
+#include "memory.hpp"
 
 namespace heddle::ptx {
 
@@ -134,7 +135,7 @@ void record_read(Access& last, const Block& block, const Moment<u16>& now, const
 // Atomic operations do not race with each other.
 void watch_shared(Warp& warp, const Instruction& instruction, int lane, u32 offset, u32 bytes, bool write) {
   Block& block = *warp.block;
-  if (block.kernel->async) return watch_async(warp, instruction, lane, offset, bytes, write);
+  if (block.kernel->async) return watch_warp_access(warp, instruction, offset, bytes, write);
   if (block.partial_barriers) return;
   if (block.shadow.size() != block.shared.size()) block.shadow.assign(block.shared.size(), {});
   const Moment<u32> now{thread_of(warp, lane), block.epoch, warp.syncs};

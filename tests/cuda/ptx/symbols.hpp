@@ -21,7 +21,7 @@ class Symbols {
  public:
   explicit Symbols(Kernel& kernel);
 
-  // Notes that the kernel uses an instruction of async.hpp.
+  // Notes that the kernel uses an asynchronous instruction (see async.hpp).
   void mark_async() { kernel_.async = true; }
 
   void open_scope();

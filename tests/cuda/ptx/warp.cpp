@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
-#include "async.hpp"
+#include "bulk_copy.hpp"
 #include "collective.hpp"
 #include "cp_async.hpp"
 #include "special_registers.hpp"
+#include "wgmma.hpp"
 
 namespace heddle::ptx {
 
@@ -161,7 +162,7 @@ bool execute_exit(Warp& warp, const Instruction& instruction, u32 mask) {
   if (mask) ++warp.block->events;
   if (warp.live) return continue_without(warp, mask);
   warp.active = 0;
-  if (warp.block->kernel->async) async_exit(warp, instruction);
+  if (warp.block->kernel->async) check_stores_at_exit(warp);
   return false;
 }
 
