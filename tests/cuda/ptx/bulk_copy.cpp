@@ -24,11 +24,11 @@ struct BulkCopy {
   TensorMap map;
   s32 coordinates[5];
 
-  // Of a load.
+  // Only for loads.
   u32 mbarrier;  // its address
   u64 phase;     // the phase that waits for the copy
 
-  // Of a store.
+  // Only for stores.
   u32 group;
   u32 time;
   bool has_read = false;  // whether `data` is what it stores
@@ -49,8 +49,6 @@ struct State {
 } state;
 
 WarpStores& stores_of(const Warp& warp) { return state.warps[warp.id]; }
-
-// --- Pieces of copies ---
 
 constexpr u32 piece_bytes = 16;
 
@@ -104,8 +102,6 @@ u8* shared_bytes(Warp& warp, const BulkCopy& copy, u32 address, u32 bytes) {
   return warp.block->shared.data() + (checked - shared_base);
 }
 
-// --- Loads ---
-
 // Fills an element outside of a tensor.
 void fill(u8* to, const TensorMap& map) {
   constexpr u64 nan = 0x7fffffffffffffffull;
@@ -144,8 +140,6 @@ void issue_load(Warp& warp, BulkCopy& copy, u64 mbarrier_address) {
   else
     state.loads.push_back(copy);
 }
-
-// --- Stores ---
 
 void read_source(Warp& warp, BulkCopy& copy) {
   if (copy.has_read) return;
@@ -232,8 +226,6 @@ void issue_store(Warp& warp, BulkCopy& copy) {
   if (options.early_copies) read_source(warp, copy);
   state.stores.push_back(std::move(copy));
 }
-
-// --- Issuing a copy ---
 
 // Returns operand + offset of a lane.
 u64 value_of(Warp& warp, const Operand& operand, int lane, s64 offset = 0) {
@@ -408,7 +400,7 @@ void bulk_wait_group(Warp& warp, const Instruction& instruction, u32 mask) {
   u32 first_unread = stores.time + 1;
   for (const BulkCopy& copy : state.stores)
     if (copy.warp == warp.id && !copy.has_read) first_unread = std::min(first_unread, copy.time);
-  learn(warp, store_agent(warp), first_unread - 1);
+  observe(warp, store_agent(warp), first_unread - 1);
 }
 
 }  // namespace heddle::ptx

@@ -26,7 +26,7 @@ struct History {
 // The data of the block that runs.
 struct State {
   std::vector<Clock> clocks;  // of the warps
-  Clock barriers[17];         // what warps have passed on at named barriers
+  Clock barriers[17];         // what the warps that have arrived at named barriers had seen
   std::vector<History> histories;
 } state;
 
@@ -110,7 +110,7 @@ void acquire(const Warp& warp, const Clock& from) {
   if (options.races) join(clock_of(warp), from);
 }
 
-void learn(const Warp& warp, u32 agent, u32 time) {
+void observe(const Warp& warp, u32 agent, u32 time) {
   if (options.races) raise(clock_of(warp).seen, agent, time);
 }
 

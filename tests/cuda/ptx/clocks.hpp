@@ -1,10 +1,10 @@
 // Finds races in the shared memory of kernels with asynchronous instructions, by vector clocks (PTX ISA, "Memory Consistency Model",
 // "Async Proxy").
 //
-// An agent is a warp, or what accesses memory asynchronously: the products of a warpgroup, the bulk stores of a warp, or the copies that
-// complete at an mbarrier. Its accesses have times, which grow from 1. A warp knows for each agent up to which time it has seen the
-// accesses. It learns this from barriers, mbarriers and waits. An access that has not been seen is a race. The lanes of a warp are not told
-// apart.
+// The agents are the warps, the products of each warpgroup, the bulk stores of each warp, and the copies that complete at each mbarrier.
+// Each numbers its accesses by times, which grow from 1. A warp has a clock: the time of each agent up to which it has seen the accesses.
+// Barriers, mbarriers and waits advance the clock. An access races with an earlier one that the warp has not seen. The lanes of a warp
+// share its clock, so races between them are not found.
 #pragma once
 #include "interpreter.hpp"
 
@@ -14,8 +14,8 @@ namespace heddle::ptx {
 using VectorClock = std::vector<u32>;
 
 struct Clock {
-  VectorClock seen;    // the accesses that happened before
-  VectorClock fenced;  // those with a proxy fence in between, which the async proxy has seen, too
+  VectorClock seen;    // the accesses that are ordered before the next one of the warp
+  VectorClock fenced;  // the accesses that are ordered before a proxy fence of the warp
 };
 
 // The numbers of the agents. A block has up to 32 warps and 8 warpgroups.
@@ -28,19 +28,20 @@ void start_clocks(const Block& block);
 
 // The functions below do nothing without PTX_RACES.
 
-// Passes on what the warp has seen, and begins its next time.
+// Adds what the warp has seen to `to`, and advances the warp's own time.
 void release(const Warp& warp, Clock& to);
-// Learns what another warp has passed on.
+// Adds `from` to what the warp has seen.
 void acquire(const Warp& warp, const Clock& from);
-// Learns the accesses of an agent up to a time.
-void learn(const Warp& warp, u32 agent, u32 time);
+// Marks the accesses of an agent up to a time as seen.
+void observe(const Warp& warp, u32 agent, u32 time);
 // Returns whether the warp has seen the accesses of an agent up to a time.
 bool has_seen(const Warp& warp, u32 agent, u32 time);
 // Returns the time of the warp's next access, or 0 without PTX_RACES.
 u32 time_of(const Warp& warp);
 
-// Orders the warps that wait at a named barrier, and those that have arrived there.
+// Releases what a warp has seen to the warps that will wait at a named barrier.
 void release_to_barrier(const Warp& warp, u32 id);
+// Orders the warps at a complete named barrier after all that have arrived there.
 void pass_barrier(u32 id, const std::vector<Warp*>& warps);
 
 // An access to shared memory. `offset` is relative to the beginning of shared memory.
@@ -55,7 +56,7 @@ void watch_access(const Warp& warp, const Instruction& instruction, const Shared
 // Checks an access of a warp through the generic proxy. An atomic operation counts as a read, because two of them do not race.
 void watch_warp_access(const Warp& warp, const Instruction& instruction, u32 offset, u32 bytes, bool write);
 
-// fence.proxy.async (PTX ISA, "membar / fence"). `mask` is not used, because lanes are not told apart.
+// fence.proxy.async (PTX ISA, "Parallel Synchronization and Communication Instructions: membar / fence").
 void fence_proxy_async(Warp& warp, const Instruction& instruction, u32 mask);
 
 }  // namespace heddle::ptx

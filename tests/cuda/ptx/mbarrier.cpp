@@ -262,7 +262,7 @@ u32 mbarrier_wait(Warp& warp, const Instruction& instruction, u32 mask) {
     done |= 1u << lane;
     if (is_relaxed) return;
     acquire(warp, mbarrier.completed);
-    learn(warp, mbarrier_agent(mbarrier.index), static_cast<u32>(mbarrier.phase));
+    observe(warp, mbarrier_agent(mbarrier.index), static_cast<u32>(mbarrier.phase));
   });
   if (is_test || done) write_predicate(warp, instruction.d, mask, done);
   return done;

@@ -14,7 +14,7 @@ struct Mbarrier {
   u32 pending;                // the pending arrival count
   s64 tx_count;               // bytes that the phase still waits for
   u64 phase;                  // the number of complete phases
-  Clock arrived;              // what the threads had seen that have arrived
+  Clock arrived;              // what the arrived threads had seen
   Clock completed;            // `arrived` at the end of the last phase
   u32 init_agent, init_time;  // the agent and the time of mbarrier.init (see clocks.hpp)
 };

@@ -55,8 +55,6 @@ Warpgroup& warpgroup_of(Warp& warp, const Instruction& instruction, u32 mask) {
   return state.warpgroups[warpgroup_index(warp)];
 }
 
-// --- Computing a product ---
-
 float element_of(u16 bits, Type type) { return type == Type::f16 ? from_f16(bits) : from_bf16(bits); }
 
 float load_element(const u8* from, Type type) {
@@ -152,8 +150,6 @@ void compute(Block& block, u32 warpgroup, Product& product) {
   ++block.events;
 }
 
-// --- Issuing a product ---
-
 // Returns the descriptor, which must be the same in all lanes.
 u64 uniform_descriptor(Warp& warp, const Instruction& instruction, const Operand& operand) {
   const u64* values = register_lanes<u64>(warp, operand);
@@ -242,8 +238,6 @@ void check_registers(Warp& warp, const Instruction& instruction) {
   if (is_stale) report(warp, instruction, "WGMMA: registers were written after the last wgmma.fence");
 }
 
-// --- Waiting for a product ---
-
 void finish_product(Warp& warp, Product& product) {
   const u32 index = index_in_group(warp);
   const WgmmaOperands& operands = operands_of(*product.instruction);
@@ -314,7 +308,7 @@ u32 wgmma_wait_group(Warp& warp, const Instruction& instruction, u32 mask) {
   for (u64 i = 0; i < count; ++i) {
     Product& product = group.products[i];
     if (!product.is_computed) compute(*warp.block, warpgroup_index(warp), product);
-    learn(warp, wgmma_agent(warpgroup_index(warp)), product.time);
+    observe(warp, wgmma_agent(warpgroup_index(warp)), product.time);
     if (!is_of_warp(product.finished)) finish_product(warp, product);
   }
   while (!group.products.empty() && group.products.front().finished == all_warps) {

@@ -8,8 +8,6 @@ namespace {
 
 constexpr int warp = 32, most_dimensions = 5;
 
-// --- tiles ---
-
 struct Tile {
   int rank;
   int coordinates[most_dimensions];
@@ -164,8 +162,6 @@ void check_tile(const TileCase& c, bool fills_with_nan) {
       expect_equal(what + " outside of its tensor", actual, fills_with_nan ? bf16_nan : 0);
   }
 }
-
-// --- loads, stores and reductions ---
 
 constexpr int elements = 256, bulk_bytes = elements * 4;
 

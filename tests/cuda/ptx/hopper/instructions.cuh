@@ -21,8 +21,6 @@ __device__ __forceinline__ u32 shared_address(const void* pointer) {
   return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
 
-// --- mbarriers and fences ---
-
 __device__ __forceinline__ void mbarrier_init(u32 mbarrier, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(mbarrier), "r"(count) : "memory");
 }
@@ -61,8 +59,6 @@ __device__ __forceinline__ bool elect() {
 __device__ __forceinline__ void bar_sync(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-
-// --- copies ---
 
 __device__ __forceinline__ void load_tile(u32 to, const CUtensorMap* map, int x, int y, u32 mbarrier) {
   asm volatile(
@@ -105,8 +101,6 @@ inline CUtensorMap tensor_map(CUtensorMapDataType type, void* data, const Sizes&
   if (result != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled returns " + std::to_string(result));
   return map;
 }
-
-// --- wgmma ---
 
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

@@ -37,8 +37,6 @@ void store_element(u8* to, int x) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-// --- the kernel ---
-
 // The text `{d0, d1, ...}`. Each name has `width` characters with its comma and its blanks.
 constexpr int width = 5;
 constexpr char character_of_list(int position) {
@@ -168,8 +166,6 @@ __global__ void __launch_bounds__(threads) multiply(const uint4* image, const u3
   accumulators.store(out + thread);
 }
 
-// --- the operands ---
-
 // The number of bytes in which a swizzle moves pieces of 16 bytes.
 constexpr int bytes_of(Swizzle swizzle) {
   return swizzle == swizzle_128 ? 128 : swizzle == swizzle_64 ? 64 : swizzle == swizzle_32 ? 32 : 16;
@@ -253,8 +249,6 @@ std::vector<u32> fragments_of(const Matrix& a, int steps) {
       }
   return fragments;
 }
-
-// --- the check ---
 
 struct Setting {
   Swizzle swizzle_a, swizzle_b;
