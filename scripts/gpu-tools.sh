@@ -88,11 +88,11 @@ processes_of_session() {
   done
 }
 
-# Kills all processes of a session. A process may start another one meanwhile, so looks again until none is left.
+# Kills all processes of a session other than the caller. A process may start another one meanwhile, so looks again until none is left.
 end_session() {
-  local found round
+  local found self=$BASHPID round
   for round in {1..20}; do
-    mapfile -t found < <(processes_of_session "$1")
+    mapfile -t found < <(processes_of_session "$1" | grep -vx "$self")
     [ ${#found[@]} -gt 0 ] || return 0
     kill -KILL "${found[@]}" 2>/dev/null || true
     sleep 0.05
