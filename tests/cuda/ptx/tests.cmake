@@ -1,4 +1,5 @@
-# Tests of the PTX interpreter, and tests that only the interpreter makes possible.
+# Tests of the PTX interpreter, and tests of heddle on it. Those with the label `exhaustive` run with scripts/test --all only.
+add_subdirectory(ptx/hopper)
 heddle_program(cuda_ptx_self_test ptx/self_test.cu ptx/self_test_instructions.cu)
 add_test(NAME cuda_ptx_self_test
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/self_test.sh $<TARGET_FILE:cuda_ptx_self_test>)
@@ -21,3 +22,32 @@ target_link_libraries(cuda_large_tensors PRIVATE heddle::compiled)
 add_test(NAME cuda_large_tensors COMMAND cuda_large_tensors)
 set_tests_properties(cuda_large_tensors PROPERTIES LABELS "cuda;exhaustive" ENVIRONMENT PTX_MEMORY=32000
                                                    SKIP_RETURN_CODE 77)
+
+# The tests of the kernels, in each mode of the interpreter. Two of them take minutes.
+set(many_heads "*more heads than the y dimension*")
+foreach(mode plain races lazy a100 rtx3060 rtx4090 rtx5090 reverse early_copies truncate approximate keep_nan zeros no_epilogue
+        refused_epilogue)
+  add_test(NAME cuda_ptx_${mode}
+           COMMAND ${CMAKE_CURRENT_LIST_DIR}/modes.sh $<TARGET_FILE:cuda_tests> ${mode} "~${many_heads}")
+  set_tests_properties(cuda_ptx_${mode} PROPERTIES LABELS "cuda;exhaustive")
+endforeach()
+foreach(mode plain races lazy a100 rtx3060)
+  set_tests_properties(cuda_ptx_${mode} PROPERTIES LABELS cuda COST 100)
+endforeach()
+add_test(NAME cuda_ptx_many_heads
+         COMMAND ${CMAKE_CURRENT_LIST_DIR}/modes.sh $<TARGET_FILE:cuda_tests> plain "${many_heads}")
+set_tests_properties(cuda_ptx_many_heads PROPERTIES LABELS "cuda;exhaustive")
+
+add_test(NAME cuda_random_cases_3000 COMMAND cuda_random_cases 3000 2)
+set_tests_properties(cuda_random_cases_3000 PROPERTIES LABELS "cuda;exhaustive")
+
+# What the stage ptx of scripts/test builds.
+add_custom_target(ptx_tests DEPENDS cuda_tests cuda_random_cases cuda_ptx_self_test cuda_ptx_hopper_test)
+foreach(program sst2 bert_classifier)
+  if(TARGET ${program})
+    add_dependencies(ptx_tests ${program})
+    add_test(NAME cuda_losses_${program} COMMAND ${PROJECT_SOURCE_DIR}/tests/cuda/losses.sh $<TARGET_FILE:${program}>
+                                                 ${PROJECT_BINARY_DIR}/losses/${program})
+    set_tests_properties(cuda_losses_${program} PROPERTIES LABELS cuda COST 50)
+  endif()
+endforeach()
