@@ -1,4 +1,4 @@
-// A fake cuBLASLt: computes each product from its descriptors alone, in plain loops with sums in double. LT_NO_EPILOGUE=1 makes it refuse
+// A fake cuBLASLt: computes each product from its descriptors alone, in plain loops with sums in double. PTX_NO_EPILOGUE=1 makes it refuse
 // epilogues, as some GPUs do for some types. PTX_REFUSE=epilogue and PTX_REFUSE=all make it offer algorithms that it then refuses to run.
 #include <cublasLt.h>
 
@@ -364,7 +364,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     complain("epilogue " + std::to_string(d->epilogue));
     std::_Exit(97);
   }
-  if (!plain && std::getenv("LT_NO_EPILOGUE")) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!plain && std::getenv("PTX_NO_EPILOGUE")) return CUBLAS_STATUS_NOT_SUPPORTED;
   Algo algo{{'f', 'a', 'k', 'e', 'a', 'l', 'g', 'o'}, {}, hash_of(*d, *a, *b, *c, *r), p->workspace};
   std::memcpy(algo.align, p->align, sizeof(algo.align));
   out[0] = {};

@@ -13,7 +13,7 @@ case $2 in
   approximate) variables=(PTX_APPROX=3) ;;                     # ex2, rcp and rsqrt are off by a last bit
   keep_nan) variables=(PTX_NAN=keep) ;;
   zeros) variables=(PTX_FILL=0) ;;                             # content of fresh memory
-  no_epilogue) variables=(PTX_NO_EPILOGUE=1 LT_NO_EPILOGUE=1) ;;
+  no_epilogue) variables=(PTX_NO_EPILOGUE=1) ;;
   refused_epilogue) variables=(PTX_REFUSE=epilogue) ;;
   *) echo "modes.sh: there is no mode $2" >&2; exit 2 ;;
 esac
@@ -22,7 +22,7 @@ trap 'rm -f "$said"' EXIT
 env "${variables[@]}" "$1" "${@:3}" >"$said" 2>&1
 code=$?
 cat "$said"
-if [ $code = 0 ] && ! grep -E '^ptx: (RACE|NOT SUPPORTED)' "$said"; then
+if [ $code = 0 ] && ! grep -E '^ptx: (RACE|FAULT|WGMMA|PROXY|EXIT|NOT SUPPORTED)' "$said"; then
   echo "ok: mode $2"
 else
   echo "FAILED: mode $2"
