@@ -88,6 +88,11 @@ const DecodeTable& synchronization_instructions();
 const DecodeTable& matrix_instructions();
 const DecodeTable& async_instructions();
 
+// Returns whether the scope of a memory operation or fence is larger than a block. A cluster has one block here.
+bool reaches_other_blocks(const Statement& statement);
+// Decodes .acquire, .release and .acq_rel.
+void decode_ordering(const Statement& statement, Instruction& instruction);
+
 // Decodes an operation whose operands are predicates.
 void decode_predicate_op(const Statement& statement, Instruction& instruction, PredicateOp operation);
 

@@ -263,6 +263,7 @@ void decode_access(const Statement& statement, Instruction& instruction) {
   }
   instruction.strong =
       statement.has("volatile") || statement.has("relaxed") || statement.has("acquire") || statement.has("release");
+  decode_ordering(statement, instruction);
   instruction.category = access_category(access.space, is_load);
   instruction.execute = access_of<is_load>(access);
 }

@@ -100,10 +100,23 @@ void decode_barrier(const Statement& statement, Instruction& instruction) {
   statement.has("cluster") ? decode_cluster_barrier(statement, instruction) : decode_bar(statement, instruction);
 }
 
-// Decodes fence. A thread's memory accesses happen in order here, so fences do nothing, except those between proxies.
+// Executes a fence beyond the block. A thread's memory accesses happen in order here, so it matters for races only.
+void fence(Warp& warp, const Instruction&, u32 mask) {
+  if (options.global_races) watch_fence(warp, mask);
+}
+
+// Decodes membar.
+void decode_membar(const Statement& statement, Instruction& instruction) {
+  instruction.execute = reaches_other_blocks(statement) ? fence : no_operation;
+}
+
+// Decodes fence.
 void decode_fence(const Statement& statement, Instruction& instruction) {
+  if (!statement.has("proxy")) {
+    instruction.execute = reaches_other_blocks(statement) ? fence : no_operation;
+    return;
+  }
   instruction.execute = no_operation;
-  if (!statement.has("proxy")) return;
   if (statement.has("async")) {
     instruction.execute = fence_proxy_async;
     statement.symbols.mark_async();
@@ -217,6 +230,7 @@ void decode_atom(const Statement& statement, Instruction& instruction) {
   const Space space = statement.choose_or<Space>(s_generic, {{"global", s_global}, {"shared", s_shared}});
   instruction.category = c_atom;
   instruction.strong = true;
+  decode_ordering(statement, instruction);
   instruction.execute = atomic(statement.type, space);
 }
 
@@ -237,6 +251,14 @@ void decode_setmaxnreg(const Statement& statement, Instruction& instruction) {
 
 }  // namespace
 
+bool reaches_other_blocks(const Statement& statement) { return !statement.has("cta") && !statement.has("cluster"); }
+
+void decode_ordering(const Statement& statement, Instruction& instruction) {
+  if (!reaches_other_blocks(statement)) return;
+  instruction.acquires = statement.has("acquire") || statement.has("acq_rel");
+  instruction.releases = statement.has("release") || statement.has("acq_rel");
+}
+
 const DecodeTable& synchronization_instructions() {
   static const DecodeTable table = {
       {"bra", decode_bra},
@@ -248,7 +270,7 @@ const DecodeTable& synchronization_instructions() {
       {"griddepcontrol", decode_no_operation},
       {"bar", decode_bar},
       {"barrier", decode_barrier},
-      {"membar", decode_no_operation},
+      {"membar", decode_membar},
       {"fence", decode_fence},
       {"vote", decode_vote},
       {"match", decode_match},

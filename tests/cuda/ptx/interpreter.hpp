@@ -117,6 +117,8 @@ struct Instruction {
   bool guard_negated = false;  // only lanes whose predicate `guard` is false execute it
   bool aligned = false;        // all live lanes of the warp must execute it together
   bool strong = false;         // an atomic, volatile, relaxed, acquire or release access
+  bool acquires = false;       // .acquire or .acq_rel, beyond the block
+  bool releases = false;       // .release or .acq_rel, beyond the block
   u8 modifier = 0, modifier2 = 0, modifier3 = 0;
   u32 guard = 0;   // the number of a predicate register
   u32 target = 0;  // a branch's target, an index into Kernel::code
@@ -312,10 +314,11 @@ extern Options options;
 struct Access {
   u32 launch_w, block_w, launch_r, block_r;
   u16 thread_w, thread_r, epoch_w, epoch_r, sync_w, sync_r;
+  u16 stamp_w, stamp_r;                      // BlockOrder::stamp()
   bool many_blocks, many_warps, many_lanes;  // several of them have read the byte
   bool strong;                               // the last access was strong
 };
-static_assert(sizeof(Access) == 32);
+static_assert(sizeof(Access) == 36);
 constexpr u64 shadow_base = 0x300000000000ull;
 
 // Runs a grid. Throws Fault.

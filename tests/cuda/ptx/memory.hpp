@@ -33,6 +33,8 @@ std::string hex(u64 value);
 // of shared memory.
 void watch_shared(Warp& warp, const Instruction& instruction, int lane, u32 offset, u32 bytes, bool write);
 void watch_global(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, bool write);
+// Notes a fence, which orders accesses of other blocks.
+void watch_fence(Warp& warp, u32 mask);
 
 // Count the traffic of an instruction to shared and to global memory, for PTX_TRAFFIC.
 void count_shared(Warp& warp, const u64 (&addresses)[32], u32 mask, u32 bytes, bool write);

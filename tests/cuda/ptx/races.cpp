@@ -1,10 +1,12 @@
 // Finds races: accesses of two threads to one byte, at least one of them a write, that no barrier orders. bar.sync orders the threads of a
-// block, and bar.warp.sync the lanes of a warp. Other instructions do not order memory, except in kernels with asynchronous instructions:
-// clocks.hpp watches their shared memory. Only the last write and the last reads of each byte are remembered.
+// block, and bar.warp.sync the lanes of a warp. publications.hpp orders blocks. Other instructions do not order memory, except in kernels
+// with asynchronous instructions: clocks.hpp watches their shared memory. Only the last write and the last reads of each byte are
+// remembered.
 #include <set>
 
 #include "clocks.hpp"
 #include "memory.hpp"
+#include "publications.hpp"
 
 namespace heddle::ptx {
 
@@ -16,6 +18,8 @@ struct Moment {
   u16 thread;
   Count epoch, sync;
 };
+
+constexpr u16 no_thread = 0xffff;
 
 u16 thread_of(const Warp& warp, int lane) { return static_cast<u16>(warp.id * 32 + lane); }
 bool in_same_warp(u16 a, u16 b) { return a / 32 == b / 32; }
@@ -94,15 +98,25 @@ void report_global(const Warp& warp, const Instruction& instruction, const Race&
   std::fflush(stderr);
 }
 
+BlockOrder block_order;
+
+Place place_of(const Moment<u16>& now) { return {now.thread, now.epoch, block_order.stamp()}; }
+
 bool races_with_write(const Access& last, const Block& block, const Moment<u16>& now) {
   if (last.launch_w != block.launch) return false;
-  if (last.block_w != block.number) return true;
+  if (last.block_w != block.number)
+    return !block_order.comes_before(last.block_w, {last.thread_w, last.epoch_w, last.stamp_w}, place_of(now));
   return !block.partial_barriers && last.epoch_w == now.epoch && is_unordered(last.thread_w, last.sync_w, now);
 }
 
 bool races_with_reads(const Access& last, const Block& block, const Moment<u16>& now, const Readers<u16>& readers) {
   if (last.launch_r != block.launch) return false;
-  if (last.many_blocks || last.block_r != block.number) return true;
+  if (last.many_blocks && !block_order.follows_all_blocks(place_of(now))) return true;
+  if (last.block_r != block.number) {
+    // Only barriers order all readers if there are several.
+    const u16 thread = last.many_warps || last.many_lanes ? no_thread : last.thread_r;
+    return !block_order.comes_before(last.block_r, {thread, last.epoch_r, last.stamp_r}, place_of(now));
+  }
   return !block.partial_barriers && last.epoch_r == now.epoch && readers.has_unordered(now);
 }
 
@@ -112,16 +126,18 @@ void record_write(Access& last, const Block& block, const Moment<u16>& now) {
   last.thread_w = now.thread;
   last.epoch_w = now.epoch;
   last.sync_w = now.sync;
+  last.stamp_w = block_order.stamp();
 }
 
 void record_read(Access& last, const Block& block, const Moment<u16>& now, const Readers<u16>& readers) {
+  last.stamp_r = block_order.stamp();
   if (last.launch_r != block.launch) {
     last.launch_r = block.launch;
     last.block_r = block.number;
     last.many_blocks = false;
   } else if (last.block_r != block.number) {
+    last.block_r = block.number;
     last.many_blocks = true;
-    return;
   } else if (last.epoch_r == now.epoch) {
     readers.add(now);
     return;
@@ -169,10 +185,16 @@ void watch_shared(Warp& warp, const Instruction& instruction, int lane, u32 offs
   if (race.what) report_shared(warp, instruction, race, now.thread);
 }
 
-// Nothing orders the blocks of a launch. Strong accesses, which are atomic or volatile, do not race with each other.
+void watch_fence(Warp& warp, u32 mask) {
+  block_order.enter(*warp.block);
+  lanes(mask, [&](int lane) { block_order.fence(thread_of(warp, lane), static_cast<u16>(warp.block->epoch)); });
+}
+
+// Strong accesses, which are atomic or volatile, do not race with each other.
 void watch_global(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, bool write) {
   if (address < device_base || address >= device_base + device_span) return;
   const Block& block = *warp.block;
+  block_order.enter(block);
   const Moment<u16> now{thread_of(warp, lane), static_cast<u16>(block.epoch), static_cast<u16>(warp.syncs)};
   const bool is_atomic = instruction.category == c_atom;
   Race race;
@@ -189,6 +211,10 @@ void watch_global(Warp& warp, const Instruction& instruction, int lane, u64 addr
     last.strong = instruction.strong;
   }
   if (race.what) report_global(warp, instruction, race, now.thread);
+  if (instruction.strong)
+    block_order.access(instruction, address, write, now.thread, now.epoch);
+  else if (write)
+    block_order.overwrite(address);
 }
 
 }  // namespace heddle::ptx

@@ -186,6 +186,66 @@ void grid_race(bool wrong) {
   synchronize();
 }
 
+// --- order between blocks ---
+
+// How a block publishes what it has written.
+enum class Publication {
+  acquire_release,  // an atomic operation that acquires and releases
+  fences,           // a relaxed one between two fences
+  relaxed,          // one that orders nothing
+  acquire,          // without a release
+  release,          // without an acquire
+  first_fence,      // a relaxed one behind a fence: without an acquire
+  second_fence,     // a relaxed one before a fence: without a release
+  early,            // before the write
+  no_barrier        // by a thread that has not waited for the others
+};
+
+// Returns how many blocks have called it before.
+template <Publication how>
+__device__ unsigned count_block(unsigned* counter) {
+  unsigned before;
+  if (how == Publication::fences || how == Publication::first_fence) __threadfence();
+  if (how == Publication::acquire)
+    asm volatile("atom.add.acquire.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  else if (how == Publication::release)
+    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  else if (how == Publication::acquire_release || how == Publication::early || how == Publication::no_barrier)
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  else
+    before = atomicAdd(counter, 1);
+  if (how == Publication::fences || how == Publication::second_fence) __threadfence();
+  return before;
+}
+
+// Each block writes its numbers. The last one adds all of them up, and clears them.
+template <Publication how>
+__global__ void add_up(float* numbers, unsigned* counter, float* sum) {
+  __shared__ unsigned before;
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (how == Publication::early && threadIdx.x == 0) before = count_block<how>(counter);
+  numbers[i] = 1;
+  if (how != Publication::no_barrier) __syncthreads();
+  if (how != Publication::early && threadIdx.x == 0) before = count_block<how>(counter);
+  __syncthreads();
+  if (before != gridDim.x - 1) return;
+  float own = 0;
+  for (unsigned block = 0; block < gridDim.x; ++block) own += numbers[block * blockDim.x + threadIdx.x];
+  sum[threadIdx.x] = own;
+  for (unsigned block = 0; block < gridDim.x; ++block) numbers[block * blockDim.x + threadIdx.x] = 0;
+}
+
+template <Publication wrong_one, Publication right_one>
+void publication(bool wrong) {
+  constexpr unsigned blocks = 4;
+  const Floats numbers = zeros(blocks * threads), sum = zeros(threads);
+  const DeviceArray<unsigned> counter(std::vector<unsigned>{0});
+  wrong ? add_up<wrong_one><<<blocks, threads>>>(numbers.data(), counter.data(), sum.data())
+        : add_up<right_one><<<blocks, threads>>>(numbers.data(), counter.data(), sum.data());
+  synchronize();
+  expect_equal("a sum of all blocks", sum.host()[threads - 1], static_cast<float>(blocks));
+}
+
 // --- threads that wait for each other ---
 
 __global__ void wait_for_warps(bool wrong) {
@@ -284,6 +344,7 @@ struct Case {
   const char* message;  // a regular expression of the report
   void (*run)(bool wrong);
 };
+constexpr const char* between_blocks = "RACE in global memory: a thread reads what another one writes";
 constexpr Case cases[] = {
     {"global_bounds", "store of 4 bytes .*\\(0 bytes after the end of an allocation of 400 bytes\\)", global_bounds},
     {"freed_memory", "load of 4 bytes .*no allocation", freed_memory},
@@ -300,6 +361,13 @@ constexpr Case cases[] = {
     {"warp_race", "RACE: .*another one writes without a barrier", warp_race},
     {"atomic_race", "RACE: .*another one writes without a barrier", atomic_race},
     {"grid_race", "RACE in global memory: two threads write", grid_race},
+    {"unordered_count", between_blocks, publication<Publication::relaxed, Publication::acquire_release>},
+    {"missing_release", between_blocks, publication<Publication::acquire, Publication::acquire_release>},
+    {"missing_acquire", between_blocks, publication<Publication::release, Publication::acquire_release>},
+    {"missing_first_fence", between_blocks, publication<Publication::second_fence, Publication::fences>},
+    {"missing_second_fence", between_blocks, publication<Publication::first_fence, Publication::fences>},
+    {"early_release", between_blocks, publication<Publication::early, Publication::acquire_release>},
+    {"release_without_barrier", between_blocks, publication<Publication::no_barrier, Publication::fences>},
     {"missing_warp", "warps wait at a barrier for ever", missing_warp},
     {"missing_lane", "lanes of a warp wait for each other", missing_lane},
     {"early_read", "wrong: a copied element is -?nan", early_read},
