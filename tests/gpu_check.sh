@@ -55,6 +55,7 @@ pack_for_rehearsal() {
 transfer() {
   mkdir "$there"
   git ls-files -co --exclude-standard -z | tar -cf - --null -T - | tar -xf - -C "$there"
+  rm -rf "$there/.gpu-pack"
   cp -r "$work/pack" "$there/.gpu-pack"
 }
 
