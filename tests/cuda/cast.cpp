@@ -57,6 +57,15 @@ void check_from() {
 
 }  // namespace
 
+TEST_CASE("cuda cast: NaN becomes true") {
+  const auto check = []<class T>(T nan) {
+    CHECK(cast<bool>(Tensor<T>({3}, {nan, T(0.f), nan}).to(Device::cuda)).host() ==
+          cast<bool>(Tensor<T>({3}, {nan, T(0.f), nan})).host());
+  };
+  check(std::numeric_limits<float>::quiet_NaN());
+  check(bf16(std::numeric_limits<float>::quiet_NaN()));
+}
+
 TEST_CASE("cuda cast: from floating types") {
   check_from<float>();
   check_from<bf16>();

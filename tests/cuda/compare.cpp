@@ -18,14 +18,25 @@ Tensor<T> whole_numbers(const Shape& shape, std::uint64_t seed) {
 }
 
 template <class T>
-void check_compare(const Shape& a, const Shape& b) {
-  CAPTURE(a, b);
-  const Tensor<T> x = whole_numbers<T>(a, 1), y = whole_numbers<T>(b, 2);
+void check_compare(const Tensor<T>& x, const Tensor<T>& y) {
   const Tensor<T> x_there = x.to(Device::cuda), y_there = y.to(Device::cuda);
   CHECK((x_there == y_there).host() == (x == y).host());
   CHECK((x_there != y_there).host() == (x != y).host());
   CHECK((x_there < y_there).host() == (x < y).host());
   CHECK((x_there <= y_there).host() == (x <= y).host());
+}
+
+template <class T>
+void check_compare(const Shape& a, const Shape& b) {
+  CAPTURE(a, b);
+  check_compare(whole_numbers<T>(a, 1), whole_numbers<T>(b, 2));
+}
+
+// Compares each of the values with each.
+template <class T>
+void check_pairs(const std::vector<T>& values) {
+  const Index n = static_cast<Index>(values.size());
+  check_compare(Tensor<T>({n, 1}, values), Tensor<T>({n}, values));
 }
 
 }  // namespace
@@ -40,4 +51,12 @@ TEST_CASE("cuda compare: equal shapes and broadcast ones, in whole vectors and n
     check_compare<int>(a, b);
     check_compare<std::int64_t>(a, b);
   }
+}
+
+TEST_CASE("cuda compare: NaN, infinity, zeros of both signs, and integers that no float represents") {
+  using Float = std::numeric_limits<float>;
+  using Long = std::numeric_limits<std::int64_t>;
+  check_pairs<float>({0.f, -0.f, 1.f, Float::denorm_min(), Float::max(), Float::lowest(), Float::infinity(),
+                      -Float::infinity(), Float::quiet_NaN(), -Float::quiet_NaN()});
+  check_pairs<std::int64_t>({0, -1, 16777216, 16777217, (1l << 53) + 1, (1l << 53) + 2, Long::max(), Long::min()});
 }

@@ -65,6 +65,11 @@ TEST_CASE("cuda cross_entropy: any number of rows and classes") {
   check<bf16>(257, 40);
 }
 
+TEST_CASE("cuda cross_entropy: an ignored label of more than 32 bits") {
+  const auto ignored = std::int64_t{1} << 40;
+  expect_agrees<float>(loss(33, 40, 0, ignored), {random<float>({33, 40}, 1)}, gpu_function_errors);
+}
+
 TEST_CASE("cuda cross_entropy: more rows than blocks take at once, more classes than a block holds") {
   if (races_are_watched()) return;
   if (is_exhaustive()) {

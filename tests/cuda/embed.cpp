@@ -167,6 +167,12 @@ TEST_CASE("cuda check_ids: of several operations before a synchronization, the f
   CHECK_THROWS_WITH(cuda::synchronize(), "other: id 8 at position 0 is outside the 7 rows");
 }
 
+TEST_CASE("cuda check_ids: an id of more than 32 bits") {
+  const std::vector<Index> ids{1, 0, Index{1} << 32};
+  CHECK(said_of(ids, {"op", "id", "outside the # rows", 7}) ==
+        "op: id 4294967296 at position 2 is outside the 7 rows");
+}
+
 TEST_CASE("cuda check_ids: the message does not depend on the schedule") {
   std::vector<std::int32_t> ids(3000, 1);
   ids[1100] = ids[2999] = 9;

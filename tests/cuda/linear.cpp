@@ -1,5 +1,7 @@
 // Linear layers on the GPU.
+#include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/linear_gelu.hpp>
+#include <heddle/ops/matmul.hpp>
 
 #include "../harness/agreement.hpp"
 #include "same_always.hpp"
@@ -81,6 +83,32 @@ void check_placed_products() {
 TEST_CASE("cuda products: operands and a bias at addresses of any alignment, with and without unused columns") {
   check_placed_products<float>();
   check_placed_products<bf16>();
+}
+
+TEMPLATE_TEST_CASE("cuda products: batches of matrices, some of them shared", "", float, bf16) {
+  const auto check = [](const Shape& a, const Shape& b, MatmulOptions options) {
+    CAPTURE(a, b, options.transpose_a, options.transpose_b);
+    expect_agrees<TestType>([&](const auto& in) { return matmul(in[0], in[1], options); },
+                            {random<TestType>(a, 1), random<TestType>(b, 2)});
+  };
+  check({2, 3, 5, 7}, {2, 3, 7, 4}, {});
+  check({3, 5, 7}, {7, 4}, {});
+  check({5, 7}, {3, 7, 4}, {});
+  check({3, 7, 5}, {3, 7, 4}, {.transpose_a = true});
+  check({2, 1, 5, 7}, {1, 3, 4, 7}, {.transpose_b = true});
+}
+
+TEMPLATE_TEST_CASE("cuda products: no rows, no columns, or nothing to add", "", float, bf16) {
+  const auto check = [](const Shape& a, const Shape& b) {
+    CAPTURE(a, b);
+    expect_agrees<TestType>([](const auto& in) { return matmul(in[0], in[1]) + 1; },
+                            {random<TestType>(a, 1), random<TestType>(b, 2)});
+  };
+  check({2, 3, 0}, {2, 0, 4});
+  check({2, 0, 3}, {2, 3, 4});
+  check({2, 3, 5}, {2, 5, 0});
+  const Inputs inputs{random<TestType>({3, 0}, 1), random<TestType>({4, 0}, 2), random<TestType>({4}, 3)};
+  expect_agrees<TestType>([](const auto& in) { return linear(in[0], in[1], in[2]); }, inputs);
 }
 
 TEST_CASE("cuda products: full fp32 after products of the same shape in TF32") {
