@@ -104,16 +104,23 @@ void decode_barrier(const Statement& statement, Instruction& instruction) {
 void fence(Warp& warp, const Instruction&, u32 mask) {
   if (options.global_races) watch_fence(warp, mask);
 }
-
-// Decodes membar.
-void decode_membar(const Statement& statement, Instruction& instruction) {
-  instruction.execute = reaches_other_blocks(statement) ? fence : no_operation;
+// Executes a fence that also orders what the host reads.
+void fence_system(Warp& warp, const Instruction& instruction, u32 mask) {
+  warp.unfenced &= ~mask;
+  fence(warp, instruction, mask);
 }
 
-// Decodes fence.
+// Returns the function of a fence that is not one between proxies.
+Execute fence_of(const Statement& statement) {
+  if (statement.has("sys")) return fence_system;
+  return reaches_other_blocks(statement) ? fence : no_operation;
+}
+
+void decode_membar(const Statement& statement, Instruction& instruction) { instruction.execute = fence_of(statement); }
+
 void decode_fence(const Statement& statement, Instruction& instruction) {
   if (!statement.has("proxy")) {
-    instruction.execute = reaches_other_blocks(statement) ? fence : no_operation;
+    instruction.execute = fence_of(statement);
     return;
   }
   instruction.execute = no_operation;

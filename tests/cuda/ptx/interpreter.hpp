@@ -247,6 +247,7 @@ struct Warp {
   u32 groups[32];                // committed groups of each lane
   bool any_copies;               // whether the warp has issued a copy
   u32 syncs;                     // number of bar.warp.sync so far
+  u32 unfenced;                  // lanes that have stored to host memory since their last fence of the system
 
   bool spins;    // a test that does not wait has failed, so that other warps run
   bool expires;  // the next try_wait gives up, as after its time limit

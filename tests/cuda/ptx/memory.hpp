@@ -35,6 +35,8 @@ void watch_shared(Warp& warp, const Instruction& instruction, int lane, u32 offs
 void watch_global(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, bool write);
 // Notes a fence, which orders accesses of other blocks.
 void watch_fence(Warp& warp, u32 mask);
+// Reports an atomic operation on host memory, which may publish earlier stores to the host, without a fence of the system after these.
+void report_unfenced(const Warp& warp, const Instruction& instruction, int lane);
 
 // Count the traffic of an instruction to shared and to global memory, for PTX_TRAFFIC.
 void count_shared(Warp& warp, const u64 (&addresses)[32], u32 mask, u32 bytes, bool write);
@@ -136,6 +138,11 @@ void load(Warp& warp, const Instruction& instruction, u32 mask) {
   });
 }
 
+// Returns whether the last access of an instruction was to this address, and to host memory.
+inline bool is_host_access(const Instruction& instruction, u64 address) {
+  return instruction.shift == 0 && address >= instruction.lo && address < instruction.hi;
+}
+
 template <class M, class R, int n, Space space>
 void store(Warp& warp, const Instruction& instruction, u32 mask) {
   u64 at[32];
@@ -149,6 +156,7 @@ void store(Warp& warp, const Instruction& instruction, u32 mask) {
       const M element = static_cast<M>(values[i][lane]);
       std::memcpy(to + sizeof(M) * static_cast<u64>(i), &element, sizeof(M));
     }
+    if (is_host_access(instruction, at[lane])) warp.unfenced |= 1u << lane;
   });
 }
 
@@ -193,6 +201,8 @@ void atom(Warp& warp, const Instruction& instruction, u32 mask) {
     const T now = updated(op, old, b[lane], c[lane]);
     std::memcpy(word, &now, sizeof(T));
     if (d) d[lane] = old;
+    if (options.global_races && (warp.unfenced >> lane & 1) && is_host_access(instruction, at[lane]))
+      report_unfenced(warp, instruction, lane);
   });
 }
 

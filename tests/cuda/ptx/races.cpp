@@ -217,4 +217,14 @@ void watch_global(Warp& warp, const Instruction& instruction, int lane, u64 addr
     block_order.overwrite(address);
 }
 
+void report_unfenced(const Warp& warp, const Instruction& instruction, int lane) {
+  static Reported reported;
+  const Kernel& kernel = *warp.block->kernel;
+  if (!reported.insert({&kernel, instruction.text}).second) return;
+  std::fprintf(stderr, "ptx: RACE in host memory: no fence of the system before an atomic operation: thread %u of block %u\n  %s\n  %s\n",
+               thread_of(warp, lane), warp.block->number, kernel.texts[instruction.text].c_str(),
+               demangled(kernel.name).c_str());
+  std::fflush(stderr);
+}
+
 }  // namespace heddle::ptx

@@ -296,6 +296,7 @@ void start_warp(Warp& warp) {
   warp.at_barrier = false;
   warp.any_copies = false;
   warp.syncs = 0;
+  warp.unfenced = 0;
   for (auto& copies : warp.copies) copies.clear();
   std::fill(warp.groups, warp.groups + 32, 0u);
   for (const auto& [name, offset] : block.kernel->specials) {
