@@ -20,19 +20,21 @@ void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
   }
 }
 
-/// Checks that f in bf16 (T) gives the CPU's results on every device. Accepts errors of `roundings` roundings to bf16, plus one last bit of
-/// the largest value in float. Use it for results that are computed from a value rounded to bf16, such as the gradient of a quotient: they
-/// differ from double on every device.
+/// Checks that f in T, usually bf16, gives the CPU's results on every device, within the roundings and the last bits of `accepted`. Use it
+/// for results that are computed from a value rounded to bf16, such as the gradient of a quotient: they differ from double on every device.
 template <class T, class F>
-void expect_agrees_with_cpu(F&& f, const Inputs& inputs, double roundings) {
+void expect_agrees_with_cpu(F&& f, const Inputs& inputs, PlainErrors accepted) {
   const Evaluation expected = evaluate<T>(f, inputs, Device::cpu);
   for (const Device device : devices<T>()) {
     if (device == Device::cpu) continue;
     INFO("on " << to_string(device));
-    expect_close(evaluate<T>(f, inputs, device), expected, [&](std::size_t i) {
-      return plain_errors<T>(expected[i].values, expected[i].values, {.roundings = roundings});
-    });
+    expect_close(evaluate<T>(f, inputs, device), expected,
+                 [&](std::size_t i) { return plain_errors<T>(expected[i].values, expected[i].values, accepted); });
   }
+}
+template <class T, class F>
+void expect_agrees_with_cpu(F&& f, const Inputs& inputs, double roundings) {
+  expect_agrees_with_cpu<T>(f, inputs, PlainErrors{.roundings = roundings});
 }
 
 }  // namespace heddle::testing

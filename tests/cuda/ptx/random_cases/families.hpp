@@ -33,6 +33,15 @@ void check_optimizers(Draw& draw);
 /// Returns the usual size of a sum of numbers of size 1.
 inline double size_of_sum(Index count) { return std::sqrt(static_cast<double>(count)); }
 
+/// Checks that the GPU's errors in T are at most twice the CPU's largest one in T, plus a rounding. Use it where a result follows from a
+/// rounded one and may be more sensitive to it than expect_agrees_with_cpu() accepts.
+template <class T, class F>
+void expect_as_exact_as_cpu(F&& f, const Inputs& inputs) {
+  const Evaluation exact = evaluate<double, T>(f, inputs, Device::cpu), plain = evaluate<T>(f, inputs, Device::cpu);
+  expect_close(evaluate<T>(f, inputs, Device::cuda), exact,
+               [&](std::size_t i) { return plain_errors<T>(exact[i].values, plain[i].values); });
+}
+
 /// Checks that the GPU's results in T have the CPU's bits, except that a NaN equals every NaN.
 template <class T, class F>
 void expect_same_on_both(F&& f, const Inputs& inputs) {

@@ -140,7 +140,7 @@ void check_linear(Draw& draw) {
     PlainErrors accepted = gpu_function_errors;
     accepted.usual_size = size_of_sum(std::max({N, in_width, out_width}));
     if (has_gelu && std::is_same_v<T, bf16>)
-      expect_agrees_with_cpu<T>(f, inputs, 2);
+      expect_as_exact_as_cpu<T>(f, inputs);
     else
       expect_agrees<T>(f, inputs, accepted);
   });
