@@ -169,8 +169,7 @@ TEST_CASE("cuda check_ids: of several operations before a synchronization, the f
 
 TEST_CASE("cuda check_ids: an id of more than 32 bits") {
   const std::vector<Index> ids{1, 0, Index{1} << 32};
-  CHECK(said_of(ids, {"op", "id", "outside the # rows", 7}) ==
-        "op: id 4294967296 at position 2 is outside the 7 rows");
+  CHECK(said_of(ids, {"op", "id", "outside the # rows", 7}) == "op: id 4294967296 at position 2 is outside the 7 rows");
 }
 
 TEST_CASE("cuda check_ids: the message does not depend on the schedule") {

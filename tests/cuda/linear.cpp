@@ -86,10 +86,12 @@ TEST_CASE("cuda products: operands and a bias at addresses of any alignment, wit
 }
 
 TEMPLATE_TEST_CASE("cuda products: batches of matrices, some of them shared", "", float, bf16) {
-  const auto check = [](const Shape& a, const Shape& b, MatmulOptions options) {
+  // The gradient of a shared matrix is a sum of at most three products, each of which is rounded to bf16, to half of its last bit.
+  const PlainErrors accepted{.last_bits = std::is_same_v<TestType, bf16> ? 3 * 0x1p-9 / 0x1p-23 : 1};
+  const auto check = [&](const Shape& a, const Shape& b, MatmulOptions options) {
     CAPTURE(a, b, options.transpose_a, options.transpose_b);
     expect_agrees<TestType>([&](const auto& in) { return matmul(in[0], in[1], options); },
-                            {random<TestType>(a, 1), random<TestType>(b, 2)});
+                            {random<TestType>(a, 1), random<TestType>(b, 2)}, accepted);
   };
   check({2, 3, 5, 7}, {2, 3, 7, 4}, {});
   check({3, 5, 7}, {7, 4}, {});

@@ -221,7 +221,9 @@ void report_unfenced(const Warp& warp, const Instruction& instruction, int lane)
   static Reported reported;
   const Kernel& kernel = *warp.block->kernel;
   if (!reported.insert({&kernel, instruction.text}).second) return;
-  std::fprintf(stderr, "ptx: RACE in host memory: no fence of the system before an atomic operation: thread %u of block %u\n  %s\n  %s\n",
+  std::fprintf(stderr,
+               "ptx: RACE in host memory: no fence of the system before an atomic operation: thread %u of block %u\n  "
+               "%s\n  %s\n",
                thread_of(warp, lane), warp.block->number, kernel.texts[instruction.text].c_str(),
                demangled(kernel.name).c_str());
   std::fflush(stderr);
