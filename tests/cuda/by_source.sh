@@ -14,14 +14,14 @@ run_one() {
     echo "skipped: $4: no time was left"
     return
   fi
-  timeout --kill-after=2 $limit "$program" -d yes -# "[#$4]" >"$log" 2>&1 </dev/null || code=$?
+  timeout --kill-after=2 $limit "$program" -d yes -# "[#$4]~[.]" >"$log" 2>&1 </dev/null || code=$?
   if [ $code = 0 ]; then return; fi
   grep -vE '^[0-9.]+ s: ' "$log" | tail -n 40
   local said="ended with exit code $code"
   if [ $code = 124 ] || [ $code = 137 ]; then said="not done in $limit s; the last case that ended: $(sed -nE 's/^[0-9.]+ s: //p' "$log" | tail -n 1)"; fi
   # A program that is asked to end reports the case that runs, which is counted then.
   if grep -q '^test cases:' "$log"; then echo "$4: $said"; else echo "FAILED: $4: $said"; fi
-  echo "again: HEDDLE_SYNC=1 LD_LIBRARY_PATH=${LD_LIBRARY_PATH-} $program -d yes -# '[#$4]'"
+  echo "again: HEDDLE_SYNC=1 LD_LIBRARY_PATH=${LD_LIBRARY_PATH-} $program -d yes -# '[#$4]~[.]'"
 }
 
 # Prints the sums of the test cases and assertions in the form of Catch2.
