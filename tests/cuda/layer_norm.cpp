@@ -58,6 +58,10 @@ TEMPLATE_TEST_CASE("cuda layer_norm: rows at unaligned addresses", "", float, bf
         gpu_function_errors);
 }
 
+TEMPLATE_TEST_CASE("cuda layer_norm: a single operand at an unaligned address", "", float, bf16) {
+  expect_unaligned_norms<TestType>(normalize_rows, operands<TestType>(3, 64));
+}
+
 TEMPLATE_TEST_CASE("cuda layer_norm: results do not depend on schedules or garbage in memory", "", float, bf16) {
   expect_norms_always<TestType>(normalize_rows, operands<TestType>);
 }

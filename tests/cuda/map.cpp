@@ -50,6 +50,17 @@ void check(bool positive = false) {
   }
 }
 
+// Checks that NaN, infinity and zeros, with gradients of 0 and 1, give the CPU's values.
+template <class F>
+void check_special() {
+  constexpr float infinite = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor<float> x({10}, {nan, nan, infinite, infinite, -infinite, -infinite, 0, 0, -0.f, -0.f}),
+      dy({10}, {0, 1, 0, 1, 0, 1, 0, 1, 0, 1});
+  const auto y = detail::map<F>("map", x);
+  const auto on_cpu = run_kernels<F>(x, y, dy);
+  expect_close<float>(run_kernels<F>(x.to(Device::cuda), y.to(Device::cuda), dy.to(Device::cuda)), on_cpu, on_cpu);
+}
+
 template <class T>
 void check_unaligned() {
   const Index size = 4097;
@@ -90,6 +101,13 @@ TEST_CASE("cuda map: abs, log1p, erf, softplus and silu") {
   check<kernel::Erf>();
   check<kernel::Softplus>();
   check<kernel::Silu>();
+}
+
+TEST_CASE("cuda map: NaN, infinity and zeros") {
+  check_special<kernel::Exp>();
+  check_special<kernel::Log>();
+  check_special<kernel::Sqrt>();
+  check_special<kernel::Abs>();
 }
 
 // Root and quotient are rounded correctly on both devices.

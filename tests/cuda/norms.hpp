@@ -1,5 +1,6 @@
 // Shapes and operands for the CUDA kernels of norms (cuda/device/norm_layout.cuh).
 #pragma once
+#include <heddle/core/create.hpp>
 #include <heddle/ops/reshape.hpp>
 #include <heddle/ops/slice.hpp>
 
@@ -37,6 +38,24 @@ void expect_norms_always(F&& f, Operands&& operands) {
 template <class T>
 Tensor<T> but_first(const Tensor<T>& x, const Shape& shape) {
   return reshape(slice(x, 0, 1, x.size()), shape);
+}
+
+// Compares f on all devices, with each operand in turn at an unaligned address.
+template <class T, class F>
+void expect_unaligned_norms(F&& f, const Inputs& operands) {
+  for (std::size_t shifted = 0; shifted < operands.size(); ++shifted) {
+    CAPTURE(shifted);
+    const Tensor<double>& x = operands[shifted];
+    Inputs inputs = operands;
+    inputs[shifted] = zeros<double>({x.size() + 1});
+    std::copy(x.data(), x.data() + x.size(), inputs[shifted].data() + 1);
+    const auto of_placed = [&](const auto& in) {
+      auto placed = in;
+      placed[shifted] = but_first(in[shifted], x.shape());
+      return f(placed);
+    };
+    expect_agrees<T>(of_placed, inputs, gpu_function_errors);
+  }
 }
 
 }  // namespace heddle::testing

@@ -151,6 +151,11 @@ TEST_CASE("cuda reductions: few and long pieces of an axis") {
   }
 }
 
+TEST_CASE("cuda reductions: so many pieces that their results are many, too") {
+  if (races_are_watched()) return;
+  expect_agrees<float>([](const auto& in) { return sum(in[0], 1); }, {random<float>({1, 8192, 128}, 1)});
+}
+
 TEST_CASE("cuda sum: bf16 to float and float to bf16, each rounded once") {
   for (const Shape& shape : shapes_to_test()) {
     CAPTURE(shape);
@@ -202,6 +207,15 @@ TEST_CASE("cuda sum: integers are added modulo 2^64") {
 TEST_CASE("cuda max, min, argmax, argmin: the first of equal extremes is taken, and a NaN before any number") {
   check_extremes_of_floats<float>();
   check_extremes_of_floats<bf16>();
+}
+
+TEST_CASE("cuda max, min, argmax, argmin: the smallest and the largest integer") {
+  const auto check = []<class T>(T) {
+    using Limits = std::numeric_limits<T>;
+    check_extremes(Tensor<T>({2, 3, 1}, {0, Limits::min(), 5, Limits::max(), 0, 1}));
+  };
+  check(std::int32_t());
+  check(std::int64_t());
 }
 
 TEST_CASE("cuda max, min, argmax, argmin of integers") {

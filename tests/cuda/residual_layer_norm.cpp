@@ -98,6 +98,10 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: rows at unaligned addresses", "", 
         gpu_function_errors);
 }
 
+TEMPLATE_TEST_CASE("cuda residual_layer_norm: a single operand at an unaligned address", "", float, bf16) {
+  expect_unaligned_norms<TestType>(residual_norm(0.5), residual_operands<TestType>(3, 64));
+}
+
 TEMPLATE_TEST_CASE("cuda residual_layer_norm: results do not depend on schedules or garbage in memory", "", float,
                    bf16) {
   expect_norms_always<TestType>(residual_norm(0.3), residual_operands<TestType>);

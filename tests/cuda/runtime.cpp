@@ -100,6 +100,29 @@ TEST_CASE("cuda runtime: memory that is released on another stream is reused onl
   cudaStreamDestroy(other);
 }
 
+TEST_CASE("cuda runtime: a stream that releases memory does not reuse it before the work of its owner") {
+  cudaStream_t other;
+  REQUIRE(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) == cudaSuccess);
+  testing::each_schedule([&] {
+    std::vector<int> ones(256, 1), twos(256, 2), back(256);
+    void *const block = cuda::allocate(1024), *const kept = cuda::allocate(1024);
+    cuda::to_device(block, ones.data(), 1024);
+    cuda::on_device(kept, block, 1024);
+    cuda::set_stream(other);
+    cuda::release(block, 1024);
+    void* const next = cuda::allocate(1024);
+    cuda::to_device(next, twos.data(), 1024);
+    cuda::synchronize();
+    cuda::release(next, 1024);
+    cuda::set_stream(nullptr);
+    cuda::to_host(back.data(), kept, 1024);
+    cuda::release(kept, 1024);
+    CHECK(back == ones);
+  });
+  cuda::synchronize();
+  cudaStreamDestroy(other);
+}
+
 TEST_CASE("cuda runtime: threads share a stream, unless one chooses another") {
   void *const shared = cuda::stream(), *second = nullptr;
   std::thread([&] { second = cuda::stream(); }).join();
