@@ -99,6 +99,24 @@ TEST_CASE("cuda softmax: columns of any number and length agree with double") {
   check<bf16>({2, 1025, 16}, 1);
 }
 
+// Of the first slice everything is masked, of the second one all but every 64th element, which leaves whole splits without any.
+TEST_CASE("cuda softmax: rows and columns in which a mask leaves no or few elements") {
+  const auto check = [](const Shape& shape, int axis) {
+    CAPTURE(shape, axis);
+    const Index slice = shape[1] * shape[2];
+    std::vector<bool> visible(static_cast<std::size_t>(3 * slice), true);
+    for (Index i = 0; i < 2 * slice; ++i)
+      visible[static_cast<std::size_t>(i)] = i >= slice && i / (axis == 1 ? shape[2] : 1) % 64 == 63;
+    const Tensor<bool> mask(shape, visible);
+    const auto f = [&](const auto& in) { return softmax(in[0], mask.to(in[0].device()), axis); };
+    expect_agrees<float>(f, {random<float>(shape, 1)}, gpu_function_errors);
+  };
+  check({3, 2, 70}, 2);
+  check({3, 1, 300}, 2);
+  check({3, 300, 5}, 1);
+  if (!races_are_watched()) check({3, 1, 40'001}, 2);
+}
+
 TEST_CASE("cuda softmax: memory that is aligned to elements only") {
   for (const Shape& shape : {Shape{3, 64}, {2, 1032}, {3, 5, 8}}) {
     CAPTURE(shape);
