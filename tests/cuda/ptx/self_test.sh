@@ -29,6 +29,16 @@ PTX_RACES=1 PTX_GLOBAL_RACES=1 PTX_ORDER=random7
 PTX_COPIES=early PTX_LAZY=1
 SETTINGS
 
+# refuses SETTING: checks that a setting that does not exist or has a wrong value ends the program with exit code 2 and one line.
+refuses() {
+  run "$1" --
+  [ $? = 2 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q "^ptx: ${1%%=*} is " "$work/said"
+  report "$1 is refused" $?
+}
+for setting in PTX_RACE=1 PTX_RACES=yes PTX_ORDER=random7x PTX_GPU=h10 PTX_MEMORY=0 PTX_COPIES=late PTX_REFUSE=1; do
+  refuses "$setting"
+done
+
 run -- --faults || { report 'the faults are listed' 1; exit 1; }
 mv "$work/said" "$work/faults"
 while IFS=$'\t' read -r name message; do

@@ -1,0 +1,36 @@
+#include "cublaslt_support.hpp"
+
+#include "allocations.hpp"
+#include "environment.hpp"
+#include "errors.hpp"
+#include "streams.hpp"
+
+using namespace heddle::ptx;
+
+extern "C" {
+
+void* heddle_ptx_host_pointer(const void* address, std::size_t bytes) {
+  const RuntimeLock lock;
+  return is_device_address(address) ? host_pointer(address, bytes) : nullptr;
+}
+
+cudaError_t heddle_ptx_enqueue(cudaStream_t stream, void (*run)(void*), void* data) {
+  const RuntimeLock lock;
+  return enqueue(stream, [=] { run(data); });
+}
+
+void heddle_ptx_raise_fault(cudaError_t error, const char* what) {
+  const RuntimeLock lock;
+  raise_fault(error, what);
+}
+
+bool heddle_ptx_lacks_epilogues() { return runtime_options.no_epilogue; }
+
+bool heddle_ptx_refuses_product(bool has_epilogue) {
+  const RefusedProducts refused = refused_products();
+  return refused == RefusedProducts::all || (refused == RefusedProducts::with_epilogue && has_epilogue);
+}
+
+bool heddle_ptx_prints_summary() { return runtime_options.summary; }
+
+}  // extern "C"

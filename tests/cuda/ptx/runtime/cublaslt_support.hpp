@@ -1,0 +1,22 @@
+// What the interpreter's cuBLASLt, a library of its own, needs from the runtime.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+extern "C" {
+
+// Returns where the host finds bytes of device memory, or nullptr if they are not inside one allocation.
+void* heddle_ptx_host_pointer(const void* address, std::size_t bytes);
+// Enqueues run(data).
+cudaError_t heddle_ptx_enqueue(cudaStream_t stream, void (*run)(void*), void* data);
+// Reports a fault that a GPU would have in a product's kernel.
+void heddle_ptx_raise_fault(cudaError_t error, const char* what);
+
+// The settings: whether the heuristic knows no algorithm with an epilogue (PTX_NO_EPILOGUE); whether a product is refused although the
+// heuristic has offered an algorithm (PTX_REFUSE, which may change during the run); and whether totals are printed at exit (PTX_SUMMARY).
+bool heddle_ptx_lacks_epilogues();
+bool heddle_ptx_refuses_product(bool has_epilogue);
+bool heddle_ptx_prints_summary();
+
+}  // extern "C"
