@@ -110,17 +110,20 @@ auto function_of(const DrawnAttention& call) {
 }
 
 // Returns the usual sizes of y and of the gradients. A query that sees one key has a gradient of 0: the difference of two equal terms, each
-// the product of a row of dy and a row of v, times an element of k or q, which may be 4 in normal numbers.
-// In bf16 the GPU rounds this difference, too: the size is multiplied so that 8 last bits in float become a rounding to bf16.
+// the product of a row of dy and a row of v, times an element of k or q, which may be 4 in normal numbers. y and the gradient of v are
+// sums of probabilities times an element of v or dy. These may all be nearly equal, and with a bias several times the mean.
+// In bf16 the GPU rounds differences and probabilities: the sizes are multiplied so that 8 last bits in float become a rounding to bf16.
 template <class T>
 std::vector<double> usual_sizes(const DrawnAttention& call) {
   const AttentionForm& form = call.form;
   const auto root = [](Index n) { return std::sqrt(static_cast<double>(n)); };
   const double last_bit = std::is_same_v<T, bf16> ? 0x1p12 : 1;
-  const double product = last_bit * root(call.V) / (1 - form.dropout);
+  const double kept = last_bit / (1 - form.dropout), product = kept * root(call.V);
   const double scale = 4 * std::abs(form.scale.value_or(1 / root(call.K)));
-  const Index queries = form.of_queries().rows();
-  return {0, scale * product, scale * product * root(queries), 0, product * root(queries * form.heads)};
+  const Index queries = form.of_queries().rows(), keys = std::max<Index>(form.of_keys().longest(), 1);
+  const double probability = (call.has_bias ? 4.0 : 1.0) / static_cast<double>(keys);
+  return {4 * kept * probability * root(keys), scale * product, scale * product * root(queries),
+          4 * kept * probability * root(queries), product * root(queries * form.heads)};
 }
 
 // Checks that NaN and infinity in keys that no query sees change no bit.

@@ -119,7 +119,7 @@ void check_functions(Draw& draw) {
     const Inputs inputs{which >= first_of_positive ? abs(x) : x};
     const auto f = [=](const auto& in) { return apply_function(which, in[0]); };
     if constexpr (std::is_same_v<T, bf16>)
-      expect_agrees_with_cpu<T>(f, inputs, {.last_bits = 16, .roundings = 2});
+      expect_agrees_with_cpu<T>(f, inputs, {.last_bits = 16, .roundings = roundings_behind_y});
     else
       expect_agrees<T>(f, inputs, gpu_function_errors);
   });
@@ -134,7 +134,7 @@ void check_arithmetic(Draw& draw) {
     const Inputs inputs{draw.factors<T>(a), draw.factors<T>(b)};
     const auto f = [=](const auto& in) { return apply_arithmetic(which, in[0], in[1]); };
     if (which == quotient && std::is_same_v<T, bf16>)
-      expect_agrees_with_cpu<T>(f, inputs, 2);
+      expect_agrees_with_cpu<T>(f, inputs, roundings_behind_y);
     else
       expect_agrees<T>(f, inputs, {.last_bits = 2, .usual_size = size_of_sum(a.size() * b.size())});
   });
