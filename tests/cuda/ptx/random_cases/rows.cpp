@@ -41,6 +41,14 @@ Tensor<double> draw_eighths(Draw& draw, const Shape& shape) {
   return x;
 }
 
+// The gradients of gamma and beta are sums over the rows. If there are few, all of them may happen to be near zero.
+PlainErrors norm_errors(const Shape& shape) {
+  constexpr Index few = 8;
+  PlainErrors accepted = gpu_function_errors;
+  if (shape[1] < few) accepted.usual_size = size_of_sum(shape[0]);
+  return accepted;
+}
+
 }  // namespace
 
 void check_layer_norm(Draw& draw) {
@@ -48,7 +56,7 @@ void check_layer_norm(Draw& draw) {
     const Shape shape = draw_rows(draw, 20'000);
     const Operand<T> x(draw, shape);
     expect_agrees<T>([&](const auto& in) { return layer_norm(x.in(in[0]), in[1], in[2]); },
-                     {x.numbers, draw.numbers<T>({shape[1]}), draw.numbers<T>({shape[1]})}, gpu_function_errors);
+                     {x.numbers, draw.numbers<T>({shape[1]}), draw.numbers<T>({shape[1]})}, norm_errors(shape));
   });
 }
 
@@ -66,7 +74,7 @@ void check_residual_layer_norm(Draw& draw) {
         },
         {draw_eighths(draw, shape), draw_eighths(draw, shape), draw.numbers<T>({shape[1]}),
          draw.numbers<T>({shape[1]})},
-        gpu_function_errors);
+        norm_errors(shape));
   });
 }
 

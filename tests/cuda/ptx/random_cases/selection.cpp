@@ -86,7 +86,8 @@ void check_expand(Draw& draw) {
     if (draw.once_in(2)) e = 1;
   const Shape from{std::span<const Index>(extents)};
   draw.tell("expand", from, "to", shape);
-  expect_agrees<T>([=](const auto& in) { return expand(in[0], shape); }, {draw.numbers<T>(from)});
+  expect_agrees<T>([=](const auto& in) { return expand(in[0], shape); }, {draw.numbers<T>(from)},
+                   {.last_bits = 2, .usual_size = size_of_sum(shape.size() / from.size())});
 }
 
 // Calls check(I()) with int or int64.
