@@ -146,11 +146,11 @@ TEMPLATE_TEST_CASE("cuda attention: queries whose scores are all -infinity", "",
     CAPTURE(K);
     const AttentionForm form{.heads = 1, .queries = lengths, .dropout = 0.1};
     Inputs inputs = attention_inputs<TestType>(form, K, K);
-    // By the product: query 3 gives NaN, as on the CPU.
+    // The product makes all scores of query 3 -infinity, which gives NaN on both devices.
     for (Index n = 0; n < T; ++n) inputs[1].data()[n * K] = 1;
     inputs[0].data()[3 * K] = -infinity<double>;
     expect_attention<TestType>(attention_function(form), inputs);
-    // By a bias: a query that sees no key gives zeros.
+    // A bias that hides all keys of a query gives zeros.
     inputs[0].data()[3 * K] = 0;
     inputs.push_back(random<TestType>({1, 1, T, T}, 4));
     for (const Index i : {Index{0}, Index{17}, T - 1}) std::fill_n(inputs[3].data() + i * T, T, -infinity<double>);

@@ -147,7 +147,7 @@ __global__ void dynamic_size(float* y) {
   y[blockIdx.x * threads + threadIdx.x] = tile[threadIdx.x];
 }
 
-// Its static and its dynamic array have more than 48 KiB together. The wrong launch does not raise the kernel's limit.
+// A kernel whose static and dynamic arrays have more than 48 KiB together. The wrong launch does not raise its limit.
 constexpr std::size_t most_of_shared = 40 * 1024;  // bytes
 __global__ void static_and_dynamic(float* y) {
   auto& tile = shared<float[32 * threads]>();

@@ -99,7 +99,7 @@ TEST_CASE("cuda softmax: columns of any number and length agree with double") {
   check<bf16>({2, 1025, 16}, 1);
 }
 
-// Of the first slice everything is masked, of the second one all but every 64th element, which leaves whole splits without any.
+// The mask hides the whole first slice, and all but every 64th element of the second one, so that whole splits see no element.
 TEST_CASE("cuda softmax: rows and columns in which a mask leaves no or few elements") {
   const auto check = [](const Shape& shape, int axis) {
     CAPTURE(shape, axis);

@@ -100,7 +100,7 @@ struct Rem {
   }
 };
 
-// Of a number and NaN, min and max return the number. -0 is less than +0.
+// min and max ignore a single NaN operand. They treat -0 as less than +0.
 struct Min {
   template <class T>
   T operator()(T a, T b) const {

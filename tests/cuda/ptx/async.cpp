@@ -11,7 +11,7 @@ namespace heddle::ptx {
 
 namespace {
 
-// What a lane waits for.
+// A wait of a lane, for a message.
 struct Wait {
   int lane;
   const Instruction* instruction;

@@ -1,4 +1,4 @@
-// What the scheduler does for kernels with asynchronous instructions (Kernel::async). The instructions are in bulk_copy.hpp, mbarrier.hpp,
+// The scheduler's part for kernels with asynchronous instructions (Kernel::async). The instructions are in bulk_copy.hpp, mbarrier.hpp,
 // setmaxnreg.hpp and wgmma.hpp; clocks.hpp orders their accesses.
 #pragma once
 #include "tensor_map.hpp"

@@ -2,7 +2,7 @@
 // "Async Proxy").
 //
 // The agents are the warps, the products of each warpgroup, the bulk stores of each warp, and the copies that complete at each mbarrier.
-// Each numbers its accesses by times, which grow from 1. A warp has a clock: the time of each agent up to which it has seen the accesses.
+// Each agent numbers its accesses by times, which grow from 1. A warp has a clock: the time of each agent up to which it has seen the accesses.
 // Barriers, mbarriers and waits advance the clock. An access races with an earlier one that the warp has not seen. The lanes of a warp
 // share its clock, so races between them are not found.
 #pragma once

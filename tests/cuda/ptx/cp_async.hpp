@@ -11,7 +11,7 @@ inline u32 copy_serial = 0;  // the number of copies that were issued
 
 // Performs a copy that was issued before.
 inline void perform_copy(Warp& warp, const Instruction& instruction, int lane, const Copy& copy) {
-  // In kernels with mbarriers other threads may wait for the copy. There the check for races at its issue is the only one.
+  // A kernel with mbarriers lets other threads wait for the copy, so its destination is checked for races at the issue only.
   u8* to = warp.block->kernel->async ? warp.block->shared.data() + (copy.to - shared_base)
                                      : pointer<s_shared>(warp, instruction, lane, copy.to, copy.bytes, true);
   std::memset(to, 0, copy.bytes);

@@ -59,7 +59,7 @@ Round run_round(Block& block, const std::vector<u32>& order) {
     if (!warp.live || warp.at_barrier) continue;
     round.has_progressed |= run_warp(warp);
     round.has_spun |= warp.spins;
-    // In kernels of warps with different roles a barrier of some warps is released at once.
+    // A barrier of some warps is released at once, because the other warps may depend on these.
     if (block.kernel->async && warp.live && warp.at_barrier && warp.barrier_count && warp.barrier_id < named_barriers)
       release_barrier(block, warp.barrier_id);
   }

@@ -67,7 +67,7 @@ struct Operand {
   bool absent = true;    // the operand is optional and not given, or `_`
 };
 
-// What a warp does with an instruction.
+// The effect of an instruction on the control flow of its warp.
 enum Kind : u8 {
   normal,   // executes it and continues
   branch,   // continues at its target

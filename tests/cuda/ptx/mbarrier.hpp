@@ -1,7 +1,7 @@
 // mbarriers (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"), of one block.
 //
-// What completes a phase happens as late as possible: when a thread waits for the phase. Until then the destinations of copies keep their
-// former content.
+// Copies that complete a phase are performed as late as possible: when a thread waits for the phase. Until then their destinations keep
+// their former content.
 #pragma once
 #include "clocks.hpp"
 

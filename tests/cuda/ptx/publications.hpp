@@ -21,7 +21,7 @@ struct Place {
 // The publications that an acquire of one address observes: for each block, the places of its releases.
 using Channel = std::unordered_map<u32, std::vector<Place>>;
 
-// What the block that runs has published, fenced and acquired. Only accesses of scope .gpu and .sys count.
+// The releases, fences and acquires of the running block. Only accesses of scope .gpu and .sys count.
 class BlockOrder {
  public:
   // Prepares for a block, if it is another one than at the last call.

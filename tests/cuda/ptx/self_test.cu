@@ -1,15 +1,14 @@
 // The interpreter's self test: instructions, and kernels and calls with one fault each, which it must report, beside their correct
 // counterparts, which it must not report.
-//   self_test            runs all checks, and prints `ok: …` for each
-//   self_test --faults   lists the faults: the name, a tab, and a regular expression of the message that reports it
-//   self_test NAME       plants the fault
 #include <unistd.h>
 
 #include <csignal>
 #include <cstring>
 #include <functional>
 
+#include "../device_array.hpp"
 #include "self_test.hpp"
+#include "self_test_instructions.hpp"
 
 namespace {
 
@@ -377,25 +376,10 @@ constexpr Case cases[] = {
     {"unknown_instruction", "vabsdiff4", unknown_instruction},
 };
 
-// Runs the program again if a setting of the interpreter is missing, because they are read when the program starts. Faults need all of
-// them; the checks need none.
-void require_settings(char** arguments) {
-  bool is_missing = false;
-  for (const char* name : {"PTX_RACES", "PTX_GLOBAL_RACES", "PTX_LAZY"}) {
-    is_missing |= std::getenv(name) == nullptr;
-    setenv(name, "1", 1);
-  }
-  if (is_missing) execv("/proc/self/exe", arguments);
-}
-
 void report_segmentation_fault(int) {
   constexpr char message[] = "segmentation fault\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, message, sizeof(message) - 1);
   std::_Exit(1);
-}
-
-void list_faults() {
-  for (const Case& c : cases) std::printf("%s\t%s\n", c.name, c.message);
 }
 
 void run_checks() {
@@ -407,26 +391,10 @@ void run_checks() {
   }
 }
 
-void plant(const std::string& name) {
-  for (const Case& c : cases)
-    if (name == c.name) return c.run(true);
-  throw std::runtime_error("there is no fault '" + name + "'");
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
   std::signal(SIGSEGV, report_segmentation_fault);
-  const std::string name = count > 1 ? arguments[1] : "";
-  if (name == "--faults") {
-    list_faults();
-    return 0;
-  }
-  if (!name.empty()) require_settings(arguments);
-  try {
-    name.empty() ? run_checks() : plant(name);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return run_self_test(count, arguments, {"PTX_RACES", "PTX_GLOBAL_RACES", "PTX_LAZY"}, run_checks, cases,
+                       [](const Case& fault) { fault.run(true); });
 }

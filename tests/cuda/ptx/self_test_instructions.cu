@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <iterator>
 
+#include "../device_array.hpp"
 #include "self_test.hpp"
+#include "self_test_instructions.hpp"
 
 namespace heddle::testing {
 

@@ -41,7 +41,7 @@ set_tests_properties(cuda_ptx_many_heads PROPERTIES LABELS "cuda;exhaustive")
 add_test(NAME cuda_random_cases_3000 COMMAND cuda_random_cases 3000 2)
 set_tests_properties(cuda_random_cases_3000 PROPERTIES LABELS "cuda;exhaustive")
 
-# What the stage ptx of scripts/test builds.
+# The programs that the stage ptx of scripts/test builds.
 add_custom_target(ptx_tests DEPENDS cuda_tests cuda_random_cases cuda_ptx_self_test cuda_ptx_hopper_test)
 foreach(program sst2 bert_classifier)
   if(TARGET ${program})

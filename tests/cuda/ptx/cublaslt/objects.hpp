@@ -35,7 +35,7 @@ struct Problem {
   Layout a, b, c, d;
 };
 
-// What the caller of the heuristic promises and allows.
+// The promises and limits that the caller gives to the heuristic.
 struct Preference {
   std::uint64_t workspace_bytes = 0;
   std::uint32_t alignments[4] = {256, 256, 256, 256};  // bytes, of A, B, C and D

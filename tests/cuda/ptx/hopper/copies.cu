@@ -75,7 +75,7 @@ __global__ void copy_tile(const __grid_constant__ CUtensorMap map, Tile tile, ui
 
 constexpr u16 bf16_nan = 0x7fff;
 
-// Where a tile lies.
+// The position of a tile relative to its tensor.
 enum class Place { inside, before_begin, across_end, behind_end };
 
 // A tensor of 16-bit elements, and a tile of it. The rows of the tensor have 80 elements in memory.

@@ -1,13 +1,5 @@
 // The test of Hopper's asynchronous instructions on the interpreter: results against plain loops, and kernels with one fault each, which
 // the interpreter must report.
-//   test            runs all checks, and prints `ok: …` for each
-//   test --faults   lists the faults: the name, a tab, and a regular expression of the message that reports it
-//   test NAME       plants the fault
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-
 #include "tests.hpp"
 
 namespace {
@@ -87,10 +79,6 @@ const Fault faults[] = {
     {"endless_wait", "lanes 0x1: waits for parity 0 of mbarrier", [] { check_failing_wait(true); }},
 };
 
-void list_faults() {
-  for (const Fault& fault : faults) std::printf("%s\t%s\n", fault.name, fault.message);
-}
-
 void run_checks() {
   for (const Check& check : checks) {
     check.run();
@@ -98,32 +86,9 @@ void run_checks() {
   }
 }
 
-void plant(const std::string& name) {
-  for (const Fault& fault : faults)
-    if (name == fault.name) return fault.plant();
-  throw std::runtime_error("there is no fault '" + name + "'");
-}
-
-// Runs the program again with PTX_RACES if it is missing, because the interpreter reads it when the program starts. Faults need it.
-void require_race_checks(char** arguments) {
-  if (std::getenv("PTX_RACES")) return;
-  setenv("PTX_RACES", "1", 1);
-  execv("/proc/self/exe", arguments);
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::string name = count > 1 ? arguments[1] : "";
-  if (name == "--faults") {
-    list_faults();
-    return 0;
-  }
-  if (!name.empty()) require_race_checks(arguments);
-  try {
-    name.empty() ? run_checks() : plant(name);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return heddle::testing::run_self_test(count, arguments, {"PTX_RACES"}, run_checks, faults,
+                                        [](const Fault& fault) { fault.plant(); });
 }

@@ -1,16 +1,8 @@
 // The parts of the test of Hopper's instructions. Each function throws for a wrong result. Those with a fault plant it, if it is not none.
 #pragma once
-#include <stdexcept>
-#include <string>
+#include "../self_test.hpp"
 
 namespace heddle::testing::hopper {
-
-template <class Actual, class Expected>
-void expect_equal(const std::string& what, Actual actual, Expected expected) {
-  if (actual == expected) return;
-  throw std::runtime_error("wrong: " + what + " is " + std::to_string(actual) + " instead of " +
-                           std::to_string(expected));
-}
 
 // Returns a number from -8 to 8.
 inline int small_number(int i, int seed) {

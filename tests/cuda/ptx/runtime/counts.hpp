@@ -1,4 +1,4 @@
-// What PTX_SUMMARY and PTX_COUNT print.
+// The counts that PTX_SUMMARY and PTX_COUNT print.
 #pragma once
 #include "../interpreter.hpp"
 

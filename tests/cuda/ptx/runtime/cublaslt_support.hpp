@@ -1,4 +1,4 @@
-// What the interpreter's cuBLASLt, a library of its own, needs from the runtime.
+// The functions of the runtime that the interpreter's cuBLASLt, a library of its own, calls.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -26,7 +26,7 @@ std::set<const void*> registered_kernels;
 constexpr u32 wrapper_magic = 0x466243b1, binary_magic = 0xba55ed50;
 constexpr u16 ptx_kind = 1;
 
-// What the host passes to __cudaRegisterFatBinary.
+// The argument of __cudaRegisterFatBinary.
 struct Wrapper {
   u32 magic, version;
   const u8* data;
