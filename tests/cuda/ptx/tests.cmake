@@ -5,10 +5,9 @@ add_test(NAME cuda_ptx_self_test
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/self_test.sh $<TARGET_FILE:cuda_ptx_self_test>)
 set_tests_properties(cuda_ptx_self_test PROPERTIES LABELS cuda)
 
-# Random calls of operations, compared with double. Without optimization the comparisons take longer than the interpreter.
+# Random calls of operations, compared with double.
 file(GLOB random_cases CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/random_cases/*.cpp)
 heddle_test_program(cuda_random_cases ${random_cases})
-target_compile_options(cuda_random_cases PRIVATE -O1)
 target_link_libraries(cuda_random_cases PRIVATE heddle_test_instances)
 target_include_directories(cuda_random_cases PRIVATE ${PROJECT_SOURCE_DIR}/cuda real)
 set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/random_cases/main.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
