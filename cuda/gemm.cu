@@ -12,6 +12,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <sstream>
 
 #include "device/empty_product.cuh"
@@ -133,12 +134,14 @@ std::string described(const Product<T>& p) {
   return text.str();
 }
 
+// Returns whether 16 bytes at once can be read from an address.
+bool is_aligned(const void* data) { return alignment_of(data) >= 16; }
+
 // Returns whether cuBLASLt may use an epilogue. Its preferences include no alignment of the bias, so it may read and write 16 bytes at once.
 template <class T>
 bool is_aligned(const Product<T>& p) {
-  constexpr Index widest = 16;  // bytes
   const void* const pointers[] = {p.a.data, p.b.data, p.c.data, p.bias, p.row_sums};
-  return std::all_of(std::begin(pointers), std::end(pointers), [](const void* x) { return alignment_of(x) >= widest; });
+  return std::all_of(std::begin(pointers), std::end(pointers), [](const void* x) { return is_aligned(x); });
 }
 
 // Writes `row` to every row of c.
@@ -202,7 +205,8 @@ class Plan {
                        p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream());
   }
 
-  // Leaves the bias or the row sums to a pass of their own. Returns false if the product has no epilogue.
+  // Leaves the bias or the row sums to a pass of their own. Hopper's algorithms then round to bf16 twice: the product, and its sum with the
+  // bias, which is in c. Returns false if the product has no epilogue.
   bool drop_epilogue() {
     if (!has_epilogue_) return false;
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
@@ -246,9 +250,10 @@ class Plan {
                  "cublasLtMatmulPreferenceSetAttribute");
     };
     set_preference(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    // Partial sums are added in fp32, whatever the type of the result.
-    set_preference(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                   static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    // Partial sums are added in fp32, whatever the type of the result. With a bias there are none: their sum would be rounded to bf16 before
+    // the bias is added.
+    const auto reductions = p.bias ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    set_preference(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(reductions));
     set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.b.data)));
     set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<std::uint32_t>(alignment_of(p.a.data)));
     set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
@@ -296,9 +301,16 @@ namespace heddle::kernel {
 template <OnGpu T>
 void multiply(const Product<T>& product) {
   if (cuda::finish_if_empty(product)) return;
+  Product<T> p = product;
+  std::optional<cuda::Workspace<T>> aligned_bias;
+  if (p.bias && !is_aligned(p.bias)) {
+    aligned_bias.emplace(p.c.width);
+    cuda::on_device(aligned_bias->data(), p.bias, static_cast<std::size_t>(p.c.width) * sizeof(T));
+    p.bias = aligned_bias->data();
+  }
   static std::mutex mutex;  // a plan's bias is set for each call
   const std::lock_guard lock(mutex);
-  plan_for(product).run(product);
+  plan_for(p).run(p);
 }
 template void multiply(const Product<float>&);
 template void multiply(const Product<bf16>&);

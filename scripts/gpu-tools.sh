@@ -4,7 +4,7 @@
 pack=.gpu-pack
 bin=$pack/bin
 run_folder=/tmp/heddle-gpu-check  # a link to the tree; the packed programs read their samples there
-programs=(cuda_tests heddle_tests cuda_bench sst2 ag_news surnames bert_classifier attention_view tokenize)
+programs=(cuda_tests cuda_random_cases cuda_large_tensors heddle_tests cuda_bench sst2 ag_news surnames bert_classifier attention_view tokenize)
 
 # The options of a build whose programs run on other machines. The kernels are one shared library, so that they can be rebuilt alone. They
 # are not compressed, because the PTX interpreter, which rehearses the run, reads their PTX as text.

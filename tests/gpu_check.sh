@@ -114,7 +114,7 @@ mv "$work/cuda_bench" "$there/.gpu-pack/bin"
 # --- a whole run, in which one stage fails ---
 check GPU_CHECK_BREAK=limits=fail PYTHON="$work/python" -- --out "$work/copy"
 claim 'a stage that fails makes the exit code 1' '[ $exited = 1 ] && row_of limits | grep -q " 0 *1 *0 "'
-for name in device self_test tests attention steps rows pytorch programs; do
+for name in device self_test tests attention steps rows pytorch programs random; do
   claim "the stage $name passes" 'has_counts $name 0'
 done
 claim 'what is missing is skipped by name' 'grep -q "skipped: compute-sanitizer" "$work/out" && { has_counts unit 0 || grep -q "skipped: heddle_tests" "$work/out"; }'
@@ -129,8 +129,8 @@ fi
 # --- a part of a run, and a stage that hangs ---
 # shellcheck disable=SC2034  # a claim reads it
 before=$(results attention.jsonl | cksum)
-check GPU_CHECK_BREAK=steps=hang -- --only limits,steps,rows --seconds 20
-claim 'a stage that hangs is stopped and reported' '[ $exited = 1 ] && results logs/steps.log | grep -q "^FAILED: not done after" && [ $took -le 25 ]'
+check GPU_CHECK_BREAK=steps=hang -- --only limits,steps,rows --seconds 40
+claim 'a stage that hangs is stopped and reported' '[ $exited = 1 ] && results logs/steps.log | grep -q "^FAILED: not done after" && [ $took -le 45 ]'
 claim 'the results of a stage that was stopped stay' 'results steps.jsonl | grep -q "sst2/fp32/step"'
 claim 'the stages before and after it have their time' 'has_counts limits 0 && has_counts rows 0'
 claim 'none of its processes is left' '[ -z "$(processes_there)" ]'

@@ -191,7 +191,7 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
   const dim3 g = config.gridDim, b = config.blockDim;
   const std::uint64_t threads = std::uint64_t{b.x} * b.y * b.z;
   const bool grid_fits = g.x > 0 && g.x < 1u << 31 && g.y > 0 && g.y < 65536 && g.z > 0 && g.z < 65536;
-  if (!grid_fits || threads == 0 || threads > 1024 || b.z > 64) return keep(cudaErrorInvalidConfiguration);
+  if (!grid_fits || threads == 0 || threads > 1024 || b.z > 64) return keep(cudaErrorInvalidValue);
   if (races_are_watched() && threads > most_watched_threads) return keep(emulatorErrorUnwatchedBlock);
   LaunchShape shape{g, b, config.dynamicSmemBytes};
   std::size_t most_dynamic = shape.most_shared;
@@ -219,7 +219,6 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaSuccess: return "no error";
     case cudaErrorInvalidValue: return "invalid argument";
     case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorInvalidDeviceFunction: return "invalid device function";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";

@@ -139,6 +139,28 @@ bool is_supported(cublasLtEpilogue_t epilogue) {
          epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 
+// Returns whether the heuristic offers an algorithm with Hopper's instructions. An H200 does not use them for rows that are not aligned.
+bool is_for_hopper(const Problem& problem, const Preference& preference) {
+  constexpr int hopper = 9, alignment = 16;
+  int device = 0, major = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  const auto is_aligned = [](const Layout& x) {
+    return x.leading_dimension * static_cast<std::int64_t>(bytes_of(x.type)) % alignment == 0;
+  };
+  return major == hopper && is_aligned(problem.a) && is_aligned(problem.b) && is_aligned(problem.d) &&
+         std::all_of(std::begin(preference.alignments), std::end(preference.alignments),
+                     [](std::uint32_t bytes) { return bytes >= alignment; });
+}
+
+// Sets when an algorithm rounds, as cuBLASLt 13.0 does on an H200: Hopper's algorithms round the product before they add C, and those that add
+// up the product in parts round the sum before they add the bias.
+void set_roundings(Algorithm& algorithm, const Problem& problem, const Preference& preference) {
+  algorithm.rounds_before_c = is_for_hopper(problem, preference);
+  algorithm.rounds_before_bias = problem.operation.epilogue == CUBLASLT_EPILOGUE_BIAS && !algorithm.rounds_before_c &&
+                                 (preference.reduction_schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
+}
+
 // Reports pointers that are less aligned than an algorithm needs. Its wide accesses would fault, so it is not an error of the call.
 void check_alignment(const Product& product, const Algorithm& algorithm) {
   const auto is_aligned = [](const void* address, std::uintptr_t bytes) {
@@ -241,9 +263,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const cublasLtEpilogue_t epilogue = problem.operation.epilogue;
   if (!is_supported(epilogue)) unsupported("cuBLASLt's epilogue " + std::to_string(epilogue));
   if (problem.operation.has_epilogue() && heddle_ptx_lacks_epilogues()) return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm{{}, {}, hash_of(problem), preference->workspace_bytes};
+  Algorithm algorithm{{}, {}, hash_of(problem), preference->workspace_bytes, false, false};
   std::copy(std::begin(algorithm_magic), std::end(algorithm_magic), algorithm.magic);
   std::copy(std::begin(preference->alignments), std::end(preference->alignments), algorithm.alignments);
+  set_roundings(algorithm, problem, *preference);
   results[0] = {};
   std::memcpy(&results[0].algo, &algorithm, sizeof(algorithm));
   results[0].workspaceSize = preference->workspace_bytes;
@@ -266,6 +289,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   if (const std::string wrong = wrong_call(product, algorithm, workspace, bytes); !wrong.empty())
     return refuse(call, wrong);
   if (heddle_ptx_refuses_product(product.problem.operation.has_epilogue())) return CUBLAS_STATUS_NOT_SUPPORTED;
+  product.is_rounded_twice = (algorithm.rounds_before_c && product.beta != 0) || algorithm.rounds_before_bias;
   ++totals.products;
   check_alignment(product, algorithm);
   heddle_ptx_enqueue(stream, run, new Product(product));

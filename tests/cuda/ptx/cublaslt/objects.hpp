@@ -48,6 +48,7 @@ struct Algorithm {
   std::uint32_t alignments[4];  // those that the heuristic was promised
   std::uint64_t problem;        // hash_of(the problem that it was chosen for)
   std::uint64_t workspace_bytes;
+  bool rounds_before_c, rounds_before_bias;  // whether the product is rounded to the type of D before the addition
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 constexpr char algorithm_magic[8] = {'h', 'e', 'd', 'd', 'l', 'e', 'L', 't'};

@@ -33,6 +33,11 @@ std::uint16_t bf16_bits(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+double rounded(cudaDataType type, double exact) {
+  const float value = static_cast<float>(exact);
+  return type == CUDA_R_32F ? value : std::bit_cast<float>(std::uint32_t{bf16_bits(value)} << 16);
+}
+
 void store(char* address, cudaDataType type, double exact) {
   const float value = static_cast<float>(exact);
   if (type == CUDA_R_32F) {
@@ -138,8 +143,9 @@ void compute_product(const Product& product, const Operand& a, const Operand& b,
     const std::vector<double> sums = row_of_product(a, b, i);
     const double of_row = bias ? static_cast<double>(bias->get(i)) : 0;
     for (std::size_t j = 0; j < b.columns; ++j) {
+      const double sum = product.is_rounded_twice ? rounded(problem.d.type, alpha * sums[j]) : alpha * sums[j];
       const double added = product.beta != 0 ? beta * static_cast<double>(c.get(i, j)) : 0;  // C may hold NaN
-      d.set(i, j, alpha * sums[j] + added + of_row);
+      d.set(i, j, sum + added + of_row);
     }
   }
 }

@@ -9,6 +9,7 @@ struct Product {
   float alpha, beta;
   const void *a, *b, *c;
   void* d;
+  bool is_rounded_twice = false;  // to the type of D: before C or the bias is added, and at the end
 };
 
 // Computes a product when its stream runs it. Reports a fault if a matrix is not inside one allocation.

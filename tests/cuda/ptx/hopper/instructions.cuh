@@ -81,9 +81,10 @@ __device__ __forceinline__ void bulk_wait_group_read() {
 using Sizes = std::vector<cuuint64_t>;
 
 // Returns the map of a tensor, whose first dimension is contiguous. `strides` are the bytes between the elements of the others.
-inline CUtensorMap tensor_map(CUtensorMapDataType type, void* data, const Sizes& sizes, const Sizes& strides,
+inline CUtensorMap tensor_map(CUtensorMapDataType type, void* data, const Sizes& sizes, Sizes strides,
                               const std::vector<cuuint32_t>& box, CUtensorMapSwizzle swizzle,
                               bool fills_with_nan = false) {
+  strides.resize(sizes.size());  // not empty, because the driver refuses a null pointer
   using Encode = decltype(&cuTensorMapEncodeTiled);
   static Encode encode = nullptr;
   cudaDriverEntryPointQueryResult status;

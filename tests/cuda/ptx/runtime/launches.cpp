@@ -65,7 +65,8 @@ cudaError_t launch_kernel(const void* function, const Configuration& launch, voi
   const RegisteredKernel* const registered = load_kernel(function);
   if (!registered) return refuse(cudaErrorInvalidDeviceFunction, "there is no PTX of kernel " + demangled(known->name));
   Kernel& kernel = *registered->kernel;
-  if (!is_within_limits(launch.grid, launch.block)) return fail(cudaErrorInvalidConfiguration);
+  // CUDA 13.0 on an H200 does not return cudaErrorInvalidConfiguration.
+  if (!is_within_limits(launch.grid, launch.block)) return fail(cudaErrorInvalidValue);
   if (threads_of(launch.block) > kernel.max_threads)
     return refuse(cudaErrorInvalidValue, "more threads than __launch_bounds__ allows: " + demangled(kernel.name));
   const std::size_t shared_bytes = launch.shared_bytes + kernel.static_shared;

@@ -54,6 +54,7 @@ std::string wrong_box(const TileArguments& tile) {
 
 std::string wrong_tile(const TileArguments& tile) {
   if (tile.rank < 1 || tile.rank > 5) return "a rank of " + std::to_string(tile.rank);
+  if (!tile.strides) return "there are no strides";  // the driver wants a pointer even for one dimension
   if (tile.address % 16) return "the address is not a multiple of 16";
   if (tile.fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA && tile.type < CU_TENSOR_MAP_DATA_TYPE_FLOAT16)
     return "integers outside of the tensor cannot be NaN";

@@ -1,7 +1,7 @@
 // Random steps of optimizers, with parameters of random sizes.
 #include <heddle/heddle.hpp>
 
-#include "../../../instances.hpp"
+#include "../../instances.hpp"
 #include "families.hpp"
 
 namespace heddle::testing {

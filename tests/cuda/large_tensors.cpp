@@ -1,10 +1,11 @@
-// Operations on tensors of more than 2^31 elements: offsets beyond 32 bits. Memory that no operation touches costs nothing, because the
-// interpreter's device memory consists of fresh pages. Prints `ok: …` or `FAILED: …` for each operation. Exits with 77 if the machine has
-// too little memory.
-#include <heddle/heddle.hpp>
+// Operations on tensors of more than 2^31 elements: offsets beyond 32 bits. Where the GPU is interpreted, memory that no operation touches
+// costs nothing, because it consists of fresh pages. Prints `ok: …` or `FAILED: …` for each operation. Exits with 77 if there is too little
+// memory.
+#include <cuda_runtime_api.h>
 
 #include <cstring>
 #include <fstream>
+#include <heddle/heddle.hpp>
 
 using namespace heddle;
 
@@ -191,12 +192,17 @@ void check_attention(const char* what, Index K) {
   cuda::trim();
 }
 
-// Returns the memory that the machine can give, in GiB.
-double available_memory() {
+// Returns the memory that the machine can give, in GiB. An interpreted GPU takes its memory from there, too.
+double available_on_host() {
   std::ifstream info("/proc/meminfo");
   for (std::string name; info >> name;)
     if (double kilobytes = 0; name == "MemAvailable:" && info >> kilobytes) return kilobytes / (1 << 20);
   return 0;
+}
+double available_memory() {
+  std::size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return 0;
+  return std::min(available_on_host(), static_cast<double>(free) / (1 << 30));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Random calls of attention: lengths, widths, masks, biases, and columns of wider matrices.
 #include <heddle/heddle.hpp>
 
-#include "../../../instances.hpp"
-#include "../../../ops/attention_form.hpp"
+#include "../../instances.hpp"
+#include "../../ops/attention_form.hpp"
 #include "families.hpp"
 
 namespace heddle::testing {

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_CATCH2_3
 #define CATCH_CONFIG_RUNNER  // Catch2 2.13 declares Session only with it
 #endif
-#include "../../../catch.hpp"
+#include "../../catch.hpp"
 
 #include <heddle/gpu/runtime.hpp>
 

@@ -1,8 +1,8 @@
 // Random calls of operations along rows: norms, softmax, losses, and products with a weight.
 #include <heddle/heddle.hpp>
 
-#include "../../../instances.hpp"
-#include "../../norms.hpp"
+#include "../../instances.hpp"
+#include "../norms.hpp"
 #include "families.hpp"
 
 namespace heddle::testing {

@@ -4,7 +4,7 @@
 #include <random>
 #include <sstream>
 
-#include "../../../harness/numbers.hpp"
+#include "../../harness/numbers.hpp"
 
 namespace heddle::testing {
 

@@ -1,7 +1,7 @@
 // Random calls of operations on elements, and of reductions.
 #include <heddle/heddle.hpp>
 
-#include "../../../instances.hpp"
+#include "../../instances.hpp"
 #include "families.hpp"
 
 namespace heddle::testing {

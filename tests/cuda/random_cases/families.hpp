@@ -1,7 +1,7 @@
 // The families of operations that random cases call. Each function draws a call, and compares the GPU's results with those of the CPU in
 // double, or, where a result follows from a rounded one, with the CPU's in the same type. A difference fails an assertion of Catch.
 #pragma once
-#include "../../../harness/agreement.hpp"
+#include "../../harness/agreement.hpp"
 #include "draw.hpp"
 
 namespace heddle::testing {

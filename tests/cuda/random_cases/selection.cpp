@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "../../../instances.hpp"
+#include "../../instances.hpp"
 #include "families.hpp"
 
 namespace heddle::testing {
