@@ -18,6 +18,7 @@ namespace {
 
 using cuda::AttentionLaunch;
 using cuda::AttentionTask;
+using cuda::HeadRows;
 using cuda::row_stride;
 using cuda::rows_per_warp;
 
@@ -32,7 +33,9 @@ __global__ __launch_bounds__(delta_threads) void compute_delta(MatrixView<const 
                                                                Index heads, bool vectors, View<float, 2> delta) {
   constexpr int each = cuda::per_access<T>;
   const Index item = (Index{blockIdx.x} * delta_threads + threadIdx.x) / delta_lanes;
-  const Index n = item / heads, h = item % heads, width = y.width / heads;
+  const bool is_small = item >> 31 == 0;  // a quotient of 64 bits takes a hundred instructions
+  const Index n = is_small ? Index{static_cast<int>(item) / static_cast<int>(heads)} : item / heads;
+  const Index h = item - n * heads, width = static_cast<int>(y.width) / static_cast<int>(heads);
   const int lane = static_cast<int>(threadIdx.x) % delta_lanes;
   const Index end = n < delta.extent[1] ? width : 0;
   float sum = 0;
@@ -72,8 +75,8 @@ struct BackwardTile {
   static constexpr int warps = 4;  // at most
   static constexpr int threads = warps * cuda::warp_size;
   // Blocks on a multiprocessor, as many as the registers of the two kernels allow.
-  static constexpr int query_blocks = width <= 64 ? 3 : 2;  // of query_gradient
-  static constexpr int key_blocks = width <= 32 ? 3 : 2;    // of key_value_gradients
+  static constexpr int query_blocks = width > 64 ? 2 : sizeof(T) == 2 ? 4 : 3;           // of query_gradient
+  static constexpr int key_blocks = width * static_cast<int>(sizeof(T)) <= 128 ? 3 : 2;  // of key_value_gradients
 };
 
 // The shared memory of a block. The block owns rows of two matrices, a and b, and iterates over tiles of two others, c and d:
@@ -83,14 +86,14 @@ template <class T, int width>
 struct BackwardArrays {
   using Tile = BackwardTile<T, width>;
   static constexpr int stages = 4;  // at most
-  cuda::SequenceHead<T>* head;
+  cuda::BlockHead<T>* head;
   float *log_sums, *deltas;  // [stages, other_rows] of the queries in c and d
   T *a, *b;                  // [rows, width]
   T* tiles;                  // [stages, c and d, other_rows, width]
   int rows;
 
   __device__ BackwardArrays(cuda::SharedArrays arrays, int used_stages)
-      : head(arrays.take<cuda::SequenceHead<T>>(1)),
+      : head(arrays.take<cuda::BlockHead<T>>(1)),
         log_sums(arrays.take<float>(stages * Tile::other_rows)),
         deltas(arrays.take<float>(stages * Tile::other_rows)),
         rows(static_cast<int>(blockDim.x) / cuda::warp_size * rows_per_warp) {
@@ -101,9 +104,7 @@ struct BackwardArrays {
   __device__ T* c(int stage) const { return tiles + stage * 2 * Tile::size; }
   __device__ T* d(int stage) const { return tiles + (stage * 2 + 1) * Tile::size; }
   // Returns the warp's rows of a or b.
-  __device__ T* own(T* of_block) const {
-    return of_block + static_cast<int>(threadIdx.x) / cuda::warp_size * rows_per_warp * row_stride<T, width>;
-  }
+  __device__ T* own(T* of_block) const { return of_block + cuda::warp_index() * rows_per_warp * row_stride<T, width>; }
 
   static AttentionLaunch launch(Index longest_own, Index longest_other, int blocks) {
     return cuda::choose_launch<Tile>(longest_own, longest_other, blocks, [](int warps, int used_stages) {
@@ -125,7 +126,8 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
   constexpr int tile_rows = BackwardTile<T, width>::other_rows;
   const BackwardArrays<T, width> arrays({}, stages);
   const int rows = arrays.rows;
-  cuda::for_each_head(arrays.head, task.plan, [&](const cuda::SequenceHead<T>& head) {
+  const auto process = [&](const cuda::SequenceHead<T>& head, const HeadRows<const T>& k_rows,
+                           const HeadRows<const T>& v_rows) {
     if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
@@ -136,42 +138,48 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
     const cuda::QueryStatistics statistics(cuda::ScoreTile<T, false>{task, head, first, 0}, x.lse, x.delta);
 
     float sum[width / 8][4];  // [16, width] of the warp
-    // If the sums hold NaN, which may come from masked keys, repeats the work with NaN and infinity handled separately.
-    for (bool separate = false;; separate = true) {
+    const auto add_tiles = [&]<bool is_careful>(cuda::Constant<is_careful>) {
       cuda::set_zero(sum);
       const auto load = [&](int tile, int stage) {
         const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
-        cuda::load_rows<width>(arrays.c(stage), head.key_rows(x.k), at, count);
-        cuda::load_rows<width>(arrays.d(stage), head.key_rows(x.v), at, count);
+        cuda::load_rows<width>(arrays.c(stage), k_rows, at, count);
+        cuda::load_rows<width>(arrays.d(stage), v_rows, at, count);
       };
-      const auto use = [&](int tile, int stage) {
-        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
-        const int reach = at.reach(tile_rows);
+      const auto add_tile = [&](const cuda::ScoreTile<T, false>& at, int stage, auto reach, auto visible) {
         T* const keys = arrays.c(stage);
-        const unsigned visible = at.template visible<tile_rows / 8>(reach), kept = cuda::kept_scores(at, reach);
         float p[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
         if (reach > 0) {
+          const unsigned kept = cuda::kept_scores(at, reach);
           Products::template add_scores<width>(arrays.own(arrays.a), keys, reach, p);
           Products::template add_scores<width>(arrays.own(arrays.b), arrays.d(stage), reach, ds);
           cuda::compute_score_gradients(
               at, visible, kept, reach, [&](int, int e) { return statistics.lse[e / 2]; },
               [&](int, int e) { return statistics.delta[e / 2]; }, p, ds);
         }
-        if (separate) {
+        if constexpr (is_careful) {
           __syncthreads();  // until every warp has multiplied the keys
           cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
           __syncthreads();
         }
         if (reach == 0) return;
-        if (separate) cuda::add_not_finite(ds, visible, reach, head.key_rows(x.k), at.other, sum);
+        if constexpr (is_careful) cuda::add_not_finite(ds, visible, reach, k_rows, at.other, sum);
         Products::template add_weighted_rows<width>(ds, keys, reach, sum);
       };
+      const auto use = [&](int tile, int stage) {
+        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
+        if constexpr (!is_careful)
+          if (at.template is_whole<tile_rows / 8>())
+            return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits());
+        const int reach = at.reach(tile_rows);
+        add_tile(at, stage, reach, at.template visible<tile_rows / 8>(reach));
+      };
       cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), stages, load, use);
-      if (separate || !task.may_mask() || !__syncthreads_or(cuda::holds_nan(sum))) break;
-    }
+    };
+    cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
     cuda::store_rows<width, false>(sum, task.plan.scale, task.plan.scale, arrays.own(arrays.a), head.query_rows(dq),
                                    first);
-  });
+  };
+  cuda::for_each_head<false>(arrays.head, task.plan, x.k, x.v, process);
 }
 
 // --- dk and dv ------------------------------------------------------------------------------------------------------------
@@ -187,7 +195,8 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
   constexpr int tile_rows = BackwardTile<T, width>::other_rows;
   const BackwardArrays<T, width> arrays({}, stages);
   const int rows = arrays.rows;
-  cuda::for_each_head(arrays.head, task.plan, [&](const cuda::SequenceHead<T>& head) {
+  const auto process = [&](const cuda::SequenceHead<T>& head, const HeadRows<const T>& q_rows,
+                           const HeadRows<const T>& dy_rows) {
     if (Index{blockIdx.x} * rows >= head.keys) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int begin = task.plan.causal ? first / tile_rows : 0, end = cuda::tiles_for(head.queries, tile_rows);
@@ -197,27 +206,29 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
     }
 
     float sum_k[width / 8][4], sum_v[width / 8][4];  // [16, width] of the warp
-    for (bool separate = false;; separate = true) {
+    const auto add_tiles = [&]<bool is_careful>(cuda::Constant<is_careful>) {
       cuda::set_zero(sum_k);
       cuda::set_zero(sum_v);
       const auto load = [&](int tile, int stage) {
         const int at = tile * tile_rows, count = cuda::rows_in_tile(head.queries - at, tile_rows);
-        cuda::load_rows<width>(arrays.c(stage), head.query_rows(x.q), at, count);
-        cuda::load_rows<width>(arrays.d(stage), head.query_rows(x.dy), at, count);
-        for (int row = static_cast<int>(threadIdx.x); row < tile_rows; row += static_cast<int>(blockDim.x)) {
+        cuda::load_rows<width>(arrays.c(stage), q_rows, at, count);
+        cuda::load_rows<width>(arrays.d(stage), dy_rows, at, count);
+        const auto row = static_cast<int>(threadIdx.x);  // a block has at least tile_rows threads
+        if (row < tile_rows) {
+          const Index n = head.q_begin + at + row;
           const bool inside = at + row < head.queries;
-          arrays.log_sums[stage * tile_rows + row] = inside ? x.lse(head.h, head.q_begin + at + row) : cuda::infinity;
-          arrays.deltas[stage * tile_rows + row] = inside ? x.delta(head.h, head.q_begin + at + row) : 0.f;
+          cuda::copy_number_async(arrays.log_sums + stage * tile_rows + row, inside ? &x.lse(head.h, n) : x.lse.data,
+                                  inside);
+          cuda::copy_number_async(arrays.deltas + stage * tile_rows + row, inside ? &x.delta(head.h, n) : x.delta.data,
+                                  inside);
         }
       };
-      const auto use = [&](int tile, int stage) {
-        const cuda::ScoreTile<T, true> at{task, head, first, tile * tile_rows};
-        const int reach = at.reach(tile_rows);
+      const auto add_tile = [&](const cuda::ScoreTile<T, true>& at, int stage, auto reach, auto visible) {
         T* const queries = arrays.c(stage);
         T* const gradients = arrays.d(stage);
-        const unsigned visible = at.template visible<tile_rows / 8>(reach), kept = cuda::kept_scores(at, reach);
         float pd[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
         if (reach > 0) {
+          const unsigned kept = cuda::kept_scores(at, reach);
           Products::template add_scores<width>(arrays.own(arrays.a), queries, reach, pd);
           Products::template add_scores<width>(arrays.own(arrays.b), gradients, reach, ds);
           const auto number = [&](const float* of, int m, int e) { return of[at.other_row(m, e) - at.other]; };
@@ -225,7 +236,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
               at, visible, kept, reach, [&](int m, int e) { return number(arrays.log_sums + stage * tile_rows, m, e); },
               [&](int m, int e) { return number(arrays.deltas + stage * tile_rows, m, e); }, pd, ds);
         }
-        if (separate) {
+        if constexpr (is_careful) {
           const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
           __syncthreads();  // until every warp has multiplied queries and gradients
           cuda::clear_not_finite<width>(queries, count);
@@ -233,22 +244,29 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
           __syncthreads();
         }
         if (reach == 0) return;
-        if (separate) {
-          cuda::add_not_finite(pd, visible, reach, head.query_rows(x.dy), at.other, sum_v);
-          cuda::add_not_finite(ds, visible, reach, head.query_rows(x.q), at.other, sum_k);
+        if constexpr (is_careful) {
+          cuda::add_not_finite(pd, visible, reach, dy_rows, at.other, sum_v);
+          cuda::add_not_finite(ds, visible, reach, q_rows, at.other, sum_k);
         }
         Products::template add_weighted_rows<width>(pd, gradients, reach, sum_v);
         Products::template add_weighted_rows<width>(ds, queries, reach, sum_k);
       };
+      const auto use = [&](int tile, int stage) {
+        const cuda::ScoreTile<T, true> at{task, head, first, tile * tile_rows};
+        if constexpr (!is_careful)
+          if (at.template is_whole<tile_rows / 8>())
+            return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits());
+        const int reach = at.reach(tile_rows);
+        add_tile(at, stage, reach, at.template visible<tile_rows / 8>(reach));
+      };
       cuda::for_each_tile(begin, end, stages, load, use);
-      const bool failed = cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v);
-      if (separate || !task.may_mask() || !__syncthreads_or(failed)) break;
-    }
-    const float scale = task.plan.scale, keep_scale = task.plan.dropout.scale;
+    };
+    cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v); });
+    const float scale = task.plan.scale;
     if (dk.data) cuda::store_rows<width, true>(sum_k, scale, scale, arrays.own(arrays.a), head.key_rows(dk), first);
-    if (dv.data)
-      cuda::store_rows<width, true>(sum_v, keep_scale, keep_scale, arrays.own(arrays.b), head.key_rows(dv), first);
-  });
+    if (dv.data) cuda::store_rows<width, true>(sum_v, 1, 1, arrays.own(arrays.b), head.key_rows(dv), first);
+  };
+  cuda::for_each_head<true>(arrays.head, task.plan, x.q, x.dy, process);
 }
 
 }  // namespace

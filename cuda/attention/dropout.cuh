@@ -5,11 +5,41 @@
 
 namespace heddle::cuda {
 
-// Returns the random words of generator call `call` for the scores of query i.
+// Decides 16-bit draws as DropoutRule::keeps does, eight at once.
+class KeptDraws {
+ public:
+  __device__ explicit KeptDraws(const kernel::DropoutRule& rule)
+      : low_threshold_((rule.threshold & 0x7fffu) * 0x10001u), top_suffices_(rule.threshold < 0x8000u ? ~0u : 0u) {}
+
+  // Returns the decisions on the eight draws of a call: bit (j + 4 half) * step belongs to half `half` of word j.
+  template <int step>
+  __device__ unsigned operator()(const kernel::PhiloxWords& words) const {
+    constexpr std::uint32_t first = 0x10001u;
+    std::uint32_t bits = 0;  // those of the upper halves from bit 16 on
+    for (int j = 0; j < 4; ++j) bits |= in_halves(words.w[j]) >> (15 - j * step) & first << (j * step);
+    return (bits & 0xffffu) | bits >> (16 - half_step<step>);
+  }
+  // The distance of the two decisions on a word.
+  template <int step>
+  static constexpr int half_step = step == 1 ? 4 : 1;
+
+ private:
+  // Returns the decisions on both halves of a word, in bits 15 and 31. The lower 15 bits of a half decide where its top bit equals that of
+  // the threshold.
+  __device__ std::uint32_t in_halves(std::uint32_t word) const {
+    const std::uint32_t low = (word | 0x80008000u) - low_threshold_;  // no half borrows from the other
+    return (word & low) | ((word | low) & top_suffices_);
+  }
+
+  std::uint32_t low_threshold_;  // the lower 15 bits of the threshold, in both halves
+  std::uint32_t top_suffices_;
+};
+
+// Returns the number of the generator call `call` for the scores of query i.
 template <class T>
-__device__ kernel::PhiloxWords draw(const AttentionTask<T>& task, const SequenceHead<T>& head, int i, int call) {
+__device__ std::uint64_t call_number(const AttentionTask<T>& task, const SequenceHead<T>& head, int i, int call) {
   const Index row = head.pair * task.plan.longest_q + i;
-  return task.plan.draws(static_cast<std::uint64_t>(row * task.calls_per_row + call));
+  return static_cast<std::uint64_t>(row * task.calls_per_row + call);
 }
 
 // Returns the bits of kept scores of a tile whose own rows are queries. One generator call decides eight of the lane's scores: those of
@@ -17,18 +47,19 @@ __device__ kernel::PhiloxWords draw(const AttentionTask<T>& task, const Sequence
 template <class T>
 __device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int reach) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
+  const KeptDraws kept(tile.task.plan.dropout);
   unsigned bits = 0;
+  for (int half = 0; half < 2; ++half) {
+    std::uint64_t call =
+        call_number(tile.task, tile.head, tile.own_row(2 * half), tile.other / group * quad + tile.lane() % quad);
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif
-  for (int m = 0; m * 8 < reach; m += quad)
-    for (int half = 0; half < 2; ++half) {
-      const kernel::PhiloxWords words =
-          draw(tile.task, tile.head, tile.own_row(2 * half), (tile.other + m * 8) / group * quad + tile.lane() % quad);
-      for (int e = 0; e < 8; ++e)
-        bits |= static_cast<unsigned>(tile.task.plan.dropout.keeps(draw16(words, e)))
-                << ((m + e / 2) * 4 + half * 2 + e % 2);
+    for (int m = 0; m * 8 < reach; m += quad) {
+      bits |= kept.template operator()<4>(tile.task.plan.draws(call, tile.task.keys)) << (m * 4 + half * 2);
+      call += quad;
     }
+  }
   return bits;
 }
 
@@ -39,24 +70,22 @@ template <class T>
 __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reach) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
   constexpr int g_odd = quad, g_upper = 4 * quad;  // distances of lanes
+  const KeptDraws kept(tile.task.plan.dropout);
   const int g = tile.lane() / quad, turn = g / 4 * 2 + g % 2;
-  const int call = tile.own / group * quad + tile.warp() / 2 * quad + tile.warp() % 2 * 2 + g % 4 / 2;
+  const int of_keys = tile.own / group * quad + tile.warp() / 2 * quad + tile.warp() % 2 * 2 + g % 4 / 2;
+  std::uint64_t call = call_number(tile.task, tile.head, tile.other_row(turn / 2, turn % 2), of_keys);
   unsigned bits = 0;
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif
   for (int m = 0; m * 8 < reach; m += 2) {
-    const kernel::PhiloxWords words = draw(tile.task, tile.head, tile.other_row(m + turn / 2, turn % 2), call);
-    unsigned all = 0;
-    for (int e = 0; e < 8; ++e)
-      all |= static_cast<unsigned>(tile.task.plan.dropout.keeps(draw16(words, e))) << (turn * 8 + e);
+    unsigned all = kept.template operator()<1>(tile.task.plan.draws(call, tile.task.keys)) << (turn * 8);
+    call += static_cast<std::uint64_t>(2 * 8 * tile.task.calls_per_row);
     all |= __shfl_xor_sync(all_lanes, all, g_odd);
     all |= __shfl_xor_sync(all_lanes, all, g_upper);
-    for (int of = 0; of < 4; ++of)
-      for (int half = 0; half < 2; ++half) {
-        const int drawn = of * 8 + (half * 2 + g / 4) * 2 + g % 2;
-        bits |= (all >> drawn & 1) << ((m + of / 2) * 4 + half * 2 + of % 2);
-      }
+    // Bits 0 and 2 of each byte: the lane's two keys.
+    const unsigned own = all >> (g % 2 * 4 + g / 4);
+    bits |= ((own & 0x5u) | (own >> 7 & 0xau) | (own >> 12 & 0x50u) | (own >> 19 & 0xa0u)) << (m * 4);
   }
   return bits;
 }
@@ -69,14 +98,6 @@ __device__ unsigned kept_scores(const ScoreTile<T, own_keys>& tile, int reach) {
     return kept_scores_of_keys(tile, reach);
   else
     return kept_scores_of_queries(tile, reach);
-}
-
-// Multiplies the dropped scores by zero; a NaN stays NaN. The caller multiplies the kept ones by the dropout's scale.
-template <class T, bool own_keys, int n>
-__device__ __forceinline__ void drop(const ScoreTile<T, own_keys>& tile, unsigned kept, float (&scores)[n][4]) {
-  if (!tile.task.has_dropout()) return;
-  for (int m = 0; m < n; ++m)
-    for (int e = 0; e < 4; ++e) scores[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;
 }
 
 }  // namespace heddle::cuda

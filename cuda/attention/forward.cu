@@ -14,6 +14,7 @@ namespace {
 
 using cuda::AttentionLaunch;
 using cuda::AttentionTask;
+using cuda::HeadRows;
 using cuda::row_stride;
 using cuda::rows_per_warp;
 
@@ -36,6 +37,13 @@ struct ForwardTile {
   }
 };
 
+// Replaces dropped weights by zero. A NaN is still in the sum that normalizes them.
+template <int n>
+__device__ __forceinline__ void replace_dropped(unsigned kept, float (&weights)[n][4]) {
+  for (int m = 0; m < n; ++m)
+    for (int e = 0; e < 4; ++e) weights[m][e] = kept >> (m * 4 + e) & 1 ? weights[m][e] : 0.f;
+}
+
 template <class T, class Math, int width>
 __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T, Math, width>::blocks) void attend(
     AttentionTask<T> task, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> y,
@@ -44,14 +52,15 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
   constexpr int tile_rows = ForwardTile<T, Math, width>::other_rows, tile_size = tile_rows * row_stride<T, width>;
   const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * rows_per_warp;
   cuda::SharedArrays arrays;
-  auto* const shared_head = arrays.take<cuda::SequenceHead<T>>(1);
+  auto* const shared_head = arrays.take<cuda::BlockHead<T>>(1);
   T* const queries = arrays.take<T>(rows * row_stride<T, width>);  // [rows, width]
   T* const tiles = arrays.take<T>(stages * 2 * tile_size);         // [stages, keys and values, tile_rows, width]
   const auto keys = [&](int stage) { return tiles + stage * 2 * tile_size; };
   const auto values = [&](int stage) { return tiles + (stage * 2 + 1) * tile_size; };
   T* const own = queries + cuda::ScoreTile<T, false>::warp() * rows_per_warp * row_stride<T, width>;
 
-  cuda::for_each_head(shared_head, task.plan, [&](const cuda::SequenceHead<T>& head) {
+  const auto process = [&](const cuda::SequenceHead<T>& head, const HeadRows<const T>& k_rows,
+                           const HeadRows<const T>& v_rows) {
     if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
@@ -59,38 +68,42 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
 
     float sum[width / 8][4];  // [16, width] of the warp
     cuda::SoftmaxRows<T> softmax;
-    // If the sums hold NaN, which may come from masked values, repeats the work with NaN and infinity handled separately.
-    for (bool separate = false;; separate = true) {
+    const auto add_tiles = [&]<bool is_careful>(cuda::Constant<is_careful>) {
       softmax = {};
       cuda::set_zero(sum);
       const auto load = [&](int tile, int stage) {
         const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
-        cuda::load_rows<width>(keys(stage), head.key_rows(k), at, count);
-        cuda::load_rows<width>(values(stage), head.key_rows(v), at, count);
+        cuda::load_rows<width>(keys(stage), k_rows, at, count);
+        cuda::load_rows<width>(values(stage), v_rows, at, count);
       };
-      const auto use = [&](int tile, int stage) {
-        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
-        const int reach = at.reach(tile_rows);
-        const unsigned visible = at.template visible<tile_rows / 8>(reach), kept = cuda::kept_scores(at, reach);
+      const auto add_tile = [&](const cuda::ScoreTile<T, false>& at, int stage, auto reach, auto visible) {
         float p[tile_rows / 8][4] = {};  // [16, tile_rows]
         if (reach > 0) {
+          const unsigned kept = cuda::kept_scores(at, reach);  // first, because few registers are in use
           Products::template add_scores<width>(own, keys(stage), reach, p);
           softmax.online_softmax_step(at, visible, reach, p);
           softmax.shrink_sums(sum);
-          cuda::drop(at, kept, p);
+          if (task.has_dropout()) replace_dropped(kept, p);
         }
-        T* const tile_values = values(stage);
-        if (separate) {
-          cuda::clear_not_finite<width>(tile_values, cuda::rows_in_tile(end - at.other, tile_rows));
+        if constexpr (is_careful) {
+          cuda::clear_not_finite<width>(values(stage), cuda::rows_in_tile(end - at.other, tile_rows));
           __syncthreads();
         }
         if (reach == 0) return;
-        Products::template add_weighted_rows<width>(p, tile_values, reach, sum);
-        if (separate) cuda::add_not_finite(p, visible, reach, head.key_rows(v), at.other, sum);
+        Products::template add_weighted_rows<width>(p, values(stage), reach, sum);
+        if constexpr (is_careful) cuda::add_not_finite(p, visible, reach, v_rows, at.other, sum);
+      };
+      const auto use = [&](int tile, int stage) {
+        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
+        if constexpr (!is_careful)
+          if (at.template is_whole<tile_rows / 8>())
+            return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits());
+        const int reach = at.reach(tile_rows);
+        add_tile(at, stage, reach, at.template visible<tile_rows / 8>(reach));
       };
       cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), stages, load, use);
-      if (separate || !task.may_mask() || !__syncthreads_or(cuda::holds_nan(sum))) break;
-    }
+    };
+    cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
 
     softmax.finish();
     const cuda::ScoreTile<T, false> at{task, head, first, 0};
@@ -101,7 +114,8 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
       const int i = at.own_row(2 * half);
       if (i < head.queries && at.lane() % cuda::quad == 0) lse(head.h, head.q_begin + i) = softmax.log_sum_exp(half);
     }
-  });
+  };
+  cuda::for_each_head<false>(shared_head, task.plan, k, v, process);
 }
 
 }  // namespace

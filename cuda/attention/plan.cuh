@@ -11,11 +11,13 @@ namespace heddle::cuda {
 
 // --- the task -----------------------------------------------------------------------------------------------------------
 
-// A plan, and the number of generator calls that the dropout of one query's scores takes.
+// A plan, and what the kernels need of its dropout: the number of generator calls for one query's scores, and the keys of the generator's
+// rounds.
 template <class T>
 struct AttentionTask {
   kernel::AttentionPlan<T> plan;
   Index calls_per_row = kernel::calls_per_score_row(plan.longest_k);
+  kernel::PhiloxKeys keys = kernel::PhiloxKeys(plan.draws.key());
 
   HEDDLE_HD bool has_dropout() const { return plan.dropout.threshold > 0; }
   // Returns whether pairs of a query and a key of the same sequence may be masked.
@@ -48,11 +50,11 @@ struct SequenceHead {
 
   template <class E>
   __device__ HeadRows<E> rows(MatrixView<E> x, int begin, int count) const {
-    const Index width = x.width / heads;
+    const int width = static_cast<int>(x.width) / heads;
     E* const data = x.data + begin * x.stride + h * width;
     const auto bytes =
         reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(x.stride | width) * sizeof(E);
-    return {data, static_cast<int>(x.stride), count, static_cast<int>(width), bytes % access_bytes == 0};
+    return {data, static_cast<int>(x.stride), count, width, bytes % access_bytes == 0};
   }
   template <class E>
   __device__ HeadRows<E> query_rows(MatrixView<E> x) const {
@@ -70,24 +72,40 @@ HEDDLE_HD Index head_count(const kernel::AttentionPlan<T>& plan) {
   return plan.q_begin.extent[0] * plan.heads;
 }
 
-// Calls f for each head that the block processes: every gridDim.y-th from blockIdx.y on. The head is in shared memory, because registers
-// are scarce. All threads of the block call this.
-template <class T, class F>
-__device__ __forceinline__ void for_each_head(SequenceHead<T>* head, const kernel::AttentionPlan<T>& plan, F f) {
-  for (Index pair = blockIdx.y; pair < head_count(plan); pair = head->pair + gridDim.y) {
+// A head, and the rows of the two matrices whose tiles a block loads.
+template <class T>
+struct BlockHead {
+  SequenceHead<T> head;
+  HeadRows<const T> c, d;
+};
+
+// Calls f(head, c, d) for each head that the block processes: every gridDim.y-th from blockIdx.y on. c and d are the head's rows of two
+// matrices: of the keys, or of the queries if the block owns keys. They are in shared memory, because registers are scarce. All threads of
+// the block call this.
+template <bool own_keys, class T, class F>
+__device__ __forceinline__ void for_each_head(BlockHead<T>* shared, const kernel::AttentionPlan<T>& plan,
+                                              MatrixView<const T> c, MatrixView<const T> d, F f) {
+  for (Index pair = blockIdx.y; pair < head_count(plan); pair = shared->head.pair + gridDim.y) {
     __syncthreads();  // until no thread reads the previous head
-    if (threadIdx.x == 0) *head = SequenceHead<T>(plan, pair);
+    if (threadIdx.x == 0) {
+      const SequenceHead<T> head(plan, pair);
+      *shared = {head, own_keys ? head.query_rows(c) : head.key_rows(c),
+                 own_keys ? head.query_rows(d) : head.key_rows(d)};
+    }
     __syncthreads();
-    f(*head);
+    f(shared->head, shared->c, shared->d);
   }
 }
-constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(SequenceHead<float>));
+constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(BlockHead<float>));
 
 // --- tiles --------------------------------------------------------------------------------------------------------------
 
 constexpr int other_step = 16;  // other rows are processed in steps of 16: the depth of a tensor core's bf16 product
 
-HEDDLE_HD inline int tiles_for(Index count, int each) { return static_cast<int>((count + each - 1) / each); }
+template <class Count>
+HEDDLE_HD int tiles_for(Count count, int each) {
+  return static_cast<int>((count + each - 1) / each);
+}
 // Returns how many of the `left` rows a tile has, rounded up to whole steps.
 __device__ inline int rows_in_tile(int left, int tile_rows) {
   if (left <= 0) return 0;
@@ -98,21 +116,23 @@ __device__ inline int rows_in_tile(int left, int tile_rows) {
 // With s stages (1, 2 or 4) the copies of the next s - 1 tiles are under way meanwhile. All threads of the block call this.
 template <class Load, class Use>
 __device__ __forceinline__ void for_each_tile(int first, int last, int stages, Load load, Use use) {
-  for (int tile = first - stages; tile < last; ++tile) {
-    const int stage = (tile - first) & (stages - 1);
+  const int ahead = stages - 1;  // tiles
+  for (int tile = first - ahead; tile < last; ++tile) {
     if (tile >= first) {
-      if (stages == 1)
+      if (stages == 2)
         wait_copies<0>();
-      else if (stages == 2)
-        wait_copies<1>();
-      else
-        wait_copies<3>();
-      __syncthreads();
-      use(tile, stage);
+      else if (stages == 4)
+        wait_copies<2>();
+      __syncthreads();  // the tile is complete, and no warp reads the previous one
+    }
+    const int loaded = tile + ahead;
+    if (loaded < last) load(loaded, (loaded - first) & ahead);
+    commit_copies();
+    if (stages == 1) {
+      wait_copies<0>();
       __syncthreads();
     }
-    if (tile + stages < last) load(tile + stages, stage);
-    commit_copies();
+    if (tile >= first) use(tile, (tile - first) & ahead);
   }
 }
 

@@ -9,10 +9,16 @@
 
 namespace heddle::cuda {
 
+// A number that is known from its type.
+template <auto value>
+struct Constant {
+  HEDDLE_HD constexpr operator decltype(value)() const { return value; }
+};
+
 // Products in the arithmetic that the type names: float, bf16, or Tf32 for rows of float.
 //   add_scores         scores [16, 8 n] += own other^T, for rows of shared memory that are `width` wide
 //   add_weighted_rows  sum [16, width] += scores other
-// Other rows from `reach` on, a multiple of 16, are left out. All lanes of the warp call these.
+// Other rows from `reach` on, a multiple of 16, are left out; a constant is passed as its type. All lanes of the warp call these.
 template <class T>
 struct Products;
 
@@ -25,26 +31,18 @@ __device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
 
 template <>
 struct Products<float> {
-  template <int width, int n>
-  __device__ __forceinline__ static void add_scores(const float* own, const float* other, int reach,
+  template <int width, class Reach, int n>
+  __device__ __forceinline__ static void add_scores(const float* own, const float* other, Reach reach,
                                                     float (&scores)[n][4]) {
-    if (reach == 8 * n)
-      add_some_scores<width, true>(own, other, reach, scores);
-    else
-      add_some_scores<width, false>(own, other, reach, scores);
-  }
-  template <int width, bool all, int n>
-  __device__ __forceinline__ static void add_some_scores(const float* own, const float* other, int reach,
-                                                         float (&scores)[n][4]) {
     constexpr int stride = row_stride<float, width>;
-    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    const int lane = lane_index();
     own += lane / quad * stride;
     other += lane % quad * 2 * stride;
     for (int d = 0; d < width; d += per_access<float>) {
       const auto a0 = load_vector<per_access<float>>(own + d),
                  a8 = load_vector<per_access<float>>(own + 8 * stride + d);
       for (int m = 0; m < n; ++m) {
-        if (!all && m * 8 >= reach) continue;
+        if (m * 8 >= reach) continue;
         const auto b0 = load_vector<per_access<float>>(other + m * 8 * stride + d);
         const auto b1 = load_vector<per_access<float>>(other + (m * 8 + 1) * stride + d);
         for (int i = 0; i < per_access<float>; ++i) {
@@ -58,11 +56,11 @@ struct Products<float> {
   }
 
   // Adds the weighted rows. Passes each score to the other lanes of its quad, which hold the other columns.
-  template <int width, int n>
-  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, int reach,
+  template <int width, class Reach, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, Reach reach,
                                                            float (&sum)[width / 8][4]) {
     constexpr int stride = row_stride<float, width>;
-    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    const int lane = lane_index();
     other += lane % quad * 2;
 #ifdef __CUDACC__
 #pragma unroll
@@ -95,45 +93,39 @@ struct Products<float> {
 // add_weighted_rows rounds the scores to bf16.
 template <>
 struct Products<bf16> {
-  __device__ __forceinline__ static void multiply(float (&left)[4], float (&right)[4], const std::uint32_t (&a)[4],
-                                                  const std::uint32_t (&b)[4]) {
-    mma_bf16(left, a, {b[0], b[1]});
-    mma_bf16(right, a, {b[2], b[3]});
+  // Returns where a lane reads its row of four 8 x 8 matrices, which cover 16 rows and 16 columns. The second matrix lies below the first
+  // one, or, for other rows of add_scores, to its right.
+  template <int width>
+  __device__ static int matrix_row() {
+    return lane_index() % 16 * row_stride<bf16, width> + lane_index() / 16 * 8;
+  }
+  template <int width>
+  __device__ static int other_matrix_row() {
+    return (lane_index() % 8 + lane_index() / 16 * 8) * row_stride<bf16, width> + lane_index() / 8 % 2 * 8;
   }
 
-  template <int width, int n>
-  __device__ __forceinline__ static void add_scores(const bf16* own, const bf16* other, int reach,
+  template <int width, class Reach, int n>
+  __device__ __forceinline__ static void add_scores(const bf16* own, const bf16* other, Reach reach,
                                                     float (&scores)[n][4]) {
-    if (reach == 8 * n)
-      add_some_scores<width, true>(own, other, reach, scores);
-    else
-      add_some_scores<width, false>(own, other, reach, scores);
-  }
-  template <int width, bool all, int n>
-  __device__ __forceinline__ static void add_some_scores(const bf16* own, const bf16* other, int reach,
-                                                         float (&scores)[n][4]) {
-    constexpr int stride = row_stride<bf16, width>;
-    const int lane = static_cast<int>(threadIdx.x) % warp_size;
-    own += lane % 16 * stride + lane / 16 * 8;
-    other += (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
+    own += matrix_row<width>();
+    other += other_matrix_row<width>();
     for (int d = 0; d < width; d += 16) {
       std::uint32_t a[4];
       load_matrices(a, own + d);
       for (int m = 0; m < n; m += 2) {
-        if (!all && m * 8 >= reach) continue;
+        if (m * 8 >= reach) continue;
         std::uint32_t b[4];
-        load_matrices(b, other + m * 8 * stride + d);
-        multiply(scores[m], scores[m + 1], a, b);
+        load_matrices(b, other + m * 8 * row_stride<bf16, width> + d);
+        mma_bf16(scores[m], a, {b[0], b[1]});
+        mma_bf16(scores[m + 1], a, {b[2], b[3]});
       }
     }
   }
 
-  template <int width, int n>
-  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const bf16* other, int reach,
+  template <int width, class Reach, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const bf16* other, Reach reach,
                                                            float (&sum)[width / 8][4]) {
-    constexpr int stride = row_stride<bf16, width>;
-    const int lane = static_cast<int>(threadIdx.x) % warp_size;
-    other += lane % 16 * stride + lane / 16 * 8;
+    other += matrix_row<width>();
     for (int m = 0; m < n; m += 2) {
       if (m * 8 >= reach) continue;
       const float(&left)[4] = scores[m], (&right)[4] = scores[m + 1];
@@ -141,8 +133,9 @@ struct Products<bf16> {
                                   round_pair(right[0], right[1]), round_pair(right[2], right[3])};
       for (int d = 0; d < width / 8; d += 2) {
         std::uint32_t b[4];
-        load_matrices<true>(b, other + m * 8 * stride + d * 8);
-        multiply(sum[d], sum[d + 1], a, b);
+        load_matrices<true>(b, other + m * 8 * row_stride<bf16, width> + d * 8);
+        mma_bf16(sum[d], a, {b[0], b[1]});
+        mma_bf16(sum[d + 1], a, {b[2], b[3]});
       }
     }
   }
@@ -165,11 +158,11 @@ struct Products<Tf32> {
 #endif
   }
 
-  template <int width, int n>
-  __device__ __forceinline__ static void add_scores(const float* own, const float* other, int reach,
+  template <int width, class Reach, int n>
+  __device__ __forceinline__ static void add_scores(const float* own, const float* other, Reach reach,
                                                     float (&scores)[n][4]) {
     constexpr int stride = row_stride<float, width>;
-    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    const int lane = lane_index();
     own += lane / quad * stride + lane % quad;
     other += lane / quad * stride + lane % quad;
     for (int d = 0; d < width; d += 8) {
@@ -185,11 +178,11 @@ struct Products<Tf32> {
 
   // Adds the weighted rows. Rows t and t + 4 of operand b are other rows 2 t and 2 t + 1 of each eight, because this lane holds the scores
   // of those two.
-  template <int width, int n>
-  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, int reach,
+  template <int width, class Reach, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, Reach reach,
                                                            float (&sum)[width / 8][4]) {
     constexpr int stride = row_stride<float, width>;
-    const int lane = static_cast<int>(threadIdx.x) % warp_size;
+    const int lane = lane_index();
     other += lane % quad * 2 * stride + lane / quad;
     for (int m = 0; m < n; ++m) {
       if (m * 8 >= reach) continue;
@@ -205,8 +198,17 @@ struct Products<Tf32> {
 
 // --- NaN and infinity ---------------------------------------------------------------------------------------------------
 
-// A masked pair has weight 0, but 0 * NaN is NaN. A kernel whose sums hold NaN repeats its work with NaN and infinity removed
-// from the rows in shared memory, and adds their products only to the own rows that see them.
+// A masked pair has weight 0, but 0 * NaN is NaN. A kernel whose sums hold NaN repeats its work carefully: with NaN and infinity removed
+// from the rows in shared memory. It adds their products only to the own rows that see them.
+
+// Calls add_tiles(Constant<false>()), and then, if pairs may be masked and holds_nan() is true in any thread, add_tiles(Constant<true>()).
+// All threads of the block call this.
+template <class T, class AddTiles, class HoldsNan>
+__device__ __forceinline__ void add_tiles_carefully(const AttentionTask<T>& task, AddTiles add_tiles,
+                                                    HoldsNan holds_nan) {
+  add_tiles(Constant<false>());
+  if (task.may_mask() && __syncthreads_or(holds_nan())) add_tiles(Constant<true>());
+}
 
 template <int columns>
 __device__ bool holds_nan(const float (&sum)[columns][4]) {
@@ -233,7 +235,7 @@ __device__ void clear_not_finite(T* tile, int rows) {
 template <int columns, int n, class T>
 __device__ __forceinline__ void add_not_finite(const float (&scores)[n][4], unsigned visible, int reach,
                                                HeadRows<const T> x, int first, float (&sum)[columns][4]) {
-  const int t = static_cast<int>(threadIdx.x) % quad;
+  const int t = lane_index() % quad;
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif

@@ -10,6 +10,10 @@ namespace heddle::cuda {
 constexpr int rows_per_warp = 16;  // rows of a tensor core's product
 constexpr int quad = 4;            // lanes that hold the same row of a product
 
+// Unsigned remainders and quotients take one instruction.
+__device__ inline int lane_index() { return static_cast<int>(threadIdx.x % warp_size); }
+__device__ inline int warp_index() { return static_cast<int>(threadIdx.x / warp_size); }
+
 // --- rows in global memory --------------------------------------------------------------------------------------------
 
 // The rows of a sequence, restricted to the columns of one head.
@@ -46,14 +50,25 @@ constexpr int row_stride = width + per_access<T>;
 // last. All threads of the block call this; the caller commits and waits for the copies.
 template <int width, bool own_keys = false, class T>
 __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
-  constexpr int each = per_access<T>;
-  if (x.vectors)
-    for (int i = static_cast<int>(threadIdx.x) * each; i < rows * width; i += static_cast<int>(blockDim.x) * each) {
-      const int row = i / width, d = i % width, n = first + own_row_offset<own_keys>(row);
-      const bool inside = n < x.count && d < x.width;
-      copy_async(tile + row * row_stride<T, width> + d, inside ? &x(n, d) : x.data, inside ? access_bytes : 0);
+  constexpr int each = per_access<T>, of_row = width / each;  // elements of an access, and accesses of a row
+  if (x.vectors) {
+    const int d = static_cast<int>(threadIdx.x % of_row) * each, begin = static_cast<int>(threadIdx.x / of_row);
+    const int step = static_cast<int>(blockDim.x / of_row);  // rows; a block has at least 64 threads
+    const int last = d < x.width ? x.count - first : 0;
+    T* to = tile + begin * row_stride<T, width> + d;
+    const T* from = x.data + static_cast<Index>(first + begin) * x.stride + d;
+    const Index from_step = static_cast<Index>(step) * x.stride;
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
+    for (int row = begin; row < rows; row += step) {
+      if constexpr (own_keys) from = x.data + static_cast<Index>(first + own_row_offset<true>(row)) * x.stride + d;
+      const bool inside = (own_keys ? own_row_offset<true>(row) : row) < last;
+      copy_async(to, inside ? from : x.data, inside ? access_bytes : 0);
+      to += step * row_stride<T, width>;
+      from += from_step;
     }
-  else
+  } else
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif
@@ -69,8 +84,10 @@ template <int width, bool own_keys, class T>
 __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], float factor, float factor8, T* staging,
                                            HeadRows<T> to, int first) {
   constexpr int each = per_access<T>;
+  // Signed, because with lane_index() nvcc 13.0 splits the stores into words.
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   T* const at = staging + lane / quad * row_stride<T, width> + lane % quad * 2;
+  __syncwarp();  // until no lane reads what `staging` held
   for (int d = 0; d < width / 8; ++d) {
     store_vector(at + 8 * d, Vector<T, 2>{{T(sum[d][0] * factor), T(sum[d][1] * factor)}});
     store_vector(at + 8 * d + 8 * row_stride<T, width>, Vector<T, 2>{{T(sum[d][2] * factor8), T(sum[d][3] * factor8)}});

@@ -2,13 +2,19 @@
 //
 // A tile is a block's own rows times some other rows: own queries and other keys, or own keys and other queries for the gradients of k and
 // v. products.cuh assigns the scores to the lanes.
+//
+// Most tiles are whole: all their pairs exist and are visible. Functions of a tile take `reach`, how many other rows a warp has to process,
+// and `visible`, a bit for each pair. In a whole tile both are constants, whose type holds the value, and the compiler drops the tests.
 #pragma once
 #include "../device/block.cuh"
+#include "../device/fast_math.cuh"
 #include "products.cuh"
 
 namespace heddle::cuda {
 
 // --- the pairs of a tile ------------------------------------------------------------------------------------------------
+
+using AllBits = Constant<~0u>;
 
 // The tile of scores from own row `own` and other row `other` on, as one lane sees it. In a word of bits, bit 4 n + e belongs
 // to scores[n][e].
@@ -18,8 +24,8 @@ struct ScoreTile {
   const SequenceHead<T>& head;
   int own, other;
 
-  __device__ static int lane() { return static_cast<int>(threadIdx.x) % warp_size; }
-  __device__ static int warp() { return static_cast<int>(threadIdx.x) / warp_size; }
+  __device__ static int lane() { return lane_index(); }
+  __device__ static int warp() { return warp_index(); }
   __device__ int own_row(int e) const {
     return own + own_row_offset<own_keys>(warp() * rows_per_warp + lane() / quad + e / 2 * 8);
   }
@@ -41,14 +47,24 @@ struct ScoreTile {
     return rows_in_tile(rows, tile_rows);
   }
 
+  // Returns whether all pairs of the warp's rows and the tile's 8 n other rows exist and are not hidden by the causal mask.
+  template <int n>
+  __device__ bool is_inside() const {
+    const bool all_causal = !task.plan.causal || (own_keys ? last_own() <= other : other + 8 * n - 1 <= first_own());
+    return all_causal && last_own() < own_count() && other + 8 * n <= other_count();
+  }
+  // Returns whether all these pairs are visible, too, and the scores need no more than a positive factor. The same in all lanes.
+  template <int n>
+  __device__ bool is_whole() const {
+    return is_inside<n>() && !task.plan.mask.data && !task.plan.bias.data && task.plan.scale > 0;
+  }
+
   // Returns which pairs exist and are not masked, among the first `reach` other rows.
   template <int n>
   __device__ unsigned visible(int reach) const {
     static_assert(n * 4 <= 32, "a word has a bit for each of a lane's scores");
     const kernel::AttentionPlan<T>& plan = task.plan;
-    const bool all_causal = !plan.causal || (own_keys ? last_own() <= other : other + 8 * n - 1 <= first_own());
-    const bool all_inside = all_causal && last_own() < own_count() && other + 8 * n <= other_count();
-    unsigned bits = all_inside ? ~0u : inside();
+    unsigned bits = is_inside<n>() ? ~0u : inside();
     if (!plan.mask.data && !plan.bias.data) return bits;
 #ifdef __CUDACC__
 #pragma unroll 1
@@ -63,6 +79,10 @@ struct ScoreTile {
 
   // Adds the bias to products of queries and keys. Returns the positive factor by which the caller still has to multiply the
   // scores: the scale, or 1 if this function has applied it.
+  template <int n>
+  __device__ __forceinline__ float add_bias(AllBits, float (&)[n][4]) const {
+    return task.plan.scale;
+  }
   template <int n>
   __device__ __forceinline__ float add_bias(unsigned visible, float (&scores)[n][4]) const {
     const float scale = task.plan.scale;
@@ -84,11 +104,12 @@ struct ScoreTile {
     unsigned bits = 0;
     for (int e = 0; e < 4; ++e) {
       const int row = own_row(e);
-      int begin = 0, end = row < own_count() ? other_count() - other : 0;
-      if (task.plan.causal && own_keys) begin = row - other;
+      int end = row < own_count() ? other_count() - other : 0;
       if (task.plan.causal && !own_keys) end = end < row + 1 - other ? end : row + 1 - other;
+      unsigned seen = before(end, e);
+      if (task.plan.causal && own_keys) seen &= ~before(row - other, e);
       constexpr unsigned every = 0x11111111;  // bit 0 of each n; shifted by e, bit e of each n
-      bits |= (before(end, e) & ~before(begin, e)) & every << e;
+      bits |= seen & every << e;
     }
     return bits;
   }
@@ -103,15 +124,6 @@ struct ScoreTile {
 
 constexpr float log2_e = 1.44269504f;
 
-__device__ inline float fast_exp2(float x) {
-#ifdef __CUDACC__
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return exp2f(x);
-#endif
-}
 // Returns exp(x): as accurate as on the CPU for float, the hardware's approximation for bf16.
 template <class T>
 __device__ float exp_for(float x) {
@@ -141,8 +153,8 @@ struct SoftmaxRows {
   float shrink[2] = {1, 1};  // the last tile's factor for the sums accumulated before it
 
   // Adds a tile: replaces its scores with exp(score - top), or zero for invisible pairs, and updates top, sum and shrink.
-  template <class Tile, int n>
-  __device__ __forceinline__ void online_softmax_step(const Tile& tile, unsigned visible, int reach,
+  template <class Tile, class Visible, class Reach, int n>
+  __device__ __forceinline__ void online_softmax_step(const Tile& tile, Visible visible, Reach reach,
                                                       float (&scores)[n][4]) {
     const float scale = tile.add_bias(visible, scores);
     float greatest[2] = {-infinity, -infinity};
@@ -225,26 +237,33 @@ struct QueryStatistics {
   }
 };
 
-// Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p d
-// without the dropout's scale; `dp` holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the
-// statistics of the query of scores[m][e].
-template <class T, bool own_keys, int n, class Lse, class Delta>
-__device__ __forceinline__ void compute_score_gradients(const ScoreTile<T, own_keys>& tile, unsigned visible,
-                                                        unsigned kept, int reach, Lse lse, Delta delta,
+// Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p d; `dp`
+// holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the statistics of the query of scores[m][e].
+template <class T, bool own_keys, class Visible, class Reach, int n, class Lse, class Delta>
+__device__ __forceinline__ void compute_score_gradients(const ScoreTile<T, own_keys>& tile, Visible visible,
+                                                        unsigned kept, Reach reach, Lse lse, Delta delta,
                                                         float (&scores)[n][4], float (&dp)[n][4]) {
   const float scale = tile.add_bias(visible, scores);
-  const bool drops = tile.task.has_dropout();
-  const float keep_scale = tile.task.plan.dropout.scale;
   for (int m = 0; m < n; ++m) {
     if (m * 8 >= reach) continue;
     for (int e = 0; e < 4; ++e) {
       const bool sees = visible >> (m * 4 + e) & 1;
-      const float p = sees ? exp_of_score<T>(scores[m][e], scale, lse(m, e)) : 0.f;
-      const bool keeps = !drops || (kept >> (m * 4 + e) & 1);
-      scores[m][e] = p * (keeps ? 1.f : 0.f);  // a NaN stays
-      dp[m][e] = sees ? p * (dp[m][e] * (keeps ? keep_scale : 0.f) - delta(m, e)) : 0.f;
+      scores[m][e] = sees ? exp_of_score<T>(scores[m][e], scale, lse(m, e)) : 0.f;
     }
   }
+  const auto multiply = [&](auto kept_scale) {
+    for (int m = 0; m < n; ++m) {
+      if (m * 8 >= reach) continue;
+      for (int e = 0; e < 4; ++e) {
+        const bool sees = visible >> (m * 4 + e) & 1;
+        dp[m][e] = sees ? scores[m][e] * (dp[m][e] * kept_scale(m, e) - delta(m, e)) : 0.f;
+        scores[m][e] *= kept_scale(m, e);  // a NaN stays
+      }
+    }
+  };
+  if (!tile.task.has_dropout()) return multiply([](int, int) { return 1.f; });
+  const float scale_of_kept = tile.task.plan.dropout.scale;
+  multiply([&](int m, int e) { return kept >> (m * 4 + e) & 1 ? scale_of_kept : 0.f; });
 }
 
 }  // namespace heddle::cuda

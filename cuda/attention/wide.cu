@@ -65,8 +65,7 @@ class ChunkedProducts {
   template <int n>
   __device__ __forceinline__ void add(HeadRows<const T> own, int own_first, HeadRows<const T> other, int other_first,
                                       int reach, float (&scores)[n][4]) const {
-    const T* const own_of_warp =
-        own_ + static_cast<int>(threadIdx.x) / warp_size * rows_per_warp * row_stride<T, chunk>;
+    const T* const own_of_warp = own_ + warp_index() * rows_per_warp * row_stride<T, chunk>;
     for (int d = 0; d < own.width; d += chunk) {
       __syncthreads();  // until no warp reads the previous chunk
       load_rows<chunk>(own_, own.columns_from(d), own_first, wide_rows);
@@ -114,7 +113,11 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
       if (j < end) products.add(q_rows, first, k_rows, j, reach, p);
       const unsigned visible = reach > 0 ? at.template visible<sums>(reach) : 0;
       if (reach > 0) softmax.compute_probabilities(at, visible, reach, p);
-      if (reach > 0) drop(at, kept_scores(at, reach), p);
+      if (reach > 0 && task.has_dropout()) {
+        const unsigned kept = kept_scores(at, reach);
+        for (int m = 0; m < sums; ++m)
+          for (int e = 0; e < 4; ++e) p[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;  // a NaN stays
+      }
       for (int m = 0; m < sums; ++m)
         for (int e = 0; e < 4; ++e)
           if (at.own_row(e) < y.queries && at.other_row(m, e) < y.keys)
@@ -187,7 +190,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
     const int begin = own_keys && task.plan.causal ? first / tile_rows : 0;
     const int end = own_keys ? head.queries : visible_keys(task, head, first);
     float sum[chunk / 8][4];  // [16, chunk] of the warp
-    for (bool separate = false;; separate = true) {
+    const auto add_tiles = [&]<bool is_careful>(Constant<is_careful>) {
       set_zero(sum);
       const auto load = [&](int tile, int stage) {
         load_rows<chunk>(tiles + stage * tile_size<T>, x_rows, tile * tile_rows, tile_rows);
@@ -202,17 +205,18 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
             weights[m][e] = inside ? static_cast<float>(w(pair, at.query(m, e), at.key(m, e))) : 0.f;
           }
         T* const rows = tiles + stage * tile_size<T>;
-        if (separate) {
+        if constexpr (is_careful) {
           clear_not_finite<chunk>(rows, tile_rows);
           __syncthreads();
         }
         if (reach == 0) return;
         Products<Math>::template add_weighted_rows<chunk>(weights, rows, reach, sum);
-        if (separate) add_not_finite(weights, at.template visible<sums>(reach), reach, x_rows, at.other, sum);
+        if constexpr (is_careful)
+          add_not_finite(weights, at.template visible<sums>(reach), reach, x_rows, at.other, sum);
       };
       for_each_tile(begin, tiles_for(end, tile_rows), stages, load, use);
-      if (separate || !task.may_mask() || !__syncthreads_or(holds_nan(sum))) break;
-    }
+    };
+    add_tiles_carefully(task, add_tiles, [&] { return holds_nan(sum); });
     T* const own = staging + ScoreTile<T, own_keys>::warp() * rows_per_warp * row_stride<T, chunk>;
     store_rows<chunk, own_keys>(sum, scale, scale, own, y_rows.columns_from(d), first);
   }
@@ -328,7 +332,7 @@ void attend_wide_backward(const AttentionPlan<T>& plan, const BackwardInputs<T>&
                                            task, x, pd, ds);
     if (dq.data) launch_weigh<Math, false>(task, ds, x.k, plan.scale, dq);
     if (dk.data) launch_weigh<Math, true>(task, ds, x.q, plan.scale, dk);
-    if (dv.data) launch_weigh<Math, true>(task, pd, x.dy, plan.dropout.scale, dv);
+    if (dv.data) launch_weigh<Math, true>(task, pd, x.dy, 1, dv);
   });
 }
 

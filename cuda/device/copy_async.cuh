@@ -15,6 +15,17 @@ __device__ inline void copy_async(void* to, const void* from, int valid = 16) {
 #endif
 }
 
+// Starts a copy of one number between addresses that are multiples of 4. Reads it only if it is valid; otherwise it becomes zero.
+__device__ inline void copy_number_async(float* to, const float* from, bool is_valid) {
+  const int valid = is_valid ? 4 : 0;
+#ifdef __CUDACC__
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from), "r"(valid) : "memory");
+#else
+  emulator::copy_async(to, from, 4, static_cast<std::size_t>(valid), emulator::Where::current());
+#endif
+}
+
 // Closes a group of copies: all that were issued since the last call.
 __device__ inline void commit_copies() {
 #ifdef __CUDACC__

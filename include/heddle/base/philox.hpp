@@ -18,28 +18,57 @@ struct PhiloxLanes {
   std::uint32_t w[4][n];
 };
 
-// Replaces n counters by their random words, in ten rounds. The keys are the two halves of a 64-bit key.
-template <int n>
-HEDDLE_HD void philox(PhiloxLanes<n>& counters, std::uint32_t key0, std::uint32_t key1) {
-  auto& w = counters.w;
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < n; ++i) {
-      const std::uint64_t a = std::uint64_t{0xd2511f53u} * w[0][i];
-      const std::uint64_t b = std::uint64_t{0xcd9e8d57u} * w[2][i];
-      w[0][i] = static_cast<std::uint32_t>(b >> 32) ^ w[1][i] ^ key0;
-      w[1][i] = static_cast<std::uint32_t>(b);
-      w[2][i] = static_cast<std::uint32_t>(a >> 32) ^ w[3][i] ^ key1;
-      w[3][i] = static_cast<std::uint32_t>(a);
+inline constexpr int philox_rounds = 10;
+
+// The key of a round. That of the first round is given as the two halves of 64 bits.
+struct PhiloxKey {
+  std::uint32_t lower, upper;
+
+  HEDDLE_HD void advance() {
+    lower += 0x9e3779b9u;
+    upper += 0xbb67ae85u;
+  }
+};
+
+// The keys of all rounds. A GPU reads them as constants, which is faster than computing them; a CPU computes them.
+struct PhiloxKeys {
+  PhiloxKey of_round[philox_rounds];
+
+  explicit PhiloxKeys(PhiloxKey key) {
+    for (PhiloxKey& of : of_round) {
+      of = key;
+      key.advance();
     }
-    key0 += 0x9e3779b9u;
-    key1 += 0xbb67ae85u;
+  }
+};
+
+// One round on n counters.
+template <int n>
+HEDDLE_HD void philox_round(PhiloxLanes<n>& counters, PhiloxKey key) {
+  auto& w = counters.w;
+  for (int i = 0; i < n; ++i) {
+    const std::uint64_t a = std::uint64_t{0xd2511f53u} * w[0][i];
+    const std::uint64_t b = std::uint64_t{0xcd9e8d57u} * w[2][i];
+    w[0][i] = static_cast<std::uint32_t>(b >> 32) ^ w[1][i] ^ key.lower;
+    w[1][i] = static_cast<std::uint32_t>(b);
+    w[2][i] = static_cast<std::uint32_t>(a >> 32) ^ w[3][i] ^ key.upper;
+    w[3][i] = static_cast<std::uint32_t>(a);
+  }
+}
+
+// Replaces n counters by their random words.
+template <int n>
+HEDDLE_HD void philox(PhiloxLanes<n>& counters, PhiloxKey key) {
+  for (int round = 0; round < philox_rounds; ++round) {
+    philox_round(counters, key);
+    key.advance();
   }
 }
 
 // Returns the random words of one counter.
 HEDDLE_HD inline PhiloxWords philox(PhiloxWords counter, std::uint32_t key0, std::uint32_t key1) {
   PhiloxLanes<1> one{{{counter.w[0]}, {counter.w[1]}, {counter.w[2]}, {counter.w[3]}}};
-  philox(one, key0, key1);
+  philox(one, {key0, key1});
   return {{one.w[0][0], one.w[1][0], one.w[2][0], one.w[3][0]}};
 }
 
@@ -47,24 +76,39 @@ HEDDLE_HD inline PhiloxWords philox(PhiloxWords counter, std::uint32_t key0, std
 struct Draws {
   std::uint64_t seed, stream, first;
 
+  HEDDLE_HD PhiloxKey key() const { return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}; }
+
   // Returns the words of call i. Any thread may ask for any call.
   HEDDLE_HD PhiloxWords operator()(std::uint64_t i) const {
     PhiloxLanes<1> one;
     many<1>([i](int) { return i; }, one);
     return {{one.w[0][0], one.w[1][0], one.w[2][0], one.w[3][0]}};
   }
+  // The same with PhiloxKeys(key()).
+  HEDDLE_HD PhiloxWords operator()(std::uint64_t i, const PhiloxKeys& keys) const {
+    PhiloxLanes<1> one;
+    set_counters<1>([i](int) { return i; }, one);
+    for (const PhiloxKey& of_round : keys.of_round) philox_round(one, of_round);
+    return {{one.w[0][0], one.w[1][0], one.w[2][0], one.w[3][0]}};
+  }
 
   // Computes the words of calls number(0) to number(n - 1).
   template <int n, class Number>
   HEDDLE_HD void many(Number number, PhiloxLanes<n>& words) const {
+    set_counters<n>(number, words);
+    philox(words, key());
+  }
+
+ private:
+  template <int n, class Number>
+  HEDDLE_HD void set_counters(Number number, PhiloxLanes<n>& counters) const {
     for (int i = 0; i < n; ++i) {
       const std::uint64_t at = first + number(i);
-      words.w[0][i] = static_cast<std::uint32_t>(at);
-      words.w[1][i] = static_cast<std::uint32_t>(at >> 32);
-      words.w[2][i] = static_cast<std::uint32_t>(stream);
-      words.w[3][i] = static_cast<std::uint32_t>(stream >> 32);
+      counters.w[0][i] = static_cast<std::uint32_t>(at);
+      counters.w[1][i] = static_cast<std::uint32_t>(at >> 32);
+      counters.w[2][i] = static_cast<std::uint32_t>(stream);
+      counters.w[3][i] = static_cast<std::uint32_t>(stream >> 32);
     }
-    philox(words, static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
   }
 };
 
