@@ -257,6 +257,10 @@ void read_tensor_map(Warp& warp, BulkCopy& copy) {
   copy.bytes = bytes_of_tile(copy.map);
   for (int d = 0; d < rank; ++d)
     copy.coordinates[d] = static_cast<s32>(value_of(warp, copy.operands->coordinates[d], copy.lane));
+  // The PTX ISA does not say so, but on an H200 tiles of bf16 that begin in column -3 or 59 end with this error; -8, 0, 8, 64 and 80 work.
+  if (const s64 offset = s64{copy.coordinates[0]} * copy.map.size; offset % 16)
+    fault(warp, instruction, copy.lane, illegal_instruction,
+          "a tile that begins " + std::to_string(offset) + " bytes after the first column, not a multiple of 16");
 }
 
 void check_plain_copy(Warp& warp, const BulkCopy& copy) {

@@ -88,7 +88,7 @@ struct TileCase {
     int stride = row_elements;
     for (int d = 0; d < rank; ++d) {
       // An odd size, where the end of the tensor cuts through pieces of 16 bytes.
-      const bool is_odd = d == 0 && (place == Place::before_begin || place == Place::behind_end);
+      const bool is_odd = d == 0 && place != Place::inside;
       size.push_back(static_cast<cuuint64_t>(sizes[d] - is_odd));
       box.push_back(static_cast<cuuint32_t>(d == 0 ? inner : boxes[d]));
       elements *= static_cast<int>(box.back());
@@ -104,8 +104,8 @@ struct TileCase {
   int coordinate(int d, Place place) const {
     switch (place) {
       case Place::inside: return d == 0 ? 8 : 1;
-      case Place::before_begin: return d - 3;
-      case Place::across_end: return sizes[d] - static_cast<int>(box[size_of(d)]) / 2 - 1;
+      case Place::before_begin: return d == 0 ? -8 : d - 3;
+      case Place::across_end: return d == 0 ? 64 : sizes[d] - static_cast<int>(box[size_of(d)]) / 2 - 1;
       default: return d == 0 ? row_elements : 0;
     }
   }
@@ -198,7 +198,7 @@ __global__ void copy_through(const float* x, float* y, const __grid_constant__ C
                  "r"(from), "r"(bulk_bytes)
                  : "memory");
     bulk_commit_group();
-    store_tile(&stored, -2, 3, from);
+    store_tile(&stored, fault == CopyFault::odd_column ? -2 : -4, 3, from);
     asm volatile(
         "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&added),
         "r"(4), "r"(0), "r"(from)
@@ -224,11 +224,11 @@ void compare_tensors(const std::vector<float>& stored, const std::vector<float>&
   for (int row = 0; row < tensor_rows; ++row)
     for (int column = 0; column < row_stride; ++column) {
       const bool is_mapped = row < mapped_rows && column < mapped_columns;
-      const bool is_stored = is_mapped && row >= 3 && column + 2 < box;
+      const bool is_stored = is_mapped && row >= 3 && column + 4 < box;
       const bool is_added = is_mapped && column >= 4;
       const std::size_t i = size_of(row * row_stride + column);
       expect_equal("a stored element of a tensor", stored[i],
-                   is_stored ? static_cast<float>((row - 3) * box + column + 2 + 1) : background);
+                   is_stored ? static_cast<float>((row - 3) * box + column + 4 + 1) : background);
       expect_equal("a sum in a tensor", added[i],
                    background + (is_added ? static_cast<float>(row * box + column - 4 + 1) : 0));
     }
