@@ -11,7 +11,7 @@ class KeptDraws {
   __device__ explicit KeptDraws(const kernel::DropoutRule& rule)
       : low_threshold_((rule.threshold & 0x7fffu) * 0x10001u), top_suffices_(rule.threshold < 0x8000u ? ~0u : 0u) {}
 
-  // Returns the decisions on the eight draws of a call: bit (j + 4 half) * step belongs to half `half` of word j.
+  // Returns the decisions on the eight draws of a call. The one on half `half` of word j is bit j * step + half * half_step<step>.
   template <int step>
   __device__ unsigned operator()(const kernel::PhiloxWords& words) const {
     constexpr std::uint32_t first = 0x10001u;

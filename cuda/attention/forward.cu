@@ -1,6 +1,6 @@
 // attention's forward on the GPU, for heads up to 128 wide; wide.cu handles wider ones. Formulas: ops/attention/forward.hpp.
 //
-//   attend    A block owns up to 128 queries of one head of one sequence, 16 for each warp, and iterates over tiles of the keys
+//   attend    A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over tiles of the keys
 //             that they see. For each query, a warp keeps the running maximum of the scores and the running sum of their
 //             exponentials (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read once for each block
 //             of queries.
@@ -24,10 +24,10 @@ struct ForwardTile {
   static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
   static constexpr int other_rows = row_bytes <= 128 ? 64 : 32;  // keys of a tile
   static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
-  // The largest number of threads of a block; full fp32 products need more registers per thread.
-  static constexpr int threads = cuda::block_threads(tensor_cores && width <= 64 ? 256 : 128);
+  static constexpr int threads = cuda::block_threads(128);  // at most
   static constexpr int warps = threads / cuda::warp_size;
-  static constexpr int blocks = 2;  // blocks on a multiprocessor, as many as its registers allow
+  // Blocks on a multiprocessor, as many as its registers allow. Full fp32 products need more of them.
+  static constexpr int blocks = tensor_cores && width <= 64 ? 4 : 2;
 
   static AttentionLaunch launch(Index longest_q, Index longest_k) {
     return cuda::choose_launch<ForwardTile>(longest_q, longest_k, blocks, [](int of_queries, int stages) {
