@@ -28,8 +28,12 @@ add_custom_target(ptx_tests DEPENDS cuda_tests cuda_random_cases cuda_ptx_self_t
 foreach(program sst2 bert_classifier)
   if(TARGET ${program})
     add_dependencies(ptx_tests ${program})
-    add_test(NAME cuda_losses_${program} COMMAND ${PROJECT_SOURCE_DIR}/tests/cuda/losses.sh $<TARGET_FILE:${program}>
-                                                 ${PROJECT_BINARY_DIR}/losses/${program})
-    set_tests_properties(cuda_losses_${program} PROPERTIES LABELS cuda COST 50)
+    foreach(steps 30 120)
+      add_test(NAME cuda_losses_${program}_${steps}
+               COMMAND ${PROJECT_SOURCE_DIR}/tests/cuda/losses.sh $<TARGET_FILE:${program}>
+                       ${PROJECT_BINARY_DIR}/losses/${program}-${steps} ${steps})
+      set_tests_properties(cuda_losses_${program}_${steps} PROPERTIES LABELS cuda COST 50)
+    endforeach()
+    set_tests_properties(cuda_losses_${program}_120 PROPERTIES LABELS "cuda;exhaustive")
   endif()
 endforeach()
