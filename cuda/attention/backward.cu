@@ -145,33 +145,28 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
         cuda::load_rows<width>(arrays.c(stage), k_rows, at, count);
         cuda::load_rows<width>(arrays.d(stage), v_rows, at, count);
       };
-      const auto add_tile = [&](const cuda::ScoreTile<T, false>& at, int stage, auto reach, auto visible) {
-        T* const keys = arrays.c(stage);
-        float p[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
-        if (reach > 0) {
-          const unsigned kept = cuda::kept_scores(at, reach);
-          Products::template add_scores<width>(arrays.own(arrays.a), keys, reach, p);
-          Products::template add_scores<width>(arrays.own(arrays.b), arrays.d(stage), reach, ds);
-          cuda::compute_score_gradients(
-              at, visible, kept, reach, [&](int, int e) { return statistics.lse[e / 2]; },
-              [&](int, int e) { return statistics.delta[e / 2]; }, p, ds);
-        }
-        if constexpr (is_careful) {
-          __syncthreads();  // until every warp has multiplied the keys
-          cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
-          __syncthreads();
-        }
-        if (reach == 0) return;
-        if constexpr (is_careful) cuda::add_not_finite(ds, visible, reach, k_rows, at.other, sum);
-        Products::template add_weighted_rows<width>(ds, keys, reach, sum);
-      };
       const auto use = [&](int tile, int stage) {
         const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
-        if constexpr (!is_careful)
-          if (at.template is_whole<tile_rows / 8>())
-            return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits());
-        const int reach = at.reach(tile_rows);
-        add_tile(at, stage, reach, at.template visible<tile_rows / 8>(reach));
+        cuda::with_pairs<tile_rows, is_careful>(at, [&](auto reach, auto visible) {
+          T* const keys = arrays.c(stage);
+          float p[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
+          if (reach > 0) {
+            const unsigned kept = cuda::kept_scores(at, reach);
+            Products::template add_scores<width>(arrays.own(arrays.a), keys, reach, p);
+            Products::template add_scores<width>(arrays.own(arrays.b), arrays.d(stage), reach, ds);
+            cuda::compute_score_gradients(
+                at, visible, kept, reach, [&](int, int e) { return statistics.lse[e / 2]; },
+                [&](int, int e) { return statistics.delta[e / 2]; }, p, ds);
+          }
+          if constexpr (is_careful) {
+            __syncthreads();  // until every warp has multiplied the keys
+            cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
+            __syncthreads();
+          }
+          if (reach == 0) return;
+          if constexpr (is_careful) cuda::add_not_finite(ds, visible, reach, k_rows, at.other, sum);
+          Products::template add_weighted_rows<width>(ds, keys, reach, sum);
+        });
       };
       cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), stages, load, use);
     };
@@ -223,41 +218,37 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                                   inside);
         }
       };
-      const auto add_tile = [&](const cuda::ScoreTile<T, true>& at, int stage, auto reach, auto visible) {
-        T* const queries = arrays.c(stage);
-        T* const gradients = arrays.d(stage);
-        float pd[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
-        if (reach > 0) {
-          const unsigned kept = cuda::kept_scores(at, reach);
-          Products::template add_scores<width>(arrays.own(arrays.a), queries, reach, pd);
-          Products::template add_scores<width>(arrays.own(arrays.b), gradients, reach, ds);
-          const auto number = [&](const float* of, int m, int e) { return of[at.other_row(m, e) - at.other]; };
-          cuda::compute_score_gradients(
-              at, visible, kept, reach, [&](int m, int e) { return number(arrays.log_sums + stage * tile_rows, m, e); },
-              [&](int m, int e) { return number(arrays.deltas + stage * tile_rows, m, e); }, pd, ds);
-        }
-        if constexpr (is_careful) {
-          const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
-          __syncthreads();  // until every warp has multiplied queries and gradients
-          cuda::clear_not_finite<width>(queries, count);
-          cuda::clear_not_finite<width>(gradients, count);
-          __syncthreads();
-        }
-        if (reach == 0) return;
-        if constexpr (is_careful) {
-          cuda::add_not_finite(pd, visible, reach, dy_rows, at.other, sum_v);
-          cuda::add_not_finite(ds, visible, reach, q_rows, at.other, sum_k);
-        }
-        Products::template add_weighted_rows<width>(pd, gradients, reach, sum_v);
-        Products::template add_weighted_rows<width>(ds, queries, reach, sum_k);
-      };
       const auto use = [&](int tile, int stage) {
         const cuda::ScoreTile<T, true> at{task, head, first, tile * tile_rows};
-        if constexpr (!is_careful)
-          if (at.template is_whole<tile_rows / 8>())
-            return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits());
-        const int reach = at.reach(tile_rows);
-        add_tile(at, stage, reach, at.template visible<tile_rows / 8>(reach));
+        cuda::with_pairs<tile_rows, is_careful>(at, [&](auto reach, auto visible) {
+          T* const queries = arrays.c(stage);
+          T* const gradients = arrays.d(stage);
+          float pd[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
+          if (reach > 0) {
+            const unsigned kept = cuda::kept_scores(at, reach);
+            Products::template add_scores<width>(arrays.own(arrays.a), queries, reach, pd);
+            Products::template add_scores<width>(arrays.own(arrays.b), gradients, reach, ds);
+            const auto number = [&](const float* of, int m, int e) { return of[at.other_row(m, e) - at.other]; };
+            cuda::compute_score_gradients(
+                at, visible, kept, reach,
+                [&](int m, int e) { return number(arrays.log_sums + stage * tile_rows, m, e); },
+                [&](int m, int e) { return number(arrays.deltas + stage * tile_rows, m, e); }, pd, ds);
+          }
+          if constexpr (is_careful) {
+            const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
+            __syncthreads();  // until every warp has multiplied queries and gradients
+            cuda::clear_not_finite<width>(queries, count);
+            cuda::clear_not_finite<width>(gradients, count);
+            __syncthreads();
+          }
+          if (reach == 0) return;
+          if constexpr (is_careful) {
+            cuda::add_not_finite(pd, visible, reach, dy_rows, at.other, sum_v);
+            cuda::add_not_finite(ds, visible, reach, q_rows, at.other, sum_k);
+          }
+          Products::template add_weighted_rows<width>(pd, gradients, reach, sum_v);
+          Products::template add_weighted_rows<width>(ds, queries, reach, sum_k);
+        });
       };
       cuda::for_each_tile(begin, end, stages, load, use);
     };

@@ -76,30 +76,25 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
         cuda::load_rows<width>(keys(stage), k_rows, at, count);
         cuda::load_rows<width>(values(stage), v_rows, at, count);
       };
-      const auto add_tile = [&](const cuda::ScoreTile<T, false>& at, int stage, auto reach, auto visible) {
-        float p[tile_rows / 8][4] = {};  // [16, tile_rows]
-        if (reach > 0) {
-          const unsigned kept = cuda::kept_scores(at, reach);  // first, because few registers are in use
-          Products::template add_scores<width>(own, keys(stage), reach, p);
-          softmax.online_softmax_step(at, visible, reach, p);
-          softmax.shrink_sums(sum);
-          if (task.has_dropout()) replace_dropped(kept, p);
-        }
-        if constexpr (is_careful) {
-          cuda::clear_not_finite<width>(values(stage), cuda::rows_in_tile(end - at.other, tile_rows));
-          __syncthreads();
-        }
-        if (reach == 0) return;
-        Products::template add_weighted_rows<width>(p, values(stage), reach, sum);
-        if constexpr (is_careful) cuda::add_not_finite(p, visible, reach, v_rows, at.other, sum);
-      };
       const auto use = [&](int tile, int stage) {
         const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
-        if constexpr (!is_careful)
-          if (at.template is_whole<tile_rows / 8>())
-            return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits());
-        const int reach = at.reach(tile_rows);
-        add_tile(at, stage, reach, at.template visible<tile_rows / 8>(reach));
+        cuda::with_pairs<tile_rows, is_careful>(at, [&](auto reach, auto visible) {
+          float p[tile_rows / 8][4] = {};  // [16, tile_rows]
+          if (reach > 0) {
+            const unsigned kept = cuda::kept_scores(at, reach);  // first, because few registers are in use
+            Products::template add_scores<width>(own, keys(stage), reach, p);
+            softmax.online_softmax_step(at, visible, reach, p);
+            softmax.shrink_sums(sum);
+            if (task.has_dropout()) replace_dropped(kept, p);
+          }
+          if constexpr (is_careful) {
+            cuda::clear_not_finite<width>(values(stage), cuda::rows_in_tile(end - at.other, tile_rows));
+            __syncthreads();
+          }
+          if (reach == 0) return;
+          Products::template add_weighted_rows<width>(p, values(stage), reach, sum);
+          if constexpr (is_careful) cuda::add_not_finite(p, visible, reach, v_rows, at.other, sum);
+        });
       };
       cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), stages, load, use);
     };

@@ -120,6 +120,15 @@ struct ScoreTile {
   }
 };
 
+// Calls f(reach, visible) for a tile, with constants if the tile is whole. Careful work (products.cuh) needs no instance for whole tiles.
+template <int tile_rows, bool is_careful, class T, bool own_keys, class F>
+__device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, F f) {
+  if constexpr (!is_careful)
+    if (tile.template is_whole<tile_rows / 8>()) return f(Constant<tile_rows>(), AllBits());
+  const int reach = tile.reach(tile_rows);
+  f(reach, tile.template visible<tile_rows / 8>(reach));
+}
+
 // --- exponentials -------------------------------------------------------------------------------------------------------
 
 constexpr float log2_e = 1.44269504f;

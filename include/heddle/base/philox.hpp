@@ -84,7 +84,7 @@ struct Draws {
     many<1>([i](int) { return i; }, one);
     return {{one.w[0][0], one.w[1][0], one.w[2][0], one.w[3][0]}};
   }
-  // The same with PhiloxKeys(key()).
+  // Returns the words of call i. `keys` are PhiloxKeys(key()), computed once for many calls.
   HEDDLE_HD PhiloxWords operator()(std::uint64_t i, const PhiloxKeys& keys) const {
     PhiloxLanes<1> one;
     set_counters<1>([i](int) { return i; }, one);
