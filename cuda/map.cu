@@ -21,8 +21,9 @@ struct MappedBackward {
   }
 };
 
-// GELU in bf16. CUDA's erf takes longer than the memory: it selects each of its coefficients. This one is formula 7.1.26 of Abramowitz and
-// Stegun, whose absolute error is 1.5e-7, that of erf(x) + 1 in float; its exponential is the one that the derivative needs.
+// The standard normal distribution at x, for GELU in bf16. CUDA's erf selects each of its coefficients by the size of x, which takes longer
+// than the accesses to memory. Formula 7.1.26 of Abramowitz and Stegun has one set of coefficients and an absolute error of 1.5e-7, about
+// that of erf(x) + 1 in float. The distribution and its density share the exponential.
 class FastNormal {
  public:
   __device__ explicit FastNormal(float x) : decay_(cuda::fast_exp2(x * x * -0.72134752f)) {  // exp(-x^2 / 2)

@@ -13,7 +13,7 @@ class KeptDraws {
 
   // Returns the decisions on the eight draws of a call. The one on half `half` of word j is bit j * step + half * half_step<step>.
   template <int step>
-  __device__ unsigned operator()(const kernel::PhiloxWords& words) const {
+  __device__ unsigned decide(const kernel::PhiloxWords& words) const {
     constexpr std::uint32_t first = 0x10001u;
     std::uint32_t bits = 0;  // those of the upper halves from bit 16 on
     for (int j = 0; j < 4; ++j) bits |= in_halves(words.w[j]) >> (15 - j * step) & first << (j * step);
@@ -56,7 +56,7 @@ __device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int 
 #pragma unroll 1
 #endif
     for (int m = 0; m * 8 < reach; m += quad) {
-      bits |= kept.template operator()<4>(tile.task.plan.draws(call, tile.task.keys)) << (m * 4 + half * 2);
+      bits |= kept.decide<4>(tile.task.plan.draws(call, tile.task.keys)) << (m * 4 + half * 2);
       call += quad;
     }
   }
@@ -79,7 +79,7 @@ __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reac
 #pragma unroll 1
 #endif
   for (int m = 0; m * 8 < reach; m += 2) {
-    unsigned all = kept.template operator()<1>(tile.task.plan.draws(call, tile.task.keys)) << (turn * 8);
+    unsigned all = kept.decide<1>(tile.task.plan.draws(call, tile.task.keys)) << (turn * 8);
     call += static_cast<std::uint64_t>(2 * 8 * tile.task.calls_per_row);
     all |= __shfl_xor_sync(all_lanes, all, g_odd);
     all |= __shfl_xor_sync(all_lanes, all, g_upper);
