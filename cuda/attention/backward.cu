@@ -135,19 +135,23 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
       cuda::load_rows<width>(arrays.a, head.query_rows(x.q), first, rows);
       cuda::load_rows<width>(arrays.b, head.query_rows(x.dy), first, rows);
     }
-    const cuda::QueryStatistics statistics(cuda::ScoreTile<T, false>{task, head, first, 0}, x.lse, x.delta);
+    const cuda::ScoreTile<T, false> own{task, head, first, 0};
+    const cuda::QueryStatistics statistics(own, x.lse, x.delta);
+    const cuda::RowRange whole = own.template whole_rows<tile_rows>();
+    const cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(k_rows, v_rows);
 
     float sum[width / 8][4];  // [16, width] of the warp
     const auto add_tiles = [&]<bool is_careful>(cuda::Constant<is_careful>) {
       cuda::set_zero(sum);
       const auto load = [&](int tile, int stage) {
+        if (!is_careful && copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
         const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
         cuda::load_rows<width>(arrays.c(stage), k_rows, at, count);
         cuda::load_rows<width>(arrays.d(stage), v_rows, at, count);
       };
       const auto use = [&](int tile, int stage) {
         const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
-        cuda::with_pairs<tile_rows, is_careful>(at, [&](auto reach, auto visible) {
+        cuda::with_pairs<tile_rows, is_careful>(at, whole, [&](auto reach, auto visible) {
           T* const keys = arrays.c(stage);
           float p[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
           if (reach > 0) {
@@ -199,15 +203,14 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
       cuda::load_rows<width, true>(arrays.a, head.key_rows(x.k), first, rows);
       cuda::load_rows<width, true>(arrays.b, head.key_rows(x.v), first, rows);
     }
+    const cuda::RowRange whole = cuda::ScoreTile<T, true>{task, head, first, 0}.template whole_rows<tile_rows>();
 
     float sum_k[width / 8][4], sum_v[width / 8][4];  // [16, width] of the warp
     const auto add_tiles = [&]<bool is_careful>(cuda::Constant<is_careful>) {
       cuda::set_zero(sum_k);
       cuda::set_zero(sum_v);
       const auto load = [&](int tile, int stage) {
-        const int at = tile * tile_rows, count = cuda::rows_in_tile(head.queries - at, tile_rows);
-        cuda::load_rows<width>(arrays.c(stage), q_rows, at, count);
-        cuda::load_rows<width>(arrays.d(stage), dy_rows, at, count);
+        const int at = tile * tile_rows;
         const auto row = static_cast<int>(threadIdx.x);  // a block has at least tile_rows threads
         if (row < tile_rows) {
           const Index n = head.q_begin + at + row;
@@ -217,10 +220,16 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
           cuda::copy_number_async(arrays.deltas + stage * tile_rows + row, inside ? &x.delta(head.h, n) : x.delta.data,
                                   inside);
         }
+        // Made for each tile, because registers are scarce.
+        const cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(q_rows, dy_rows);
+        if (!is_careful && copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
+        const int count = cuda::rows_in_tile(head.queries - at, tile_rows);
+        cuda::load_rows<width>(arrays.c(stage), q_rows, at, count);
+        cuda::load_rows<width>(arrays.d(stage), dy_rows, at, count);
       };
       const auto use = [&](int tile, int stage) {
         const cuda::ScoreTile<T, true> at{task, head, first, tile * tile_rows};
-        cuda::with_pairs<tile_rows, is_careful>(at, [&](auto reach, auto visible) {
+        cuda::with_pairs<tile_rows, is_careful>(at, whole, [&](auto reach, auto visible) {
           T* const queries = arrays.c(stage);
           T* const gradients = arrays.d(stage);
           float pd[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]

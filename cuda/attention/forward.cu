@@ -26,8 +26,8 @@ struct ForwardTile {
   static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
   static constexpr int threads = cuda::block_threads(128);  // at most
   static constexpr int warps = threads / cuda::warp_size;
-  // Blocks on a multiprocessor, as many as its registers allow. Full fp32 products need more of them.
-  static constexpr int blocks = tensor_cores && width <= 64 ? 4 : 2;
+  // Blocks on a multiprocessor, as many as its registers allow. TF32 and full fp32 products need more of them.
+  static constexpr int blocks = width > 64 || !tensor_cores ? 2 : std::is_same_v<Math, cuda::Tf32> ? 3 : 4;
 
   static AttentionLaunch launch(Index longest_q, Index longest_k) {
     return cuda::choose_launch<ForwardTile>(longest_q, longest_k, blocks, [](int of_queries, int stages) {
@@ -49,7 +49,8 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
     AttentionTask<T> task, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> y,
     View<float, 2> lse, int stages) {
   using Products = cuda::Products<Math>;
-  constexpr int tile_rows = ForwardTile<T, Math, width>::other_rows, tile_size = tile_rows * row_stride<T, width>;
+  using Tile = ForwardTile<T, Math, width>;
+  constexpr int tile_rows = Tile::other_rows, tile_size = tile_rows * row_stride<T, width>;
   const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * rows_per_warp;
   cuda::SharedArrays arrays;
   auto* const shared_head = arrays.take<cuda::BlockHead<T>>(1);
@@ -65,6 +66,8 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
     if (end > 0) cuda::load_rows<width>(queries, head.query_rows(q), first, rows);
+    const cuda::RowRange whole = cuda::ScoreTile<T, false>{task, head, first, 0}.template whole_rows<tile_rows>();
+    const cuda::TileCopies<T, width, tile_rows, Tile::threads> copies(k_rows, v_rows);
 
     float sum[width / 8][4];  // [16, width] of the warp
     cuda::SoftmaxRows<T> softmax;
@@ -72,13 +75,14 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
       softmax = {};
       cuda::set_zero(sum);
       const auto load = [&](int tile, int stage) {
+        if (!is_careful && copies.start(tile, keys(stage), values(stage))) return;
         const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
         cuda::load_rows<width>(keys(stage), k_rows, at, count);
         cuda::load_rows<width>(values(stage), v_rows, at, count);
       };
       const auto use = [&](int tile, int stage) {
         const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
-        cuda::with_pairs<tile_rows, is_careful>(at, [&](auto reach, auto visible) {
+        cuda::with_pairs<tile_rows, is_careful>(at, whole, [&](auto reach, auto visible) {
           float p[tile_rows / 8][4] = {};  // [16, tile_rows]
           if (reach > 0) {
             const unsigned kept = cuda::kept_scores(at, reach);  // first, because few registers are in use

@@ -46,6 +46,48 @@ constexpr int per_access = access_bytes / static_cast<int>(sizeof(T));
 template <class T, int width>
 constexpr int row_stride = width + per_access<T>;
 
+// The copies of whole tiles of a head's rows in two matrices. A thread copies one access of each row_step-th row. All distances are known at
+// compile time, so a copy takes two instructions.
+template <class T, int width, int tile_rows, int threads>
+class TileCopies {
+ public:
+  __device__ TileCopies(const HeadRows<const T>& c, const HeadRows<const T>& d)
+      : c_(c), d_(d), tiles_(fit(c) && fit(d) && blockDim.x == threads ? c.count / tile_rows : 0) {}
+
+  // Starts the copies of tile `tile`. Returns false if load_rows() has to load it: if it is not whole, if the rows are narrower than `width` or
+  // not aligned, or if the block has fewer threads. All threads of the block call this.
+  __device__ __forceinline__ bool start(int tile, T* to_c, T* to_d) const {
+    if (tile >= tiles_) return false;
+    c_.start(tile, to_c);
+    d_.start(tile, to_d);
+    return true;
+  }
+
+ private:
+  static constexpr int of_row = width / per_access<T>, row_step = threads / of_row;
+  __device__ static int first_row() { return static_cast<int>(threadIdx.x / of_row); }
+  __device__ static int column() { return static_cast<int>(threadIdx.x % of_row) * per_access<T>; }
+  __device__ static bool fit(const HeadRows<const T>& x) { return x.vectors && x.width == width; }
+
+  struct Matrix {
+    const T* from;  // in the first tile
+    int stride;
+
+    __device__ explicit Matrix(const HeadRows<const T>& x)
+        : from(x.data + Index{first_row()} * x.stride + column()), stride(x.stride) {}
+
+    __device__ __forceinline__ void start(int tile, T* to) const {
+      if (row_step > tile_rows && first_row() >= tile_rows) return;
+      to += first_row() * row_stride<T, width> + column();
+      const T* const of_tile = from + Index{tile * tile_rows} * stride;
+      for (int row = 0; row < tile_rows; row += row_step)
+        copy_async(to + row * row_stride<T, width>, of_tile + Index{row} * stride);
+    }
+  };
+  Matrix c_, d_;
+  int tiles_;
+};
+
 // Loads `rows` rows from `first` on. Fills the rest with zeros: rows after the sequence's last and columns after the head's
 // last. All threads of the block call this; the caller commits and waits for the copies.
 template <int width, bool own_keys = false, class T>

@@ -16,6 +16,12 @@ namespace heddle::cuda {
 
 using AllBits = Constant<~0u>;
 
+// The rows from `begin` to `end`.
+struct RowRange {
+  int begin, end;
+  __device__ bool has(int row) const { return begin <= row && row < end; }
+};
+
 // The tile of scores from own row `own` and other row `other` on, as one lane sees it. In a word of bits, bit 4 n + e belongs
 // to scores[n][e].
 template <class T, bool own_keys>
@@ -53,10 +59,19 @@ struct ScoreTile {
     const bool all_causal = !task.plan.causal || (own_keys ? last_own() <= other : other + 8 * n - 1 <= first_own());
     return all_causal && last_own() < own_count() && other + 8 * n <= other_count();
   }
-  // Returns whether all these pairs are visible, too, and the scores need no more than a positive factor. The same in all lanes.
-  template <int n>
-  __device__ bool is_whole() const {
-    return is_inside<n>() && !task.plan.mask.data && !task.plan.bias.data && task.plan.scale > 0;
+  // Returns the other rows, in whole tiles, that form only visible pairs with the warp's rows, if the scores need no more than a positive
+  // factor. The same in all lanes.
+  template <int tile_rows>
+  __device__ RowRange whole_rows() const {
+    if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0) || last_own() >= own_count()) return {0, 0};
+    RowRange range{0, other_count()};
+    if (task.plan.causal) {
+      if (own_keys)
+        range.begin = last_own();
+      else
+        range.end = range.end < first_own() + 1 ? range.end : first_own() + 1;
+    }
+    return {(range.begin + tile_rows - 1) / tile_rows * tile_rows, range.end / tile_rows * tile_rows};
   }
 
   // Returns which pairs exist and are not masked, among the first `reach` other rows.
@@ -120,11 +135,12 @@ struct ScoreTile {
   }
 };
 
-// Calls f(reach, visible) for a tile, with constants if the tile is whole. Careful work (products.cuh) needs no instance for whole tiles.
+// Calls f(reach, visible) for a tile, with constants if its other rows are in `whole`. Careful work (products.cuh) needs no instance for
+// whole tiles.
 template <int tile_rows, bool is_careful, class T, bool own_keys, class F>
-__device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, F f) {
+__device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, RowRange whole, F f) {
   if constexpr (!is_careful)
-    if (tile.template is_whole<tile_rows / 8>()) return f(Constant<tile_rows>(), AllBits());
+    if (whole.has(tile.other)) return f(Constant<tile_rows>(), AllBits());
   const int reach = tile.reach(tile_rows);
   f(reach, tile.template visible<tile_rows / 8>(reach));
 }

@@ -73,7 +73,7 @@ __global__ void copy_tile(const __grid_constant__ CUtensorMap map, Tile tile, ui
     out[i] = reinterpret_cast<uint4*>(memory)[i];
 }
 
-constexpr u16 bf16_nan = 0x7fff;
+constexpr u16 bf16_fill = 0x7ff7;  // the NaN outside of a tensor
 
 // The position of a tile relative to its tensor.
 enum class Place { inside, before_begin, across_end, behind_end };
@@ -159,7 +159,7 @@ void check_tile(const TileCase& c, bool fills_with_nan) {
     if (source >= 0)
       expect_equal(what, actual, values[size_of(source)]);
     else
-      expect_equal(what + " outside of its tensor", actual, fills_with_nan ? bf16_nan : 0);
+      expect_equal(what + " outside of its tensor", actual, fills_with_nan ? bf16_fill : 0);
   }
 }
 
