@@ -60,10 +60,11 @@ struct ScoreTile {
     return all_causal && last_own() < own_count() && other + 8 * n <= other_count();
   }
   // Returns the other rows, in whole tiles, that form only visible pairs with the warp's rows, if the scores need no more than a positive
-  // factor. The same in all lanes.
+  // factor. Own queries behind the sequence's last do not matter, because nothing is stored for them. The same in all lanes.
   template <int tile_rows>
   __device__ RowRange whole_rows() const {
-    if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0) || last_own() >= own_count()) return {0, 0};
+    if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0)) return {0, 0};
+    if ((own_keys ? last_own() : first_own()) >= own_count()) return {0, 0};
     RowRange range{0, other_count()};
     if (task.plan.causal) {
       if (own_keys)

@@ -104,8 +104,8 @@ u8* shared_bytes(Warp& warp, const BulkCopy& copy, u32 address, u32 bytes) {
 
 // Fills an element outside of a tensor.
 void fill(u8* to, const TensorMap& map) {
-  constexpr u64 nan = 0x7fffffffffffffffull;
-  const u64 bits = map.nan ? nan >> (64 - 8 * map.size) : 0;
+  constexpr u64 nan = 0x7ff77ff77ff77ff7ull;  // as an H200 does for every type
+  const u64 bits = map.nan ? nan : 0;
   std::memcpy(to, &bits, map.size);
 }
 
@@ -261,6 +261,12 @@ void read_tensor_map(Warp& warp, BulkCopy& copy) {
   if (const s64 offset = s64{copy.coordinates[0]} * copy.map.size; offset % 16)
     fault(warp, instruction, copy.lane, illegal_instruction,
           "a tile that begins " + std::to_string(offset) + " bytes after the first column, not a multiple of 16");
+  const bool is_store = copy.operands->kind == BulkOperands::store || copy.operands->kind == BulkOperands::reduce;
+  for (int d = 0; d < rank && is_store; ++d)
+    if (copy.coordinates[d] < 0)  // so does this, in either dimension of a tile of floats
+      fault(warp, instruction, copy.lane, illegal_instruction,
+            "a store of a tile that begins at " + std::to_string(copy.coordinates[d]) + " in dimension " +
+                std::to_string(d));
 }
 
 void check_plain_copy(Warp& warp, const BulkCopy& copy) {

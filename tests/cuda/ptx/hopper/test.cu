@@ -76,8 +76,9 @@ const Fault faults[] = {
      [] { check_copies(CopyFault::no_proxy_fence); }},
     {"copy_no_wait", "RACE: a write is not ordered after a read: .* after a bulk store of warp",
      [] { check_copies(CopyFault::no_wait); }},
-    {"copy_odd_column", "a tile that begins -8 bytes after the first column, not a multiple of 16",
+    {"copy_odd_column", "a tile that begins 24 bytes after the first column, not a multiple of 16",
      [] { check_copies(CopyFault::odd_column); }},
+    {"copy_negative", "a store of a tile that begins at -3 in dimension 1", [] { check_copies(CopyFault::negative); }},
     {"endless_wait", "lanes 0x1: waits for parity 0 of mbarrier", [] { check_failing_wait(true); }},
 };
 
