@@ -52,8 +52,20 @@ TEMPLATE_TEST_CASE("cuda attention: lengths and widths differ between queries, k
 
 TEMPLATE_TEST_CASE("cuda attention: dropout draws the same mask as on the CPU", "", float, bf16) {
   for (const Index K : {16, 64, 128, 160})
-    for (const bool causal : {false, true})
-      expect_attention_of<TestType>({.heads = 3, .queries = ragged(), .causal = causal, .dropout = 0.3}, K);
+    for (const bool causal : {false, true})  // a probability from 1/2 on sets the threshold's top bit
+      expect_attention_of<TestType>({.heads = 3, .queries = ragged(), .causal = causal, .dropout = causal ? 0.3 : 0.7},
+                                    K);
+}
+
+TEMPLATE_TEST_CASE("cuda attention: a scale that is negative or zero", "", float, bf16) {
+  const Index T = ragged().back();
+  for (const double scale : {-0.5, 0.0})
+    for (const Index K : {16, 136}) {
+      AttentionForm form{.queries = ragged(), .causal = true, .scale = scale};
+      expect_attention_of<TestType>(form, K);
+      form.mask = random_mask({1, 1, 1, T}, 4);
+      expect_attention_of<TestType>(form, K);
+    }
 }
 
 TEMPLATE_TEST_CASE("cuda attention: a mask, a bias and its gradient, shared along any axis", "", float, bf16) {
