@@ -234,6 +234,21 @@ u64 value_of(Warp& warp, const Operand& operand, int lane, s64 offset = 0) {
   return value + static_cast<u64>(offset);
 }
 
+// Reports tiles that an H200 does not store as the PTX ISA says. One that begins before its tensor, in either dimension of a tile of floats, is
+// an illegal instruction. A reduction across the end of the rows changes whole pieces of 16 bytes, also beyond the end.
+void check_stored_tile(Warp& warp, const BulkCopy& copy) {
+  const TensorMap& map = copy.map;
+  for (int d = 0; d < map.rank; ++d)
+    if (copy.coordinates[d] < 0)
+      fault(warp, *copy.instruction, copy.lane, illegal_instruction,
+            "a store of a tile that begins at " + std::to_string(copy.coordinates[d]) + " in dimension " +
+                std::to_string(d));
+  const s64 columns = s64{map.last[0]} + 1, bytes = columns * map.size;
+  if (bytes % 16 && copy.coordinates[0] < columns && copy.coordinates[0] + s64{map.box[0]} > columns)
+    fault(warp, *copy.instruction, copy.lane, illegal_address,
+          "a store of a tile across the end of rows of " + std::to_string(bytes) + " bytes, not a multiple of 16");
+}
+
 // Reads the tensor map of a copy and its coordinates. The map is a parameter of the kernel or lies in global memory.
 void read_tensor_map(Warp& warp, BulkCopy& copy) {
   constexpr u32 alignment = 64, map_bytes = 128;
@@ -261,12 +276,8 @@ void read_tensor_map(Warp& warp, BulkCopy& copy) {
   if (const s64 offset = s64{copy.coordinates[0]} * copy.map.size; offset % 16)
     fault(warp, instruction, copy.lane, illegal_instruction,
           "a tile that begins " + std::to_string(offset) + " bytes after the first column, not a multiple of 16");
-  const bool is_store = copy.operands->kind == BulkOperands::store || copy.operands->kind == BulkOperands::reduce;
-  for (int d = 0; d < rank && is_store; ++d)
-    if (copy.coordinates[d] < 0)  // so does this, in either dimension of a tile of floats
-      fault(warp, instruction, copy.lane, illegal_instruction,
-            "a store of a tile that begins at " + std::to_string(copy.coordinates[d]) + " in dimension " +
-                std::to_string(d));
+  if (copy.operands->kind == BulkOperands::store || copy.operands->kind == BulkOperands::reduce)
+    check_stored_tile(warp, copy);
 }
 
 void check_plain_copy(Warp& warp, const BulkCopy& copy) {

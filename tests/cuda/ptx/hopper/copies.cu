@@ -213,12 +213,12 @@ __global__ void copy_through(const float* x, float* y, const __grid_constant__ C
   if (threadIdx.x == 0) bulk_wait_group();
 }
 
-// The tensors: rows of 20 elements in memory, of which the map has 18, and one row less than there are.
-constexpr int tensor_rows = 12, row_stride = 20, mapped_rows = 11, mapped_columns = 18, box = 16;
+// The tensors: rows of 24 elements in memory, of which the map has 16, and one row less than there are.
+constexpr int tensor_rows = 12, row_stride = 24, mapped_rows = 11, mapped_columns = 16, box = 16;
 constexpr float background = 100;
 
-CUtensorMap map_of(const DeviceArray<float>& tensor) {
-  return tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, tensor.data(), {mapped_columns, mapped_rows}, {row_stride * 4},
+CUtensorMap map_of(const DeviceArray<float>& tensor, cuuint64_t columns = mapped_columns) {
+  return tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, tensor.data(), {columns, mapped_rows}, {row_stride * 4},
                     {box, box}, CU_TENSOR_MAP_SWIZZLE_NONE);
 }
 
@@ -252,7 +252,8 @@ void check_copies(CopyFault fault) {
   const DeviceArray<float> x(values), y(std::vector<float>(2 * elements, summand));
   const DeviceArray<float> stored(std::vector<float>(tensor_rows * row_stride, background));
   const DeviceArray<float> added(std::vector<float>(tensor_rows * row_stride, background));
-  copy_through<<<1, warp>>>(x.data(), y.data(), map_of(stored), map_of(added), fault);
+  copy_through<<<1, warp>>>(x.data(), y.data(), map_of(stored),
+                            map_of(added, fault == CopyFault::ragged_end ? mapped_columns + 2 : mapped_columns), fault);
   cuda::check(cudaGetLastError(), "launch");
   const std::vector<float> copied = y.host();
   for (int i = 0; i < elements; ++i) {

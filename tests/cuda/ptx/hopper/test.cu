@@ -79,6 +79,8 @@ const Fault faults[] = {
     {"copy_odd_column", "a tile that begins 24 bytes after the first column, not a multiple of 16",
      [] { check_copies(CopyFault::odd_column); }},
     {"copy_negative", "a store of a tile that begins at -3 in dimension 1", [] { check_copies(CopyFault::negative); }},
+    {"copy_ragged_end", "a store of a tile across the end of rows of 72 bytes, not a multiple of 16",
+     [] { check_copies(CopyFault::ragged_end); }},
     {"endless_wait", "lanes 0x1: waits for parity 0 of mbarrier", [] { check_failing_wait(true); }},
 };
 

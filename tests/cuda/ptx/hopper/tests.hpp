@@ -17,7 +17,7 @@ void check_product(ProductFault fault);
 
 // Tiles of 1 to 5 dimensions, with every swizzle.
 void check_tiles();
-enum class CopyFault { none, no_proxy_fence, no_wait, odd_column, negative };
+enum class CopyFault { none, no_proxy_fence, no_wait, odd_column, negative, ragged_end };
 // Loads, stores and reductions, with and without a tensor map.
 void check_copies(CopyFault fault);
 
