@@ -34,7 +34,8 @@ struct HeadRows {
 template <bool own_keys>
 __device__ int own_row_offset(int row) {
   if constexpr (!own_keys) return row;
-  return row / 32 * 32 + row % 16 / 4 * 8 + row % 32 / 16 * 4 + row % 4;
+  const auto r = static_cast<unsigned>(row);  // whose quotients and remainders take one instruction
+  return static_cast<int>(r / 32 * 32 + r % 16 / 4 * 8 + r % 32 / 16 * 4 + r % 4);
 }
 
 // --- rows in shared memory ----------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
 template <int width, bool own_keys, class T>
 __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], float factor, float factor8, T* staging,
                                            HeadRows<T> to, int first) {
-  constexpr int each = per_access<T>;
+  constexpr int each = per_access<T>, of_row = width / each;  // elements of an access, and accesses of a row
   // Signed, because with lane_index() nvcc 13.0 splits the stores into words.
   const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
   T* const at = staging + lane / quad * row_stride<T, width> + lane % quad * 2;
@@ -137,8 +138,8 @@ __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], flo
   __syncwarp();
   const auto row_of = [&](int row) { return first + own_row_offset<own_keys>(warp * rows_per_warp + row); };
   if (to.vectors)
-    for (int i = lane * each; i < rows_per_warp * width; i += warp_size * each) {
-      const int row = i / width, d = i % width, n = row_of(row);
+    for (int row = lane / of_row, d = lane % of_row * each; row < rows_per_warp; row += warp_size / of_row) {
+      const int n = row_of(row);
       if (n < to.count && d < to.width)
         store_vector(&to(n, d), load_vector<each>(staging + row * row_stride<T, width> + d));
     }

@@ -235,7 +235,8 @@ u64 value_of(Warp& warp, const Operand& operand, int lane, s64 offset = 0) {
 }
 
 // Reports tiles that an H200 does not store as the PTX ISA says. One that begins before its tensor, in either dimension of a tile of floats, is
-// an illegal instruction. A reduction across the end of the rows changes whole pieces of 16 bytes, also beyond the end.
+// an illegal instruction. A reduction across the end of the rows changes whole pieces of 16 bytes, also beyond the end; whether a store does
+// has not been tried.
 void check_stored_tile(Warp& warp, const BulkCopy& copy) {
   const TensorMap& map = copy.map;
   for (int d = 0; d < map.rank; ++d)

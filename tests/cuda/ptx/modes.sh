@@ -22,7 +22,10 @@ trap 'rm -f "$said"' EXIT
 env "${variables[@]}" "$1" "${@:3}" >"$said" 2>&1
 code=$?
 cat "$said"
-if [ $code = 0 ] && ! grep -E '^ptx: (RACE|FAULT|WGMMA|PROXY|EXIT|NOT SUPPORTED)' "$said"; then
+if grep -q '^No tests ran' "$said"; then
+  echo "FAILED: mode $2: no test ran"
+  exit 1
+elif [ $code = 0 ] && ! grep -E '^ptx: (RACE|FAULT|WGMMA|PROXY|EXIT|REGISTERS|NOT SUPPORTED)' "$said"; then
   echo "ok: mode $2"
 else
   echo "FAILED: mode $2"

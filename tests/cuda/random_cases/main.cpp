@@ -107,8 +107,8 @@ int main(int count, char** arguments) {
   std::uint64_t* const numbers[] = {&settings.cases, &settings.seed, &settings.first};
   bool is_valid = count <= 4;
   for (int i = 1; i < count && is_valid; ++i) is_valid = read(arguments[i], *numbers[i - 1]);
-  if (!is_valid) {
-    std::fprintf(stderr, "usage: cuda_random_cases [CASES [SEED [FIRST]]]\n");
+  if (!is_valid || settings.cases == 0) {
+    std::fprintf(stderr, "usage: cuda_random_cases [CASES [SEED [FIRST]]], with at least 1 case\n");
     return 2;
   }
   return Catch::Session().run(1, arguments);
