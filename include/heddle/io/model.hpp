@@ -116,9 +116,9 @@ LoadReport load(
                            " are one shared weight of this model, but their values differ");
         continue;
       }
-      assignments.push_back([from, first = block * part.size(), identity = x.identity()](bool write) {
+      assignments.push_back([from, begin = block * part.size(), identity = x.identity()](bool write) {
         if (write)
-          detail::read_weight(from, *identity, first);
+          detail::read_weight(from, *identity, begin);
         else if (!detail::always_fits<T>(from.tensor->dtype))
           from.file->each_piece<T>(*from.tensor, [](Index, std::span<const T>) {});
       });
