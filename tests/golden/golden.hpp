@@ -102,17 +102,19 @@ inline GoldenFile read_golden(const std::string& path) {
 }
 
 // Returns a file of the folder, which is read once.
-inline const GoldenFile& golden_file(const std::string& file) {
+inline const GoldenFile& golden_file(std::string_view file) {
   static std::map<std::string, GoldenFile> files;
-  const auto found = files.find(file);
-  return found != files.end() ? found->second : files[file] = read_golden(HEDDLE_GOLDEN_DIR "/" + file);
+  const std::string name(file);
+  const auto found = files.find(name);
+  return found != files.end() ? found->second : files[name] = read_golden(HEDDLE_GOLDEN_DIR "/" + name);
 }
 
 // Returns every case of one operation: for (const auto& c : golden("layer_norm")). Throws Error if there is none.
-inline const std::vector<Case>& golden(std::string_view name, const std::string& file = "ops.txt") {
+inline const std::vector<Case>& golden(std::string_view name, std::string_view file = "ops.txt") {
   const GoldenFile& cases = golden_file(file);
   const auto found = cases.find(std::string(name));
-  if (found == cases.end()) throw Error("golden: " + file + " has no case of op '" + std::string(name) + '\'');
+  if (found == cases.end())
+    throw Error("golden: " + std::string(file) + " has no case of op '" + std::string(name) + '\'');
   return found->second;
 }
 
