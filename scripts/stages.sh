@@ -60,8 +60,8 @@ skip() {
   row "$1" - - 0 "$2" $((1 - $2)) "skipped: $3"
 }
 
-# stage NAME [ARGUMENT]: runs a stage and adds its row, or skips it if `budget` seconds have passed. Always succeeds, so that callers need no `||` or `if`: in such a condition bash
-# would ignore errexit.
+# stage NAME [ARGUMENT]: runs a stage and adds its row, or skips it if `budget` seconds have passed. Always succeeds, so that callers need no
+# `||` or `if`: in such a condition bash would ignore errexit.
 stage() {
   local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad skipped tenths seconds
   if [ -n "${budget:-}" ] && [ "$SECONDS" -ge "$budget" ]; then

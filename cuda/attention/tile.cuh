@@ -16,7 +16,7 @@ namespace heddle::cuda {
 
 using AllBits = Constant<~0u>;
 
-// The rows from `begin` to `end`.
+// The rows from `begin` on that precede `end`.
 struct RowRange {
   int begin, end;
   __device__ bool has(int row) const { return begin <= row && row < end; }
@@ -60,7 +60,7 @@ struct ScoreTile {
     return all_causal && last_own() < own_count() && other + 8 * n <= other_count();
   }
   // Returns the other rows, in whole tiles, that form only visible pairs with the warp's rows, if the scores need no more than a positive
-  // factor. Own queries behind the sequence's last do not matter, because nothing is stored for them. The same in all lanes.
+  // factor. Own queries after the sequence's last do not matter, because nothing is stored for them. The same in all lanes.
   template <int tile_rows>
   __device__ RowRange whole_rows() const {
     if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0)) return {0, 0};
