@@ -139,6 +139,7 @@ void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, s
   ready_first = ready_count = 0;
   for (unsigned i = 0; i < block.count; ++i) {
     Thread& thread = block.threads[i];
+    const Left left = thread.waits == Wait::done ? Left::last_frames : Left::any_frames;
     thread.index = {i % shape.block.x, i / shape.block.x % shape.block.y, i / (shape.block.x * shape.block.y)};
     thread.number = i;
     thread.lane = i % warp_size;
@@ -148,7 +149,7 @@ void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, s
     thread.context.bottom = stacks.bottom(i);
     thread.context.size = Stacks::size;
     thread.context.fake_stack = nullptr;
-    begin_at(thread.context, begin_thread);
+    begin_at(thread.context, begin_thread, left);
     if (races_are_watched()) watched.push_back({thread.context.watched = __tsan_create_fiber(0)});
     make_ready(thread);
   }

@@ -22,6 +22,12 @@ std::size_t page() {
 }
 std::size_t stride() { return Stacks::size + page(); }
 
+// Makes the frames of the last context on a stack accessible. Their redzones stay poisoned if they never returned.
+void forget_frames(const Context& context, Left left) {
+  const std::size_t bytes = left == Left::last_frames ? page() : context.size;
+  unpoison(static_cast<const std::byte*>(context.bottom) + context.size - bytes, bytes);
+}
+
 }  // namespace
 
 #ifdef __x86_64__
@@ -51,9 +57,9 @@ heddle_emulator_switch:
   .size heddle_emulator_switch, . - heddle_emulator_switch
 )");
 
-void begin_at(Context& context, void (*entry)()) {
-  unpoison(context.bottom, context.size);  // memory of abandoned frames
-  constexpr int saved = 6;                 // registers, all zero: a debugger's walk ends at rbp = 0
+void begin_at(Context& context, void (*entry)(), Left left) {
+  forget_frames(context, left);
+  constexpr int saved = 6;  // registers, all zero: a debugger's walk ends at rbp = 0
   auto* top = static_cast<std::uintptr_t*>(context.bottom) + context.size / sizeof(std::uintptr_t);
   *--top = 0;  // where a return address would be: the stack is aligned as after a call
   *--top = reinterpret_cast<std::uintptr_t>(entry);
@@ -76,8 +82,8 @@ ucontext_t& registers(Context& context) {
 void exchange(Context& from, Context& to) { ::swapcontext(&registers(from), &registers(to)); }
 }  // namespace
 
-void begin_at(Context& context, void (*entry)()) {
-  unpoison(context.bottom, context.size);
+void begin_at(Context& context, void (*entry)(), Left left) {
+  forget_frames(context, left);
   ucontext_t& start = registers(context);
   ::getcontext(&start);
   start.uc_stack.ss_sp = context.bottom;

@@ -63,8 +63,8 @@ bool have_all_arrived(const Warp& warp, unsigned mask) {
 
 // Reports a waiting lane with another mask or operation if either mask contains the other lane.
 void require_same(const Warp& warp, const Thread& self) {
-  for (unsigned lane = 0; lane < warp_size; ++lane) {
-    if (!has(warp.waiting, lane)) continue;
+  for (unsigned left = warp.waiting; left != 0; left &= left - 1) {
+    const auto lane = static_cast<unsigned>(std::countr_zero(left));
     const Thread& other = warp.threads[lane];
     if ((other.mask == self.mask && other.op == self.op) || (!has(self.mask, lane) && !has(other.mask, self.lane)))
       continue;

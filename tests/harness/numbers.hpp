@@ -1,7 +1,6 @@
 // The numbers that tests compute with. Inputs are tensors of doubles, which each test converts to the type that it checks.
 #pragma once
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -19,9 +18,11 @@ constexpr T quiet_nan = std::numeric_limits<T>::quiet_NaN();
 /// Returns the elements of x in another type, on `device`.
 template <class To, class From>
 Tensor<To> converted(const Tensor<From>& x, Device device = Device::cpu) {
-  std::vector<To> values;
-  for (const From v : x.host()) values.push_back(static_cast<To>(static_cast<Acc<From>>(v)));
-  return Tensor<To>(x.shape(), values).to(device);
+  const Tensor<From> from = x.to(Device::cpu);
+  Tensor<To> to(x.shape(), Device::cpu);
+  std::transform(from.data(), from.data() + from.size(), to.data(),
+                 [](From v) { return static_cast<To>(static_cast<Acc<From>>(v)); });
+  return to.to(device);
 }
 
 /// Returns the elements of x rounded to T.
@@ -33,19 +34,22 @@ Tensor<double> rounded(const Tensor<double>& x) {
     return converted<double>(converted<T>(x));
 }
 
+/// Returns standard normal numbers. numbers.cpp defines it, which is compiled with optimization.
+Tensor<double> normal_numbers(Shape shape, std::uint64_t seed);
+
 /// Returns standard normal numbers, rounded to T.
 template <class T = double>
 Tensor<double> random(Shape shape, std::uint64_t seed) {
-  Random generator(seed);
-  return rounded<T>(randn<double>(shape, generator));
+  return rounded<T>(normal_numbers(shape, seed));
 }
 
 /// Returns the elements of all vectors as doubles, one vector after another.
 template <class... Vectors>
 std::vector<double> joined(const Vectors&... vectors) {
-  std::vector<double> all;
-  (std::transform(vectors.begin(), vectors.end(), std::back_inserter(all),
-                  [](auto value) { return static_cast<double>(value); }),
+  std::vector<double> all((std::size_t{0} + ... + vectors.size()));
+  double* out = all.data();
+  ((out = std::transform(vectors.data(), vectors.data() + vectors.size(), out,
+                         [](auto value) { return static_cast<double>(value); })),
    ...);
   return all;
 }
