@@ -1,5 +1,8 @@
 // The CUDA kernels of attention against the CPU's: values and all gradients, for each width of tiles and beyond.
+#include <heddle/core/create.hpp>
 #include <heddle/ops/attention/attention.hpp>
+#include <heddle/ops/concat.hpp>
+#include <heddle/ops/slice.hpp>
 
 #include "../harness/agreement.hpp"
 #include "../ops/attention_form.hpp"
@@ -25,7 +28,9 @@ Evaluation on_gpu(const AttentionForm& form, const Inputs& inputs) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("cuda attention: each width of tiles and beyond, ragged lengths", "", float, bf16) {
-  for (const Index K : {1, 16, 24, 32, 64, 80, 128, 160})
+  const Index three_halves = 24 / Index{sizeof(TestType)};  // of an access, so that only one of two heads is aligned
+  for (const Index K :
+       {Index{1}, three_halves, Index{16}, Index{24}, Index{32}, Index{64}, Index{80}, Index{128}, Index{160}})
     for (const bool causal : {false, true})
       expect_attention_of<TestType>({.heads = 2, .queries = ragged(), .causal = causal}, K);
   expect_attention_of<TestType>({.queries = {5, 0, 3, 17}}, 768);
@@ -37,7 +42,8 @@ TEMPLATE_TEST_CASE("cuda attention: on either side of the tiles' and the blocks'
       CAPTURE(T);
       expect_attention_of<TestType>({.queries = {T}, .causal = causal}, 16);
       for (const Index K : {128, 136})
-        if (T == 65 && !watched()) expect_attention_of<TestType>({.queries = {T}, .causal = causal, .dropout = 0.1}, K);
+        if ((T == 65 || T == 129) && !watched())
+          expect_attention_of<TestType>({.queries = {T}, .causal = causal, .dropout = 0.1}, K);
     }
 }
 
@@ -149,6 +155,40 @@ TEMPLATE_TEST_CASE("cuda attention: a NaN in the masked last key of a full tile 
         CHECK((on_gpu<TestType>(form, poisoned) == clean));
       }
     }
+}
+
+TEMPLATE_TEST_CASE("cuda attention: a single NaN or infinity among the values", "", float, bf16) {
+  const Index T = ragged().back();
+  for (const Index K : {16, 64, 136})
+    for (const double poison : {std::nan(""), infinity<double>}) {
+      CAPTURE(K, poison);
+      const AttentionForm form{.queries = ragged(), .causal = true, .dropout = 0.1};
+      Inputs inputs = attention_inputs<TestType>(form, K, K);
+      inputs[2].data()[(inputs[2].dim(0) - T / 2) * K + 5] = poison;
+      expect_attention<TestType>(attention_function(form), inputs);
+    }
+}
+
+TEMPLATE_TEST_CASE("cuda attention: a NaN in one head reaches no other head", "", float, bf16) {
+  // The columns behind a head of 24 are those of the next one, in tiles of 32 columns.
+  for (const Index K : {24, 136}) {
+    const AttentionForm form{.heads = 2, .queries = {watched() ? 64 : 128}, .dropout = 0.1};
+    const Inputs inputs = attention_inputs<TestType>(form, K, K);
+    const auto of_first_head = [&](const Inputs& in) {
+      std::vector<Tensor<double>> first;
+      for (const Computed& part : on_gpu<TestType>(form, in))
+        first.push_back(slice(Tensor<double>(part.shape, part.values), 1, 0, K));
+      return first;
+    };
+    const auto clean = of_first_head(inputs);
+    for (const std::size_t x : {0u, 1u, 2u}) {
+      CAPTURE(K, x);
+      Inputs poisoned = inputs;
+      poisoned[x] = concat({slice(inputs[x], 1, 0, K), full<double>({inputs[x].dim(0), K}, quiet_nan<double>)}, 1);
+      const auto got = of_first_head(poisoned);
+      for (std::size_t part = 0; part < clean.size(); ++part) CHECK(got[part].host() == clean[part].host());
+    }
+  }
 }
 
 TEMPLATE_TEST_CASE("cuda attention: queries whose scores are all -infinity", "", float, bf16) {

@@ -1,6 +1,6 @@
 // Tests of the device functions in cuda/device, called from small kernels.
-#include "../../cuda/device/mma.cuh"
-#include "../../cuda/device/warp.cuh"
+#include "device/mma.cuh"
+#include "device/warp.cuh"
 
 #include <heddle/base/bf16.hpp>
 

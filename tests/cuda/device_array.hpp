@@ -4,7 +4,7 @@
 
 #include <heddle/base/shape.hpp>
 
-#include "../../cuda/device/launch.cuh"
+#include "device/launch.cuh"
 
 namespace heddle::testing {
 
