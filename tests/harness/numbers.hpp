@@ -48,8 +48,7 @@ template <class... Vectors>
 std::vector<double> joined(const Vectors&... vectors) {
   std::vector<double> all((std::size_t{0} + ... + vectors.size()));
   double* out = all.data();
-  ((out = std::transform(vectors.data(), vectors.data() + vectors.size(), out,
-                         [](auto value) { return static_cast<double>(value); })),
+  ((out = std::transform(vectors.begin(), vectors.end(), out, [](auto value) { return static_cast<double>(value); })),
    ...);
   return all;
 }
