@@ -305,8 +305,8 @@ TEST_CASE("random cases: indices are PyTorch's") {
   for (const auto& [op, result] : random_index_ops) DYNAMIC_SECTION(op) {
       for (const Case& c : golden(op, "random.txt")) {
         INFO(c.name << ' ' << c.label);
-        for_floating_types([&, result = result]<class T>(T) {
-          expect_exact_case<T>(c, {"x"}, result, [&](const auto& x) { return random_index(c, x); });
+        for_floating_types([&, name = result]<class T>(T) {
+          expect_exact_case<T>(c, {"x"}, name, [&](const auto& x) { return random_index(c, x); });
         });
       }
     }
