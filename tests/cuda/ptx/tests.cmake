@@ -1,6 +1,7 @@
 # Tests of the PTX interpreter, and tests of heddle on it. Those with the label `exhaustive` run with scripts/test --all only.
 add_subdirectory(ptx/hopper)
 heddle_program(cuda_ptx_self_test ptx/self_test.cu ptx/self_test_instructions.cu)
+target_include_directories(cuda_ptx_self_test PRIVATE ${PROJECT_SOURCE_DIR}/cuda)
 add_test(NAME cuda_ptx_self_test
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/self_test.sh $<TARGET_FILE:cuda_ptx_self_test>)
 set_tests_properties(cuda_ptx_self_test PROPERTIES LABELS cuda)
