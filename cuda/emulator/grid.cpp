@@ -7,7 +7,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <new>
-#include <optional>
 #include <vector>
 
 #include "sanitizers.hpp"
@@ -104,20 +103,24 @@ void begin_thread() {
   finish(*running);
 }
 
-// A fiber of ThreadSanitizer, which supports about 8,000 at a time. Finished fibers are kept so that races with later grids are found;
-// beyond a limit the oldest are destroyed. They are in an array, because ThreadSanitizer would see a container's allocations and copies, for
-// which the threads of two streams are not ordered.
-struct Watched {
-  void* fiber;
+// A GPU thread as ThreadSanitizer sees it: a fiber, and a stack that no other fiber touches.
+struct Fiber {
+  void* watched = nullptr;
+  void* stack = nullptr;  // its lowest address
 };
-void retire(const std::vector<Watched>& finished) {
-  static std::array<Watched, 4096> kept;
-  static std::size_t retired = 0;
-  for (const Watched each : finished) {
-    Watched& place = kept[retired++ % kept.size()];
-    if (place.fiber) __tsan_destroy_fiber(place.fiber);
-    place = each;
-  }
+
+// Returns the fiber of the next thread. Making one takes longer than most threads run, so each is used again, 4,096 threads later.
+// ThreadSanitizer finds no race between two threads that are a multiple of that apart: for it they are one. The fibers are in arrays, because
+// it would see a container's allocations, for which the threads of two streams are not ordered.
+const Fiber& next_fiber() {
+  static std::array<Fiber, 4096> fibers;
+  static std::array<const Stacks*, fibers.size() / most_threads> stacks;
+  static std::size_t turn = 0;
+  const std::size_t i = turn++ % fibers.size();
+  const Stacks*& stack = stacks[i / most_threads];
+  if (!stack) stack = new Stacks(most_threads);
+  if (!fibers[i].watched) fibers[i] = {__tsan_create_fiber(0), stack->bottom(i % most_threads)};
+  return fibers[i];
 }
 
 // Orders the work of the block's unfinished threads before the host's next work, after a fault.
@@ -131,7 +134,8 @@ void order_abandoned() {
 }
 
 // Makes all threads of a block ready. Under ThreadSanitizer they are ordered after all work of the host so far.
-void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, std::vector<Watched>& watched) {
+void set_up(const LaunchShape& shape, std::byte* shared) {
+  static const Stacks* const stacks = new Stacks(most_threads);
   release(&grid_order->launch);
   block.count = shape.block.x * shape.block.y * shape.block.z;
   block.returned = block.arrived = block.generation = block.votes[0] = block.votes[1] = 0;
@@ -146,11 +150,15 @@ void set_up(const LaunchShape& shape, const Stacks& stacks, std::byte* shared, s
     thread.waits = Wait::nothing;
     thread.where = {};
     thread.arrays = thread.copy_count = thread.groups = 0;
-    thread.context.bottom = stacks.bottom(i);
+    thread.context.bottom = stacks->bottom(i);
     thread.context.size = Stacks::size;
     thread.context.fake_stack = nullptr;
+    if (races_are_watched()) {
+      const Fiber& fiber = next_fiber();
+      thread.context.watched = fiber.watched;
+      thread.context.bottom = fiber.stack;
+    }
     begin_at(thread.context, begin_thread, left);
-    if (races_are_watched()) watched.push_back({thread.context.watched = __tsan_create_fiber(0)});
     make_ready(thread);
   }
   for (unsigned w = 0; w * warp_size < block.count; ++w) {
@@ -211,7 +219,6 @@ std::vector<BlockNumber> order_of(std::uint64_t blocks) {
 }  // namespace
 
 void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void* arguments, Order& order) {
-  static const Stacks* const stacks = new Stacks(most_threads);
   kernel_to_run = kernel;
   kernel_arguments = arguments;
   grid_order = &order;
@@ -222,23 +229,15 @@ void run_grid(const LaunchShape& shape, void (*kernel)(const void*), const void*
   host = {};
   const std::uint64_t blocks = std::uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
   const BlockMemory memory(blocks);
-  std::vector<Watched> watched;
-  if (races_are_watched()) {
-    host.watched = __tsan_get_current_fiber();
-    watched.reserve(blocks * shape.block.x * shape.block.y * shape.block.z);
-  }
+  if (races_are_watched()) host.watched = __tsan_get_current_fiber();
   const std::vector<BlockNumber> numbers = order_of(blocks);
   for (std::uint64_t b = 0; b < blocks && !failed; ++b) {
-    // ThreadSanitizer would treat a reused stack as memory that two threads share, so each block gets new stacks.
-    std::optional<Stacks> new_stacks;
-    if (races_are_watched()) new_stacks.emplace(shape.block.x * shape.block.y * shape.block.z);
     block.order = memory.order(b);
-    set_up(shape, new_stacks ? *new_stacks : *stacks, memory.shared(b), watched);
+    set_up(shape, memory.shared(b));
     run_block(shape, numbers[b].number);
   }
   if (failed) order_abandoned();
   acquire(&order.finish);
-  retire(watched);
   if (failed) throw Fault(failure);
 }
 

@@ -37,12 +37,11 @@ class Stacks {
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
   ~Stacks();
-  std::size_t count() const { return count_; }
   void* bottom(std::size_t number) const;
 
  private:
   std::byte* memory_;
-  std::size_t count_;
+  std::size_t bytes_;
 };
 
 }  // namespace heddle::emulator
