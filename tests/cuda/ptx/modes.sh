@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
-# modes.sh PROGRAM MODE [ARGUMENT...]: runs cuda_tests, with arguments for Catch2, on the PTX interpreter in a mode: a set of its variables.
-# A report of the interpreter fails the mode, even if all tests pass. Prints the output of the tests and `ok: …` or `FAILED: …`.
+# modes.sh PROGRAM MODE[,MODE...] [ARGUMENT...]: runs cuda_tests, with arguments for Catch2, on the PTX interpreter in one or more modes: sets
+# of its variables. A report of the interpreter is a failure, even if all tests pass. Prints the output of the tests and `ok: …` or
+# `FAILED: …`.
 set -uo pipefail
-case $2 in
-  plain) variables=() ;;
-  races) variables=(PTX_RACES=1 PTX_GLOBAL_RACES=1) ;;
-  lazy) variables=(PTX_LAZY=1 PTX_ORDER=random7) ;;           # streams run late, blocks and warps in random order
-  a100|rtx3060|rtx4090|rtx5090) variables=(PTX_GPU="$2") ;;
-  reverse) variables=(PTX_ORDER=reverse PTX_RACES=1 PTX_GLOBAL_RACES=1) ;;
-  early_copies) variables=(PTX_COPIES=early) ;;
-  truncate) variables=(PTX_MMA=truncate) ;;                    # the sums of tensor cores are cut off instead of rounded
-  approximate) variables=(PTX_APPROX=3) ;;                     # ex2, rcp and rsqrt are off by a last bit
-  keep_nan) variables=(PTX_NAN=keep) ;;
-  zeros) variables=(PTX_FILL=0) ;;                             # content of fresh memory
-  no_epilogue) variables=(PTX_NO_EPILOGUE=1) ;;
-  refused_epilogue) variables=(PTX_REFUSE=epilogue) ;;
-  *) echo "modes.sh: there is no mode $2" >&2; exit 2 ;;
-esac
+variables=()
+for mode in ${2//,/ }; do
+  case $mode in
+    plain) ;;
+    races) variables+=(PTX_RACES=1 PTX_GLOBAL_RACES=1) ;;
+    lazy) variables+=(PTX_LAZY=1 PTX_ORDER=random7) ;;           # streams run late, blocks and warps in random order
+    a100|rtx3060|rtx4090|rtx5090) variables+=(PTX_GPU="$mode") ;;
+    reverse) variables+=(PTX_ORDER=reverse PTX_RACES=1 PTX_GLOBAL_RACES=1) ;;
+    early_copies) variables+=(PTX_COPIES=early) ;;
+    truncate) variables+=(PTX_MMA=truncate) ;;                    # the sums of tensor cores are cut off instead of rounded
+    approximate) variables+=(PTX_APPROX=3) ;;                     # ex2, rcp and rsqrt are off by a last bit
+    keep_nan) variables+=(PTX_NAN=keep) ;;
+    zeros) variables+=(PTX_FILL=0) ;;                             # content of fresh memory
+    no_epilogue) variables+=(PTX_NO_EPILOGUE=1) ;;
+    refused_epilogue) variables+=(PTX_REFUSE=epilogue) ;;
+    *) echo "modes.sh: there is no mode $mode" >&2; exit 2 ;;
+  esac
+done
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 env "${variables[@]}" "$1" "${@:3}" >"$said" 2>&1
