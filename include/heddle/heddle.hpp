@@ -1,28 +1,19 @@
 // Tensors, autograd, operations, nn and optim in one include. The headers of io, text, data, models, train and view are separate.
+//
+// Each block includes those above it only. A message of the compiler about a header then names few others.
 #pragma once
-#include <heddle/autograd/backward.hpp>
+#include <heddle/base/number_types.hpp>
 #include <heddle/base/random.hpp>
+#include <heddle/version.hpp>
+
 #include <heddle/core/create.hpp>
 #include <heddle/core/print.hpp>
 #include <heddle/core/sequences.hpp>
 #include <heddle/core/tensor.hpp>
-#include <heddle/nn/attention.hpp>
-#include <heddle/nn/check_visit.hpp>
-#include <heddle/nn/clone.hpp>
-#include <heddle/nn/cross_attention.hpp>
-#include <heddle/nn/embedding.hpp>
-#include <heddle/nn/encoder.hpp>
-#include <heddle/nn/feed_forward.hpp>
-#include <heddle/nn/layer_norm.hpp>
-#include <heddle/nn/linear.hpp>
-#include <heddle/nn/module.hpp>
-#include <heddle/nn/positions.hpp>
-#include <heddle/nn/relative_positions.hpp>
-#include <heddle/nn/summary.hpp>
-#include <heddle/nn/transformer_encoder_layer.hpp>
-#include <heddle/nn/weights.hpp>
+
+#include <heddle/autograd/backward.hpp>
+
 #include <heddle/ops/arithmetic.hpp>
-#include <heddle/ops/attention/attention.hpp>
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/compare.hpp>
 #include <heddle/ops/concat.hpp>
@@ -52,11 +43,29 @@
 #include <heddle/ops/topk.hpp>
 #include <heddle/ops/tril.hpp>
 #include <heddle/ops/where.hpp>
+
+#include <heddle/ops/attention/attention.hpp>
+
+#include <heddle/nn/attention.hpp>
+#include <heddle/nn/check_visit.hpp>
+#include <heddle/nn/clone.hpp>
+#include <heddle/nn/cross_attention.hpp>
+#include <heddle/nn/embedding.hpp>
+#include <heddle/nn/encoder.hpp>
+#include <heddle/nn/feed_forward.hpp>
+#include <heddle/nn/layer_norm.hpp>
+#include <heddle/nn/linear.hpp>
+#include <heddle/nn/module.hpp>
+#include <heddle/nn/positions.hpp>
+#include <heddle/nn/relative_positions.hpp>
+#include <heddle/nn/summary.hpp>
+#include <heddle/nn/transformer_encoder_layer.hpp>
+#include <heddle/nn/weights.hpp>
+
 #include <heddle/optim/adam.hpp>
 #include <heddle/optim/clip.hpp>
 #include <heddle/optim/schedule.hpp>
 #include <heddle/optim/sgd.hpp>
-#include <heddle/version.hpp>
 
 #ifdef HEDDLE_COMPILED
 #include <heddle/compiled/declarations.hpp>

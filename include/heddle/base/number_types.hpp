@@ -1,6 +1,7 @@
 // Number types: the type that accumulates sums of each element type, and conversions between element types. Both devices use these
 // definitions.
 #pragma once
+#include <concepts>
 #include <limits>
 #include <type_traits>
 
@@ -22,6 +23,10 @@ struct Accumulator<bf16> {
 /// The type in which functions of T, and sums of floating-point T, are computed: float for bf16, T itself otherwise.
 template <class T>
 using Acc = typename detail::Accumulator<T>::type;
+
+/// The element types of floating-point operations: float, double and bf16.
+template <class T>
+concept Floating = !std::is_integral_v<T>;  // cast<float>(x) converts integers and bool
 
 /// The element type of a sum of T: std::int64_t for integers and bool, as in PyTorch, T itself otherwise.
 template <class T>

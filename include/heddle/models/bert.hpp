@@ -57,7 +57,7 @@ void draw_as_bert(M& module, Random& random, double deviation) {
 }  // namespace detail
 
 /// The embedding layer: the norm of the sum of word, position and token type embeddings.
-template <class T = float>
+template <Floating T = float>
 struct BertEmbeddings {
   nn::Embedding<T> words;                 ///< [V, D]
   nn::LearnedPositions<T> positions;      ///< [L, D]
@@ -110,7 +110,7 @@ struct BertEmbeddings {
 };
 
 /// A post-norm layer: norm(x + attention(x)), then the same with the feed-forward network.
-template <class T = float>
+template <Floating T = float>
 struct BertLayer {
   nn::MultiHeadAttention<T> attention;  ///< self-attention
   nn::LayerNorm<T> attention_norm;      ///< after the attention
@@ -146,14 +146,16 @@ struct BertLayer {
 
   /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x has D columns and one row for each
   /// row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     return after_attention(x, attention(x, sequences, options<A>(random)), random);
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Returns the first row of each sequence of the layer's result, which is all that a classifier reads. Computes keys and values for all
   /// rows, and everything else only for the first rows.
-  template <class A>
+  template <Floating A>
   Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D] to [B, D]
     const Tensor<A> weight = attention.qkv.weight.template as<A>(), bias = attention.qkv.bias->template as<A>();
     const Index D = x.dim(1);
@@ -170,7 +172,7 @@ struct BertLayer {
   }
 
   /// Returns the attention's queries, keys and weights for the layer's input x, without dropout.
-  template <class A>
+  template <Floating A>
   nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
     return attention.record(x, sequences);
   }
@@ -201,11 +203,11 @@ struct BertLayer {
   }
 
  private:
-  template <class A>
+  template <Floating A>
   AttentionOptions<A> options(Random* random) const {
     return {.dropout = attention_dropout, .random = random};
   }
-  template <class A>
+  template <Floating A>
   Tensor<A> after_attention(const Tensor<A>& x, const Tensor<A>& attended, Random* random) const {
     const Tensor<A> y = attention_norm(x, attended, family == BertFamily::bert ? dropout : 0, random);
     return output_norm(y, ff(y), dropout, random);
@@ -213,7 +215,7 @@ struct BertLayer {
 };
 
 /// The encoder: embeddings and layers, as in transformers' DistilBertModel, or in BertModel without its pooler.
-template <class T = float>
+template <Floating T = float>
 struct BertEncoder {
   BertConfig config;                 ///< its sizes
   BertEmbeddings<T> embeddings;      ///< embedding layer
@@ -258,7 +260,7 @@ struct BertEncoder {
 
  private:
   // Runs the first `count` layers.
-  template <class A>
+  template <Floating A>
   Tensor<A> run(const Tensor<int>& ids, const Sequences& sequences, const ForwardOptions<A>& o,
                 std::size_t count) const {
     Tensor<A> x = embeddings.template forward<A>(ids, sequences, o.types, o.random);  // [N, D]
@@ -277,7 +279,7 @@ inline const char* encoder_name(BertFamily family) { return family == BertFamily
 
 /// An encoder with the head of transformers' BertForSequenceClassification (a pooler with tanh) or
 /// DistilBertForSequenceClassification (a linear map with ReLU).
-template <class T = float>
+template <Floating T = float>
 struct BertClassifier {
   BertEncoder<T> encoder;    ///< encoder
   nn::Linear<T> pooler;      ///< pre_classifier in DistilBERT, [D, D]
@@ -321,7 +323,7 @@ struct BertClassifier {
 };
 
 /// BERT's masked language model, as in transformers' BertForMaskedLM. The decoder shares its matrix with the word embeddings.
-template <class T = float>
+template <Floating T = float>
 struct BertMaskedLm {
   BertEncoder<T> encoder;   ///< encoder
   nn::Linear<T> transform;  ///< [D, D], before the decoder
@@ -364,7 +366,7 @@ struct BertMaskedLm {
   }
 
  private:
-  template <class A>
+  template <Floating A>
   Tensor<A> activated(const Tensor<A>& x) const {
     switch (config().activation) {
       case nn::Activation::gelu_tanh: return gelu_tanh(x);

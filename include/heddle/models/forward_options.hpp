@@ -8,7 +8,7 @@
 namespace heddle::models {
 
 /// The optional arguments of an encoder's forward pass.
-template <class A>
+template <Floating A>
 struct ForwardOptions {
   Tensor<int> types = {};    ///< [N] token types; all 0 if empty
   Random* random = nullptr;  ///< generator of the dropout, which is active if and only if this is given

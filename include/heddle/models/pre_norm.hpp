@@ -25,7 +25,7 @@ struct PreNormConfig {
 };
 
 /// A layer: x + attention(norm(x)), then the same with the feed-forward network.
-template <class T = float>
+template <Floating T = float>
 struct PreNormLayer {
   nn::LayerNorm<T> norm1;               ///< before the attention
   nn::LayerNorm<T> norm2;               ///< before the feed-forward network
@@ -50,14 +50,16 @@ struct PreNormLayer {
 
   /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x has D columns and one row for each
   /// row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     const auto [y, normed] = norm2.with_sum(x, attention(norm1(x), sequences), 0, nullptr);
     return y + heddle::dropout(ff(normed), dropout, random);
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Returns the attention's queries, keys and weights for the layer's input x.
-  template <class A>
+  template <Floating A>
   nn::AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
     return attention.record(norm1(x), sequences);
   }
@@ -85,7 +87,7 @@ struct PreNormLayer {
 };
 
 /// The encoder: the norm of token and position embeddings, then the layers, without a norm at the end.
-template <class T = float>
+template <Floating T = float>
 struct PreNormEncoder {
   PreNormConfig config;                 ///< its sizes
   nn::Embedding<T> tokens;              ///< [V, D]
@@ -139,7 +141,7 @@ struct PreNormEncoder {
 };
 
 /// The encoder and a classifier, a linear map of the first row of each sequence.
-template <class T = float>
+template <Floating T = float>
 struct PreNormClassifier {
   PreNormEncoder<T> encoder;  ///< encoder
   nn::Linear<T> classifier;   ///< [C, D]

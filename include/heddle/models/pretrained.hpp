@@ -185,7 +185,7 @@ inline PretrainedConfig read_config(const std::string& folder) {
 }
 
 /// A BERT, DistilBERT or pre-norm classifier. Exactly one of the two members holds it; both types have forward().
-template <class T = float>
+template <Floating T = float>
 struct SequenceClassifier {
   std::optional<BertClassifier<T>> bert;         ///< a BERT or DistilBERT; otherwise empty
   std::optional<PreNormClassifier<T>> pre_norm;  ///< a pre-norm classifier; otherwise empty

@@ -7,7 +7,7 @@
 namespace heddle::nn {
 
 /// The queries, keys and weights of a self-attention.
-template <class A>
+template <Floating A>
 struct AttentionRecord {
   Tensor<A> queries;  ///< [N, H * K]
   Tensor<A> keys;     ///< [N, H * K]
@@ -16,7 +16,7 @@ struct AttentionRecord {
 
 /// Self-attention with H heads of width K: out(attention(query(x), key(x), value(x))). One product with one combined parameter computes the
 /// three projections; files hold three weights.
-template <class T = float>
+template <Floating T = float>
 struct MultiHeadAttention {
   Linear<T> qkv;  ///< D to 3 * H * K: queries, keys and values
   Linear<T> out;  ///< H * K to D
@@ -35,7 +35,7 @@ struct MultiHeadAttention {
   /// Returns the attention of x to itself. `heads` of the options is ignored; the other options apply, except keys. @throws ShapeError
   /// unless the last axis of x has extent D, ShapeError and Error as attention() does, and Error for options with keys, which belong to
   /// CrossAttention.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
     require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
@@ -46,10 +46,12 @@ struct MultiHeadAttention {
                                       columns(product, 2 * each, each), sequences, options));  // [N, D]
     return heddle::detail::rows_as_given(y, x.shape(), sequences);
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Returns the queries, keys and weights for x, which an attention page shows (view/attention_page.hpp).
   /// @throws ShapeError unless x is [N, D] with N = sequences.rows(): a padded batch is refused.
-  template <class A>
+  template <Floating A>
   AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
     require_rank("MultiHeadAttention::record", {"x", x, 0}, 2);
     const Tensor<A> product = qkv(x);  // [N, 3 * H * K]

@@ -7,7 +7,7 @@ namespace heddle::nn {
 
 /// Attention of one set of sequences to another, with H heads of width K: out(attention(query(x), key(memory), value(memory))).
 /// Sequence b of x sees sequence b of the memory. One product with one combined parameter computes keys and values; files hold two weights.
-template <class T = float>
+template <Floating T = float>
 struct CrossAttention {
   Linear<T> query;      ///< D to H * K
   Linear<T> key_value;  ///< memory_width to 2 * H * K: keys and values
@@ -27,7 +27,7 @@ struct CrossAttention {
 
   /// Returns the attention of x to `memory`. `heads` and `keys` of the options are ignored; the other options apply.
   /// @throws ShapeError for an x or a memory of another width, and ShapeError and Error as attention() does.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [Nq, D] or [B, Tq, D]
                        const Sequences& sequences,
                        const Tensor<A>& memory,  // [Nk, memory_width] or [B, Tk, memory_width]
@@ -38,6 +38,8 @@ struct CrossAttention {
     const Index each = kv.dim(-1) / 2;
     return out(attention(query(x), columns(kv, 0, each), columns(kv, each, each), sequences, options));
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {

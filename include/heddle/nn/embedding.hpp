@@ -6,7 +6,7 @@
 namespace heddle::nn {
 
 /// A table of V rows, like torch.nn.Embedding.
-template <class T = float>
+template <Floating T = float>
 struct Embedding {
   Parameter<T> weight;  ///< [V, D]
 
@@ -26,7 +26,7 @@ struct Embedding {
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
 
-template <class T>
+template <Floating T>
 Embedding<T>::Embedding(Index V, Index D, Random& random)
     : weight(embedding_init<T>({require_size("Embedding", "V", V), require_size("Embedding", "D", D)}, random)) {}
 

@@ -21,7 +21,7 @@ struct EncoderOptions {
 };
 
 /// Attention and a feed-forward network, each with a residual connection, dropout and a LayerNorm.
-template <class T = float>
+template <Floating T = float>
 struct EncoderLayer {
   MultiHeadAttention<T> attention;  ///< self-attention
   LayerNorm<T> norm1;               ///< before or after the attention
@@ -57,7 +57,7 @@ struct EncoderLayer {
   /// Returns the rows after the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x is
   /// [sequences.rows(), D] or a padded batch [B, T, D] of these sequences, and Error for a dropout outside [0, 1), before or after
   /// rounding.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(x, sequences, AttentionOptions<A>(), random);
@@ -65,7 +65,7 @@ struct EncoderLayer {
   /// Returns the rows after the layer, with options for the attention, such as a mask or a bias: layer(x, sequences, {.causal = true},
   /// &random). @throws ShapeError and Error as above and as MultiHeadAttention does, and Error if the options have dropout or a generator,
   /// because the layer sets them itself.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options, Random* random = nullptr) const {
     require(
@@ -81,6 +81,8 @@ struct EncoderLayer {
     const Tensor<A> y = norm1(x, attention(x, sequences, options), dropout, random);
     return norm2(y, ff(y), dropout, random);
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
@@ -92,7 +94,7 @@ struct EncoderLayer {
 };
 
 /// A stack of layers; a pre-norm encoder ends with an additional LayerNorm.
-template <class T = float>
+template <Floating T = float>
 struct Encoder {
   std::vector<EncoderLayer<T>> layers;  ///< all layers, first to last
   std::optional<LayerNorm<T>> norm;     ///< after the last layer of a pre-norm encoder
@@ -105,13 +107,13 @@ struct Encoder {
 
   /// Returns the rows after all layers. Dropout is active if and only if `random` is given. @throws ShapeError and Error as EncoderLayer
   /// does.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(std::move(x), sequences, AttentionOptions<A>(), random);
   }
   /// Returns the rows after all layers, with options for every layer's attention. @throws ShapeError and Error as EncoderLayer does.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, const AttentionOptions<A>& options, Random* random = nullptr) const;
 
@@ -120,19 +122,21 @@ struct Encoder {
     f("layers", self.layers);
     f("norm", self.norm);
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 };
 
-template <class T>
+template <Floating T>
 Encoder<T>::Encoder(int depth, const EncoderOptions& options, Random& random) {
   require<ShapeError>(depth >= 0, "Encoder: the number of layers must not be negative, got ", depth);
   for (int i = 0; i < depth; ++i) layers.emplace_back(options, random);
   if (options.norm_first) norm.emplace(options.D, options.eps);
 }
-template <class T>
+template <Floating T>
 Encoder<T>::Encoder(const Encoder& other, Cloning& c) : layers(c(other.layers)), norm(c(other.norm)) {}
 
 template <class T>
-template <class A>
+template <Floating A>
 Tensor<A> Encoder<T>::operator()(Tensor<A> x, const Sequences& sequences, const AttentionOptions<A>& options,
                                  Random* random) const {
   for (const auto& layer : layers) x = layer(x, sequences, options, random);

@@ -8,7 +8,7 @@ namespace heddle::nn {
 enum class Activation { gelu, gelu_tanh, relu };
 
 /// Two linear maps with an activation between them, named as torch.nn.Sequential(Linear, GELU, Linear) names them.
-template <class T = float>
+template <Floating T = float>
 struct FeedForward {
   Linear<T> in;           ///< D to width
   Linear<T> out;          ///< width to D
@@ -22,7 +22,7 @@ struct FeedForward {
       : in(c(other.in)), out(c(other.out)), activation(other.activation) {}
 
   /// Returns out(activation(in(x))). @throws ShapeError unless the last axis of x has extent D.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     switch (activation) {
       case Activation::gelu_tanh: return out(gelu_tanh(in(x)));
@@ -31,6 +31,8 @@ struct FeedForward {
     }
     return out(linear_gelu(x, in.weight.template as<A>(), in.bias ? in.bias->template as<A>() : Tensor<A>()));
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {

@@ -6,7 +6,7 @@
 namespace heddle::nn {
 
 /// A norm over the last axis, like torch.nn.LayerNorm. Files name gamma `weight` and beta `bias`.
-template <class T = float>
+template <Floating T = float>
 struct LayerNorm {
   Parameter<T> gamma;  ///< [D] factors; weight in files
   Parameter<T> beta;   ///< [D] summands; bias in files
@@ -22,20 +22,22 @@ struct LayerNorm {
 
   /// Returns (x - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance of the last axis. @throws ShapeError if the last axis
   /// of x does not have extent D, and Error for an eps that is negative or not finite.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps);
   }
 
   /// Returns the norm of x + dropout(branch, p, random), in one pass. @throws ShapeError if the last axis of x does not have extent D or if
   /// branch has another shape; Error for a p outside [0, 1), before or after rounding, and for an eps that is negative or not finite.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Returns the sum x + dropout(branch, p, random) and its norm; the forward takes one pass. @throws ShapeError and Error as above.
-  template <class A>
+  template <Floating A>
   SumAndNorm<A> with_sum(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm_with_sum(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
   }

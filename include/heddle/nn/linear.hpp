@@ -6,7 +6,7 @@
 namespace heddle::nn {
 
 /// y = x weight^T + bias, like torch.nn.Linear.
-template <class T = float>
+template <Floating T = float>
 struct Linear {
   Parameter<T> weight;               ///< [out, in]
   std::optional<Parameter<T>> bias;  ///< [out]
@@ -17,10 +17,12 @@ struct Linear {
   Linear(const Linear& other, Cloning& c) : weight(c(other.weight)), bias(c(other.bias)) {}
 
   /// Returns x weight^T + bias. @throws ShapeError unless the last axis of x has extent `in`.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., in] to [..., out]
     return linear(x, weight.template as<A>(), bias ? bias->template as<A>() : Tensor<A>());
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
@@ -29,7 +31,7 @@ struct Linear {
   }
 };
 
-template <class T>
+template <Floating T>
 Linear<T>::Linear(Index in, Index out, Random& random, bool with_bias)
     : weight(linear_init<T>({require_size("Linear", "out", out), require_size("Linear", "in", in)}, in, random)) {
   if (with_bias) bias = linear_init<T>({out}, in, random);

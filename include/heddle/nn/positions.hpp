@@ -42,7 +42,7 @@ Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>&
 }
 
 /// A fixed table that is added to x: x + pe(position). The table is saved with the weights.
-template <class T = float>
+template <Floating T = float>
 struct SinusoidalPositions {
   Buffer<T> pe;  ///< [1, L, D], the shape of `pe` in batch-first PyTorch code
 
@@ -53,22 +53,24 @@ struct SinusoidalPositions {
 
   /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError for a sequence
   /// longer than L.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
     const Tensor<A> table = pe.template as<A>();
     return add_positions("SinusoidalPositions", x, table.with_shape({pe.shape()[1], pe.shape()[2]}), sequences);
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) { f("pe", self.pe); }
 };
 
-template <class T>
+template <Floating T>
 SinusoidalPositions<T>::SinusoidalPositions(Index L, Index D) : pe(sinusoidal_table<T>(L, D).with_shape({1, L, D})) {}
 
 /// A trained table that is added to x: x + weight(position).
-template <class T = float>
+template <Floating T = float>
 struct LearnedPositions {
   Parameter<T> weight;  ///< [L, D]
 
@@ -81,11 +83,13 @@ struct LearnedPositions {
 
   /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError for a sequence
   /// longer than L.
-  template <class A>
+  template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("LearnedPositions", sequences, weight.shape()[0]);
     return add_positions("LearnedPositions", x, weight.template as<A>(), sequences);
   }
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }

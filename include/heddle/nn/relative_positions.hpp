@@ -12,7 +12,7 @@ namespace heddle::nn {
 ///   layer(x, sequences, {.bias = positions(sequences)})
 /// Distances have a sign; those beyond `greatest` in either direction share the number of distance `greatest` in that direction (Shaw et
 /// al. 2018, Raffel et al. 2020).
-template <class T = float>
+template <Floating T = float>
 struct RelativePositionBias {
   Parameter<T> weight;  ///< [2 * greatest + 1, H]; row greatest + d is for a key d positions after its query
 

@@ -109,7 +109,7 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 /// logits on a GPU. @throws ShapeError if the shapes do not match or the class weights are not [C], Error for a smoothing outside [0, 1]
 /// and for Reduction::batch_mean, and IndexError for a label that is not a class; for labels on a GPU the next synchronizing call throws
 /// it.
-template <class T, class L>
+template <Floating T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
                         const Tensor<L>& labels,  // [N], or [B, T], int or int64
                         const std::type_identity_t<CrossEntropyOptions<T>>& options = {}) {
@@ -164,5 +164,8 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
     return dlogits;
   });
 }
+
+template <std::integral T, class... Others>
+void cross_entropy(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -75,7 +75,7 @@ Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
 /// Returns x with each element set to 0 with probability p, and multiplied by 1 / (1 - p) otherwise (Srivastava et al. 2014). p is rounded
 /// to a multiple of 1/65,536. Without a generator, or if p is 0, returns x and draws nothing. @throws Error for a p outside [0, 1), before
 /// or after rounding.
-template <class T>
+template <Floating T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   kernel::ElementDropout dropout{kernel::DropoutRule("dropout", p), {}};
   if (!random || !dropout.rule.is_active()) return x;
@@ -84,9 +84,12 @@ Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   return record("dropout", apply(x), inputs(x), apply);  // the backward applies the same dropout to dy
 }
 /// Calls dropout(x, p, &random).
-template <class T>
+template <Floating T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random& random) {
   return dropout(x, p, &random);
 }
+
+template <std::integral T, class... Others>
+void dropout(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

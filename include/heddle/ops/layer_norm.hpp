@@ -144,7 +144,7 @@ Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Te
 
 /// Returns each row of x normalized to zero mean and unit variance, then scaled and shifted (Ba et al. 2016).
 /// @throws ShapeError if gamma or beta is not [D], and Error for an eps that is negative or not finite.
-template <class T>
+template <Floating T>
 Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
                      const Tensor<T>& gamma,  // [D]
                      const Tensor<T>& beta,   // [D]
@@ -158,5 +158,8 @@ Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
   });
   return detail::record_layer_norm(x, gamma, beta, y, mean, rstd);
 }
+
+template <std::integral T, class... Others>
+void layer_norm(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -75,7 +75,7 @@ std::tuple<Tensor<T>, Tensor<T>, Tensor<T>> linear_backward(const Tensor<T>& dy,
 
 /// Returns x weight^T + bias over the last axis of x. An empty bias stands for none. @throws ShapeError unless weight has two axes, the
 /// last axis of x has extent `in`, and bias is empty or [out].
-template <class T>
+template <Floating T>
 Tensor<T> linear(const Tensor<T>& x,            // [..., in]
                  const Tensor<T>& weight,       // [out, in]
                  const Tensor<T>& bias = {}) {  // [out]
@@ -90,5 +90,8 @@ Tensor<T> linear(const Tensor<T>& x,            // [..., in]
   return record("linear", y, inputs(x, weight, bias),
                 [=](const Tensor<T>& dy) { return detail::linear_backward(dy, x, weight, bias); });
 }
+
+template <std::integral T, class... Others>
+void linear(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

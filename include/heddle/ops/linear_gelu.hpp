@@ -24,7 +24,7 @@ void linear_gelu(Cpu device, View<const T, 2> x, View<const T, 2> weight, View<c
 
 /// Returns gelu(x weight^T + bias) over the last axis of x. An empty bias stands for none. @throws ShapeError unless weight has two axes,
 /// the last axis of x has extent `in`, and bias is empty or [out].
-template <class T>
+template <Floating T>
 Tensor<T> linear_gelu(const Tensor<T>& x,            // [..., in]
                       const Tensor<T>& weight,       // [out, in]
                       const Tensor<T>& bias = {}) {  // [out]
@@ -43,5 +43,8 @@ Tensor<T> linear_gelu(const Tensor<T>& x,            // [..., in]
     return detail::linear_backward(dz, x, weight, bias);
   });
 }
+
+template <std::integral T, class... Others>
+void linear_gelu(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

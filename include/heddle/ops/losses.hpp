@@ -26,7 +26,7 @@ void require_same_shape(const char* op, const Tensor<T>& x, const Tensor<T>& tar
 }  // namespace detail
 
 /// Returns the squared differences, reduced. @throws ShapeError unless both have the same shape.
-template <class T>
+template <Floating T>
 Tensor<T> mse_loss(const Tensor<T>& x, const Tensor<T>& target, const LossOptions& options = {}) {
   detail::require_same_shape("mse_loss", x, target);
   const Tensor<Acc<T>> difference = cast<Acc<T>>(x) - cast<Acc<T>>(target);
@@ -34,7 +34,7 @@ Tensor<T> mse_loss(const Tensor<T>& x, const Tensor<T>& target, const LossOption
 }
 
 /// Returns the absolute differences, reduced. @throws ShapeError unless both have the same shape.
-template <class T>
+template <Floating T>
 Tensor<T> l1_loss(const Tensor<T>& x, const Tensor<T>& target, const LossOptions& options = {}) {
   detail::require_same_shape("l1_loss", x, target);
   return cast<T>(detail::reduce_loss("l1_loss", abs(cast<Acc<T>>(x) - cast<Acc<T>>(target)), options.reduction));
@@ -50,7 +50,7 @@ struct BceOptions {
 /// Returns the binary cross-entropy of logits with targets t in [0, 1], reduced:
 /// (1 - t) x + (1 + (pos_weight - 1) t) log(1 + e^-x), times weight. No exponential overflows.
 /// @throws ShapeError unless x and target have the same shape, to which the weights broadcast.
-template <class T>
+template <Floating T>
 Tensor<T> bce_with_logits(const Tensor<T>& x, const Tensor<T>& target,
                           const std::type_identity_t<BceOptions<T>>& options = {}) {
   using A = Acc<T>;
@@ -73,7 +73,7 @@ struct KlDivOptions {
 /// Returns the Kullback-Leibler divergence, target * (log target - x) for log-probabilities x, reduced, with 0 log 0 = 0. With log_target
 /// it is exp(target) * (target - x), which is NaN for a target of -infinity, as in PyTorch. @throws ShapeError unless both have the same
 /// shape.
-template <class T>
+template <Floating T>
 Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions& options = {}) {
   using A = Acc<T>;
   detail::require_same_shape("kl_div", x, target);
@@ -88,7 +88,7 @@ Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions
 
 /// Returns the cosine of the angle between a and b along an axis, with broadcasting: a b / (max(|a|, eps) max(|b|, eps)).
 /// @throws ShapeError for shapes that do not broadcast, or if the axis does not exist.
-template <class T>
+template <Floating T>
 Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1, double eps = 1e-8) {
   using A = Acc<T>;
   const Shape shape = detail::broadcast_shape("cosine_similarity", {{"a", a, 0}, {"b", b, 0}});
@@ -105,10 +105,23 @@ struct NormalizeOptions {
 };
 /// Returns x divided by its p-norm along an axis, or by eps if eps is larger. @throws ShapeError and Error as norm() does, and Error for an
 /// eps that is NaN.
-template <class T>
+template <Floating T>
 Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);
   return cast<T>(wide / clamp(norm(wide, options.p, options.axis, true), {.min = options.eps}));
 }
+
+template <std::integral T, class... Others>
+void mse_loss(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void l1_loss(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void bce_with_logits(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void kl_div(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void cosine_similarity(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void normalize(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

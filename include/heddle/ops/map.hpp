@@ -34,7 +34,6 @@ namespace detail {
 // Returns F::f of each element; the gradient is dy * F::df(x, y).
 template <class F, class T>
 Tensor<T> map(const char* op, const Tensor<T>& x) {
-  static_assert(!std::is_integral_v<T>, "heddle: elementwise functions take floating types; cast integers first");
   Tensor<T> y = empty_like(x);
   dispatch(x, [&](auto device) { kernel::map(device, F{}, view<1>(x), view<1>(y)); });
 
@@ -49,70 +48,97 @@ Tensor<T> map(const char* op, const Tensor<T>& x) {
 }  // namespace detail
 
 /// Returns e^x.
-template <class T>
+template <Floating T>
 Tensor<T> exp(const Tensor<T>& x) {
   return detail::map<kernel::Exp>("exp", x);
 }
 /// Returns the natural logarithm: NaN below 0, -infinity at 0.
-template <class T>
+template <Floating T>
 Tensor<T> log(const Tensor<T>& x) {
   return detail::map<kernel::Log>("log", x);
 }
 /// Returns the square root: NaN below 0. The derivative at 0 is infinite.
-template <class T>
+template <Floating T>
 Tensor<T> sqrt(const Tensor<T>& x) {
   return detail::map<kernel::Sqrt>("sqrt", x);
 }
 /// Returns log(1 + x), accurate also near 0: NaN below -1, -infinity at -1.
-template <class T>
+template <Floating T>
 Tensor<T> log1p(const Tensor<T>& x) {
   return detail::map<kernel::Log1p>("log1p", x);
 }
 /// Returns the absolute value. The derivative at 0 is 0.
-template <class T>
+template <Floating T>
 Tensor<T> abs(const Tensor<T>& x) {
   return detail::map<kernel::Abs>("abs", x);
 }
 /// Returns the error function, 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x.
-template <class T>
+template <Floating T>
 Tensor<T> erf(const Tensor<T>& x) {
   return detail::map<kernel::Erf>("erf", x);
 }
 /// Returns the hyperbolic tangent.
-template <class T>
+template <Floating T>
 Tensor<T> tanh(const Tensor<T>& x) {
   return detail::map<kernel::Tanh>("tanh", x);
 }
 /// Returns 1 / (1 + e^-x).
-template <class T>
+template <Floating T>
 Tensor<T> sigmoid(const Tensor<T>& x) {
   return detail::map<kernel::Sigmoid>("sigmoid", x);
 }
 /// Returns max(x, 0). The derivative at 0 is 0.
-template <class T>
+template <Floating T>
 Tensor<T> relu(const Tensor<T>& x) {
   return detail::map<kernel::Relu>("relu", x);
 }
 /// Returns x times the standard normal distribution function at x: the exact (erf) form of GELU (Hendrycks and Gimpel 2016).
-template <class T>
+template <Floating T>
 Tensor<T> gelu(const Tensor<T>& x) {
   return detail::map<kernel::Gelu>("gelu", x);
 }
 /// Returns the tanh approximation of gelu, x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel 2016). It differs from
 /// gelu by less than 4.8e-4.
-template <class T>
+template <Floating T>
 Tensor<T> gelu_tanh(const Tensor<T>& x) {
   return detail::map<kernel::GeluTanh>("gelu_tanh", x);
 }
 /// Returns log(1 + e^x), computed so that no exponential overflows.
-template <class T>
+template <Floating T>
 Tensor<T> softplus(const Tensor<T>& x) {
   return detail::map<kernel::Softplus>("softplus", x);
 }
 /// Returns x times sigmoid(x), also called swish.
-template <class T>
+template <Floating T>
 Tensor<T> silu(const Tensor<T>& x) {
   return detail::map<kernel::Silu>("silu", x);
 }
+
+template <std::integral T, class... Others>
+void exp(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void log(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void sqrt(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void log1p(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void abs(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void erf(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void tanh(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void sigmoid(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void relu(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void gelu(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void gelu_tanh(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void softplus(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void silu(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

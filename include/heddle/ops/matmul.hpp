@@ -86,7 +86,7 @@ struct MatmulOptions {
 
 /// Returns the product of a and b, like torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError if the inner extents
 /// differ, if the leading axes do not broadcast, for a scalar, and for a vector that is to be transposed.
-template <class T>
+template <Floating T>
 Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
                  const Tensor<T>& b,  // [..., K, N] or [K]
                  MatmulOptions options = {}) {
@@ -127,5 +127,8 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
         return std::tuple(da, db);
       });
 }
+
+template <std::integral T, class... Others>
+void matmul(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -54,9 +54,8 @@ struct ClampOptions {
 };
 /// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}). If min > max, every element becomes max. The gradient
 /// is dy strictly between the bounds and 0 elsewhere, as in PyTorch 2.15. @throws Error for a NaN bound.
-template <class T>
+template <Floating T>
 Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
-  static_assert(!std::is_integral_v<T>, "heddle::clamp: for floating types; maximum and minimum take integers");
   const double least = options.min, greatest = options.max;
   require(!std::isnan(least) && !std::isnan(greatest), "clamp: the bounds must not be NaN, got min = ", least,
           ", max = ", greatest);
@@ -67,5 +66,8 @@ Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
     return detail::select(dy.shape(), inside, dy, zeros<T>({}, dy.device()));
   });
 }
+
+template <std::integral T, class... Others>
+void clamp(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -18,9 +18,8 @@ Tensor<T> zero_where(const Tensor<bool>& condition, const Tensor<T>& values) {
 }  // namespace detail
 
 /// Returns x^exponent for each element. This function and the next two compute bf16 in float.
-template <class T, NumberFor<T> S>
+template <Floating T, NumberFor<T> S>
 Tensor<T> pow(const Tensor<T>& x, S exponent) {
-  static_assert(!std::is_integral_v<T>, "heddle::pow: cast integers to a floating type first");
   const auto n = static_cast<double>(exponent);
   if constexpr (!std::is_same_v<T, Acc<T>>)
     return cast<T>(pow(cast<Acc<T>>(x), n));
@@ -31,9 +30,8 @@ Tensor<T> pow(const Tensor<T>& x, S exponent) {
 }
 
 /// Returns base^x for each element.
-template <class T, NumberFor<T> S>
+template <Floating T, NumberFor<T> S>
 Tensor<T> pow(S base, const Tensor<T>& x) {
-  static_assert(!std::is_integral_v<T>, "heddle::pow: cast integers to a floating type first");
   const auto b = static_cast<double>(base);
   if constexpr (!std::is_same_v<T, Acc<T>>) {
     return cast<T>(pow(b, cast<Acc<T>>(x)));
@@ -47,9 +45,8 @@ Tensor<T> pow(S base, const Tensor<T>& x) {
 }
 
 /// Returns x^exponent for each element. @throws ShapeError for shapes that do not broadcast.
-template <class T>
+template <Floating T>
 Tensor<T> pow(const Tensor<T>& x, const Tensor<T>& exponent) {
-  static_assert(!std::is_integral_v<T>, "heddle::pow: cast integers to a floating type first");
   if constexpr (!std::is_same_v<T, Acc<T>>) {
     return cast<T>(pow(cast<Acc<T>>(x), cast<Acc<T>>(exponent)));
   } else {
@@ -69,5 +66,8 @@ Tensor<T> pow(const Tensor<T>& x, const Tensor<T>& exponent) {
     });
   }
 }
+
+template <std::integral T, class... Others>
+void pow(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -164,18 +164,19 @@ Tensor<Sum<T>> sum(const Tensor<T>& x) {
 }
 
 /// Returns the mean along an axis or several; an empty mean is NaN. @throws ShapeError if an axis does not exist.
-template <class T>
+template <Floating T>
 Tensor<T> mean(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
-  static_assert(!std::is_integral_v<T>, "heddle::mean: cast integers to a floating type first");
   return detail::reduce_axes("mean", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
     return detail::scaled_sum("mean", merged, axis, keep, merged.dim(axis));
   });
 }
 /// Returns the mean of all elements, a scalar [].
-template <class T>
+template <Floating T>
 Tensor<T> mean(const Tensor<T>& x) {
-  static_assert(!std::is_integral_v<T>, "heddle::mean: cast integers to a floating type first");
   return detail::scaled_sum("mean", reshape(x, {x.size()}), 0, false, x.size());
 }
+
+template <std::integral T>
+void mean(const Tensor<T>&, const Axes& = {}, bool = false) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -102,7 +102,7 @@ ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T
 /// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is rounded to a
 /// multiple of 1/65,536. @throws ShapeError if branch does not have the shape of x or if gamma or beta is not [D]; Error for a p outside
 /// [0, 1), before or after rounding, and for an eps that is negative or not finite.
-template <class T>
+template <Floating T>
 Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
                               const Tensor<T>& branch,  // as x
                               const Tensor<T>& gamma,   // [D]
@@ -133,7 +133,7 @@ struct SumAndNorm {
 
 /// Returns the sum and its norm, for a pre-norm encoder. The forward visits the rows once. The backward visits them twice, for layer_norm
 /// and for the sum, because both results have a gradient. @throws ShapeError and Error as residual_layer_norm() does.
-template <class T>
+template <Floating T>
 SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
                                            const Tensor<T>& branch,  // as x
                                            const Tensor<T>& gamma,   // [D]
@@ -146,5 +146,10 @@ SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
   });
   return {sum, detail::record_layer_norm(sum, gamma, beta, r.y, r.mean, r.rstd)};
 }
+
+template <std::integral T, class... Others>
+void residual_layer_norm(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void residual_layer_norm_with_sum(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

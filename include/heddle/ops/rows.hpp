@@ -194,7 +194,6 @@ Tensor<T> end_rows(const char* op, const Tensor<T>& x, const Sequences& sequence
 // Returns the sum or the mean of each sequence's rows.
 template <class T>
 Tensor<T> add_up_rows(const char* op, const Tensor<T>& x, const Sequences& sequences, bool as_mean) {
-  static_assert(!std::is_integral_v<T>, "heddle::sum_rows, mean_rows: cast integers to a floating type first");
   require_rows(op, {"x", x, 0}, sequences);
   require_rank(op, {"x", x, 0}, 2);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
@@ -233,14 +232,14 @@ Tensor<T> last_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
 
 /// Returns the sum of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError unless x is a matrix with sequences.rows()
 /// rows or a padded batch [B, T, D] of these sequences.
-template <class T>
+template <Floating T>
 Tensor<T> sum_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::add_up_rows("sum_rows", detail::rows_of_batch(x, sequences), sequences, false);
 }
 /// Returns the mean of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError unless x is a matrix with sequences.rows()
 /// rows or a padded batch [B, T, D] of these sequences.
-template <class T>
+template <Floating T>
 Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                     const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::add_up_rows("mean_rows", detail::rows_of_batch(x, sequences), sequences, true);
@@ -249,10 +248,9 @@ Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
 /// Returns the largest element of each column within each sequence, zeros for an empty one: [B, D]. A NaN counts as the largest element.
 /// The gradient goes to the first of equal elements. @throws ShapeError unless x is a matrix with sequences.rows() rows or a padded batch
 /// [B, T, D] of these sequences.
-template <class T>
+template <Floating T>
 Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T
-  static_assert(!std::is_integral_v<T>, "heddle::max_rows: cast integers to a floating type first");
   if (detail::is_padded_batch(x.shape(), sequences)) return max_rows(detail::rows_of_batch(x, sequences), sequences);
   require_rows("max_rows", {"x", x, 0}, sequences);
   require_rank("max_rows", {"x", x, 0}, 2);
@@ -272,5 +270,12 @@ Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
     return dx;
   });
 }
+
+template <std::integral T, class... Others>
+void mean_rows(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void sum_rows(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void max_rows(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -143,13 +143,13 @@ Tensor<T> softmax_along(const char* op, const Tensor<T>& x, const Tensor<T>& inp
 }  // namespace detail
 
 /// Returns exp(x) divided by its sum along the axis. @throws ShapeError if the axis does not exist.
-template <class T>
+template <Floating T>
 Tensor<T> softmax(const Tensor<T>& x, int axis = -1) {
   return detail::softmax_along<kernel::Softmax>("softmax", x, x, axis, false);
 }
 /// Returns the softmax over the elements where the mask is true. The other elements are 0 and get the gradient 0. A NaN where the mask
 /// is true makes its whole row NaN. @throws ShapeError if the mask does not broadcast to x or the axis does not exist.
-template <class T>
+template <Floating T>
 Tensor<T> softmax(const Tensor<T>& x, const Tensor<bool>& mask, int axis = -1) {
   const Shape shape = detail::broadcast_shape("softmax", {{"x", x, 0}, {"mask", mask, 0}});
   require<ShapeError>(shape == x.shape(), "softmax: mask ", mask.shape(), " does not broadcast to x ", x.shape());
@@ -157,9 +157,14 @@ Tensor<T> softmax(const Tensor<T>& x, const Tensor<bool>& mask, int axis = -1) {
   return detail::softmax_along<kernel::Softmax>("softmax", detail::select(shape, mask, x, masked), x, axis, true);
 }
 /// Returns the logarithm of softmax. @throws ShapeError if the axis does not exist.
-template <class T>
+template <Floating T>
 Tensor<T> log_softmax(const Tensor<T>& x, int axis = -1) {
   return detail::softmax_along<kernel::LogSoftmax>("log_softmax", x, x, axis, false);
 }
+
+template <std::integral T, class... Others>
+void softmax(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void log_softmax(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

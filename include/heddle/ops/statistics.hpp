@@ -24,9 +24,8 @@ struct VarOptions {
 };
 /// Returns the variance along axes. If there are no more elements than `correction`, it is NaN or infinite, as in PyTorch.
 /// @throws ShapeError if an axis does not exist.
-template <class T>
+template <Floating T>
 Tensor<T> var(const Tensor<T>& x, const Axes& axes, const VarOptions& options = {}) {
-  static_assert(!std::is_integral_v<T>, "heddle::var: cast integers to a floating type first");
   using A = Acc<T>;
   const detail::MergedAxes<A> merged("var", cast<A>(x), axes, options.keepdim);
   const Tensor<A> difference = merged.x - mean(merged.x, merged.axis, true);
@@ -35,7 +34,7 @@ Tensor<T> var(const Tensor<T>& x, const Axes& axes, const VarOptions& options = 
   return cast<T>(reshape(squares / divisor, merged.reduced));
 }
 /// Returns the unbiased variance of all elements, a scalar [].
-template <class T>
+template <Floating T>
 Tensor<T> var(const Tensor<T>& x) {
   return var(x, Axes::all());
 }
@@ -43,12 +42,12 @@ Tensor<T> var(const Tensor<T>& x) {
 /// Returns the standard deviation along axes, the square root of var. Its gradient is 0 where the deviation is 0, as in
 /// PyTorch. After `using namespace heddle`, call it as heddle::std: the name std alone is ambiguous.
 /// @throws ShapeError if an axis does not exist.
-template <class T>
+template <Floating T>
 Tensor<T> std(const Tensor<T>& x, const Axes& axes, const VarOptions& options = {}) {
   return cast<T>(detail::pow_with_flat_zero(var(cast<Acc<T>>(x), axes, options), 0.5));
 }
 /// Returns the unbiased standard deviation of all elements, a scalar [].
-template <class T>
+template <Floating T>
 Tensor<T> std(const Tensor<T>& x) {
   return heddle::std(x, Axes::all());
 }
@@ -56,9 +55,8 @@ Tensor<T> std(const Tensor<T>& x) {
 /// Returns the p-norm along axes, (sum |x|^p)^(1/p). The arguments are in PyTorch's order. p = 0 counts the nonzero elements; infinity
 /// takes the largest |x|. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does not exist, or is empty for an infinite
 /// p, and Error for a p that is negative or NaN.
-template <class T>
+template <Floating T>
 Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = false) {
-  static_assert(!std::is_integral_v<T>, "heddle::norm: cast integers to a floating type first");
   require(p >= 0, "norm: p must not be negative, got ", p);
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);
   if (p == 0) return cast<T>(sum(cast<Acc<T>>(wide != 0), axes, keepdim));
@@ -69,16 +67,15 @@ Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = fa
 }
 /// Returns the p-norm of all elements, a scalar []. @throws ShapeError if there are none for an infinite p, and Error for a p that is
 /// negative or NaN.
-template <class T>
+template <Floating T>
 Tensor<T> norm(const Tensor<T>& x, double p = 2) {
   return norm(x, p, Axes::all());
 }
 
 /// Returns log(sum(exp(x))) along axes, computed so that no exponential overflows; -infinity for an empty axis. If all elements are
 /// -infinity, the gradient is 0. @throws ShapeError if an axis does not exist.
-template <class T>
+template <Floating T>
 Tensor<T> logsumexp(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
-  static_assert(!std::is_integral_v<T>, "heddle::logsumexp: cast integers to a floating type first");
   using A = Acc<T>;
   const detail::MergedAxes<A> merged("logsumexp", cast<A>(x), axes, keepdim);
   const Tensor<A> values = detach(merged.x);
@@ -93,5 +90,14 @@ Tensor<T> logsumexp(const Tensor<T>& x, const Axes& axes, bool keepdim = false) 
   });
   return cast<T>(reshape(y, merged.reduced));
 }
+
+template <std::integral T, class... Others>
+void var(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void std(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void norm(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T, class... Others>
+void logsumexp(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

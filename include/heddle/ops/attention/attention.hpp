@@ -67,7 +67,7 @@ struct GradientLayout {
 /// and k differ in width, if the numbers of sequences differ, and if a mask or bias has axes other than AttentionOptions lists. @throws
 /// Error for a scale that is not finite, and for a dropout outside [0, 1), before or after rounding.
 template <class Q>
-Tensor<typename Q::Element> attention(
+requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
     const Q& q_rows,  // [Nq, H * K] or [B, Tq, H * K], a tensor or some of its columns, like k and v
     const ColumnSlice<typename Q::Element>& k_rows,  // [Nk, H * K]
     const ColumnSlice<typename Q::Element>& v_rows,  // [Nk, H * Kv]
@@ -118,10 +118,10 @@ Tensor<typename Q::Element> attention(
 /// of the sequences. Applies no dropout and records no gradient. @throws ShapeError as attention() does, and Error for a scale that is not
 /// finite.
 template <class Q>
-Tensor<typename Q::Element> attention_weights(const Q& q_rows,                                 // as in attention()
-                                              const ColumnSlice<typename Q::Element>& k_rows,  // as in attention()
-                                              const Sequences& sequences,
-                                              const AttentionOptions<typename Q::Element>& options = {}) {
+requires Floating<typename Q::Element> Tensor<typename Q::Element> attention_weights(
+    const Q& q_rows,                                 // as in attention()
+    const ColumnSlice<typename Q::Element>& k_rows,  // as in attention()
+    const Sequences& sequences, const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
   const detail::AttentionCall<T> call("attention_weights", q_rows, k_rows, sequences, options);
   const ColumnSlice<T>& k = call.k;
@@ -133,5 +133,12 @@ Tensor<typename Q::Element> attention_weights(const Q& q_rows,                  
   });
   return weights;
 }
+
+template <class Q, class... Others>
+requires std::integral<typename Q::Element>
+void attention(const Q&, const Others&...) = delete;  // needs cast<float>(x)
+template <class Q, class... Others>
+requires std::integral<typename Q::Element>
+void attention_weights(const Q&, const Others&...) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle
