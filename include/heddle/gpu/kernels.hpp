@@ -174,7 +174,7 @@ void attention_weights(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q
 
 // --- optimizers (cuda/optim.cu): all parameters in one launch ---
 
-// Updates all parameters. Rule is optim::AdamRule<float> or optim::SgdRule<float>.
+// Updates all parameters. cuda/optim.cu defines it for heddle's rules in float.
 template <class Rule>
 void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters);
 // Returns the index of the first gradient that contains NaN or infinity, or -1. Synchronizes.

@@ -8,7 +8,8 @@ namespace heddle::kernel {
 template <class Rule>
 struct UpdateArgs {
   using T = typename Rule::Element;
-  static constexpr int moment_count = static_cast<int>(Rule::moments.size());
+  static constexpr int moment_count =
+      Rule::moments.empty() ? 1 : static_cast<int>(Rule::moments.size());  // an array has an element
 
   Rule rule;
   View<T, 1> value;

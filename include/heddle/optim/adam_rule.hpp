@@ -54,7 +54,8 @@ struct AdamWOptions {
 /// The rule of Adam and AdamW.
 template <class T>
 struct AdamRule {
-  using Element = T;  ///< the type of a parameter
+  using Element = T;                            ///< the type of a parameter
+  static constexpr bool has_gpu_kernel = true;  ///< whether it runs on a GPU
   static constexpr std::array moments{
       Moment{.name = "first"},
       Moment{.name = "second", .is_nonnegative = true}};  ///< the moment estimates of each element

@@ -78,8 +78,9 @@ namespace optim {
 /// The treatment of a step without any gradient: `required` makes it an error. Choose `optional` if a batch may be empty.
 enum class Gradients { required, optional };
 
-/// An optimizer of a model's parameters, which may be on either device.
+/// An optimizer of a model's parameters, which may be on either device if the rule has a kernel for a GPU.
 template <class Options, template <class> class Rule>
+requires UpdateRule<Rule<float>, Options>
 class Optimizer {
  public:
   Options options;  ///< the settings, which may be changed between steps
@@ -97,8 +98,8 @@ class Optimizer {
 
   /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. The learning rate is multiplied by
   /// `factor`, which a schedule gives. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are cleared),
-  /// if no trainable parameter has a gradient and `gradients` is Gradients::required, and if an option or `factor` is out of range. If
-  /// memory for moment estimates runs out, nothing is updated.
+  /// if no trainable parameter has a gradient and `gradients` is Gradients::required, if an option or `factor` is out of range, and for a
+  /// parameter on the GPU if the rule has no kernel for it. If memory for moment estimates runs out, nothing is updated.
   void step(double factor = 1, Gradients gradients = Gradients::required);
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
@@ -116,6 +117,7 @@ class Optimizer {
     RowGradient<T> gradient;
   };
   static constexpr Device devices[] = {Device::cpu, Device::cuda};
+  static constexpr bool has_gpu_kernel = requires { requires Rule<float>::has_gpu_kernel; };
 
   // The parts of a step for parameters of type T; null if the model has none. The constructor, which knows the model's type, sets these
   // pointers, so that a model of floats does not compile the code for doubles.
@@ -185,7 +187,11 @@ class Optimizer {
         else
           dense.push_back(args);
       }
-      if (!dense.empty()) dispatch<T>(device, [&](auto where) { kernel::update(where, dense); });
+      if (dense.empty()) continue;
+      if constexpr (has_gpu_kernel)
+        dispatch<T>(device, [&](auto where) { kernel::update(where, dense); });
+      else
+        kernel::update(Cpu{}, dense);
     }
     kernel::update_rows(Cpu{}, sparse);
   }
@@ -200,7 +206,12 @@ class Optimizer {
   // Allocates the moment estimates that a step needs, for the parameters of type T.
   template <class T>
   void prepare() {
-    for (const auto& [slot, gradient] : pending<T>()) allocate(*slot, gradient);
+    for (const auto& [slot, gradient] : pending<T>()) {
+      require(has_gpu_kernel || gradient.values.device() == Device::cpu, Options::optimizer,
+              ": has no kernel for a GPU, but parameter '", slot->name,
+              "' is there; move the model with to(model, Device::cpu)");
+      allocate(*slot, gradient);
+    }
   }
   // Allocates the moment estimates, on the parameter's device, and the row flags.
   template <class T>
@@ -241,6 +252,7 @@ class Optimizer {
 };
 
 template <class Options, template <class> class Rule>
+requires UpdateRule<Rule<float>, Options>
 void Optimizer<Options, Rule>::check_options() const {
   heddle::detail::require_nonnegative(Options::optimizer, "lr", options.lr);
   heddle::detail::require_nonnegative(Options::optimizer, "weight_decay", options.weight_decay);
@@ -248,6 +260,7 @@ void Optimizer<Options, Rule>::check_options() const {
 }
 
 template <class Options, template <class> class Rule>
+requires UpdateRule<Rule<float>, Options>
 void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
   check_options();
   heddle::detail::require_nonnegative(Options::optimizer, "the factor on the learning rate", factor);

@@ -22,7 +22,8 @@ struct SgdOptions {
 /// The rule of Sgd.
 template <class T>
 struct SgdRule {
-  using Element = T;  ///< the type of a parameter
+  using Element = T;                            ///< the type of a parameter
+  static constexpr bool has_gpu_kernel = true;  ///< whether it runs on a GPU
   static constexpr std::array moments{
       Moment{.name = "first", .is_optional = true}};  ///< the moment estimate of each element, if there is momentum
 

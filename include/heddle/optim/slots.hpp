@@ -20,8 +20,7 @@ struct Group {
 /// One parameter of an optimizer.
 template <class T>
 struct Slot {
-  using Element = T;                             ///< the type of the parameter
-  static constexpr std::size_t max_moments = 2;  ///< maximum number of moment estimates
+  using Element = T;  ///< the type of the parameter
 
   std::string name;                            ///< its name in the model
   typename Parameter<T>::Identity parameter;   ///< the parameter
