@@ -1,3 +1,4 @@
+#include <heddle/ops/losses.hpp>
 #include <heddle/ops/statistics.hpp>
 
 #include "harness/gradients.hpp"
@@ -71,6 +72,39 @@ TEST_CASE("logsumexp: worked by hand, with infinities and for empty tensors") {
     const auto finite = variable(Tensor<float>({2, 2}, {0, 0, -inf, -inf}).to(device));
     backward(sum(logsumexp(finite, 1)));
     CHECK(finite.grad().host() == std::vector<float>{0.5, 0.5, 0, 0});
+  });
+}
+
+TEST_CASE("norm, std, normalize, cosine_similarity: very large and very small elements") {
+  on_each_device<float>([](Device device) {
+    for (const float scale : {2e37f, 1e20f, 1e-20f, 1e-37f, 1.f}) {
+      CAPTURE(scale);
+      const Tensor<float> x = Tensor<float>({2, 2}, {3 * scale, 4 * scale, 0, 2 * scale}).to(device) / 2.f;
+      const auto expect = [&](const Tensor<float>& actual, const std::vector<float>& expected) {
+        const auto values = actual.host();
+        for (std::size_t i = 0; i < expected.size(); ++i) CHECK(values[i] / scale == Approx(expected[i]));
+      };
+      expect(norm(x, 2, 1), {2.5f, 1});
+      expect(norm(x, 3, 1), {std::cbrt(91.f) / 2, 1});
+      expect(norm(x, 0.5, 1), {std::pow(std::sqrt(1.5f) + std::sqrt(2.f), 2.f), 1});
+      expect(heddle::std(x, 1), {std::sqrt(0.125f), std::sqrt(0.5f)});
+      expect(normalize(x, {.eps = 0}) * scale, {0.6f, 0.8f, 0, 1});
+      expect(cosine_similarity(x, x, 1, 0) * scale, {1, 1});
+      const Tensor<float> variable_x = variable(detach(x));
+      backward(sum(norm(variable_x, 2, 1)));
+      const auto gradient = variable_x.grad().host();
+      CHECK(gradient[0] == Approx(0.6));
+      CHECK(gradient[1] == Approx(0.8));
+      CHECK(gradient[3] == Approx(1));
+    }
+    // One column is usual, the other is not; infinity and NaN stay.
+    const Tensor<float> mixed =
+        Tensor<float>({2, 4}, {3, 3e20f, infinity<float>, quiet_nan<float>, 4, 4e20f, 1, 1}).to(device);
+    const auto columns = norm(mixed, 2, 0).host();
+    CHECK(columns[0] == 5);
+    CHECK(columns[1] == Approx(5e20f));
+    CHECK(columns[2] == infinity<float>);
+    CHECK(std::isnan(columns[3]));
   });
 }
 

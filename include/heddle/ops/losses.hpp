@@ -93,8 +93,8 @@ Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1
   using A = Acc<T>;
   const Shape shape = detail::broadcast_shape("cosine_similarity", {{"a", a, 0}, {"b", b, 0}});
   const Tensor<A> x = expand(cast<A>(a), shape), y = expand(cast<A>(b), shape);
-  const auto length = [&](const Tensor<A>& v) { return clamp(norm(v, 2, axis), {.min = eps}); };
-  return cast<T>(sum(x * y, axis) / (length(x) * length(y)));
+  const auto length = [&](const Tensor<A>& v) { return clamp(norm(v, 2, axis, true), {.min = eps}); };
+  return cast<T>(sum(x / length(x) * (y / length(y)), axis));
 }
 
 /// The options of torch.nn.functional.normalize.

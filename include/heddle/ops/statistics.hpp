@@ -1,5 +1,7 @@
 // var, std, norm and logsumexp along axes. All compute in the accumulator type (float for bf16) and round once.
 #pragma once
+#include <heddle/ops/compare.hpp>
+#include <heddle/ops/logical.hpp>
 #include <heddle/ops/maximum.hpp>
 #include <heddle/ops/pow.hpp>
 
@@ -13,6 +15,28 @@ Tensor<T> pow_with_flat_zero(const Tensor<T>& x, double p) {
   const Tensor<bool> is_zero = x == 0;
   const Tensor<T> positive = masked_fill(x, is_zero, 1);
   return masked_fill(p == 0.5 ? sqrt(positive) : pow(positive, p), is_zero, 0);
+}
+
+// Returns f(x), a root of a sum of p-th powers along axes, so that no power overflows or underflows unless the result does. f(s x) is s f(x)
+// for s > 0, so where the largest |x| is far from 1, f is computed of x divided by it. The CPU looks at the plain result first.
+template <class A, class F>
+Tensor<A> without_overflow(const Tensor<A>& x, double p, const Axes& axes, bool keepdim, F&& f) {
+  using Limits = std::numeric_limits<A>;
+  const double power = std::max(p, 1.0);
+  if (x.size() == 0) return f(x);
+  if (x.device() == Device::cpu) {
+    const Tensor<A> y = f(x);
+    const auto least =
+        static_cast<A>(std::exp2((Limits::min_exponent + 2 * Limits::digits) / power));  // smaller powers lose digits
+    const A* const values = std::as_const(y).data();
+    if (std::all_of(values, values + y.size(), [=](A v) { return v >= least && v <= Limits::max(); })) return y;
+  }
+  const double high = std::exp2(80 / power), low = 1 / high;
+  const Tensor<A> largest = max(abs(detach(x)), axes, true);
+  const Tensor<bool> is_usual = logical_and(largest >= low, largest <= high),
+                     is_special = logical_or(largest == 0, logical_not(isfinite(largest)));
+  const Tensor<A> scale = masked_fill(largest, logical_or(is_usual, is_special), 1), y = f(x / scale);
+  return y * (keepdim ? scale : reshape(scale, y.shape()));
 }
 
 }  // namespace detail
@@ -44,7 +68,9 @@ Tensor<T> var(const Tensor<T>& x) {
 /// @throws ShapeError if an axis does not exist.
 template <Floating T>
 Tensor<T> std(const Tensor<T>& x, const Axes& axes, const VarOptions& options = {}) {
-  return cast<T>(detail::pow_with_flat_zero(var(cast<Acc<T>>(x), axes, options), 0.5));
+  return cast<T>(detail::without_overflow(cast<Acc<T>>(x), 2, axes, options.keepdim, [&](const Tensor<Acc<T>>& scaled) {
+    return detail::pow_with_flat_zero(var(scaled, axes, options), 0.5);
+  }));
 }
 /// Returns the unbiased standard deviation of all elements, a scalar [].
 template <Floating T>
@@ -61,9 +87,11 @@ Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = fa
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);
   if (p == 0) return cast<T>(sum(cast<Acc<T>>(wide != 0), axes, keepdim));
   if (p == 1) return cast<T>(sum(abs(wide), axes, keepdim));
-  if (p == 2) return cast<T>(detail::pow_with_flat_zero(sum(wide * wide, axes, keepdim), 0.5));
   if (std::isinf(p)) return cast<T>(max(abs(wide), axes, keepdim));
-  return cast<T>(detail::pow_with_flat_zero(sum(detail::pow_with_flat_zero(abs(wide), p), axes, keepdim), 1 / p));
+  return cast<T>(detail::without_overflow(wide, p, axes, keepdim, [&](const Tensor<Acc<T>>& v) {
+    const Tensor<Acc<T>> powers = p == 2 ? v * v : detail::pow_with_flat_zero(abs(v), p);
+    return detail::pow_with_flat_zero(sum(powers, axes, keepdim), 1 / p);
+  }));
 }
 /// Returns the p-norm of all elements, a scalar []. @throws ShapeError if there are none for an infinite p, and Error for a p that is
 /// negative or NaN.
