@@ -26,8 +26,8 @@ class Optimizer {
   void step(double factor) {
     std::visit([&](auto& o) { o.step(factor); }, optimizer_);
   }
-  optim::Slots& slots() {
-    return std::visit([](auto& o) -> optim::Slots& { return o.slots(); }, optimizer_);
+  optim::Slots& state() {
+    return std::visit([](auto& o) -> optim::Slots& { return o.state(); }, optimizer_);
   }
 
  private:
@@ -91,7 +91,7 @@ class Training {
     train::RunSettings settings = run_settings(flags, sizes);
     settings.insert(options_.settings.begin(), options_.settings.end());
     settings["--data"] = "crc64 " + fingerprint(splits.train) + fingerprint(splits.valid) + fingerprint(splits.test);
-    checkpoints_.emplace(out->path(), model, optimizer_.slots(), std::move(settings), note);
+    checkpoints_.emplace(out->path(), model, optimizer_.state(), std::move(settings), note);
   }
 
   // Resumes the run in the folder, and its metrics. Calls check() before anything is changed. Throws FileError for metrics that

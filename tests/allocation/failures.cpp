@@ -155,7 +155,7 @@ TEST_CASE("allocation: if any allocation of a save fails, an intact checkpoint l
   const auto save = [&](int number) {
     checkpoints.save(number, state, [&](const std::string& to) {
       io::FileSums files{{"model.safetensors", io::save(t.net, to + "/model.safetensors")},
-                         {"optimizer.safetensors", io::save_optimizer(t.adam.slots(), to + "/optimizer.safetensors")}};
+                         {"optimizer.safetensors", io::save_optimizer(t.adam.state(), to + "/optimizer.safetensors")}};
       if (io::link_file(to + "/model.safetensors", to + "/best.safetensors"))
         files["best.safetensors"] = files["model.safetensors"];
       return files;
@@ -182,7 +182,7 @@ TEST_CASE("allocation: if any allocation of a save fails, an intact checkpoint l
     CHECK(found->manifest.number <= 2);
     if (!failed) CHECK(found->manifest.number == 2);
     io::load(t.net, found->file("model.safetensors"));
-    io::load_optimizer(t.adam.slots(), found->file("optimizer.safetensors"));
+    io::load_optimizer(t.adam.state(), found->file("optimizer.safetensors"));
   }
   INFO("requests of a save: " << k);
   CHECK(k > 100);

@@ -62,7 +62,7 @@ struct Run {
   void save() {
     all.save(steps, "{\"steps\":" + std::to_string(steps) + "}", [&](const std::string& to) {
       return io::FileSums{{"model.safetensors", io::save(net, to + "/model.safetensors")},
-                          {"optimizer.safetensors", io::save_optimizer(adam.slots(), to + "/optimizer.safetensors")}};
+                          {"optimizer.safetensors", io::save_optimizer(adam.state(), to + "/optimizer.safetensors")}};
     });
   }
   // Loads the newest intact checkpoint. Returns its number of steps, or 0 if there is none, and the notes on damaged checkpoints.
@@ -71,7 +71,7 @@ struct Run {
     const auto found = io::Checkpoints(folder / "all").newest([&](const std::string& why) { damaged += why + '\n'; });
     if (!found) return {0, damaged};
     io::load(net, found->file("model.safetensors"));
-    io::load_optimizer(adam.slots(), found->file("optimizer.safetensors"));
+    io::load_optimizer(adam.state(), found->file("optimizer.safetensors"));
     steps = found->manifest.state.at("steps").get<int>();
     return {steps, damaged};
   }
@@ -391,20 +391,20 @@ TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing
   Run run;
   run.step();
   const std::string file = run.folder / "state";
-  io::save_optimizer(run.adam.slots(), file);
+  io::save_optimizer(run.adam.state(), file);
   optim::AdamW decoupled(run.net);
-  CHECK(error_of<FileError>([&] { io::load_optimizer(decoupled.slots(), file); }) ==
+  CHECK(error_of<FileError>([&] { io::load_optimizer(decoupled.state(), file); }) ==
         file + ": is not the state of the optimizer AdamW");
   Random random(3);
   Hidden<nn::Linear<>> other{nn::Linear<>(3, 4, random)};
   optim::Adam adam(other);
-  CHECK(error_of<FileError>([&] { io::load_optimizer(adam.slots(), file); }) ==
+  CHECK(error_of<FileError>([&] { io::load_optimizer(adam.state(), file); }) ==
         file + ": 'first.hidden.weight' is F32 [8, 3]; this optimizer has F32 [4, 3]");
   optim::Adam part(run.net.hidden);
-  CHECK(error_of<FileError>([&] { io::load_optimizer(part.slots(), file); }).starts_with(file + ": has no tensor "));
+  CHECK(error_of<FileError>([&] { io::load_optimizer(part.state(), file); }).starts_with(file + ": has no tensor "));
   Hidden<nn::Linear<>&> half{run.net.hidden};
   optim::Adam few(half);
-  CHECK(error_of<FileError>([&] { io::load_optimizer(few.slots(), file); }) ==
+  CHECK(error_of<FileError>([&] { io::load_optimizer(few.state(), file); }) ==
         file + ": has 6 tensors that this optimizer does not have");
 }
 
@@ -417,8 +417,8 @@ TEST_CASE("load_optimizer: loads the saved state of a parameter without elements
     backward(sum(model.one.value()) + sum(model.empty.value()));
     adam.step();
   }
-  io::save_optimizer(adam.slots(), file);
-  CHECK_NOTHROW(io::load_optimizer(adam.slots(), file));
+  io::save_optimizer(adam.state(), file);
+  CHECK_NOTHROW(io::load_optimizer(adam.state(), file));
 }
 
 TEST_CASE("load_optimizer: refuses step counts and moment estimates that no update can produce") {
@@ -434,7 +434,7 @@ TEST_CASE("load_optimizer: refuses step counts and moment estimates that no upda
   // Returns the error for this state of hidden.weight. The states of all other parameters are valid.
   const auto error = [&](auto& optimizer, std::int64_t steps, const std::vector<float>& first,
                          const std::vector<float>& second) {
-    io::save_optimizer(optimizer.slots(), file);
+    io::save_optimizer(optimizer.state(), file);
     const io::Safetensors saved = io::read_safetensors(file);
     std::vector<io::TensorBytes> tensors;
     std::deque<std::vector<std::byte>> bytes;  // alive until they are written
@@ -447,7 +447,7 @@ TEST_CASE("load_optimizer: refuses step counts and moment estimates that no upda
         tensors.push_back(
             {name + std::string("hidden.weight"), io::DType::f32, {8, 3}, std::as_bytes(std::span(*values))});
     io::write_safetensors(file, tensors, saved.metadata());
-    const std::string why = error_of<FileError>([&] { io::load_optimizer(optimizer.slots(), file); });
+    const std::string why = error_of<FileError>([&] { io::load_optimizer(optimizer.state(), file); });
     return why.starts_with(file + ": ") ? why.substr(file.size() + 2) : why;
   };
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();

@@ -310,8 +310,8 @@ void rows_are_as_dense(const Options& options) {
       CHECK(actual[i] == Approx(expected[i]).epsilon(1e-5).margin(1e-6));
     }
     if (step == 6) {
-      io::save_optimizer(by_rows.slots(), folder / "state");
-      io::load_optimizer(by_rows.slots(), folder / "state");
+      io::save_optimizer(by_rows.state(), folder / "state");
+      io::load_optimizer(by_rows.state(), folder / "state");
     }
   }
 }

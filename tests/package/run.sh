@@ -60,7 +60,7 @@ timed() {
 without_warnings() {
   local TIMEFORMAT="README.md: %U s of one core at $1 $2"
   awk '/^```cpp/ { inside = 1; next } /^```/ && inside { exit } inside' "$source/README.md" >"$scratch/readme.cpp"
-  time "$1" -std=c++20 "$2" -march=native -Wall -Wextra -Werror -I"$source/include" -isystem "$eigen" \
+  time "$1" -std=c++20 "$2" -march=native -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror -I"$source/include" -isystem "$eigen" \
     -c "$scratch/readme.cpp" -o "$scratch/readme.o"
 }
 
@@ -119,6 +119,12 @@ mixed() {
     compile "$2" -DCALLEE -c "$here/sources/mixed.cpp" -o "$scratch/callee.o" && g++ "$scratch/caller.o" "$scratch/callee.o" -o "$scratch/mixed"
 }
 does_not_link() { ! mixed "$@" 2>"$scratch/refusal" && grep -m 1 'undefined reference' "$scratch/refusal"; }
+# Compiles all public headers after macros of other libraries, and shows warnings of heddle's headers.
+after_macros() {
+  (cd "$source/include" && find heddle -name '*.hpp' | sort | sed 's/.*/#include <&>/') >"$scratch/all.cpp"
+  compile -fsyntax-only -include "$here/sources/macros.hpp" -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "$scratch/all.cpp"
+}
+check 'all public headers compile after macros of Qt, X11, curses and others, without warnings' after_macros
 check 'a program may define names that heddle uses internally' compile -fsyntax-only -Wall -Wextra -Wshadow -Werror "$here/sources/own_names.cpp"
 if [ "$(uname -m)" = x86_64 ]; then
   check 'objects of one instruction set link' mixed -mavx -mavx

@@ -24,7 +24,7 @@ struct SmallRun {
   RunCheckpoints<nn::Linear<>> checkpoints;
 
   explicit SmallRun(const TemporaryFolder& folder, RunSettings settings = {{"--lr", "0.1"}})
-      : checkpoints(folder.path(), model, adam.slots(), std::move(settings),
+      : checkpoints(folder.path(), model, adam.state(), std::move(settings),
                     [this](const std::string& sentence) { notes.push_back(sentence); }) {}
 
   void train_to(Index last, double factor = 1) {
@@ -55,7 +55,7 @@ struct SmallRun {
   std::vector<float> everything() {
     std::vector<float> all;
     const auto append = [&](const std::vector<float>& values) { all.insert(all.end(), values.begin(), values.end()); };
-    adam.slots().each([&](const auto& slot) {
+    adam.state().each([&](const auto& slot) {
       const auto& value = slot.parameter->value();
       if constexpr (std::is_same_v<decltype(value.host()), std::vector<float>>) {
         append(value.host());

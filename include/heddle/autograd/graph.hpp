@@ -156,9 +156,9 @@ struct Recorded final : NodeOf<T> {
   }
 
  private:
-  template <std::size_t... I>
-  void hand_on(BackwardPass& pass, const std::tuple<Tensor<In>...>& grads, std::index_sequence<I...>) {
-    (pass.deliver<In>(*this, std::exchange(inputs[I], {}), std::get<I>(grads)), ...);
+  template <std::size_t... Is>
+  void hand_on(BackwardPass& pass, const std::tuple<Tensor<In>...>& grads, std::index_sequence<Is...>) {
+    (pass.deliver<In>(*this, std::exchange(inputs[Is], {}), std::get<Is>(grads)), ...);
   }
   template <class U>
   void hand_on(BackwardPass& pass, const Tensor<U>& dx, std::index_sequence<0>) {

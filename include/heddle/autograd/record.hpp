@@ -40,11 +40,11 @@ std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
 template <class T, class... In, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
                  Backward backward) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    if (detail::grad_mode != detail::GradMode::recording || !(std::get<I>(operands).requires_grad() || ...))
+  return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+    if (detail::grad_mode != detail::GradMode::recording || !(std::get<Is>(operands).requires_grad() || ...))
       return y.without_node();
     using Recorded = detail::Recorded<T, Backward, In...>;
-    return detail::with_node(y, new Recorded(op, y.shape(), std::move(backward), std::get<I>(operands)...));
+    return detail::with_node(y, new Recorded(op, y.shape(), std::move(backward), std::get<Is>(operands)...));
   }
   (std::index_sequence_for<In...>{});
 }

@@ -15,7 +15,7 @@ struct PhiloxWords {
 // The words of n calls, transposed: w[j][i] is word j of call i, so that loops over i vectorize.
 template <int n>
 struct PhiloxLanes {
-  std::uint32_t w[4][n];
+  std::uint32_t w[4][unsigned{n}];
 };
 
 inline constexpr int philox_rounds = 10;

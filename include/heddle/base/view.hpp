@@ -8,13 +8,13 @@ namespace heddle {
 /// extents are not.
 template <class T, int Rank>
 struct View {
-  T* data;             ///< the first element
-  Index extent[Rank];  ///< the extents of the axes
+  T* data;                       ///< the first element
+  Index extent[unsigned{Rank}];  ///< the extents of the axes
 
   /// Returns one element: one index per axis, without a bounds check.
-  template <class... I>
-  HEDDLE_HD T& operator()(I... i) const {
-    static_assert(sizeof...(I) == Rank, "heddle::View: one index per axis");
+  template <class... Indices>
+  HEDDLE_HD T& operator()(Indices... i) const {
+    static_assert(sizeof...(Indices) == Rank, "heddle::View: one index per axis");
     Index offset = 0;
     int axis = 0;
     ((offset = offset * extent[axis++] + static_cast<Index>(i)), ...);

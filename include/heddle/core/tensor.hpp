@@ -150,9 +150,9 @@ class heddle::Tensor {
   /// Returns the element at the given indices, one per axis, of a tensor on the host: x(1, -1). Index -1 is the last of its axis.
   /// To write elements, or to read many, use data(). @throws IndexError for an index out of range, ShapeError for another number of
   /// indices, and Error for a tensor on the GPU.
-  template <std::integral... I>
-  T operator()(I... indices) const {
-    return element(std::array<Index, sizeof...(I)>{static_cast<Index>(indices)...});
+  template <std::integral... Indices>
+  T operator()(Indices... indices) const {
+    return element(std::array<Index, sizeof...(Indices)>{static_cast<Index>(indices)...});
   }
 
   /// Returns a handle to the same block with another shape of the same size, without its graph. @throws ShapeError for another size.

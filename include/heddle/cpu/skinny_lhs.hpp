@@ -60,7 +60,7 @@ class SkinnyLhs {
   [[gnu::noinline]] void block(Index m, MatrixView<const float> b, Index n, const float* ahead0, const float* ahead1,
                                MatrixView<float> c, Into into) const {
     using Eigen::internal::ploadu, Eigen::internal::pmadd, Eigen::internal::predux, Eigen::internal::pset1;
-    Packet sum[rows][columns];
+    Packet sum[unsigned{rows}][unsigned{columns}];
     for (auto& row : sum)
       for (Packet& s : row) s = pset1<Packet>(0.f);
     const float *const x = &a_(m, 0), *const y = &b(n, 0);
@@ -69,7 +69,7 @@ class SkinnyLhs {
     for (; k + lanes <= depth; k += lanes) {
       __builtin_prefetch(ahead0 + k, 0, 2);
       __builtin_prefetch(ahead1 + k, 0, 2);
-      Packet weight[columns];
+      Packet weight[unsigned{columns}];
       for (int j = 0; j < columns; ++j) weight[j] = ploadu<Packet>(y + j * y_stride + k);
       for (int i = 0; i < rows; ++i) {
         const Packet value = ploadu<Packet>(x + i * x_stride + k);

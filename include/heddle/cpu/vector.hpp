@@ -276,9 +276,9 @@ struct Chunk {
  private:
   bool is_full() const { return count == V::width; }
   // Returns the lane numbers 0, 1, 2, ... as a vector.
-  template <std::size_t... I>
-  static V numbers(std::index_sequence<I...>) {
-    return V(typename V::Lanes{static_cast<A>(I)...});
+  template <std::size_t... Is>
+  static V numbers(std::index_sequence<Is...>) {
+    return V(typename V::Lanes{static_cast<A>(Is)...});
   }
 };
 

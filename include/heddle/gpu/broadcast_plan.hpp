@@ -11,7 +11,7 @@ struct BroadcastPlan {
   int rank = 0;
   Index size = 1;
   Index extent[Shape::max_rank] = {1};
-  Index stride[N][Shape::max_rank] = {};  // 0 if the operand is repeated along the axis; else 1 on axis 0
+  Index stride[unsigned{N}][Shape::max_rank] = {};  // 0 if the operand is repeated along the axis; else 1 on axis 0
 
   // Returns the position in an operand of the first element of row n of the result. A row has extent[0] elements.
   HEDDLE_HD Index offset(int operand, Index n) const {

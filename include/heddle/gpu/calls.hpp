@@ -44,8 +44,8 @@ template <class T>
 void where(Cuda, const BroadcastPlan<3>& plan, const bool* condition, const T* a, const T* b, T* y) {
   where_words(plan, condition, words(a), words(b), words(y));
 }
-template <Label I, class T>
-void take_rows(Cuda, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
+template <Label Id, class T>
+void take_rows(Cuda, View<const Id, 1> ids, View<const T, 2> x, View<T, 2> y) {
   take_rows_words(ids, words(x), words(y));
 }
 template <class T>

@@ -38,8 +38,8 @@ void permute_words(const Permutation& p, const W* x, View<W, 1> y);
 template <class W>
 void where_words(const BroadcastPlan<3>& plan, const bool* condition, const W* a, const W* b, W* y);
 // Copies the rows `ids` of x. An id outside x gives a row of zeros.
-template <class W, Label I>
-void take_rows_words(View<const I, 1> ids, View<const W, 2> x, View<W, 2> y);
+template <class W, Label Id>
+void take_rows_words(View<const Id, 1> ids, View<const W, 2> x, View<W, 2> y);
 template <class W>
 void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const W, 2> x,
                            View<W, 2> y);
@@ -130,16 +130,16 @@ void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, 
                             View<const float, 1> divisor, View<const float, 1> log_sum, View<T, 2> dlogits);
 
 // An invalid id is reported by the next synchronize() or copy to the host, which throws the check's IndexError for the first one.
-template <Label I>
-void check_ids(Cuda, const IdCheck& check, View<const I, 1> ids);
+template <Label Id>
+void check_ids(Cuda, const IdCheck& check, View<const Id, 1> ids);
 // Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are skipped.
-template <OnGpu T, Label I>
-void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx);
+template <OnGpu T, Label Id>
+void sum_taken_rows(Cuda, View<const Id, 1> ids, View<const T, 2> dy, View<T, 2> dx);
 
 // --- selection (cuda/gather.cu, topk.cu) ---
 
-template <Label I>
-void element_positions(Cuda, View<const I, 3> ids, Index extent, View<Index, 3> position);
+template <Label Id>
+void element_positions(Cuda, View<const Id, 3> ids, Index extent, View<Index, 3> position);
 template <OnGpu T>
 void topk(Cuda, bool largest, View<const T, 2> x, View<Index, 2> position);
 

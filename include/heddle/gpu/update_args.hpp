@@ -14,7 +14,7 @@ struct UpdateArgs {
   Rule rule;
   View<T, 1> value;
   const T* gradient;
-  T* moments[moment_count];  // the optimizer's state of each element; null if the rule does not need it now
+  T* moments[unsigned{moment_count}];  // the optimizer's state of each element; null if the rule does not need it now
 };
 
 }  // namespace heddle::kernel

@@ -30,28 +30,28 @@ void check_moment(const std::string& file, const std::string& name, const std::v
 
 /// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws WriteError as
 /// write_safetensors() does.
-inline FileSum save_optimizer(const optim::Slots& slots, const std::string& path) {
+inline FileSum save_optimizer(const optim::Slots& state, const std::string& path) {
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written
-  slots.each([&](const auto& slot) {
+  state.each([&](const auto& slot) {
     tensors.push_back({"steps." + slot.name, DType::i64, {}, std::as_bytes(std::span(&slot.steps, 1))});
     if (slot.steps == 0) return;  // a step that ran out of memory may have allocated moments
-    for (std::size_t k = 0; k < slots.moments().size(); ++k) {
+    for (std::size_t k = 0; k < state.moments().size(); ++k) {
       if (!slot.moments[k] || slot.moments[k].size() == 0) continue;
       const auto values = slot.moments[k].to(Device::cpu);
       host_copies.push_back(values);
-      tensors.push_back(tensor_bytes(detail::moment_name(slots.moments()[k], slot.name), values));
+      tensors.push_back(tensor_bytes(detail::moment_name(state.moments()[k], slot.name), values));
     }
   });
-  return write_safetensors(path, std::move(tensors), {{"optimizer", slots.optimizer()}});
+  return write_safetensors(path, std::move(tensors), {{"optimizer", state.optimizer()}});
 }
 
 /// Reads the state into an optimizer of the same kind over the same parameters. Options such as the learning rate are not in the file.
 /// @throws FileError for a file that save_optimizer() did not write, and for values that no update produces; the optimizer is then
 /// unchanged.
-inline void load_optimizer(optim::Slots& slots, const std::string& path) {
+inline void load_optimizer(optim::Slots& state, const std::string& path) {
   const Safetensors file = read_safetensors(path);
-  const std::string shown = printable(path), kind = slots.optimizer();
+  const std::string shown = printable(path), kind = state.optimizer();
   const auto kind_in_file = file.metadata().find("optimizer");
   require<FileError>(kind_in_file != file.metadata().end() && kind_in_file->second == kind, shown,
                      ": is not the state of the optimizer ", kind);
@@ -59,7 +59,7 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
   std::size_t known = 0;
   for (const bool write : {false, true}) {
     known = 0;
-    slots.each([&](auto& slot) {
+    state.each([&](auto& slot) {
       using T = typename std::remove_cvref_t<decltype(slot)>::Element;
       const auto read = [&]<class U>(const std::string& name, const Shape& shape, std::vector<U> values) {
         const TensorInfo& tensor = file[name];
@@ -75,8 +75,8 @@ inline void load_optimizer(optim::Slots& slots, const std::string& path) {
       require<FileError>(steps >= 0 && steps <= most_steps, shown, ": ", quoted_name("steps." + slot.name), " is ",
                          steps, " but must be from 0 to ", most_steps);
       if (write) slot.steps = steps, slot.row_flags.clear();
-      for (std::size_t k = 0; k < slots.moments().size(); ++k) {
-        const optim::Moment& moment = slots.moments()[k];
+      for (std::size_t k = 0; k < state.moments().size(); ++k) {
+        const optim::Moment& moment = state.moments()[k];
         const std::string name = detail::moment_name(moment, slot.name);
         const bool exists = file.find(name);
         const bool needed = steps > 0 && !moment.is_optional && slot.parameter->value().size() > 0;

@@ -17,8 +17,8 @@ struct Embedding {
 
   /// Returns the rows of the table for `ids`, as activations of type A. Rows are looked up first and then cast, so that a bf16 model does
   /// not cast the whole table. @throws IndexError for an id outside the table, as embed() does.
-  template <class A = T, class I>
-  Tensor<A> operator()(const Tensor<I>& ids) const {  // [...] int or int64, to [..., D]
+  template <class A = T, class Id>
+  Tensor<A> operator()(const Tensor<Id>& ids) const {  // [...] int or int64, to [..., D]
     return cast<A>(embed(ids, weight));
   }
 

@@ -14,8 +14,8 @@ namespace heddle {
 class Axes {
  public:
   /// Takes one axis.
-  template <std::integral I>
-  requires(!std::is_same_v<I, bool>) Axes(I axis) : axes_{static_cast<int>(axis)} {}
+  template <std::integral Integer>
+  requires(!std::is_same_v<Integer, bool>) Axes(Integer axis) : axes_{static_cast<int>(axis)} {}
   /// Takes several axes; an empty list stands for all.
   Axes(std::initializer_list<int> axes) : axes_(axes) {}
   /// Takes several axes; an empty list stands for all.

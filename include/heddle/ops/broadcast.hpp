@@ -41,7 +41,7 @@ kernel::BroadcastPlan<sizeof...(Shapes)> broadcast_plan(const Shape& result, con
   constexpr int N = sizeof...(Shapes);
   kernel::BroadcastPlan<N> plan;
   plan.size = result.size();
-  Index passed[N];  // elements of each operand within the axes so far
+  Index passed[unsigned{N}];  // elements of each operand within the axes so far
   std::fill_n(passed, N, 1);
   unsigned repeated_before = ~0u;
   for (int axis = -1; axis >= -result.rank(); --axis) {
@@ -78,7 +78,7 @@ void for_rows(const BroadcastPlan<N>& plan, F&& f) {
     Index row = first / plan.extent[0], begin = first % plan.extent[0];
     for (Index i = first, n; i < last; i += n, ++row, begin = 0) {
       n = std::min(plan.extent[0] - begin, last - i);
-      std::array<Index, N> at;
+      std::array<Index, unsigned{N}> at;
       for (int k = 0; k < N; ++k) at[static_cast<std::size_t>(k)] = plan.offset(k, row) + begin * plan.stride[k][0];
       f(i, n, at);
     }

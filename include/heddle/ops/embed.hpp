@@ -13,8 +13,8 @@ namespace heddle {
 
 namespace kernel {
 
-template <class I, class T>
-void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
+template <class Id, class T>
+void take_rows(Cpu, View<const Id, 1> ids, View<const T, 2> x, View<T, 2> y) {
   parallel(y.extent[0], rows_per_piece(y.extent[1]), [&](Index first, Index last) {
     for (Index n = first; n < last; ++n) std::copy_n(&x(static_cast<Index>(ids(n)), 0), x.extent[1], &y(n, 0));
   });
@@ -25,8 +25,8 @@ void take_rows(Cpu, View<const I, 1> ids, View<const T, 2> x, View<T, 2> y) {
 struct RowGroups {
   std::vector<Index> place, begin;
 
-  template <class I>
-  explicit RowGroups(View<const I, 1> ids) : place(static_cast<std::size_t>(ids.extent[0])) {
+  template <class Id>
+  explicit RowGroups(View<const Id, 1> ids) : place(static_cast<std::size_t>(ids.extent[0])) {
     std::iota(place.begin(), place.end(), Index{0});
     std::sort(place.begin(), place.end(), [&](Index a, Index b) { return ids(a) != ids(b) ? ids(a) < ids(b) : a < b; });
     for (std::size_t n = 0; n < place.size(); ++n)
@@ -37,8 +37,8 @@ struct RowGroups {
 };
 
 // Computes the sparse gradient: one row for each distinct id i, in ascending order, the sum of the rows n of dy with ids(n) = i.
-template <class I, class T>
-RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy, const Shape&) {
+template <class Id, class T>
+RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> dy, const Shape&) {
   const RowGroups groups(ids);
   const Index D = dy.extent[1];
   Tensor<Index> rows({groups.rows()});
@@ -58,8 +58,8 @@ RowGradient<T> take_rows_backward(Cpu, View<const I, 1> ids, View<const T, 2> dy
   return {rows, dx};
 }
 // Returns the gradient as a dense tensor of the given shape, because the host does not know how many distinct rows were taken.
-template <class I, class T>
-RowGradient<T> take_rows_backward(Cuda device, View<const I, 1> ids, View<const T, 2> dy, const Shape& shape) {
+template <class Id, class T>
+RowGradient<T> take_rows_backward(Cuda device, View<const Id, 1> ids, View<const T, 2> dy, const Shape& shape) {
   Tensor<T> dx(shape, Device::cuda);
   sum_taken_rows(device, ids, dy, View<T, 2>{dx.device_data(), {shape[0], dy.extent[1]}});
   return {{}, dx};
@@ -69,9 +69,9 @@ RowGradient<T> take_rows_backward(Cuda device, View<const I, 1> ids, View<const 
 
 namespace detail {
 // Returns the rows of x [V, ...] with these numbers, in a tensor of the given shape.
-template <class I, class T>
-Tensor<T> gather_rows(const char* op, const Tensor<I>& ids, const Tensor<T>& x, const Shape& shape) {
-  static_assert(std::is_integral_v<I> && !std::is_same_v<I, bool>, "heddle: ids and rows must be int or int64");
+template <class Id, class T>
+Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x, const Shape& shape) {
+  static_assert(std::is_integral_v<Id> && !std::is_same_v<Id, bool>, "heddle: ids and rows must be int or int64");
   const Shape matrix{x.dim(0), x.shape().product(1, x.rank())};
   const auto rows_of = [matrix](auto& t, Index rows) {
     return View<std::remove_pointer_t<decltype(t.device_data())>, 2>{t.device_data(), {rows, matrix[1]}};
@@ -95,8 +95,8 @@ Tensor<T> gather_rows(const char* op, const Tensor<I>& ids, const Tensor<T>& x, 
 /// Returns the row of the table for each id, [..., D]. Ids on the host may be used with a table on a GPU.
 /// @throws ShapeError unless the table has two axes, and IndexError for an id outside the table; for ids on a GPU the next synchronizing
 /// call throws it.
-template <class I, class T>
-Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
+template <class Id, class T>
+Tensor<T> embed(const Tensor<Id>& ids,     // [...] int or int64
                 const Tensor<T>& table) {  // [V, D]
   require_rank("embed", {"table", table, 0}, 2);
   const kernel::IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
@@ -114,9 +114,9 @@ Tensor<T> embed(const Tensor<I>& ids,      // [...] int or int64
 /// Returns the rows of x with the given numbers, [M, ...]. The numbers may be on the host for an x on a GPU.
 /// @throws ShapeError if x is a scalar or the numbers are not a vector, and IndexError for a number outside x; for numbers on a GPU the
 /// next synchronizing call throws it.
-template <class T, class I>
-Tensor<T> take_rows(const Tensor<T>& x,       // [N, ...]
-                    const Tensor<I>& rows) {  // [M] int or int64
+template <class T, class Id>
+Tensor<T> take_rows(const Tensor<T>& x,        // [N, ...]
+                    const Tensor<Id>& rows) {  // [M] int or int64
   require<ShapeError>(x.rank() > 0, "take_rows: x ", x.shape(), " has no rows");
   require_rank("take_rows", {"rows", rows, 0}, 1);
   const kernel::IdCheck check{"take_rows", "row", "outside the # rows of x", x.dim(0)};

@@ -10,8 +10,8 @@ namespace heddle {
 namespace kernel {
 
 // Computes position(o, m, i), the flat index of element (o, ids(o, m, i), i) in a tensor [O, extent, I].
-template <class I>
-void element_positions(Cpu, View<const I, 3> ids, Index extent, View<Index, 3> position) {
+template <class Id>
+void element_positions(Cpu, View<const Id, 3> ids, Index extent, View<Index, 3> position) {
   const auto [O, M, inner] = ids.extent;
   Index at = 0;
   for (Index o = 0; o < O; ++o)
@@ -26,8 +26,8 @@ void element_positions(Cpu, View<const I, 3> ids, Index extent, View<Index, 3> p
 /// element that is taken more than once are added. Ids on the host may be used with an x on a GPU. @throws ShapeError unless ids has x's
 /// rank and no larger extents on other axes, and IndexError for an id that is out of range; for ids on a GPU the next synchronizing call
 /// throws it.
-template <class T, class I>
-Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<I>& ids) {
+template <class T, class Id>
+Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {
   const int along = detail::require_axis("gather", x, axis);
   require_rank("gather", {"ids", ids, 0}, x.rank());
   const kernel::IdCheck check{"gather", "id", "outside the # positions of the axis", x.dim(along)};
@@ -57,8 +57,8 @@ Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<I>& ids) {
 /// Returns the given positions of an axis, in order, like torch.index_select. Ids on the host may be used with an x on a GPU.
 /// @throws ShapeError if the axis does not exist or ids is not a vector, and IndexError for an id outside the axis; for ids on a GPU the
 /// next synchronizing call throws it.
-template <class T, class I>
-Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<I>& ids) {  // ids [M]
+template <class T, class Id>
+Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {  // ids [M]
   const int along = detail::require_axis("index_select", x, axis);
   require_rank("index_select", {"ids", ids, 0}, 1);
   const kernel::IdCheck check{"index_select", "id", "outside the # positions of the axis", x.dim(along)};
@@ -75,12 +75,12 @@ Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<I>& ids) {  //
 
 /// Returns 1 at each id and 0 elsewhere along a new last axis, like torch.nn.functional.one_hot. @throws Error if `classes` is not
 /// positive, and IndexError for an id that is not a class; for ids on a GPU the next synchronizing call throws it.
-template <class I>
-Tensor<Index> one_hot(const Tensor<I>& ids,  // [...] int or int64
-                      Index classes) {       // C; the result is [..., C]
+template <class Id>
+Tensor<Index> one_hot(const Tensor<Id>& ids,  // [...] int or int64
+                      Index classes) {        // C; the result is [..., C]
   require(classes > 0, "one_hot: the number of classes must be positive, got ", classes);
   detail::check_ids(ids, kernel::IdCheck{"one_hot", "id", "none of the # classes", classes});
-  return cast<Index>(unsqueeze(ids, -1) == arange<I>(0, static_cast<I>(classes), 1, ids.device()));
+  return cast<Index>(unsqueeze(ids, -1) == arange<Id>(0, static_cast<Id>(classes), 1, ids.device()));
 }
 
 }  // namespace heddle

@@ -36,7 +36,7 @@ struct Enrollment {
 template <class Optimizer>
 Enrollment<Optimizer>::Enrollment(Optimizer& of, const std::vector<optim::Group>& settings)
     : optimizer(of), groups(settings), matched(settings.size(), false) {
-  const char* const name = optimizer.slots().optimizer();
+  const char* const name = optimizer.state().optimizer();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     require(groups[g].select != nullptr, name, ": select of parameter group ", g,
             " is not set; give a function of the parameter's name");
@@ -67,7 +67,7 @@ void Enrollment<Optimizer>::operator()(const Name& name, const Parameter<T>& p) 
 template <class Optimizer>
 void Enrollment<Optimizer>::require_matches() const {
   for (std::size_t g = 0; g < groups.size(); ++g)
-    require(matched[g], optimizer.slots().optimizer(), ": parameter group ", g,
+    require(matched[g], optimizer.state().optimizer(), ": parameter group ", g,
             " selects no parameter; summary(model) returns the names");
 }
 
@@ -103,9 +103,9 @@ class Optimizer {
   void step(double factor = 1, Gradients gradients = Gradients::required);
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
-  Slots& slots() { return slots_; }
+  Slots& state() { return slots_; }
   /// Returns the state of each parameter.
-  const Slots& slots() const { return slots_; }
+  const Slots& state() const { return slots_; }
 
  private:
   friend struct heddle::detail::Enrollment<Optimizer>;
@@ -157,14 +157,14 @@ class Optimizer {
     const auto parameters = pending<T>();
     for (const Device device : devices) {
       std::vector<View<const T, 1>> gradients;
-      std::vector<const Slot<T>*> slots;
+      std::vector<const Slot<T>*> owners;
       for (const auto& [slot, gradient] : parameters)
-        if (gradient.values.device() == device) gradients.push_back(view<1>(gradient.values)), slots.push_back(slot);
+        if (gradient.values.device() == device) gradients.push_back(view<1>(gradient.values)), owners.push_back(slot);
       if (gradients.empty()) continue;
       const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, gradients); });
       if (first < 0) continue;
       clear_gradients();
-      fail(slots_.optimizer(), ": the gradient of '", slots[static_cast<std::size_t>(first)]->name,
+      fail(slots_.optimizer(), ": the gradient of '", owners[static_cast<std::size_t>(first)]->name,
            "' is not finite; nothing was updated, and all gradients were cleared");
     }
     return !parameters.empty();

@@ -93,10 +93,10 @@ void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element*
   constexpr int moment_count = UpdateArgs<Rule>::moment_count;
   const Rule rule = args.rule;
   T* const value = args.value.data + first;
-  T* moments[moment_count];
+  T* moments[unsigned{moment_count}];
   for (int k = 0; k < moment_count; ++k) moments[k] = args.moments[k] ? args.moments[k] + first : nullptr;
   for_each_chunk<T>(count, [&](Chunk<T> at) {
-    Vector<T> p = at.load(value), m[moment_count];
+    Vector<T> p = at.load(value), m[unsigned{moment_count}];
     for (int k = 0; k < moment_count; ++k)
       m[k] = moments[k] ? at.load(moments[k]) : Vector<T>(T(0));  // the rule does not use an absent moment
     rule(p, at.load(gradient), m);
