@@ -112,6 +112,18 @@ refusal 'a table needs both files and both columns' '^a table needs --train, --v
 refusal '--task and --train exclude each other' '^--task and --train exclude each other$' "$bert" --model pre --task sst2 --train train.tsv
 refusal 'a column without a table is refused' '^--label needs --train and --valid$' "$bert" --model pre --label x
 printf 'sentence,label\na,0\nb,Sports\n' >one_of_four.csv
+printf 'sentence,label\na,0\nb,Sports\nc,2\nd,3\n' >all_four.csv
+printf 'sentence,label\na,1.0\nb,2.0\nc, 3.\nd,02\n' >floats.csv; printf 'sentence,label\na,1\nb,2\nc,3\nd,+2\n' >whole.csv
+claim 'a whole number is one class, however it is written' \
+  'exits 0 "${table[@]}" --train floats.csv --valid whole.csv --out floats && [ "$(xargs <floats/labels.txt)" = "LABEL_0 LABEL_1 LABEL_2 LABEL_3" ] && grep -q "^class       LABEL_2: 2 training, 2 validation$" out'
+printf 'sentence,label\na,positive\nb,positive \nc, negative\n' >blanks.csv
+claim 'blanks around the name of a class are ignored' \
+  'exits 0 "${table[@]}" --train blanks.csv --valid named.csv --out blanks && [ "$(xargs <blanks/labels.txt)" = "neg negative pos positive" ] && grep -q "note: 2 classes have training rows but no validation rows: negative, positive$" err'
+printf 'sentence,label\na,-1\nb,1\nc,2.5\n' >names.csv; printf 'sentence,label\na,-1.0\nb,0\n' >number.csv
+claim 'once classes have names, a number is a name' \
+  'exits 0 "${table[@]}" --train names.csv --valid number.csv --out names && [ "$(xargs <names/labels.txt)" = "-1 0 1 2.5" ]'
+refusal 'a number that is no name is refused, if a class has a number as its name' "^whole.csv:3: the label is '2' but must be the name of one of the 4 classes$" \
+  "$bert" --out names --text sentence --label label --train names.csv --valid whole.csv --evaluate
 printf 'sentence,label\na,x\nb,\n' >empty.csv
 (printf 'a\tb\tlabel\n'; for i in 1 2 3 4; do printf 'good film %s\tit is fun\t1\nbad film %s\tit is dull\t0\n' $i $i; done) >pairs.tsv
 claim 'it trains on pairs of texts' 'exits 0 "$bert" --model pre --batch-size 4 --progress none --steps 3 --train pairs.tsv --valid pairs.tsv --text a --text-pair b --label label --out pairs'
@@ -122,8 +134,8 @@ claim 'a line without a tab is a single text' \
 numbered() { cp -r model "$1" && rm -r "$1"/{checkpoint,started.json} && sed -i 's/"0": "World"/"0": "1"/; s/"1": "Sports"/"1": "0"/' "$1/config.json"; }
 claim 'a task labels its rows with class numbers, even if the names of the classes are other numbers' \
   'numbered numbers && rows=(--train-rows 20 --valid-rows 20 --progress none --evaluate) && exits 0 "$bert" --model model "${rows[@]}" && cp out named.txt && exits 0 "$bert" --model numbers "${rows[@]}" && diff out named.txt'
-claim 'classes without a row to train on are noted' \
-  'exits 0 "$bert" --model model --text sentence --label label --train one_of_four.csv --valid one_of_four.csv --steps 1 --progress none && grep -q "note: one_of_four.csv: the rows to train on hold 2 of the 4 classes$" err'
+claim 'classes that only one file has are noted' \
+  'exits 0 "$bert" --model model --text sentence --label label --train one_of_four.csv --valid all_four.csv --steps 1 --progress none && grep -q "note: 2 classes have validation rows but no training rows: Business, Sci/Tech$" err && grep -q "^class       Sports: 1 training, 1 validation$" out'
 printf 'sentence,label\na text,good\nanother,b\aad\n' >control.csv; refusal 'a label with control characters is refused' '^control.csv:3: the label is .*, which has invalid bytes or control characters$' "${table[@]}" --train control.csv --valid control.csv
 refusal 'an empty label is refused' '^empty.csv:3: the label is empty$' "${table[@]}" --train empty.csv --valid named.csv
 claim '--task sst2 reads the data set' 'exits 0 "$bert" --model pre --task sst2 --data "$films" --train-rows 16 --valid-rows 8 --steps 1 --progress none --out films && [ "$(xargs <films/labels.txt)" = "negative positive" ]'

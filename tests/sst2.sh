@@ -211,8 +211,10 @@ refusal 'a NUL byte in the lines of --predict is refused' 'nul.txt:2: the line c
 refusal 'UTF-16 is refused' 'utf16.txt: is UTF-16' "$sst2" --predict utf16.txt --out model
 claim 'a reader that leaves early ends --predict quietly' \
   'yes "a good film" | head -n 30000 | "$sst2" --predict - --out model 2>err | head -n 1 >out; [ "${PIPESTATUS[2]}" = 0 ] && lines 1 . out && [ ! -s err ]'
-claim 'a closed standard output is not an error, and no file receives the output' \
-  '"$sst2" --predict lines.txt --out model >&- 2>err; [ $? = 0 ] && [ ! -s err ]'
+claim 'a closed standard output is an error, and no file receives the output' \
+  '"$sst2" --predict lines.txt --out model >&- 2>err; [ $? = 1 ] && grep -q "error: standard output cannot be written: Bad file descriptor$" err'
+claim 'a closed standard input is an error' \
+  '"$sst2" --predict - --out model <&- >out 2>err; [ $? = 1 ] && grep -q "error: standard input cannot be read: Bad file descriptor$" err && [ ! -s out ]'
 claim '--predict - reads from the current position of standard input' \
   '{ read -r _; run "$sst2" --predict - --out model; } <lines.txt && lines 2 . out'
 

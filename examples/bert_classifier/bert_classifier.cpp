@@ -43,11 +43,7 @@ struct BertFlags {
 void print_report(const io::LoadReport& report, const std::string& folder) {
   const auto print = [&](const std::vector<std::string>& names, const char* what) {
     if (names.empty()) return;
-    constexpr std::size_t most = 12;
-    std::string list;
-    for (std::size_t i = 0; i < std::min(most, names.size()); ++i) list += (i ? ", " : "") + names[i];
-    note(io::printable(folder) + ": " + what + " (" + std::to_string(names.size()) + "): " + list +
-         (names.size() > most ? ", …" : ""));
+    note(io::printable(folder) + ": " + what + " (" + std::to_string(names.size()) + "): " + shortened(names));
   };
   print(report.missing, "has no weights of the model head, which starts from random weights");
   print(report.unexpected, "has weights that the model does not have, which are ignored");
@@ -303,9 +299,9 @@ class BertClassifierSystem : public BertProgram {
   std::string model_config() const { return to_json(setup_.config(), classifier_architecture(setup_.config())).dump(); }
 
   TextSplits read_splits() {
-    const std::vector<int> classes = class_of_each(train_, labels());
-    compare_classes(classes);
-    return {encoded(train_, classes), encoded(valid_, class_of_each(valid_, labels())), {}};
+    return {encoded(train_, class_of_each(train_, labels(), may_be_numbers_)),
+            encoded(valid_, class_of_each(valid_, labels(), may_be_numbers_)),
+            {}};
   }
   EncodedTexts encode(const std::vector<std::string>& lines) const {
     std::vector<std::string> first = lines;
@@ -373,21 +369,19 @@ class BertClassifierSystem : public BertProgram {
       const bool agrees = !task || labels.size() == of_task.size();
       require<FileError>(agrees, io::printable(setup_.folder() + "/config.json"), ": the model has ", labels.size(),
                          " classes; ", own_.task, " has ", of_task.size());
+      may_be_numbers_ = task || !has_number(labels);
       return;
     }
-    if (task)
+    if (task) {
       labels = of_task;
-    else if (setup_.folder().empty() || setup_.config().json.value("id2label", nlohmann::json()).is_null())
-      labels = classes_in(train_);
-    else
+    } else if (setup_.folder().empty() || setup_.config().json.value("id2label", nlohmann::json()).is_null()) {
+      Classes classes = classes_in(train_, valid_);
+      labels = std::move(classes.names);
+      may_be_numbers_ = classes.are_numbers;
+    } else {
       require_printable(labels, setup_.folder() + "/config.json");
-  }
-  // Prints a note if the training rows do not have all classes of the model.
-  void compare_classes(const std::vector<int>& found) const {
-    const std::set<int> distinct(found.begin(), found.end());
-    if (distinct.size() < labels().size())
-      note(train_.file + ": the rows to train on hold " + std::to_string(distinct.size()) + " of the " +
-           std::to_string(labels().size()) + " classes");
+      may_be_numbers_ = !has_number(labels);
+    }
   }
   static bool has_classifier(const std::string& folder) {
     const io::WeightFiles files(folder);
@@ -419,6 +413,7 @@ class BertClassifierSystem : public BertProgram {
   const Flags& own_;
   BertSetup setup_;
   LabelledTexts train_, valid_;
+  bool may_be_numbers_ = true;  // whether a label may be the number of its class
 };
 
 // Pre-training: the model learns to restore tokens that are hidden from it.

@@ -8,6 +8,7 @@
 
 #include "../ag_news/text.hpp"
 #include "../common/program.hpp"
+#include "../common/text.hpp"
 
 namespace heddle::examples {
 namespace {
@@ -26,6 +27,20 @@ std::optional<int> number_in(const std::string& cell) {
   return whole ? std::optional(number) : std::nullopt;
 }
 
+// Returns a cell without blanks around it. A whole number has one form, however it is written: 2 for 2.0, 02 and +2.
+std::string label_in(std::string_view cell) {
+  const std::string_view name = stripped(cell);
+  const bool is_negative = name.starts_with('-');
+  std::string_view digits = name.substr(is_negative || name.starts_with('+') ? 1 : 0);
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  const bool is_whole = point > 0 && digits.find_first_not_of("0123456789") >= point &&
+                        digits.find_first_not_of('0', point + 1) == digits.npos;
+  if (!is_whole) return std::string(name);
+  digits = digits.substr(0, point);
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  return (is_negative && digits != "0" ? "-" : "") + std::string(digits);
+}
+
 }  // namespace
 
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit) {
@@ -41,7 +56,7 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
   for (std::size_t row = 0; row < rows; ++row) {
     texts.first.emplace_back(table[row][first]);
     if (!columns.second.empty()) texts.second.emplace_back(table[row][second]);
-    texts.labels.emplace_back(table[row][label]);
+    texts.labels.push_back(label_in(table[row][label]));
     texts.lines.push_back(table.line(row));
   }
   return texts;
@@ -61,42 +76,54 @@ LabelledTexts read_ag_news(const std::string& path, Index limit) {
   return texts;
 }
 
-std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes) {
+std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes,
+                               bool may_be_numbers) {
   std::vector<int> all;
   for (std::size_t row = 0; row < texts.labels.size(); ++row) {
     const std::string& cell = texts.labels[row];
     require<FileError>(!cell.empty(), texts.where(row), ": the label is empty");
     const auto count = static_cast<int>(classes.size());
     const auto named = std::find(classes.begin(), classes.end(), cell);
-    int number = number_in(cell).value_or(-1);
+    int number = may_be_numbers ? number_in(cell).value_or(-1) : -1;
     const bool is_number = number >= 0 && number < count;
     if (named != classes.end() && !(texts.numbers_first && is_number))
       number = static_cast<int>(named - classes.begin());
+    const std::string numbers = may_be_numbers ? "a number from 0 to " + std::to_string(count - 1) + " or " : "";
     require<FileError>(number >= 0 && number < count, texts.where(row), ": the label is ", io::quoted_name(cell),
-                       " but must be a number from 0 to ", classes.size() - 1, " or the name of one of the ",
-                       classes.size(), " classes");
+                       " but must be ", numbers, "the name of one of the ", classes.size(), " classes");
     all.push_back(number);
   }
   return all;
 }
 
-std::vector<std::string> classes_in(const LabelledTexts& texts) {
-  for (std::size_t row = 0; row < texts.labels.size(); ++row)
-    require<FileError>(texts.labels[row] == io::printable(texts.labels[row]), texts.where(row), ": the label is ",
-                       io::quoted_name(texts.labels[row]), ", which has invalid bytes or control characters");
-  const std::set<std::string> cells(texts.labels.begin(), texts.labels.end());
-  std::vector<std::string> classes(cells.begin(), cells.end());
-  int highest = 0;
-  for (const std::string& cell : cells)
-    highest = std::max(highest, number_in(cell).value_or(std::numeric_limits<int>::max()));
-  if (highest < std::numeric_limits<int>::max()) {
-    classes.clear();
-    for (int i = 0; i <= highest; ++i) classes.push_back("LABEL_" + std::to_string(i));
+Classes classes_in(const LabelledTexts& train, const LabelledTexts& valid) {
+  std::set<std::string> cells;
+  for (const LabelledTexts* texts : {&train, &valid})
+    for (std::size_t row = 0; row < texts->labels.size(); ++row) {
+      const std::string& cell = texts->labels[row];
+      require<FileError>(!cell.empty(), texts->where(row), ": the label is empty");
+      require<FileError>(cell == io::printable(cell), texts->where(row), ": the label is ", io::quoted_name(cell),
+                         ", which has invalid bytes or control characters");
+      cells.insert(cell);
+    }
+  Classes classes{{cells.begin(), cells.end()},
+                  std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return number_in(cell); })};
+  if (classes.are_numbers) {
+    int highest = 0;
+    for (const std::string& cell : cells) highest = std::max(highest, *number_in(cell));
+    classes.names.clear();
+    for (int i = 0; i <= highest; ++i) classes.names.push_back("LABEL_" + std::to_string(i));
   }
   constexpr std::size_t most = 10'000;
-  require<FileError>(classes.size() >= 2 && classes.size() <= most, texts.file, ": has ", classes.size(),
-                     classes.size() == 1 ? " class" : " classes", "; a classifier needs 2 to ", most);
+  const std::size_t count = classes.names.size();
+  require<FileError>(count >= 2 && count <= most, train.file, ": has ", count, count == 1 ? " class" : " classes",
+                     "; a classifier needs 2 to ", most);
   return classes;
+}
+
+bool has_number(const std::vector<std::string>& classes) {
+  return std::any_of(classes.begin(), classes.end(),
+                     [](const std::string& name) { return number_in(name).has_value(); });
 }
 
 }  // namespace heddle::examples

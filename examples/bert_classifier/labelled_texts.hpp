@@ -12,7 +12,7 @@ namespace heddle::examples {
 struct LabelledTexts {
   std::string file;                        // printable
   std::vector<std::string> first, second;  // `second` is empty without pairs
-  std::vector<std::string> labels;         // as they stand in the file
+  std::vector<std::string> labels;         // without blanks around them; a whole number has one form: 2 for 2.0
   std::vector<std::size_t> lines;          // line of each row, from 1
   bool numbers_first = false;              // whether a label is read as a number if possible, otherwise as a name
   std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
@@ -31,13 +31,22 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
 /// @throws FileError as read_news() does.
 LabelledTexts read_ag_news(const std::string& path, Index limit);
 
-/// Returns the class of each row. A cell is a class's name, otherwise its number from 0; `numbers_first` reverses this order.
-/// @throws FileError with file and line for a cell that is neither, and for an empty one.
-std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes);
+/// Returns the class of each row. A cell is a class's name, otherwise its number from 0 if `may_be_numbers`; `numbers_first` reverses this
+/// order. @throws FileError with file and line for a cell that is neither, and for an empty one.
+std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes,
+                               bool may_be_numbers);
 
-/// Returns the names of the classes: the distinct cells sorted by their bytes, or, if all of them are whole numbers below 1,000,000,
+/// The classes of a table.
+struct Classes {
+  std::vector<std::string> names;
+  bool are_numbers;  // whether its cells are numbers of classes
+};
+/// Returns the classes of both files: the distinct cells sorted by their bytes, or, if all of them are whole numbers below 1,000,000,
 /// LABEL_0, LABEL_1 and so on up to the highest number. @throws FileError for fewer than two classes, for more than 10,000, and for a cell
-/// with invalid bytes or control characters.
-std::vector<std::string> classes_in(const LabelledTexts& texts);
+/// that is empty or has invalid bytes or control characters.
+Classes classes_in(const LabelledTexts& train, const LabelledTexts& valid);
+
+/// Returns whether a class has a whole number below 1,000,000 as its name. Then a number in a table is a name, never the number of a class.
+bool has_number(const std::vector<std::string>& classes);
 
 }  // namespace heddle::examples

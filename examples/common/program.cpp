@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <heddle/io/write_atomically.hpp>
+#include <utility>
 
 #include "processor.hpp"
 #include "signals.hpp"
@@ -39,17 +40,23 @@ std::string one_line(const std::string& text) {
   return io::printable(line, 16384);
 }
 
+std::string shortened(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 12;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) list += (i ? ", " : "") + names[i];
+  return list + (names.size() > most ? ", …" : "");
+}
+
 void note(const std::string& text) {
   std::fprintf(stderr, "%s: note: %s\n", program_name().c_str(), one_line(text).c_str());
 }
 
 // Opens /dev/null for each standard stream that the shell closed. Otherwise the first file that is opened would become standard output.
+// Input cannot be read from it, and output cannot be written to it, so that neither is lost without an error.
 void open_standard_streams() {
-  for (int file = ::open("/dev/null", O_RDWR); file >= 0; file = ::open("/dev/null", O_RDWR))
-    if (file > STDERR_FILENO) {
-      ::close(file);
-      return;
-    }
+  for (const auto& [file, mode] :
+       {std::pair{STDIN_FILENO, O_WRONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_RDWR}})
+    if (::fcntl(file, F_GETFD) < 0) ::open("/dev/null", mode);
 }
 
 // Returns whether the reader of standard output has closed the pipe. Asks the system, because a stream records that it failed but not why.

@@ -22,6 +22,8 @@ int run_program(const std::string& name, const std::function<void()>& work);
 
 // Prints one line on standard error, such as `sst2: note: …`.
 void note(const std::string& text);
+// Returns the first twelve names of a list for a message, separated by commas.
+std::string shortened(const std::vector<std::string>& names);
 
 // Returns the name that errors and notes begin with.
 const std::string& program_name();

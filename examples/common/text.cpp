@@ -36,7 +36,8 @@ std::string read_standard_input() {
   std::string text;
   char part[65536];
   while (const std::size_t count = std::fread(part, 1, sizeof part, stdin)) text.append(part, count);
-  require<FileError>(!std::ferror(stdin), "standard input cannot be read: ", std::generic_category().message(errno));
+  require<train::RunFailed>(!std::ferror(stdin),
+                            "standard input cannot be read: ", std::generic_category().message(errno));
   return text;
 }
 

@@ -163,6 +163,30 @@ void predict(const TrainerFlags& flags, typename System::Flags& own) {
   }
 }
 
+// Prints the rows of each class, and a note for the classes that only the training or only the validation rows have.
+inline void print_classes(const Splits& splits, const std::vector<std::string>& names) {
+  const auto counts_of = [&](const data::LabelledSequences& rows) {
+    std::vector<Index> counts(names.size());
+    for (Index row = 0; row < rows.count(); ++row) ++counts[static_cast<std::size_t>(rows.label(row))];
+    return counts;
+  };
+  const std::vector<Index> train = counts_of(splits.train), valid = counts_of(splits.valid);
+  std::vector<std::string> without_train, without_valid;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::printf("class       %s: %lld training, %lld validation\n", names[i].c_str(), static_cast<long long>(train[i]),
+                static_cast<long long>(valid[i]));
+    if (train[i] == 0 && valid[i] > 0) without_train.push_back(names[i]);
+    if (valid[i] == 0 && train[i] > 0) without_valid.push_back(names[i]);
+  }
+  const auto print = [&](const std::vector<std::string>& classes, const char* rows, const char* others) {
+    if (classes.empty()) return;
+    note(std::to_string(classes.size()) + (classes.size() == 1 ? " class has " : " classes have ") + rows +
+         " rows but no " + others + " rows: " + shortened(classes));
+  };
+  print(without_train, "validation", "training");
+  print(without_valid, "training", "validation");
+}
+
 // Prints the sizes of the data and the model.
 template <class Model>
 void print_start(const Splits& splits, const TextSplits& texts, const SavedConfig& config, const Model& model) {
@@ -170,7 +194,10 @@ void print_start(const Splits& splits, const TextSplits& texts, const SavedConfi
   std::printf("rows        %lld training, %lld validation", number(splits.train.count()), number(splits.valid.count()));
   if (splits.test.count() > 0) std::printf(", %lld test", number(splits.test.count()));
   std::printf("\n");
-  if (!makes_labels<float, Model>) std::printf("classes     %lld\n", number(static_cast<Index>(config.labels.size())));
+  if (!makes_labels<float, Model>) {
+    std::printf("classes     %lld\n", number(static_cast<Index>(config.labels.size())));
+    print_classes(splits, config.labels);
+  }
   std::printf("vocabulary  %lld tokens\n", number(config.vocabulary));
   std::printf("longest     %lld tokens, %lld texts truncated to %lld\n",
               number(std::max({texts.train.longest, texts.valid.longest, texts.test.longest})),
