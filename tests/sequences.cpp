@@ -1,6 +1,7 @@
 #include <heddle/core/sequences.hpp>
 
 #include "catch.hpp"
+#include "harness/devices.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -40,4 +41,29 @@ TEST_CASE("sequences: refuse lengths that are negative, exceed T or have too lar
   CHECK_THROWS_WITH(Sequences::padded({3, 5}, 4), "padded: length 5 of sequence 1 exceeds T = 4");
   CHECK_THROWS_WITH(Sequences::packed({3, -1}), "Sequences: length -1 of sequence 1 is negative");
   CHECK_THROWS_AS(Sequences::packed({2147483647, 1}), ShapeError);
+}
+
+TEST_CASE("Sequences: the mask of packed, padded and left-padded sequences") {
+  on_each_device<bool>([](Device device) {
+    const auto mask_of = [&](const Sequences& sequences) { return sequences.to(device).mask(); };
+    CHECK(mask_of(Sequences::packed({1, 0, 3})).device() == device);
+    CHECK(mask_of(Sequences::packed({1, 0, 3})).host() == std::vector<bool>{1, 0, 0, 0, 0, 0, 1, 1, 1});
+    CHECK(mask_of(Sequences::padded({1, 2}, 3)).host() == std::vector<bool>{1, 0, 0, 1, 1, 0});
+    CHECK(mask_of(Sequences::from_mask(Tensor<int>({2, 3}, {0, 1, 1, 0, 0, 0}))).host() == std::vector<bool>{0, 1, 1, 0, 0, 0});
+    CHECK(mask_of(Sequences::packed({})).shape() == Shape{0, 0});
+    CHECK(mask_of(Sequences::packed({0, 0})).shape() == Shape{2, 0});
+    CHECK(mask_of(Sequences::padded({}, 4)).shape() == Shape{0, 4});
+  });
+}
+
+TEST_CASE("Sequences: packed sequences of one length") {
+  const Sequences equal = Sequences::packed(3, 2);
+  CHECK(equal.begins() == std::vector<int>{0, 2, 4});
+  CHECK(equal.lengths() == std::vector<int>{2, 2, 2});
+  CHECK(equal.rows() == 6);
+  CHECK(Sequences::packed(0, 2).count() == 0);
+  CHECK_THROWS_AS(Sequences::packed(-1, 2), ShapeError);
+  CHECK_THROWS_AS(Sequences::packed(1, -2), ShapeError);
+  CHECK_THROWS_AS(Sequences::packed(Index{1} << 40, 2), ShapeError);
+  CHECK_THROWS_AS(Sequences::packed(3, 2'000'000'000), ShapeError);
 }

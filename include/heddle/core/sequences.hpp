@@ -21,6 +21,13 @@ class Sequences {
     return Sequences(begin, lengths, rows, 0);
   }
 
+  /// Builds packed Sequences of one length: sequence b is rows [b * length, (b + 1) * length). @throws ShapeError for a negative length, a
+  /// negative or larger count than 2^31 - 1, and for more than 2^31 - 1 rows.
+  static Sequences packed(Index count, int length) {
+    require<ShapeError>(count >= 0 && count <= std::numeric_limits<int>::max(), "packed: the number of sequences must be in [0, 2^31 - 1], got ", count);
+    return packed(std::vector<int>(static_cast<std::size_t>(count), length));
+  }
+
   /// Builds padded Sequences: sequence b is the first lengths[b] of rows [b * T, (b + 1) * T). @throws ShapeError for a length outside
   /// [0, T], and for more than 2^31 - 1 rows.
   static Sequences padded(const std::vector<int>& lengths, Index T) {
@@ -71,6 +78,19 @@ class Sequences {
   const Tensor<int>& position() const { return position_; }     ///< [N] position in its sequence; 0 for padding
   const std::vector<int>& begins() const { return begins_; }    ///< the values of begin(), on the host
   const std::vector<int>& lengths() const { return lengths_; }  ///< the values of length(), on the host
+
+  /// Returns which positions of a padded batch hold rows of each sequence: true at real tokens, false at padding. T is padded_to(), or
+  /// longest() when packed. from_mask(cast<int>(mask())) gives the same sequences, padded. The result is on device().
+  Tensor<bool> mask() const {  // [B, T]
+    const Index T = padded_to_ > 0 ? padded_to_ : longest_;
+    std::vector<bool> real(static_cast<std::size_t>(count() * T), false);
+    for (Index b = 0; b < count(); ++b) {
+      const auto n = static_cast<std::size_t>(b);
+      const Index first = padded_to_ > 0 ? begins_[n] : b * T;
+      std::fill_n(real.begin() + first, lengths_[n], true);
+    }
+    return Tensor<bool>({count(), T}, real).to(device());
+  }
 
   /// Returns a copy on another device. @throws Error for a device that this build does not support.
   Sequences to(Device device) const {
