@@ -49,7 +49,8 @@ TEST_CASE("Sequences: the mask of packed, padded and left-padded sequences") {
     CHECK(mask_of(Sequences::packed({1, 0, 3})).device() == device);
     CHECK(mask_of(Sequences::packed({1, 0, 3})).host() == std::vector<bool>{1, 0, 0, 0, 0, 0, 1, 1, 1});
     CHECK(mask_of(Sequences::padded({1, 2}, 3)).host() == std::vector<bool>{1, 0, 0, 1, 1, 0});
-    CHECK(mask_of(Sequences::from_mask(Tensor<int>({2, 3}, {0, 1, 1, 0, 0, 0}))).host() == std::vector<bool>{0, 1, 1, 0, 0, 0});
+    CHECK(mask_of(Sequences::from_mask(Tensor<int>({2, 3}, {0, 1, 1, 0, 0, 0}))).host() ==
+          std::vector<bool>{0, 1, 1, 0, 0, 0});
     CHECK(mask_of(Sequences::packed({})).shape() == Shape{0, 0});
     CHECK(mask_of(Sequences::packed({0, 0})).shape() == Shape{2, 0});
     CHECK(mask_of(Sequences::padded({}, 4)).shape() == Shape{0, 4});

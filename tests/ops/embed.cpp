@@ -1,7 +1,4 @@
-#include <heddle/core/create.hpp>
-#include <heddle/ops/arithmetic.hpp>
-#include <heddle/ops/embed.hpp>
-#include <heddle/ops/reduce.hpp>
+#include <heddle/heddle.hpp>
 
 #include "harness/agreement.hpp"
 #include "harness/golden.hpp"
@@ -141,4 +138,43 @@ TEST_CASE("embed: sparse gradients add up, with each other and with dense ones")
   table.set_grad({});
   backward(sum(embed(ids, table * table)));  // the table is a result, not a variable
   CHECK(table.grad().host() == std::vector<double>{0, 0, 6, 8, 0, 0, 28, 32});
+}
+
+TEST_CASE("embed: the row of padding_id has no gradient") {
+  const auto check = []<class T>(T) {
+    on_each_device<T>([](Device device) {
+      const Tensor<T> table = variable(converted<T>(random({5, 3}, 1), device));
+      const Tensor<int> ids({2, 2}, {4, 2, 2, 0});
+      for (const bool is_on_host : {true, false}) {
+        table.set_grad({});
+        const Tensor<T> y = embed(is_on_host ? ids : ids.to(device), table, 2);
+        CHECK(y.host() == embed(ids, table).host());
+        backward(sum(y));
+        CHECK(joined(table.grad().host()) == std::vector<double>{1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1});
+      }
+      CHECK_THROWS_WITH(embed(ids, table, 5), "embed: padding_id 5 is outside the table's 5 rows");
+      CHECK_THROWS_AS(embed(ids, table, -1), IndexError);
+    });
+  };
+  check(float());
+  check(bf16());
+  check(double());
+}
+
+TEST_CASE("Embedding: the row of padding_id begins as zeros and is not trained; a copy keeps it") {
+  Random random(1);
+  nn::Embedding<double> words(4, 3, random, {.padding_id = 1});
+  const nn::Embedding<double> copy = clone(words);
+  CHECK(copy.padding_id == Index{1});
+  optim::Sgd sgd(words, {.lr = 1});
+  const Tensor<double> rows = words(Tensor<int>({3}, {1, 2, 1})) + 1.0;
+  backward(sum(rows * rows));
+  sgd.step();
+  const auto before = copy.weight.host(), after = words.weight.host();
+  for (std::size_t i = 0; i < 12; ++i) {
+    if (i / 3 == 1) CHECK(before[i] == 0);
+    CHECK((after[i] == before[i]) == (i / 3 != 2));
+  }
+  CHECK_THROWS_WITH(nn::Embedding<>(4, 3, random, {.padding_id = 4}),
+                    "Embedding: padding_id 4 is outside the table's 4 rows");
 }

@@ -24,7 +24,8 @@ class Sequences {
   /// Builds packed Sequences of one length: sequence b is rows [b * length, (b + 1) * length). @throws ShapeError for a negative length, a
   /// negative or larger count than 2^31 - 1, and for more than 2^31 - 1 rows.
   static Sequences packed(Index count, int length) {
-    require<ShapeError>(count >= 0 && count <= std::numeric_limits<int>::max(), "packed: the number of sequences must be in [0, 2^31 - 1], got ", count);
+    require<ShapeError>(count >= 0 && count <= std::numeric_limits<int>::max(),
+                        "packed: the number of sequences must be in [0, 2^31 - 1], got ", count);
     return packed(std::vector<int>(static_cast<std::size_t>(count), length));
   }
 

@@ -31,6 +31,7 @@ struct BertConfig {
   Index ff_width = 3072;                             ///< width of the feed-forward networks
   Index positions = 512;                             ///< maximum number of tokens in a text
   Index types = 2;                                   ///< token types; DistilBERT has none
+  std::optional<Index> padding_id = 0;               ///< token whose embedding is not trained, as in transformers
   nn::Activation activation = nn::Activation::gelu;  ///< activation of the feed-forward networks
   double eps = 1e-12;                                ///< constant added to the variance in the norms
   double deviation = 0.02;                           ///< standard deviation of the initial weights
@@ -68,13 +69,14 @@ struct BertEmbeddings {
   /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and Error for a dropout
   /// outside [0, 1) and for an eps or deviation that is negative or not finite.
   BertEmbeddings(const BertConfig& config, Random& random)
-      : words(config.vocabulary, config.D, random),
+      : words(config.vocabulary, config.D, random, {.padding_id = config.padding_id}),
         positions(config.positions, config.D, random),
         norm(config.D, config.eps),
         dropout(config.dropout) {
     heddle::detail::require_fraction("BertEmbeddings", "dropout", dropout);
     if (config.types > 0 && config.family != BertFamily::distilbert) types.emplace(config.types, config.D, random);
     detail::draw_as_bert(*this, random, config.deviation);
+    words.clear_padding();
   }
   /// Copies the members of `other` for clone().
   BertEmbeddings(const BertEmbeddings& other, Cloning& c)

@@ -79,6 +79,13 @@ inline BertConfig read_bert_config(const io::JsonObject& config, BertFamily fami
   c.heads = size("num_attention_heads", "n_heads", 12);
   c.ff_width = size("intermediate_size", "hidden_dim", 3072);
   c.positions = size("max_position_embeddings", "max_position_embeddings", 512);
+  const auto padding = config.json().find("pad_token_id");
+  if (padding != config.json().end() && padding->is_null()) {
+    c.padding_id.reset();
+  } else {
+    const Index id = config.count_or("pad_token_id", 0, -c.vocabulary, c.vocabulary - 1);
+    c.padding_id = id < 0 ? id + c.vocabulary : id;  // as torch.nn.Embedding
+  }
   c.types = bert ? size("type_vocab_size", "", 2) : 0;
   c.activation = read_activation(config, bert ? "hidden_act" : "activation");
   c.eps = bert ? config.number_or("layer_norm_eps", 1e-12, 0, 1) : 1e-12;
@@ -375,7 +382,7 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
       json["type_vocab_size"] = b.types;
       json["layer_norm_eps"] = b.eps;
     }
-    if (!json.contains("pad_token_id")) json["pad_token_id"] = 0;
+    json["pad_token_id"] = b.padding_id ? nlohmann::json(*b.padding_id) : nlohmann::json();
   }
   json.erase("id2label");
   json.erase("label2id");

@@ -5,21 +5,30 @@
 
 namespace heddle::nn {
 
+/// The option of Embedding.
+struct EmbeddingOptions {
+  std::optional<Index> padding_id = {};  ///< the row that begins as zeros and is not trained
+};
+
 /// A table of V rows, like torch.nn.Embedding.
 template <Floating T = float>
 struct Embedding {
-  Parameter<T> weight;  ///< [V, D]
+  Parameter<T> weight;              ///< [V, D]
+  std::optional<Index> padding_id;  ///< the row that has no gradient
 
-  /// Draws a standard normal table. @throws ShapeError for a size below 1.
-  [[gnu::cold]] Embedding(Index V, Index D, Random& random);
+  /// Draws a standard normal table. @throws ShapeError for a size below 1, and IndexError for a padding_id outside [0, V).
+  [[gnu::cold]] Embedding(Index V, Index D, Random& random, const EmbeddingOptions& options = {});
   /// Copies the members of `other` for clone().
-  Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)) {}
+  Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)), padding_id(other.padding_id) {}
+
+  /// Sets the row of padding_id to zeros, if there is one. Does nothing under NoInit.
+  void clear_padding();
 
   /// Returns the rows of the table for `ids`, as activations of type A. Rows are looked up first and then cast, so that a bf16 model does
   /// not cast the whole table. @throws IndexError for an id outside the table, as embed() does.
   template <class A = T, class Id>
   Tensor<A> operator()(const Tensor<Id>& ids) const {  // [...] int or int64, to [..., D]
-    return cast<A>(embed(ids, weight));
+    return cast<A>(embed(ids, weight, padding_id));
   }
 
   /// Visits the members.
@@ -27,7 +36,18 @@ struct Embedding {
 };
 
 template <Floating T>
-Embedding<T>::Embedding(Index V, Index D, Random& random)
-    : weight(embedding_init<T>({require_size("Embedding", "V", V), require_size("Embedding", "D", D)}, random)) {}
+Embedding<T>::Embedding(Index V, Index D, Random& random, const EmbeddingOptions& options)
+    : weight(embedding_init<T>({require_size("Embedding", "V", V), require_size("Embedding", "D", D)}, random)),
+      padding_id(options.padding_id) {
+  require<IndexError>(!padding_id || (*padding_id >= 0 && *padding_id < V), "Embedding: padding_id ",
+                      padding_id.value_or(0), " is outside the table's ", V, " rows");
+  clear_padding();
+}
+template <Floating T>
+void Embedding<T>::clear_padding() {
+  if (!padding_id || NoInit::is_active()) return;
+  const Index D = weight.shape()[1];
+  weight.identity()->assign_rows(*padding_id * D, zeros<T>({1, D}));
+}
 
 }  // namespace heddle::nn

@@ -3,11 +3,15 @@
 // added in the order of their positions, for any number of threads.
 #pragma once
 #include <numeric>
+#include <optional>
 
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/vector.hpp>
 #include <heddle/ops/check_ids.hpp>
+#include <heddle/ops/compare.hpp>
+#include <heddle/ops/reshape.hpp>
+#include <heddle/ops/where.hpp>
 
 namespace heddle {
 
@@ -92,23 +96,32 @@ Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x,
 
 }  // namespace detail
 
-/// Returns the row of the table for each id, [..., D]. Ids on the host may be used with a table on a GPU.
-/// @throws ShapeError unless the table has two axes, and IndexError for an id outside the table; for ids on a GPU the next synchronizing
-/// call throws it.
+/// Returns the row of the table for each id, [..., D]. Ids on the host may be used with a table on a GPU. Row `padding_id` of the table, if
+/// it is given, has no gradient, as padding_idx of torch.nn.functional.embedding. @throws ShapeError unless the table has two axes, and
+/// IndexError for a padding_id or an id outside the table; for ids on a GPU the next synchronizing call throws it.
 template <class Id, class T>
-Tensor<T> embed(const Tensor<Id>& ids,     // [...] int or int64
-                const Tensor<T>& table) {  // [V, D]
+Tensor<T> embed(const Tensor<Id>& ids,   // [...] int or int64
+                const Tensor<T>& table,  // [V, D]
+                std::optional<Index> padding_id = {}) {
   require_rank("embed", {"table", table, 0}, 2);
+  require<IndexError>(!padding_id || (*padding_id >= 0 && *padding_id < table.dim(0)), "embed: padding_id ",
+                      padding_id.value_or(0), " is outside the table's ", table.dim(0), " rows");
   const kernel::IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
   if (detail::are_on_host_for(table.device(), ids)) {
     detail::check_ids(ids, check);
-    return embed(ids.to(table.device()), table);
+    return embed(ids.to(table.device()), table, padding_id);
   }
   require_same_device("embed", {"ids", ids, 0}, {"table", table, 0});
   detail::check_ids(ids, check);
   std::vector<Index> extents(ids.shape().begin(), ids.shape().end());
   extents.push_back(table.dim(1));
-  return detail::gather_rows("embed", ids, table, Shape(extents));  // [..., D]
+  const Tensor<T> y = detail::gather_rows("embed", ids, table, Shape(extents));  // [..., D]
+  if constexpr (!std::is_integral_v<T>)
+    if (padding_id)
+      return record("embed", y, inputs(y), [ids, id = static_cast<Id>(*padding_id)](const Tensor<T>& dy) {
+        return masked_fill(dy, unsqueeze(ids == id, -1), 0);
+      });
+  return y;
 }
 
 /// Returns the rows of x with the given numbers, [M, ...]. The numbers may be on the host for an x on a GPU.
