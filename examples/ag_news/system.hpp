@@ -191,20 +191,20 @@ class AgNews {
   }
   EncodedTexts read_split(const std::string& path, Index limit) const {
     const NewsRows rows = read_news(path, limit);
-    for (const std::string& sentence : rows.notes.sentences()) note(io::printable(path) + ": " + sentence);
+    for (const std::string& sentence : rows.sentences) note(io::printable(path) + ": " + sentence);
     return encode(rows.texts, rows.labels);
   }
 
   // Keeps the texts of the training file whose attention is drawn.
   void choose_pictures(const std::string& path) {
     if (flags_.out.empty() || flags_.evaluate) return;
-    const data::Table table = data::read_csv(path, {.header = false});
+    const NewsTable news = read_news_table(path);
     for (const std::size_t row : {std::size_t{1129}, std::size_t{4534}}) {
-      if (row >= table.rows() || table.width() != 3) {
+      if (row >= news.rows()) {
         note(io::printable(path) + ": row " + std::to_string(row) + ", counted from 0, is missing, so it is not drawn");
         continue;
       }
-      const std::string text = prepared(std::string(table[row][1]) + ' ' + std::string(table[row][2]));
+      const std::string text = prepared(news.text(row));
       if (!pictures_.empty() && pictures_[0].first == text) continue;  // a tag has one picture a step
       std::vector<int> ids = ids_of(tokenizer_->encode(text).ids);
       ids.resize(std::min(ids.size(), static_cast<std::size_t>(sizes_.max_length)));

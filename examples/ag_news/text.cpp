@@ -107,6 +107,13 @@ std::string remove_tags(std::string_view text) {
   return kept;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
+  return lower;
+}
+
 // Returns the word in lower case, without digits and punctuation.
 std::string letters_of(std::string_view word) {
   std::string letters;
@@ -115,25 +122,51 @@ std::string letters_of(std::string_view word) {
   return letters;
 }
 
+// Returns the class in a cell, from 0, or nothing unless it is 1, 2, 3 or 4.
+std::optional<int> class_in(std::string_view cell) {
+  return cell.size() == 1 && cell[0] >= '1' && cell[0] <= '4' ? std::optional(cell[0] - '1') : std::nullopt;
+}
+
 }  // namespace
 
-NewsRows read_news(const std::string& path, Index limit) {
-  const data::Table table = data::read_csv(path, {.header = false});
+NewsTable read_news_table(const std::string& path) {
+  NewsTable news{data::read_csv(path, {.header = false}), 0};
+  const data::Table& table = news.table;
   data::require_utf8(table.notes, path);
   require<FileError>(table.rows() > 0, io::printable(path), ": has no rows");
   if (table.width() != fields)
     fail<FileError>(table.where(0), ": ", table.width(), table.width() == 1 ? " field" : " fields",
                     "; AG News has 3: class, title and description");
-  NewsRows news{{}, {}, table.notes};
-  const std::size_t rows = limit ? std::min(table.rows(), static_cast<std::size_t>(limit)) : table.rows();
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::string_view c = table[row][0];
-    if (c.size() != 1 || c[0] < '1' || c[0] > '4')
-      fail<FileError>(table.where(row), ": the class is ", io::quoted_name(c), " but must be 1, 2, 3 or 4");
-    news.texts.push_back(std::string(table[row][title]) + ' ' + std::string(table[row][description]));
-    news.labels.push_back(c[0] - '1');
-  }
+  const bool is_header = lower_case(table[0][title]) == "title" && lower_case(table[0][description]) == "description";
+  if (is_header && !class_in(table[0][0])) news.first = 1;
+  require<FileError>(news.rows() > 0, io::printable(path), ": has a header, but no rows");
   return news;
+}
+
+std::vector<std::string> NewsTable::sentences() const {
+  std::vector<std::string> all = table.notes.sentences();
+  if (first > 0) all.emplace_back("the first line is a header");
+  return all;
+}
+
+NewsRows read_news(const std::string& path, Index limit) {
+  const NewsTable news = read_news_table(path);
+  NewsRows read{{}, {}, {}, news.sentences()};
+  const std::size_t rows = limit ? std::min(news.rows(), static_cast<std::size_t>(limit)) : news.rows();
+  for (std::size_t row = news.first; row < news.first + rows; ++row) {
+    const std::string_view cell = news.table[row][0];
+    const std::optional<int> number = class_in(cell);
+    if (!number)
+      fail<FileError>(news.table.where(row), ": the class is ", io::quoted_name(cell), " but must be 1, 2, 3 or 4");
+    read.texts.push_back(news.text(row - news.first));
+    read.labels.push_back(*number);
+    read.lines.push_back(news.table.line(row));
+  }
+  return read;
+}
+
+std::string NewsTable::text(std::size_t row) const {
+  return std::string(table[first + row][title]) + ' ' + std::string(table[first + row][description]);
 }
 
 std::string repair(std::string_view text) { return remove_tags(decode_entities(resolve_backslashes(text))); }

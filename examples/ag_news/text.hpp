@@ -9,21 +9,38 @@
 #include <vector>
 
 #include <heddle/base/shape.hpp>
+#include <heddle/data/table.hpp>
 #include <heddle/data/text_file.hpp>
 
 namespace heddle::examples {
 
-/// The rows of a file of AG News.
-struct NewsRows {
-  std::vector<std::string> texts;  // the title, a blank and the description, as they stand in the file
-  std::vector<int> labels;         // 0 to 3: the file's class minus 1
-  data::TextNotes notes;           // changes made to the file's text
+/// The lines of a file of AG News.
+struct NewsTable {
+  data::Table table;  // class, title, description
+  std::size_t first;  // 1 if there is a header, otherwise 0
+
+  std::size_t rows() const { return table.rows() - first; }
+  // Returns the title, a blank and the description, as they stand in the file.
+  std::string text(std::size_t row) const;
+  // Returns a sentence for each change made to the file's text, and one for a header.
+  std::vector<std::string> sentences() const;
 };
 
-/// Reads the first `limit` rows (0: all) of a file of AG News: CSV without a header, with the fields class, title, description.
-/// @throws FileError for a file that cannot be read or has no rows, and with file and line for a row without three fields, for
-/// bytes that are not UTF-8, and for a class that is not 1, 2, 3 or 4. The fields of rows beyond the limit are counted, but their
-/// classes are not read.
+/// Reads a file of AG News: CSV with the fields class, title, description. A first line whose last fields are "title" and "description", in
+/// upper or lower case, is a header. @throws FileError for a file that cannot be read or has no rows, and with file and line for a row
+/// without three fields and for bytes that are not UTF-8.
+NewsTable read_news_table(const std::string& path);
+
+/// The rows of a file of AG News.
+struct NewsRows {
+  std::vector<std::string> texts;      // the title, a blank and the description, as they stand in the file
+  std::vector<int> labels;             // 0 to 3: the file's class minus 1
+  std::vector<std::size_t> lines;      // the line of each row, from 1
+  std::vector<std::string> sentences;  // changes made to the file's text, and a header
+};
+
+/// Reads the first `limit` rows (0: all) of a file of AG News. @throws FileError as read_news_table() does, and with file and line for a
+/// class that is not 1, 2, 3 or 4. The fields of rows beyond the limit are counted, but their classes are not read.
 NewsRows read_news(const std::string& path, Index limit = 0);
 
 /// Returns the text with its backslashes, entities and tags resolved, in this order:

@@ -31,7 +31,8 @@ struct BertFlags {
     add_path(app, "--pretrain", pretrain, "Pre-train BERT as a masked language model on the lines of a text file");
     // The defaults of these flags depend on other flags.
     for (const auto& [flag, help] :
-         {std::pair{"--train-rows", "Only the first N training rows (default: 500 of ag_news, otherwise all)"},
+         {std::pair{"--train-rows",
+                    "Only the first N training rows (default: 500 rows of ag_news that --seed draws, otherwise all)"},
           {"--valid-rows", "Only the first N validation rows (default: 1000 of ag_news, otherwise all)"},
           {"--dropout", "Probability of every dropout, in [0, 1) (default: those of the model)"},
           {"--evaluate", "Do not train; report the metrics of the model in --out, --model or --init"}})
@@ -285,7 +286,7 @@ class BertClassifierSystem : public BertProgram {
     if (flags.predict.empty() && table)
       require(!own.train.empty() && !own.valid.empty() && !own.columns.text.empty() && !own.columns.label.empty(),
               "a table needs --train, --valid, --text and --label");
-    if (flags.predict.empty()) read_texts();
+    if (flags.predict.empty()) read_texts(setup.seed);
     choose_classes();
     setup_.make_tokenizer();
   }
@@ -329,7 +330,7 @@ class BertClassifierSystem : public BertProgram {
   }
 
  private:
-  void read_texts() {
+  void read_texts(std::uint64_t seed) {
     const TrainerFlags& flags = setup_.flags();
     if (!own_.train.empty()) {
       train_ = read_table(own_.train, own_.columns, limit("--train-rows", flags.train_rows));
@@ -342,7 +343,9 @@ class BertClassifierSystem : public BertProgram {
       train_.numbers_first = valid_.numbers_first = true;
     } else {
       const std::string whole = setup_.data() + "/train.csv", subset = setup_.data() + "/train_subset.csv";
-      train_ = read_ag_news(io::path_exists(whole) || !io::path_exists(subset) ? whole : subset, flags.train_rows);
+      const bool is_limited = flags.is_given("--train-rows");
+      train_ = read_ag_news(io::path_exists(whole) || !io::path_exists(subset) ? whole : subset, flags.train_rows,
+                            is_limited ? std::nullopt : std::optional(seed));
       valid_ = read_ag_news(setup_.data() + "/test.csv", flags.valid_rows);
     }
   }

@@ -2,19 +2,22 @@
 
 #include <algorithm>
 #include <charconv>
+#include <heddle/data/batches.hpp>
 #include <heddle/data/csv.hpp>
 #include <heddle/data/tsv.hpp>
+#include <numeric>
 #include <set>
 
 #include "../ag_news/text.hpp"
+#include "../common/evaluate.hpp"
 #include "../common/program.hpp"
 #include "../common/text.hpp"
 
 namespace heddle::examples {
 namespace {
 
-void print_notes(const data::TextNotes& notes, const std::string& path) {
-  for (const std::string& sentence : notes.sentences()) note(io::printable(path) + ": " + sentence);
+void print_notes(const std::vector<std::string>& sentences, const std::string& path) {
+  for (const std::string& sentence : sentences) note(io::printable(path) + ": " + sentence);
 }
 
 // Returns the number in a cell, or nothing unless it is a whole number from 0 to 999,999.
@@ -46,7 +49,7 @@ std::string label_in(std::string_view cell) {
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit) {
   const bool is_csv = path.ends_with(".csv") || path.ends_with(".CSV");
   const data::Table table = is_csv ? data::read_csv(path) : data::read_tsv(path);
-  print_notes(table.notes, path);
+  print_notes(table.notes.sentences(), path);
   const std::size_t first = table.column(columns.text), label = table.column(columns.label);
   const std::size_t second = columns.second.empty() ? first : table.column(columns.second);
   const std::size_t rows = limit ? std::min(table.rows(), static_cast<std::size_t>(limit)) : table.rows();
@@ -62,16 +65,23 @@ LabelledTexts read_table(const std::string& path, const TableColumns& columns, I
   return texts;
 }
 
-LabelledTexts read_ag_news(const std::string& path, Index limit) {
-  const NewsRows rows = read_news(path, limit);
-  print_notes(rows.notes, path);
+LabelledTexts read_ag_news(const std::string& path, Index limit, std::optional<std::uint64_t> seed) {
+  const NewsRows rows = read_news(path, seed ? 0 : limit);
+  print_notes(rows.sentences, path);
+  const auto count = static_cast<Index>(rows.texts.size());
+  std::vector<Index> chosen(static_cast<std::size_t>(count));
+  std::iota(chosen.begin(), chosen.end(), Index{0});
+  if (seed) chosen = data::shuffled(count, *seed, stream(Stream::split));
+  if (limit > 0) chosen.resize(static_cast<std::size_t>(std::min(count, limit)));
+  std::sort(chosen.begin(), chosen.end());
   LabelledTexts texts;
   texts.file = io::printable(path);
   texts.numbers_first = true;
-  for (std::size_t row = 0; row < rows.texts.size(); ++row) {
-    texts.first.push_back(repair(rows.texts[row]));
-    texts.labels.push_back(std::to_string(rows.labels[row]));
-    texts.lines.push_back(row + 1);
+  for (const Index row : chosen) {
+    const auto n = static_cast<std::size_t>(row);
+    texts.first.push_back(repair(rows.texts[n]));
+    texts.labels.push_back(std::to_string(rows.labels[n]));
+    texts.lines.push_back(rows.lines[n]);
   }
   return texts;
 }

@@ -27,9 +27,9 @@ struct TableColumns {
 /// Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 
-/// Reads the first `limit` rows of a file of AG News (0: all) and repairs their text. The labels are the numbers of the classes, from 0.
-/// @throws FileError as read_news() does.
-LabelledTexts read_ag_news(const std::string& path, Index limit);
+/// Reads `limit` rows of a file of AG News (0: all) and repairs their text: the first ones, or, given a seed, rows that it draws, in the
+/// file's order. The labels are the numbers of the classes, from 0. @throws FileError as read_news() does.
+LabelledTexts read_ag_news(const std::string& path, Index limit, std::optional<std::uint64_t> seed = {});
 
 /// Returns the class of each row. A cell is a class's name, otherwise its number from 0 if `may_be_numbers`; `numbers_first` reverses this
 /// order. @throws FileError with file and line for a cell that is neither, and for an empty one.

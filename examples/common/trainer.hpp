@@ -183,6 +183,10 @@ inline void print_classes(const Splits& splits, const std::vector<std::string>& 
     note(std::to_string(classes.size()) + (classes.size() == 1 ? " class has " : " classes have ") + rows +
          " rows but no " + others + " rows: " + shortened(classes));
   };
+  for (std::size_t i = 0; names.size() > 2 && i < names.size(); ++i)
+    if (2 * train[i] > splits.train.count())
+      note(std::to_string(train[i]) + " of the " + std::to_string(splits.train.count()) +
+           " training rows are of class " + names[i]);
   print(without_train, "validation", "training");
   print(without_valid, "training", "validation");
 }

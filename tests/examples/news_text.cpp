@@ -91,12 +91,30 @@ TEST_CASE("read_news: joins title and description, and counts classes from 0") {
   const NewsRows all = read_news(file);
   CHECK(all.texts == std::vector<std::string>{"A, \"b\" c\\d #39;s ", "E ", " f", "g h"});
   CHECK(all.labels == std::vector<int>{2, 3, 0, 1});
-  CHECK(all.notes.sentences().empty());
+  CHECK(all.sentences.empty());
   CHECK(read_news(file, 2).labels == std::vector<int>{2, 3});
   CHECK(read_news(file, 9).labels == all.labels);
   put(file, "1,a,b\r\n2,c,d");
   CHECK(read_news(file).texts == std::vector<std::string>{"a b", "c d"});
-  CHECK(read_news(file).notes.sentences().size() == 2);
+  CHECK(read_news(file).sentences.size() == 2);
+}
+
+TEST_CASE("read_news: a header is skipped and noted") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "train.csv";
+  put(file, "Class Index,Title,Description\n3,a,b\n4,c,d\n");
+  const NewsRows rows = read_news(file);
+  CHECK(rows.texts == std::vector<std::string>{"a b", "c d"});
+  CHECK(rows.lines == std::vector<std::size_t>{2, 3});
+  CHECK(rows.sentences == std::vector<std::string>{"the first line is a header"});
+  CHECK(read_news(file, 1).labels == std::vector<int>{2});
+  put(file, "1,Title,Description\n");
+  CHECK(read_news(file).texts == std::vector<std::string>{"Title Description"});
+  put(file, "Class Index,Title,Description\n");
+  CHECK_THAT(error_of([&] { read_news(file); }), ContainsSubstring("train.csv: has a header, but no rows"));
+  put(file, "class,headline,text\n1,a,b\n");
+  CHECK_THAT(error_of([&] { read_news(file); }),
+             ContainsSubstring("train.csv:1: the class is 'class' but must be 1, 2, 3 or 4"));
 }
 
 TEST_CASE("read_news: names file, line and value of what is wrong") {
@@ -161,7 +179,7 @@ TEST_CASE("AG News: nothing is left to repair") {
   const auto counts_of = [&](const std::string& file) {
     Counts counts;
     const NewsRows news = read_news(folder + "/ag_news/" + file);
-    CHECK(news.notes.sentences().empty());
+    CHECK(news.sentences.empty());
     for (std::size_t row = 0; row < news.texts.size(); ++row) {
       CAPTURE(file, news.texts[row]);
       const std::string repaired = repair(news.texts[row]), cleaned = clean(repaired, options);
