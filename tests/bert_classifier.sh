@@ -98,6 +98,11 @@ claim 'it trains on a table of tab-separated values' 'exits 0 "${table[@]}" --tr
 claim 'it trains on CSV with named classes' 'exits 0 "${table[@]}" --train named.csv --valid named.csv --out named && [ "$(xargs <named/labels.txt)" = "neg pos" ]'
 cp named.csv named.CSV
 claim 'it reads .CSV as .csv' 'exits 0 "${table[@]}" --train named.CSV --valid named.CSV --out upper && [ "$(xargs <upper/labels.txt)" = "neg pos" ]'
+cp named.csv named.csv.txt
+claim 'the first line decides on the format of a file with another name' \
+  'exits 0 "${table[@]}" --train named.csv.txt --valid <(cat named.csv) --out piped && [ "$(xargs <piped/labels.txt)" = "neg pos" ]'
+claim '--format decides on the format of any file' \
+  'cp train.tsv tabs.csv && exits 0 "${table[@]}" --format tsv --train tabs.csv --valid dev.tsv --out formatted && grep -q "120 training, 40 validation" out'
 claim 'a model with a classifier takes numbers and names of its classes' \
   '(cat named.csv; echo fine,1) >more.csv && exits 0 "$bert" --model named --batch-size 8 --progress none --steps 1 --text sentence --label label --train more.csv --valid more.csv --out more && [ "$(xargs <more/labels.txt)" = "neg pos" ]'
 (cat named.csv; echo fine,great) >great.csv

@@ -25,6 +25,8 @@ struct BertFlags {
     add_path(app, "--text", columns.text, "Column of the text");
     add_path(app, "--text-pair", columns.second, "Column of the second text; --predict splits lines at a tab");
     add_path(app, "--label", columns.label, "Column of the class: its number from 0, or its name");
+    add_choice(app, "--format", columns.format, {"auto", "csv", "tsv"},
+               "Format of the tables; auto: by name, otherwise by the first line");
     add_choice(app, "--freeze", freeze, {"none", "embeddings", "encoder"}, "Part of the model that is not trained");
     add_switch(app, "--pad-to-max", pad_to_max, "Pad every text to --max-length, to compare with packed batches");
     add_switch(app, "--from-scratch", from_scratch, "Train a pre-norm encoder from random weights");
@@ -148,7 +150,7 @@ class BertSetup {
             "there is no model: give the folder of one with --model, or --from-scratch, or --pretrain");
     require(flags_.model.empty() || flags_.vocab.empty(), "--vocab: the model in --model has its own tokenizer");
     const bool table = !own_.train.empty() || !own_.valid.empty();
-    for (const char* flag : {"--text", "--text-pair", "--label"})
+    for (const char* flag : {"--text", "--text-pair", "--label", "--format"})
       require(!flags_.is_given(flag) || table || !flags_.predict.empty(), flag, " needs --train and --valid");
     require(!table || !flags_.is_given("--task"), "--task and --train exclude each other");
     require(own_.train.empty() || flags_.data.empty(), "--data and --train exclude each other");

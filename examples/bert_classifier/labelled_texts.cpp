@@ -1,6 +1,7 @@
 #include "labelled_texts.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <heddle/data/batches.hpp>
 #include <heddle/data/csv.hpp>
@@ -44,11 +45,21 @@ std::string label_in(std::string_view cell) {
   return (is_negative && digits != "0" ? "-" : "") + std::string(digits);
 }
 
+// Returns the format of a table: that of its name, otherwise that of its first line, which has tabs or commas.
+std::string format_of(const std::string& path, std::string_view text) {
+  std::string end = path.substr(path.size() - std::min<std::size_t>(path.size(), 4));
+  for (char& c : end) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (end == ".csv" || end == ".tsv") return end.substr(1);
+  const std::string_view header = text.substr(0, text.find('\n'));
+  return header.find('\t') == header.npos && header.find(',') != header.npos ? "csv" : "tsv";
+}
+
 }  // namespace
 
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit) {
-  const bool is_csv = path.ends_with(".csv") || path.ends_with(".CSV");
-  const data::Table table = is_csv ? data::read_csv(path) : data::read_tsv(path);
+  data::TextFile file = data::read_text(path);
+  const std::string format = columns.format == "auto" ? format_of(path, file.text) : columns.format;
+  const data::Table table = format == "csv" ? data::parse_csv(std::move(file)) : data::parse_tsv(std::move(file));
   print_notes(table.notes.sentences(), path);
   const std::size_t first = table.column(columns.text), label = table.column(columns.label);
   const std::size_t second = columns.second.empty() ? first : table.column(columns.second);

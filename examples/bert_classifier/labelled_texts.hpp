@@ -18,13 +18,14 @@ struct LabelledTexts {
   std::string where(std::size_t row) const { return file + ':' + std::to_string(lines[row]); }
 };
 
-/// The columns of a table.
+/// The columns of a table, and its format.
 struct TableColumns {
   std::string text, second, label;  // `second` is empty without pairs
+  std::string format = "auto";  // csv, tsv, or auto: that of the file's name (.csv, .tsv), otherwise of its first line
 };
 
-/// Reads the first `limit` rows (0: all) of a table with a header: CSV if its name ends with .csv or .CSV, otherwise TSV without quoting.
-/// Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
+/// Reads the first `limit` rows (0: all) of a table with a header, CSV or TSV without quoting. The first line of a file of another name is
+/// CSV if it has commas and no tabs. Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 
 /// Reads `limit` rows of a file of AG News (0: all) and repairs their text: the first ones, or, given a seed, rows that it draws, in the
