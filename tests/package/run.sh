@@ -113,21 +113,31 @@ else
 fi
 check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids.cpp"
 check 'embed refuses floats as ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
-# mixed CALLER_FLAG CALLEE_FLAG: links two halves of a program.
+# mixed SOURCE CALLER_FLAG CALLEE_FLAG [LINK_FLAG...]: links two halves of a program.
 mixed() {
-  compile "$1" -c "$here/sources/mixed.cpp" -o "$scratch/caller.o" &&
-    compile "$2" -DCALLEE -c "$here/sources/mixed.cpp" -o "$scratch/callee.o" && g++ "$scratch/caller.o" "$scratch/callee.o" -o "$scratch/mixed"
+  compile "$2" -c "$here/sources/$1.cpp" -o "$scratch/caller.o" && compile "$3" -DCALLEE -c "$here/sources/$1.cpp" -o "$scratch/callee.o" &&
+    g++ "$scratch/caller.o" "$scratch/callee.o" "${@:4}" -o "$scratch/mixed"
 }
-does_not_link() { ! mixed "$@" 2>"$scratch/refusal" && grep -m 1 'undefined reference' "$scratch/refusal"; }
+does_not_link() { ! mixed mixed "$@" 2>"$scratch/refusal" && grep -m 1 'undefined reference' "$scratch/refusal"; }
 # Compiles all public headers after macros of other libraries, and shows warnings of heddle's headers.
 after_macros() {
   (cd "$source/include" && find heddle -name '*.hpp' | sort | sed 's/.*/#include <&>/') >"$scratch/all.cpp"
   compile -fsyntax-only -include "$here/sources/macros.hpp" -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "$scratch/all.cpp"
 }
 check 'all public headers compile after macros of Qt, X11, curses and others, without warnings' after_macros
+returns() { mixed returned "$@" && "$scratch/mixed"; }
+# The program ends before it calls a function of the CUDA library, which is not linked.
+ends_at_start() {
+  mixed returned "$@" -no-pie -Wl,--unresolved-symbols=ignore-all && ! "$scratch/mixed" 2>"$scratch/message" &&
+    grep 'compiled for .* others for ' "$scratch/message"
+}
+check 'objects of one build return tensors to each other' returns -O0 -O2
+for setting in HEDDLE_ONEDNN HEDDLE_CUDA; do
+  check "a program ends when it starts if only some objects have $setting" ends_at_start "-D$setting" -O0
+done
 check 'a program may define names that heddle uses internally' compile -fsyntax-only -Wall -Wextra -Wshadow -Werror "$here/sources/own_names.cpp"
 if [ "$(uname -m)" = x86_64 ]; then
-  check 'objects of one instruction set link' mixed -mavx -mavx
+  check 'objects of one instruction set link' mixed mixed -mavx -mavx
   check 'objects of different instruction sets do not link' does_not_link -mavx -mavx512f
 fi
 check 'objects with and without oneDNN do not link' does_not_link -DHEDDLE_ONEDNN -O0

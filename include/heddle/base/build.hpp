@@ -1,6 +1,6 @@
 // The compiler settings that heddle requires or refuses, and the namespaces that carry the version, the backends and the instruction set.
 // Functions that take a tensor have different symbols in object files that differ in one of these three, so a call between such files does
-// not link.
+// not link. A call of a function that only returns a tensor does; core/tensor.hpp ends such a program when it starts.
 #pragma once
 #include <cstdint>
 
@@ -51,6 +51,28 @@ class Tensor;
 
 /// A tag that selects the CPU's overload of a kernel.
 struct Cpu {};
+
+// The backends and the instruction set, for messages.
+/// @cond
+struct Build {
+  static constexpr const char* settings =
+#ifdef HEDDLE_ONEDNN
+      "HEDDLE_ONEDNN, "
+#endif
+#ifdef HEDDLE_CUDA
+      "HEDDLE_CUDA, "
+#endif
+#if defined(__AVX512F__)
+      "AVX-512";
+#elif defined(__AVX2__) && defined(__FMA__)
+      "AVX2";
+#elif defined(__AVX__)
+      "AVX";
+#else
+      "no AVX";
+#endif
+};
+/// @endcond
 
 /// @cond
 }  // namespace avx512, avx2, avx or baseline

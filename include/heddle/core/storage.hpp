@@ -8,8 +8,9 @@
 
 namespace heddle::detail {
 
-// A memory block that is owned by heddle or borrowed from the caller.
-struct Storage {
+// A memory block that is owned by heddle or borrowed from the caller. The parameter keeps the types of builds with and without CUDA apart.
+template <bool with_cuda>
+struct BasicStorage {
   void* const memory;
   const std::size_t bytes;
   const Device device;
@@ -17,24 +18,25 @@ struct Storage {
   std::uint64_t version = 0;
 
   // Allocates `size` bytes on `where`, or wraps memory owned by the caller if `wrapped` is not null. Throws OutOfMemory.
-  Storage(void* wrapped, std::size_t size, Device where)
+  BasicStorage(void* wrapped, std::size_t size, Device where)
       : memory(wrapped ? wrapped : allocate(where, size)), bytes(size), device(where), owned(!wrapped) {}
-  Storage(const Storage&) = delete;
-  ~Storage() {
+  BasicStorage(const BasicStorage&) = delete;
+  ~BasicStorage() {
     if (owned) release();
   }
 
  private:
   static void* allocate(Device device, std::size_t bytes) {
-    if constexpr (has_cuda)
+    if constexpr (with_cuda)
       if (device == Device::cuda) return cuda::allocate(bytes);
     return HostPool::instance().allocate(bytes);
   }
   void release() const noexcept {
-    if constexpr (has_cuda)
+    if constexpr (with_cuda)
       if (device == Device::cuda) return cuda::release(memory, bytes);
     HostPool::instance().release(memory, bytes);
   }
 };
+using Storage = BasicStorage<has_cuda>;
 
 }  // namespace heddle::detail

@@ -14,6 +14,7 @@
 #include <heddle/base/checks.hpp>
 #include <heddle/base/number_types.hpp>
 #include <heddle/base/view.hpp>
+#include <heddle/core/build_check.hpp>
 #include <heddle/core/node.hpp>
 #include <heddle/core/storage.hpp>
 
