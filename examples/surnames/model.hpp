@@ -41,7 +41,7 @@ struct OwnLayer {
   static void visit(auto& self, auto&& f) {
     f("linear_q", self.query);
     f(std::vector<std::string>{"linear_k.weight", "linear_v.weight"}, self.key_value.weight);
-    f(std::vector<std::string>{"linear_k.bias", "linear_v.bias"}, *self.key_value.bias);
+    f(std::vector<std::string>{"linear_k.bias", "linear_v.bias"}, self.key_value.bias);
     f("layer_norm", self.norm);
     f("feed_forward_layer", self.ff);
   }

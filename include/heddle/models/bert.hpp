@@ -159,13 +159,15 @@ struct BertLayer {
   /// rows, and everything else only for the first rows.
   template <Floating A>
   Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D] to [B, D]
-    const Tensor<A> weight = attention.qkv.weight.template as<A>(), bias = attention.qkv.bias->template as<A>();
+    const Tensor<A> weight = attention.qkv.weight.template as<A>(),
+                    bias = attention.qkv.bias ? attention.qkv.bias->template as<A>() : Tensor<A>();
     const Index D = x.dim(1);
-    const Tensor<A> rows = first_rows(x, sequences);  // [B, D]
-    const Tensor<A> query = linear(rows, slice(weight, 0, 0, D), slice(bias, 0, 0, D));
-    const Tensor<A> key_value = linear(x, slice(weight, 0, D, 3 * D), slice(bias, 0, D, 3 * D));  // [N, 2 * D]
-    const Sequences queries =
-        Sequences::packed(std::vector<int>(static_cast<std::size_t>(sequences.count()), 1)).to(sequences.device());
+    const auto project = [&](const Tensor<A>& of, Index begin, Index end) {
+      return linear(of, slice(weight, 0, begin, end), bias ? slice(bias, 0, begin, end) : bias);
+    };
+    const Tensor<A> query = project(first_rows(x, sequences), 0, D);  // [B, D]
+    const Tensor<A> key_value = project(x, D, 3 * D);                 // [N, 2 * D]
+    const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
     AttentionOptions<A> o = options<A>(random);
     o.heads = attention.heads;
     o.keys = &sequences;
@@ -187,7 +189,7 @@ struct BertLayer {
     };
     if (self.family == BertFamily::bert) {
       f(projections("attention.self.", "query", "key", "value", ".weight"), self.attention.qkv.weight);
-      f(projections("attention.self.", "query", "key", "value", ".bias"), *self.attention.qkv.bias);
+      f(projections("attention.self.", "query", "key", "value", ".bias"), self.attention.qkv.bias);
       f("attention.output.dense", self.attention.out);
       f("attention.output.LayerNorm", self.attention_norm);
       f("intermediate.dense", self.ff.in);
@@ -195,7 +197,7 @@ struct BertLayer {
       f("output.LayerNorm", self.output_norm);
     } else {
       f(projections("attention.", "q_lin", "k_lin", "v_lin", ".weight"), self.attention.qkv.weight);
-      f(projections("attention.", "q_lin", "k_lin", "v_lin", ".bias"), *self.attention.qkv.bias);
+      f(projections("attention.", "q_lin", "k_lin", "v_lin", ".bias"), self.attention.qkv.bias);
       f("attention.out_lin", self.attention.out);
       f("sa_layer_norm", self.attention_norm);
       f("ffn.lin1", self.ff.in);

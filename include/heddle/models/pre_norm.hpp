@@ -69,7 +69,7 @@ struct PreNormLayer {
     f("layer_norm_1", self.norm1);
     f("layer_norm_2", self.norm2);
     f(heads(self, "weight"), self.attention.qkv.weight);
-    f(heads(self, "bias"), *self.attention.qkv.bias);
+    f(heads(self, "bias"), self.attention.qkv.bias);
     f("attention.output_linear", self.attention.out);
     f("feed_forward.linear1", self.ff.in);
     f("feed_forward.linear2", self.ff.out);

@@ -24,9 +24,9 @@ struct MultiHeadAttention {
 
   /// Draws the weights. A head width of 0 stands for D / heads. @throws ShapeError if it is 0 and D is not a multiple of the
   /// number of heads, and for a size below 1.
-  [[gnu::cold]] MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0)
-      : qkv(D, 3 * head_count * width(D, head_count, head_width), random),
-        out(head_count * width(D, head_count, head_width), D, random),
+  [[gnu::cold]] MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0, bool with_bias = true)
+      : qkv(D, 3 * head_count * width(D, head_count, head_width), random, with_bias),
+        out(head_count * width(D, head_count, head_width), D, random, with_bias),
         heads(head_count) {}
   /// Copies the members of `other` for clone().
   MultiHeadAttention(const MultiHeadAttention& other, Cloning& c)
@@ -63,7 +63,7 @@ struct MultiHeadAttention {
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f(std::vector<std::string>{"query.weight", "key.weight", "value.weight"}, self.qkv.weight);
-    f(std::vector<std::string>{"query.bias", "key.bias", "value.bias"}, *self.qkv.bias);
+    f(std::vector<std::string>{"query.bias", "key.bias", "value.bias"}, self.qkv.bias);
     f("out", self.out);
   }
 

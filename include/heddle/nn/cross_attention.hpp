@@ -16,10 +16,10 @@ struct CrossAttention {
 
   /// Draws the weights. K is D / heads. A memory width of 0 stands for D. @throws ShapeError if D is not a multiple of the number of heads,
   /// and for a size below 1.
-  CrossAttention(Index D, int head_count, Random& random, Index memory_width = 0)
-      : query(D, divisible(D, head_count), random),
-        key_value(memory_width ? memory_width : D, 2 * D, random),
-        out(D, D, random),
+  CrossAttention(Index D, int head_count, Random& random, Index memory_width = 0, bool with_bias = true)
+      : query(D, divisible(D, head_count), random, with_bias),
+        key_value(memory_width ? memory_width : D, 2 * D, random, with_bias),
+        out(D, D, random, with_bias),
         heads(head_count) {}
   /// Copies the members of `other` for clone().
   CrossAttention(const CrossAttention& other, Cloning& c)
@@ -45,7 +45,7 @@ struct CrossAttention {
   static void visit(auto& self, auto&& f) {
     f("query", self.query);
     f(std::vector<std::string>{"key.weight", "value.weight"}, self.key_value.weight);
-    f(std::vector<std::string>{"key.bias", "value.bias"}, *self.key_value.bias);
+    f(std::vector<std::string>{"key.bias", "value.bias"}, self.key_value.bias);
     f("out", self.out);
   }
 

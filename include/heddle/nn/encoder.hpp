@@ -18,6 +18,7 @@ struct EncoderOptions {
   Activation activation = Activation::gelu;  ///< activation of the feed-forward networks
   bool norm_first = false;                   ///< pre-norm, x + f(norm(x)), instead of post-norm, norm(x + f(x))
   double eps = 1e-5;                         ///< added to the variance in the norms
+  bool attention_bias = true;                ///< whether the attention's linear maps have biases
 };
 
 /// Attention and a feed-forward network, each with a residual connection, dropout and a LayerNorm.
@@ -34,7 +35,7 @@ struct EncoderLayer {
   /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of the number of
   /// heads; Error for a dropout outside [0, 1), and for an eps that is negative or not finite.
   [[gnu::cold]] EncoderLayer(const EncoderOptions& o, Random& random)
-      : attention(o.D, o.heads, random, o.head_width),
+      : attention(o.D, o.heads, random, o.head_width, o.attention_bias),
         norm1(o.D, o.eps),
         ff(o.D, o.ff_width ? o.ff_width : 4 * o.D, random, o.activation),
         norm2(o.D, o.eps),
@@ -135,7 +136,7 @@ Encoder<T>::Encoder(int depth, const EncoderOptions& options, Random& random) {
 template <Floating T>
 Encoder<T>::Encoder(const Encoder& other, Cloning& c) : layers(c(other.layers)), norm(c(other.norm)) {}
 
-template <class T>
+template <Floating T>
 template <Floating A>
 Tensor<A> Encoder<T>::operator()(Tensor<A> x, const Sequences& sequences, const AttentionOptions<A>& options,
                                  Random* random) const {

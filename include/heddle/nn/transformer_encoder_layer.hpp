@@ -12,7 +12,7 @@ struct TransformerEncoderLayer : EncoderLayer<T> {
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
     f("self_attn.in_proj_weight", self.attention.qkv.weight);
-    f("self_attn.in_proj_bias", *self.attention.qkv.bias);
+    f("self_attn.in_proj_bias", self.attention.qkv.bias);
     f("self_attn.out_proj", self.attention.out);
     f("linear1", self.ff.in);
     f("linear2", self.ff.out);
