@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include <heddle/base/fork.hpp>
 #include <heddle/core/dispatch.hpp>
 
 namespace heddle {
@@ -101,7 +102,7 @@ struct Leaf final : NodeOf<T> {
   bool is_leaf() const override { return true; }
   void run(BackwardPass&) override {}
   void clear() override {
-    const std::lock_guard lock(mutex);
+    const CriticalSection section(mutex);
     NodeOf<T>::clear();
     by_rows = {};
   }
@@ -119,7 +120,7 @@ struct Leaf final : NodeOf<T> {
     }
   }
   void take(const Node& from, const Tensor<T>& dx) {
-    const std::lock_guard lock(mutex);
+    const CriticalSection section(mutex);
     densify();
     join_stream();
     this->add(from, dx);
@@ -127,7 +128,7 @@ struct Leaf final : NodeOf<T> {
   }
   void take(const Node& from, const RowGradient<T>& dx) {
     if (!dx.rows) return take(from, dx.values);
-    const std::lock_guard lock(mutex);
+    const CriticalSection section(mutex);
     if (!this->grad && !by_rows) {
       by_rows = dx;
     } else {

@@ -7,9 +7,11 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <thread>
 
 #include <heddle/base/block_signals.hpp>
+#include <heddle/base/fork.hpp>
 
 namespace heddle::detail {
 
@@ -22,7 +24,7 @@ class ThreadPool {
 
   /// Returns the process's pool. It is never destroyed, because a thread may use it until the process ends.
   static ThreadPool& instance() {
-    static ThreadPool* const pool = new ThreadPool;
+    static ThreadPool* const pool = made();
     return *pool;
   }
 
@@ -41,6 +43,14 @@ class ThreadPool {
   }
 
  private:
+  // Makes the pool. In a child of fork() it begins anew, because no helper lives on there.
+  static ThreadPool* made() {
+    const auto nothing = []() noexcept {};
+    Forks::instance().add(
+        {.before = nothing, .in_parent = nothing, .in_child = []() noexcept { new (&instance()) ThreadPool; }});
+    return new ThreadPool;
+  }
+
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
   // The system takes about 50 microseconds to wake a helper. A helper that has not joined after ten times as long has no processor.

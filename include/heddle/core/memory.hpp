@@ -11,6 +11,7 @@
 #endif
 
 #include <heddle/base/error.hpp>
+#include <heddle/base/fork.hpp>
 #include <heddle/base/memory_cache.hpp>
 
 namespace heddle {
@@ -22,7 +23,7 @@ class HostPool {
 
   /// Returns the process's pool. It is never destroyed: a tensor in static storage may be released after everything else.
   static HostPool& instance() {
-    static HostPool* const pool = new HostPool;
+    static HostPool* const pool = made();
     return *pool;
   }
 
@@ -76,6 +77,13 @@ class HostPool {
   }
 
  private:
+  // Makes the pool. A fork waits until no thread uses it.
+  static HostPool* made() {
+    const auto unlock = []() noexcept { instance().mutex_.unlock(); };
+    detail::Forks::instance().add(
+        {.before = []() noexcept { instance().mutex_.lock(); }, .in_parent = unlock, .in_child = unlock});
+    return new HostPool;
+  }
   static detail::SizeClass class_of(std::size_t bytes) {
     require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory: ", bytes, " bytes requested");
     return detail::size_class(std::max(alignment, (bytes + alignment - 1) / alignment * alignment));

@@ -108,17 +108,17 @@ class MasterTensor {
   }
 
   void add_handle(Tensor<T>* handle) {
-    const std::lock_guard lock(mutex_);
+    const CriticalSection section(mutex_);
     handles_.push_back(handle);
     update(*handle);
   }
   void remove_handle(Tensor<T>* handle) noexcept {
-    const std::lock_guard lock(mutex_);
+    const CriticalSection section(mutex_);
     std::erase(handles_, handle);
     clear(*handle);
   }
   void replace_handle(Tensor<T>* handle, Tensor<T>* by) noexcept {
-    const std::lock_guard lock(mutex_);
+    const CriticalSection section(mutex_);
     std::replace(handles_.begin(), handles_.end(), handle, by);
     clear(*handle);
     update(*by);
@@ -128,7 +128,7 @@ class MasterTensor {
   // shared stream computes it, because the cast may outlive the stream of the calling thread.
   template <class U>
   Tensor<U> as() const {
-    const std::lock_guard lock(mutex_);
+    const CriticalSection section(mutex_);
     if (cast_version_ != value_.version() || !std::any_cast<Tensor<U>>(&cast_)) {
       const NoGrad quiet;
       const OnSharedStream scope(value_.device());
@@ -171,7 +171,7 @@ class MasterTensor {
     handle.belongs_to_weight_ = false;
   }
   void publish() {
-    const std::lock_guard lock(mutex_);
+    const CriticalSection section(mutex_);
     for (Tensor<T>* handle : handles_) update(*handle);
   }
   T* published(T* memory) {
