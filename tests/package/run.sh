@@ -135,6 +135,19 @@ check 'objects of one build return tensors to each other' returns -O0 -O2
 for setting in HEDDLE_ONEDNN HEDDLE_CUDA; do
   check "a program ends when it starts if only some objects have $setting" ends_at_start "-D$setting" -O0
 done
+# unloaded COMPILER FLAG...: loads and unloads a library 100 times. Its symbols are hidden, so that it can be unloaded.
+unloaded() {
+  local runtime
+  runtime=$(dirname "$(clang++ -print-file-name=libclang_rt.asan-x86_64.so 2>/dev/null)")
+  "$1" -std=c++20 -I"$source/include" -isystem "$eigen" -O1 "${@:2}" -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden "$here/sources/plugin.cpp" -o "$scratch/plugin.so" -pthread &&
+    "$1" "${@:2}" "$here/sources/plugin_host.cpp" -o "$scratch/host" -ldl && LD_LIBRARY_PATH=$runtime "$scratch/host" "$scratch/plugin.so" 100
+}
+check 'a library that computes can be unloaded' unloaded g++ -fno-gnu-unique
+if command -v clang++ >/dev/null && [ "$(uname -m)" = x86_64 ]; then
+  check 'a library that computes can be unloaded, without leaks or invalid accesses' unloaded clang++ -fsanitize=address -shared-libasan
+else
+  echo 'skipped: a library is unloaded under AddressSanitizer: clang++ is not installed'
+fi
 check 'a program may define names that heddle uses internally' compile -fsyntax-only -Wall -Wextra -Wshadow -Werror "$here/sources/own_names.cpp"
 if [ "$(uname -m)" = x86_64 ]; then
   check 'objects of one instruction set link' mixed mixed -mavx -mavx

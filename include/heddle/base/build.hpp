@@ -56,6 +56,7 @@ struct Cpu {};
 /// @cond
 struct Build {
   static constexpr const char* settings =
+      "heddle 0.1, "
 #ifdef HEDDLE_ONEDNN
       "HEDDLE_ONEDNN, "
 #endif

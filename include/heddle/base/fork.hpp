@@ -23,7 +23,8 @@ class Forks {
  public:
   /// Returns the process's object. It is never destroyed.
   static Forks& instance() {
-    static Forks* const forks = new Forks;
+    alignas(Forks) static std::byte memory[sizeof(Forks)];
+    static Forks* const forks = new (memory) Forks;
     return *forks;
   }
 

@@ -3,8 +3,10 @@
 // run alone: Linux shares the processors among all runnable threads, so a helper that cannot help costs its caller time.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <new>
@@ -22,9 +24,12 @@ class ThreadPool {
 
   using Job = void (*)(void* context) noexcept;
 
-  /// Returns the process's pool. It is never destroyed, because a thread may use it until the process ends.
+  /// Returns the process's pool. It is never destroyed, because a thread may use it until the process ends. Its helpers end with the static
+  /// objects, so that a library that is unloaded leaves no thread behind; from then on callers run alone.
   static ThreadPool& instance() {
-    static ThreadPool* const pool = made();
+    alignas(ThreadPool) static std::byte memory[sizeof(ThreadPool)];
+    static ThreadPool* const pool = made(memory);
+    static const Stop at_end;
     return *pool;
   }
 
@@ -44,11 +49,27 @@ class ThreadPool {
 
  private:
   // Makes the pool. In a child of fork() it begins anew, because no helper lives on there.
-  static ThreadPool* made() {
+  static ThreadPool* made(std::byte* memory) {
     const auto nothing = []() noexcept {};
     Forks::instance().add(
         {.before = nothing, .in_parent = nothing, .in_child = []() noexcept { new (&instance()) ThreadPool; }});
-    return new ThreadPool;
+    return new (memory) ThreadPool;
+  }
+
+  struct Stop {
+    ~Stop() { instance().stop(); }
+  };
+  // Ends the helpers. Waits for the job that runs, but not for ever, because a job may have called exit().
+  void stop() noexcept {
+    const Time end = Clock::now() + std::chrono::seconds(1);
+    while (busy_.exchange(true, std::memory_order_acquire)) {
+      if (Clock::now() > end) return;
+      std::this_thread::yield();
+    }
+    stops_.store(true, std::memory_order_relaxed);
+    gate_.fetch_add(2 * generation, std::memory_order_release);  // stays closed
+    gate_.notify_all();
+    for (int i = 0; i < helpers_; ++i) threads_[static_cast<std::size_t>(i)].join();
   }
 
   using Clock = std::chrono::steady_clock;
@@ -86,16 +107,18 @@ class ThreadPool {
     const BlockSignals
         inherited;  // helpers inherit the mask: the user's signal handlers run only on the user's threads
     try {
-      for (; helpers_ < std::min(wanted, most_helpers); ++helpers_) std::thread([this] { help(); }).detach();
+      for (; helpers_ < std::min(wanted, most_helpers); ++helpers_)
+        threads_[static_cast<std::size_t>(helpers_)] = std::thread([this] { help(); });
     } catch (const std::exception&) {  // no memory, or too many threads
     }
     return helpers_;
   }
 
-  [[noreturn]] void help() {
+  void help() {
     std::uint32_t finished = 0;  // the generation of the last job that this helper has joined or missed
     for (;;) {
       std::uint32_t gate = wait_for_job(finished);
+      if (stops_.load(std::memory_order_relaxed)) return;
       finished = gate / generation;
       // A helper enters only if the gate has not changed since it was read, so the job cannot end between the check and the entry.
       while (gate / generation == finished &&
@@ -112,13 +135,13 @@ class ThreadPool {
     }
   }
 
-  // Waits until the gate is open for a job other than `finished`, and returns the gate.
+  // Waits until the gate is open for a job other than `finished`, or the helpers end. Returns the gate.
   std::uint32_t wait_for_job(std::uint32_t finished) const {
     const auto has_job = [&](std::uint32_t gate) { return gate & open && gate / generation != finished; };
     for (;;) {
       spin([&] { return has_job(gate_.load(std::memory_order_relaxed)); });
       const std::uint32_t gate = gate_.load(std::memory_order_acquire);
-      if (has_job(gate)) return gate;
+      if (has_job(gate) || stops_.load(std::memory_order_relaxed)) return gate;
       gate_.wait(gate, std::memory_order_relaxed);
     }
   }
@@ -157,6 +180,8 @@ class ThreadPool {
   Clock::duration alone_{};                  // the total time of the jobs since a helper last joined, or since a pause
   Time paused_until_{};
   int helpers_ = 0;  // started so far
+  std::array<std::thread, most_helpers> threads_;
+  std::atomic<bool> stops_ = false;  // whether the helpers end; written before the gate changes
 };
 
 }  // namespace heddle::detail

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <utility>
 #ifdef __linux__
 #include <sys/mman.h>
@@ -22,8 +23,11 @@ class HostPool {
   static constexpr std::size_t alignment = 64;  ///< a cache line, and the widest vector register
 
   /// Returns the process's pool. It is never destroyed: a tensor in static storage may be released after everything else.
+  /// A library that is unloaded returns its cached blocks.
   static HostPool& instance() {
-    static HostPool* const pool = made();
+    alignas(HostPool) static std::byte memory[sizeof(HostPool)];
+    static HostPool* const pool = made(memory);
+    static const Trim at_end;
     return *pool;
   }
 
@@ -78,12 +82,15 @@ class HostPool {
 
  private:
   // Makes the pool. A fork waits until no thread uses it.
-  static HostPool* made() {
+  static HostPool* made(std::byte* memory) {
     const auto unlock = []() noexcept { instance().mutex_.unlock(); };
     detail::Forks::instance().add(
         {.before = []() noexcept { instance().mutex_.lock(); }, .in_parent = unlock, .in_child = unlock});
-    return new HostPool;
+    return new (memory) HostPool;
   }
+  struct Trim {
+    ~Trim() { instance().trim(); }
+  };
   static detail::SizeClass class_of(std::size_t bytes) {
     require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory: ", bytes, " bytes requested");
     return detail::size_class(std::max(alignment, (bytes + alignment - 1) / alignment * alignment));
