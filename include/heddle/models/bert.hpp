@@ -165,8 +165,9 @@ struct BertLayer {
     const auto project = [&](const Tensor<A>& of, Index begin, Index end) {
       return linear(of, slice(weight, 0, begin, end), bias ? slice(bias, 0, begin, end) : bias);
     };
-    const Tensor<A> query = project(first_rows(x, sequences), 0, D);  // [B, D]
-    const Tensor<A> key_value = project(x, D, 3 * D);                 // [N, 2 * D]
+    const Tensor<A> rows = first_rows(x, sequences);   // [B, D]
+    const Tensor<A> query = project(rows, 0, D);       // [B, D]
+    const Tensor<A> key_value = project(x, D, 3 * D);  // [N, 2 * D]
     const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
     AttentionOptions<A> o = options<A>(random);
     o.heads = attention.heads;
