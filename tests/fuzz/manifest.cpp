@@ -16,7 +16,7 @@ void check_manifest(std::string_view text) {
     fuzz::claim(!name.empty() && name.find('/') == name.npos, "a file's name leads into no other folder");
     fuzz::claim(name != "." && name != "..", "a file's name is neither . nor ..");
   }
-  const std::string written = io::write_manifest(manifest.number, manifest.files, manifest.state.dump(), "again");
+  const std::string written = io::write_manifest(manifest.number, manifest.files, manifest.state, "again");
   const io::CheckpointManifest again = io::read_manifest(written, "again");
   fuzz::claim(again.number == manifest.number && again.files == manifest.files && again.state == manifest.state,
               "a manifest reads back as it was written");

@@ -331,3 +331,38 @@ TEST_CASE("RunCheckpoints: removes what a killed run left half-written") {
   CHECK_FALSE(run.resume());
   CHECK_THROWS_AS(run.checkpoints.restore(RunState()), Error);
 }
+
+TEST_CASE("RunCheckpoints: further weights and state of the caller") {
+  const TemporaryFolder folder;
+  Random other(9);
+  {
+    SmallRun run(folder);
+    nn::Linear<> average = clone(run.model);
+    run.checkpoints.add_weights("average", average);
+    run.train_to(3);
+    run.state.own = {{"best", 0.5}, {"names", {"a", "b"}}};
+    run.checkpoints.save(run.state);
+  }
+  SmallRun again(folder);
+  const std::vector<float> initial = again.weights();
+  nn::Linear<> average(3, 2, other);
+  again.checkpoints.add_weights("average", average);
+  REQUIRE(again.resume());
+  CHECK(average.weight.host() == initial);
+  CHECK(again.weights() != initial);
+  CHECK(again.state.own.at("best") == 0.5);
+  CHECK(again.state.own.at("names").at(1) == "b");
+  for (const char* name : {"", "a/b", "model", "optimizer", "best", "average"})
+    CHECK(error_of<Error>([&] { again.checkpoints.add_weights(name, average); }).starts_with("RunCheckpoints: "));
+  SmallRun more(folder);
+  more.checkpoints.add_weights("teacher", average);
+  REQUIRE(more.checkpoints.find());
+  CHECK(error_of<FileError>([&] {
+          more.checkpoints.restore(again.state);
+        }).ends_with("has no teacher.safetensors; the run was started without these weights"));
+  average.weight.assign(Tensor<float>({2, 3}, {1, 2, infinity<float>, 4, 5, 6}));
+  ++again.state.step;
+  CHECK(error_of<RunFailed>([&] {
+          again.checkpoints.save(again.state);
+        }).find("average: the weight 'weight' holds a value that is not finite") != std::string::npos);
+}

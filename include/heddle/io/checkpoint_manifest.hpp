@@ -16,7 +16,7 @@ using FileSums = std::map<std::string, FileSum>;
 struct CheckpointManifest {
   std::int64_t number = 0;  ///< the number of the checkpoint
   FileSums files;           ///< the sizes and checksums of its files
-  nlohmann::json state;     ///< the state that the writer stored with it
+  std::string state;        ///< the state that the writer stored with it, one JSON value
 };
 
 namespace detail {
@@ -102,7 +102,7 @@ inline CheckpointManifest read_manifest(std::string_view text, const std::string
                        ": the checksum of ", quoted_name(name), " is not 16 hexadecimal digits");
     manifest.files[name] = {detail::get<std::uint64_t>(entry, "bytes", file), std::stoull(digits, nullptr, 16)};
   }
-  manifest.state = std::move(*state);
+  manifest.state = state->dump();
   return manifest;
 }
 

@@ -1,5 +1,5 @@
-// Checkpoints of a training run from which it resumes bit for bit: weights, moment estimates, the best weights so far, and the
-// run's state.
+// Checkpoints of a training run from which it resumes bit for bit: weights, moment estimates, the best weights so far, the run's state, and
+// further weights and state of the caller.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -42,6 +42,26 @@ class RunCheckpoints {
     all_.clean();
   }
 
+  /// Adds the weights of another model to every checkpoint, such as a moving average of the weights: save() writes them to NAME.safetensors,
+  /// and restore() reads them. Call it before find(); `other` must outlive the object. Further state that is no tensor belongs in
+  /// RunState::own. @throws Error for a name that is empty, has characters besides letters, digits, _ and -, or is in use.
+  template <class Other>
+  void add_weights(const std::string& name, Other& other) {
+    constexpr const char* letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+    require(!name.empty() && name.find_first_not_of(letters) == name.npos, "RunCheckpoints: ", io::quoted_name(name),
+            " must consist of letters, digits, _ and -");
+    const auto is_same = [&](const FurtherWeights& further) { return further.file == name + ".safetensors"; };
+    require(name != "model" && name != "optimizer" && name != "best" &&
+                std::none_of(further_.begin(), further_.end(), is_same),
+            "RunCheckpoints: the name ", io::quoted_name(name), " is in use");
+    further_.push_back({name + ".safetensors",
+                        [&other, name](Index step) {
+                          require_finite(other, "step " + std::to_string(step) + ", nothing was saved: " + name);
+                        },
+                        [&other](const std::string& path) { return io::save(other, path); },
+                        [&other](const std::string& path) { io::load(other, path); }});
+  }
+
   /// Returns the state of the newest intact checkpoint, if there is one. Does not change the model or the optimizer: restore() does.
   /// @throws Error for a run that was started with other settings, and FileError as io::Checkpoints::newest() and read_state() do.
   std::optional<RunState> find() {
@@ -49,14 +69,18 @@ class RunCheckpoints {
       if (note_) note_(damaged + "; the checkpoint is skipped");
     });
     if (!found_) return std::nullopt;
-    return read_state(found_->manifest.state, settings_, io::printable(found_->folder));
+    return read_state(nlohmann::json::parse(found_->manifest.state), settings_, io::printable(found_->folder));
   }
   /// Restores weights, moment estimates and the best weights from the checkpoint that find() returned.
   /// @throws Error if it returned none, FileError for a file that cannot be read or does not fit the model or the optimizer, and WriteError
   /// if the best weights cannot be copied.
   void restore(const RunState& state) {
     require(found_.has_value(), "RunCheckpoints: restore() needs a checkpoint that find() returned");
+    for (const FurtherWeights& further : further_)
+      require<FileError>(found_->has(further.file), io::printable(found_->folder), ": has no ", further.file,
+                         "; the run was started without these weights");
     io::load(model_, found_->file("model.safetensors"));
+    for (const FurtherWeights& further : further_) further.load(found_->file(further.file));
     io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
     if (found_->has("best.safetensors")) io::copy_file(found_->file("best.safetensors"), file("model.safetensors"));
     // A resumed run is unfinished until finish(), even if it has no step left.
@@ -85,9 +109,11 @@ class RunCheckpoints {
   void save(const RunState& state) {
     if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
     require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved since the previous checkpoint");
+    for (const FurtherWeights& further : further_) further.require_finite(state.step);
     const std::string saved = all_.save(state.step, to_json(state, settings_).dump(), [&](const std::string& folder) {
       io::FileSums files{{"model.safetensors", write_weights(state.step, folder + "/model.safetensors")},
                          {"optimizer.safetensors", io::save_optimizer(optimizer_, folder + "/optimizer.safetensors")}};
+      for (const FurtherWeights& further : further_) files[further.file] = further.save(folder + '/' + further.file);
       if (std::isfinite(state.best))
         files["best.safetensors"] = write_best_weights(state.step, folder + "/best.safetensors");
       return files;
@@ -139,6 +165,13 @@ class RunCheckpoints {
     std::string path;
     io::FileSum sum;
   };
+  struct FurtherWeights {
+    std::string file;
+    std::function<void(Index step)> require_finite;
+    std::function<io::FileSum(const std::string& path)> save;
+    std::function<void(const std::string& path)> load;
+  };
+  std::vector<FurtherWeights> further_;
   Written written_;  // the weights that were written last, and one of their files
 };
 

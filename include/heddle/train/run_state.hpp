@@ -45,6 +45,7 @@ struct RunState {
   MetricsPosition metrics_position;                       ///< the end of the metrics file
   EventPosition events;                                   ///< the end of the event files
   std::map<std::string, Curve> curves;                    ///< for plots, by name
+  nlohmann::json own;  ///< further state of the caller, such as that of EarlyStopping
 };
 
 /// The settings that decide the result of a run, such as flags, by name. A value that checksum() returned stands for the content of a
@@ -169,6 +170,7 @@ inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
                       {"curves", curves},
                       {"settings", settings}};
   if (s.best != RunState().best) json["best"] = detail::number_to_json(s.best);
+  if (!s.own.is_null()) json["own"] = s.own;
   return json;
 }
 
@@ -191,6 +193,7 @@ inline RunState read_state(const nlohmann::json& json, RunSettings& settings, co
   }
   for (const auto& [name, curve] : members.object("curves").items()) s.curves[name] = detail::read_curve(curve, file);
   if (members.json().contains("best")) s.best = detail::read_number(members, "best");
+  if (members.json().contains("own")) s.own = members.json()["own"];
   return s;
 }
 
