@@ -105,6 +105,7 @@ inline void require_all_special_tokens(const JsonObject& tokenizer, const JsonOb
 
 // Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids of n tokens are 0 to n - 1.
 inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string& file) {
+  require<FileError>(!ids.empty(), file, ": 'vocab' has no tokens");
   std::vector<const std::string*> tokens(ids.size());
   for (const auto& [token, id] : ids.get_ref<const nlohmann::json::object_t&>()) {
     if (!id.is_number_integer() || id < 0 || id >= tokens.size())
@@ -115,7 +116,9 @@ inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string
       fail<FileError>(file, ": tokens ", quoted_name(*place), " and ", quoted_name(token), " have the same id ",
                       id.dump());
     if (token.find_first_of("\r\n") != token.npos || (id == 0 && token.starts_with("\xEF\xBB\xBF")))
-      fail<FileError>(file, ": token ", quoted_name(token), " holds a line break or a byte-order mark");
+      fail<FileError>(file, ": token ", quoted_name(token), " of 'vocab' holds a line break or a byte-order mark");
+    require<FileError>(token.find('\0') == token.npos, file, ": token ", quoted_name(token),
+                       " of 'vocab' holds a NUL byte");
     place = &token;
   }
   std::string lines;
@@ -138,7 +141,8 @@ inline PretrainedTokenizer read_tokenizer_json(const JsonObject& all, const std:
   require_value(model, "continuing_subword_prefix", "##");
   require_value(model, "max_input_chars_per_word", text::Word::max_characters);
   const nlohmann::json& ids = model.object("vocab");
-  PretrainedTokenizer tokenizer{text::Vocabulary(vocabulary_lines(ids, shown), path)};
+  PretrainedTokenizer tokenizer{
+      text::Vocabulary(vocabulary_lines(ids, shown), path, text::Vocabulary::EmptyToken::allowed)};
 
   const JsonObject normalizer(all.object("normalizer"), shown, "'normalizer'");
   require_value(normalizer, "type", "BertNormalizer");

@@ -27,11 +27,15 @@ class Vocabulary {
   /// Reads a file. @throws FileError if it cannot be read, and as below.
   static Vocabulary load(const std::string& path) { return Vocabulary(io::read_file(path), path); }
 
+  /// Whether a token may be empty. A tokenizer.json may have one; no text contains it.
+  enum class EmptyToken { refused, allowed };
+
   /// Takes lines that end with LF or CR LF (the last one may end without LF); errors name the file `name`. A byte-order mark is skipped.
   /// @throws FileError if there is no line, and for max_bytes or more. @throws FileError with the number of the line for a token that is
   /// empty, is not UTF-8, contains a NUL byte, or is repeated.
-  explicit Vocabulary(std::string lines, const std::string& name = "vocabulary")
-      : name_(io::printable(name)), text_(std::move(lines)) {
+  explicit Vocabulary(std::string lines, const std::string& name = "vocabulary",
+                      EmptyToken empty_token = EmptyToken::refused)
+      : name_(io::printable(name)), text_(std::move(lines)), empty_token_(empty_token) {
     bom_ = text_.starts_with("\xEF\xBB\xBF");
     if (bom_) text_.erase(0, 3);
     require<FileError>(!text_.empty(), name_, ": is empty; a vocabulary holds one token a line");
@@ -101,7 +105,8 @@ class Vocabulary {
   }
 
   void check(std::string_view token, std::size_t number) const {
-    require<FileError>(!token.empty(), name_, ':', number, ": the token is empty");
+    require<FileError>(!token.empty() || empty_token_ == EmptyToken::allowed, name_, ':', number,
+                       ": the token is empty");
     require<FileError>(is_utf8(token), name_, ':', number, ": the token is not valid UTF-8");
     require<FileError>(token.find('\0') == token.npos, name_, ':', number,
                        ": the token contains a NUL byte; a vocabulary is a text file");
@@ -156,6 +161,7 @@ class Vocabulary {
   }
 
   std::string name_, text_;
+  EmptyToken empty_token_;
   bool bom_ = false;
   std::size_t crlf_ = 0;                 // lines that ended with CR LF
   std::vector<std::uint32_t> begin_{0};  // the offset of each line, and of the end
