@@ -184,6 +184,25 @@ short_refusal() {
 for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
+# refuses_integers TYPE: each call of integer_calls.txt is refused for tensors of this type, in at most 15 lines that name cast<float>.
+refuses_integers() {
+  {
+    printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;'
+    sed "s/.*/void call(Tensor<$1>\& x, Tensor<bool>\& b, Sequences\& s, Random\& g, int(\&)[__LINE__]) { (void)(&); }/" "$here/sources/integer_calls.txt"
+  } >"$scratch/calls.cpp"
+  ! compile -fsyntax-only "$scratch/calls.cpp" 2>"$scratch/refusal" &&
+    awk -v calls="$(wc -l <"$here/sources/integer_calls.txt")" '
+      match($0, /calls\.cpp:[0-9]+:/) && /error:/ { line = substr($0, RSTART + 10, RLENGTH - 11) - 2; refused[line] = 1 }
+      line { ++lines[line]; if (/cast<float>/) named[line] = 1 }
+      END {
+        for (i = 1; i <= calls; ++i)
+          if (!refused[i] || !named[i] || lines[i] > 15) { print "call " i ": " lines[i] + 0 " lines, " (named[i] ? "" : "without ") "cast<float>"; bad = 1 }
+        exit bad
+      }' "$scratch/refusal"
+}
+for type in int std::int64_t bool; do
+  check "layers and floating-point operations refuse tensors of $type in at most 15 lines" refuses_integers "$type"
+done
 # not_ignored CALL: checks that g++ warns if the result of CALL is ignored.
 not_ignored() {
   printf '%s\n' '#include <heddle/heddle.hpp>' "void call() { $1; }" >"$scratch/call.cpp"

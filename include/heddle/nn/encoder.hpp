@@ -84,6 +84,9 @@ struct EncoderLayer {
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,
+                  const auto&...) const = delete;  // needs cast<float>(x)
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
@@ -125,6 +128,9 @@ struct Encoder {
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
+  template <std::integral A>
+  void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,
+                  const auto&...) const = delete;  // needs cast<float>(x)
 };
 
 template <Floating T>

@@ -167,5 +167,7 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
 
 template <std::integral T, class... Others>
 void cross_entropy(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void cross_entropy(const Tensor<T>&, const auto&, const CrossEntropyOptions<float>&) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -113,15 +113,25 @@ Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
 
 template <std::integral T, class... Others>
 void mse_loss(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void mse_loss(const Tensor<T>&, const auto&, const LossOptions&) = delete;  // needs cast<float>(x)
 template <std::integral T, class... Others>
 void l1_loss(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void l1_loss(const Tensor<T>&, const auto&, const LossOptions&) = delete;  // needs cast<float>(x)
 template <std::integral T, class... Others>
 void bce_with_logits(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void bce_with_logits(const Tensor<T>&, const auto&, const BceOptions<float>&) = delete;  // needs cast<float>(x)
 template <std::integral T, class... Others>
 void kl_div(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void kl_div(const Tensor<T>&, const auto&, const KlDivOptions&) = delete;  // needs cast<float>(x)
 template <std::integral T, class... Others>
 void cosine_similarity(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 template <std::integral T, class... Others>
 void normalize(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void normalize(const Tensor<T>&, const NormalizeOptions&) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

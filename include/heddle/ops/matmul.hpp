@@ -130,5 +130,7 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
 
 template <std::integral T, class... Others>
 void matmul(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void matmul(const Tensor<T>&, const auto&, const MatmulOptions&) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -69,5 +69,7 @@ Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
 
 template <std::integral T, class... Others>
 void clamp(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void clamp(const Tensor<T>&, const ClampOptions&) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -121,11 +121,19 @@ Tensor<T> logsumexp(const Tensor<T>& x, const Axes& axes, bool keepdim = false) 
 
 template <std::integral T, class... Others>
 void var(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void var(const Tensor<T>&, const Axes&, const VarOptions& = {}) = delete;  // needs cast<float>(x)
 template <std::integral T, class... Others>
 void std(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void std(const Tensor<T>&, const Axes&, const VarOptions& = {}) = delete;  // needs cast<float>(x)
 template <std::integral T, class... Others>
 void norm(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void norm(const Tensor<T>&, double, const Axes&, bool = false) = delete;  // needs cast<float>(x)
 template <std::integral T, class... Others>
 void logsumexp(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <std::integral T>
+void logsumexp(const Tensor<T>&, const Axes&, bool = false) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle

@@ -137,8 +137,16 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention_wei
 template <class Q, class... Others>
 requires std::integral<typename Q::Element>
 void attention(const Q&, const Others&...) = delete;  // needs cast<float>(x)
+template <class Q>
+requires std::integral<typename Q::Element>
+void attention(const Q&, const auto&, const auto&, const Sequences&,
+               const AttentionOptions<float>&) = delete;  // needs cast<float>(x)
 template <class Q, class... Others>
 requires std::integral<typename Q::Element>
 void attention_weights(const Q&, const Others&...) = delete;  // needs cast<float>(x)
+template <class Q>
+requires std::integral<typename Q::Element>
+void attention_weights(const Q&, const auto&, const Sequences&,
+                       const AttentionOptions<float>&) = delete;  // needs cast<float>(x)
 
 }  // namespace heddle
