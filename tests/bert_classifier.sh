@@ -154,7 +154,7 @@ claim '--predict loads --out where there are both' 'predict --model named --out 
 claim '--logits gives the logits of that distribution' 'rounded out >probabilities; predict --out model --logits && ! are_distributions 4 && diff <(softmax out) probabilities'
 claim 'prediction does not take --max-length from training' \
   'exits 0 "${small[@]}" --steps 1 --max-length 4 --out cut && long=$(head -c 400 plain.txt | tr "\n" " ") && run "$bert" --predict - --out cut <<<"$long" && cp out whole && run "$bert" --predict - --out cut --max-length 4 <<<"$long" && ! cmp -s out whole'
-claim '--evaluate takes the best weights' 'evaluate=("$bert" --evaluate --model pre --train-rows 40 --valid-rows 20 --batch-size 8) && evaluates_the_best "${small[@]}" --lr 3 --schedule constant --epochs 4'
+claim '--evaluate takes the best weights' 'evaluate=("$bert" --evaluate --model pre --train-rows 40 --valid-rows 20 --batch-size 8) && evaluates_the_best "${small[@]}" --lr 5 --schedule constant --epochs 4'
 refusal 'a folder without a classifier cannot predict' '^pre: has no weights of a classifier, so it cannot predict$' "$bert" --model pre --predict -
 refusal 'a masked language model is no classifier' '^pre/config.json: describes a masked language model, which has no classes' "$bert" --out pre --predict -
 
