@@ -181,7 +181,7 @@ short_refusal() {
   ! compile -fsyntax-only "$scratch/call.cpp" 2>"$scratch/refusal" && cat "$scratch/refusal" &&
     [ "$(wc -l <"$scratch/refusal")" -le 15 ]
 }
-for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
+for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, w)' 'mse_loss(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
 # refuses_integers TYPE: each call of integer_calls.txt is refused for tensors of this type, in at most 15 lines that name cast<float>.

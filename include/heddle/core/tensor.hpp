@@ -252,6 +252,17 @@ class heddle::Tensor {
 
 namespace heddle {
 
+namespace detail {
+template <class T, class U>
+inline constexpr bool other_element = false;
+template <class T, class U>
+inline constexpr bool other_element<T, Tensor<U>> = !std::is_same_v<T, U>;
+}  // namespace detail
+
+/// Operands that floating-point operations refuse: integers and bool, and tensors of two element types.
+template <class T, class... Others>
+concept Refused = std::is_integral_v<T> ||(detail::other_element<T, Others> || ...);
+
 // heddle::compiled contains these functions. They are defined outside the class, because functions defined inside it are inline, and
 // every user would compile them.
 template <class T>

@@ -49,8 +49,8 @@ struct MultiHeadAttention {
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
   template <std::integral A>
-  void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,
-                  const auto&...) const = delete;  // needs cast<float>(x)
+  void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,  // needs cast<float>(x)
+                  const auto&...) const = delete;
 
   /// Returns the queries, keys and weights for x, which an attention page shows (view/attention_page.hpp).
   /// @throws ShapeError unless x is [N, D] with N = sequences.rows(): a padded batch is refused.

@@ -85,8 +85,8 @@ struct EncoderLayer {
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
   template <std::integral A>
-  void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,
-                  const auto&...) const = delete;  // needs cast<float>(x)
+  void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,  // needs cast<float>(x)
+                  const auto&...) const = delete;
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) {
@@ -129,8 +129,8 @@ struct Encoder {
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
   template <std::integral A>
-  void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,
-                  const auto&...) const = delete;  // needs cast<float>(x)
+  void operator()(const Tensor<A>&, const Sequences&, const AttentionOptions<float>&,  // needs cast<float>(x)
+                  const auto&...) const = delete;
 };
 
 template <Floating T>

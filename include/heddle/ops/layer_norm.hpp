@@ -159,7 +159,8 @@ Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
   return detail::record_layer_norm(x, gamma, beta, y, mean, rstd);
 }
 
-template <std::integral T, class... Others>
-void layer_norm(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void layer_norm(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 
 }  // namespace heddle

@@ -91,7 +91,8 @@ Tensor<T> linear(const Tensor<T>& x,            // [..., in]
                 [=](const Tensor<T>& dy) { return detail::linear_backward(dy, x, weight, bias); });
 }
 
-template <std::integral T, class... Others>
-void linear(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void linear(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 
 }  // namespace heddle

@@ -44,7 +44,8 @@ Tensor<T> linear_gelu(const Tensor<T>& x,            // [..., in]
   });
 }
 
-template <std::integral T, class... Others>
-void linear_gelu(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void linear_gelu(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 
 }  // namespace heddle

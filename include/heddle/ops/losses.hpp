@@ -111,24 +111,29 @@ Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
   return cast<T>(wide / clamp(norm(wide, options.p, options.axis, true), {.min = options.eps}));
 }
 
-template <std::integral T, class... Others>
-void mse_loss(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void mse_loss(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 template <std::integral T>
 void mse_loss(const Tensor<T>&, const auto&, const LossOptions&) = delete;  // needs cast<float>(x)
-template <std::integral T, class... Others>
-void l1_loss(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void l1_loss(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 template <std::integral T>
 void l1_loss(const Tensor<T>&, const auto&, const LossOptions&) = delete;  // needs cast<float>(x)
-template <std::integral T, class... Others>
-void bce_with_logits(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void bce_with_logits(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 template <std::integral T>
 void bce_with_logits(const Tensor<T>&, const auto&, const BceOptions<float>&) = delete;  // needs cast<float>(x)
-template <std::integral T, class... Others>
-void kl_div(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void kl_div(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 template <std::integral T>
 void kl_div(const Tensor<T>&, const auto&, const KlDivOptions&) = delete;  // needs cast<float>(x)
-template <std::integral T, class... Others>
-void cosine_similarity(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void cosine_similarity(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 template <std::integral T, class... Others>
 void normalize(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 template <std::integral T>

@@ -128,8 +128,9 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
       });
 }
 
-template <std::integral T, class... Others>
-void matmul(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void matmul(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
 template <std::integral T>
 void matmul(const Tensor<T>&, const auto&, const MatmulOptions&) = delete;  // needs cast<float>(x)
 

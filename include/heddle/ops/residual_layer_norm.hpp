@@ -147,9 +147,12 @@ SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
   return {sum, detail::record_layer_norm(sum, gamma, beta, r.y, r.mean, r.rstd)};
 }
 
-template <std::integral T, class... Others>
-void residual_layer_norm(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
-template <std::integral T, class... Others>
-void residual_layer_norm_with_sum(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void residual_layer_norm(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
+template <class T, class... Others>
+requires Refused<T, Others...>
+void residual_layer_norm_with_sum(const Tensor<T>&,  // needs one floating-point type: cast<float>(x)
+                                  const Others&...) = delete;
 
 }  // namespace heddle

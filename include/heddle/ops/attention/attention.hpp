@@ -135,18 +135,18 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention_wei
 }
 
 template <class Q, class... Others>
-requires std::integral<typename Q::Element>
-void attention(const Q&, const Others&...) = delete;  // needs cast<float>(x)
+requires Refused<typename Q::Element, Others...>
+void attention(const Q&, const Others&...) = delete;  // needs one floating-point type: cast<float>(q)
 template <class Q>
 requires std::integral<typename Q::Element>
-void attention(const Q&, const auto&, const auto&, const Sequences&,
-               const AttentionOptions<float>&) = delete;  // needs cast<float>(x)
+void attention(const Q&, const auto&, const auto&, const Sequences&,  // needs cast<float>(q)
+               const AttentionOptions<float>&) = delete;
 template <class Q, class... Others>
-requires std::integral<typename Q::Element>
-void attention_weights(const Q&, const Others&...) = delete;  // needs cast<float>(x)
+requires Refused<typename Q::Element, Others...>
+void attention_weights(const Q&, const Others&...) = delete;  // needs one floating-point type: cast<float>(q)
 template <class Q>
 requires std::integral<typename Q::Element>
-void attention_weights(const Q&, const auto&, const Sequences&,
-                       const AttentionOptions<float>&) = delete;  // needs cast<float>(x)
+void attention_weights(const Q&, const auto&, const Sequences&,  // needs cast<float>(q)
+                       const AttentionOptions<float>&) = delete;
 
 }  // namespace heddle
