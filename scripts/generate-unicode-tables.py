@@ -3,9 +3,10 @@
 point.
 
 The standard is that library's behavior, not a version of Unicode: its categories, decompositions and lower-case
-letters come from three versions. So each code point is put through BertNormalizer and BertPreTokenizer as "a?b", cased
-and uncased, and what comes out is the table. The order of combining marks is found in the same way, with anchors of
-known combining class. The finished tables are run here over all code points again; any difference is an error.
+letters come from three versions. So each code point is put through BertNormalizer and BertPreTokenizer as "a?b", with
+and without lower-casing and stripping of accents, and what comes out is the table. The order of combining marks is found
+in the same way, with anchors of known combining class. The finished tables are run here over all code points again; any
+difference is an error.
 
 The ASCII letters of canonical decompositions come from the library's NFD. Unicode never changes a decomposition, so that
 table is also compared with this Python's `unicodedata`, whatever its version.
@@ -30,21 +31,22 @@ ASCII_GAP = 8  # maximum number of consecutive code points without an ASCII lett
 ANCHORS = "\U0001d165\U0001d16d"  # marks that the uncased tokenizer keeps, of combining classes 216 and 226
 
 PRE_TOKENIZER = pre_tokenizers.BertPreTokenizer()
+CASED, LOWERED, STRIPPED, UNCASED = MODES = [(False, False), (True, False), (False, True), (True, True)]
 NORMALIZER = {
-    uncased: normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=uncased)
-    for uncased in (False, True)
+    mode: normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, lowercase=mode[0], strip_accents=mode[1])
+    for mode in MODES
 }
 NFD = normalizers.NFD()
 
 
-def words(text, uncased):
-    return [word for word, _ in PRE_TOKENIZER.pre_tokenize_str(NORMALIZER[uncased].normalize_str(text))]
+def words(text, mode):
+    return [word for word, _ in PRE_TOKENIZER.pre_tokenize_str(NORMALIZER[mode].normalize_str(text))]
 
 
-def probe(code_point, uncased):
+def probe(code_point, mode):
     """Returns the code point's kind and the text that it becomes inside a word."""
-    match words("a" + chr(code_point) + "b", uncased):
+    match words("a" + chr(code_point) + "b", mode):
         case ["ab"]:
             return "drop", ""
         case ["a", "b"]:
@@ -60,19 +62,19 @@ def probe(code_point, uncased):
 def ends_run(code_point):
     """Returns whether a dropped code point is a starter: marks before and after it are then not sorted together."""
     low, high = ANCHORS
-    text = NORMALIZER[True].normalize_str("a" + high + chr(code_point) + low)
+    text = NORMALIZER[STRIPPED].normalize_str("a" + high + chr(code_point) + low)
     assert text in ("a" + high + low, "a" + low + high), hex(code_point)
     return text == "a" + high + low
 
 
 def reorders(a, b):
-    return NORMALIZER[True].normalize_str("a" + a + b) == "a" + b + a and a != b
+    return NORMALIZER[STRIPPED].normalize_str("a" + a + b) == "a" + b + a and a != b
 
 
-def find_marks(uncased):
+def find_marks(stripped):
     """Returns the kept code points that canonical ordering moves, with their combining classes."""
     marks = {}
-    for code_point, (kind, becomes) in uncased.items():
+    for code_point, (kind, becomes) in stripped.items():
         c = chr(code_point)
         if kind == "word" and becomes == c and any(reorders(c, x) or reorders(x, c) for x in ANCHORS):
             marks[code_point] = unicodedata.combining(c)
@@ -115,36 +117,46 @@ def runs(mapping):
 
 
 def build():
-    cased = {c: probe(c, False) for c in CODE_POINTS}
-    uncased = {c: probe(c, True) for c in CODE_POINTS}
+    probed = {mode: {c: probe(c, mode) for c in CODE_POINTS} for mode in MODES}
+    cased, lowered, stripped = (probed[mode] for mode in (CASED, LOWERED, STRIPPED))
     for c, (kind, becomes) in cased.items():
         assert kind in ("drop", "space") or becomes == chr(c), hex(c)
-    marks = find_marks(uncased)
-    kinds = {c: kind for c, (kind, _) in uncased.items()}
+        assert kind == lowered[c][0], hex(c)
+    marks = find_marks(stripped)
+    kinds = {c: kind for c, (kind, _) in stripped.items()}
     for c in CODE_POINTS:
         if kinds[c] == "drop" and ends_run(c):
             kinds[c] = "drop_starter"
         if c in HANGUL:
             kinds[c] = "hangul"
-    mapping, sequences = {}, {}
-    for c, (kind, becomes) in uncased.items():
-        if kind in ("word", "isolated") and becomes != chr(c) and c not in HANGUL:
-            if len(becomes) == 1:
-                mapping[c] = ord(becomes)
-            else:
-                assert kind == "word" and all(uncased[ord(x)] == ("word", x) for x in becomes), hex(c)
-                sequences[c] = [ord(x) for x in becomes]
+    mapping, sequences = split(stripped, HANGUL)
+    letters, long_letters = split(lowered, ())
     ideographs = {c: t for c, t in mapping.items() if any(c in block for block in IDEOGRAPHS)}
     tables = {
         "cased": ranges({c: kind for c, (kind, _) in cased.items() if kind != "word"}),
-        "uncased": ranges({c: kind for c, kind in kinds.items() if kind != cased[c][0]}),
+        "stripped": ranges({c: kind for c, kind in kinds.items() if kind != cased[c][0]}),
         "marks": ranges(marks),
         "runs": runs({c: t for c, t in mapping.items() if c not in ideographs}),
         "ideographs": [[ideographs.get(c, c) for c in block] for block in IDEOGRAPHS],
         "sequences": sorted(sequences.items()),
+        "letters": runs(letters),
+        "long_letters": sorted(long_letters.items()),
     }
-    check(tables, cased, uncased)
-    return tables, cased, uncased
+    check(tables, probed)
+    return tables, probed[UNCASED]
+
+
+def split(probed, ignored):
+    """Returns the code points that become another one, and those that become several."""
+    mapping, sequences = {}, {}
+    for c, (kind, becomes) in probed.items():
+        if kind in ("word", "isolated") and becomes != chr(c) and c not in ignored:
+            if len(becomes) == 1:
+                mapping[c] = ord(becomes)
+            else:
+                assert kind == "word" and all(probed[ord(x)] == ("word", x) for x in becomes), hex(c)
+                sequences[c] = [ord(x) for x in becomes]
+    return mapping, sequences
 
 
 def hangul(code_point):
@@ -153,29 +165,38 @@ def hangul(code_point):
     return "".join(map(chr, jamo))
 
 
-def check(tables, cased, uncased):
-    """Reads the tables back as the C++ code does, over all code points."""
-    kind = dict.fromkeys(range(0x110000), "word")
-    for first, last, value in tables["cased"]:
-        kind.update(dict.fromkeys(range(first, last + 1), value))
-    for c in CODE_POINTS:
-        assert kind[c] == cased[c][0], hex(c)
-    for first, last, value in tables["uncased"]:
-        kind.update(dict.fromkeys(range(first, last + 1), value))
-    becomes = {}
-    for first, target, count, step, target_step in tables["runs"]:
-        becomes.update({first + i * step: chr(target + i * target_step) for i in range(count)})
+def expand(runs_of_table):
+    return {first + i * step: chr(target + i * target_step)
+            for first, target, count, step, target_step in runs_of_table for i in range(count)}
+
+
+def check(tables, probed):
+    """Reads the tables back as the C++ code does, over all code points and in all modes."""
+    letters = expand(tables["letters"])
+    decomposed = expand(tables["runs"])
     for block, targets in zip(IDEOGRAPHS, tables["ideographs"]):
-        becomes.update(zip(block, map(chr, targets)))
-    becomes.update({c: "".join(map(chr, targets)) for c, targets in tables["sequences"]})
-    for c in CODE_POINTS:
-        if kind[c] == "hangul":
-            result = ("word", hangul(c))
-        elif kind[c] in ("drop", "drop_starter", "space"):
-            result = (kind[c].removesuffix("_starter"), "")
-        else:
-            result = (kind[c], becomes.get(c, chr(c)))
-        assert result == uncased[c], (hex(c), result, uncased[c])
+        decomposed.update(zip(block, map(chr, targets)))
+    for mode in MODES:
+        lowercase, strip_accents = mode
+        kind = dict.fromkeys(range(0x110000), "word")
+        becomes = {}
+        for first, last, value in tables["cased"] + (tables["stripped"] if strip_accents else []):
+            kind.update(dict.fromkeys(range(first, last + 1), value))
+        if lowercase:
+            becomes.update(letters)
+            becomes.update({c: "".join(map(chr, targets)) for c, targets in tables["long_letters"]})
+        if strip_accents:
+            lower = lambda text: "".join(letters.get(ord(x), x) for x in text) if lowercase else text
+            becomes.update({c: lower(text) for c, text in decomposed.items()})
+            becomes.update({c: lower("".join(map(chr, targets))) for c, targets in tables["sequences"]})
+        for c in CODE_POINTS:
+            if kind[c] == "hangul":
+                result = ("word", hangul(c))
+            elif kind[c] in ("drop", "drop_starter", "space"):
+                result = (kind[c].removesuffix("_starter"), "")
+            else:
+                result = (kind[c], becomes.get(c, chr(c)))
+            assert result == probed[mode][c], (mode, hex(c), result, probed[mode][c])
 
 
 def lines(items):
@@ -189,6 +210,7 @@ def lines(items):
 
 
 def header(tables):
+    runs_of = lambda name: lines(f"{{{a:#x}, {b:#x}, {n}, {s}, {t}}}" for a, b, n, s, t in tables[name])
     kind_ranges = lambda name: lines(f"{{{a:#x}, {b:#x}, {k}}}" for a, b, k in tables[name])
     return f"""\
 // Generated by scripts/generate-unicode-tables.py from tokenizers {tokenizers.__version__}; do not edit.
@@ -222,9 +244,9 @@ inline constexpr Range cased[] = {{
 {kind_ranges("cased")}
 }};
 
-// The ranges in which lower-casing and stripping accents change the kind that `cased` gives.
-inline constexpr Range uncased[] = {{
-{kind_ranges("uncased")}
+// The ranges in which stripping accents changes the kind that `cased` gives. Lower-casing changes none.
+inline constexpr Range stripped[] = {{
+{kind_ranges("stripped")}
 }};
 
 struct Marks {{
@@ -232,31 +254,39 @@ struct Marks {{
   std::uint8_t combining_class;
 }};
 
-// Kind::mark, in uncased text.
+// Kind::mark, in text without accents.
 inline constexpr Marks marks[] = {{
 {lines(f"{{{a:#x}, {b:#x}, {c}}}" for a, b, c in tables["marks"])}
 }};
 
-// first + i * step becomes target + i * target_step, for i < count, in uncased text.
+// first + i * step becomes target + i * target_step, for i < count.
 struct Run {{
   char32_t first, target;
   std::uint8_t count, step, target_step;
 }};
 
-inline constexpr Run runs[] = {{
-{lines(f"{{{a:#x}, {b:#x}, {n}, {s}, {t}}}" for a, b, n, s, t in tables["runs"])}
+// Decompositions to one character, in text without accents.
+inline constexpr Run decompositions[] = {{
+{runs_of("runs")}
+}};
+
+// Lower-case letters.
+inline constexpr Run lower_case[] = {{
+{runs_of("letters")}
 }};
 
 struct Sequence {{
   char32_t source, targets[3];
 }};
 
-// Kind::sequence, in uncased text; a third target of zero is none.
+// Kind::sequence; a third target of zero is none. First the decompositions, which hold in text without accents, then the lower-case letters,
+// which hold only in text with accents.
 inline constexpr Sequence sequences[] = {{
-{lines(f"{{{c:#x}, {{{', '.join(f'{x:#x}' for x in (t + [0])[:3])}}}}}" for c, t in tables["sequences"])}
+{lines(f"{{{c:#x}, {{{', '.join(f'{x:#x}' for x in (t + [0])[:3])}}}}}" for c, t in tables["sequences"] + tables["long_letters"])}
 }};
+inline constexpr int decomposed_sequences = {len(tables["sequences"])};
 
-// The characters that the compatibility ideographs from U+F900 and from U+2F800 on become in uncased text.
+// The characters that the compatibility ideographs from U+F900 and from U+2F800 on become in text without accents.
 inline constexpr char32_t ideographs_f900[] = {{
 {lines(f"{x:#x}" for x in tables["ideographs"][0])}
 }};
@@ -336,7 +366,7 @@ def compare_with_unicodedata(uncased):
 
 
 def main():
-    tables, _, uncased = build()
+    tables, uncased = build()
     rows = ascii_rows()
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     (folder / "unicode_tables.hpp").write_text(header(tables))

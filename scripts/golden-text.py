@@ -47,22 +47,28 @@ def set_max_length(tokenizer, max_length):
 
 def code_points():
     """Yields a line for each block of code points, with digests of their words."""
-    clean = {uncased: normalizers.BertNormalizer(lowercase=uncased) for uncased in (False, True)}
+    def normalizer(lowercase, strip_accents):
+        return normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
+
+    cased, uncased, lowered, stripped = (
+        normalizer(False, None), normalizer(True, None), normalizer(True, False), normalizer(False, True))
     cut = pre_tokenizers.BertPreTokenizer()
 
-    def digest(block, uncased, before, after):
+    def digest(block, clean, before, after):
         crc = 0
         for c in block:
             if not 0xD800 <= c < 0xE000:
-                text = clean[uncased].normalize_str(before + chr(c) + after)
+                text = clean.normalize_str(before + chr(c) + after)
                 crc = zlib.crc32((" ".join(word for word, _ in cut.pre_tokenize_str(text)) + "\n").encode(), crc)
         return crc
 
     first = 0
     while first < 0x110000:
         block = range(first, first + (0x400 if first < 0x30000 else 0x10000))
-        digests = (digest(block, False, "a", "b"), digest(block, True, "a", "b"),
-                   digest(block, True, "a\U0001d16d", "\U0001d165"))
+        digests = (digest(block, cased, "a", "b"), digest(block, uncased, "a", "b"),
+                   digest(block, uncased, "a\U0001d16d", "\U0001d165"), digest(block, lowered, "a", "b"),
+                   digest(block, lowered, "a\U0001d16d", "\U0001d165"), digest(block, stripped, "a", "b"),
+                   digest(block, stripped, "a\U0001d16d", "\U0001d165"))
         yield f"{block.start:x} {block.stop - 1:x} " + " ".join(f"{d:08x}" for d in digests)
         first = block.stop
 

@@ -173,6 +173,7 @@ class BertSetup {
     require<FileError>(tokenizer.vocabulary.size() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ",
                        tokenizer.vocabulary.size(), " tokens; the model has ", config_.vocabulary(), " embeddings");
     options_.uncased = tokenizer.uncased;
+    options_.strip_accents = tokenizer.strip_accents;
     tokenizer_limit_ = tokenizer.max_length;
     has_types_ = tokenizer.has_types;
     for (const std::string& sentence : tokenizer.vocabulary.notes())

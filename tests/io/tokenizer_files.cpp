@@ -93,16 +93,41 @@ TEST_CASE("io::read_tokenizer: the casing is that of transformers") {
 
   configure(R"({"do_lower_case": 1})");
   CHECK(folder.error() == folder / "tokenizer_config.json: 'do_lower_case' is 1 but must be true or false");
-  configure(R"({"strip_accents": false})");
-  CHECK(folder.error() ==
-        folder / "tokenizer_config.json: 'strip_accents' is false; heddle reads WordPiece tokenizers where it is true");
-  configure(R"({"do_lower_case": false, "strip_accents": true})");
-  CHECK(folder.error() ==
-        folder / "tokenizer_config.json: 'strip_accents' is true; heddle reads WordPiece tokenizers where it is false");
+  configure(R"({"strip_accents": 1})");
+  CHECK(folder.error() == folder / "tokenizer_config.json: 'strip_accents' is 1 but must be true or false");
   configure(R"({"tokenize_chinese_chars": false})");
   CHECK(folder.error() == folder /
                               "tokenizer_config.json: 'tokenize_chinese_chars' is false; heddle reads WordPiece "
                               "tokenizers where it is true");
+}
+
+TEST_CASE("io::read_tokenizer: stripping accents does not depend on the casing") {
+  const TokenizerFolder folder;
+  const auto ids = [&](std::string_view text) {
+    const io::PretrainedTokenizer files = io::read_tokenizer(folder.path());
+    const text::WordPieceOptions options{
+        .uncased = files.uncased, .strip_accents = files.strip_accents, .special_tokens = false};
+    return text::WordPiece(files.vocabulary, options).encode(text).ids;
+  };
+  using Ids = std::vector<std::int32_t>;
+  const std::string config = folder / "tokenizer_config.json";
+  put(folder / "vocab.txt", "[UNK]\n\xC3\x89\n\xC3\xA9\nE\ne\n");  // É é E e
+  for (const auto& [settings, expected] :
+       {std::pair("{}", 4), std::pair(R"({"strip_accents": null})", 4), std::pair(R"({"strip_accents": false})", 2),
+        std::pair(R"({"do_lower_case": false})", 1), std::pair(R"({"do_lower_case": false, "strip_accents": true})", 3),
+        std::pair(R"({"do_lower_case": true, "strip_accents": true})", 4)}) {
+    INFO(settings);
+    put(config, settings);
+    CHECK(ids("\xC3\x89") == Ids{expected});
+  }
+  // With a tokenizer.json the class decides where both settings are read, as in transformers.
+  put(folder / "tokenizer.json",
+      tokenizer_json(R"({"normalizer": {"strip_accents": false}, "model": {"vocab": {"a": null, "##b": null,
+        "\u00c9": 5, "\u00e9": 6, "E": 7, "e": 8}}})"));
+  put(config, R"({"tokenizer_class": "PreTrainedTokenizerFast", "strip_accents": true})");
+  CHECK(ids("\xC3\x89") == Ids{6});
+  put(config, R"({"strip_accents": null})");
+  CHECK(ids("\xC3\x89") == Ids{8});
 }
 
 TEST_CASE("io::read_tokenizer: model_max_length is the longest text in tokens; without a limit max_length is 0") {
@@ -234,7 +259,6 @@ TEST_CASE("io::read_tokenizer: a tokenizer.json that is not BERT's WordPiece is 
   CHECK(folder.error_with(R"({"normalizer": {"clean_text": false}})") == "'clean_text' is false" + only + "true");
   CHECK(folder.error_with(R"({"normalizer": {"handle_chinese_chars": false}})") ==
         "'handle_chinese_chars' is false" + only + "true");
-  CHECK(folder.error_with(R"({"normalizer": {"strip_accents": false}})") == "'strip_accents' is false" + only + "true");
   CHECK(folder.error_with(R"({"pre_tokenizer": {"type": "Whitespace"}})") ==
         "'type' is \"Whitespace\"" + only + "\"BertPreTokenizer\"");
 }

@@ -19,6 +19,7 @@ namespace heddle::io {
 struct PretrainedTokenizer {
   text::Vocabulary vocabulary;                    ///< the tokens
   bool uncased = true;                            ///< whether texts are lower-cased
+  std::optional<bool> strip_accents = {};         ///< whether they lose their accents; by default if `uncased`
   bool has_types = true;                          ///< whether the model is given the token types of a pair
   Index max_length = 0;                           ///< maximum number of tokens, with special ones; 0 if none is given
   std::map<std::string, std::string> files = {};  ///< contents by name, for saving them unchanged
@@ -126,6 +127,11 @@ inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string
   return lines;
 }
 
+// Returns a member that is true, false, or absent; null counts as absent.
+inline std::optional<bool> boolean_or_null(const JsonObject& object, const std::string& key) {
+  return object.has(key) ? std::optional(object.boolean_or(key, false)) : std::nullopt;
+}
+
 // The files of a tokenizer: read_tokenizer() keeps the contents of those that exist.
 inline constexpr const char* tokenizer_file_names[] = {"tokenizer.json", "vocab.txt", "tokenizer_config.json",
                                                        "special_tokens_map.json", "added_tokens.json"};
@@ -149,7 +155,7 @@ inline PretrainedTokenizer read_tokenizer_json(const JsonObject& all, const std:
   require_value(normalizer, "clean_text", true);
   require_value(normalizer, "handle_chinese_chars", true);
   tokenizer.uncased = normalizer.boolean_or("lowercase", true);
-  require_value(normalizer, "strip_accents", tokenizer.uncased);
+  tokenizer.strip_accents = boolean_or_null(normalizer, "strip_accents");
   require_value(JsonObject(all.object("pre_tokenizer"), shown, "'pre_tokenizer'"), "type", "BertPreTokenizer");
   if (all.has("truncation"))
     require_value(JsonObject(all.object("truncation"), shown, "'truncation'"), "direction", "Right");
@@ -231,7 +237,7 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
     require_all_special_tokens(*json, config, tokenizer.vocabulary);
   } else {
     tokenizer.uncased = config.boolean_or("do_lower_case", true);
-    require_value(config, "strip_accents", tokenizer.uncased);
+    tokenizer.strip_accents = boolean_or_null(config, "strip_accents");
     require_value(config, "tokenize_chinese_chars", true);
   }
   if (config.has("model_input_names")) {
@@ -253,8 +259,9 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 
 /// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. Its class is tokenizer_class of
 /// tokenizer_config.json or, without it, of config.json; the default is BertTokenizer. The options follow transformers:
-/// - Casing: do_lower_case of tokenizer_config.json, or true if the file or the member is absent. If there is a tokenizer.json and the
-///   class is PreTrainedTokenizerFast or TokenizersBackend, it is the casing of tokenizer.json.
+/// - Casing: do_lower_case of tokenizer_config.json, or true if the file or the member is absent, and strip_accents, by default as
+///   do_lower_case. If there is a tokenizer.json and the class is PreTrainedTokenizerFast or TokenizersBackend, the two are those of
+///   tokenizer.json.
 /// - Token types: the model is given them if model_input_names of tokenizer_config.json has token_type_ids; without that member, if the
 ///   class is BERT's.
 /// @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's WordPiece, and for special and added tokens

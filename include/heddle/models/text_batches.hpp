@@ -33,8 +33,9 @@ inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabular
   const Index length = longest_text(folder, limit > 0 ? limit : files.max_length, positions, specials);
   require<FileError>(files.vocabulary.size() <= vocabulary, files.vocabulary.name(), ": has ", files.vocabulary.size(),
                      " tokens; the model has ", vocabulary, " embeddings");
-  return {text::WordPiece(std::move(files.vocabulary),
-                          {.uncased = files.uncased, .max_length = static_cast<std::size_t>(length)}),
+  return {text::WordPiece(std::move(files.vocabulary), {.uncased = files.uncased,
+                                                        .strip_accents = files.strip_accents,
+                                                        .max_length = static_cast<std::size_t>(length)}),
           files.has_types};
 }
 // Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has fewer than two token types.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include <heddle/base/utf8.hpp>
@@ -76,8 +77,9 @@ class Word {
 /// A tokenizer of text into words and punctuation marks. Several threads may call const functions at once.
 class BasicTokenizer {
  public:
-  /// Creates a tokenizer. If `uncased`, words become lower case and lose their accents.
-  explicit BasicTokenizer(bool uncased) : characters_(uncased) {
+  /// Creates a tokenizer. If `lowercase`, words become lower case. They lose their accents if `strip_accents`, by default if `lowercase`.
+  explicit BasicTokenizer(bool lowercase, std::optional<bool> strip_accents = {})
+      : characters_(lowercase, strip_accents.value_or(lowercase)) {
     for (char32_t c = 0; c < ascii_.size(); ++c) {
       const Character character = characters_[c];
       if (c < 0x80 && character.kind() == unicode::word)

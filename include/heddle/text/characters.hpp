@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <unordered_map>
 #include <vector>
 
 #include <heddle/text/unicode_tables.hpp>
@@ -33,19 +34,15 @@ class Character {
 /// The table of the classes of all code points.
 class Characters {
  public:
-  /// Fills the table. If `uncased`, characters become lower case and decomposed (NFD), and nonspacing marks are dropped.
-  explicit Characters(bool uncased) : blocks_(1), block_of_(0x110000 / block_size), own_(block_of_.size()) {
+  /// Fills the table. If `strip_accents`, characters are decomposed (NFD) and nonspacing marks dropped. If `lowercase`, characters become
+  /// lower case, after that.
+  Characters(bool lowercase, bool strip_accents)
+      : blocks_(1), block_of_(0x110000 / block_size), own_(block_of_.size()) {
     for (const auto& range : unicode::cased) fill(range.first, range.last, {range.kind, 0});
-    if (!uncased) return;
-    for (const auto& range : unicode::uncased) fill(range.first, range.last, {range.kind, 0});
-    for (const auto& range : unicode::marks) fill(range.first, range.last, {unicode::mark, range.combining_class});
-    for (const auto& run : unicode::runs)
-      for (char32_t i = 0; i < run.count; ++i) become(run.first + i * run.step, run.target + i * run.target_step);
-    for (std::size_t i = 0; i < std::size(unicode::ideographs_f900); ++i)
-      become(0xF900 + static_cast<char32_t>(i), unicode::ideographs_f900[i]);
-    for (std::size_t i = 0; i < std::size(unicode::ideographs_2f800); ++i)
-      become(0x2F800 + static_cast<char32_t>(i), unicode::ideographs_2f800[i]);
-    for (std::size_t i = 0; i < std::size(unicode::sequences); ++i)
+    if (strip_accents) decompose();
+    if (lowercase) lower();
+    const std::size_t all = std::size(unicode::sequences), decomposed = unicode::decomposed_sequences;
+    for (std::size_t i = strip_accents ? 0 : decomposed; i < (lowercase && !strip_accents ? all : decomposed); ++i)
       writable(unicode::sequences[i].source) = {unicode::sequence, static_cast<char32_t>(i)};
   }
 
@@ -61,6 +58,36 @@ class Characters {
   void become(char32_t code_point, char32_t target) {
     Character& c = writable(code_point);
     c = {c.kind(), target};
+  }
+
+  // Calls f(code point, what it becomes) for a table of runs.
+  template <std::size_t n, class F>
+  static void for_each(const unicode::Run (&runs)[n], const F& f) {
+    for (const unicode::Run& run : runs)
+      for (char32_t i = 0; i < run.count; ++i) f(run.first + i * run.step, run.target + i * run.target_step);
+  }
+
+  void decompose() {
+    for (const auto& range : unicode::stripped) fill(range.first, range.last, {range.kind, 0});
+    for (const auto& range : unicode::marks) fill(range.first, range.last, {unicode::mark, range.combining_class});
+    for_each(unicode::decompositions, [&](char32_t from, char32_t to) { become(from, to); });
+    for (std::size_t i = 0; i < std::size(unicode::ideographs_f900); ++i)
+      become(0xF900 + static_cast<char32_t>(i), unicode::ideographs_f900[i]);
+    for (std::size_t i = 0; i < std::size(unicode::ideographs_2f800); ++i)
+      become(0x2F800 + static_cast<char32_t>(i), unicode::ideographs_2f800[i]);
+  }
+
+  // Lower-cases what the decompositions have left or made. The tokenizer looks up each part of a sequence itself.
+  void lower() {
+    std::unordered_map<char32_t, char32_t> letters;
+    for_each(unicode::lower_case, [&](char32_t from, char32_t to) { letters.emplace(from, to); });
+    for_each(unicode::decompositions, [&](char32_t from, char32_t to) {
+      const auto letter = letters.find(to);
+      if ((*this)[from].value() == to && letter != letters.end()) become(from, letter->second);
+    });
+    for (const auto& [from, to] : letters)
+      if (const Character c = (*this)[from]; (c.kind() == unicode::word || c.kind() == unicode::isolated) && !c.value())
+        become(from, to);
   }
 
   // Sets the class of a range. Entirely covered blocks share one memory block, because ideographs and private use are most of Unicode.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,8 +18,9 @@ namespace heddle::text {
 
 /// The options of a WordPiece tokenizer.
 struct WordPieceOptions {
-  bool uncased = false;        ///< lower-case and strip accents; otherwise neither
-  bool special_tokens = true;  ///< add [CLS] and [SEP]: [CLS] a [SEP], [CLS] a [SEP] b [SEP]
+  bool uncased = false;                    ///< lower-case
+  std::optional<bool> strip_accents = {};  ///< drop accents; by default if `uncased`
+  bool special_tokens = true;              ///< add [CLS] and [SEP]: [CLS] a [SEP], [CLS] a [SEP] b [SEP]
   std::size_t max_length = std::numeric_limits<std::size_t>::max();  ///< in tokens, special ones included
 };
 
@@ -53,7 +55,7 @@ class WordPiece {
   explicit WordPiece(Vocabulary vocabulary, WordPieceOptions options = {})
       : vocabulary_(std::move(vocabulary)),
         options_(options),
-        words_(options.uncased),
+        words_(options.uncased, options.strip_accents),
         unknown_(vocabulary_.id("[UNK]")) {
     if (options_.special_tokens) {
       begin_ = vocabulary_.id("[CLS]");
