@@ -19,7 +19,7 @@ import sys
 import unicodedata
 
 import tokenizers
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "include/heddle/text"
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
@@ -83,6 +83,17 @@ def find_marks(stripped):
     return marks
 
 
+def word_characters():
+    """Returns the code points next to which an added token is not a single word."""
+    tokenizer = Tokenizer(models.WordPiece({"?": 0}, unk_token="?"))
+    tokenizer.add_tokens([AddedToken("[T]", single_word=True, normalized=False)])
+    token = tokenizer.token_to_id("[T]")
+    found = {side: [c for c in CODE_POINTS if token not in tokenizer.encode(text(chr(c))).ids]
+             for side, text in (("before", lambda c: c + "[T]"), ("after", lambda c: "[T]" + c))}
+    assert found["before"] == found["after"]
+    return found["before"]
+
+
 def ranges(values):
     """Returns [first, last, value] for each range of neighboring code points with equal values. Ignores the gap of the surrogates,
     which have no values."""
@@ -141,6 +152,7 @@ def build():
         "sequences": sorted(sequences.items()),
         "letters": runs(letters),
         "long_letters": sorted(long_letters.items()),
+        "word_characters": ranges(dict.fromkeys(word_characters(), True)),
     }
     check(tables, probed)
     return tables, probed[UNCASED]
@@ -285,6 +297,15 @@ inline constexpr Sequence sequences[] = {{
 {lines(f"{{{c:#x}, {{{', '.join(f'{x:#x}' for x in (t + [0])[:3])}}}}}" for c, t in tables["sequences"] + tables["long_letters"])}
 }};
 inline constexpr int decomposed_sequences = {len(tables["sequences"])};
+
+struct Interval {{
+  char32_t first, last;
+}};
+
+// \\w of Rust's regular expressions: letters, digits, marks, connectors and joiners.
+inline constexpr Interval word_characters[] = {{
+{lines(f"{{{a:#x}, {b:#x}}}" for a, b, _ in tables["word_characters"])}
+}};
 
 // The characters that the compatibility ideographs from U+F900 and from U+2F800 on become in text without accents.
 inline constexpr char32_t ideographs_f900[] = {{

@@ -145,6 +145,39 @@ def cases(vocabulary):
                 "=" + ",".join(map(str, result.ids)), "=" + "".join(map(str, result.type_ids))])
 
 
+def added_tokens(vocabulary):
+    """Yields lines for tokens with options, and lines for texts in which they occur."""
+    def token(content, single_word=False, normalized=False, lstrip=False, rstrip=False):
+        return AddedToken(content, single_word=single_word, normalized=normalized, lstrip=lstrip, rstrip=rstrip)
+
+    added = [
+        token("[NEW]"), token("[Other]", normalized=True), token("quick", single_word=True), token("Brown", normalized=True),
+        token("New York", normalized=True), token("über", normalized=True, single_word=True), token("中文", normalized=True),
+        token("中"), token("ab"), token("abc"), token("abcd", single_word=True), token("<x>", lstrip=True, rstrip=True),
+        token("##", normalized=True), token("İ", normalized=True), token("fox jumps", single_word=True, normalized=True),
+        token("é", single_word=True), token("o\u0316\u0301", normalized=True)]
+    modes = {"cased": (False, None), "uncased": (True, None), "lowered": (True, False), "stripped": (False, True)}
+    tokenizers = {}
+    for name, (lowercase, strip_accents) in modes.items():
+        tokenizer = tokenizers[name] = bert_tokenizer(vocabulary, lowercase)
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
+        tokenizer.add_tokens(added)
+    for t in added:
+        options = "".join(letter for letter, on in (("w", t.single_word), ("n", t.normalized)) if on) or "-"
+        yield f"token {tokenizers['cased'].token_to_id(t.content)} {options} x{t.content.encode().hex()}"
+    numbers = random.Random(3)
+    pieces = [t.content for t in added] + [t.content.upper() for t in added] + [t.content.lower() for t in added]
+    others = SPECIAL + list(" _-.aé9Z中한ß\u0301\u200d\u00ad\t") + ["the", "a" * 120, "\U0001d16d\U0001d165", "I\u0307", "e\u0301",
+                                                                   "o\u0301\u0316", "u\u0308ber", "\uf95e"]
+    texts = ["", "[new][NEW]", "abcde abcd abc", "quick_ quick. quickquick quick", "a New  York new york", "fox jumps fox jumpsa"]
+    texts += ["".join(numbers.choice(pieces if numbers.random() < 0.6 else others) for _ in range(numbers.randint(1, 9)))
+              for _ in range(400)]
+    for i, text in enumerate(texts):
+        name = list(modes)[i % 4]
+        ids = tokenizers[name].encode(text, add_special_tokens=False).ids
+        yield f"{name} x{text.encode().hex()} =" + ",".join(map(str, ids))
+
+
 def truncation(vocabulary):
     tokenizer = bert_tokenizer(vocabulary, False)
     for n1 in range(8):
@@ -201,6 +234,7 @@ def main():
     write("utf8.txt", utf8())
     write("code_points.txt", code_points())
     write("cases.txt", cases(vocabulary))
+    write("added.txt", added_tokens(vocabulary))
     write("truncation.txt", truncation(vocabulary))
     if "HEDDLE_DATA" in os.environ:
         write("data.txt", data_digests(pathlib.Path(os.environ["HEDDLE_DATA"])))

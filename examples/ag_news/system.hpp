@@ -101,7 +101,7 @@ class AgNews {
   EncodedTexts encode(const std::vector<std::string>& texts) const {
     return encode(texts, std::vector<int>(texts.size(), 0));
   }
-  std::string token(int id) const { return std::string(tokenizer_->vocabulary().token(id)); }
+  std::string token(int id) const { return std::string(tokenizer_->token(id)); }
   Model make_model(Random& random) const {
     Model model(sizes_, rows_, 4, random);
     if (pretrained_)
@@ -124,7 +124,7 @@ class AgNews {
           cast<float>(model.embeddings.forward<A>(Tensor<int>({T}, ids).to(flags_.target_device()), one));  // [T, D]
       const Tensor<float> weights = model.attend.record(x, one).weights.to(Device::cpu);  // [1, H, T, T]
       std::vector<std::string> tokens;
-      for (const int id : ids) tokens.emplace_back(tokenizer_->vocabulary().token(id));
+      for (const int id : ids) tokens.emplace_back(tokenizer_->token(id));
       events.image("Text attention: " + text, train::heat_map({view<3>(weights), tokens, tokens}), step);
     }
   }

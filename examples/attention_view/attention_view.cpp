@@ -117,7 +117,7 @@ pictures::AttentionMap attention_of_folder(const ViewFlags& flags) {
     model.forward(ids, one, {.records = &records});
   }
   std::vector<std::string> tokens;
-  for (const int id : text.ids) tokens.emplace_back(tokenizer.vocabulary().token(id));
+  for (const int id : text.ids) tokens.emplace_back(tokenizer.token(id));
   pictures::AttentionMap map = make_map(records, std::move(tokens), flags);
   if (flags.second) map.second = std::find(text.type_ids.begin(), text.type_ids.end(), 1) - text.type_ids.begin();
   return map;

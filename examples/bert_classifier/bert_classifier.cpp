@@ -138,7 +138,7 @@ class BertSetup {
 
   // Makes the tokenizer, which takes over the vocabulary. Called after the checks of a system's constructor.
   void make_tokenizer() {
-    if (!tokenizer_) tokenizer_.emplace(std::move(*tokens_), options_);
+    if (!tokenizer_) tokenizer_.emplace(std::move(*tokens_), options_, std::move(added_tokens_));
   }
 
  private:
@@ -170,8 +170,8 @@ class BertSetup {
         require<FileError>(setup.saved->files.count(name), io::printable(folder_ + '/' + name),
                            ": is not a file of the model; remove it");
     }
-    require<FileError>(tokenizer.vocabulary.size() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ",
-                       tokenizer.vocabulary.size(), " tokens; the model has ", config_.vocabulary(), " embeddings");
+    require<FileError>(tokenizer.ids() <= config_.vocabulary(), tokenizer.vocabulary.name(), ": has ", tokenizer.ids(),
+                       " tokens; the model has ", config_.vocabulary(), " embeddings");
     options_.uncased = tokenizer.uncased;
     options_.strip_accents = tokenizer.strip_accents;
     tokenizer_limit_ = tokenizer.max_length;
@@ -179,6 +179,7 @@ class BertSetup {
     for (const std::string& sentence : tokenizer.vocabulary.notes())
       note(tokenizer.vocabulary.name() + ": " + sentence);
     tokens_ = std::move(tokenizer.vocabulary);
+    added_tokens_ = std::move(tokenizer.added_tokens);
     files_ = std::move(tokenizer.files);
     if (flags_.vocab.empty()) return;
     const auto own = files_.find("vocab.txt");
@@ -190,6 +191,7 @@ class BertSetup {
   void make_new(const Setup& setup) {
     const VocabularyFile file(setup, data_);
     tokens_ = read_vocabulary(file.content(), file.path());
+    added_tokens_ = text::WordPiece::special_tokens(*tokens_);
     options_.uncased = flags_.uncased;
     const ModelSizes& s = flags_.sizes;
     require(s.d_model % s.heads == 0, "--d-model ", s.d_model, " is not a multiple of --heads ", s.heads);
@@ -243,6 +245,7 @@ class BertSetup {
   bool is_saved_;
   PretrainedConfig config_{};
   std::optional<text::Vocabulary> tokens_;
+  std::vector<text::AddedToken> added_tokens_;
   text::WordPieceOptions options_;
   std::optional<text::WordPiece> tokenizer_;
   std::map<std::string, std::string> files_;

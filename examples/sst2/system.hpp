@@ -72,7 +72,7 @@ class Sst2 {
   EncodedTexts encode(const std::vector<std::string>& texts) const {
     return examples::encode(*tokenizer_, texts, std::vector<int>(texts.size(), 0));
   }
-  std::string token(int id) const { return std::string(tokenizer_->vocabulary().token(id)); }
+  std::string token(int id) const { return std::string(tokenizer_->token(id)); }
   Model make_model(Random& random) const {
     return Model({.vocabulary = vocabulary(),
                   .max_length = sizes_.max_length,

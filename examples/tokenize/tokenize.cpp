@@ -76,7 +76,7 @@ class LineEncoder {
     const text::Encoding encoding = tab == std::string_view::npos
                                         ? tokenizer_.encode(line)
                                         : tokenizer_.encode_pair(line.substr(0, tab), line.substr(tab + 1));
-    const auto token = [&](std::int32_t id) { return tokenizer_.vocabulary().token(id); };
+    const auto token = [&](std::int32_t id) { return tokenizer_.token(id); };
     if (flags_.format == "ids") {
       append_list(encoding.ids, ' ', out, [&](std::int32_t id) { append_number(id, out); });
     } else if (flags_.format == "tokens") {

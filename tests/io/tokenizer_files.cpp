@@ -170,11 +170,9 @@ TEST_CASE("io::read_tokenizer: config.json names the class if tokenizer_config.j
             "PreTrainedTokenizerFast and TokenizersBackend");
 }
 
-TEST_CASE("io::read_tokenizer: further special tokens are refused, in every file that may name them") {
+TEST_CASE("io::read_tokenizer: BERT's special tokens have BERT's names, in every file that may name them") {
   const TokenizerFolder folder;
   put(folder / "vocab.txt", small_vocabulary);
-  const std::string known =
-      "the added token 'a' is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary";
   for (const char* file : {"tokenizer_config.json", "special_tokens_map.json"}) {
     const auto error = [&](const std::string& content) {
       put(folder / file, content);
@@ -186,51 +184,18 @@ TEST_CASE("io::read_tokenizer: further special tokens are refused, in every file
     CHECK(error(R"({"cls_token": {"content": "[CLS]", "lstrip": false}, "eos_token": null})") == "no error");
     CHECK(error(R"({"cls_token": "[PAD]"})") ==
           "'cls_token' is \"[PAD]\"; heddle reads WordPiece tokenizers where it is \"[CLS]\"");
-    CHECK(error(R"({"mask_token": {"content": "[MASK]", "lstrip": true, "rstrip": true}})") == "no error");
     CHECK(error(R"({"add_bos_token": false, "bos_token_id": 7})") == "no error");
-    for (const char* option : {"single_word", "normalized"})
-      CHECK(error(R"({"mask_token": {"content": "[MASK]", ")" + std::string(option) + R"(": true}})") ==
-            '\'' + std::string(option) +
-                "' of 'mask_token' is true; heddle reads WordPiece tokenizers where it is false");
     CHECK(error(R"({"mask_token": null})") ==
           "'mask_token' is null; heddle reads WordPiece tokenizers where it is \"[MASK]\"");
     CHECK(error(R"({"unk_token": 7})") == "'unk_token' is 7 but must be a string or an object");
-    CHECK(error(R"({"image_token": "a"})") == known);
-    CHECK(error(R"({"bos_token": "a"})") == known);
-    CHECK(error(R"({"eos_token": {"content": "a"}})") == known);
-    CHECK(error(R"({"additional_special_tokens": ["[SEP]", "a"]})") == known);
-    CHECK(error(R"({"extra_special_tokens": [{"content": "a"}]})") == known);
-    CHECK(error(R"({"extra_special_tokens": {"image_token": "a"}})") == known);
     CHECK(error(R"({"extra_special_tokens": [7]})") == "'extra_special_tokens' is 7 but must be a string or an object");
     put(folder / file, "{}");
   }
-  put(folder / "special_tokens_map.json", R"({"bos_token": "a"})");
-  put(folder / "added_tokens.json", R"({"[NEW]": 7})");
-  put(folder / "tokenizer_config.json", R"({"added_tokens_decoder": {}})");
-  CHECK(folder.error() == "no error");  // transformers does not read the other files then
-  std::filesystem::remove(folder / "added_tokens.json");
   put(folder / "tokenizer_config.json", R"({"split_special_tokens": true})");
   CHECK(
       folder.error() ==
       folder /
           "tokenizer_config.json: 'split_special_tokens' is true; heddle reads WordPiece tokenizers where it is false");
-  std::filesystem::remove(folder / "tokenizer_config.json");
-  std::filesystem::remove(folder / "special_tokens_map.json");
-  CHECK(folder.error_with(R"({"added_tokens": [{"id": 4, "content": "[MASK]", "single_word": true}]})") ==
-        "'single_word' of a member of 'added_tokens' is true; heddle reads WordPiece tokenizers where it is false");
-  // Options in the other files do not count beside a tokenizer.json.
-  put(folder / "special_tokens_map.json", R"({"mask_token": {"content": "[MASK]", "normalized": true}})");
-  CHECK(folder.error_with("{}") == "no error");
-  std::filesystem::remove(folder / "special_tokens_map.json");
-  // A generic class takes the special tokens from tokenizer.json.
-  put(folder / "tokenizer_config.json", R"({"tokenizer_class": "TokenizersBackend"})");
-  CHECK(folder.error_with("{}") == "no error");
-  CHECK(folder.error_with(R"({"added_tokens": [{"id": 4, "content": "[MASK]"}]})") ==
-        "'added_tokens' has no [UNK]; heddle recognizes it in a text");
-  put(folder / "tokenizer_config.json",
-      R"({"tokenizer_class": "TokenizersBackend", "unk_token": "[UNK]", "sep_token": "[SEP]", "cls_token": "[CLS]",
-          "pad_token": "[PAD]"})");
-  CHECK(folder.error_with(R"({"added_tokens": [{"id": 4, "content": "[MASK]"}]})") == "no error");
   std::filesystem::remove(folder / "tokenizer_config.json");
   CHECK(folder.error_with(R"({"truncation": {"direction": "Right"}})") == "no error");
   CHECK(folder.error_with(R"({"truncation": {"direction": "Left"}})") ==
@@ -350,33 +315,118 @@ TEST_CASE("io::read_tokenizer: a token of tokenizer.json may be empty, and no te
   CHECK(words.encode("a c \xE2\x80\xA8 ab").ids == std::vector<int>{2, 5, 8, 5, 6, 3});
 }
 
-TEST_CASE("io::read_tokenizer: tokens that are added to a vocabulary are refused") {
+// The expected ids are those of transformers 5.24.
+TEST_CASE("io::read_tokenizer: added tokens are recognized as in transformers") {
+  struct Case {
+    const char *json, *config, *map, *added;  // changes to tokenizer.json, and files; nullptr if there is none
+    const char* text;
+    std::vector<std::int32_t> ids;
+  };
+  // "none" removes the added tokens of tokenizer.json. [NEW] has the id 7.
+  const char* const lists = R"({"added_tokens": [{"id": 2, "content": "[CLS]", "special": true},
+    {"id": 7, "content": "[NEW]", "normalized": true, "special": false}, {"id": 5, "content": "a", "single_word": true}]})";
+  const char* const generic = R"({"tokenizer_class": "TokenizersBackend"})";
+  const char* const generic_mask = R"({"tokenizer_class": "TokenizersBackend", "mask_token": "[MASK]"})";
+  const char* const decoder = R"({"added_tokens_decoder": {"8": {"content": "zz"}, "7": {"content": "[NEW]"},
+    "4": {"content": "[MASK]", "single_word": true, "special": true}}, "bos_token": "ab"})";
+  const char* const generic_decoder = R"({"tokenizer_class": "TokenizersBackend", "added_tokens_decoder":
+    {"7": {"content": "[NEW]", "special": true}}})";
+  const std::vector<Case> cases = {
+      // By default, the special tokens are recognized in capitals.
+      {nullptr, nullptr, nullptr, nullptr, "a[MASK]a[mask]", {5, 4, 5, 1, 1, 1}},
+      // added_tokens.json: in any casing, even a special token.
+      {nullptr, nullptr, nullptr, R"({"x y": 8, "[NEW]": 7})", "a[new]X Y", {5, 7, 8}},
+      {nullptr, nullptr, nullptr, R"({"[MASK]": 4})", "[mask]", {4}},
+      // Named special tokens: in capitals only. A token of the vocabulary keeps its id, others follow it.
+      {nullptr, R"({"bos_token": "a"})", nullptr, nullptr, "aa", {5, 5}},
+      {nullptr,
+       R"({"additional_special_tokens": ["zz"], "bos_token": "[B]", "eos_token": "[E]"})",
+       nullptr,
+       nullptr,
+       "[B][E]zzZZ",
+       {7, 8, 9, 1}},
+      {nullptr, R"({"extra_special_tokens": {"image_token": "[NEW]"}})", nullptr, nullptr, "[NEW][new]", {7, 1, 1, 1}},
+      {nullptr, nullptr, R"({"mask_token": {"content": "[MASK]", "normalized": true}})", nullptr, "[mask]", {4}},
+      {nullptr,
+       nullptr,
+       R"({"mask_token": {"content": "[MASK]", "single_word": true}})",
+       nullptr,
+       "a[MASK]",
+       {5, 1, 1, 1}},
+      // added_tokens_decoder replaces the other files, and is read by id.
+      {nullptr, decoder, R"({"eos_token": "q"})", R"({"q": 9})", "[new]ZZab q a[MASK]", {7, 8, 9, 1, 5, 1, 1, 1}},
+      {nullptr,
+       R"({"added_tokens_decoder": {"7": {"content": "[NEW]", "special": true}}})",
+       nullptr,
+       nullptr,
+       "[new]",
+       {1, 1, 1}},
+      // tokenizer.json
+      {lists, nullptr, nullptr, nullptr, "a[new]aa[MASK]", {5, 7, 1, 4}},
+      {lists, generic, nullptr, nullptr, "a[new][MASK]", {5, 7, 1, 1, 1}},
+      {lists, generic_mask, nullptr, nullptr, "[new][MASK]", {7, 4}},
+      {lists, generic_decoder, nullptr, nullptr, "[NEW][new]", {7, 1, 1, 1}},
+      {lists, R"({"added_tokens_decoder": {}})", nullptr, nullptr, "[NEW]", {1, 1, 1}},
+      {lists, nullptr, nullptr, R"({"zz": 8})", "[NEW]ZZ", {7, 8}},
+      {lists,
+       R"({"mask_token": "[MASK]", "additional_special_tokens": ["zz"]})",
+       nullptr,
+       nullptr,
+       "zz[MASK]",
+       {8, 4}}};
+  for (const Case& c : cases) {
+    const TokenizerFolder folder;
+    if (c.json)
+      put(folder / "tokenizer.json", tokenizer_json(c.json));
+    else
+      put(folder / "vocab.txt", small_vocabulary);
+    for (const auto& [name, content] :
+         {std::pair("tokenizer_config.json", c.config), std::pair("special_tokens_map.json", c.map),
+          std::pair("added_tokens.json", c.added)})
+      if (content) put(folder / name, content);
+    INFO(c.text << (c.json ? c.json : "") << (c.config ? c.config : ""));
+    REQUIRE(folder.error() == "no error");
+    io::PretrainedTokenizer files = io::read_tokenizer(folder.path());
+    const Index ids = files.ids();
+    const text::WordPiece tokenizer(std::move(files.vocabulary), {.uncased = files.uncased, .special_tokens = false},
+                                    std::move(files.added_tokens));
+    CHECK(tokenizer.encode(c.text).ids == c.ids);
+    CHECK(tokenizer.size() == ids);
+  }
+}
+
+TEST_CASE("io::read_tokenizer: an added token has the id of its place") {
   const TokenizerFolder folder;
-  const std::string known = " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary";
-  CHECK(folder.error_with(R"({"added_tokens": [{"id": 5, "content": "a"}]})") == "the added token 'a'" + known);
-  CHECK(folder.error_with(R"({"added_tokens": [{"id": 5, "content": "[SEP]"}]})") == "the added token '[SEP]'" + known);
+  const auto place = [](const char* token, int id, int expected) {
+    return "the added token '" + std::string(token) + "' has the id " + std::to_string(id) + "; its place is " +
+           std::to_string(expected);
+  };
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 7, "content": "a"}]})") == place("a", 7, 5));
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 8, "content": "[NEW]"}]})") == place("[NEW]", 8, 7));
   CHECK(folder.error_with(R"({"added_tokens": [{"content": "[SEP]"}]})") == "has no 'id'");
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 5, "content": "a", "single_word": 1}]})") ==
+        "'single_word' is 1 but must be true or false");
   CHECK(folder.error_with(R"({"added_tokens": [7]})") == "a member of 'added_tokens' must be a JSON object");
   CHECK(folder.error_with(R"({"added_tokens": {}})") == "'added_tokens' is {} but must be an array");
+  CHECK(folder.error_with(R"({"added_tokens": [{"id": 7, "content": ""}, {"id": 7, "content": "x"}]})") == "no error");
 
   std::filesystem::remove(folder / "tokenizer.json");
   put(folder / "vocab.txt", small_vocabulary);
-  put(folder / "added_tokens.json", R"({"[MASK]": 4})");
-  CHECK(folder.error() == "no error");
-  for (const char* added : {R"({"[NEW]": 7})", R"({"[MASK]": 5})", R"({"[MASK]": "x"})"}) {
-    put(folder / "added_tokens.json", added);
-    CHECK(folder.error().ends_with(known));
-  }
-  std::filesystem::remove(folder / "added_tokens.json");
+  const std::string added = folder / "added_tokens.json";
+  put(added, R"({"[MASK]": 5})");
+  CHECK(folder.error() == added + ": " + place("[MASK]", 5, 4));
+  put(added, R"({"[MASK]": "x"})");
+  CHECK(folder.error() == added + ": '[MASK]' is \"x\" but must be a whole number of at least 0");
+  std::filesystem::remove(added);
   const auto decoder = [&](const std::string& content) {
     put(folder / "tokenizer_config.json", R"({"added_tokens_decoder": )" + content + "}");
-    return folder.error();
+    const std::string text = folder.error(), start = folder / "tokenizer_config.json: ";
+    return text.starts_with(start) ? text.substr(start.size()) : text;
   };
   CHECK(decoder(R"({"0": {"content": "[PAD]"}, "4": {"content": "[MASK]"}})") == "no error");
-  CHECK(decoder(R"({"7": {"content": "[NEW]"}})") == folder / "tokenizer_config.json: the added token '[NEW]'" + known);
-  CHECK(decoder(R"({"7": {"content": "[MASK]"}})").ends_with(known));
-  CHECK(decoder(R"({"7": []})") ==
-        folder / "tokenizer_config.json: a member of 'added_tokens_decoder' is [] but must be a string or an object");
-  put(folder / "vocab.txt", "[UNK]\n");
-  CHECK(decoder(R"({"-1": {"content": "[MASK]"}})").ends_with(known));
+  CHECK(decoder(R"({"7": {"content": "[MASK]"}})") == place("[MASK]", 7, 4));
+  CHECK(decoder(R"({"7": []})") == "a member of 'added_tokens_decoder' is [] but must be a string or an object");
+  for (const char* id : {"-1", "x", "", "1.0", "99999999999999999999"})
+    CHECK(decoder("{\"" + std::string(id) + R"(": {"content": "[MASK]"}})") ==
+          '\'' + std::string(id) + "' of 'added_tokens_decoder' is not an id");
 }

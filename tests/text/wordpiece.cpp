@@ -1,5 +1,7 @@
 #include <heddle/text/wordpiece.hpp>
 
+#include <map>
+
 #include "catch.hpp"
 #include "golden_text.hpp"
 #include "harness/devices.hpp"
@@ -61,6 +63,54 @@ TEST_CASE("WordPiece: recognizes special tokens anywhere, in capitals only, whet
   }
   const WordPiece without_mask(Vocabulary("[UNK]\n[\n]\nMASK"), {.special_tokens = false});
   CHECK(without_mask.encode("[MASK]").ids == std::vector<std::int32_t>{1, 3, 2});
+}
+
+TEST_CASE("WordPiece: finds added tokens as the Rust library does") {
+  std::vector<text::AddedToken> added;
+  const Vocabulary vocabulary = Vocabulary::load(text_golden("vocab.txt"));
+  const std::vector<std::string> lines = lines_of(text_golden("added.txt"));
+  for (const std::string& line : lines)
+    if (const auto fields = fields_of(line); fields[0] == "token")
+      added.push_back({from_hex(fields[3].substr(1)), std::stoi(fields[1]), fields[2].find('w') != std::string::npos,
+                       fields[2].find('n') != std::string::npos});
+  for (const text::AddedToken& token : WordPiece::special_tokens(vocabulary)) added.push_back(token);
+  const auto tokenizer = [&](bool uncased, std::optional<bool> strip_accents) {
+    return WordPiece(vocabulary, {.uncased = uncased, .strip_accents = strip_accents, .special_tokens = false}, added);
+  };
+  const std::map<std::string, WordPiece> tokenizers{{"cased", tokenizer(false, {})},
+                                                    {"uncased", tokenizer(true, {})},
+                                                    {"lowered", tokenizer(true, false)},
+                                                    {"stripped", tokenizer(false, true)}};
+  std::size_t texts = 0;
+  for (const std::string& line : lines) {
+    const auto fields = fields_of(line);
+    if (fields[0] == "token") continue;
+    INFO(line);
+    std::string ids;
+    for (const std::int32_t id : tokenizers.at(fields[0]).encode(from_hex(fields[1].substr(1))).ids)
+      ids += (ids.empty() ? "" : ",") + std::to_string(id);
+    CHECK('=' + ids == fields[2]);
+    ++texts;
+  }
+  CHECK(texts == 406);
+}
+
+TEST_CASE("WordPiece: added tokens have the vocabulary's ids, or follow it") {
+  const WordPiece tokenizer(Vocabulary(small), {.special_tokens = false}, {{"[NEW]", 13}, {"a", 5}, {"x y", 14}});
+  CHECK(tokenizer.size() == 15);
+  CHECK(tokenizer.token(12) == "x");
+  CHECK(tokenizer.token(13) == "[NEW]");
+  CHECK(tokenizer.token(14) == "x y");
+  CHECK(tokenizer.encode("[NEW]x yab").ids == std::vector<std::int32_t>{13, 14, 5, 6});
+  CHECK(tokenizer.encode("[SEP]").ids == std::vector<std::int32_t>{8, 10, 9});  // it is not among the added tokens
+  CHECK(error_of<IndexError>([&] { tokenizer.token(15); }) == "vocabulary: id 15 is outside 0 to 12");
+  for (const int id : {4, 6, 13})
+    CHECK(error_of<Error>([&] {
+            WordPiece(Vocabulary(small), {}, {{"a", id}});
+          }) == "WordPiece: the added token 'a' has the id " + std::to_string(id) + "; its place is 5");
+  CHECK(error_of<Error>([&] {
+          WordPiece(Vocabulary(small), {}, {{"[NEW]", 14}});
+        }) == "WordPiece: the added token '[NEW]' has the id 14; its place is 13");
 }
 
 TEST_CASE("WordPiece: counts special tokens in max_length, and says how many tokens it cut off") {

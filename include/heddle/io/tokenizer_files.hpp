@@ -1,6 +1,7 @@
 // The WordPiece tokenizer of a Hugging Face folder: vocab.txt or tokenizer.json, and tokenizer_config.json.
 #pragma once
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -17,12 +18,21 @@ namespace heddle::io {
 
 /// The vocabulary and the options of a folder's tokenizer, and its files unchanged.
 struct PretrainedTokenizer {
-  text::Vocabulary vocabulary;                    ///< the tokens
+  text::Vocabulary vocabulary;  ///< the tokens
+  std::vector<text::AddedToken> added_tokens =
+      {};                                         ///< those that are recognized in a text; ids follow the vocabulary's
   bool uncased = true;                            ///< whether texts are lower-cased
   std::optional<bool> strip_accents = {};         ///< whether they lose their accents; by default if `uncased`
   bool has_types = true;                          ///< whether the model is given the token types of a pair
   Index max_length = 0;                           ///< maximum number of tokens, with special ones; 0 if none is given
   std::map<std::string, std::string> files = {};  ///< contents by name, for saving them unchanged
+
+  /// Returns the number of ids, for which a model needs embeddings.
+  Index ids() const {
+    Index count = vocabulary.size();
+    for (const text::AddedToken& token : added_tokens) count = std::max<Index>(count, token.id + 1);
+    return count;
+  }
 };
 
 namespace detail {
@@ -42,66 +52,94 @@ inline constexpr std::pair<const char*, const char*> bert_tokens[] = {{"unk_toke
                                                                       {"pad_token", "[PAD]"},
                                                                       {"mask_token", "[MASK]"}};
 
-// Throws FileError unless an added token is one of those that WordPiece recognizes in a text, and has its id in the vocabulary.
-inline void require_known_token(const text::Vocabulary& vocabulary, const std::string& token, Index id,
-                                const std::string& file) {
-  const bool known = std::any_of(std::begin(bert_tokens), std::end(bert_tokens),
-                                 [&](const auto& special) { return token == special.second; });
-  require<FileError>(known && id >= 0 && vocabulary.find(token) == id, file, ": the added token ", quoted_name(token),
-                     " is not one of [UNK] [SEP] [PAD] [CLS] [MASK] with its id in the vocabulary");
+// Returns whether a token is one of BERT's five.
+inline bool is_bert_token(const std::string& token) {
+  return std::any_of(std::begin(bert_tokens), std::end(bert_tokens),
+                     [&](const auto& special) { return token == special.second; });
 }
 
-// Returns the text of a special token, which a file gives as a string or as an object; messages call it `what`. Throws FileError for an
-// object with an option that changes where the token is recognized. If `has_options` is false, the tokenizer ignores these options, and
-// they are not checked. lstrip and rstrip change nothing: BERT drops blanks.
-inline std::string special_token(const nlohmann::json& token, const std::string& file, const std::string& what,
-                                 bool has_options = true) {
-  if (token.is_string()) return token.get<std::string>();
+// Returns an added token, without its id, which a file gives as a string or as an object; messages call it `what`. The defaults of the
+// options are transformers': a token is normalized unless it is special.
+inline text::AddedToken read_added_token(const nlohmann::json& token, const std::string& file, const std::string& what,
+                                         bool is_special) {
+  if (token.is_string()) return {.content = token.get<std::string>(), .normalized = !is_special};
   if (!token.is_object())
     fail<FileError>(file, ": ", what, " is ", printable(token.dump(), 60), " but must be a string or an object");
   const JsonObject object(token, file, what);
-  for (const char* option : {"single_word", "normalized"})
-    require<FileError>(!has_options || !object.boolean_or(option, false), file, ": '", option, "' of ", what,
-                       " is true; heddle reads WordPiece tokenizers where it is false");
-  return object.text("content");
+  const std::string content = object.text("content");
+  is_special = object.boolean_or("special", is_special) || is_bert_token(content);
+  return {.content = content,
+          .single_word = object.boolean_or("single_word", false),
+          .normalized = object.boolean_or("normalized", !is_special)};
 }
 
-// Checks the members of tokenizer_config.json or special_tokens_map.json that name special tokens: those of bert_tokens, other members
-// whose name ends with "_token", and lists such as additional_special_tokens. Also checks the options of these tokens (see special_token),
-// unless there is a tokenizer.json, which has its own.
-inline void check_special_tokens(const JsonObject& config, const text::Vocabulary& vocabulary,
-                                 bool has_tokenizer_json) {
-  const auto check = [&](const nlohmann::json& token, const std::string& key) {
-    const std::string text = special_token(token, config.file(), '\'' + printable(key, 60) + '\'', !has_tokenizer_json);
-    require_known_token(vocabulary, text, vocabulary.find(text), config.file());
+// The added tokens of a tokenizer, in the order in which transformers adds them, which determines their ids: a token of the vocabulary keeps
+// its id, and the others follow the vocabulary.
+class AddedTokens {
+ public:
+  explicit AddedTokens(const text::Vocabulary& vocabulary) : vocabulary_(&vocabulary), next_(vocabulary.size()) {}
+
+  bool has(const std::string& content) const { return find(content) != all_.end(); }
+
+  // Adds a token, unless it has been added or is empty. Throws FileError if the file gives it another id than its place does.
+  void add(text::AddedToken token, const std::string& file, std::optional<Index> id = {}) {
+    if (!token.content.empty() && !has(token.content)) {
+      const std::int32_t known = vocabulary_->find(token.content);
+      token.id = known == text::Vocabulary::none ? next_++ : known;
+      all_.push_back(token);
+    }
+    if (const auto added = find(token.content); added != all_.end() && id)
+      require<FileError>(*id == added->id, file, ": the added token ", quoted_name(token.content), " has the id ", *id,
+                         "; its place is ", added->id);
+  }
+  // The same, and gives a token that has been added the options of this one.
+  void add_or_replace(const text::AddedToken& token, const std::string& file, Index id) {
+    add(token, file, id);
+    if (const auto added = find(token.content); added != all_.end()) {
+      added->single_word = token.single_word;
+      added->normalized = token.normalized;
+    }
+  }
+
+  std::vector<text::AddedToken> all() && { return std::move(all_); }
+
+ private:
+  std::vector<text::AddedToken>::iterator find(const std::string& content) {
+    return std::find_if(all_.begin(), all_.end(), [&](const text::AddedToken& t) { return t.content == content; });
+  }
+  std::vector<text::AddedToken>::const_iterator find(const std::string& content) const {
+    return const_cast<AddedTokens*>(this)->find(content);
+  }
+
+  const text::Vocabulary* vocabulary_;
+  std::int32_t next_;
+  std::vector<text::AddedToken> all_;
+};
+
+// Adds the tokens that members of tokenizer_config.json or special_tokens_map.json name: those of bert_tokens, which must be BERT's, other
+// members whose name ends with "_token", and lists such as additional_special_tokens.
+inline void add_special_tokens(AddedTokens& tokens, const JsonObject& config) {
+  const auto& members = config.json().get_ref<const nlohmann::json::object_t&>();
+  const auto add = [&](const nlohmann::json& token, const std::string& key) {
+    tokens.add(read_added_token(token, config.file(), '\'' + printable(key, 60) + '\'', true), config.file());
   };
-  for (const auto& [key, value] : config.json().get_ref<const nlohmann::json::object_t&>()) {
+  for (const auto& [key, value] : members) {
     const auto* const only = std::find_if(std::begin(bert_tokens), std::end(bert_tokens),
                                           [&name = key](const auto& t) { return name == t.first; });
     if (only != std::end(bert_tokens)) {
-      if (value.is_null() ||
-          special_token(value, config.file(), '\'' + key + '\'', !has_tokenizer_json) != only->second)
+      if (value.is_null() || read_added_token(value, config.file(), '\'' + key + '\'', true).content != only->second)
         fail<FileError>(config.file(), ": '", key, "' is ", printable(value.dump(), 60),
                         "; heddle reads WordPiece tokenizers where it is \"", only->second, '"');
+      add(value, key);
     } else if (key.ends_with("_token") && (value.is_string() || value.is_object())) {
-      check(value, key);
-    } else if (key == "additional_special_tokens" || key == "extra_special_tokens" ||
-               key == "model_specific_special_tokens") {
-      for (const nlohmann::json& token : value) check(token, key);
+      add(value, key);
     }
   }
-}
-
-// Checks that a tokenizer.json recognizes each of BERT's special tokens that the vocabulary has, unless tokenizer_config.json names it.
-inline void require_all_special_tokens(const JsonObject& tokenizer, const JsonObject& config,
-                                       const text::Vocabulary& vocabulary) {
-  std::set<std::string> added;
-  if (tokenizer.has("added_tokens"))
-    for (const nlohmann::json& entry : tokenizer.array("added_tokens"))
-      added.insert(special_token(entry, tokenizer.file(), "a member of 'added_tokens'"));
-  for (const auto& [key, text] : bert_tokens)
-    require<FileError>(added.count(text) || config.has(key) || vocabulary.find(text) == text::Vocabulary::none,
-                       tokenizer.file(), ": 'added_tokens' has no ", text, "; heddle recognizes it in a text");
+  for (const char* key : {"extra_special_tokens", "additional_special_tokens", "model_specific_special_tokens"}) {
+    const auto list = members.find(key);
+    if (list == members.end()) continue;
+    for (const nlohmann::json& token : list->second) add(token, key);
+  }
 }
 
 // Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids of n tokens are 0 to n - 1.
@@ -159,13 +197,39 @@ inline PretrainedTokenizer read_tokenizer_json(const JsonObject& all, const std:
   require_value(JsonObject(all.object("pre_tokenizer"), shown, "'pre_tokenizer'"), "type", "BertPreTokenizer");
   if (all.has("truncation"))
     require_value(JsonObject(all.object("truncation"), shown, "'truncation'"), "direction", "Right");
+  return tokenizer;
+}
+
+// Adds the tokens of a tokenizer.json.
+inline void add_json_tokens(AddedTokens& tokens, const JsonObject& all) {
+  const std::string what = "a member of 'added_tokens'";
   if (all.has("added_tokens"))
     for (const nlohmann::json& entry : all.array("added_tokens")) {
-      const JsonObject token(entry, shown, "a member of 'added_tokens'");
-      require_known_token(tokenizer.vocabulary, special_token(entry, shown, "a member of 'added_tokens'"),
-                          token.count("id"), shown);
+      const JsonObject token(entry, all.file(), what);
+      tokens.add(read_added_token(entry, all.file(), what, false), all.file(), token.count("id"));
     }
-  return tokenizer;
+}
+
+// Adds the tokens of tokenizer_config.json's added_tokens_decoder, an object by id.
+inline void add_decoder_tokens(AddedTokens& tokens, const JsonObject& config) {
+  std::map<Index, const nlohmann::json*> by_id;
+  for (const auto& [key, entry] : config.object("added_tokens_decoder").get_ref<const nlohmann::json::object_t&>()) {
+    Index id = -1;
+    const char* const end = key.data() + key.size();
+    require<FileError>(std::from_chars(key.data(), end, id).ptr == end && id >= 0, config.file(), ": ",
+                       quoted_name(key), " of 'added_tokens_decoder' is not an id");
+    by_id[id] = &entry;
+  }
+  for (const auto& [id, entry] : by_id)
+    tokens.add_or_replace(read_added_token(*entry, config.file(), "a member of 'added_tokens_decoder'", false),
+                          config.file(), id);
+}
+
+// Adds the tokens of added_tokens.json, an object of ids.
+inline void add_legacy_tokens(AddedTokens& tokens, const JsonObject& ids) {
+  std::map<Index, std::string> by_id;
+  for (const auto& [token, id] : ids.json().get_ref<const nlohmann::json::object_t&>()) by_id[ids.count(token)] = token;
+  for (const auto& [id, token] : by_id) tokens.add({.content = token, .normalized = true}, ids.file(), id);
 }
 
 // Returns whether a tokenizer.json adds [CLS] and [SEP] to a text and to a pair as BERT does.
@@ -190,12 +254,6 @@ inline bool adds_bert_tokens(const nlohmann::json& tokenizer, const text::Vocabu
          has("/post_processor/special_tokens/[SEP]/ids", json::array({end}));
 }
 
-// Checks the tokens that added_tokens.json adds to vocab.txt.
-inline void check_added_tokens(const text::Vocabulary& vocabulary, const JsonObject& ids) {
-  for (const auto& [token, id] : ids.json().get_ref<const nlohmann::json::object_t&>())
-    require_known_token(vocabulary, token, id.is_number_integer() ? id.get<Index>() : -1, ids.file());
-}
-
 // Returns the class of a tokenizer: tokenizer_class of tokenizer_config.json, otherwise that of config.json, otherwise BertTokenizer.
 inline std::string tokenizer_class(const JsonObject& config, const JsonObject& model_config) {
   const JsonObject& source = config.has("tokenizer_class") ? config : model_config;
@@ -207,6 +265,11 @@ inline std::string tokenizer_class(const JsonObject& config, const JsonObject& m
   require<FileError>(is_known, source.file(), ": 'tokenizer_class' is ", quoted_name(type),
                      "; heddle reads those of BERT and DistilBERT, PreTrainedTokenizerFast and TokenizersBackend");
   return type;
+}
+
+// Returns whether a class of transformers takes everything from tokenizer.json, if there is one.
+inline bool is_generic_class(const std::string& type) {
+  return type == "PreTrainedTokenizerFast" || type == "TokenizersBackend";
 }
 
 // Returns the maximum number of tokens in a text, or 0 if there is no limit, for which transformers writes 1e30: any value from
@@ -223,18 +286,20 @@ inline Index read_max_length(const JsonObject& config) {
 }
 
 // Applies tokenizer_config.json and the class of the tokenizer. `json` is tokenizer.json, or nullptr if there is none. With it,
-// PreTrainedTokenizerFast and TokenizersBackend take the casing and the special tokens from tokenizer.json.
+// PreTrainedTokenizerFast and TokenizersBackend take the casing and the special tokens from tokenizer.json. Otherwise BERT's are added, and
+// added_tokens_decoder replaces the tokens of tokenizer.json.
 inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, const std::string& type,
-                                   const JsonObject* json) {
+                                   const JsonObject* json, AddedTokens& tokens) {
   require_value(config, "truncation_side", "right");
   require_value(config, "split_special_tokens", false);
-  check_special_tokens(config, tokenizer.vocabulary, json != nullptr);
-  const bool is_generic = type == "PreTrainedTokenizerFast" || type == "TokenizersBackend";
+  const bool is_generic = is_generic_class(type);
+  const bool has_decoder = config.has("added_tokens_decoder");
+  if (json && (is_generic || !has_decoder)) add_json_tokens(tokens, *json);
+  if (has_decoder) add_decoder_tokens(tokens, config);
   if (json && is_generic) {
     require<FileError>(adds_bert_tokens(json->json(), tokenizer.vocabulary), json->file(),
                        ": 'post_processor' does not add [CLS] and [SEP] as BERT does; 'tokenizer_class' ", type,
                        " uses it");
-    require_all_special_tokens(*json, config, tokenizer.vocabulary);
   } else {
     tokenizer.uncased = config.boolean_or("do_lower_case", true);
     tokenizer.strip_accents = boolean_or_null(config, "strip_accents");
@@ -246,12 +311,6 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
   } else {
     tokenizer.has_types = !is_generic && !type.starts_with("DistilBert");
   }
-  if (config.has("added_tokens_decoder"))
-    for (const auto& [id, entry] : config.object("added_tokens_decoder").get_ref<const nlohmann::json::object_t&>()) {
-      const std::string text = special_token(entry, config.file(), "a member of 'added_tokens_decoder'");
-      const Index known = tokenizer.vocabulary.find(text);
-      require_known_token(tokenizer.vocabulary, text, id == std::to_string(known) ? known : -1, config.file());
-    }
   tokenizer.max_length = read_max_length(config);
 }
 
@@ -264,8 +323,10 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 ///   tokenizer.json.
 /// - Token types: the model is given them if model_input_names of tokenizer_config.json has token_type_ids; without that member, if the
 ///   class is BERT's.
-/// @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's WordPiece, and for special and added tokens
-/// except BERT's five.
+/// - Added tokens: those of tokenizer.json and of added_tokens_decoder (without it, of added_tokens.json), and the special tokens that
+///   tokenizer_config.json and special_tokens_map.json name.
+/// @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's WordPiece, if one of BERT's special tokens has
+/// another name, and for an added token with another id than transformers gives it.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : detail::tokenizer_file_names)
@@ -288,14 +349,18 @@ inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   const std::optional<JsonFile> model_config =
       path_exists(model) ? std::optional<JsonFile>(std::in_place, model) : std::nullopt;
   const JsonObject all = object(json), settings = object(config);
-  detail::apply_tokenizer_config(tokenizer, settings, detail::tokenizer_class(settings, object(model_config)),
-                                 json ? &all : nullptr);
-  if (!settings.has("added_tokens_decoder")) {  // with it, transformers does not read the two files
-    if (const auto added = parse("added_tokens.json"))
-      detail::check_added_tokens(tokenizer.vocabulary, added->object());
-    if (const auto map = parse("special_tokens_map.json"))
-      detail::check_special_tokens(map->object(), tokenizer.vocabulary, json.has_value());
-  }
+  const std::string type = detail::tokenizer_class(settings, object(model_config));
+  detail::AddedTokens tokens(tokenizer.vocabulary);
+  detail::apply_tokenizer_config(tokenizer, settings, type, json ? &all : nullptr, tokens);
+  const bool reads_older_files = !settings.has("added_tokens_decoder");  // as transformers
+  const auto added = parse("added_tokens.json"), map = parse("special_tokens_map.json");
+  if (added && reads_older_files) detail::add_legacy_tokens(tokens, added->object());
+  detail::add_special_tokens(tokens, settings);
+  if (map && reads_older_files) detail::add_special_tokens(tokens, map->object());
+  if (!json || !detail::is_generic_class(type))
+    for (const text::AddedToken& token : text::WordPiece::special_tokens(tokenizer.vocabulary))
+      tokens.add(token, folder);
+  tokenizer.added_tokens = std::move(tokens).all();
   tokenizer.files = std::move(files);
   return tokenizer;
 }

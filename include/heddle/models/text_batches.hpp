@@ -31,12 +31,11 @@ inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabular
                                       Index limit = 0) {
   io::PretrainedTokenizer files = io::read_tokenizer(folder);
   const Index length = longest_text(folder, limit > 0 ? limit : files.max_length, positions, specials);
-  require<FileError>(files.vocabulary.size() <= vocabulary, files.vocabulary.name(), ": has ", files.vocabulary.size(),
+  require<FileError>(files.ids() <= vocabulary, files.vocabulary.name(), ": has ", files.ids(),
                      " tokens; the model has ", vocabulary, " embeddings");
-  return {text::WordPiece(std::move(files.vocabulary), {.uncased = files.uncased,
-                                                        .strip_accents = files.strip_accents,
-                                                        .max_length = static_cast<std::size_t>(length)}),
-          files.has_types};
+  const text::WordPieceOptions options{
+      .uncased = files.uncased, .strip_accents = files.strip_accents, .max_length = static_cast<std::size_t>(length)};
+  return {text::WordPiece(std::move(files.vocabulary), options, std::move(files.added_tokens)), files.has_types};
 }
 // Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has fewer than two token types.
 inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config, Index specials = 2) {

@@ -1,11 +1,15 @@
 // BasicTokenizer: cleans text and cuts it into words and punctuation, as BERT's tokenizer does before WordPiece.
 // Cleaning, cutting, lower-casing and decomposing are one pass over the bytes; no string is made.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <heddle/base/utf8.hpp>
 #include <heddle/text/characters.hpp>
@@ -74,6 +78,50 @@ class Word {
   std::size_t size_ = 0, characters_ = 0, run_length_ = 0, run_end_ = 0;
 };
 
+namespace detail {
+
+// A text of any length. It takes characters as Word does.
+class NormalizedText {
+ public:
+  void append(char32_t code_point) {
+    end_run();
+    put(code_point);
+  }
+  void append_mark(char32_t code_point, char32_t combining_class) { run_.push_back({combining_class, code_point}); }
+  // Appends the marks in canonical order.
+  void end_run() {
+    std::stable_sort(run_.begin(), run_.end(),
+                     [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
+    for (const Mark& mark : run_) put(mark.code_point);
+    run_.clear();
+  }
+  std::string take() {
+    end_run();
+    return std::move(text_);
+  }
+
+ private:
+  struct Mark {
+    char32_t combining_class, code_point;
+  };
+  void put(char32_t code_point) {
+    char bytes[max_utf8_bytes];
+    text_.append(bytes, static_cast<std::size_t>(encode_utf8(code_point, bytes)));
+  }
+
+  std::string text_;
+  std::vector<Mark> run_;
+};
+
+// The ideographs around which BertNormalizer puts blanks.
+inline bool is_ideograph(char32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
+         (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+}  // namespace detail
+
 /// A tokenizer of text into words and punctuation marks. Several threads may call const functions at once.
 class BasicTokenizer {
  public:
@@ -108,9 +156,23 @@ class BasicTokenizer {
     finish();
   }
 
+  /// Returns the text cleaned, lower-cased and without accents as its words are, with blanks around each ideograph.
+  std::string normalized(std::string_view text) const {
+    detail::NormalizedText out;
+    for (const char *at = text.data(), *end = at + text.size(); at != end;) {
+      const char32_t code_point = decode_utf8(at, end);
+      const bool is_apart = detail::is_ideograph(code_point);
+      if (is_apart || characters_[code_point].kind() == unicode::space) out.append(' ');
+      take(code_point, out, [] {});
+      if (is_apart) out.append(' ');
+    }
+    return out.take();
+  }
+
  private:
-  template <class Finish>
-  void take(char32_t code_point, Word& word, const Finish& finish) const {
+  // Appends what a code point becomes to a Word or a NormalizedText.
+  template <class Text, class Finish>
+  void take(char32_t code_point, Text& word, const Finish& finish) const {
     const Character character = characters_[code_point];
     const char32_t becomes = character.value() ? character.value() : code_point;
     switch (character.kind()) {
@@ -133,7 +195,8 @@ class BasicTokenizer {
 
   // Appends the jamo of a Hangul syllable, by the arithmetic of the Unicode Standard, section 3.12: 19 leading consonants, 21 vowels,
   // 28 trailing consonants (the first is none).
-  static void append_jamo(char32_t syllable, Word& word) {
+  template <class Text>
+  static void append_jamo(char32_t syllable, Text& word) {
     constexpr char32_t vowels = 21, endings = 28;
     word.append(0x1100 + syllable / (vowels * endings));
     word.append(0x1161 + syllable / endings % vowels);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <heddle/base/threads.hpp>
+#include <heddle/text/added_tokens.hpp>
 #include <heddle/text/basic_tokenizer.hpp>
 #include <heddle/text/vocabulary.hpp>
 
@@ -53,26 +54,40 @@ class WordPiece {
   /// Takes the vocabulary. @throws FileError for a vocabulary without [UNK], and if special tokens are added, for one without [CLS] or
   /// [SEP]. @throws Error if special tokens are added and max_length is less than 2.
   explicit WordPiece(Vocabulary vocabulary, WordPieceOptions options = {})
-      : vocabulary_(std::move(vocabulary)),
-        options_(options),
-        words_(options.uncased, options.strip_accents),
-        unknown_(vocabulary_.id("[UNK]")) {
-    if (options_.special_tokens) {
-      begin_ = vocabulary_.id("[CLS]");
-      end_ = vocabulary_.id("[SEP]");
-      require_length(2);
-    }
-    for (const std::string_view token : {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"})
-      if (const std::int32_t id = vocabulary_.find(token); id != Vocabulary::none) special_.push_back({token, id});
+      : WordPiece(Unprepared{}, std::move(vocabulary), options) {
+    add(special_tokens(vocabulary_));
+  }
+  /// Takes the tokens that are recognized in a text, instead of special_tokens(). Their ids are those of the vocabulary, or follow it.
+  /// @throws Error for an id that is neither its token's in the vocabulary nor that of the next token without one.
+  WordPiece(Vocabulary vocabulary, WordPieceOptions options, std::vector<AddedToken> added)
+      : WordPiece(Unprepared{}, std::move(vocabulary), options) {
+    add(std::move(added));
+  }
+
+  /// Returns those of [UNK], [SEP], [PAD], [CLS] and [MASK] that a vocabulary has. In a text they are recognized in capitals only.
+  static std::vector<AddedToken> special_tokens(const Vocabulary& vocabulary) {
+    std::vector<AddedToken> found;
+    for (const char* token : {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"})
+      if (const std::int32_t id = vocabulary.find(token); id != Vocabulary::none) found.push_back({token, id});
+    return found;
   }
 
   /// Returns the vocabulary.
   const Vocabulary& vocabulary() const { return vocabulary_; }
   /// Returns the options.
   const WordPieceOptions& options() const { return options_; }
+  /// Returns the tokens that are recognized in a text.
+  const std::vector<AddedToken>& added_tokens() const { return added_; }
+  /// Returns the number of ids: the vocabulary's, and those of added tokens that it has not.
+  std::int32_t size() const { return size_; }
+  /// Returns the token of an id, valid as long as the tokenizer. @throws IndexError for an id outside 0 to size() - 1.
+  std::string_view token(std::int32_t id) const {
+    if (id < vocabulary_.size() || id >= size_) return vocabulary_.token(id);
+    return std::find_if(added_.begin(), added_.end(), [&](const AddedToken& t) { return t.id == id; })->content;
+  }
 
-  /// Returns the ids of a text, truncated to max_length. Accepts any bytes; drops invalid UTF-8. The special tokens [UNK], [SEP], [PAD],
-  /// [CLS] and [MASK] that the vocabulary has are recognized anywhere in the text, but only in capitals.
+  /// Returns the ids of a text, truncated to max_length. Accepts any bytes; drops invalid UTF-8. Added tokens are recognized anywhere in the
+  /// text.
   Encoding encode(std::string_view text) const {
     Encoding out;
     const std::size_t specials = options_.special_tokens ? 2 : 0;
@@ -128,25 +143,46 @@ class WordPiece {
 
   /// Appends the ids of the text alone: no special tokens are added, nothing is cut off.
   void append(std::string_view text, std::vector<std::int32_t>& ids) const {
-    std::size_t begin = 0;
-    for (std::size_t at = text.find('['); at != std::string_view::npos; at = text.find('[', at)) {
-      const Special* special = special_at(text.substr(at));
-      if (!special) {
-        ++at;
-        continue;
-      }
-      append_words(text.substr(begin, at - begin), ids);
-      ids.push_back(special->id);
-      begin = at += special->token.size();
-    }
-    append_words(text.substr(begin), ids);
+    const auto append_id = [&](std::int32_t id) { ids.push_back(id); };
+    const auto append_plain = [&](std::string_view part) { append_words(part, ids); };
+    raw_.split(
+        text,
+        [&](std::string_view part) {
+          if (normalized_.empty() || part.empty())
+            append_plain(part);
+          else
+            normalized_.split(words_.normalized(part), append_plain, append_id);
+        },
+        append_id);
   }
 
  private:
-  struct Special {
-    std::string_view token;
-    std::int32_t id;
-  };
+  struct Unprepared {};
+
+  WordPiece(Unprepared, Vocabulary vocabulary, WordPieceOptions options)
+      : vocabulary_(std::move(vocabulary)),
+        options_(options),
+        words_(options.uncased, options.strip_accents),
+        unknown_(vocabulary_.id("[UNK]")),
+        size_(vocabulary_.size()) {
+    if (!options_.special_tokens) return;
+    begin_ = vocabulary_.id("[CLS]");
+    end_ = vocabulary_.id("[SEP]");
+    require_length(2);
+  }
+
+  void add(std::vector<AddedToken> tokens) {
+    added_ = std::move(tokens);
+    for (const AddedToken& token : added_) {
+      const std::int32_t known = vocabulary_.find(token.content), id = known == Vocabulary::none ? size_++ : known;
+      require(token.id == id, "WordPiece: the added token ", io::quoted_name(token.content), " has the id ", token.id,
+              "; its place is ", id);
+      if (token.normalized)
+        normalized_.add(words_.normalized(token.content), id, token.single_word);
+      else
+        raw_.add(token.content, id, token.single_word);
+    }
+  }
 
   static constexpr std::size_t bytes_per_token = 3;  // to reserve memory; English text has about 4
 
@@ -161,12 +197,6 @@ class WordPiece {
     kernel::parallel(static_cast<Index>(out.size()), grain, [&](Index first, Index last) {
       for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) out[i] = f(i);
     });
-  }
-
-  const Special* special_at(std::string_view text) const {
-    for (const Special& special : special_)
-      if (text.substr(0, special.token.size()) == special.token) return &special;
-    return nullptr;
   }
 
   void append_words(std::string_view text, std::vector<std::int32_t>& ids) const {
@@ -200,7 +230,9 @@ class WordPiece {
   WordPieceOptions options_;
   BasicTokenizer words_;
   std::int32_t unknown_, begin_ = Vocabulary::none, end_ = Vocabulary::none;  // [UNK], [CLS], [SEP]
-  std::vector<Special> special_;                                              // special tokens in the vocabulary
+  std::int32_t size_;
+  std::vector<AddedToken> added_;
+  detail::TokenFinder raw_, normalized_;  // the added tokens, by AddedToken::normalized
 };
 
 }  // namespace heddle::text

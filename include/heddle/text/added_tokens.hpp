@@ -1,0 +1,110 @@
+// AddedToken: a token that is recognized in a text before the text is cut into words, as in the Rust tokenizers library.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <heddle/base/utf8.hpp>
+#include <heddle/text/unicode_tables.hpp>
+
+namespace heddle::text {
+
+/// A token that is recognized anywhere in a text. The options `lstrip` and `rstrip` of the Rust library are not here: they give the token the
+/// blanks beside it, which BERT's tokenizer drops.
+struct AddedToken {
+  std::string content;       ///< the text to recognize
+  std::int32_t id = 0;       ///< its id
+  bool single_word = false;  ///< only where no letter, digit, mark or underscore stands before or after it
+  bool normalized =
+      false;  ///< compared after normalization, of the content and of the text: in any casing if the text is uncased
+
+  /// Compares all members.
+  bool operator==(const AddedToken&) const = default;
+};
+
+/// Returns whether a code point is part of a word, as \w of Rust's regular expressions tells it.
+inline bool is_word_character(char32_t code_point) {
+  const auto* const after =
+      std::upper_bound(std::begin(unicode::word_characters), std::end(unicode::word_characters), code_point,
+                       [](char32_t value, const unicode::Interval& interval) { return value < interval.first; });
+  return after != std::begin(unicode::word_characters) && code_point <= (after - 1)->last;
+}
+
+namespace detail {
+
+// Finds some tokens in texts: at each place the longest one, and nothing within a token.
+class TokenFinder {
+ public:
+  void add(std::string text, std::int32_t id, bool single_word) {
+    if (text.empty()) return;
+    if (first_bytes_.find(text.front()) == first_bytes_.npos) first_bytes_ += text.front();
+    auto& tokens = by_first_byte_[static_cast<unsigned char>(text.front())];
+    const auto shorter =
+        std::find_if(tokens.begin(), tokens.end(), [&](const Token& t) { return t.text.size() < text.size(); });
+    tokens.insert(shorter, Token{std::move(text), id, single_word});
+  }
+  bool empty() const { return first_bytes_.empty(); }
+
+  // Calls between(text) for the texts before, between and behind the tokens, which may be empty, and found(id) for each token.
+  template <class Between, class Found>
+  void split(std::string_view text, const Between& between, const Found& found) const {
+    std::size_t begin = 0;
+    for (std::size_t at = next(text, 0); at < text.size(); at = next(text, at)) {
+      const Token* const token = longest_at(text.substr(at));
+      if (!token) {
+        ++at;
+        continue;
+      }
+      const std::size_t end = at + token->text.size();
+      if (!token->single_word || !(ends_with_word(text.substr(0, at)) || begins_with_word(text.substr(end)))) {
+        between(text.substr(begin, at - begin));
+        found(token->id);
+        begin = end;
+      }
+      at = end;
+    }
+    between(text.substr(begin));
+  }
+
+ private:
+  struct Token {
+    std::string text;
+    std::int32_t id;
+    bool single_word;
+  };
+
+  // Returns the next place at or after `at` whose byte begins a token. BERT's tokens all begin with one byte, and memchr finds it fast.
+  std::size_t next(std::string_view text, std::size_t at) const {
+    if (first_bytes_.size() <= 1)
+      return first_bytes_.empty() ? text.size() : std::min(text.find(first_bytes_[0], at), text.size());
+    while (at < text.size() && by_first_byte_[static_cast<unsigned char>(text[at])].empty()) ++at;
+    return at;
+  }
+  const Token* longest_at(std::string_view text) const {
+    for (const Token& token : by_first_byte_[static_cast<unsigned char>(text.front())])
+      if (text.starts_with(token.text)) return &token;
+    return nullptr;
+  }
+  static bool begins_with_word(std::string_view text) {
+    const char *at = text.data(), *const end = at + text.size();
+    return at != end && is_word_character(decode_utf8(at, end));
+  }
+  static bool ends_with_word(std::string_view text) {
+    const char *const begin = text.data(), *const end = begin + text.size(), *at = end;
+    while (at != begin && (static_cast<unsigned char>(*--at) & 0xC0) == 0x80) {
+    }
+    return at != end && is_word_character(decode_utf8(at, end)) && at == end;  // bytes behind it would not be UTF-8
+  }
+
+  std::array<std::vector<Token>, 256> by_first_byte_;  // longer tokens first
+  std::string first_bytes_;
+};
+
+}  // namespace detail
+
+}  // namespace heddle::text
