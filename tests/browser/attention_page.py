@@ -196,12 +196,14 @@ try:
     browser.choose('#neuron-key', '3')
     look('neurons')
     claim('the neuron view names the softmax of a pair',
-          lambda: f'softmax over all keys = {weights[0][1][2][3]:.3f}' in text_of('#equation') or abs(weights[0][1][2][3]) < 0.001)
+          f'softmax over all keys = {weights[0][1][2][3]:.3f}' in text_of('#equation'))
+    shown_weights = browser.evaluate('[...document.querySelectorAll("#neuron-rows tr")].map(r => r.children[4].textContent)')
+    claim('the softmax of every key is exact', shown_weights == ['<0.001' if 0 < w < 0.0005 else f'{w:.3f}' for w in weights[0][1][2]])
     scores = browser.evaluate('[...document.querySelectorAll("#neuron-rows tr")].map(r => +r.children[3].textContent)')
     largest = max(scores)
     sums = sum(2.718281828 ** (s - largest) for s in scores)
     apart = max(abs(2.718281828 ** (s - largest) / sums - w) for s, w in zip(scores, weights[0][1][2]))
-    claim('the softmax of the scaled products equals the weights within rounding', apart < 0.01)
+    claim('the softmax of the scaled products equals the weights within rounding', apart < 0.001)
     browser.click('#neuron-rows tr:nth-child(2)')
     claim('a click on a key chooses it', browser.evaluate('document.getElementById("neuron-key").value') == '1')
 
@@ -267,6 +269,8 @@ try:
         colors = re.findall('#[0-9a-f]{6}', re.search(f'const {theme} = \\[([^]]*)\\]', source).group(1))
         claim(f'the 16 {theme} colors differ for color-blind readers, too (least difference {least_difference(colors):.1f})',
               len(colors) == 16 and least_difference(colors) >= 20)
+        claim(f'the first twelve {theme} colors differ more (least difference {least_difference(colors[:12]):.1f})',
+              least_difference(colors[:12]) >= 28)
     claim('a button switches back to light mode', browser.evaluate('getComputedStyle(document.body).backgroundColor') == plain)
     browser.media(prefers_color_scheme='light')
     browser.resize(360, 740)
@@ -288,6 +292,10 @@ try:
     claim('a long token is shortened in the status', lambda: (browser.open(strange), browser.move('#queries .token:nth-child(3)'), browser.settle(),
                                                 'w' * 11 + '…' in browser.evaluate(status) and 'w' * 12 not in browser.evaluate(status))[-1])
     heights = set()
+    browser.open(page('texts.html', '--text', 'hello world this is text ' * 60, '--text-b', 'good text ' * 60))
+    claim('a long heading ends with whole lines', browser.evaluate(
+        '[...document.querySelectorAll("#texts p")].every(p => p.scrollHeight > p.clientHeight &&'
+        ' p.clientHeight === Math.round(3 * parseFloat(getComputedStyle(p).lineHeight)) && p.title.length > 500)'))
     browser.open(page('long.html', '--text', 'hello world this is text ' * 60), '#view=heads')
     browser.evaluate('document.querySelector("#queries .token").focus()')
     for _ in range(40):

@@ -37,18 +37,19 @@ std::vector<unsigned char> decode_base64(const std::string& text) {
   return bytes;
 }
 
-// Returns the values of quantized rows, as the page's script reads them.
-std::vector<double> rows_of(const std::string& page, const std::string& id, std::size_t rows, std::size_t width,
-                            bool is_signed) {
+// Returns the values of rows quantized to Q, as the page's script reads them.
+template <class Q>
+std::vector<double> rows_of(const std::string& page, const std::string& id, std::size_t rows, std::size_t width) {
   const std::vector<unsigned char> bytes = decode_base64(data_of(page, id));
-  REQUIRE(bytes.size() == rows * (4 + width));
+  REQUIRE(bytes.size() == rows * (4 + width * sizeof(Q)));
   std::vector<double> values;
   for (std::size_t row = 0; row < rows; ++row) {
     float factor = 0;
     std::memcpy(&factor, bytes.data() + 4 * row, 4);
     for (std::size_t n = 0; n < width; ++n) {
-      const unsigned char byte = bytes[4 * rows + row * width + n];
-      values.push_back(factor * (is_signed ? static_cast<double>(static_cast<signed char>(byte)) : byte));
+      Q value = 0;
+      std::memcpy(&value, bytes.data() + 4 * rows + (row * width + n) * sizeof value, sizeof value);
+      values.push_back(static_cast<double>(factor) * value);
     }
   }
   return values;
@@ -56,21 +57,22 @@ std::vector<double> rows_of(const std::string& page, const std::string& id, std:
 
 }  // namespace
 
-TEST_CASE("attention_page: rounds weights by at most 1/510, and queries by at most 1/254 of the largest of their row") {
+TEST_CASE(
+    "attention_page: rounds weights by at most 1/510, and queries by at most 1/65534 of the largest of their row") {
   const AttentionMap map = example_map(2, 3, 5, 4);
   const std::string page = pictures::attention_page(map, {.layer = 1, .head = 2});
   for (std::size_t l = 0; l < 2; ++l) {
     const std::string of = std::to_string(l);
-    expect_close(rows_of(page, "weights-" + of, 15, 5, false), joined(map.layers[l].weights.host()),
+    expect_close(rows_of<std::uint8_t>(page, "weights-" + of, 15, 5), joined(map.layers[l].weights.host()),
                  [](double) { return 1. / 510; });
     // The page stores the rows by head; a map stores them by token.
     const std::vector<float> queries = map.layers[l].queries.host();
-    const std::vector<double> shown = rows_of(page, "queries-" + of, 15, 4, true);
+    const std::vector<double> shown = rows_of<std::int16_t>(page, "queries-" + of, 15, 4);
     for (std::size_t h = 0; h < 3; ++h)
       for (std::size_t i = 0; i < 5; ++i)
         for (std::size_t d = 0; d < 4; ++d)
-          CHECK(shown[(h * 5 + i) * 4 + d] == Approx(queries[(i * 3 + h) * 4 + d]).margin(4. / 254));
-    CHECK(rows_of(page, "keys-" + of, 15, 4, true).size() == 60);
+          CHECK(shown[(h * 5 + i) * 4 + d] == Approx(queries[(i * 3 + h) * 4 + d]).margin(4. / 65534));
+    CHECK(rows_of<std::int16_t>(page, "keys-" + of, 15, 4).size() == 60);
   }
   const auto data = nlohmann::json::parse(data_of(page, "page-data"));
   CHECK(data["layer"] == 1);
@@ -81,6 +83,39 @@ TEST_CASE("attention_page: rounds weights by at most 1/510, and queries by at mo
   CHECK(data["statistics"].size() == 6);
   CHECK(data["statistics"][0].size() == 6);
   CHECK(decode_base64(data_of(page, "thumbnails")).size() == 6 * 25);
+}
+
+TEST_CASE(
+    "attention_page: keeps what the neuron view needs for exact weights, unless they do not follow from the scores") {
+  AttentionMap map = example_map(2, 3, 5, 4);
+  const auto sums_of = [&](const char* layer) {
+    const std::vector<unsigned char> bytes =
+        decode_base64(data_of(pictures::attention_page(map), std::string("sums-") + layer));
+    std::vector<float> sums(bytes.size() / sizeof(float));
+    std::memcpy(sums.data(), bytes.data(), bytes.size());
+    return sums;
+  };
+  for (const float sum : sums_of("0")) CHECK(std::isnan(sum));  // its weights are random
+  const std::vector<float> q = map.layers[1].queries.host(), k = map.layers[1].keys.host();
+  std::vector<double> expected;
+  for (std::size_t h = 0; h < 3; ++h)
+    for (std::size_t i = 0; i < 5; ++i) {
+      double scores[5], sum = 0;
+      for (std::size_t j = 0; j < 5; ++j) {
+        scores[j] = 0;
+        for (std::size_t d = 0; d < 4; ++d) scores[j] += 0.5 * q[(i * 3 + h) * 4 + d] * k[(j * 3 + h) * 4 + d];
+        sum += std::exp(scores[j]);
+      }
+      for (std::size_t j = 0; j < 5; ++j)
+        map.layers[1].weights.data()[(h * 5 + i) * 5 + j] = static_cast<float>(std::exp(scores[j]) / sum);
+      expected.push_back(std::log(sum));
+    }
+  expect_close(joined(sums_of("1")), expected, [](double) { return 1e-5; });
+  for (int j = 1; j < 5; ++j) map.layers[1].weights.data()[j] = 0;  // the first query sees one key
+  map.layers[1].weights.data()[0] = 1;
+  const std::vector<float> masked = sums_of("1");
+  CHECK(std::isnan(masked[0]));
+  CHECK(!std::isnan(masked[1]));
 }
 
 TEST_CASE("attention_page: has no neuron view without queries and keys") {

@@ -2,6 +2,8 @@
 // no framework.
 #pragma once
 #include <bit>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -60,23 +62,27 @@ inline void append_base64(std::string& out, std::span<const unsigned char> bytes
   }
 }
 
-// A matrix with its values quantized to one byte each. The factors of all rows come first, then the values of all rows. The factor of a
-// row is its largest magnitude / `most`. Weights have most = 255 and an error of at most 1/510; signed vectors have most = 127.
+// A matrix with its values quantized to integers of type Q. The factors of all rows come first, then the values of all rows. The factor of
+// a row is its largest magnitude divided by the largest Q. Weights are bytes, with an error of at most 1/510.
+template <class Q>
 class QuantizedRows {
  public:
   QuantizedRows(Index rows, Index width)
-      : width_(width), bytes_(static_cast<std::size_t>(rows) * (sizeof(float) + static_cast<std::size_t>(width))) {
-    static_assert(std::endian::native == std::endian::little, "the page reads little-endian factors");
+      : width_(width),
+        bytes_(static_cast<std::size_t>(rows) * (sizeof(float) + static_cast<std::size_t>(width) * sizeof(Q))) {
+    static_assert(std::endian::native == std::endian::little, "the page reads little-endian numbers");
     values_ = static_cast<std::size_t>(rows) * sizeof(float);
   }
-  void add(const float* row, int most) {
+  void add(const float* row) {
+    constexpr long most = std::numeric_limits<Q>::max();
     float largest = 0;
     for (Index n = 0; n < width_; ++n) largest = std::max(largest, std::abs(row[n]));
     const float factor = largest / static_cast<float>(most);
     std::memcpy(bytes_.data() + row_++ * sizeof factor, &factor, sizeof factor);
     for (Index n = 0; n < width_; ++n) {
-      const auto value = static_cast<int>(factor > 0 ? std::lround(row[n] / factor) : 0);
-      bytes_[values_++] = static_cast<unsigned char>(std::clamp(value, -most, most));
+      const auto value = static_cast<Q>(factor > 0 ? std::clamp(std::lround(row[n] / factor), -most, most) : 0);
+      std::memcpy(bytes_.data() + values_, &value, sizeof value);
+      values_ += sizeof value;
     }
   }
   const std::vector<unsigned char>& bytes() const { return bytes_; }
@@ -112,6 +118,25 @@ inline std::vector<unsigned char> thumbnails(const CheckedMap& map, Index side) 
         bytes.push_back(static_cast<unsigned char>(most > 0 ? std::lround(255 * w / most) : 0));
     }
   return bytes;
+}
+
+// Returns the logarithm of the sum of the exponentials of a query's scores, with which the page computes exact weights, or NaN if the weights
+// do not follow from the scores alone (a bias or a mask was added): then the page shows the rounded weights.
+inline float log_sum_exp(const CheckedMap& map, Index l, Index h, Index i) {
+  constexpr float tolerance = 1e-3f;
+  constexpr Index most_checks = 16;  // keys
+  const Index T = map.T();
+  const float* const weights = map.row(l, h, i);
+  const auto score = [&](Index j) {
+    double product = 0;
+    for (Index d = 0; d < map.K(); ++d) product += static_cast<double>(map.query(l, h, i)[d]) * map.key(l, h, j)[d];
+    return product * map.scale();
+  };
+  const Index best = std::max_element(weights, weights + T) - weights;
+  const double sum = score(best) - std::log(static_cast<double>(weights[best]));
+  for (Index j = 0; j < T; j += (T + most_checks - 1) / most_checks)
+    if (!(std::abs(std::exp(score(j) - sum) - weights[j]) <= tolerance)) return std::numeric_limits<float>::quiet_NaN();
+  return static_cast<float>(sum);
 }
 
 template <class List, class Write>
@@ -189,8 +214,8 @@ inline constexpr std::string_view page_script =
 }  // namespace detail
 
 /// Returns a page in HTML with views of heads, model, neurons (if the map has queries and keys), heat map, rollout and statistics. Weights
-/// are rounded to 1/255 of the largest of their row, queries and keys to 1/127 of the largest value of their token and head. The page works
-/// by keyboard, in light and dark mode and on paper, and loads nothing.
+/// are rounded to 1/255 of the largest of their row; the neuron view computes them from queries and keys, which have 16 bits, unless a bias
+/// or a mask was added to the scores. The page works by keyboard, in light and dark mode and on paper, and loads nothing.
 /// @throws IndexError for a layer or head that the map does not have; ShapeError and Error as attention_statistics() does.
 inline std::string attention_page(const AttentionMap& map, const PageOptions& options = {}) {
   using namespace detail;
@@ -198,7 +223,6 @@ inline std::string attention_page(const AttentionMap& map, const PageOptions& op
   checked.require_head(options.layer, options.head.value_or(0));
   const Index T = checked.T(), H = checked.H(), K = checked.K();
   constexpr Index most_thumbnail = 32;
-  constexpr int probability = 255, component = 127;
   std::string page =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -207,24 +231,30 @@ inline std::string attention_page(const AttentionMap& map, const PageOptions& op
       "'unsafe-inline'\">\n<title>" +
       escape_xml(map.title) + "</title>\n<style>" + std::string(page_style) + "</style>\n</head>\n<body>" +
       std::string(page_body);
-  const auto add = [&](const std::string& name, Index layer, const QuantizedRows& rows) {
-    append_data(page, name + '-' + std::to_string(layer), rows.bytes());
+  const auto add = [&](const std::string& name, Index layer, const std::vector<unsigned char>& bytes) {
+    append_data(page, name + '-' + std::to_string(layer), bytes);
   };
   const std::vector<std::vector<float>> rolled = rollout(checked);
   for (Index l = 0; l < checked.L(); ++l) {
-    QuantizedRows weights(H * T, T), queries(H * T, K), keys(H * T, K), flow(T, T);
+    QuantizedRows<std::uint8_t> weights(H * T, T), flow(T, T);
+    QuantizedRows<std::int16_t> queries(H * T, K), keys(H * T, K);
+    std::vector<float> sums;  // the logarithms of the sums of exponentials
     for (Index h = 0; h < H; ++h)
       for (Index i = 0; i < T; ++i) {
-        weights.add(checked.row(l, h, i), probability);
+        weights.add(checked.row(l, h, i));
         if (K == 0) continue;
-        queries.add(checked.query(l, h, i), component);
-        keys.add(checked.key(l, h, i), component);
+        queries.add(checked.query(l, h, i));
+        keys.add(checked.key(l, h, i));
+        sums.push_back(log_sum_exp(checked, l, h, i));
       }
-    for (Index i = 0; i < T; ++i) flow.add(rolled[static_cast<std::size_t>(l)].data() + i * T, probability);
-    add("weights", l, weights);
-    if (K > 0) add("queries", l, queries);
-    if (K > 0) add("keys", l, keys);
-    add("rollout", l, flow);
+    for (Index i = 0; i < T; ++i) flow.add(rolled[static_cast<std::size_t>(l)].data() + i * T);
+    add("weights", l, weights.bytes());
+    add("rollout", l, flow.bytes());
+    if (K == 0) continue;
+    add("queries", l, queries.bytes());
+    add("keys", l, keys.bytes());
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(sums.data());
+    add("sums", l, {bytes, bytes + sums.size() * sizeof(float)});
   }
   const Index side = std::min(T, most_thumbnail);
   append_data(page, "thumbnails", thumbnails(checked, side));
