@@ -1,5 +1,5 @@
-// The work of the attention benchmarks: B sequences whose lengths fall evenly from `length` to (2 fill - 1) `length`. Their rows are
-// packed, or padded with a mask of keys.
+// The work of the attention benchmarks: B sequences whose lengths fall evenly from `length` to (2 fill - 1) `length`.
+// Their rows are packed, or padded with a mask of keys.
 #pragma once
 #include "inputs.hpp"
 

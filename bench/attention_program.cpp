@@ -1,4 +1,5 @@
-// attention: times attention of one shape, and prints its share of the processor's peak, which is measured in the same run.
+// attention: times attention of one shape, and prints its share of the processor's peak, which is measured in
+// the same run.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>

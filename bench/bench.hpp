@@ -1,5 +1,5 @@
-// Adds benchmarks. Each has a name, the work or bytes of one call, and the call. bench/peers/ops.py uses the same names, except for
-// those of the machine's limits.
+// Adds benchmarks. Each has a name, the work or bytes of one call, and the call. bench/peers/ops.py uses the same
+// names, except for those of the machine's limits.
 #pragma once
 #include <benchmark/benchmark.h>
 
@@ -7,7 +7,8 @@
 
 namespace heddle::bench {
 
-// Adds a benchmark. `make` prepares and returns the function that is timed. Each file calls add() before main, through a static object.
+// Adds a benchmark. `make` prepares and returns the function that is timed. Each file calls add() before main, through
+// a static object.
 template <class Make>
 bool add(const std::string& name, double flops, double bytes, Make make) {
   const auto run = [flops, bytes, make](benchmark::State& state) {
@@ -22,7 +23,8 @@ bool add(const std::string& name, double flops, double bytes, Make make) {
   return true;
 }
 
-// Adds an operation on a matrix [N, D], forward alone and forward with backward. The forward touches the matrix `moved` times.
+// Adds an operation on a matrix [N, D], forward alone and forward with backward. The forward touches the matrix
+// `moved` times.
 template <class Op>
 bool add_forward_and_backward(const std::string& op, Index N, Index D, double moved, Op f) {
   const double bytes = moved * static_cast<double>(N * D) * sizeof(float);

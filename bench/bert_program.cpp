@@ -1,5 +1,5 @@
-// bert_program: runs the model of a Hugging Face folder for bench/peers/bert_compare.py. Prints one JSON object; `embed` prints one line of
-// numbers per text instead.
+// bert_program: runs the model of a Hugging Face folder for bench/peers/bert_compare.py. Prints one JSON object;
+// `embed` prints one line of numbers per text instead.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>

@@ -1,11 +1,12 @@
-// cuda_bench: times heddle on the GPU. Prints one JSON object per line, each as soon as it is known: first the GPU, then for each benchmark
-// its name, its minimum number of operations or bytes (not for sst2), and
+// cuda_bench: times heddle on the GPU. Prints one JSON object per line, each as soon as it is known: first the GPU,
+// then for each benchmark its name, its minimum number of operations or bytes (not for sst2), and
 //   seconds    the time of a single call with a cold L2 cache; for a step the same as in_a_row
 //   in_a_row   the time per call in a sequence of calls, including the host's time
 //   failed     the error message, if the benchmark threw
-// The line NAME/first_steps of a training step has the seconds per step of the first step of each shape, which include the choice of an
-// algorithm for each product, the loading of kernels and the first allocations; NAME/step has those of later steps.
-// bench/peers/gpu.py does the same work in PyTorch under the same names; scripts/gpu-report writes a page with both results.
+// The line NAME/first_steps of a training step has the seconds per step of the first step of each shape, which include
+// the choice of an algorithm for each product, the loading of kernels and the first allocations; NAME/step has those of
+// later steps. bench/peers/gpu.py does the same work in PyTorch under the same names; scripts/gpu-report writes a page
+// with both results.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -106,8 +107,8 @@ void add_attention(const Sizes& sizes_of, Index length, double fill, double drop
   }
 }
 
-// The weights of a benchmark. The first call creates them, because the list of all benchmarks is created without a GPU. Each call begins
-// without gradients.
+// The weights of a benchmark. The first call creates them, because the list of all benchmarks is created without a GPU.
+// Each call begins without gradients.
 template <class T>
 struct Weights {
   Tensor<T> weight, bias;

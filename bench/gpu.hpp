@@ -15,8 +15,8 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A timer of calls on the GPU. bench/peers/gpu_timer.py times PyTorch in the same way. With `once` it makes as few calls as possible,
-// for tests of the measurement itself.
+// A timer of calls on the GPU. bench/peers/gpu_timer.py times PyTorch in the same way. With `once` it makes as few
+// calls as possible, for tests of the measurement itself.
 class Timer {
  public:
   explicit Timer(bool once) : once_(once) {
@@ -31,8 +31,8 @@ class Timer {
         median({between([&] { overwrite(); }), between([&] { overwrite(); }), between([&] { overwrite(); })});
   }
 
-  // Returns the seconds of one call on the GPU with a cold L2 cache: the median of many calls. The cache is filled with other memory
-  // before each call. Meanwhile the host enqueues the call, so that the GPU does not wait for the host.
+  // Returns the seconds of one call on the GPU with a cold L2 cache: the median of many calls. The cache is filled with
+  // other memory before each call. Meanwhile the host enqueues the call, so that the GPU does not wait for the host.
   template <class Call>
   double alone(Call& call) {
     const double queueing = seconds_of([&] { call(); });
@@ -123,7 +123,8 @@ class Timer {
   double overwriting_ = 0;
 };
 
-// Returns standard normal values that repeat every 256 rows, because drawing all of them on the host would take minutes.
+// Returns standard normal values that repeat every 256 rows, because drawing all of them on the host would take
+// minutes.
 template <class T>
 Tensor<T> normal(Index rows, Index width) {
   constexpr Index drawn = 256;

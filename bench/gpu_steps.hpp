@@ -13,8 +13,8 @@ using Call = std::function<void()>;
 
 constexpr Index batch_size = 32, batches = 8;
 
-// Returns the lengths of a batch, distributed approximately as in SST-2: 4 tokens plus fixed quantiles of an exponential distribution with
-// mean 10.
+// Returns the lengths of a batch, distributed approximately as in SST-2: 4 tokens plus fixed quantiles of an
+// exponential distribution with mean 10.
 inline std::vector<int> sst2_lengths(Index batch) {
   std::vector<int> lengths;
   for (Index i = batch * batch_size; i < (batch + 1) * batch_size; ++i)
@@ -22,7 +22,8 @@ inline std::vector<int> sst2_lengths(Index batch) {
   return lengths;
 }
 
-// Returns a training step as in the program sst2: copy the rows to the GPU, forward, copy the loss to the host, backward, Adam.
+// Returns a training step as in the program sst2: copy the rows to the GPU, forward, copy the loss to the host,
+// backward, Adam.
 inline Call sst2_step(Index vocabulary) {
   struct Training {
     Random random{1};
@@ -58,7 +59,8 @@ inline Call sst2_step(Index vocabulary) {
   };
 }
 
-// Returns a training step of post-norm layers with heads of 64, such as twelve of width 768 (BERT-base). Every text has the full length.
+// Returns a training step of post-norm layers with heads of 64, such as twelve of width 768 (BERT-base). Every text has
+// the full length.
 inline Call encoder_step(int layers, int D, Index B, Index S) {
   struct Training {
     Random random{1};

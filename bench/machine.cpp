@@ -1,4 +1,5 @@
-// Measures the peaks of the machine, to which the other benchmarks are compared: multiplications and additions in registers, and copying.
+// Measures the peaks of the machine, to which the other benchmarks are compared: multiplications and additions in
+// registers, and copying.
 #include "machine.hpp"
 
 #include "bench.hpp"

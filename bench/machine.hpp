@@ -54,8 +54,8 @@ inline void multiply_add_bf16() {
 }
 #endif
 
-// Returns the floating-point operations of all threads in one call of on_every_thread. `products_per_lane` is 1 in fp32, and 2 in bf16,
-// where a lane holds a pair of values.
+// Returns the floating-point operations of all threads in one call of on_every_thread. `products_per_lane` is 1 in
+// fp32, and 2 in bf16, where a lane holds a pair of values.
 inline double peak_flops(double products_per_lane) {
   return 2.0 * lanes * products_per_lane * chains * static_cast<double>(rounds) * threads();
 }

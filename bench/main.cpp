@@ -1,4 +1,5 @@
-// The program of the CPU benchmarks: `ops --benchmark_filter=layer_norm`. HEDDLE_THREADS is the number of threads, 2 by default.
+// The program of the CPU benchmarks: `ops --benchmark_filter=layer_norm`. HEDDLE_THREADS is the number of threads, 2 by
+// default.
 #include <cstdlib>
 
 #include "bench.hpp"

@@ -1,5 +1,5 @@
-# Defines OneDNN::OneDNN. Does not use oneDNN's own package file, because Debian's requires OpenCL's headers, which heddle does not
-# need. oneDNN uses g++'s OpenMP; heddle limits each call to one thread.
+# Defines OneDNN::OneDNN. Does not use oneDNN's own package file, because Debian's requires OpenCL's headers, which
+# heddle does not need. oneDNN uses g++'s OpenMP; heddle limits each call to one thread.
 find_path(OneDNN_INCLUDE_DIR dnnl.h)
 find_library(OneDNN_LIBRARY dnnl)
 mark_as_advanced(OneDNN_INCLUDE_DIR OneDNN_LIBRARY)

@@ -1,5 +1,6 @@
-# Installed packages are preferred; Eigen and nlohmann_json are fetched if missing, pinned by their hash. Eigen is requested without a
-# version and checked below, because its package accepts only version ranges within one major version, and heddle supports Eigen 3.4 and 5.
+# Installed packages are preferred; Eigen and nlohmann_json are fetched if missing, pinned by their hash. Eigen is
+# requested without a version and checked below, because its package accepts only version ranges within one major
+# version, and heddle supports Eigen 3.4 and 5.
 include(FetchContent)
 
 find_package(Eigen3 CONFIG QUIET)
@@ -23,7 +24,8 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# oneDNN brings the OpenMP runtime that it was built with, usually g++'s. A program that clang compiles with OpenMP would have two.
+# oneDNN brings the OpenMP runtime that it was built with, usually g++'s. A program that clang compiles with OpenMP
+# would have two.
 set(HEDDLE_USES_ONEDNN OFF)
 if(NOT HEDDLE_ONEDNN MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "heddle: HEDDLE_ONEDNN must be AUTO, ON or OFF, not ${HEDDLE_ONEDNN}")

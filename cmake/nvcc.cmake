@@ -18,7 +18,8 @@ endif()
 set(HEDDLE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING
     "GPUs to compile the CUDA kernels for, in the format of CMAKE_CUDA_ARCHITECTURES")
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES ${HEDDLE_CUDA_ARCHITECTURES})  # nvcc's default GPU may be older than heddle's kernels support
+  # nvcc's default GPU may be older than heddle's kernels support.
+  set(CMAKE_CUDA_ARCHITECTURES ${HEDDLE_CUDA_ARCHITECTURES})
 endif()
 enable_language(CUDA)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc has C++20

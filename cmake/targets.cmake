@@ -1,9 +1,10 @@
-# Compiler options of the project's own libraries, programs, tests and benchmarks. Warnings do not reach the library's users.
-# HEDDLE_NATIVE also applies to targets that link heddle::compiled, HEDDLE_SANITIZE to those that link heddle::compiled or heddle_cuda.
+# Compiler options of the project's own libraries, programs, tests and benchmarks. Warnings do not reach the library's
+# users. HEDDLE_NATIVE also applies to targets that link heddle::compiled, HEDDLE_SANITIZE to those that link
+# heddle::compiled or heddle_cuda.
 
-# Undefined behavior ends a program with a trap, and AddressSanitizer prints the stack (handle_sigill=1). Without traps the checks take as
-# long to compile as the code itself. HEDDLE_SANITIZE=undefined alone does not trap and describes each error. AddressSanitizer detects most
-# of what the excluded checks detect.
+# Undefined behavior ends a program with a trap, and AddressSanitizer prints the stack (handle_sigill=1). Without traps
+# the checks take as long to compile as the code itself. HEDDLE_SANITIZE=undefined alone does not trap and describes
+# each error. AddressSanitizer detects most of what the excluded checks detect.
 set(heddle_undefined_traps -fsanitize-trap=undefined -fno-sanitize=null,object-size,vptr)
 
 # Warnings and sanitizers.
@@ -42,8 +43,8 @@ function(heddle_program name)
   heddle_settings(${name})
 endfunction()
 
-# With -O0 or -O1 the example programs and the benchmarks build faster, for checks that do not measure time. All but tokenize lose little
-# speed, because they spend most of their time in heddle::compiled or in CUDA kernels.
+# With -O0 or -O1 the example programs and the benchmarks build faster, for checks that do not measure time. All but
+# tokenize lose little speed, because they spend most of their time in heddle::compiled or in CUDA kernels.
 set(HEDDLE_PROGRAM_FLAGS "" CACHE STRING "Compiler options for the example programs and the benchmarks, such as -O1; added after the build type's options")
 function(heddle_program_flags name)
   separate_arguments(flags UNIX_COMMAND "${HEDDLE_PROGRAM_FLAGS}")
@@ -54,7 +55,8 @@ function(heddle_measured_program name)
   heddle_program_flags(${name})
 endfunction()
 
-# heddle_precompile(TARGET OWNER HEADER...): OWNER precompiles the headers, and the other targets use them. Call it for OWNER first.
+# heddle_precompile(TARGET OWNER HEADER...): OWNER precompiles the headers, and the other targets use them. Call it for
+# OWNER first.
 function(heddle_precompile name owner)
   # g++ 12 forgets in a precompiled header which warnings cpu/eigen.hpp turns off.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)

@@ -1,7 +1,7 @@
 // Elementwise comparisons. Definitions: include/heddle/ops/compare.hpp and base/comparison_functions.hpp.
 //
-// A thread owns vectors of 16 bytes of the operands (device/elementwise.cuh). Two tensors of equal shapes are read once, and y,
-// one byte an element, is written once. A broadcast operand is read from cache.
+// A thread owns vectors of 16 bytes of the operands (device/elementwise.cuh). Two tensors of equal shapes are read
+// once, and y, one byte an element, is written once. A broadcast operand is read from cache.
 #include "device/elementwise.cuh"
 
 namespace heddle::kernel {

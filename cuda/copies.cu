@@ -1,6 +1,6 @@
-// Copies between the host and the GPU, and within the GPU's memory. Pageable memory is copied through pinned memory of heddle's own, in
-// pieces: cudaMemcpyAsync is asynchronous for pinned memory only, and the driver decides when it reads pageable memory. While the GPU
-// transfers one piece, the host copies the next.
+// Copies between the host and the GPU, and within the GPU's memory. Pageable memory is copied through pinned memory of
+// heddle's own, in pieces: cudaMemcpyAsync is asynchronous for pinned memory only, and the driver decides when it reads
+// pageable memory. While the GPU transfers one piece, the host copies the next.
 #include <array>
 #include <cstring>
 #include <mutex>

@@ -1,13 +1,14 @@
 // cross_entropy on the GPU. Formulas: include/heddle/ops/cross_entropy.hpp.
 //
-//   rows        Forward. A team of threads owns a row: 1 to 32 lanes for up to 1024 classes, a block for more. A block iterates over
-//               rows. It reads the logits once, or twice with label smoothing (the second time from cache). Finally it writes the sums
-//               of its rows' losses and weights.
+//   rows        Forward. A team of threads owns a row: 1 to 32 lanes for up to 1024 classes, a block for more. A block
+//               iterates over rows. It reads the logits once, or twice with label smoothing (the second time from
+//               cache). Finally it writes the sums of its rows' losses and weights.
 //   finish      For the mean: one block adds the partial sums of `rows` and divides the losses by the weights.
 //   held        Backward. A team owns a row and keeps it in registers: logits are read once, and dlogits written once.
-//   streamed    Backward of rows that a block cannot hold: above 16,384 classes, or 4,096 without accesses of 16 bytes. A
-//               block owns a row and reads it twice, the second time from cache.
-//   smoothed    Backward with label smoothing and class weights: one block computes Targets::smooth times the sum of the weights.
+//   streamed    Backward of rows that a block cannot hold: above 16,384 classes, or 4,096 without accesses of 16 bytes.
+//               A block owns a row and reads it twice, the second time from cache.
+//   smoothed    Backward with label smoothing and class weights: one block computes Targets::smooth times the sum of
+//               the weights.
 //
 // A row whose label is ignored or is not a class is not read, and its dlogits are zeros.
 #include <heddle/gpu/calls.hpp>
@@ -70,8 +71,8 @@ __device__ float smoothed_loss(const Team& team, const Targets<T, L>& targets, c
   return team.sum(loss);
 }
 
-// Computes the losses. `sums` [blocks, 2] receives the block's sum of losses and its sum of weights. If `row_losses` has data, it receives
-// the loss of each row.
+// Computes the losses. `sums` [blocks, 2] receives the block's sum of losses and its sum of weights. If `row_losses`
+// has data, it receives the loss of each row.
 template <int width, class Team, class T, class L>
 __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team team, View<const T, 2> logits,
                                                                          Targets<T, L> targets, View<float, 1> log_sum,

@@ -1,18 +1,19 @@
 // The check of ids and the gradient of embed on the GPU. Formulas: ops/check_ids.hpp and ops/embed.hpp.
 //
-//   find_wrong_id    One block owns a range of ids, read once. A block that finds an invalid id also looks at the ids before
-//                    its range, because the first one is reported.
-//   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes. After a
-//                    sort by row (device/sort.cuh), the positions of a row form a run: contiguous and in ascending order.
-//   mark_runs        One thread owns a sorted pair. It writes where runs begin and end: 4 bytes read per pair, 8 written per
-//                    row.
-//   sum_pieces       For rows that are taken at least 128 times. One thread owns 16 bytes of each of 128 rows of dy, and writes their
-//                    sum.
-//   sum_runs         One thread owns 16 bytes of dx. It adds its run's pieces, then the remaining rows of dy, in order. dy is
-//                    read once and dx written once; pieces are at most 1/128 of dy's elements, in float.
+//   find_wrong_id    One block owns a range of ids, read once. A block that finds an invalid id also looks at the ids
+//                    before its range, because the first one is reported.
+//   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes.
+//                    After a sort by row (device/sort.cuh), the positions of a row form a run: contiguous and in
+//                    ascending order.
+//   mark_runs        One thread owns a sorted pair. It writes where runs begin and end: 4 bytes read per pair, 8
+//                    written per row.
+//   sum_pieces       For rows that are taken at least 128 times. One thread owns 16 bytes of each of 128 rows of dy,
+//                    and writes their sum.
+//   sum_runs         One thread owns 16 bytes of dx. It adds its run's pieces, then the remaining rows of dy, in order.
+//                    dy is read once and dx written once; pieces are at most 1/128 of dy's elements, in float.
 //
-// Threads own single elements instead of 16 bytes if rows are not aligned. Pieces are counted from the start of a run, so the sum of a
-// row does not depend on which other rows were taken.
+// Threads own single elements instead of 16 bytes if rows are not aligned. Pieces are counted from the start of a run,
+// so the sum of a row does not depend on which other rows were taken.
 #include <bit>
 #include <limits>
 
@@ -50,8 +51,8 @@ __device__ Index block_min(Index value) {
   return value;
 }
 
-// Returns the first position in [first, last) with an invalid id, or `last`. All threads of the block call this and get the
-// same result.
+// Returns the first position in [first, last) with an invalid id, or `last`. All threads of the block call this and get
+// the same result.
 template <class I>
 __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index first, Index last) {
   for (; first < last; first += tile) {
@@ -103,8 +104,8 @@ constexpr int threads = 4 * warp_size;
 constexpr int piece = 128;  // rows of dy in one partial sum, for a row that was taken at least this often
 constexpr int ahead = 4;    // rows whose loads a thread has in flight
 
-// Writes the key and the value of each position. The key is the row, or V for an id that is not a row; V sorts last. The value is the
-// position.
+// Writes the key and the value of each position. The key is the row, or V for an id that is not a row; V sorts last.
+// The value is the position.
 template <class I>
 __global__ __launch_bounds__(threads) void write_pairs(View<const I, 1> ids, Index V, cuda::Pairs pairs) {
   const Index n = Index{blockIdx.x} * threads + threadIdx.x;
@@ -140,8 +141,8 @@ __device__ void add(float (&sum)[each], Index first, Index last, At&& at) {
   }
 }
 
-// Calls f(d) with the first column d of each vector of this thread. A block has a row of threads for each of its matrix rows; a thread owns
-// vectors of `each` neighboring columns.
+// Calls f(d) with the first column d of each vector of this thread. A block has a row of threads for each of its matrix
+// rows; a thread owns vectors of `each` neighboring columns.
 template <int each, class F>
 __device__ void each_column(Index D, F&& f) {
   const Index step = Index{gridDim.y} * blockDim.x * each;
@@ -149,14 +150,15 @@ __device__ void each_column(Index D, F&& f) {
 }
 __device__ Index row_of_thread() { return Index{blockIdx.x} * blockDim.y + threadIdx.y; }
 
-// Sums the whole pieces. The sum of piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole pieces begin at least
-// 128 apart, so no two share a row.
+// Sums the whole pieces. The sum of piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole
+// pieces begin at least 128 apart, so no two share a row.
 template <int each, class T>
 __global__ __launch_bounds__(threads) void sum_pieces(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy,
                                                       View<float, 2> pieces) {
   const Index number = row_of_thread();
   if (number >= pieces.extent[0]) return;
-  // At most one whole piece begins at a position in [piece * number, piece * number + piece). It contains the last position of that range.
+  // At most one whole piece begins at a position in [piece * number, piece * number + piece). It contains the last
+  // position of that range.
   const Index inside = number * piece + piece - 1;
   const unsigned v = sorted.keys[inside];
   if (v >= runs.extent[0]) return;
@@ -184,7 +186,8 @@ __global__ __launch_bounds__(threads) void sum_runs(cuda::Pairs sorted, View<con
   });
 }
 
-// The launch: one thread per row and vector of `each` columns. Threads take several vectors if the grid's y would exceed its limit.
+// The launch: one thread per row and vector of `each` columns. Threads take several vectors if the grid's y would
+// exceed its limit.
 struct Threads {
   dim3 grid, block;
 

@@ -1,5 +1,5 @@
-// The positions of gathered elements in memory. Definitions: include/heddle/ops/gather.hpp. take_rows (cuda/move.cu) copies the rows and
-// elements themselves.
+// The positions of gathered elements in memory. Definitions: include/heddle/ops/gather.hpp. take_rows (cuda/move.cu)
+// copies the rows and elements themselves.
 //
 // A thread owns one id: it reads the id and writes the element's position once.
 #include "device/workspace.cuh"

@@ -1,9 +1,10 @@
-// Matrix products by cuBLASLt. No other file calls it. The emulator uses emulator/gemm.cpp instead. The library is opened by
-// products_unavailable() or by the first product, so that a program starts on a machine without it.
+// Matrix products by cuBLASLt. No other file calls it. The emulator uses emulator/gemm.cpp instead. The library is
+// opened by products_unavailable() or by the first product, so that a program starts on a machine without it.
 //
-// cuBLASLt's matrices are column-major: our row-major c = a b is its c^T = b^T a^T on the same memory. The algorithm for each shape is
-// cached. All products accumulate in fp32; fp32 products use full fp32 unless TF32 is allowed. The workspace belongs to heddle, so that the
-// choice of the algorithm, and with it every bit of a result, does not depend on other work.
+// cuBLASLt's matrices are column-major: our row-major c = a b is its c^T = b^T a^T on the same memory. The algorithm
+// for each shape is cached. All products accumulate in fp32; fp32 products use full fp32 unless TF32 is allowed. The
+// workspace belongs to heddle, so that the choice of the algorithm, and with it every bit of a result, does not depend
+// on other work.
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -82,8 +83,8 @@ const CublasLt& lt() {
 
 // --- one shape ---
 
-// All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, the batch's size and offsets, bias, row
-// sums, accumulation into c, and alignment.
+// All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, the batch's size and
+// offsets, bias, row sums, accumulation into c, and alignment.
 using Key = std::array<Index, 19>;
 
 // Returns the alignment of a pointer, up to the largest that cuBLASLt distinguishes.
@@ -137,7 +138,8 @@ std::string described(const Product<T>& p) {
 // Returns whether 16 bytes at once can be read from an address.
 bool is_aligned(const void* data) { return alignment_of(data) >= 16; }
 
-// Returns whether cuBLASLt may use an epilogue. Its preferences include no alignment of the bias, so it may read and write 16 bytes at once.
+// Returns whether cuBLASLt may use an epilogue. Its preferences include no alignment of the bias, so it may read and
+// write 16 bytes at once.
 template <class T>
 bool is_aligned(const Product<T>& p) {
   const void* const pointers[] = {p.a.data, p.b.data, p.c.data, p.bias, p.row_sums};
@@ -205,8 +207,8 @@ class Plan {
                        p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream());
   }
 
-  // Leaves the bias or the row sums to a pass of their own. Hopper's algorithms then round to bf16 twice: the product, and its sum with the
-  // bias, which is in c. Returns false if the product has no epilogue.
+  // Leaves the bias or the row sums to a pass of their own. Hopper's algorithms then round to bf16 twice: the product,
+  // and its sum with the bias, which is in c. Returns false if the product has no epilogue.
   bool drop_epilogue() {
     if (!has_epilogue_) return false;
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
@@ -250,8 +252,8 @@ class Plan {
                  "cublasLtMatmulPreferenceSetAttribute");
     };
     set_preference(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-    // Partial sums are added in fp32, whatever the type of the result. With a bias there are none: their sum would be rounded to bf16 before
-    // the bias is added.
+    // Partial sums are added in fp32, whatever the type of the result. With a bias there are none: their sum would be
+    // rounded to bf16 before the bias is added.
     const auto reductions = p.bias ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     set_preference(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(reductions));
     set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(alignment_of(p.b.data)));
@@ -275,8 +277,8 @@ class Plan {
   bool has_epilogue_ = false;  // whether the product itself adds the bias or computes the row sums
 };
 
-// Returns the plan of a shape. All plans are cached, although every ragged batch may have another number of rows: choosing an algorithm
-// takes about 100 µs, a cached plan only a few hundred bytes.
+// Returns the plan of a shape. All plans are cached, although every ragged batch may have another number of rows:
+// choosing an algorithm takes about 100 µs, a cached plan only a few hundred bytes.
 template <class T>
 Plan& plan_for(const Product<T>& p) {
   static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;

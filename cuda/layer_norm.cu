@@ -1,8 +1,10 @@
 // layer_norm on the GPU. Formulas: include/heddle/ops/layer_norm.hpp. device/norm_forward.cuh and
 // norm_backward.cuh describe the partition.
 //
-//   forward     x is read once and y is written once. Rows that do not fit into registers are read twice more, from cache.
-//   backward    dy and x are read once and dx is written once. dy and x of rows that do not fit into registers are read twice more.
+//   forward     x is read once and y is written once. Rows that do not fit into registers are read twice more, from
+//               cache.
+//   backward    dy and x are read once and dx is written once. dy and x of rows that do not fit into registers are read
+//               twice more.
 #include "device/norm_backward.cuh"
 #include "device/norm_forward.cuh"
 

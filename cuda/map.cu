@@ -1,8 +1,8 @@
-// map<F>, which applies F::f to each element, and its backward. Functions: include/heddle/base/scalar_functions.hpp; definitions:
-// include/heddle/ops/map.hpp.
+// map<F>, which applies F::f to each element, and its backward. Functions: include/heddle/base/scalar_functions.hpp;
+// definitions: include/heddle/ops/map.hpp.
 //
-// A thread owns vectors of 16 bytes (device/elementwise.cuh). The forward reads x once and writes y once; the backward reads dy and the
-// operands of the derivative (x or y), and writes dx.
+// A thread owns vectors of 16 bytes (device/elementwise.cuh). The forward reads x once and writes y once; the backward
+// reads dy and the operands of the derivative (x or y), and writes dx.
 #include "device/elementwise.cuh"
 #include "device/fast_math.cuh"
 
@@ -21,9 +21,10 @@ struct MappedBackward {
   }
 };
 
-// The standard normal distribution at x, for GELU in bf16. CUDA's erf selects each of its coefficients by the size of x, which takes longer
-// than the accesses to memory. Formula 7.1.26 of Abramowitz and Stegun has one set of coefficients and an absolute error of 1.5e-7, about
-// that of erf(x) + 1 in float. The distribution and its density share the exponential.
+// The standard normal distribution at x, for GELU in bf16. CUDA's erf selects each of its coefficients by the size of
+// x, which takes longer than the accesses to memory. Formula 7.1.26 of Abramowitz and Stegun has one set of
+// coefficients and an absolute error of 1.5e-7, about that of erf(x) + 1 in float. The distribution and its density
+// share the exponential.
 class FastNormal {
  public:
   __device__ explicit FastNormal(float x) : decay_(cuda::fast_exp2(x * x * -0.72134752f)) {  // exp(-x^2 / 2)

@@ -1,17 +1,17 @@
-// Operations that only move elements, as words of the elements' size. Definitions: include/heddle/core/create.hpp and, in ops/,
-// permute.hpp, where.hpp, embed.hpp and rows.hpp.
+// Operations that only move elements, as words of the elements' size. Definitions: include/heddle/core/create.hpp and,
+// in ops/, permute.hpp, where.hpp, embed.hpp and rows.hpp.
 //
-//   fill, where       A thread owns vectors of 16 bytes of y (device/elementwise.cuh). y is written once. An operand of where is read
-//                     once, or from cache if it is broadcast.
-//   permute_in_order  The last axis of x is that of y, or the two last axes are too short for tiles. One thread owns one word of y;
-//                     rows whose length allows it are moved as words of 16 bytes. x is read once, in pieces of a row; y
-//                     is written once, in order.
-//   permute_tiles     The last axes differ. A block owns a tile along both, square if both are long, and transposes it in
-//                     shared memory. x is read once along its last axis; y is written once along its last axis.
+//   fill, where       A thread owns vectors of 16 bytes of y (device/elementwise.cuh). y is written once. An operand of
+//                     where is read once, or from cache if it is broadcast.
+//   permute_in_order  The last axis of x is that of y, or the two last axes are too short for tiles. One thread owns
+//                     one word of y; rows whose length allows it are moved as words of 16 bytes. x is read once, in
+//                     pieces of a row; y is written once, in order.
+//   permute_tiles     The last axes differ. A block owns a tile along both, square if both are long, and transposes it
+//                     in shared memory. x is read once along its last axis; y is written once along its last axis.
 //   take_rows         One thread owns one word of y, of 16 bytes where rows allow it. Rows of x are read as often as
 //                     they are taken, y is written once, ids are read once and then from cache.
-//   copy_row_ranges   Several blocks own a range of rows and move its words in turn, each once; words are of 16 bytes where
-//                     rows allow it.
+//   copy_row_ranges   Several blocks own a range of rows and move its words in turn, each once; words are of 16 bytes
+//                     where rows allow it.
 #include "device/elementwise.cuh"
 #include "device/limits.cuh"
 #include "device/shared.cuh"
@@ -62,8 +62,8 @@ __global__ __launch_bounds__(move_threads) void permute_in_order(Permutation p, 
   y[i] = x[from + rest * p.stride[0]];
 }
 
-// A tile of y as a matrix in shared memory. Its rows are numbered along axis `lane` of y, which is the last axis of x, and its columns
-// along the last axis of y.
+// A tile of y as a matrix in shared memory. Its rows are numbered along axis `lane` of y, which is the last axis of x,
+// and its columns along the last axis of y.
 template <class W>
 struct TileShape {
   static constexpr int side_bits = sizeof(W) > 2 ? 5 : 6;  // squares of 32 or 64: sides of 64 bytes or more
@@ -150,8 +150,8 @@ struct RangeBlocks {
   static constexpr Index words = 8 * move_threads;  // words of a block if all ranges had the same length
 };
 
-// Copies ranges of rows. `parts` blocks share a range: block p of them copies the groups p, p + parts, ... of the range's words. A group
-// has as many words as a block has threads.
+// Copies ranges of rows. `parts` blocks share a range: block p of them copies the groups p, p + parts, ... of the
+// range's words. A group has as many words as a block has threads.
 template <class W>
 __global__ __launch_bounds__(move_threads) void copy_row_ranges_kernel(View<const int, 1> from, View<const int, 1> to,
                                                                        View<const int, 1> count, int parts,

@@ -1,11 +1,11 @@
-// Optimizer steps, and the functions of all gradients that run before a step. Formulas: the rules of include/heddle/optim, and
-// clip.hpp.
+// Optimizer steps, and the functions of all gradients that run before a step. Formulas: the rules of
+// include/heddle/optim, and clip.hpp.
 //
-// One launch processes all parameters. Each parameter is split into pieces of 4096 elements, and a block owns a piece. It finds the piece
-// in a table of parameters, which is copied to the GPU before the launch.
+// One launch processes all parameters. Each parameter is split into pieces of 4096 elements, and a block owns a piece.
+// It finds the piece in a table of parameters, which is copied to the GPU before the launch.
 //
-//   update_piece     A thread processes 16 bytes at a time. Value and moment estimates are read and written once; the gradient is read
-//                    once.
+//   update_piece     A thread processes 16 bytes at a time. Value and moment estimates are read and written once; the
+//                    gradient is read once.
 //   find_not_finite  Gradients are read once.
 //   scale_piece      Gradients are read once, and their multiples written.
 //   sum_squares      Gradients are read once; one double is written for each piece. The last block to finish adds
@@ -81,7 +81,8 @@ struct Piece {
   bool moves_vectors;
   Index number, first, last;
 
-  // Finds the last parameter that does not begin after the block's piece. An empty parameter begins where the next one does.
+  // Finds the last parameter that does not begin after the block's piece. An empty parameter begins where the
+  // next one does.
   template <class Args>
   __device__ explicit Piece(View<const Entry<Args>, 1> entries) : number(0) {
     for (Index after = entries.extent[0]; after - number > 1;) {
@@ -95,8 +96,8 @@ struct Piece {
   }
 };
 
-// Calls f(count, e) for the thread's elements [e, e + count) of the piece: vectors if the arrays are aligned, and single
-// elements for the rest. The count is passed as a type.
+// Calls f(count, e) for the thread's elements [e, e + count) of the piece: vectors if the arrays are aligned, and
+// single elements for the rest. The count is passed as a type.
 template <class F>
 __device__ void each_vector(const Piece& own, F&& f) {
   const Index rest = own.moves_vectors ? own.last - (own.last - own.first) % width : own.first;
@@ -150,8 +151,8 @@ inline std::vector<ScaleArgs> to_read(const std::vector<View<const float, 1>>& g
 
 // --- sums ---
 
-// Finds the first gradient that is not finite: sets `from_last` to n - i for gradient i of n; it stays 0 if all are finite. A maximum of
-// integers does not depend on the order of the blocks.
+// Finds the first gradient that is not finite: sets `from_last` to n - i for gradient i of n; it stays 0 if all are
+// finite. A maximum of integers does not depend on the order of the blocks.
 __global__ __launch_bounds__(threads) void find_not_finite(View<const Entry<ScaleArgs>, 1> entries,
                                                            unsigned* from_last) {
   const Piece own(entries);

@@ -1,15 +1,16 @@
 // Sums and extremes along an axis, and their gradients, on the GPU. Formulas: ops/reduce.hpp, max.hpp and rows.hpp.
 //
-//   reduce          A block's threads are [results, splits, columns]. A column is a vector of neighboring elements. The splits
-//                   of a result share its axis: each takes every splits-th vector, and they combine their partial results in
-//                   shared memory. If the reduced axis is the last one, vectors lie along it. x is read once.
-//                   If this gives few blocks, several share a result and write one part of it each; a second launch reduces
-//                   the parts in the same way. Parts of a sum take at most an eighth of x's bytes, for float and bf16 a
-//                   thirtieth; those of an extreme, which hold positions, at most a quarter.
+//   reduce          A block's threads are [results, splits, columns]. A column is a vector of neighboring elements. The
+//                   splits of a result share its axis: each takes every splits-th vector, and they combine their
+//                   partial results in shared memory. If the reduced axis is the last one, vectors lie along it. x is
+//                   read once. If this gives few blocks, several share a result and write one part of it each; a second
+//                   launch reduces the parts in the same way. Parts of a sum take at most an eighth of x's bytes, for
+//                   float and bf16 a thirtieth; those of an extreme, which hold positions, at most a quarter.
 //   repeat          As in device/elementwise.cuh: dx is written once, dy comes from cache.
 //   scatter         A thread owns an element of dy and writes one of dx.
 //   scatter_rows    The same for the rows of sequences.
-//   spread_rows     Partitioned as `reduce`: a thread reads its vector of dy once, and writes its split's part of the rows.
+//   spread_rows     Partitioned as `reduce`: a thread reads its vector of dy once, and writes its split's part of the
+//                   rows.
 //
 // There are no atomics, and pieces follow from the shape alone: results do not depend on the schedule, on the number of
 // multiprocessors, or on how memory is aligned.
@@ -99,8 +100,8 @@ struct SequenceRows {
   __device__ Index count(Index o) const { return length[o]; }
 };
 
-// The kinds of reduction: a State takes Elements and joins with other States. start() returns a state without elements, and of(o)
-// the reduction for result o, whose write() stores it.
+// The kinds of reduction: a State takes Elements and joins with other States. start() returns a state without elements,
+// and of(o) the reduction for result o, whose write() stores it.
 
 // The reduction y = sum / divisor, or sum / number of rows for the mean of rows.
 template <class T, class Y>
@@ -143,8 +144,8 @@ __device__ V reversed(V v) {
     return -v;
 }
 
-// Finds the first of the largest or smallest elements. A NaN precedes all other values. Without elements, the result is 0 at position
-// `nowhere`. For the smallest element, states hold reversed values.
+// Finds the first of the largest or smallest elements. A NaN precedes all other values. Without elements, the result is
+// 0 at position `nowhere`. For the smallest element, states hold reversed values.
 template <bool smallest, class E, class Y>
 struct FindExtremum {
   using Element = E;
@@ -183,8 +184,8 @@ struct FindExtremum {
   }
 };
 
-// The vectors of a thread: every vector_step-th of `vectors` from `first` on. Vectors begin `stride` elements apart; only the
-// first `valid` elements of each are used.
+// The vectors of a thread: every vector_step-th of `vectors` from `first` on. Vectors begin `stride` elements apart;
+// only the first `valid` elements of each are used.
 struct StridedRange {
   Index first, vector_step, vectors, stride;
   int valid;
@@ -270,8 +271,8 @@ __global__ __launch_bounds__(threads) void reduce(const typename Op::Element* x,
     if (at.d + i < partition.inner) result.write(row + at.d + i, mine[i]);
 }
 
-// Reduces x in one launch, or in two if the partition has several pieces. For two, `to_parts` returns the Op that writes partial results,
-// and `from_parts` reduces them.
+// Reduces x in one launch, or in two if the partition has several pieces. For two, `to_parts` returns the Op that
+// writes partial results, and `from_parts` reduces them.
 template <class Part, class Op, class Rows, class ToParts, class FromParts>
 void run(const typename Op::Element* x, const Rows& rows, const Partition& partition, const Op& op, ToParts to_parts,
          const FromParts& from_parts) {

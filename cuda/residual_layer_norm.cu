@@ -1,11 +1,12 @@
 // residual_layer_norm on the GPU. Formulas: include/heddle/ops/residual_layer_norm.hpp, layer_norm.hpp.
 // device/norm_forward.cuh and norm_backward.cuh describe the partition.
 //
-//   forward     Each row is computed as x + dropout(branch), rounded and stored in `sum`; the stored row is normalized. x and
-//               branch are read once; sum and y are written once. One call of Philox decides eight elements of a thread,
-//               or two calls if the width is not a multiple of eight or a pointer is not aligned.
-//   backward    Computes dx, the gradient of `sum`. dbranch is computed from dx as stored, with the same draws, and written
-//               together with it. Without dropout, dbranch is dx itself, and layer_norm's backward does everything.
+//   forward     Each row is computed as x + dropout(branch), rounded and stored in `sum`; the stored row is normalized.
+//               x and branch are read once; sum and y are written once. One call of Philox decides eight elements of a
+//               thread, or two calls if the width is not a multiple of eight or a pointer is not aligned.
+//   backward    Computes dx, the gradient of `sum`. dbranch is computed from dx as stored, with the same draws, and
+//               written together with it. Without dropout, dbranch is dx itself, and layer_norm's backward does
+//               everything.
 #include "device/norm_backward.cuh"
 #include "device/norm_forward.cuh"
 

@@ -1,6 +1,7 @@
-// Streams, memory and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole GPU. A block
-// belongs to the stream it was allocated for and is reused there without synchronization, because the work of a stream runs in order. Work
-// of another stream delays the reuse if it was enqueued by the thread that releases the block, or if record_stream() names its stream.
+// Streams, memory and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole
+// GPU. A block belongs to the stream it was allocated for and is reused there without synchronization, because the work
+// of a stream runs in order. Work of another stream delays the reuse if it was enqueued by the thread that releases the
+// block, or if record_stream() names its stream.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -24,8 +25,9 @@ cudaStream_t new_stream() {
   return made;
 }
 
-// Returns `stream`, or the shared stream if it is null. On the shared stream, work of one thread runs before work that another thread
-// enqueues later. The shared stream is never destroyed, because tensors in static storage are released late.
+// Returns `stream`, or the shared stream if it is null. On the shared stream, work of one thread runs before work
+// that another thread enqueues later. The shared stream is never destroyed, because tensors in static storage are
+// released late.
 cudaStream_t or_shared(void* stream) {
   static const cudaStream_t shared = new_stream();
   return stream ? static_cast<cudaStream_t>(stream) : shared;
@@ -131,8 +133,8 @@ class Pool {
     return nullptr;
   }
 
-  // Returns memory to the driver. cudaFree synchronizes before it frees. It reports errors of earlier work, which the next synchronization
-  // reports again.
+  // Returns memory to the driver. cudaFree synchronizes before it frees. It reports errors of earlier work, which the
+  // next synchronization reports again.
   static void give_back(void* memory) noexcept {
     if (cudaFree(memory) != cudaSuccess) cudaGetLastError();
   }
@@ -156,7 +158,8 @@ class Pool {
   MemoryStats stats_;
 };
 
-// Returns the process's pool. It is never destroyed, because a tensor in static storage may be released after everything else.
+// Returns the process's pool. It is never destroyed, because a tensor in static storage may be released after
+// everything else.
 Pool& pool() {
   static Pool* const one = new Pool;
   return *one;

@@ -9,8 +9,8 @@
 //              twice, the second time from cache.
 //
 // Accesses are of 16 bytes where the pointers and the length of rows allow it. Where they do not, a team of lanes
-// holds a row of up to 256 elements, and a block up to 8,192 (backward: 4,096). The order of sums depends only on the shape and on the
-// alignment of the pointers.
+// holds a row of up to 256 elements, and a block up to 8,192 (backward: 4,096). The order of sums depends only on the
+// shape and on the alignment of the pointers.
 #include <bit>
 
 #include "device/online_softmax.cuh"
@@ -26,7 +26,8 @@ __device__ float shift_of(float greatest, bool empty_gives_zeros) {
   return empty_gives_zeros && greatest == -infinity ? 0.f : greatest;
 }
 
-// Returns the normalizer of F::value() for a sum of exponentials. It is computed once per row instead of once per element.
+// Returns the normalizer of F::value() for a sum of exponentials. It is computed once per row instead of once per
+// element.
 template <class F>
 __device__ float normalizer_of(float sum, bool empty_gives_zeros) {
   return F::normalizer(empty_gives_zeros && sum == 0 ? 1.f : sum);
@@ -150,8 +151,8 @@ struct SoftmaxColumns {
   static constexpr int batch = 4;                    // elements of a column whose loads a split has in flight
   int bits;
 
-  // Begins with one split and doubles the splits as long as each has more than a batch of elements. Stops before the lanes are fewer than
-  // both a warp and what the columns need.
+  // Begins with one split and doubles the splits as long as each has more than a batch of elements. Stops before the
+  // lanes are fewer than both a warp and what the columns need.
   static SoftmaxColumns of(Index lanes, Index n) {
     int bits = most_bits;
     while (((1 << bits) > cuda::warp_size || (1 << bits) / 2 >= lanes) && n > Index{batch} * (threads >> bits)) --bits;
@@ -162,7 +163,8 @@ struct SoftmaxColumns {
   __device__ int lane() const { return static_cast<int>(threadIdx.x) & (lanes() - 1); }
   __device__ int split() const { return static_cast<int>(threadIdx.x) >> bits; }
 
-  // Combines the states of each column's splits and returns the result to all of them. All threads call this, once in a kernel.
+  // Combines the states of each column's splits and returns the result to all of them. All threads call this, once in a
+  // kernel.
   template <class Part, int width>
   __device__ void merge(Part (&parts)[width]) const {
     auto& of_thread = cuda::shared<Part[width][threads]>();

@@ -1,5 +1,5 @@
-// Sorts pairs with CUB. No other file includes CUB. The emulator uses emulator/sort.cpp instead. CUB's radix sort is stable and the keys
-// are integers, so the result is a function of the input.
+// Sorts pairs with CUB. No other file includes CUB. The emulator uses emulator/sort.cpp instead. CUB's radix sort is
+// stable and the keys are integers, so the result is a function of the input.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "device/sort.cuh"

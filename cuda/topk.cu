@@ -1,7 +1,7 @@
 // topk: the largest or smallest elements of each row, in order. Definition: include/heddle/ops/topk.hpp.
 //
-// Two stable sorts (device/sort.cuh): first all elements by value, then the result by row. Afterwards the elements of each row are
-// contiguous and in order.
+// Two stable sorts (device/sort.cuh): first all elements by value, then the result by row. Afterwards the elements of
+// each row are contiguous and in order.
 //
 //   write_values     A thread owns an element: it reads the element once and writes its key and its position.
 //   write_rows       A thread owns a sorted pair, and writes the row of its element as the new key.

@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # sourced by bash scripts, which use the variables
-# Functions that several scripts share: messages, the installation of the packages that the project needs, and clang's tools.
+# Functions that several scripts share: messages, the installation of the packages that the project needs, and
+# clang's tools.
 
 # Debian's and Ubuntu's package, and a command or a file under /usr or /usr/local that the package installs.
 build_packages=(
@@ -44,8 +45,8 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"; }
 
-# Prints those of the given packages that apt knows. In older releases some packages do not exist; a dependency of another package then
-# contains their files.
+# Prints those of the given packages that apt knows. In older releases some packages do not exist; a dependency of
+# another package then contains their files.
 known_to_apt() {
   local package
   for package; do apt-cache show "$package" >/dev/null 2>&1 && echo "$package"; done
@@ -58,7 +59,8 @@ install_with_apt() {
   apt install --no-install-recommends "${known[@]}"
 }
 
-# Prints the names of the missing packages of a list and installs them with apt. Without apt or root rights, only prints the names.
+# Prints the names of the missing packages of a list and installs them with apt. Without apt or root rights, only prints
+# the names.
 install_packages() {
   local missing log=build/install.log
   mapfile -t missing < <(missing_of "$@")
@@ -94,8 +96,8 @@ llvm_cov() {
   return 1
 }
 
-# Prints the command of clang-format 14. Its releases format differently, so the project uses one that Debian 12 and Ubuntu 22.04
-# have. Fails if it is not installed.
+# Prints the command of clang-format 14. Its releases format differently, so the project uses one that Debian 12 and
+# Ubuntu 22.04 have. Fails if it is not installed.
 clang_format() {
   local command
   for command in clang-format-14 clang-format; do

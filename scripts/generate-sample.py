@@ -52,7 +52,8 @@ NEUTRAL = {
     "one": ["nobody", "no one"],
 }
 
-# Rules for parts of a sentence: (weight, template). The slots of a part get their polarity relative to that of the part.
+# Rules for parts of a sentence: (weight, template). The slots of a part get their polarity relative to that
+# of the part.
 RULES = {
     "clause": [
         (9, "the <part> <is> <very><+adj>"),

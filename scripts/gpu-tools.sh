@@ -6,19 +6,20 @@ bin=$pack/bin
 run_folder=/tmp/heddle-gpu-check  # a link to the tree; the packed programs read their samples there
 programs=(cuda_tests cuda_random_cases cuda_large_tensors heddle_tests cuda_bench sst2 ag_news surnames bert_classifier attention_view tokenize)
 
-# The options of a build whose programs run on other machines. The kernels are one shared library, so that they can be rebuilt alone. They
-# are not compressed, because the PTX interpreter, which rehearses the run, reads their PTX as text.
+# The options of a build whose programs run on other machines. The kernels are one shared library, so that they can be
+# rebuilt alone. They are not compressed, because the PTX interpreter, which rehearses the run, reads their PTX as text.
 portable_options=(-DCMAKE_BUILD_TYPE=Release -DHEDDLE_CUDA=ON -DHEDDLE_CUDA_SHARED=ON -DCMAKE_CUDA_FLAGS=--no-compress -DHEDDLE_NATIVE=OFF
   -DHEDDLE_ONEDNN=OFF -DHEDDLE_ZLIB=OFF -DHEDDLE_INSTALL=OFF "-DCMAKE_BUILD_RPATH=\$ORIGIN")
 
-# configure_programs FOLDER OPTION...: configures a build of all programs with their tests. As in scripts/test, the tests of a folder are one
-# file.
+# configure_programs FOLDER OPTION...: configures a build of all programs with their tests. As in scripts/test, the
+# tests of a folder are one file.
 configure_programs() {
   cmake -S . -B "$1" "${portable_options[@]}" -DHEDDLE_RUN_FOLDER=$run_folder -DHEDDLE_SMALL_PROGRAMS=OFF -DHEDDLE_TEST_UNITY=ON \
     -DHEDDLE_TEST_FLAGS=-O0 -DHEDDLE_PROGRAM_FLAGS=-O1 "${@:2}"
 }
 
-# collect_programs BUILD TO: copies the programs of a build that exist, stripped, and the libraries of CUDA that they link.
+# collect_programs BUILD TO: copies the programs of a build that exist, stripped, and the libraries of CUDA
+# that they link.
 collect_programs() {
   local name file files=()
   for name in "${programs[@]}"; do
@@ -63,8 +64,8 @@ find_tools() {
   find_cublas
 }
 
-# Lets the packed programs find their libraries and cuBLASLt. If only Python's packages contain cuBLASLt, adds the folder of its header to
-# CPATH, too.
+# Lets the packed programs find their libraries and cuBLASLt. If only Python's packages contain cuBLASLt, adds the
+# folder of its header to CPATH, too.
 find_cublas() {
   local toolkit packages folder
   toolkit=("$cuda"/include "$cuda"/lib64 "$cuda"/lib "$cuda"/targets/*/{include,lib})
@@ -88,7 +89,8 @@ processes_of_session() {
   done
 }
 
-# Kills all processes of a session other than the caller. A process may start another one meanwhile, so looks again until none is left.
+# Kills all processes of a session other than the caller. A process may start another one meanwhile, so looks again
+# until none is left.
 end_session() {
   local found self=$BASHPID round
   for round in {1..20}; do
@@ -99,8 +101,8 @@ end_session() {
   done
 }
 
-# within SECONDS COMMAND...: runs a command in a session of its own and kills all its processes after that time, and those that it leaves
-# behind. Returns 124 if it is killed.
+# within SECONDS COMMAND...: runs a command in a session of its own and kills all its processes after that time, and
+# those that it leaves behind. Returns 124 if it is killed.
 within() {
   local child code=0 in_time=1
   setsid "${@:2}" &

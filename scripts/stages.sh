@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2154  # sourced by bash scripts, which set `logs`
-# Runs checks in stages. The output of a stage goes to a log, its checks are counted, and it adds a row to a table. A check prints `ok: …`,
-# `FAILED: …`, or `skipped: …` if it could not be run.
+# Runs checks in stages. The output of a stage goes to a log, its checks are counted, and it adds a row to a table. A
+# check prints `ok: …`, `FAILED: …`, or `skipped: …` if it could not be run.
 
-# Prints the output of the checks in a log, without the number that ctest puts before each line. ctest repeats the output of a failed test
-# without numbers; this copy is left out.
+# Prints the output of the checks in a log, without the number that ctest puts before each line. ctest repeats the
+# output of a failed test without numbers; this copy is left out.
 lines_of() {
   if grep -qE '^[0-9]+: ' "$1"; then sed -nE 's/^[0-9]+: //p' "$1"; else cat "$1"; fi
 }
@@ -19,7 +19,8 @@ counts_of() {
     END { print passed + 0, failed + 0, skipped + 0 }'
 }
 
-# Prints the remark of a stage for the table, from its log: Catch2's assertions, covered lines, compile times and lines `remark: …`.
+# Prints the remark of a stage for the table, from its log: Catch2's assertions, covered lines, compile times and lines
+# `remark: …`.
 remark_of() {
   lines_of "$1" | sed -nE '
     s/^All tests passed \(([0-9]+) assertions? in .*/\1 assertions/p
@@ -29,8 +30,8 @@ remark_of() {
     s/^([a-z_]+\.cpp: [0-9.]+ s) of one core.*/\1/p' | paste -sd ' '
 }
 
-# row NAME SECONDS PROCESSOR-SECONDS PASSED FAILED SKIPPED REMARK: adds a row to the table. The table is a file, because stages may run at
-# the same time.
+# row NAME SECONDS PROCESSOR-SECONDS PASSED FAILED SKIPPED REMARK: adds a row to the table. The table is a file, because
+# stages may run at the same time.
 row() { printf '%-12s %8s %8s %8s %8s %8s  %s\n' "$@" >>"$logs/table.txt"; }
 
 table() { cat "$logs/table.txt"; }
@@ -41,8 +42,8 @@ total() { table | awk -v column="$1" '{ sum += $column } END { print sum + 0 }';
 # Runs a stage. A script may define it again, to run its stages in another way.
 run_stage() { (set -e; "stage_$1" "${@:2}"); }
 
-# Runs a stage in a subshell, which writes the processor time of its commands to a file. No trap writes it: bash does not run the trap on
-# EXIT of every subshell that errexit ends.
+# Runs a stage in a subshell, which writes the processor time of its commands to a file. No trap writes it: bash does
+# not run the trap on EXIT of every subshell that errexit ends.
 timed_stage() (
   set +e
   run_stage "$@"
@@ -60,8 +61,8 @@ skip() {
   row "$1" - - 0 "$2" $((1 - $2)) "skipped: $3"
 }
 
-# stage NAME [ARGUMENT]: runs a stage and adds its row, or skips it if `budget` seconds have passed. Always succeeds, so that callers need no
-# `||` or `if`: in such a condition bash would ignore errexit.
+# stage NAME [ARGUMENT]: runs a stage and adds its row, or skips it if `budget` seconds have passed. Always succeeds, so
+# that callers need no `||` or `if`: in such a condition bash would ignore errexit.
 stage() {
   local name=$1 log=$logs/$1.log code=0 start=${EPOCHREALTIME/[.,]/} ok bad skipped tenths seconds
   if [ -n "${budget:-}" ] && [ "$SECONDS" -ge "$budget" ]; then
@@ -82,7 +83,8 @@ stage() {
   [ "$bad" = 0 ] || show_failure "$name" "$log"
 }
 
-# Prints the errors in a log and its end. The errors may be far above the end, because a build finishes the jobs that have begun.
+# Prints the errors in a log and its end. The errors may be far above the end, because a build finishes the jobs that
+# have begun.
 show_failure() {
   lines_of "$2" | grep -E 'FAILED|error:|ERROR: ' | head -n 20 || true
   echo "... the end of $2:"
@@ -90,8 +92,8 @@ show_failure() {
   echo "FAILED: stage $1; the whole log is $2"
 }
 
-# stages AT_ONCE LIST...: runs lists of stages, such as 'release package': AT_ONCE lists at the same time, the stages of a
-# list one after another. One list then uses the cores that another one leaves idle.
+# stages AT_ONCE LIST...: runs lists of stages, such as 'release package': AT_ONCE lists at the same time, the stages of
+# a list one after another. One list then uses the cores that another one leaves idle.
 stages() {
   local at_once=$1 list name
   for list in "${@:2}"; do

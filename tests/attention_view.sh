@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# attention_view.sh FOLDER: runs attention_view, built into FOLDER, on models of the trainers in FOLDER and on small Hugging Face folders.
+# attention_view.sh FOLDER: runs attention_view, built into FOLDER, on models of the trainers in FOLDER and on small
+# Hugging Face folders.
 source "$(dirname "$0")/program_helpers.sh"
 program=attention_view
 bin=$(realpath "$1") view=$(realpath "$1/attention_view") folders=$(realpath "$(dirname "$0")/golden/models")

@@ -197,7 +197,8 @@ refusal 'heads that do not divide the width are refused' '^--d-model 16 is not a
 refusal 'a length above the positions is refused' '^--max-length is 33; the model has 32 positions$' "$bert" --model pre --max-length 33
 refusal 'a missing folder is named' '^nowhere: is not a folder$' "$bert" --model nowhere
 refusal 'an empty folder is refused' '^empty/config.json: cannot be opened' "$bert" --model "$(mkdir empty && echo empty)"
-# bad_folder WHAT PATTERN: expects that the folder bad is refused. It is a copy of `model` that the commands before the call changed.
+# bad_folder WHAT PATTERN: expects that the folder bad is refused. It is a copy of `model` that the commands before the
+# call changed.
 bad_folder() { refusal "$1" "^bad/$2" "$bert" --model bad --predict -; }
 fresh() { rm -rf bad && mkdir bad && cp model/{config.json,vocab.txt,tokenizer_config.json,model.safetensors} bad; }
 fresh; echo '{"model_type": ' >bad/config.json; bad_folder 'a config.json that is cut off is refused' 'config.json: is not JSON: at line '

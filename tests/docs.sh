@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER/programs, FOLDER/pages and FOLDER/cuda;
-# compiling them checks the code on the pages. Compile the sources in FOLDER/pages with `-include FOLDER/all.hpp`, a header that includes
-# every other one.
-# The conventions for a page:
+# docs.sh FOLDER: writes the C++ of README.md, CONTRIBUTING.md and docs/ into sources in FOLDER/programs, FOLDER/pages
+# and FOLDER/cuda; compiling them checks the code on the pages. Compile the sources in FOLDER/pages with `-include
+# FOLDER/all.hpp`, a header that includes every other one. The conventions for a page:
 #   ```cpp        with #include and int main() it is a separate program
-#   ```cpp        otherwise it stands at file scope. All such blocks of a page form one source. The source is a program if a block has a
-#                 main; otherwise it is in FOLDER/pages, after `using namespace heddle;`
+#   ```cpp        otherwise it stands at file scope. All such blocks of a page form one source. The source is a program
+#                 if a block has a main; otherwise it is in FOLDER/pages, after `using namespace heddle;`
 #   ```cpp body   statements. They see the page's file-scope blocks and the variables of the page's earlier statements,
 #                 and may redefine a name
 #   ```cuda       a separate program for nvcc, FOLDER/cuda/PAGE-LINE.cu
-#   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader, for declarations that the
-#                 shown blocks need
+#   <!-- cpp      or `<!-- cpp body`, up to a line `-->`: the same, but not shown to the reader, for declarations that
+#                 the shown blocks need
 # A block that is not to be compiled has another word, such as ```text.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# gpu_check.sh [BUILD]: rehearses scripts/gpu-pack and scripts/gpu-check without a GPU. Packs the programs of BUILD (build/ptx) with the PTX
-# interpreter in place of CUDA's libraries, copies the tree and the pack into an empty folder, and checks there without this environment what a
-# lease of a GPU depends on. Without BUILD, takes a pack of an earlier rehearsal in .gpu-pack. Prints `ok: …` or `FAILED: …` for each claim.
+# gpu_check.sh [BUILD]: rehearses scripts/gpu-pack and scripts/gpu-check without a GPU. Packs the programs of BUILD
+# (build/ptx) with the PTX interpreter in place of CUDA's libraries, copies the tree and the pack into an empty folder,
+# and checks there without this environment what a lease of a GPU depends on. Without BUILD, takes a pack of an earlier
+# rehearsal in .gpu-pack. Prints `ok: …` or `FAILED: …` for each claim.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 source scripts/common.sh
@@ -32,7 +33,8 @@ processes_there() {
   done
 }
 
-# check [VARIABLE=VALUE...] -- [OPTION...]: runs scripts/gpu-check there, with no variables of this environment. Sets `exited` and `took`.
+# check [VARIABLE=VALUE...] -- [OPTION...]: runs scripts/gpu-check there, with no variables of this environment. Sets
+# `exited` and `took`.
 check() {
   local variables=() start=$SECONDS
   while [ "$1" != -- ]; do variables+=("$1"); shift; done
@@ -42,7 +44,8 @@ check() {
   echo "   gpu-check ${*:2}: exit code $exited after $took s"
 }
 
-# Packs the programs with the interpreter's runtime. In place of a toolkit stands a folder with its cuBLASLt and an nvcc that always fails.
+# Packs the programs with the interpreter's runtime. In place of a toolkit stands a folder with its cuBLASLt and an nvcc
+# that always fails.
 pack_for_rehearsal() {
   LD_LIBRARY_PATH=$PWD/$interpreter scripts/gpu-pack --from "$build" --to "$work/pack" || return
   mkdir -p "$work/pack/toolkit/"{bin,lib64}

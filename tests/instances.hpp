@@ -1,5 +1,5 @@
-// The operations in double, compiled once in instances.cpp instead of in each test. heddle::compiled has those in float and
-// bf16.
+// The operations in double, compiled once in instances.cpp instead of in each test. heddle::compiled has those in float
+// and bf16.
 #pragma once
 #include <heddle/heddle.hpp>
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# kill.sh FOLDER [ROUNDS]: kills each trainer of the folder with SIGKILL at random moments and resumes it until it is done; repeats this
-# ROUNDS times. The files of each round (weights, metrics, pictures, tables, and every event) must equal those of an uninterrupted run.
-# ROUNDS defaults to HEDDLE_KILL_ROUNDS, or to 2. HEDDLE_KILL_SEED=N repeats the delays of the call that printed N.
+# kill.sh FOLDER [ROUNDS]: kills each trainer of the folder with SIGKILL at random moments and resumes it until it is
+# done; repeats this ROUNDS times. The files of each round (weights, metrics, pictures, tables, and every event) must
+# equal those of an uninterrupted run. ROUNDS defaults to HEDDLE_KILL_ROUNDS, or to 2. HEDDLE_KILL_SEED=N repeats the
+# delays of the call that printed N.
 source "$(dirname "$0")/program_helpers.sh"
 set -e
 folder=$(realpath "$1") rounds=${2:-${HEDDLE_KILL_ROUNDS:-2}}
@@ -31,7 +32,8 @@ disturb() {
   done
 }
 
-# check_rounds PROGRAM FLAGS...: trains once without interruption, then in killed and resumed rounds, and compares the files.
+# check_rounds PROGRAM FLAGS...: trains once without interruption, then in killed and resumed rounds, and
+# compares the files.
 check_rounds() {
   program=$1
   local train=("$folder/$program" "${@:2}" --plot --progress none) result results kills=0

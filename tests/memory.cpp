@@ -10,7 +10,8 @@ namespace {
 
 MemoryStats stats() { return HostPool::instance().stats(); }
 
-// Returns whether the pool caches blocks. It does not under AddressSanitizer, so that every use after release is reported.
+// Returns whether the pool caches blocks. It does not under AddressSanitizer, so that every use after release is
+// reported.
 bool caches() {
   HostPool::instance().trim();
   { const Tensor<float> x({1000}); }

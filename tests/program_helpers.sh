@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Functions of the programs' tests. A test script sources this file and sets `program` to the name that begins the errors. It prints
-# `ok: …` or `FAILED: …` for each claim, and ends with `exit $code`.
+# Functions of the programs' tests. A test script sources this file and sets `program` to the name that begins the
+# errors. It prints `ok: …` or `FAILED: …` for each claim, and ends with `exit $code`.
 set -uo pipefail
 examples=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../examples")
 work=$(mktemp -d)
@@ -22,9 +22,9 @@ run() { "$@" >out 2>err; exited=$?; }
 # exits CODE COMMAND...: runs the command without input and checks its exit code.
 exits() { run "${@:2}" </dev/null; [ "$exited" = "$1" ]; }
 
-# refusal WHAT PATTERN COMMAND...: checks that the command refuses its input or flags: exit code 2, nothing on standard output, and one line
-# on standard error that matches PATTERN. A pattern that begins with ^ must match from the start of the error's text. Only notes that
-# match $expected_notes may be printed besides the error.
+# refusal WHAT PATTERN COMMAND...: checks that the command refuses its input or flags: exit code 2, nothing on standard
+# output, and one line on standard error that matches PATTERN. A pattern that begins with ^ must match from the start of
+# the error's text. Only notes that match $expected_notes may be printed besides the error.
 expected_notes=
 refusal() {
   local what=$1 pattern=".*$2"
@@ -50,9 +50,9 @@ all_there() { local file; for file; do [ -s "$file" ] || return 1; done; }
 is_empty() { [ -z "$(find "$1" -mindepth 1)" ]; }
 without_seconds() { sed -E 's/,"seconds":[^,}]*//' "$1"; }
 
-# events FOLDER: a line for each value in a folder's event files, as TensorBoard would read them: the step, the tag, and a checksum of the
-# value's bytes. Wall times are left out. The awk program parses the records and the protocol buffers (event_record.hpp); unit tests check
-# the checksums of records.
+# events FOLDER: a line for each value in a folder's event files, as TensorBoard would read them: the step, the tag, and
+# a checksum of the value's bytes. Wall times are left out. The awk program parses the records and the protocol buffers
+# (event_record.hpp); unit tests check the checksums of records.
 events() {
   local file
   for file in "$1"/events.out.tfevents.*; do
@@ -63,7 +63,8 @@ events() {
         for (unit = 1; byte[at] >= 128; unit *= 128) value += (byte[at++] - 128) * unit
         return value + byte[at++] * unit
       }
-      # Reads the key of a field. Sets `field` to its number, `until` to its end and, for a varint, `number` to its value.
+      # Reads the key of a field. Sets `field` to its number, `until` to its end and, for a varint, `number`
+      # to its value.
       function read_key(  key) {
         key = varint(); field = int(key / 8)
         if (key % 8 == 0) { number = varint(); until = at }
@@ -108,15 +109,16 @@ same_numbers() { diff <(without_seconds "$1") <(without_seconds "$2"); }
 same_files() { local file; for file in "${@:3}"; do cmp "$1/$file" "$2/$file" || return 1; done; }
 same_run() { same_weights "$1" "$2" && same_numbers "$1.json" "$2.json" && same_events "$1" "$2"; }
 
-# are_distributions CLASSES: checks that each line of out holds a class and all probabilities, that these sum to 1, and that the class is
-# the first one with the highest probability.
+# are_distributions CLASSES: checks that each line of out holds a class and all probabilities, that these sum to 1, and
+# that the class is the first one with the highest probability.
 are_distributions() {
   awk -F'\t' -v classes="$1" '
     NF != classes + 1 { exit 1 }
     { sum = 0; best = 2; for (i = 2; i <= NF; ++i) { sum += $i; if ($i > $best) best = i } }
     $1 != best - 2 || sum < 0.999999 || sum > 1.000001 { exit 1 }' out
 }
-# softmax FILE: prints the class and the probabilities of each line of `--predict --logits`, computed from its logits, with five decimals.
+# softmax FILE: prints the class and the probabilities of each line of `--predict --logits`, computed from its logits,
+# with five decimals.
 softmax() {
   awk -F'\t' '{
     sum = 0; line = $1
@@ -128,8 +130,8 @@ softmax() {
 rounded() { awk -F'\t' '{ line = $1; for (i = 2; i <= NF; ++i) line = line sprintf("\t%.5f", $i); print line }' "$1"; }
 
 losses() { sed -nE 's/^\{"step":[0-9]+,"loss":([^,]*),.*/\1/p' "$1"; }
-# rates_are STEPS RATE FACTOR METRICS: checks that METRICS has STEPS steps, each with the learning rate RATE * FACTOR. FACTOR is an awk
-# expression of the step s, which counts from 0.
+# rates_are STEPS RATE FACTOR METRICS: checks that METRICS has STEPS steps, each with the learning rate RATE * FACTOR.
+# FACTOR is an awk expression of the step s, which counts from 0.
 rates_are() {
   sed -nE 's/^\{"step":([0-9]+),.*"lr":([^,]*),.*/\1 \2/p' "$4" | awk -v steps="$1" -v rate="$2" '
     function warm(s, n) { return s < n ? s / n : 1 }
@@ -142,12 +144,14 @@ rates_are() {
 lowest_loss() { sed -nE 's/^\{"epoch":.*"valid_loss":([^,]*),.*/\1/p' "$1" | sort -g | head -n 1; }
 final_loss() { sed -nE 's/^\{"final":true,"split":"valid","loss":([^,]*),.*/\1/p' "$1"; }
 
-# evaluates_as_trained TRAIN...: checks that the command in the array `evaluate` gives the final metrics of this training.
+# evaluates_as_trained TRAIN...: checks that the command in the array `evaluate` gives the final metrics of this
+# training.
 evaluates_as_trained() {
   exits 0 "$@" --out single --metrics single.json && exits 0 "${evaluate[@]}" --out single --metrics evaluated &&
     diff <(grep final single.json) evaluated
 }
-# evaluates_the_best TRAIN...: checks that the command in `evaluate` uses the best weights of this training and not the last ones.
+# evaluates_the_best TRAIN...: checks that the command in `evaluate` uses the best weights of this training and not the
+# last ones.
 evaluates_the_best() {
   exits 0 "$@" --out best --metrics best.json && ! cmp -s best/model.safetensors best/last.safetensors &&
     exits 0 "${evaluate[@]}" --out best --metrics bests && [ "$(final_loss bests)" = "$(lowest_loss best.json)" ]
@@ -160,9 +164,9 @@ follows_the_cpu() {
       { apart = $1 - $2; if (!(apart <= 1e-5 && apart >= -1e-5)) wrong = 1 }
       END { exit wrong || NR != steps }'
 }
-# check_device PROGRAM STEPS COMMAND...: checks that --device cuda is refused without CUDA or a GPU, and otherwise that the losses of STEPS
-# steps follow those of the CPU.
-# Sets has_gpu. With a GPU, the model trained on it is left in the folder cuda.
+# check_device PROGRAM STEPS COMMAND...: checks that --device cuda is refused without CUDA or a GPU, and otherwise that
+# the losses of STEPS steps follow those of the CPU. Sets has_gpu. With a GPU, the model trained on it is left in the
+# folder cuda.
 check_device() {
   local path=$1
   steps_on_both=$2 on_both=("${@:3}") has_gpu=no

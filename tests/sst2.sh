@@ -166,7 +166,8 @@ for name in "$long" round; do
   refusal "--out with a name that no folder can have is refused (${name:0:5})" "${name:0:5}.*: cannot be used as a folder" "${train[@]}" --out "$name"
   refusal "--data with a name that no folder can have is refused (${name:0:5})" "${name:0:5}.*: is not a folder" "$sst2" --data "$name"
 done
-# Permissions do not apply to root. Another user may be unable to read this checkout or to write a coverage profile into it.
+# Permissions do not apply to root. Another user may be unable to read this checkout or to write a coverage
+# profile into it.
 mkdir -m 555 locked
 cp -r "$sample" seen
 chmod -R a+rX . seen

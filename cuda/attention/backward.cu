@@ -1,14 +1,15 @@
-// attention's backward on the GPU, for heads up to 128 wide; wide.cu handles wider ones and the gradient of the bias. Formulas:
-// ops/attention/backward.hpp.
+// attention's backward on the GPU, for heads up to 128 wide; wide.cu handles wider ones and the gradient of the bias.
+// Formulas: ops/attention/backward.hpp.
 //
 //   compute_delta        Eight lanes own a row of a head. y and dy are read once.
-//   query_gradient       A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over tiles of
-//                        the keys that they see. q and dy are read and dq is written once; k and v are read once for each block.
-//   key_value_gradients  A block owns up to 64 keys likewise and iterates over tiles of queries. k and v are read once, and dk and
-//                        dv are written once; q and dy are read once for each block.
+//   query_gradient       A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over
+//                        tiles of the keys that they see. q and dy are read and dq is written once; k and v are read
+//                        once for each block.
+//   key_value_gradients  A block owns up to 64 keys likewise and iterates over tiles of queries. k and v are read once,
+//                        and dk and dv are written once; q and dy are read once for each block.
 //
-// Both recompute the scores, so that a single warp computes each sum, in a fixed order: no atomics, and no partial sums in memory.
-// docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
+// Both recompute the scores, so that a single warp computes each sum, in a fixed order: no atomics, and no partial sums
+// in memory. docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "../device/vector.cuh"
 #include "dropout.cuh"
 #include "wide.cuh"
@@ -22,7 +23,7 @@ using cuda::HeadRows;
 using cuda::row_stride;
 using cuda::rows_per_warp;
 
-// --- delta --------------------------------------------------------------------------------------------------------------
+// --- delta -----------------------------------------------------------------------------------------------------------
 
 constexpr int delta_lanes = 8;  // lanes that share a row of a head
 constexpr int delta_threads = cuda::block_threads(256);
@@ -66,7 +67,7 @@ void launch_delta(MatrixView<const T> y, MatrixView<const T> dy, Index heads, Vi
                                  in_vectors(y) && in_vectors(dy), delta);
 }
 
-// --- tiles ----------------------------------------------------------------------------------------------------------------
+// --- tiles -----------------------------------------------------------------------------------------------------------
 
 template <class T, int width>
 struct BackwardTile {
@@ -79,7 +80,8 @@ struct BackwardTile {
   static constexpr int key_blocks = width * static_cast<int>(sizeof(T)) <= 128 ? 3 : 2;  // of key_value_gradients
 };
 
-// The shared memory of a block. The block owns rows of two matrices, a and b, and iterates over tiles of two others, c and d:
+// The shared memory of a block. The block owns rows of two matrices, a and b, and iterates over tiles of two
+// others, c and d:
 //   query_gradient       a is q, b is dy, c is k, d is v; log_sums and deltas are unused
 //   key_value_gradients  a is k, b is v, c is q, d is dy
 template <class T, int width>
@@ -115,7 +117,7 @@ struct BackwardArrays {
   }
 };
 
-// --- dq -----------------------------------------------------------------------------------------------------------------
+// --- dq --------------------------------------------------------------------------------------------------------------
 
 template <class T, class Math, int width>
 __global__ __launch_bounds__(BackwardTile<T, width>::threads,
@@ -181,7 +183,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
   cuda::for_each_head<false>(arrays.head, task.plan, x.k, x.v, process);
 }
 
-// --- dk and dv ------------------------------------------------------------------------------------------------------------
+// --- dk and dv -------------------------------------------------------------------------------------------------------
 
 template <class T, class Math, int width>
 __global__ __launch_bounds__(BackwardTile<T, width>::threads,

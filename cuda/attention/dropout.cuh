@@ -1,5 +1,5 @@
-// Dropout of a tile of scores. gpu/attention_plan.hpp assigns the generator's calls to the keys; every kernel repeats the same draws, and
-// no mask is stored.
+// Dropout of a tile of scores. gpu/attention_plan.hpp assigns the generator's calls to the keys; every kernel repeats
+// the same draws, and no mask is stored.
 #pragma once
 #include "tile.cuh"
 
@@ -11,7 +11,8 @@ class KeptDraws {
   __device__ explicit KeptDraws(const kernel::DropoutRule& rule)
       : low_threshold_((rule.threshold & 0x7fffu) * 0x10001u), top_suffices_(rule.threshold < 0x8000u ? ~0u : 0u) {}
 
-  // Returns the decisions on the eight draws of a call. The one on half `half` of word j is bit j * step + half * half_step<step>.
+  // Returns the decisions on the eight draws of a call. The one on half `half` of word j is bit j * step + half *
+  // half_step<step>.
   template <int step>
   __device__ unsigned decide(const kernel::PhiloxWords& words) const {
     constexpr std::uint32_t first = 0x10001u;
@@ -24,8 +25,8 @@ class KeptDraws {
   static constexpr int half_step = step == 1 ? 4 : 1;
 
  private:
-  // Returns the decisions on both halves of a word, in bits 15 and 31. The lower 15 bits of a half decide where its top bit equals that of
-  // the threshold.
+  // Returns the decisions on both halves of a word, in bits 15 and 31. The lower 15 bits of a half decide where its top
+  // bit equals that of the threshold.
   __device__ std::uint32_t in_halves(std::uint32_t word) const {
     const std::uint32_t low = (word | 0x80008000u) - low_threshold_;  // no half borrows from the other
     return (word & low) | ((word | low) & top_suffices_);
@@ -42,8 +43,8 @@ __device__ std::uint64_t call_number(const AttentionTask<T>& task, const Sequenc
   return static_cast<std::uint64_t>(row * task.calls_per_row + call);
 }
 
-// Returns the bits of kept scores of a tile whose own rows are queries. One generator call decides eight of the lane's scores: those of
-// one own row for four neighboring n (scores[n][e] in products.cuh).
+// Returns the bits of kept scores of a tile whose own rows are queries. One generator call decides eight of the lane's
+// scores: those of one own row for four neighboring n (scores[n][e] in products.cuh).
 template <class T>
 __device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int reach) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
@@ -63,9 +64,10 @@ __device__ unsigned kept_scores_of_queries(const ScoreTile<T, false>& tile, int 
   return bits;
 }
 
-// Returns the bits of kept scores of a tile whose own rows are keys. One generator call decides eight keys of one query. Four lanes hold
-// these keys, two each: the lanes 4 g + t that have the same t and the same g % 4 / 2. Each of the four lanes makes the call for one of
-// four queries. Then they exchange the results: a word with 8 bits for each of the 4 queries.
+// Returns the bits of kept scores of a tile whose own rows are keys. One generator call decides eight keys of one
+// query. Four lanes hold these keys, two each: the lanes 4 g + t that have the same t and the same g % 4 / 2. Each of
+// the four lanes makes the call for one of four queries. Then they exchange the results: a word with 8 bits for each of
+// the 4 queries.
 template <class T>
 __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reach) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
@@ -90,7 +92,8 @@ __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reac
   return bits;
 }
 
-// Returns which pairs the dropout keeps, as bits of the tile. `other` is a multiple of 32; so is `own` if the own rows are keys.
+// Returns which pairs the dropout keeps, as bits of the tile. `other` is a multiple of 32; so is `own` if the own rows
+// are keys.
 template <class T, bool own_keys>
 __device__ unsigned kept_scores(const ScoreTile<T, own_keys>& tile, int reach) {
   if (!tile.task.has_dropout()) return ~0u;

@@ -1,9 +1,10 @@
-// attention's forward on the GPU, for heads up to 128 wide; wide.cu handles wider ones. Formulas: ops/attention/forward.hpp.
+// attention's forward on the GPU, for heads up to 128 wide; wide.cu handles wider ones. Formulas:
+// ops/attention/forward.hpp.
 //
-//   attend    A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over tiles of the keys
-//             that they see. For each query, a warp keeps the running maximum of the scores and the running sum of their
-//             exponentials (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read once for each block
-//             of queries.
+//   attend    A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over tiles of
+//             the keys that they see. For each query, a warp keeps the running maximum of the scores and the running
+//             sum of their exponentials (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read
+//             once for each block of queries.
 //
 // docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "dropout.cuh"

@@ -1,5 +1,6 @@
-// A block's task in attention's kernels: which head of which sequence it works on, how it iterates over tiles of rows, and with
-// how many warps, stages and bytes of shared memory the host launches it. docs/kernels.md describes each kernel.
+// A block's task in attention's kernels: which head of which sequence it works on, how it iterates over tiles of rows,
+// and with how many warps, stages and bytes of shared memory the host launches it. docs/kernels.md describes each
+// kernel.
 #pragma once
 #include <heddle/gpu/kernels.hpp>
 
@@ -9,10 +10,10 @@
 
 namespace heddle::cuda {
 
-// --- the task -----------------------------------------------------------------------------------------------------------
+// --- the task --------------------------------------------------------------------------------------------------------
 
-// A plan, and what the kernels need of its dropout: the number of generator calls for one query's scores, and the keys of the generator's
-// rounds.
+// A plan, and what the kernels need of its dropout: the number of generator calls for one query's scores, and the keys
+// of the generator's rounds.
 template <class T>
 struct AttentionTask {
   kernel::AttentionPlan<T> plan;
@@ -79,9 +80,9 @@ struct BlockHead {
   HeadRows<const T> c, d;
 };
 
-// Calls f(head, c, d) for each head that the block processes: every gridDim.y-th from blockIdx.y on. c and d are the head's rows of two
-// matrices: of the keys, or of the queries if the block owns keys. They are in shared memory, because registers are scarce. All threads of
-// the block call this.
+// Calls f(head, c, d) for each head that the block processes: every gridDim.y-th from blockIdx.y on. c and d are the
+// head's rows of two matrices: of the keys, or of the queries if the block owns keys. They are in shared memory,
+// because registers are scarce. All threads of the block call this.
 template <bool own_keys, class T, class F>
 __device__ __forceinline__ void for_each_head(BlockHead<T>* shared, const kernel::AttentionPlan<T>& plan,
                                               MatrixView<const T> c, MatrixView<const T> d, F f) {
@@ -98,7 +99,7 @@ __device__ __forceinline__ void for_each_head(BlockHead<T>* shared, const kernel
 }
 constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(BlockHead<float>));
 
-// --- tiles --------------------------------------------------------------------------------------------------------------
+// --- tiles -----------------------------------------------------------------------------------------------------------
 
 constexpr int other_step = 16;  // other rows are processed in steps of 16: the depth of a tensor core's bf16 product
 
@@ -112,8 +113,9 @@ __device__ inline int rows_in_tile(int left, int tile_rows) {
   return left < tile_rows ? (left + other_step - 1) / other_step * other_step : tile_rows;
 }
 
-// Processes tiles [first, last): load(tile, stage) starts a tile's copies, and use(tile, stage) runs when they are complete.
-// With s stages (1, 2 or 4) the copies of the next s - 1 tiles are under way meanwhile. All threads of the block call this.
+// Processes tiles [first, last): load(tile, stage) starts a tile's copies, and use(tile, stage) runs when they are
+// complete. With s stages (1, 2 or 4) the copies of the next s - 1 tiles are under way meanwhile. All threads of the
+// block call this.
 template <class Load, class Use>
 __device__ __forceinline__ void for_each_tile(int first, int last, int stages, Load load, Use use) {
   const int ahead = stages - 1;  // tiles
@@ -136,7 +138,7 @@ __device__ __forceinline__ void for_each_tile(int first, int last, int stages, L
   }
 }
 
-// --- the launch ---------------------------------------------------------------------------------------------------------
+// --- the launch ------------------------------------------------------------------------------------------------------
 
 constexpr Index widest_head = 128;  // the widest head whose tiles fit into shared memory
 
@@ -147,7 +149,8 @@ inline int device_attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// Returns the y dimension of a grid for `heads` heads of all sequences. If it is less than `heads`, a block processes several heads.
+// Returns the y dimension of a grid for `heads` heads of all sequences. If it is less than `heads`, a block processes
+// several heads.
 inline unsigned grid_height(Index heads) {
   return static_cast<unsigned>(std::min<Index>(heads, device_attribute(cudaDevAttrMaxGridDimY)));
 }
@@ -164,11 +167,12 @@ struct AttentionLaunch {
   }
 };
 
-// Chooses the warps, the stages and the shared memory of a block. bytes(warps, stages) returns the shared memory that a block needs.
+// Chooses the warps, the stages and the shared memory of a block. bytes(warps, stages) returns the shared memory that a
+// block needs.
 //   warps   Enough for the own rows of the longest sequence, rounded up to an even number, up to Tile::warps.
-//   stages  A stage holds one tile of other rows. There is one stage if all other rows fit into a tile, otherwise there are two. Up to 128
-//           other rows get a stage for each tile if the shared memory of a multiprocessor then suffices for `blocks` blocks, as many as
-//           its registers allow.
+//   stages  A stage holds one tile of other rows. There is one stage if all other rows fit into a tile, otherwise there
+//           are two. Up to 128 other rows get a stage for each tile if the shared memory of a multiprocessor then
+//           suffices for `blocks` blocks, as many as its registers allow.
 // A block that would exceed the limit of shared memory gets fewer warps, then a single stage.
 template <class Tile, class Bytes>
 AttentionLaunch choose_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
@@ -198,7 +202,8 @@ AttentionLaunch choose_launch(Index longest_own, Index longest_other, int blocks
 // Fp32 rows whose products run on tensor cores, which take 11 significant bits of each operand.
 struct Tf32 {};
 
-// Calls f with the smallest tile width of 16, 32, 64 and 128 that holds a head of width `widest`. The width is passed as a type.
+// Calls f with the smallest tile width of 16, 32, 64 and 128 that holds a head of width `widest`. The width is passed
+// as a type.
 template <class F>
 void with_tile_width(Index widest, F&& f) {
   if (widest <= 16) return f(std::integral_constant<int, 16>());

@@ -1,5 +1,5 @@
-// Products of a warp's 16 own rows with other rows: in full fp32 on CUDA cores, in bf16 or TF32 on tensor cores. All three
-// keep scores and sums in the layout of a tensor core's accumulator (device/mma.cuh):
+// Products of a warp's 16 own rows with other rows: in full fp32 on CUDA cores, in bf16 or TF32 on tensor cores. All
+// three keep scores and sums in the layout of a tensor core's accumulator (device/mma.cuh):
 //
 //   scores[n][e] of lane l = 4 g + t is the score of own row g (e = 0, 1) or g + 8 (e = 2, 3) and of other row
 //   8 n + 2 t + e % 2. sum[n][e] is the same with columns in place of other rows.
@@ -18,7 +18,8 @@ struct Constant {
 // Products in the arithmetic that the type names: float, bf16, or Tf32 for rows of float.
 //   add_scores         scores [16, 8 n] += own other^T, for rows of shared memory that are `width` wide
 //   add_weighted_rows  sum [16, width] += scores other
-// Other rows from `reach` on, a multiple of 16, are left out; a constant is passed as its type. All lanes of the warp call these.
+// Other rows from `reach` on, a multiple of 16, are left out; a constant is passed as its type. All lanes of the warp
+// call these.
 template <class T>
 struct Products;
 
@@ -27,7 +28,7 @@ __device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
   for (auto& part : sum) part[0] = part[1] = part[2] = part[3] = 0;
 }
 
-// --- full fp32 on CUDA cores --------------------------------------------------------------------------------------------
+// --- full fp32 on CUDA cores -----------------------------------------------------------------------------------------
 
 template <>
 struct Products<float> {
@@ -88,13 +89,13 @@ struct Products<float> {
   }
 };
 
-// --- bf16 on tensor cores -----------------------------------------------------------------------------------------------
+// --- bf16 on tensor cores --------------------------------------------------------------------------------------------
 
 // add_weighted_rows rounds the scores to bf16.
 template <>
 struct Products<bf16> {
-  // Returns where a lane reads its row of four 8 x 8 matrices, which cover 16 rows and 16 columns. The second matrix lies below the first
-  // one, or, for other rows of add_scores, to its right.
+  // Returns where a lane reads its row of four 8 x 8 matrices, which cover 16 rows and 16 columns. The second matrix
+  // lies below the first one, or, for other rows of add_scores, to its right.
   template <int width>
   __device__ static int matrix_row() {
     return lane_index() % 16 * row_stride<bf16, width> + lane_index() / 16 * 8;
@@ -141,7 +142,7 @@ struct Products<bf16> {
   }
 };
 
-// --- TF32 on tensor cores -----------------------------------------------------------------------------------------------
+// --- TF32 on tensor cores --------------------------------------------------------------------------------------------
 
 template <>
 struct Products<Tf32> {
@@ -176,8 +177,8 @@ struct Products<Tf32> {
     }
   }
 
-  // Adds the weighted rows. Rows t and t + 4 of operand b are other rows 2 t and 2 t + 1 of each eight, because this lane holds the scores
-  // of those two.
+  // Adds the weighted rows. Rows t and t + 4 of operand b are other rows 2 t and 2 t + 1 of each eight, because this
+  // lane holds the scores of those two.
   template <int width, class Reach, int n>
   __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, Reach reach,
                                                            float (&sum)[width / 8][4]) {
@@ -196,13 +197,13 @@ struct Products<Tf32> {
   }
 };
 
-// --- NaN and infinity ---------------------------------------------------------------------------------------------------
+// --- NaN and infinity ------------------------------------------------------------------------------------------------
 
-// A masked pair has weight 0, but 0 * NaN is NaN. A kernel whose sums hold NaN repeats its work carefully: with NaN and infinity removed
-// from the rows in shared memory. It adds their products only to the own rows that see them.
+// A masked pair has weight 0, but 0 * NaN is NaN. A kernel whose sums hold NaN repeats its work carefully: with NaN and
+// infinity removed from the rows in shared memory. It adds their products only to the own rows that see them.
 
-// Calls add_tiles(Constant<false>()), and then, if pairs may be masked and holds_nan() is true in any thread, add_tiles(Constant<true>()).
-// All threads of the block call this.
+// Calls add_tiles(Constant<false>()), and then, if pairs may be masked and holds_nan() is true in any thread,
+// add_tiles(Constant<true>()). All threads of the block call this.
 template <class T, class AddTiles, class HoldsNan>
 __device__ __forceinline__ void add_tiles_carefully(const AttentionTask<T>& task, AddTiles add_tiles,
                                                     HoldsNan holds_nan) {
@@ -229,9 +230,10 @@ __device__ void clear_not_finite(T* tile, int rows) {
   }
 }
 
-// Completes `sum` after clear_not_finite(): adds each NaN or infinite element of the other rows, times its score, to the sums of the own
-// rows that see it. The other rows are those of x from `first` on; `visible` has the bits of ScoreTile. This path is rare and is written to
-// use few registers: every index into scores and sums is known at compile time.
+// Completes `sum` after clear_not_finite(): adds each NaN or infinite element of the other rows, times its score, to
+// the sums of the own rows that see it. The other rows are those of x from `first` on; `visible` has the bits of
+// ScoreTile. This path is rare and is written to use few registers: every index into scores and sums is known at
+// compile time.
 template <int columns, int n, class T>
 __device__ __forceinline__ void add_not_finite(const float (&scores)[n][4], unsigned visible, int reach,
                                                HeadRows<const T> x, int first, float (&sum)[columns][4]) {

@@ -1,5 +1,5 @@
-// The rows of one head of one sequence: where they stand in global memory, how a block loads them into shared memory, and how
-// a warp stores the 16 rows that it owns.
+// The rows of one head of one sequence: where they stand in global memory, how a block loads them into shared memory,
+// and how a warp stores the 16 rows that it owns.
 #pragma once
 #include "../device/access.cuh"
 #include "../device/copy_async.cuh"
@@ -14,7 +14,7 @@ constexpr int quad = 4;            // lanes that hold the same row of a product
 __device__ inline int lane_index() { return static_cast<int>(threadIdx.x % warp_size); }
 __device__ inline int warp_index() { return static_cast<int>(threadIdx.x / warp_size); }
 
-// --- rows in global memory --------------------------------------------------------------------------------------------
+// --- rows in global memory -------------------------------------------------------------------------------------------
 
 // The rows of a sequence, restricted to the columns of one head.
 template <class T>
@@ -28,9 +28,10 @@ struct HeadRows {
   __device__ HeadRows columns_from(int d) const { return {data + d, stride, count, width - d, vectors}; }
 };
 
-// Returns the position of own row `row` in the sequence, relative to the first row that the block owns. Own queries keep their order. Own
-// keys are permuted within groups of 32, which two warps share, so that each call of the dropout's generator serves a single warp: call t
-// (0 to 3) of a group decides keys 8 m + 2 t and 8 m + 2 t + 1, for m = 0 to 3.
+// Returns the position of own row `row` in the sequence, relative to the first row that the block owns. Own queries
+// keep their order. Own keys are permuted within groups of 32, which two warps share, so that each call of the
+// dropout's generator serves a single warp: call t (0 to 3) of a group decides keys 8 m + 2 t and 8 m + 2 t + 1, for m
+// = 0 to 3.
 template <bool own_keys>
 __device__ int own_row_offset(int row) {
   if constexpr (!own_keys) return row;
@@ -38,25 +39,25 @@ __device__ int own_row_offset(int row) {
   return static_cast<int>(r / 32 * 32 + r % 16 / 4 * 8 + r % 32 / 16 * 4 + r % 4);
 }
 
-// --- rows in shared memory ----------------------------------------------------------------------------------------------
+// --- rows in shared memory -------------------------------------------------------------------------------------------
 
 template <class T>
 constexpr int per_access = access_bytes / static_cast<int>(sizeof(T));
-// The elements from one row to the next: an odd number of 16-byte accesses, so that the same access of eight rows covers all
-// banks.
+// The elements from one row to the next: an odd number of 16-byte accesses, so that the same access of eight rows
+// covers all banks.
 template <class T, int width>
 constexpr int row_stride = width + per_access<T>;
 
-// The copies of whole tiles of a head's rows in two matrices. A thread copies one access of each row_step-th row. All distances are known at
-// compile time, so a copy takes two instructions.
+// The copies of whole tiles of a head's rows in two matrices. A thread copies one access of each row_step-th row. All
+// distances are known at compile time, so a copy takes two instructions.
 template <class T, int width, int tile_rows, int threads>
 class TileCopies {
  public:
   __device__ TileCopies(const HeadRows<const T>& c, const HeadRows<const T>& d)
       : c_(c), d_(d), tiles_(fit(c) && fit(d) && blockDim.x == threads ? c.count / tile_rows : 0) {}
 
-  // Starts the copies of tile `tile`. Returns false if load_rows() has to load it: if it is not whole, if the rows are narrower than `width` or
-  // not aligned, or if the block has fewer threads. All threads of the block call this.
+  // Starts the copies of tile `tile`. Returns false if load_rows() has to load it: if it is not whole, if the rows are
+  // narrower than `width` or not aligned, or if the block has fewer threads. All threads of the block call this.
   __device__ __forceinline__ bool start(int tile, T* to_c, T* to_d) const {
     if (tile >= tiles_) return false;
     c_.start(tile, to_c);
@@ -89,8 +90,8 @@ class TileCopies {
   int tiles_;
 };
 
-// Loads `rows` rows from `first` on. Fills the rest with zeros: rows after the sequence's last and columns after the head's
-// last. All threads of the block call this; the caller commits and waits for the copies.
+// Loads `rows` rows from `first` on. Fills the rest with zeros: rows after the sequence's last and columns after the
+// head's last. All threads of the block call this; the caller commits and waits for the copies.
 template <int width, bool own_keys = false, class T>
 __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
   constexpr int each = per_access<T>, of_row = width / each;  // elements of an access, and accesses of a row

@@ -1,10 +1,12 @@
-// One tile of attention's scores: which pairs of rows it has and which of them are masked, its softmax, and its gradients.
+// One tile of attention's scores: which pairs of rows it has and which of them are masked, its softmax, and its
+// gradients.
 //
-// A tile is a block's own rows times some other rows: own queries and other keys, or own keys and other queries for the gradients of k and
-// v. products.cuh assigns the scores to the lanes.
+// A tile is a block's own rows times some other rows: own queries and other keys, or own keys and other queries for the
+// gradients of k and v. products.cuh assigns the scores to the lanes.
 //
-// Most tiles are whole: all their pairs exist and are visible. Functions of a tile take `reach`, how many other rows a warp has to process,
-// and `visible`, a bit for each pair. In a whole tile both are constants, whose type holds the value, and the compiler drops the tests.
+// Most tiles are whole: all their pairs exist and are visible. Functions of a tile take `reach`, how many other rows a
+// warp has to process, and `visible`, a bit for each pair. In a whole tile both are constants, whose type holds the
+// value, and the compiler drops the tests.
 #pragma once
 #include "../device/block.cuh"
 #include "../device/fast_math.cuh"
@@ -12,7 +14,7 @@
 
 namespace heddle::cuda {
 
-// --- the pairs of a tile ------------------------------------------------------------------------------------------------
+// --- the pairs of a tile ---------------------------------------------------------------------------------------------
 
 using AllBits = Constant<~0u>;
 
@@ -22,8 +24,8 @@ struct RowRange {
   __device__ bool has(int row) const { return begin <= row && row < end; }
 };
 
-// The tile of scores from own row `own` and other row `other` on, as one lane sees it. In a word of bits, bit 4 n + e belongs
-// to scores[n][e].
+// The tile of scores from own row `own` and other row `other` on, as one lane sees it. In a word of bits, bit 4 n + e
+// belongs to scores[n][e].
 template <class T, bool own_keys>
 struct ScoreTile {
   const AttentionTask<T>& task;
@@ -43,8 +45,8 @@ struct ScoreTile {
   __device__ int first_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp); }
   __device__ int last_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp + rows_per_warp - 1); }
 
-  // Returns how many of the tile's other rows the warp has to process: rows from that number on form no visible pair with a row of the
-  // warp. The number is rounded up to whole steps, and is the same in all lanes.
+  // Returns how many of the tile's other rows the warp has to process: rows from that number on form no visible pair
+  // with a row of the warp. The number is rounded up to whole steps, and is the same in all lanes.
   __device__ int reach(int tile_rows) const {
     if (first_own() >= own_count()) return 0;
     int rows = other_count() - other;
@@ -53,14 +55,16 @@ struct ScoreTile {
     return rows_in_tile(rows, tile_rows);
   }
 
-  // Returns whether all pairs of the warp's rows and the tile's 8 n other rows exist and are not hidden by the causal mask.
+  // Returns whether all pairs of the warp's rows and the tile's 8 n other rows exist and are not hidden by the
+  // causal mask.
   template <int n>
   __device__ bool is_inside() const {
     const bool all_causal = !task.plan.causal || (own_keys ? last_own() <= other : other + 8 * n - 1 <= first_own());
     return all_causal && last_own() < own_count() && other + 8 * n <= other_count();
   }
-  // Returns the other rows, in whole tiles, that form only visible pairs with the warp's rows, if the scores need no more than a positive
-  // factor. Own queries after the sequence's last do not matter, because nothing is stored for them. The same in all lanes.
+  // Returns the other rows, in whole tiles, that form only visible pairs with the warp's rows, if the scores need no
+  // more than a positive factor. Own queries after the sequence's last do not matter, because nothing is stored for
+  // them. The same in all lanes.
   template <int tile_rows>
   __device__ RowRange whole_rows() const {
     if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0)) return {0, 0};
@@ -93,8 +97,8 @@ struct ScoreTile {
     return bits;
   }
 
-  // Adds the bias to products of queries and keys. Returns the positive factor by which the caller still has to multiply the
-  // scores: the scale, or 1 if this function has applied it.
+  // Adds the bias to products of queries and keys. Returns the positive factor by which the caller still has to
+  // multiply the scores: the scale, or 1 if this function has applied it.
   template <int n>
   __device__ __forceinline__ float add_bias(AllBits, float (&)[n][4]) const {
     return task.plan.scale;
@@ -129,15 +133,16 @@ struct ScoreTile {
     }
     return bits;
   }
-  // Returns the bits of all n for which scores[n][e] belongs to one of the tile's first `rows` other rows: four bits for each n.
+  // Returns the bits of all n for which scores[n][e] belongs to one of the tile's first `rows` other rows: four bits
+  // for each n.
   __device__ unsigned before(int rows, int e) const {
     const int left = rows - (other_row(0, e) - other);  // 8 rows for each n
     return left <= 0 ? 0u : left > 8 * 7 ? ~0u : (1u << (left + 7) / 8 * 4) - 1;
   }
 };
 
-// Calls f(reach, visible) for a tile, with constants if its other rows are in `whole`. Careful work (products.cuh) needs no instance for
-// whole tiles.
+// Calls f(reach, visible) for a tile, with constants if its other rows are in `whole`. Careful work (products.cuh)
+// needs no instance for whole tiles.
 template <int tile_rows, bool is_careful, class T, bool own_keys, class F>
 __device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, RowRange whole, F f) {
   if constexpr (!is_careful)
@@ -146,7 +151,7 @@ __device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, R
   f(reach, tile.template visible<tile_rows / 8>(reach));
 }
 
-// --- exponentials -------------------------------------------------------------------------------------------------------
+// --- exponentials ----------------------------------------------------------------------------------------------------
 
 constexpr float log2_e = 1.44269504f;
 
@@ -167,10 +172,10 @@ __device__ float exp_of_score(float score, float scale, float shift) {
     return fast_exp2(score * (scale * log2_e) - shift * log2_e);
 }
 
-// --- softmax ------------------------------------------------------------------------------------------------------------
+// --- softmax ---------------------------------------------------------------------------------------------------------
 
-// The softmax of a warp's 16 own queries, whose scores arrive tile by tile (Milakov and Gimelshein, 2018). A lane keeps the
-// state of the two rows that it shares with its quad.
+// The softmax of a warp's 16 own queries, whose scores arrive tile by tile (Milakov and Gimelshein, 2018). A lane keeps
+// the state of the two rows that it shares with its quad.
 template <class T>
 struct SoftmaxRows {
   static constexpr float lowest = std::numeric_limits<float>::lowest() / 2;  // times log2_e it is still finite
@@ -178,7 +183,8 @@ struct SoftmaxRows {
   float sum[2] = {0, 0};     // of exp(score - top); only of the lane's own scores until finish()
   float shrink[2] = {1, 1};  // the last tile's factor for the sums accumulated before it
 
-  // Adds a tile: replaces its scores with exp(score - top), or zero for invisible pairs, and updates top, sum and shrink.
+  // Adds a tile: replaces its scores with exp(score - top), or zero for invisible pairs, and updates top, sum and
+  // shrink.
   template <class Tile, class Visible, class Reach, int n>
   __device__ __forceinline__ void online_softmax_step(const Tile& tile, Visible visible, Reach reach,
                                                       float (&scores)[n][4]) {
@@ -219,8 +225,8 @@ struct SoftmaxRows {
     for (float& part : sum)
       for (int distance = quad / 2; distance > 0; distance /= 2) part += __shfl_xor_sync(all_lanes, part, distance);
   }
-  // Return the factor that normalizes a query's sums, and its log-sum-exp. For a query that sees no key, the factor is 0 and the
-  // log-sum-exp is infinite, so that the backward computes zeros, too.
+  // Return the factor that normalizes a query's sums, and its log-sum-exp. For a query that sees no key, the factor is
+  // 0 and the log-sum-exp is infinite, so that the backward computes zeros, too.
   __device__ float inverse_sum(int half) const { return sum[half] == 0 ? 0.f : 1 / sum[half]; }
   __device__ float log_sum_exp(int half) const { return sum[half] == 0 ? infinity : top[half] + logf(sum[half]); }
   // Replaces the scores of a previously added tile with their probabilities, which are zeros for invisible pairs.
@@ -245,7 +251,7 @@ struct SoftmaxRows {
   }
 };
 
-// --- gradients ----------------------------------------------------------------------------------------------------------
+// --- gradients -------------------------------------------------------------------------------------------------------
 
 // The log-sum-exp and delta of the two own queries of a lane.
 struct QueryStatistics {
@@ -263,8 +269,9 @@ struct QueryStatistics {
   }
 };
 
-// Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p d; `dp`
-// holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the statistics of the query of scores[m][e].
+// Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p
+// d; `dp` holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the statistics of the query
+// of scores[m][e].
 template <class T, bool own_keys, class Visible, class Reach, int n, class Lse, class Delta>
 __device__ __forceinline__ void compute_score_gradients(const ScoreTile<T, own_keys>& tile, Visible visible,
                                                         unsigned kept, Reach reach, Lse lse, Delta delta,

@@ -1,18 +1,19 @@
-// attention for heads wider than 128, with the scores in memory; and the probabilities and the gradient of the bias for heads of any
-// width.
-// Formulas: ops/attention/forward.hpp and backward.hpp.
+// attention for heads wider than 128, with the scores in memory; and the probabilities and the gradient of the bias for
+// heads of any width. Formulas: ops/attention/forward.hpp and backward.hpp.
 //
-// Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These kernels do not use the products of gemm.cu,
-// because only the device knows where sequences begin, and because a score must not be rounded before its softmax.
+// Rows are loaded in chunks of 64 columns, and the products of the chunks are added. These kernels do not use the
+// products of gemm.cu, because only the device knows where sequences begin, and because a score must not be rounded
+// before its softmax.
 //
-//   probabilities          A block owns 64 queries of a head and iterates over its keys twice: for the sums, then for the
-//                          probabilities, which are written once. k is read twice for each 64 queries, q twice for each tile of keys.
-//   store_score_gradients  A block owns 64 x 64 scores. It writes p d (the probability, or 0 if dropped) and ds (the gradient of the score)
-//                          once.
-//   weigh_rows             A block owns 64 rows and 64 columns of the product of such a matrix, or of its transpose, with rows of
-//                          another operand. The matrix is read once for each 64 columns.
-//   bias_gradient          A block owns 64 x 64 elements of dbias, or 64 elements of its row if queries share it, and iterates in order
-//                          over the sequences, heads and queries that share them.
+//   probabilities          A block owns 64 queries of a head and iterates over its keys twice: for the sums, then for
+//                          the probabilities, which are written once. k is read twice for each 64 queries, q twice for
+//                          each tile of keys.
+//   store_score_gradients  A block owns 64 x 64 scores. It writes p d (the probability, or 0 if dropped) and ds (the
+//                          gradient of the score) once.
+//   weigh_rows             A block owns 64 rows and 64 columns of the product of such a matrix, or of its transpose,
+//                          with rows of another operand. The matrix is read once for each 64 columns.
+//   bias_gradient          A block owns 64 x 64 elements of dbias, or 64 elements of its row if queries share it, and
+//                          iterates in order over the sequences, heads and queries that share them.
 //
 // docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "wide.cuh"
@@ -53,8 +54,8 @@ struct ScoreMatrices {
   }
 };
 
-// Two tiles in shared memory, and the products of rows of any width that are computed through them, chunk by chunk. Math names the
-// arithmetic as in products.cuh.
+// Two tiles in shared memory, and the products of rows of any width that are computed through them, chunk by chunk.
+// Math names the arithmetic as in products.cuh.
 template <class T, class Math>
 class ChunkedProducts {
  public:
@@ -130,7 +131,8 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
   }
 }
 
-// Computes p d and ds of a tile; they stay zero in a warp that sees none of the tile's keys. All threads of the block call this.
+// Computes p d and ds of a tile; they stay zero in a warp that sees none of the tile's keys. All threads of the block
+// call this.
 template <class Products, class T, int n>
 __device__ __forceinline__ void compute_tile_gradients(const Products& products, const ScoreTile<T, false>& at,
                                                        const BackwardInputs<T>& x, float (&pd)[n][4],
@@ -277,10 +279,10 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(Atten
   }
 }
 
-// --- on the host ------------------------------------------------------------------------------------------------------
+// --- on the host -----------------------------------------------------------------------------------------------------
 
-// Splits the heads into groups of at most limits.attention_scores scores, but at least one head. Calls f<Math>(first head, number of heads) for
-// each.
+// Splits the heads into groups of at most limits.attention_scores scores, but at least one head. Calls f<Math>(first
+// head, number of heads) for each.
 template <class T, class F>
 void for_head_groups(const AttentionPlan<T>& plan, F f) {
   const Index heads = head_count(plan), of_head = plan.longest_q * plan.longest_k;

@@ -1,5 +1,5 @@
-// The attention functions that keep scores in memory or take heads of any width. wide.cu defines them; forward.cu and backward.cu
-// call them.
+// The attention functions that keep scores in memory or take heads of any width. wide.cu defines them; forward.cu and
+// backward.cu call them.
 #pragma once
 #include "plan.cuh"
 

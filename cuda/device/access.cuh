@@ -14,12 +14,13 @@ struct alignas(sizeof(T) * count) Vector {
   T at[count];
 };
 
-// The number of elements of the widest of these types in one 16-byte access. Kernels with operands of several types use it for all of
-// them.
+// The number of elements of the widest of these types in one 16-byte access. Kernels with operands of several types use
+// it for all of them.
 template <class... T>
 inline constexpr int vector_width = access_bytes / static_cast<int>(std::max({sizeof(T)...}));
 
-// Stops the grid with a fault if an access is misaligned, in the emulator only. On a GPU, such an access destroys the context.
+// Stops the grid with a fault if an access is misaligned, in the emulator only. On a GPU, such an access destroys the
+// context.
 template <int count, class T>
 __device__ void require_aligned([[maybe_unused]] const T* address) {
 #ifndef __CUDACC__
@@ -46,8 +47,8 @@ bool aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(T) * width) == 0) && ...);
 }
 
-// Adds 1 to a number in the GPU's memory and returns the old value. If thread B gets a larger value than thread A, B sees the writes that A
-// made before its call; after a barrier the other threads of B's block see them, too.
+// Adds 1 to a number in the GPU's memory and returns the old value. If thread B gets a larger value than thread A, B
+// sees the writes that A made before its call; after a barrier the other threads of B's block see them, too.
 __device__ inline unsigned count_after_writes(unsigned* number) {
 #ifdef __CUDACC__
   unsigned before;

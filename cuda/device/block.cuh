@@ -1,5 +1,5 @@
-// Sums and maxima over the threads of a block of whole warps, in a fixed order. All threads of the block must call them, and each
-// receives the result.
+// Sums and maxima over the threads of a block of whole warps, in a fixed order. All threads of the block must call
+// them, and each receives the result.
 #pragma once
 #include <limits>
 
@@ -10,7 +10,8 @@ namespace heddle::cuda {
 inline constexpr int most_warps = 32;  // the most warps of a block
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 
-// Reduces a value of each thread, first within warps, then over the warps' results. `nothing` is the identity of `reduce`.
+// Reduces a value of each thread, first within warps, then over the warps' results. `nothing` is the identity of
+// `reduce`.
 template <class Reduce>
 __device__ float reduce_block(float value, float nothing, Reduce reduce) {
   auto& of_warp = shared<float[most_warps]>();

@@ -1,11 +1,13 @@
-// Copies from global to shared memory that bypass the registers (cp.async, sm_80). They are issued in groups, and are complete after
-// wait_copies(). A thread may read the copies of other threads only after a barrier that follows their wait_copies().
+// Copies from global to shared memory that bypass the registers (cp.async, sm_80). They are issued in groups, and are
+// complete after wait_copies(). A thread may read the copies of other threads only after a barrier that follows their
+// wait_copies().
 #pragma once
 #include "launch.cuh"
 
 namespace heddle::cuda {
 
-// Starts a copy of 16 bytes between addresses that are multiples of 16. Reads only the first `valid` bytes; the rest become zero.
+// Starts a copy of 16 bytes between addresses that are multiples of 16. Reads only the first `valid` bytes; the rest
+// become zero.
 __device__ inline void copy_async(void* to, const void* from, int valid = 16) {
 #ifdef __CUDACC__
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -15,7 +17,8 @@ __device__ inline void copy_async(void* to, const void* from, int valid = 16) {
 #endif
 }
 
-// Starts a copy of one number between addresses that are multiples of 4. Reads it only if it is valid; otherwise it becomes zero.
+// Starts a copy of one number between addresses that are multiples of 4. Reads it only if it is valid; otherwise it
+// becomes zero.
 __device__ inline void copy_number_async(float* to, const float* from, bool is_valid) {
   const int valid = is_valid ? 4 : 0;
 #ifdef __CUDACC__

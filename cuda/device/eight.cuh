@@ -1,6 +1,6 @@
-// Eight neighboring elements: a thread's share of the work in dropouts and norms. One generator call of a dropout draws for eight
-// elements. If their address is a multiple of their size, they move in 16-byte accesses, one for bf16 and two for float; otherwise one by
-// one.
+// Eight neighboring elements: a thread's share of the work in dropouts and norms. One generator call of a dropout draws
+// for eight elements. If their address is a multiple of their size, they move in 16-byte accesses, one for bf16 and two
+// for float; otherwise one by one.
 #pragma once
 #include <heddle/base/dropout_rule.hpp>
 
@@ -36,7 +36,8 @@ struct Eight {
   }
 };
 
-// Loads eight elements from `from` on. Only the first `valid` exist; the others become 0. With `vectors`, either all eight exist or none.
+// Loads eight elements from `from` on. Only the first `valid` exist; the others become 0. With `vectors`, either all
+// eight exist or none.
 template <bool vectors, class T, class I>
 __device__ Eight<T> load_eight(const T* from, I valid) {
   using Words = typename Eight<T>::Words;
@@ -62,8 +63,8 @@ __device__ void store_eight(T* to, I valid, const Eight<T>& values) {
   }
 }
 
-// Writes the factors of a dropout for elements e to e + 7: 0 or the rule's scale. With `whole_calls`, e is a multiple of eight and one
-// generator call suffices; otherwise two calls are made, and their first e % 8 draws are skipped.
+// Writes the factors of a dropout for elements e to e + 7: 0 or the rule's scale. With `whole_calls`, e is a multiple
+// of eight and one generator call suffices; otherwise two calls are made, and their first e % 8 draws are skipped.
 template <bool whole_calls>
 __device__ void dropout_factors(const kernel::ElementDropout& drop, Index e, float (&factors)[eight]) {
   constexpr int words = 4;  // words of a generator call

@@ -1,13 +1,13 @@
 // Kernels that compute each element of y as a function of the operands' corresponding elements:
 //
-//   each_element        The operands are as long as y. A thread owns a few vectors of neighboring elements; the vectors of a
-//                       block are contiguous.
-//   broadcast_elements  Operands may be broadcast along some axes. The partition is the same, but if there are several rows, each vector
-//                       lies within one. Broadcast elements are read from cache.
+//   each_element        The operands are as long as y. A thread owns a few vectors of neighboring elements; the vectors
+//                       of a block are contiguous.
+//   broadcast_elements  Operands may be broadcast along some axes. The partition is the same, but if there are several
+//                       rows, each vector lies within one. Broadcast elements are read from cache.
 //
-// A vector is 16 bytes of the widest type. Where the addresses, or in broadcast_elements the rows' length, do not allow that, a thread
-// moves one element at a time, and neighboring threads move neighboring elements. Each byte of y is written once, and each byte of an
-// operand that is not broadcast is read once.
+// A vector is 16 bytes of the widest type. Where the addresses, or in broadcast_elements the rows' length, do not allow
+// that, a thread moves one element at a time, and neighboring threads move neighboring elements. Each byte of y is
+// written once, and each byte of an operand that is not broadcast is read once.
 #pragma once
 #include <utility>
 

@@ -9,8 +9,8 @@ Index depth_of(const kernel::Product<T>& p) {
   return p.transpose_a ? p.a.rows : p.a.width;
 }
 
-// Completes a product that has nothing to multiply, and returns whether it did: leaves c unchanged for Into::add, otherwise writes the bias
-// or zeros.
+// Completes a product that has nothing to multiply, and returns whether it did: leaves c unchanged for Into::add,
+// otherwise writes the bias or zeros.
 template <class T>
 bool finish_if_empty(const kernel::Product<T>& p) {
   if (p.c.rows == 0 || p.c.width == 0 || p.count == 0) return true;

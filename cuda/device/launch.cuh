@@ -1,5 +1,5 @@
-// Launches kernels. Every .cu file includes this file, directly or through another header. <cuda_runtime.h> declares the CUDA language and
-// runtime: it is NVIDIA's if nvcc compiles, otherwise the emulator's.
+// Launches kernels. Every .cu file includes this file, directly or through another header. <cuda_runtime.h> declares
+// the CUDA language and runtime: it is NVIDIA's if nvcc compiles, otherwise the emulator's.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -14,8 +14,8 @@ namespace heddle::cuda {
 inline constexpr int warp_size = 32;
 inline constexpr unsigned all_lanes = ~0u;
 
-// Returns the number of threads of a block: `threads`, which must be a power of two. In a build for ThreadSanitizer, which cannot tell all
-// threads of a large block apart, it is at most emulator::most_watched_threads (docs/kernels.md).
+// Returns the number of threads of a block: `threads`, which must be a power of two. In a build for ThreadSanitizer,
+// which cannot tell all threads of a large block apart, it is at most emulator::most_watched_threads (docs/kernels.md).
 constexpr int block_threads(int threads) {
 #if defined(CUDART_VERSION)  // NVIDIA's runtime, for nvcc and for the host's compiler
   return threads;
@@ -56,8 +56,8 @@ template <auto kernel>
                   block.y, ", ", block.z, "), ", shared_bytes, " bytes of shared memory: ", cudaGetErrorString(error));
 }
 
-// Returns whether HEDDLE_SYNC=1 is set in the environment. If so, every launch is synchronized, so that its errors appear where it was
-// enqueued.
+// Returns whether HEDDLE_SYNC=1 is set in the environment. If so, every launch is synchronized, so that its errors
+// appear where it was enqueued.
 inline bool synchronizes_each_launch() {
   static const bool yes = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
   return yes;
@@ -65,8 +65,8 @@ inline bool synchronizes_each_launch() {
 // Throws the error that a kernel has reported, if any. The caller must have synchronized. Defined in runtime.cu.
 void throw_report();
 
-// Raises a kernel's limit of dynamic shared memory to the GPU's maximum for one block, less the kernel's static shared memory. By default
-// both together may have 48 KiB.
+// Raises a kernel's limit of dynamic shared memory to the GPU's maximum for one block, less the kernel's static shared
+// memory. By default both together may have 48 KiB.
 inline cudaError_t raise_shared_limit(const void* kernel) {
   int device = 0, most = 0;
   cudaFuncAttributes attributes{};
@@ -78,8 +78,8 @@ inline cudaError_t raise_shared_limit(const void* kernel) {
                               most - static_cast<int>(attributes.sharedSizeBytes));
 }
 
-// Launches kernel<<<grid, block, shared_bytes, stream>>>(arguments...), unless the grid has no blocks. Throws CudaError with the
-// kernel's name if the launch fails.
+// Launches kernel<<<grid, block, shared_bytes, stream>>>(arguments...), unless the grid has no blocks. Throws CudaError
+// with the kernel's name if the launch fails.
 template <auto kernel, class... Arguments>
 void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;

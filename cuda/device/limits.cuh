@@ -1,4 +1,5 @@
-// Limits above which the work of a launch is divided into parts. Tests lower them, so that small shapes have several parts.
+// Limits above which the work of a launch is divided into parts. Tests lower them, so that small shapes have
+// several parts.
 #pragma once
 #include <heddle/base/build.hpp>
 

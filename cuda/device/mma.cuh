@@ -32,8 +32,8 @@ __device__ inline void mma_bf16(float (&d)[4], const std::uint32_t (&a)[4], cons
 #endif
 }
 
-// Computes d += a b with a [16, 8] and b [8, 8] in tf32. Words 0..3 of a hold rows g, g + 8, g, g + 8 of columns t, t, t + 4, t + 4.
-// Words 0 and 1 of b hold rows t and t + 4 of column g.
+// Computes d += a b with a [16, 8] and b [8, 8] in tf32. Words 0..3 of a hold rows g, g + 8, g, g + 8 of columns t, t,
+// t + 4, t + 4. Words 0 and 1 of b hold rows t and t + 4 of column g.
 __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
 #ifdef __CUDACC__
   asm volatile(
@@ -46,9 +46,10 @@ __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], cons
 #endif
 }
 
-// Loads four 8x8 matrices of bf16 from shared memory. Lane l passes the address of row l % 8 (16 bytes) of matrix l / 8. Its word
-// m receives elements 2t and 2t + 1 of row g of matrix m, as in fragment a, or in fragment b of a matrix that is stored by columns.
-// If `transposed` is true, the word receives elements 2t and 2t + 1 of column g, as in fragment b of a matrix that is stored by rows.
+// Loads four 8x8 matrices of bf16 from shared memory. Lane l passes the address of row l % 8 (16 bytes) of matrix l /
+// 8. Its word m receives elements 2t and 2t + 1 of row g of matrix m, as in fragment a, or in fragment b of a matrix
+// that is stored by columns. If `transposed` is true, the word receives elements 2t and 2t + 1 of column g, as in
+// fragment b of a matrix that is stored by rows.
 template <bool transposed = false>
 __device__ void load_matrices(std::uint32_t (&words)[4], const void* row) {
 #ifdef __CUDACC__

@@ -1,14 +1,14 @@
 // Gradients of norms of rows [N, D], for layer_norm.cu and residual_layer_norm.cu. Formulas:
 // include/heddle/ops/layer_norm.hpp.
 //
-//   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded while
-//                    the current one is processed. dx is written once. The sums of dgamma and dbeta stay in registers
-//                    and are written once for each block. If a row does not fit into registers, a block owns one row:
-//                    dy and x are read twice, the second time from cache, and once more by sum_parameters.
-//   sum_parameters   Only for rows that do not fit into registers. A block owns 32 columns of dgamma and dbeta and iterates
-//                    over all rows.
-//   add_blocks       Only for rows that fit. A block owns 32 sums of dgamma or dbeta and adds the partial sums of the blocks
-//                    of norm_backward.
+//   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded
+//                    while the current one is processed. dx is written once. The sums of dgamma and dbeta stay in
+//                    registers and are written once for each block. If a row does not fit into registers, a block owns
+//                    one row: dy and x are read twice, the second time from cache, and once more by sum_parameters.
+//   sum_parameters   Only for rows that do not fit into registers. A block owns 32 columns of dgamma and dbeta and
+//                    iterates over all rows.
+//   add_blocks       Only for rows that fit. A block owns 32 sums of dgamma or dbeta and adds the partial sums of the
+//                    blocks of norm_backward.
 #pragma once
 #include "limits.cuh"
 #include "norm_layout.cuh"
@@ -72,8 +72,9 @@ __device__ void add_teams(const L& layout, const float (&g)[L::values], const fl
   }
 }
 
-// Computes dx, writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight elements). If L::whole,
-// `sums` [blocks, 2, D] receives the block's parts of dgamma and dbeta. The launch bounds favor registers over occupancy.
+// Computes dx, writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight
+// elements). If L::whole, `sums` [blocks, 2, D] receives the block's parts of dgamma and dbeta. The launch bounds favor
+// registers over occupancy.
 template <class L, class Branch, class T>
 __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T> of, View<T, 2> dx,
                                                                Branch branch, View<float, 3> sums) {

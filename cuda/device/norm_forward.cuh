@@ -7,7 +7,8 @@
 
 namespace heddle::cuda {
 
-// Normalizes the rows of `source`. source.make(layout, n, first, end, row) computes this thread's part of row n; columns from `end` on are
+// Normalizes the rows of `source`. source.make(layout, n, first, end, row) computes this thread's part of row n;
+// columns from `end` on are
 // 0. source.read(...) returns the same values again.
 template <class L, class Source, class T>
 __global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source source, View<const T, 1> gamma,

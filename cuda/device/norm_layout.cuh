@@ -1,9 +1,9 @@
 // The layout of the rows [N, D] of norms in threads, for norm_forward.cuh and norm_backward.cuh.
 //
-// A team of threads owns a row: 1 to 32 lanes of a warp up to 1024 columns, a block beyond. A thread owns groups of eight
-// neighboring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are aligned; otherwise it reads
-// them one by one. Rows of up to 8192 columns stay in registers, or up to 4096 if they are read one by one. There are no atomics: results
-// depend neither on the schedule nor on the number of multiprocessors.
+// A team of threads owns a row: 1 to 32 lanes of a warp up to 1024 columns, a block beyond. A thread owns groups of
+// eight neighboring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are aligned;
+// otherwise it reads them one by one. Rows of up to 8192 columns stay in registers, or up to 4096 if they are read one
+// by one. There are no atomics: results depend neither on the schedule nor on the number of multiprocessors.
 #pragma once
 #include "eight.cuh"
 #include "row_team.cuh"
@@ -17,8 +17,9 @@ struct NormTile {
   static constexpr int splits = block_threads(512) / warp_size;  // warps that share the rows of 32 columns
 };
 
-// The layout of rows in teams. A thread owns `groups` groups of eight columns; consecutive groups are 8 times the team's size apart. A
-// row that does not fit into registers (`whole` is false) is processed in stretches of as many columns as the team holds.
+// The layout of rows in teams. A thread owns `groups` groups of eight columns; consecutive groups are 8 times the
+// team's size apart. A row that does not fit into registers (`whole` is false) is processed in stretches of as many
+// columns as the team holds.
 template <class Team_, int groups_, bool vectors_, bool whole_ = true>
 struct NormLayout {
   using Team = Team_;

@@ -1,5 +1,5 @@
-// Reports invalid input of a kernel to the host without stopping the stream. The GPU writes a record in host memory; the next
-// synchronize() or copy to the host throws it as an error.
+// Reports invalid input of a kernel to the host without stopping the stream. The GPU writes a record in host memory;
+// the next synchronize() or copy to the host throws it as an error.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +7,8 @@
 
 namespace heddle::cuda {
 
-// An id that is out of range. The texts are in host memory. The thread that claims the record writes it, and raises the flag last.
+// An id that is out of range. The texts are in host memory. The thread that claims the record writes it, and raises the
+// flag last.
 struct Report {
   unsigned claimed, raised;
   const char *op, *what, *where;

@@ -64,8 +64,8 @@ __device__ void for_held(const Team& team, Index n, F&& f) {
     if (first < n) f(i, first);
   }
 }
-// Loads this thread's part of a row of n elements; n is a multiple of `width`. Elements beyond the row become `beyond`, which T can
-// represent. All loads are issued before the first element is used.
+// Loads this thread's part of a row of n elements; n is a multiple of `width`. Elements beyond the row become `beyond`,
+// which T can represent. All loads are issued before the first element is used.
 template <int width, int accesses, class Team, class T>
 __device__ void load_held(const Team& team, const T* row, Index n, float beyond, float (&held)[accesses][width]) {
   Vector<T, width> read[accesses];
@@ -76,8 +76,8 @@ __device__ void load_held(const Team& team, const T* row, Index n, float beyond,
     for (int j = 0; j < width; ++j) held[i][j] = static_cast<float>(read[i].at[j]);
 }
 
-// Calls f with the number of elements of one access, as a type: 16 bytes if the pointers and the row length n allow it, otherwise
-// one element.
+// Calls f with the number of elements of one access, as a type: 16 bytes if the pointers and the row length n allow it,
+// otherwise one element.
 template <class T, class F, class... U>
 void with_width(Index n, F&& f, const U*... pointers) {
   constexpr int width = vector_width<T>;
@@ -85,12 +85,13 @@ void with_width(Index n, F&& f, const U*... pointers) {
   f(std::integral_constant<int, 1>());
 }
 
-// The number of elements of a row that a thread may hold: fewer if each element needs an access with its own address and bounds check.
+// The number of elements of a row that a thread may hold: fewer if each element needs an access with its own address
+// and bounds check.
 template <int width>
 inline constexpr int most_held = width == 1 ? 8 : 32;
 
-// Calls f(team, each) for a row of n elements: a team whose threads hold `each` elements, a number passed as a type. Returns false if no
-// team holds n elements.
+// Calls f(team, each) for a row of n elements: a team whose threads hold `each` elements, a number passed as a type.
+// Returns false if no team holds n elements.
 template <int width, int most_threads, class F>
 bool with_team(Index n, F&& f) {
   constexpr int few = 8, many = most_held<width>;

@@ -18,8 +18,8 @@ __device__ T& shared() {
 #endif
 }
 
-// The dynamic shared memory, handed out as consecutive arrays. Every thread must take the same arrays in the same order. The launch must
-// reserve the sum of their sizes, each rounded up to 16 bytes.
+// The dynamic shared memory, handed out as consecutive arrays. Every thread must take the same arrays in the same
+// order. The launch must reserve the sum of their sizes, each rounded up to 16 bytes.
 class SharedArrays {
  public:
   template <class T>

@@ -9,8 +9,8 @@ struct Pairs {
   unsigned *keys, *values;
 };
 
-// Writes `count` pairs to `to` in ascending order of the lowest `bits` bits of their keys, on the calling thread's stream. Pairs
-// with equal bits keep their order. `from` and `to` must not overlap. The result is deterministic.
+// Writes `count` pairs to `to` in ascending order of the lowest `bits` bits of their keys, on the calling thread's
+// stream. Pairs with equal bits keep their order. `from` and `to` must not overlap. The result is deterministic.
 void sort_pairs(Pairs from, Pairs to, Index count, int bits);
 
 }  // namespace heddle::cuda

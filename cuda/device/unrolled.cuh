@@ -1,5 +1,5 @@
-// Loops that the compiler unrolls for any length: registers cannot be indexed, so an array that a loop variable indexes would be in
-// memory.
+// Loops that the compiler unrolls for any length: registers cannot be indexed, so an array that a loop variable indexes
+// would be in memory.
 #pragma once
 #include <utility>
 

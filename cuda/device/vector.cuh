@@ -1,5 +1,5 @@
-// Loads and stores of `width` neighboring elements of float or bf16 as floats, in one aligned access. A store rounds to the element
-// type.
+// Loads and stores of `width` neighboring elements of float or bf16 as floats, in one aligned access. A store rounds to
+// the element type.
 #pragma once
 #include "access.cuh"
 

@@ -1,5 +1,5 @@
-// Device memory for the duration of a call. The destructor returns it to the cache without synchronizing, because later work on the
-// stream runs after the work that uses it.
+// Device memory for the duration of a call. The destructor returns it to the cache without synchronizing, because later
+// work on the stream runs after the work that uses it.
 #pragma once
 #include <heddle/gpu/kernels.hpp>
 

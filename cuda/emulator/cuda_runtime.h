@@ -1,5 +1,5 @@
-// Replaces NVIDIA's header of this name in builds for the emulator. Declares keywords and functions of CUDA C++ for kernels (more than
-// heddle's kernels use) and the runtime's functions for host code.
+// Replaces NVIDIA's header of this name in builds for the emulator. Declares keywords and functions of CUDA C++ for
+// kernels (more than heddle's kernels use) and the runtime's functions for host code.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -61,8 +61,9 @@ inline int __all_sync(unsigned mask, int vote, heddle::emulator::Where where = h
   return heddle::emulator::ballot(mask, vote == 0, where) == 0;
 }
 
-// Shuffles within segments of `width` lanes. __shfl_sync wraps `source` into the lane's segment. __shfl_up_sync and __shfl_down_sync keep
-// the lane's own value if the source is outside its segment; __shfl_xor_sync keeps it only if the source is beyond the segment's end.
+// Shuffles within segments of `width` lanes. __shfl_sync wraps `source` into the lane's segment. __shfl_up_sync and
+// __shfl_down_sync keep the lane's own value if the source is outside its segment; __shfl_xor_sync keeps it only if the
+// source is beyond the segment's end.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               heddle::emulator::Where where = heddle::emulator::Where::current()) {
@@ -95,7 +96,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32,
   return from_bits<T>(shuffle(mask, to_bits(value), place >= by ? self - by : self, where));
 }
 
-// --- atomics: across all blocks, with relaxed memory order --------------------------------------------------------------
+// --- atomics: across all blocks, with relaxed memory order -----------------------------------------------------------
 
 template <class T>
 T atomicAdd(T* address, T value) {
@@ -127,7 +128,8 @@ T atomicMax(T* address, T value) {
   return old;
 }
 
-// Does nothing: the emulator runs GPU threads in turn, so writes are visible at once, and its search for races ignores fences.
+// Does nothing: the emulator runs GPU threads in turn, so writes are visible at once, and its search for races ignores
+// fences.
 inline void __threadfence_system() {}
 
 // --- functions ------------------------------------------------------------------------------------------------------

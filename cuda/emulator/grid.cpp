@@ -109,9 +109,10 @@ struct Fiber {
   void* stack = nullptr;  // its lowest address
 };
 
-// Returns the fiber of the next thread. Making one takes longer than most threads run, so each is used again, 4,096 threads later.
-// ThreadSanitizer finds no race between two threads that are a multiple of that apart: for it they are one. The fibers are in arrays, because
-// it would see a container's allocations, for which the threads of two streams are not ordered.
+// Returns the fiber of the next thread. Making one takes longer than most threads run, so each is used again, 4,096
+// threads later. ThreadSanitizer finds no race between two threads that are a multiple of that apart: for it they are
+// one. The fibers are in arrays, because it would see a container's allocations, for which the threads of two streams
+// are not ordered.
 const Fiber& next_fiber() {
   static std::array<Fiber, 4096> fibers;
   static std::array<const Stacks*, fibers.size() / most_threads> stacks;
@@ -178,9 +179,9 @@ void run_block(const LaunchShape& shape, std::uint64_t number) {
   switch_context(host, first.context);
 }
 
-// The shared memory and the BlockOrder of each block of a grid. On the addresses of the BlockOrder, ThreadSanitizer sees the block
-// synchronize. Without ThreadSanitizer all blocks use the same memory in turn; with it each has its own, because reuse by the next block
-// would be reported as a race.
+// The shared memory and the BlockOrder of each block of a grid. On the addresses of the BlockOrder, ThreadSanitizer
+// sees the block synchronize. Without ThreadSanitizer all blocks use the same memory in turn; with it each has its own,
+// because reuse by the next block would be reported as a race.
 class BlockMemory {
  public:
   explicit BlockMemory(std::uint64_t blocks) : bytes_((races_are_watched() ? blocks : 1) * bytes_per_block) {

@@ -1,6 +1,6 @@
-// Runs a grid of GPU threads on one core of the host. Each GPU thread has its own stack and runs until it waits for others. The emulator
-// checks which threads reach a barrier or a shuffle, and how they allocate shared memory. AddressSanitizer checks bounds.
-// ThreadSanitizer, which treats every GPU thread as a thread, checks for races.
+// Runs a grid of GPU threads on one core of the host. Each GPU thread has its own stack and runs until it waits for
+// others. The emulator checks which threads reach a barrier or a shuffle, and how they allocate shared memory.
+// AddressSanitizer checks bounds. ThreadSanitizer, which treats every GPU thread as a thread, checks for races.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,8 @@ struct Where {
   }
 };
 
-// An error of a kernel, with the line, the block and the thread; or a stream that waits for an event that nothing records.
+// An error of a kernel, with the line, the block and the thread; or a stream that waits for an event that nothing
+// records.
 struct Fault : std::logic_error {
   using std::logic_error::logic_error;
 };
@@ -41,7 +42,8 @@ struct Options {
 };
 Options& options();
 
-// The most threads of a block under ThreadSanitizer. It distinguishes at most 255 threads, including the host and the streams.
+// The most threads of a block under ThreadSanitizer. It distinguishes at most 255 threads, including the host and the
+// streams.
 constexpr int most_watched_threads = 128;
 
 struct LaunchShape {
@@ -55,11 +57,11 @@ struct Order {
   std::uint64_t launch, finish;
 };
 
-// Runs kernel(arguments) for each thread of each block. The caller must run one grid at a time. Throws Fault for an error of the
-// kernel.
+// Runs kernel(arguments) for each thread of each block. The caller must run one grid at a time. Throws Fault for an
+// error of the kernel.
 void run_grid(const LaunchShape& shape, void (*kernel)(const void* arguments), const void* arguments, Order& order);
 
-// --- what kernels call; `where` is the line of the call, in the kernel or in cuda/device ---------------------------------
+// --- what kernels call; `where` is the line of the call, in the kernel or in cuda/device -----------------------------
 
 // Stops the grid: run_grid() throws a Fault with the line, the block, the thread and `what`.
 [[noreturn]] void fault(const char* what, Where where);
@@ -83,13 +85,14 @@ struct Registers {
   std::uint32_t word[12];
 };
 enum class WarpOp { sync, ballot, shuffle, mma_bf16, mma_tf32, load_rows, load_columns };
-// Executes an instruction of the tensor core. `in` holds a, b and c of an mma in words 0-3, 4-5 and 6-9, or a row of eight bf16 in
-// words 0-3. Returns d or a fragment in words 0-3.
+// Executes an instruction of the tensor core. `in` holds a, b and c of an mma in words 0-3, 4-5 and 6-9, or a row of
+// eight bf16 in words 0-3. Returns d or a fragment in words 0-3.
 Registers tensor_core(WarpOp op, const Registers& in, Where where);
 
 // Returns the block's array for `key`, an address that differs for each array of a kernel.
 void* fixed_shared(const void* key, std::size_t bytes, Where where);
-// Returns the next array of the block's dynamic shared memory. Every thread must request the same arrays in the same order.
+// Returns the next array of the block's dynamic shared memory. Every thread must request the same arrays in
+// the same order.
 void* next_shared(std::size_t bytes, Where where);
 constexpr std::size_t shared_alignment = 16;  // of each array
 

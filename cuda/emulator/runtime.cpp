@@ -16,16 +16,16 @@
 
 namespace heddle::emulator {
 
-// The state of one call of cudaEventRecord: whether its stream has reached it, and the address by which ThreadSanitizer orders earlier work
-// before work that waits for the event.
+// The state of one call of cudaEventRecord: whether its stream has reached it, and the address by which ThreadSanitizer
+// orders earlier work before work that waits for the event.
 struct Record {
   bool reached = false;
   std::uint64_t order = 0;
   unsigned owners = 0;
 };
 
-// Shared ownership of a record, by its event and by queued work. Not a std::shared_ptr, whose atomic count would order the
-// streams for ThreadSanitizer.
+// Shared ownership of a record, by its event and by queued work. Not a std::shared_ptr, whose atomic count would order
+// the streams for ThreadSanitizer.
 class RecordOwner {
  public:
   RecordOwner() = default;
@@ -54,13 +54,13 @@ struct Event {
 struct Work {
   std::function<void()> run;
   RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this event is reached
-  // Orders the host's work before this enqueued work. Each piece of work has its own address, because the host's later work
-  // is not ordered before it.
+  // Orders the host's work before this enqueued work. Each piece of work has its own address, because the host's later
+  // work is not ordered before it.
   std::uint64_t queued = 0;
 };
 
-// A stream. ThreadSanitizer treats it as a thread. Only enqueueing and synchronizing order its work relative to the host's. Therefore
-// it has its own stack, and the host does not touch the memory of enqueued work.
+// A stream. ThreadSanitizer treats it as a thread. Only enqueueing and synchronizing order its work relative to the
+// host's. Therefore it has its own stack, and the host does not touch the memory of enqueued work.
 struct Stream {
   std::deque<std::unique_ptr<Work>> queue;
   Order grids{};
@@ -82,7 +82,8 @@ struct Runtime {
   std::uint64_t turn = 0;
 };
 
-// Returns the runtime's state. It is never destroyed, because tensors in static storage are released after everything else.
+// Returns the runtime's state. It is never destroyed, because tensors in static storage are released after
+// everything else.
 Runtime& runtime() {
   static Runtime* const all = new Runtime;
   return *all;

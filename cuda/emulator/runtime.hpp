@@ -1,6 +1,6 @@
-// The part of CUDA's runtime that heddle's host code and tests call, and some more, for a device that is this process itself. Enqueued work
-// runs only at a synchronization, so that results are missing unless the caller synchronized. With a seed, ready streams take turns at
-// random.
+// The part of CUDA's runtime that heddle's host code and tests call, and some more, for a device that is this process
+// itself. Enqueued work runs only at a synchronization, so that results are missing unless the caller synchronized.
+// With a seed, ready streams take turns at random.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -68,7 +68,8 @@ struct cudaPointerAttributes {
   cudaMemoryType type;
 };
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
-// Enqueues a copy. Host memory is read when the copy runs, pageable memory, too: CUDA's driver may read it at once or later.
+// Enqueues a copy. Host memory is read when the copy runs, pageable memory, too: CUDA's driver may read it at
+// once or later.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                               std::size_t width, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream);
@@ -96,8 +97,8 @@ struct cudaLaunchConfig_t {
 
 namespace heddle::emulator {
 
-// The properties of the only device. A block has as much shared memory as on an H100. A test may lower the limits of memory and of the
-// grid's y dimension.
+// The properties of the only device. A block has as much shared memory as on an H100. A test may lower the limits of
+// memory and of the grid's y dimension.
 struct Device {
   int count = 1, multiprocessors = 4, capability = 8, grid_height = 65535;
   std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;

@@ -1,5 +1,5 @@
-// The functions of AddressSanitizer and ThreadSanitizer for programs that implement their own stacks and synchronization. They are null
-// unless the sanitizer is linked.
+// The functions of AddressSanitizer and ThreadSanitizer for programs that implement their own stacks and
+// synchronization. They are null unless the sanitizer is linked.
 #pragma once
 #include <cstddef>
 

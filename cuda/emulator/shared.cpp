@@ -14,8 +14,8 @@ constexpr int garbage = 0xff;                  // NaN in every format
 
 std::size_t rounded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-// Fills memory with options().fill. The writes are volatile, so that the compiler does not emit a call of memset, which ThreadSanitizer
-// would attribute to the GPU thread.
+// Fills memory with options().fill. The writes are volatile, so that the compiler does not emit a call of memset, which
+// ThreadSanitizer would attribute to the GPU thread.
 void fill(std::byte* memory, std::size_t bytes) {
   auto* const words = reinterpret_cast<volatile std::uint32_t*>(memory);
   for (std::size_t i = 0; i < rounded(bytes, 4) / 4; ++i) words[i] = options().fill;

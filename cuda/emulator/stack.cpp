@@ -32,7 +32,8 @@ void forget_frames(const Context& context, Left left) {
 
 #ifdef __x86_64__
 
-// Saves the registers that a function must preserve (System V ABI), and switches stacks. All stacks share the floating-point modes.
+// Saves the registers that a function must preserve (System V ABI), and switches stacks. All stacks share the
+// floating-point modes.
 extern "C" void heddle_emulator_switch(void** from, void* to);
 asm(R"(
   .text
@@ -73,7 +74,8 @@ void exchange(Context& from, Context& to) { heddle_emulator_switch(&from.registe
 
 #else
 
-// Other processors: ucontext of the C library, which costs two system calls a switch. `registers` points to a ucontext_t on the heap.
+// Other processors: ucontext of the C library, which costs two system calls a switch. `registers` points to a
+// ucontext_t on the heap.
 namespace {
 ucontext_t& registers(Context& context) {
   if (!context.registers) context.registers = new ucontext_t;
@@ -111,7 +113,8 @@ void arrived(const Context* self) {
   leaving->size = size;
 }
 
-// ThreadSanitizer takes a mapping for a write to its first and last page, so one page stays unused behind the last stack.
+// ThreadSanitizer takes a mapping for a write to its first and last page, so one page stays unused behind
+// the last stack.
 Stacks::Stacks(std::size_t count) : bytes_(count * stride() + page()) {
   void* const memory =
       ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -22,7 +22,8 @@ void switch_context(Context& from, Context& to, Leave leave = Leave::for_now);
 // Tells AddressSanitizer that a switch is complete. The code on a new stack must call this first.
 void arrived(const Context* self = nullptr);
 
-// What the last context on a stack left there: frames of any depth, or those near the top that called switch_context(…, for_good).
+// What the last context on a stack left there: frames of any depth, or those near the top that called switch_context(…,
+// for_good).
 enum class Left { any_frames, last_frames };
 
 // Prepares `context` to start in entry(), which must not return. Its stack is [bottom, bottom + size).

@@ -11,7 +11,8 @@ float low(std::uint32_t pair) { return std::bit_cast<float>(pair << 16); }
 float high(std::uint32_t pair) { return std::bit_cast<float>(pair & 0xffff0000u); }
 float tf32(std::uint32_t word) { return std::bit_cast<float>(word & 0xffffe000u); }
 
-// Computes d = a b + c. Word i of lane l of c and d is in row l / 4, plus 8 for words 2 and 3, and in column 2 (l % 4) + i % 2.
+// Computes d = a b + c. Word i of lane l of c and d is in row l / 4, plus 8 for words 2 and 3, and in column 2 (l % 4)
+// + i % 2.
 template <int k>
 void multiply(const float (&a)[16][k], const float (&b)[k][8], const Fragments& in, Fragments& out) {
   for (int lane = 0; lane < lanes; ++lane)

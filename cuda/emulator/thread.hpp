@@ -1,6 +1,6 @@
-// The state of the running block's threads, shared by the emulator's source files. ThreadSanitizer treats each GPU thread as a fiber. The
-// files are compiled without it, so that GPU threads do not seem to race in the emulator's memory. For the same reason nothing here
-// allocates while a GPU thread runs.
+// The state of the running block's threads, shared by the emulator's source files. ThreadSanitizer treats each GPU
+// thread as a fiber. The files are compiled without it, so that GPU threads do not seem to race in the emulator's
+// memory. For the same reason nothing here allocates while a GPU thread runs.
 #pragma once
 #include "grid.hpp"
 #include "stack.hpp"
@@ -40,12 +40,14 @@ struct Thread {
 struct Warp {
   Thread* threads;  // the first of its lanes
   unsigned present, waiting, returned;
-  // The number of completed calls of __syncwarp, for each first lane of a mask. It selects an address of BlockOrder::warps.
+  // The number of completed calls of __syncwarp, for each first lane of a mask. It selects an address of
+  // BlockOrder::warps.
   unsigned turn[warp_size];
 };
 
-// The addresses on which ThreadSanitizer sees a block synchronize. Barriers use two in turn: with one, a thread that resumes late would be
-// ordered after threads that have already reached the next barrier. Warps do the same. Each block has its own addresses.
+// The addresses on which ThreadSanitizer sees a block synchronize. Barriers use two in turn: with one, a thread that
+// resumes late would be ordered after threads that have already reached the next barrier. Warps do the same. Each block
+// has its own addresses.
 struct BlockOrder {
   std::uint64_t barrier[2], warps[most_warps][warp_size][2];  // `warps` by warp, first lane of the mask, and turn
 };

@@ -1,5 +1,5 @@
-// The operations of a warp. The last lane to arrive computes every lane's result. If the missing lanes return from the kernel instead, the
-// last of them to return computes it.
+// The operations of a warp. The last lane to arrive computes every lane's result. If the missing lanes return from the
+// kernel instead, the last of them to return computes it.
 #include <bit>
 
 #include "sanitizers.hpp"

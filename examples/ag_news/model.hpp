@@ -1,5 +1,5 @@
-// The news classifier: BERT's embedding layer, one self-attention, and a linear map of the first row. Weights are named as in
-// bench/peers/ag_news_model.py.
+// The news classifier: BERT's embedding layer, one self-attention, and a linear map of the first row. Weights are named
+// as in bench/peers/ag_news_model.py.
 #pragma once
 #include <heddle/heddle.hpp>
 #include <heddle/models/bert.hpp>
@@ -8,10 +8,10 @@
 
 namespace heddle::examples {
 
-// Self-attention of H heads, each K wide, of which only the first row of each sequence is computed. The score of a key is
-// q (W x + b) = (q W) x + q b, and q b is the same for every key of a query, so it does not change the softmax. The result is
-// sum_t p_t (W x_t + b) = W (sum_t p_t x_t) + b. So the weights of keys and values are multiplied with one row per text and
-// head, and the bias of the keys has no gradient.
+// Self-attention of H heads, each K wide, of which only the first row of each sequence is computed. The score of a key
+// is q (W x + b) = (q W) x + q b, and q b is the same for every key of a query, so it does not change the softmax. The
+// result is sum_t p_t (W x_t + b) = W (sum_t p_t x_t) + b. So the weights of keys and values are multiplied with one
+// row per text and head, and the bias of the keys has no gradient.
 struct FirstRowAttention {
   nn::Linear<> query, key, value, out;
   Index heads;

@@ -11,7 +11,8 @@ namespace heddle::examples {
 // The embedding layer in a folder with config.json and weights.
 class PretrainedEmbeddings {
  public:
-  // Reads the configuration. Throws FileError if `folder` is not a folder or has no config.json, or if the configuration is not BERT's.
+  // Reads the configuration. Throws FileError if `folder` is not a folder or has no config.json, or if the
+  // configuration is not BERT's.
   explicit PretrainedEmbeddings(const std::string& folder) : folder_(folder) {
     require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder; --embeddings needs one");
     const io::JsonFile file(folder + "/config.json");
@@ -29,7 +30,8 @@ class PretrainedEmbeddings {
   Index width() const { return width_; }
   Index positions() const { return positions_; }
 
-  // Copies the layer into that of a model, which may have fewer positions. Throws FileError for a missing tensor and a wrong shape.
+  // Copies the layer into that of a model, which may have fewer positions. Throws FileError for a missing tensor and a
+  // wrong shape.
   void read_into(models::BertEmbeddings<>& to) const {
     const io::WeightFiles files(folder_);
     const io::WeightSource weights = files.weights(models::detail::bert_names(files, models::BertFamily::bert));

@@ -130,8 +130,8 @@ class AgNews {
   }
 
  private:
-  // Takes the sizes of the folder's embedding layer. Throws Error for a --d-model that differs, for a --max-length above
-  // the layer's positions, and, if --head-dim is not given, for --heads that do not divide the width.
+  // Takes the sizes of the folder's embedding layer. Throws Error for a --d-model that differs, for a --max-length
+  // above the layer's positions, and, if --head-dim is not given, for --heads that do not divide the width.
   void use(const std::string& folder) {
     pretrained_.emplace(folder);
     const Index width = pretrained_->width(), positions = std::min<Index>(512, pretrained_->positions());

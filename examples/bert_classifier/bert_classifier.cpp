@@ -1,5 +1,5 @@
-// bert_classifier: fine-tunes, evaluates and applies BERT and DistilBERT classifiers from Hugging Face folders, trains a pre-norm encoder
-// from scratch, and pre-trains BERT on plain text.
+// bert_classifier: fine-tunes, evaluates and applies BERT and DistilBERT classifiers from Hugging Face folders, trains
+// a pre-norm encoder from scratch, and pre-trains BERT on plain text.
 #include <heddle/data/lines.hpp>
 #include <heddle/models/text_batches.hpp>
 
@@ -355,11 +355,12 @@ class BertClassifierSystem : public BertProgram {
       valid_ = read_ag_news(setup_.data() + "/test.csv", flags.valid_rows);
     }
   }
-  // Returns the limit of rows: `value` if the flag is given, otherwise 0 (all rows), because only AG News has a limit by default.
+  // Returns the limit of rows: `value` if the flag is given, otherwise 0 (all rows), because only AG News has a limit
+  // by default.
   Index limit(const char* flag, Index value) const { return setup_.flags().is_given(flag) ? value : 0; }
 
-  // Chooses the classes: those of config.json if the model has a classifier, otherwise those of the task. For a table, config.json decides
-  // if it names classes (id2label), otherwise the table.
+  // Chooses the classes: those of config.json if the model has a classifier, otherwise those of the task. For a table,
+  // config.json decides if it names classes (id2label), otherwise the table.
   void choose_classes() {
     const bool has_head = setup_.is_saved() || (!setup_.folder().empty() && has_classifier(setup_.folder()));
     std::vector<std::string>& labels = setup_.config().labels;

@@ -24,16 +24,19 @@ struct TableColumns {
   std::string format = "auto";  // csv, tsv, or auto: that of the file's name (.csv, .tsv), otherwise of its first line
 };
 
-/// Reads the first `limit` rows (0: all) of a table with a header, CSV or TSV without quoting. The first line of a file of another name is
-/// CSV if it has commas and no tabs. Prints a note for each kind of change to the text. @throws FileError as the readers of tables do, and for a table without rows.
+/// Reads the first `limit` rows (0: all) of a table with a header, CSV or TSV without quoting. The first line of a file
+/// of another name is CSV if it has commas and no tabs. Prints a note for each kind of change to the text. @throws
+/// FileError as the readers of tables do, and for a table without rows.
 LabelledTexts read_table(const std::string& path, const TableColumns& columns, Index limit);
 
-/// Reads `limit` rows of a file of AG News (0: all) and repairs their text: the first ones, or, given a seed, rows that it draws, in the
-/// file's order. The labels are the numbers of the classes, from 0. @throws FileError as read_news() does.
+/// Reads `limit` rows of a file of AG News (0: all) and repairs their text: the first ones, or, given a seed, rows
+/// that it draws, in the file's order. The labels are the numbers of the classes, from 0. @throws FileError as
+/// read_news() does.
 LabelledTexts read_ag_news(const std::string& path, Index limit, std::optional<std::uint64_t> seed = {});
 
-/// Returns the class of each row. A cell is a class's name, otherwise its number from 0 if `may_be_numbers`; `numbers_first` reverses this
-/// order. @throws FileError with file and line for a cell that is neither, and for an empty one.
+/// Returns the class of each row. A cell is a class's name, otherwise its number from 0 if `may_be_numbers`;
+/// `numbers_first` reverses this order. @throws FileError with file and line for a cell that is neither, and for an
+/// empty one.
 std::vector<int> class_of_each(const LabelledTexts& texts, const std::vector<std::string>& classes,
                                bool may_be_numbers);
 
@@ -42,12 +45,13 @@ struct Classes {
   std::vector<std::string> names;
   bool are_numbers;  // whether its cells are numbers of classes
 };
-/// Returns the classes of both files: the distinct cells sorted by their bytes, or, if all of them are whole numbers below 1,000,000,
-/// LABEL_0, LABEL_1 and so on up to the highest number. @throws FileError for fewer than two classes, for more than 10,000, and for a cell
-/// that is empty or has invalid bytes or control characters.
+/// Returns the classes of both files: the distinct cells sorted by their bytes, or, if all of them are whole numbers
+/// below 1,000,000, LABEL_0, LABEL_1 and so on up to the highest number. @throws FileError for fewer than two classes,
+/// for more than 10,000, and for a cell that is empty or has invalid bytes or control characters.
 Classes classes_in(const LabelledTexts& train, const LabelledTexts& valid);
 
-/// Returns whether a class has a whole number below 1,000,000 as its name. Then a number in a table is a name, never the number of a class.
+/// Returns whether a class has a whole number below 1,000,000 as its name. Then a number in a table is a name, never
+/// the number of a class.
 bool has_number(const std::vector<std::string>& classes);
 
 }  // namespace heddle::examples

@@ -20,9 +20,9 @@ struct Pretrainer {
       : model(config, random), tokens(std::move(mask_tokens)) {}
   Pretrainer(const Pretrainer& other, Cloning& c) : model(c(other.model)), tokens(other.tokens) {}
 
-  // Chooses each of the batch's tokens, except the kept ones, as a label with a probability of 15 %, but at least one token. In the input,
-  // 80 % of these tokens are replaced by [MASK], 10 % by a token drawn from the vocabulary, and the rest stay. Throws Error for a batch in
-  // which every token is kept.
+  // Chooses each of the batch's tokens, except the kept ones, as a label with a probability of 15 %, but at least one
+  // token. In the input, 80 % of these tokens are replaced by [MASK], 10 % by a token drawn from the vocabulary, and
+  // the rest stay. Throws Error for a batch in which every token is kept.
   template <class A>
   Scored score(const data::Batch& batch, Random& hiding, Random* random) const {
     std::vector<int> ids = batch.ids.host(), rows, labels, candidates;

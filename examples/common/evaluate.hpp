@@ -16,7 +16,8 @@ struct Splits {
   int classes = 2;
 };
 
-// The first random stream of each use. Streams of two uses never overlap, and each is a function of the seed and a count.
+// The first random stream of each use. Streams of two uses never overlap, and each is a function of the seed
+// and a count.
 enum class Stream : std::uint64_t {
   init = 0,
   order = std::uint64_t{1} << 56,
@@ -44,8 +45,8 @@ struct Scored {
   Tensor<int> labels;  // [M]
 };
 
-// Returns the logits and labels of a batch. A model with targets other than the batch's labels has the function score(), which masks tokens
-// of the batch at random. `hiding` generates the random numbers.
+// Returns the logits and labels of a batch. A model with targets other than the batch's labels has the function
+// score(), which masks tokens of the batch at random. `hiding` generates the random numbers.
 template <class A, class Model>
 Scored score(const Model& model, const data::Batch& batch, Random& hiding, Random* random = nullptr) {
   if constexpr (requires { model.template score<A>(batch, hiding, random); })
@@ -54,8 +55,8 @@ Scored score(const Model& model, const data::Batch& batch, Random& hiding, Rando
     return {logits<A>(model, batch, random), batch.labels};
 }
 
-// Whether a model has targets other than the batch's labels. In its confusion matrix every row has the label 1; its prediction is 1 if the
-// row's target has the highest logit, otherwise 0.
+// Whether a model has targets other than the batch's labels. In its confusion matrix every row has the label 1; its
+// prediction is 1 if the row's target has the highest logit, otherwise 0.
 template <class A, class Model>
 constexpr bool makes_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
   model.template score<A>(batch, hiding, random);
@@ -104,7 +105,8 @@ struct FinalScores {
   train::Scores train, valid, test;
 };
 
-// Prints and writes the scores of each split that has rows, and returns them. Throws RunFailed for a loss that is not finite.
+// Prints and writes the scores of each split that has rows, and returns them. Throws RunFailed for a loss that is not
+// finite.
 template <class A, class Model>
 FinalScores report(const Model& model, const Splits& splits, const TrainerFlags& flags, train::MetricsFile& metrics) {
   const auto scores_of = [&](const char* name, const data::LabelledSequences& rows) {

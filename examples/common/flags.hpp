@@ -57,16 +57,17 @@ struct ParsedFlags {
 // Returns a check that a value is one of these words.
 CLI::Validator one_of(const std::vector<std::string>& choices);
 
-// Parses a command line. Returns false for --help and --version, which it answers. Throws heddle::Error for an invalid line.
+// Parses a command line. Returns false for --help and --version, which it answers. Throws heddle::Error for an
+// invalid line.
 bool parse_command_line(CLI::App& app, int argc, char** argv);
 
-// Reads the command line into flags that start from `defaults`; add_own(app) adds a program's own flags. Throws heddle::Error for an
-// invalid command line.
+// Reads the command line into flags that start from `defaults`; add_own(app) adds a program's own flags. Throws
+// heddle::Error for an invalid command line.
 ParsedFlags parse_flags(int argc, char** argv, const std::string& description, const TrainerFlags& defaults,
                         const std::function<void(CLI::App&)>& add_own);
 
-// These functions add a flag: a switch, whose value becomes "yes"; a choice, whose value is one of several words; or a path, which must
-// not be empty.
+// These functions add a flag: a switch, whose value becomes "yes"; a choice, whose value is one of several words; or a
+// path, which must not be empty.
 void add_switch(CLI::App& app, const std::string& flag, std::string& value, const std::string& help);
 void add_choice(CLI::App& app, const std::string& flag, std::string& value, const std::vector<std::string>& choices,
                 const std::string& help);

@@ -36,7 +36,8 @@ constexpr const char* written_files[] = {"model.safetensors",
                                          "special_tokens_map.json",
                                          "added_tokens.json"};
 
-// Returns the configuration in a config.json: the file's object, or its member 'heddle' if other programs read the file too.
+// Returns the configuration in a config.json: the file's object, or its member 'heddle' if other programs read
+// the file too.
 const nlohmann::json& own_members(const nlohmann::json& json) {
   const auto own = json.find("heddle");
   return own != json.end() && own->is_object() ? *own : json;
@@ -148,8 +149,9 @@ void describe_model(const OutFolder& out, const std::string& program, const Save
                          ": is not a file of this run; give another --out, or remove it");
       stale.push_back(out.file(name));
     }
-  // A run that is killed here can be repeated, because config.json always lists the files that may be replaced: in a new folder it is
-  // written first; in the folder of an earlier run the earlier list stays until the other files are written.
+  // A run that is killed here can be repeated, because config.json always lists the files that may be replaced: in a
+  // new folder it is written first; in the folder of an earlier run the earlier list stays until the other files are
+  // written.
   if (!out.begun()) write_if_new(path, text);
   for (const std::string& file : stale) std::filesystem::remove(file);
   for (const auto& [name, content] : files) write_if_new(out.file(name), content);

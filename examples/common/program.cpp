@@ -51,15 +51,17 @@ void note(const std::string& text) {
   std::fprintf(stderr, "%s: note: %s\n", program_name().c_str(), one_line(text).c_str());
 }
 
-// Opens /dev/null for each standard stream that the shell closed. Otherwise the first file that is opened would become standard output.
-// Input cannot be read from it, and output cannot be written to it, so that neither is lost without an error.
+// Opens /dev/null for each standard stream that the shell closed. Otherwise the first file that is opened would
+// become standard output. Input cannot be read from it, and output cannot be written to it, so that neither is lost
+// without an error.
 void open_standard_streams() {
   for (const auto& [file, mode] :
        {std::pair{STDIN_FILENO, O_WRONLY}, {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_RDWR}})
     if (::fcntl(file, F_GETFD) < 0) ::open("/dev/null", mode);
 }
 
-// Returns whether the reader of standard output has closed the pipe. Asks the system, because a stream records that it failed but not why.
+// Returns whether the reader of standard output has closed the pipe. Asks the system, because a stream records that it
+// failed but not why.
 bool nobody_reads() {
   pollfd output{STDOUT_FILENO, 0, 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;

@@ -11,13 +11,13 @@ enum ExitCode { done = 0, failed = 1, bad_input = 2, stopped = 3 };
 
 // The end of a program, without a message, because the reader of standard output has closed the pipe. Exit code 0.
 struct OutputClosed {};
-// Flushes standard output. Throws OutputClosed if its reader has closed the pipe, and train::RunFailed if it cannot be written. `cause` is
-// the errno of an earlier write that failed.
+// Flushes standard output. Throws OutputClosed if its reader has closed the pipe, and train::RunFailed if it cannot be
+// written. `cause` is the errno of an earlier write that failed.
 void flush_output(int cause = 0);
 
-// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed, WriteError, CudaError,
-// OutOfMemory, std::bad_alloc and unexpected exceptions; 2 for other errors of heddle, which are caused by the input; 3 for Stopped
-// (signals.hpp).
+// Runs `work` and converts an exception into one line on standard error and an exit code: 1 for train::RunFailed,
+// WriteError, CudaError, OutOfMemory, std::bad_alloc and unexpected exceptions; 2 for other errors of heddle, which are
+// caused by the input; 3 for Stopped (signals.hpp).
 int run_program(const std::string& name, const std::function<void()>& work);
 
 // Prints one line on standard error, such as `sst2: note: …`.
@@ -28,7 +28,8 @@ std::string shortened(const std::vector<std::string>& names);
 // Returns the name that errors and notes begin with.
 const std::string& program_name();
 
-// Returns the text in one line, of at most 16 KiB: "; " replaces line feeds; other control characters and invalid UTF-8 are escaped.
+// Returns the text in one line, of at most 16 KiB: "; " replaces line feeds; other control characters and invalid UTF-8
+// are escaped.
 std::string one_line(const std::string& text);
 
 }  // namespace heddle::examples

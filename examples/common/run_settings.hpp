@@ -9,12 +9,13 @@
 
 namespace heddle::examples {
 
-// Returns a file's absolute printable path with links resolved, so that two names of one file give the same path. Returns an empty string
-// for an empty name.
+// Returns a file's absolute printable path with links resolved, so that two names of one file give the same path.
+// Returns an empty string for an empty name.
 std::string real_path(const std::string& path);
 
-// Returns those flags of every trainer that decide the result. --epochs, --steps, --gamma and --gamma-every are left out unless the
-// schedule depends on them. An --init that is not a regular file, such as one removed since the run began, has no entry.
+// Returns those flags of every trainer that decide the result. --epochs, --steps, --gamma and --gamma-every are left
+// out unless the schedule depends on them. An --init that is not a regular file, such as one removed since the run
+// began, has no entry.
 train::RunSettings run_settings(const TrainerFlags& flags, const ModelSizes& sizes);
 
 // Returns a checksum of all ids and labels.

@@ -31,7 +31,8 @@ struct EncodedTexts {
 EncodedTexts encode(const text::WordPiece& tokenizer, const std::vector<std::string>& texts,
                     const std::vector<int>& labels);
 
-// Returns the lines of a file, or of standard input for "-". Prints a note for each kind of change to the text. Throws FileError.
+// Returns the lines of a file, or of standard input for "-". Prints a note for each kind of change to the text. Throws
+// FileError.
 std::vector<std::string> read_texts(const std::string& path);
 
 // Returns a line without the blanks around it.
@@ -40,8 +41,8 @@ inline std::string_view stripped(std::string_view line) {
   return line.substr(first, line.find_last_not_of(" \t") + 1 - first);
 }
 
-// Prints the line of one text, separated by tabs: the number of the class with the highest value, then all values with at most nine
-// significant digits.
+// Prints the line of one text, separated by tabs: the number of the class with the highest value, then all values with
+// at most nine significant digits.
 void print_prediction(std::span<const double> values);
 
 }  // namespace heddle::examples

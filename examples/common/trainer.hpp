@@ -2,7 +2,8 @@
 //   static constexpr const char *name, *description, *sample   the program, and the folder of its sample
 //   using Model                                                see training.hpp
 //   struct Flags { OwnFlags saved; void add(CLI::App&); static std::vector<std::string> choices(); }
-//                                                              its own flags; `saved`: those of the model, with values among choices()
+//                                                              its own flags; `saved`: those of the model, with values
+//                                                              among choices()
 //   static TrainerFlags defaults()
 //   System(const Setup&, const Flags&)                         reads what prediction needs, such as a vocabulary
 //   ModelSizes sizes() const; Index vocabulary() const; std::vector<std::string> labels() const
@@ -14,9 +15,11 @@
 //   static constexpr const char* unused_flags[]                common flags that it refuses
 //   std::map<std::string, std::string> files() const           files of --out by name; called after read_splits()
 //   train::RunSettings settings() const                        what decides the result besides flags and rows
-//   std::string model_config() const                           members of config.json for other programs, as a JSON object
+//   std::string model_config() const                           members of config.json for other programs, as a JSON
+//                                                              object
 //   bool is_uncased() const                                    whether text is lower-cased; default: --uncased
-//   static constexpr bool free_length                          if declared, --max-length may be changed for a trained model
+//   static constexpr bool free_length                          if declared, --max-length may be changed for a trained
+//                                                              model
 //   after_step<A>(model, step, events), at_end<A>(splits, scores, out)   see TrainingOptions
 #pragma once
 #include "text.hpp"
@@ -50,7 +53,8 @@ inline void require_one_of(const std::string& file, const std::string& name, con
                      name, "' is ", io::quoted_name(value), " but must be ", choices[0], " or ", choices[1]);
 }
 
-// Returns the setup, and sets a program's own flags to their saved values. Throws Error for a flag that differs from them.
+// Returns the setup, and sets a program's own flags to their saved values. Throws Error for a flag that
+// differs from them.
 template <class System>
 Setup set_up(const TrainerFlags& flags, typename System::Flags& own, bool trained) {
   if constexpr (requires { System::unused_flags; })
@@ -94,7 +98,8 @@ inline void require_size(const Setup& setup, const char* flag, Index value, Inde
   require(value == only, setup.source(), flag, " is ", value, " but must be ", only);
 }
 
-// Throws FileError for a class whose name would break a line of labels.txt. `path` is where the names were read, for the message.
+// Throws FileError for a class whose name would break a line of labels.txt. `path` is where the names were read, for
+// the message.
 inline void require_printable(const std::vector<std::string>& labels, const std::string& path) {
   for (const std::string& label : labels)
     require<FileError>(label == io::printable(label), io::printable(path), ": the class ", io::quoted_name(label),
@@ -116,7 +121,8 @@ typename System::Model make_model(const System& system, const TrainerFlags& flag
   return system.make_model(random);
 }
 
-// Loads the weights of --init, otherwise those of the model in --out. If there is neither, the model keeps those of --model.
+// Loads the weights of --init, otherwise those of the model in --out. If there is neither, the model keeps those of
+// --model.
 template <class Model>
 void load_trained(Model& model, const Setup& setup) {
   const TrainerFlags& flags = setup.flags;

@@ -67,8 +67,8 @@ struct TrainingOptions {
   std::function<void(const FinalScores&)> at_end = {};
 };
 
-// Trains a model. With a folder it writes the best and the last weights there, TensorBoard's events, and checkpoints from which a run
-// resumes bit for bit.
+// Trains a model. With a folder it writes the best and the last weights there, TensorBoard's events, and checkpoints
+// from which a run resumes bit for bit.
 template <class A, class Model>
 class Training {
  public:
@@ -94,8 +94,8 @@ class Training {
     checkpoints_.emplace(out->path(), model, optimizer_.state(), std::move(settings), note);
   }
 
-  // Resumes the run in the folder, and its metrics. Calls check() before anything is changed. Throws FileError for metrics that
-  // are not the run's.
+  // Resumes the run in the folder, and its metrics. Calls check() before anything is changed. Throws FileError for
+  // metrics that are not the run's.
   template <class Check>
   Start resume(train::MetricsFile& metrics, Check check) {
     const auto found = checkpoints_->find();

@@ -4,8 +4,8 @@
 
 namespace heddle::examples {
 
-// The file that --vocab names. Without --vocab it is vocab.txt in the folder of the trained model or, without such a model, in the folder
-// that another flag names. It is read once, because it may be a pipe.
+// The file that --vocab names. Without --vocab it is vocab.txt in the folder of the trained model or, without such a
+// model, in the folder that another flag names. It is read once, because it may be a pipe.
 class VocabularyFile {
  public:
   // Reads the file. Throws FileError if it cannot be read, or if `folder` is needed but is not a folder.
@@ -19,7 +19,8 @@ class VocabularyFile {
     content_ = io::read_file(path_);
   }
 
-  // Returns the tokenizer. Throws FileError for an invalid vocabulary and, unless `rows` is 0, for another number of tokens than `rows`.
+  // Returns the tokenizer. Throws FileError for an invalid vocabulary and, unless `rows` is 0, for another number of
+  // tokens than `rows`.
   text::WordPiece tokenizer(const text::WordPieceOptions& options, Index rows = 0) const {
     text::Vocabulary vocabulary = read_vocabulary(content_, path_);
     require<FileError>(rows == 0 || rows == vocabulary.size(), config_, ": 'vocab_size' is ", rows, ", but ",

@@ -1,5 +1,5 @@
-// Trains a sentence encoder on pairs of texts with the same meaning. The other texts of the batch are the negative examples: in
-// cross_entropy the class of a left text is the index of its right text.
+// Trains a sentence encoder on pairs of texts with the same meaning. The other texts of the batch are the negative
+// examples: in cross_entropy the class of a left text is the index of its right text.
 #include <iostream>
 #include <vector>
 

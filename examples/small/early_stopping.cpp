@@ -1,5 +1,6 @@
 // Stops training when the validation loss has not improved for some epochs, and restores the weights of the best epoch.
-// clone() makes the copy that keeps the best weights. copy_weights() writes in place, so the optimizer still holds the model's weights.
+// clone() makes the copy that keeps the best weights. copy_weights() writes in place, so the optimizer still holds the
+// model's weights.
 #include <iostream>
 #include <vector>
 

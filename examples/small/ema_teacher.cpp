@@ -1,5 +1,5 @@
-// Trains with four labelled texts and many unlabelled ones (Tarvainen and Valpola 2017). The teacher is the exponential moving average of
-// the student. The student is trained with dropout to predict the teacher's output without dropout.
+// Trains with four labelled texts and many unlabelled ones (Tarvainen and Valpola 2017). The teacher is the exponential
+// moving average of the student. The student is trained with dropout to predict the teacher's output without dropout.
 #include <iostream>
 #include <vector>
 

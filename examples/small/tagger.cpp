@@ -1,5 +1,6 @@
 // Tags every token of a text: each row of a packed batch has a label. cross_entropy skips rows labelled ignore_index.
-// A word that is not a determiner is a noun after a determiner and a verb elsewhere, so its tag depends on the word before it.
+// A word that is not a determiner is a noun after a determiner and a verb elsewhere, so its tag depends on the word
+// before it.
 #include <iostream>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// The encoder classifier of the program sst2. Weights have the names of the PyTorch module in bench/peers/sst2_model.py.
+// The encoder classifier of the program sst2. Weights have the names of the PyTorch module in
+// bench/peers/sst2_model.py.
 #pragma once
 #include <heddle/heddle.hpp>
 
@@ -9,8 +10,8 @@ struct Sst2Sizes {
   double dropout = 0.1;
 };
 
-// A post-norm layer that nn::EncoderLayer cannot express: dropout follows the feed-forward network and the whole layer, instead of each
-// sublayer.
+// A post-norm layer that nn::EncoderLayer cannot express: dropout follows the feed-forward network and the whole layer,
+// instead of each sublayer.
 struct Sst2Layer {
   nn::MultiHeadAttention<> attention;
   nn::LayerNorm<> norm1, norm2;

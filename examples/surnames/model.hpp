@@ -1,5 +1,5 @@
-// The surname classifier: an encoder layer on a learned CLS row and a name's characters. The CLS row of its result is classified. Weights
-// are named as in bench/peers/surnames_model.py.
+// The surname classifier: an encoder layer on a learned CLS row and a name's characters. The CLS row of its result is
+// classified. Weights are named as in bench/peers/surnames_model.py.
 #pragma once
 #include <heddle/heddle.hpp>
 
@@ -7,8 +7,8 @@
 
 namespace heddle::examples {
 
-// A post-norm layer of one head without output projection, whose two norms share their weights. Only the first row of each sequence
-// is read afterwards, so only that row has a query and a result.
+// A post-norm layer of one head without output projection, whose two norms share their weights. Only the first row of
+// each sequence is read afterwards, so only that row has a query and a result.
 struct OwnLayer {
   nn::Linear<> query, key_value;
   nn::LayerNorm<> norm;
@@ -93,7 +93,8 @@ struct SurnameModel {
  private:
   template <class A>
   Tensor<A> embedded(const Tensor<int>& ids, const Sequences& sequences) const {  // [N] to [N, D]
-    // The projection of a one-hot row is a column of the weight plus the bias. The table holds it for each symbol, and then the CLS row.
+    // The projection of a one-hot row is a column of the weight plus the bias. The table holds it for each symbol, and
+    // then the CLS row.
     const Tensor<A> symbols = transpose(projection.weight.as<A>(), 0, 1) + projection.bias->as<A>();  // [S, D]
     const Tensor<A> table = concat({symbols, cls.weight.as<A>()}, 0);                                 // [S + 1, D]
     const Tensor<A> pe = reshape(positions.as<A>(), {positions.shape()[0], positions.shape()[2]});    // [L, D]

@@ -32,7 +32,8 @@ inline std::vector<std::string> read_languages(const std::string& folder) {
   return languages;
 }
 
-// Returns the names of a language, without blanks around them. Throws FileError if there is none, and for invalid UTF-8.
+// Returns the names of a language, without blanks around them. Throws FileError if there is none, and for
+// invalid UTF-8.
 inline std::vector<std::string> read_names(const std::string& file) {
   data::Lines read = data::read_lines(file);
   data::require_utf8(read.notes, read.file);

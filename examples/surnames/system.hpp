@@ -85,7 +85,8 @@ class Surnames {
   }
   Model make_model(Random& random) const { return make_model(random, is_library_); }
 
-  // Prints the confusion matrix of the test names. With --layer library, also trains the program's own layer and compares both.
+  // Prints the confusion matrix of the test names. With --layer library, also trains the program's own layer and
+  // compares both.
   template <class A>
   void at_end(const Splits& splits, const FinalScores& scores, const OutFolder* out) const {
     const TrainerFlags& flags = setup_.flags;

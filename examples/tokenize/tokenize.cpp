@@ -1,5 +1,5 @@
-// tokenize: WordPiece on lines of text, from standard input to standard output. Lines are encoded as they arrive, so that the program
-// can serve a pipe. Many lines at once are encoded on all threads and written in order.
+// tokenize: WordPiece on lines of text, from standard input to standard output. Lines are encoded as they arrive, so
+// that the program can serve a pipe. Many lines at once are encoded on all threads and written in order.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

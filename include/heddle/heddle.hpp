@@ -1,4 +1,5 @@
-// Tensors, autograd, operations, nn and optim in one include. The headers of io, text, data, models, train and view are separate.
+// Tensors, autograd, operations, nn and optim in one include. The headers of io, text, data, models, train and view are
+// separate.
 //
 // Each block includes those above it only. A message of the compiler about a header then names few others.
 #pragma once

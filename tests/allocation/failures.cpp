@@ -1,5 +1,6 @@
-// Makes each allocation of a training step, a save and a read fail in turn, except those of oneDNN: malloc returns null for the k-th
-// request, for each k. This is a separate program because it replaces the C library's malloc, which sanitizers replace, too.
+// Makes each allocation of a training step, a save and a read fail in turn, except those of oneDNN: malloc returns null
+// for the k-th request, for each k. This is a separate program because it replaces the C library's malloc, which
+// sanitizers replace, too.
 #include <malloc.h>
 
 #include <atomic>
@@ -136,7 +137,8 @@ TEST_CASE("allocation: if any allocation of a training step fails, nothing leaks
   long k = 0;
   for (; k == 0 || ended != Outcome::no_failure; ++k) {
     const std::size_t memory = HostPool::instance().stats().in_use;
-    // Objects that are created once, at first use, stay allocated; a leak recurs. So a request that leaves blocks behind is refused again.
+    // Objects that are created once, at first use, stay allocated; a leak recurs. So a request that leaves blocks
+    // behind is refused again.
     if (left_by(k) != 0 && left_by(k) != 0) FAIL_CHECK("request " << k << " leaks");
     if (HostPool::instance().stats().in_use != memory) FAIL_CHECK("request " << k << " leaks tensors");
     REQUIRE(std::isfinite(t.step()));

@@ -29,8 +29,8 @@ Index sum_up_to(Index total, Index grain) {
   return std::accumulate(sums.begin(), sums.end(), Index{0});
 }
 
-// Runs two pieces that call `inside` and wait for each other; returns whether they ran at the same time. It retries for half a minute,
-// because on a busy machine helpers may start late, and the pool then pauses for a while.
+// Runs two pieces that call `inside` and wait for each other; returns whether they ran at the same time. It retries for
+// half a minute, because on a busy machine helpers may start late, and the pool then pauses for a while.
 template <class F>
 bool pieces_overlap(const F& inside) {
   const auto now = [] { return std::chrono::steady_clock::now(); };

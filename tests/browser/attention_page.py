@@ -45,7 +45,8 @@ def look(name):
         browser.screenshot(os.path.join(pictures, name + '.png'))
 
 
-# Writes a copy of a page with other tokens and returns its path. The models' own tokens are short and written from left to right.
+# Writes a copy of a page with other tokens and returns its path. The models' own tokens are short and written from left
+# to right.
 def with_tokens(path, tokens, title):
     with open(path) as file:
         text = file.read()
@@ -70,8 +71,8 @@ def sharpen(path, factor):
                 file.write(array.array('f', [factor * value for value in values]).tobytes())
 
 
-# Returns the least difference of two colors, in L*a*b* (CIE 1976), with normal vision, protanopia and deuteranopia (simulated after
-# Machado, Oliveira and Fernandes 2009, severity 1).
+# Returns the least difference of two colors, in L*a*b* (CIE 1976), with normal vision, protanopia and deuteranopia
+# (simulated after Machado, Oliveira and Fernandes 2009, severity 1).
 def least_difference(colors):
     kinds = [((1, 0, 0), (0, 1, 0), (0, 0, 1)),
              ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
@@ -92,8 +93,8 @@ def least_difference(colors):
                for kind in kinds for n, a in enumerate(colors) for b in colors[:n])
 
 
-# Returns the time of a loop of integer arithmetic, relative to its time on a quiet processor of 3 GHz, but at least 1. The loop runs twice,
-# because it is compiled during the first run.
+# Returns the time of a loop of integer arithmetic, relative to its time on a quiet processor of 3 GHz, but at least 1.
+# The loop runs twice, because it is compiled during the first run.
 def slowness():
     usual = 20  # ms: 15 million multiplications and additions, one after the other, of four cycles
     return max(1, browser.evaluate(
@@ -357,8 +358,8 @@ try:
                     '--train-rows', '8', '--valid-rows', '8', '--progress', 'none', '--out', large], check=True, stdout=subprocess.DEVNULL)
     sharpen(os.path.join(large, 'model.safetensors'), 3)
     path = page('large.html', '--text', 'the bank fell on news of oil , and shares of airlines rose again ' * 50, model=large)
-    # Each time is divided by the slowness at that moment, and measurements are repeated, so that other work on the machine has little
-    # effect.
+    # Each time is divided by the slowness at that moment, and measurements are repeated, so that other work on the
+    # machine has little effect.
     opened = []
     for _ in range(5):
         before = slowness()

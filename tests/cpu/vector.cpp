@@ -63,7 +63,8 @@ TEST_CASE("vector: loops cover a row and nothing else") {
 TEST_CASE("vector: bf16 is loaded exactly and rounded as by its constructor") {
   const float inf = std::numeric_limits<float>::infinity(), none = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> x = {0.f, -0.f, 1.f, inf, -inf, none, 3.4e38f, 1e-40f};
-  // Ties with an even and an odd upper half, their neighbors, a tie that becomes infinity, and a NaN with a payload only in the lower half.
+  // Ties with an even and an odd upper half, their neighbors, a tie that becomes infinity, and a NaN with a payload
+  // only in the lower half.
   for (const std::uint32_t word : {0x3f808000u, 0x3f818000u, 0x3f808001u, 0x3f817fffu, 0x7f7f8000u, 0x7f800001u})
     x.push_back(__builtin_bit_cast(float, word));
   for (Index shift = 0; shift < 20; ++shift) {  // full and partial chunks

@@ -20,8 +20,8 @@ Tensor<double> factors(const Shape& shape, std::uint64_t seed) {
   return rounded<T>(x);
 }
 
-// Returns pairs of shapes: equal ones, and operands that are broadcast along rows, columns, middle axes or all axes; with and without
-// whole vectors.
+// Returns pairs of shapes: equal ones, and operands that are broadcast along rows, columns, middle axes or all axes;
+// with and without whole vectors.
 std::vector<std::pair<Shape, Shape>> shapes() {
   std::vector<std::pair<Shape, Shape>> all{{{0}, {0}},
                                            {{}, {}},
@@ -52,8 +52,8 @@ void check(F&& f) {
   }
 }
 
-// In bf16 the gradient of a divisor is computed from a rounded quotient. Therefore results are compared with the CPU's in bf16, and may
-// differ by two roundings.
+// In bf16 the gradient of a divisor is computed from a rounded quotient. Therefore results are compared with the CPU's
+// in bf16, and may differ by two roundings.
 void check_quotient_in_bf16() {
   for (const auto& [a, b] : shapes()) {
     CAPTURE(a, b);
@@ -78,7 +78,8 @@ void check_all() {
   check<T>([](const auto& a, const auto& b) { return a * b; });
 }
 
-// `roundings` is the number of roundings that are accepted in 2.5 / x, whose gradient is computed from a rounded quotient.
+// `roundings` is the number of roundings that are accepted in 2.5 / x, whose gradient is computed from a rounded
+// quotient.
 template <class T>
 void check_numbers(double roundings) {
   check_number<T>([](const auto& x) { return x + 2.5; }, 1);

@@ -16,7 +16,8 @@ namespace {
 
 // Returns whether a sanitizer makes everything slow, so that shapes must be small.
 bool watched() { return races_are_watched() || !detail::memory_is_cached; }
-// Returns ragged lengths; shorter ones if a tool watches, because ThreadSanitizer supports about 8,000 threads at a time.
+// Returns ragged lengths; shorter ones if a tool watches, because ThreadSanitizer supports about 8,000
+// threads at a time.
 Lengths ragged() { return watched() ? Lengths{1, 0, 33} : Lengths{1, 0, 33, 70}; }
 
 // Returns all results of one call on the GPU, in T.
@@ -245,8 +246,8 @@ TEMPLATE_TEST_CASE("cuda attention_weights: the probabilities themselves", "", f
       }
 }
 
-// TF32 operands have 11 significant bits, bf16 operands 8. Hence the error is about an eighth of the CPU's in bf16; three eighths are
-// accepted.
+// TF32 operands have 11 significant bits, bf16 operands 8. Hence the error is about an eighth of the CPU's in bf16;
+// three eighths are accepted.
 TEST_CASE("cuda attention: TF32 where it is allowed") {
   struct Allowed {
     Allowed() { cuda::allow_tf32(true); }

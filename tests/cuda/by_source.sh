@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# by_source.sh PROGRAM WORK DEADLINE SOURCE...: runs the tests of each source, such as softmax, in a process of its own, until DEADLINE
-# (seconds since 1970). A kernel that hangs, or an error after which a process cannot use the GPU, then costs the tests of one source. Four
-# run at the same time; the source `runtime`, which takes most of the memory, runs at last. Prints the failures and the number of test cases
-# in all. The output of each source is in WORK; it names each case that ended.
+# by_source.sh PROGRAM WORK DEADLINE SOURCE...: runs the tests of each source, such as softmax, in a process of its own,
+# until DEADLINE (seconds since 1970). A kernel that hangs, or an error after which a process cannot use the GPU, then
+# costs the tests of one source. Four run at the same time; the source `runtime`, which takes most of the memory, runs
+# at last. Prints the failures and the number of test cases in all. The output of each source is in WORK; it names each
+# case that ended.
 set -euo pipefail
 seconds_for_one=60
 

@@ -19,7 +19,8 @@ std::vector<char> pattern(std::size_t bytes, int seed) {
   return values;
 }
 
-// Copies values to the GPU and back. The host's buffers begin `shift` bytes after an aligned address, and the source is overwritten.
+// Copies values to the GPU and back. The host's buffers begin `shift` bytes after an aligned address, and the source is
+// overwritten.
 std::vector<char> round_trip(const std::vector<char>& values, std::size_t shift) {
   std::vector<char> source(shift + values.size(), 0), back(shift + values.size(), 0);
   std::copy(values.begin(), values.end(), source.begin() + static_cast<std::ptrdiff_t>(shift));

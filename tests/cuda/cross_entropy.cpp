@@ -36,8 +36,9 @@ auto loss(Index N, Index C, double smoothing = 0, L ignored = -100, Reduction re
   };
 }
 
-// The error of CUDA's exp is one last bit. The log of a sum of exponentials therefore has an error of 2^-23, which is less than two last bits
-// of these losses, because they exceed 1/2. In the gradient, exp(z - log_sum) has an error of two last bits, one of them from log_sum.
+// The error of CUDA's exp is one last bit. The log of a sum of exponentials therefore has an error of 2^-23, which is
+// less than two last bits of these losses, because they exceed 1/2. In the gradient, exp(z - log_sum) has an error of
+// two last bits, one of them from log_sum.
 template <class T>
 void check(Index N, Index C) {
   CAPTURE(N, C);

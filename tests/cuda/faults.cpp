@@ -1,9 +1,10 @@
-// Kernels with one fault each, which the emulator and the sanitizers must report, and their correct counterparts, which they must not
-// report.
-//   faults                    lists the cases, and for each what reports it: emulator, launch, address, thread, or values
+// Kernels with one fault each, which the emulator and the sanitizers must report, and their correct counterparts, which
+// they must not report.
+//   faults                    lists the cases, and for each what reports it: emulator, launch, address, thread, or
+//                             values
 //   faults CASE wrong|right   runs one of the two kernels, the correct one with several schedules
-// Exit codes: 0: no fault was found; 2: there is no such case; 3: the emulator reported a fault or refused a launch, or the values are NaN
-// or depend on the previous content of memory or on the schedule; otherwise a sanitizer's.
+// Exit codes: 0: no fault was found; 2: there is no such case; 3: the emulator reported a fault or refused a launch, or
+// the values are NaN or depend on the previous content of memory or on the schedule; otherwise a sanitizer's.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -86,8 +87,8 @@ __global__ void warps(float* y) {
   if (threadIdx.x % warp_size == 0) y[blockIdx.x * 4 + (wrong ? 0 : warp)] = static_cast<float>(warp);
 }
 
-// A block of block_threads(256) threads. In each round its first thread adds the warps' results. Without the second barrier the warps
-// overwrite the results while it reads them.
+// A block of block_threads(256) threads. In each round its first thread adds the warps' results. Without the second
+// barrier the warps overwrite the results while it reads them.
 constexpr int large_block = block_threads(256);
 template <bool wrong>
 __global__ void large_block_sum(float* y) {
@@ -362,7 +363,8 @@ struct TwoStreams {
   }
 };
 
-// The second stream reads the first stream's writes. Only its wait for the event orders the two; what the host does in between does not.
+// The second stream reads the first stream's writes. Only its wait for the event orders the two; what the host does in
+// between does not.
 enum class Host { idle, destroys_event, waits };
 template <Host host>
 Values streams(bool wrong) {
@@ -381,8 +383,8 @@ Values streams(bool wrong) {
   return values;
 }
 
-// The second stream waits for the event's first record, which precedes the first stream's second kernel. It reads the writes of that
-// kernel, or of the kernel before it.
+// The second stream waits for the event's first record, which precedes the first stream's second kernel. It reads the
+// writes of that kernel, or of the kernel before it.
 Values recorded_again(bool wrong) {
   const TwoStreams two;
   cudaEvent_t written;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# faults.sh PROGRAM: checks that each wrong kernel of faults.cpp is reported (a race with the lines of both accesses) and that its correct
-# counterpart is not. Which faults can be found depends on the sanitizer that the program was built with. Prints `ok: …` or `FAILED: …`.
+# faults.sh PROGRAM: checks that each wrong kernel of faults.cpp is reported (a race with the lines of both accesses)
+# and that its correct counterpart is not. Which faults can be found depends on the sanitizer that the program was built
+# with. Prints `ok: …` or `FAILED: …`.
 set -uo pipefail
 program=$(realpath "$1") unit=$(realpath "$(dirname "$0")/unit.sh")
 work=$(mktemp -d)

@@ -1,6 +1,6 @@
-// Operations on tensors of more than 2^31 elements: offsets beyond 32 bits. Where the GPU is interpreted, memory that no operation touches
-// costs nothing, because it consists of fresh pages. Prints `ok: …` or `FAILED: …` for each operation. Exits with 77 if there is too little
-// memory.
+// Operations on tensors of more than 2^31 elements: offsets beyond 32 bits. Where the GPU is interpreted, memory that
+// no operation touches costs nothing, because it consists of fresh pages. Prints `ok: …` or `FAILED: …` for each
+// operation. Exits with 77 if there is too little memory.
 #include <cuda_runtime_api.h>
 
 #include <cstring>
@@ -44,7 +44,8 @@ Tensor<bf16> marked(const Shape& shape) {
   for (const Index i : probes(shape.size())) set_part(x, i, {bf16(mark++)});
   return x;
 }
-// Returns whether y holds factor * 2, factor * 3, ... at the positions that marked() marks, and `factor` next to the last one.
+// Returns whether y holds factor * 2, factor * 3, ... at the positions that marked() marks, and `factor` next to the
+// last one.
 bool has_marks(const Tensor<bf16>& y, float factor) {
   float mark = 2;
   for (const Index i : probes(y.size()))
@@ -135,7 +136,8 @@ struct LastRows {
   std::vector<T> values() const { return part(x, first * width(), used * width()); }
 };
 
-// Returns y and the gradients of attention with causal masks, dropout and a bias over two sequences that begin at row `first`.
+// Returns y and the gradients of attention with causal masks, dropout and a bias over two sequences that begin at row
+// `first`.
 template <class T>
 std::vector<T> attention_from(Index first, Index K) {
   constexpr Index heads = 2, shorter = 40, longer = LastRows<T>::used - shorter;

@@ -23,12 +23,14 @@ void check_sum_rows(Index N, Index D) {
   expect_close<T>(sums(converted<T>(dy, Device::cuda)), sums(dy), sums(converted<float>(dy)));
 }
 
-// How many elements after an aligned address each operand of a product begins, and how many columns on the right of each matrix are unused.
+// How many elements after an aligned address each operand of a product begins, and how many columns on the right of
+// each matrix are unused.
 struct Placement {
   Index a, b, bias, c, unused = 0;
 };
 
-// Returns products whose operands are placed so: with a bias, plain, and with row sums. The unused columns of c must not change.
+// Returns products whose operands are placed so: with a bias, plain, and with row sums. The unused columns of c must
+// not change.
 template <class A>
 std::vector<double> placed_products(const Placement& at, Device device) {
   constexpr Index M = 16, N = 40, K = 24;
@@ -86,7 +88,8 @@ TEST_CASE("cuda products: operands and a bias at addresses of any alignment, wit
 }
 
 TEMPLATE_TEST_CASE("cuda products: batches of matrices, some of them shared", "", float, bf16) {
-  // The gradient of a shared matrix is a sum of at most three products, each of which is rounded to bf16, to half of its last bit.
+  // The gradient of a shared matrix is a sum of at most three products, each of which is rounded to bf16, to half of
+  // its last bit.
   const PlainErrors accepted{.last_bits = std::is_same_v<TestType, bf16> ? 3 * 0x1p-9 / 0x1p-23 : 1};
   const auto check = [&](const Shape& a, const Shape& b, MatmulOptions options) {
     CAPTURE(a, b, options.transpose_a, options.transpose_b);

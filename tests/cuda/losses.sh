@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# losses.sh PROGRAM WORK [STEPS]: trains sst2 or bert_classifier on samples on the CPU and on the GPU and compares the losses step by step. Prints
-# `ok: …` or `FAILED: …`, and the greatest difference over more steps, in which rounding errors grow.
+# losses.sh PROGRAM WORK [STEPS]: trains sst2 or bert_classifier on samples on the CPU and on the GPU and compares the
+# losses step by step. Prints `ok: …` or `FAILED: …`, and the greatest difference over more steps, in which rounding
+# errors grow.
 set -euo pipefail
 program=$(realpath "$1")
 films=$(realpath "$(dirname "$0")/../../examples/sst2/sample")
@@ -14,7 +15,8 @@ code=0
 
 losses() { sed -nE 's/^\{"step":[0-9]+,"loss":([^,]*),.*/\1/p' "$1"; }
 
-# worst STEPS A B: prints the greatest difference of the first STEPS losses of two files, or nothing if one of them has fewer.
+# worst STEPS A B: prints the greatest difference of the first STEPS losses of two files, or nothing if one of
+# them has fewer.
 worst() {
   paste <(losses "$2" | head -n "$1") <(losses "$3" | head -n "$1") |
     awk -v steps="$1" '

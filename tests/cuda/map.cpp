@@ -10,7 +10,8 @@ using namespace heddle::testing;
 
 namespace {
 
-// Returns sizes from 0 to more elements than a thread block has: less than a vector, whole vectors, and whole vectors with a rest.
+// Returns sizes from 0 to more elements than a thread block has: less than a vector, whole vectors, and whole vectors
+// with a rest.
 std::vector<Index> sizes() {
   if (races_are_watched()) return {0, 33, 4097};
   return {0, 1, 7, 8, 9, 31, 33, 257, 2048, 4096, 4097, 9001};
@@ -34,8 +35,9 @@ std::vector<double> run_kernels(const Tensor<T>& x, const Tensor<T>& y_given, co
   return joined(y.host(), dx.host());
 }
 
-// Compares float with double on the CPU. In bf16 the derivative is computed from a rounded y, so its error against double is large on every
-// device. Therefore bf16 on the GPU is compared with bf16 on the CPU, and may differ by two roundings because both round.
+// Compares float with double on the CPU. In bf16 the derivative is computed from a rounded y, so its error against
+// double is large on every device. Therefore bf16 on the GPU is compared with bf16 on the CPU, and may differ by two
+// roundings because both round.
 template <class F>
 void check(bool positive = false) {
   for (const Index size : sizes()) {

@@ -14,12 +14,13 @@ namespace heddle::testing {
 // Widths to combine with many numbers of rows, some of them multiples of eight. Their teams have 1, 4, 8 and 16 lanes.
 inline constexpr Index narrow_rows[] = {1, 8, 31, 33, 64, 257};
 
-// Returns the width of a row that is not held in registers. It is narrower if races are watched: blocks have 128 threads instead of 512
-// under ThreadSanitizer. compute-sanitizer, whose blocks are not smaller, gets a row that is held.
+// Returns the width of a row that is not held in registers. It is narrower if races are watched: blocks have
+// 128 threads instead of 512 under ThreadSanitizer. compute-sanitizer, whose blocks are not smaller, gets a row
+// that is held.
 inline Index streamed_row() { return races_are_watched() ? 2056 : 8200; }
 
-// Returns the width of the widest row of each layout and a slightly larger one: lanes with 8, 16, 24 and 32 columns each, blocks, and rows
-// that are not held in registers. Sanitizers, which are slow, get fewer widths.
+// Returns the width of the widest row of each layout and a slightly larger one: lanes with 8, 16, 24 and 32 columns
+// each, blocks, and rows that are not held in registers. Sanitizers, which are slow, get fewer widths.
 inline std::vector<Index> wide_rows() {
   if (races_are_watched()) return {776, 1025, 1032, streamed_row()};
   if (!is_exhaustive()) return {256, 264, 776, 1024, 1025, 1032, 4097, streamed_row(), 8201};

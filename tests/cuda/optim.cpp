@@ -137,7 +137,8 @@ std::vector<double> on_cpu(const Options& options, const Parameters& in) {
   return all;
 }
 
-// Returns the sizes of parameters: empty ones at the beginning, in the middle and at the end; and one piece, with one element more or less.
+// Returns the sizes of parameters: empty ones at the beginning, in the middle and at the end; and one piece, with one
+// element more or less.
 std::vector<std::vector<Index>> sizes_to_test() {
   if (races_are_watched()) return {{}, {0}, {0, 33, 0, 4097, 1, 0}};
   return {{},

@@ -1,4 +1,5 @@
-// The CUDA kernels of residual_layer_norm against double, and against themselves with other schedules and garbage in memory.
+// The CUDA kernels of residual_layer_norm against double, and against themselves with other schedules and garbage in
+// memory.
 #include <heddle/core/create.hpp>
 #include <heddle/ops/residual_layer_norm.hpp>
 

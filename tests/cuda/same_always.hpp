@@ -1,4 +1,5 @@
-// Checks that the values of a result depend neither on the order of threads and blocks nor on the previous content of memory.
+// Checks that the values of a result depend neither on the order of threads and blocks nor on the previous content of
+// memory.
 #pragma once
 #include "../harness/evaluate.hpp"
 #include "schedules.hpp"

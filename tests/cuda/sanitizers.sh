@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# sanitizers.sh SANITIZER PROGRAM WORK DEADLINE: runs the tests of cuda_tests, except those of runtime.cpp, on small shapes, under racecheck
-# and memcheck of compute-sanitizer, six at a time, until DEADLINE (seconds since 1970): the tests of a source together, those of attention one
-# by one, because they take longest. Prints a line for each tool and each of them: `ok: …`, `FAILED: …`, or `skipped: …` if time ran out or
-# the device is not supported.
+# sanitizers.sh SANITIZER PROGRAM WORK DEADLINE: runs the tests of cuda_tests, except those of runtime.cpp, on small
+# shapes, under racecheck and memcheck of compute-sanitizer, six at a time, until DEADLINE (seconds since 1970): the
+# tests of a source together, those of attention one by one, because they take longest. Prints a line for each tool and
+# each of them: `ok: …`, `FAILED: …`, or `skipped: …` if time ran out or the device is not supported.
 set -euo pipefail
 
-# Prints the names of the tests of a source. Catch2 2 knows the first command, and indents the names that the second one prints.
+# Prints the names of the tests of a source. Catch2 2 knows the first command, and indents the names that the second one
+# prints.
 names_of() {
   { "$program" -# --list-test-names-only "[#$1]"; "$program" -# --list-tests --verbosity quiet "[#$1]"; } 2>/dev/null |
     grep "^cuda $1" || true
 }
 
-# Prints the name and Catch2's filter of each run of a tool, separated by a tab. racecheck takes minutes for more heads than a grid's height.
+# Prints the name and Catch2's filter of each run of a tool, separated by a tab. racecheck takes minutes for more heads
+# than a grid's height.
 runs() {
   local case number=0 source
   while IFS= read -r case; do

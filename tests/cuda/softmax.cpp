@@ -1,5 +1,5 @@
-// The CUDA kernels of softmax and log_softmax against the CPU's: along rows that the registers of a warp or a block hold, along longer
-// rows, and along columns.
+// The CUDA kernels of softmax and log_softmax against the CPU's: along rows that the registers of a warp or a block
+// hold, along longer rows, and along columns.
 #include <heddle/ops/softmax.hpp>
 
 #include "../harness/agreement.hpp"
@@ -12,8 +12,8 @@ using namespace heddle::testing;
 
 namespace {
 
-// These two functions call the kernels of the forward and of the backward separately: in bf16, a backward that followed the forward would
-// inherit y's rounding.
+// These two functions call the kernels of the forward and of the backward separately: in bf16, a backward that followed
+// the forward would inherit y's rounding.
 template <class F, class T>
 Tensor<T> forward(const Tensor<T>& x, int axis) {
   Tensor<T> y = empty_like(x);
@@ -46,8 +46,8 @@ void check(const Shape& shape, int axis) {
   check_kernels<kernel::LogSoftmax, T>(shape, axis);
 }
 
-// Return lengths at and just beyond each limit of a kernel: the registers of a lane and of a warp, with accesses of one element and of
-// 16 bytes, and the blocks of the backward and of the forward.
+// Return lengths at and just beyond each limit of a kernel: the registers of a lane and of a warp, with accesses of one
+// element and of 16 bytes, and the blocks of the backward and of the forward.
 std::vector<Index> row_lengths() {
   if (races_are_watched()) return {0, 1, 33, 256, 260, 1024, 1032, 4096};
   return {0, 1, 2, 8, 9, 31, 33, 64, 255, 256, 257, 264, 1000, 1024, 1032, 1033, 4096, 4097, 8192, 8193};
@@ -99,7 +99,8 @@ TEST_CASE("cuda softmax: columns of any number and length agree with double") {
   check<bf16>({2, 1025, 16}, 1);
 }
 
-// The mask hides the whole first slice, and all but every 64th element of the second one, so that whole splits see no element.
+// The mask hides the whole first slice, and all but every 64th element of the second one, so that whole splits see no
+// element.
 TEST_CASE("cuda softmax: rows and columns in which a mask leaves no or few elements") {
   const auto check = [](const Shape& shape, int axis) {
     CAPTURE(shape, axis);

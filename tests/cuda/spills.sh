@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# spills.sh WORK GPU SOURCE...: compiles kernel files for a GPU, such as sm_80, as one translation unit, into the folder WORK.
-# spills.sh WORK GPU LIBRARY.a: does the same with the uncompressed PTX in a library.
-# Fails if registers spill to memory, which would make a kernel slow. Prints `ok: …` or `FAILED: …`.
+# spills.sh WORK GPU SOURCE...: compiles kernel files for a GPU, such as sm_80, as one translation unit, into the folder
+# WORK. spills.sh WORK GPU LIBRARY.a: does the same with the uncompressed PTX in a library. Fails if registers spill to
+# memory, which would make a kernel slow. Prints `ok: …` or `FAILED: …`.
 set -euo pipefail
 work=$1 gpu=$2 sources=("${@:3}")
 root=$(realpath "$(dirname "$0")/../..")

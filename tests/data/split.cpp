@@ -67,7 +67,8 @@ TEST_CASE("stratified_split: each part is drawn at random and in random order") 
     for (std::size_t i = 1; i < part->size(); ++i)
       changes +=
           rows.labels[static_cast<std::size_t>((*part)[i])] != rows.labels[static_cast<std::size_t>((*part)[i - 1])];
-    // On average half of the neighboring pairs have different classes; if the classes were not mixed, only one pair would.
+    // On average half of the neighboring pairs have different classes; if the classes were not mixed, only
+    // one pair would.
     CHECK(changes > part->size() / 4);
     CHECK(changes < part->size() * 3 / 4);
   }

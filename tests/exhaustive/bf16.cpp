@@ -1,5 +1,5 @@
-// Rounds all 2^32 floats to bf16 and compares each result with the nearer of the float's two neighbors in bf16, found by integer
-// arithmetic. It is a separate program, because it takes some seconds.
+// Rounds all 2^32 floats to bf16 and compares each result with the nearer of the float's two neighbors in bf16, found
+// by integer arithmetic. It is a separate program, because it takes some seconds.
 #include <heddle/base/bf16.hpp>
 
 #include <bit>

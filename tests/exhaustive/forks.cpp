@@ -1,5 +1,5 @@
-// forks COUNT: forks COUNT times while other threads allocate, cast a shared weight and run backward passes. Each child does the same and must
-// end. Prints `ok: …` or `FAILED: …`.
+// forks COUNT: forks COUNT times while other threads allocate, cast a shared weight and run backward passes. Each child
+// does the same and must end. Prints `ok: …` or `FAILED: …`.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// Tables separated by commas, with and without a header. A table that is written again with every field in quotes must read the same.
+// Tables separated by commas, with and without a header. A table that is written again with every field in quotes must
+// read the same.
 #include <heddle/data/csv.hpp>
 
 #include "tables.hpp"

@@ -1,6 +1,5 @@
-// The common part of the fuzz targets: claims that end the program if they are false, a check that each error is one visible line, and a
-// bound on memory.
-// libFuzzer provides main(); each target is one LLVMFuzzerTestOneInput.
+// The common part of the fuzz targets: claims that end the program if they are false, a check that each error is one
+// visible line, and a bound on memory. libFuzzer provides main(); each target is one LLVMFuzzerTestOneInput.
 #pragma once
 #include <sanitizer/allocator_interface.h>
 
@@ -25,8 +24,8 @@ inline void claim(bool ok, const char* what) {
   std::abort();
 }
 
-// The number of live bytes on the heap, without the sanitizers' own, and its limit. The hooks are C functions, so the members are static.
-// The few allocations of libFuzzer's own thread, which watches the resident set, are included.
+// The number of live bytes on the heap, without the sanitizers' own, and its limit. The hooks are C functions, so the
+// members are static. The few allocations of libFuzzer's own thread, which watches the resident set, are included.
 class Memory {
  public:
   static constexpr std::int64_t spare = 64 << 20;  // bytes allowed in addition to twice the input
@@ -69,8 +68,8 @@ class Input {
   std::string_view text_;
 };
 
-// Returns whether f() returns without an exception. Returns false if f() throws an E, whose text must be one short, visible line. Any other
-// exception ends the program.
+// Returns whether f() returns without an exception. Returns false if f() throws an E, whose text must be one short,
+// visible line. Any other exception ends the program.
 template <class E, class F>
 bool accepted(F&& f) {
   constexpr std::size_t longest = 1000;  // bytes of an error: names are abridged
@@ -85,7 +84,8 @@ bool accepted(F&& f) {
   }
 }
 
-// Returns f(), or nothing if it throws an E, as above. The caller uses the result after this call, so that later errors end the program.
+// Returns f(), or nothing if it throws an E, as above. The caller uses the result after this call, so that later errors
+// end the program.
 template <class E, class F>
 auto attempt(F&& f) {
   std::optional<std::invoke_result_t<F>> result;

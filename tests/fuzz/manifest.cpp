@@ -1,4 +1,5 @@
-// Manifests of checkpoints: the input itself, and the input with a correct checksum, because a wrong one is refused at once.
+// Manifests of checkpoints: the input itself, and the input with a correct checksum, because a wrong one is
+// refused at once.
 #include <heddle/io/checkpoint_manifest.hpp>
 
 #include "fuzz.hpp"

@@ -28,7 +28,8 @@ keep_broken() {
   done
 }
 
-# one PROGRAMS SECONDS TARGET: runs one target, and prints all lines together at the end, because other targets run at the same time.
+# one PROGRAMS SECONDS TARGET: runs one target, and prints all lines together at the end, because other targets run at
+# the same time.
 one() {
   local start=$EPOCHSECONDS code=0 inputs work
   work=$(mktemp -d)

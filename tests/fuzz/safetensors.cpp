@@ -1,4 +1,5 @@
-// safetensors files: the input itself, and a file whose header is the input's first line and whose data are the bytes after that line.
+// safetensors files: the input itself, and a file whose header is the input's first line and whose data are the bytes
+// after that line.
 #include <sys/mman.h>
 
 #include <deque>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs and unpacks the seeds of the fuzz targets. A line of seeds/TARGET.txt is one seed: its name, a tab, and its bytes.
-# Bytes other than printable ASCII are written as \xHH, and a backslash as \\.
+# Packs and unpacks the seeds of the fuzz targets. A line of seeds/TARGET.txt is one seed: its name, a tab, and its
+# bytes. Bytes other than printable ASCII are written as \xHH, and a backslash as \\.
 #   seeds.sh pack FILE...           prints a line for each file; append it to seeds/TARGET.txt
 #   seeds.sh unpack TARGET FOLDER   writes each seed into a file of the folder
 set -euo pipefail

@@ -22,7 +22,8 @@ constexpr const char* vocabulary =
     "\xCC\x81\n\xE4\xB8\xAD\n\xEA\xB0\x80\n\xE1\x84"
     "\x80\n##\xE1\x85\xA1\nss\n##s\n\xC3\x9F\ni\n##\xCC\x87\n\xF0\x9F\x99\x82\n##\xF0\x9F\x99\x82\n";
 
-// All tokenizers with one setting of `uncased`. They are made once, because making one takes longer than encoding most texts.
+// All tokenizers with one setting of `uncased`. They are made once, because making one takes longer than
+// encoding most texts.
 struct Tokenizers {
   WordPiece whole, max_2, max_7, bare, bare_max_0, bare_max_5;
 
@@ -55,7 +56,8 @@ bool is_prefix(std::span<const std::int32_t> part, const Ids& whole) {
   return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
 }
 
-// Checks that the ids are those of the texts, truncated, between the special tokens. `second` is the number of tokens of type 0.
+// Checks that the ids are those of the texts, truncated, between the special tokens. `second` is the number of tokens
+// of type 0.
 void check(const WordPiece& tokenizer, const Encoding& e, std::size_t second, const Ids& a, const Ids* b) {
   const WordPieceOptions& options = tokenizer.options();
   const std::size_t special = options.special_tokens ? 1 : 0;

@@ -1,6 +1,6 @@
-// Reads the files of tests/golden, which hold values that PyTorch computed in float64; README.md beside them describes the format. The
-// compile definition HEDDLE_GOLDEN_DIR is the folder. A misspelled operation, role or option is an error: a test that checks nothing would
-// pass.
+// Reads the files of tests/golden, which hold values that PyTorch computed in float64; README.md beside them describes
+// the format. The compile definition HEDDLE_GOLDEN_DIR is the folder. A misspelled operation, role or option is an
+// error: a test that checks nothing would pass.
 #pragma once
 #include <charconv>
 #include <fstream>

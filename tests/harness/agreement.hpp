@@ -5,9 +5,9 @@
 
 namespace heddle::testing {
 
-/// Checks y and each gradient of f in T against double, on every device. The bound of the errors is plain_errors<T>, computed from those of
-/// float on the CPU. f is generic: it takes a std::vector of Tensor<A> for A = double, float and T, on any device, and returns one
-/// Tensor<A>.
+/// Checks y and each gradient of f in T against double, on every device. The bound of the errors is plain_errors<T>,
+/// computed from those of float on the CPU. f is generic: it takes a std::vector of Tensor<A> for A = double, float and
+/// T, on any device, and returns one Tensor<A>.
 template <class T, class F>
 void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
   const Evaluation exact = evaluate<double, T>(f, inputs, Device::cpu),
@@ -20,8 +20,9 @@ void expect_agrees(F&& f, const Inputs& inputs, PlainErrors accepted = {}) {
   }
 }
 
-/// Checks that f in T, usually bf16, gives the CPU's results on every device, within the roundings and the last bits of `accepted`. Use it
-/// for results that are computed from a value rounded to bf16, such as the gradient of a quotient: they differ from double on every device.
+/// Checks that f in T, usually bf16, gives the CPU's results on every device, within the roundings and the last bits of
+/// `accepted`. Use it for results that are computed from a value rounded to bf16, such as the gradient of a quotient:
+/// they differ from double on every device.
 template <class T, class F>
 void expect_agrees_with_cpu(F&& f, const Inputs& inputs, PlainErrors accepted) {
   const Evaluation expected = evaluate<T>(f, inputs, Device::cpu);

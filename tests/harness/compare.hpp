@@ -28,16 +28,17 @@ struct PlainErrors {
   // multiples of the last bit of the largest value in float, because the worst error of a few numbers depends on chance
   double last_bits = 1;
   double roundings = 1;  // roundings to bf16, if that is the type: 1 if only the result is rounded
-  // The size of an ordinary value. Its last bits are accepted even if all values are smaller, as a few sums that happen to cancel are.
+  // The size of an ordinary value. Its last bits are accepted even if all values are smaller, as a few sums that happen
+  // to cancel are.
   double usual_size = 0;
 };
 
-/// The limits for functions that a GPU computes with exp, erf, tanh or rsqrt, whose errors are at most two last bits on CUDA. The errors of
-/// the CPU's own functions, in the plain computation, may be far smaller.
+/// The limits for functions that a GPU computes with exp, erf, tanh or rsqrt, whose errors are at most two last bits on
+/// CUDA. The errors of the CPU's own functions, in the plain computation, may be far smaller.
 inline constexpr PlainErrors gpu_function_errors{.last_bits = 3};
 
-/// Accepts errors within `accepted`, whose main part is a multiple of the largest error of a plain computation in float on the same
-/// inputs.
+/// Accepts errors within `accepted`, whose main part is a multiple of the largest error of a plain computation in float
+/// on the same inputs.
 template <class T>
 auto plain_errors(const std::vector<double>& exact, const std::vector<double>& plain, PlainErrors accepted = {}) {
   REQUIRE(plain.size() == exact.size());
@@ -94,7 +95,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// Returns whether all elements have the same bits, except that a NaN equals every NaN, because devices compute NaN with different bits.
+/// Returns whether all elements have the same bits, except that a NaN equals every NaN, because devices compute NaN
+/// with different bits.
 template <class T>
 bool same_numbers(const std::vector<T>& a, const std::vector<T>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),

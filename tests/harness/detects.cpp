@@ -1,4 +1,5 @@
-// Tests of the harness itself. Each hidden test contains one wrong result, and ctest's `harness` expects all of them to fail.
+// Tests of the harness itself. Each hidden test contains one wrong result, and ctest's `harness` expects all of
+// them to fail.
 #include <heddle/autograd/record.hpp>
 
 #include "harness/agreement.hpp"
@@ -10,7 +11,8 @@ using namespace heddle::testing;
 
 namespace {
 
-// A mistake of identity_with() for the element type Wrong: it adds numbers to values and to gradients, or omits the gradient.
+// A mistake of identity_with() for the element type Wrong: it adds numbers to values and to gradients, or omits the
+// gradient.
 struct Mistake {
   double in_value = 0, in_gradient = 0;
   bool leaves_gradient_out = false;

@@ -34,8 +34,9 @@ Tensor<double> fixed_dy(const Shape& shape) {
   return random<T>(shape, 77);
 }
 
-/// Evaluates y = f(inputs) and its gradients in A on `device`. f takes a std::vector of Tensor<A>; an input without data
-/// is passed on as an empty tensor and has no gradient. dy defaults to fixed_dy<T>; evaluations that are compared must have the same T.
+/// Evaluates y = f(inputs) and its gradients in A on `device`. f takes a std::vector of Tensor<A>; an input without
+/// data is passed on as an empty tensor and has no gradient. dy defaults to fixed_dy<T>; evaluations that are compared
+/// must have the same T.
 template <class A, class T = A, class F>
 Evaluation evaluate(F&& f, const Inputs& inputs, Device device, const Tensor<double>& dy = {}) {
   std::vector<Tensor<A>> at;

@@ -19,8 +19,8 @@ Tensor<T> golden_tensor(const Case& c, const std::string& role, Device device = 
   return c.has(role) ? Tensor<T>(c[role].shape, c[role].as<T>()).to(device) : Tensor<T>();
 }
 
-/// Checks f of the inputs named by `roles`, in T on every device that has T: y, and if the case has a dy, the gradient of
-/// each input. An input that the case does not have is an empty tensor.
+/// Checks f of the inputs named by `roles`, in T on every device that has T: y, and if the case has a dy, the gradient
+/// of each input. An input that the case does not have is an empty tensor.
 template <class T, class F>
 void expect_case(const Case& c, const std::vector<std::string>& roles, F f, double tolerance) {
   Inputs inputs;
@@ -37,7 +37,8 @@ void expect_case(const Case& c, const std::vector<std::string>& roles, F f, doub
   }
 }
 
-/// Checks that f of the inputs named by `roles`, in T on every device that has T, is exactly the tensor of the role `result`.
+/// Checks that f of the inputs named by `roles`, in T on every device that has T, is exactly the tensor of the role
+/// `result`.
 template <class T, class F>
 void expect_exact_case(const Case& c, const std::vector<std::string>& roles, const std::string& result, F f) {
   for (const Device device : devices<T>()) {
@@ -50,8 +51,8 @@ void expect_exact_case(const Case& c, const std::vector<std::string>& roles, con
   }
 }
 
-/// Checks cases in double, float and bf16. Tolerances are `roundings` times 2^-53 (but at least 1e-15), 2^-24 and 2^-9: one rounding in
-/// double and float, half a rounding in bf16.
+/// Checks cases in double, float and bf16. Tolerances are `roundings` times 2^-53 (but at least 1e-15), 2^-24 and 2^-9:
+/// one rounding in double and float, half a rounding in bf16.
 template <class F>
 void expect_golden(const std::vector<Case>& cases, const std::vector<std::string>& roles, F f, double roundings = 8) {
   for (const Case& c : cases) {

@@ -1,5 +1,5 @@
-// Compares the recorded backward with central differences, in double, for every element of every input. If a function takes floats as well,
-// y and its gradients in float on every device are compared with those in double.
+// Compares the recorded backward with central differences, in double, for every element of every input. If a function
+// takes floats as well, y and its gradients in float on every device are compared with those in double.
 #pragma once
 #include <functional>
 
@@ -8,8 +8,8 @@
 
 namespace heddle::testing {
 
-/// Returns the derivative of sum(f(at) * dy) with respect to each element of `x`. f must read the memory of `x`, which is a tensor of `at`
-/// or a parameter.
+/// Returns the derivative of sum(f(at) * dy) with respect to each element of `x`. f must read the memory of `x`, which
+/// is a tensor of `at` or a parameter.
 template <class F>
 std::vector<double> central_differences(const F& f, const Inputs& at, Tensor<double> x, const std::vector<double>& dy) {
   const NoGrad quiet;
@@ -58,8 +58,8 @@ void expect_float_as_double(const F& f, const Inputs& at) {
   }
 }
 
-/// Checks the gradients of f at these inputs. If f takes tensors of any type and not only `Inputs`, values and gradients in float are
-/// checked, too, on every device; a function for the CPU only must therefore take `Inputs`.
+/// Checks the gradients of f at these inputs. If f takes tensors of any type and not only `Inputs`, values and
+/// gradients in float are checked, too, on every device; a function for the CPU only must therefore take `Inputs`.
 template <class F>
 void expect_gradients(const F& f, const Inputs& at, double tolerance = 1e-7) {
   expect_numeric_gradients(f, at, tolerance);

@@ -1,4 +1,5 @@
-// The numbers that tests compute with. Inputs are tensors of doubles, which each test converts to the type that it checks.
+// The numbers that tests compute with. Inputs are tensors of doubles, which each test converts to the type that it
+// checks.
 #pragma once
 #include <algorithm>
 #include <limits>

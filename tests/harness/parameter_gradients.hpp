@@ -6,7 +6,8 @@
 
 namespace heddle::testing {
 
-/// Checks the gradient of every parameter for a tensor f() that the model computes; f must give the same values each time.
+/// Checks the gradient of every parameter for a tensor f() that the model computes; f must give the same
+/// values each time.
 template <class M, class F>
 void expect_parameter_gradients(M& model, F f) {
   zero_grad(model);

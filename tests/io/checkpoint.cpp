@@ -65,7 +65,8 @@ struct Run {
                           {"optimizer.safetensors", io::save_optimizer(adam.state(), to + "/optimizer.safetensors")}};
     });
   }
-  // Loads the newest intact checkpoint. Returns its number of steps, or 0 if there is none, and the notes on damaged checkpoints.
+  // Loads the newest intact checkpoint. Returns its number of steps, or 0 if there is none, and the notes on damaged
+  // checkpoints.
   std::pair<int, std::string> load() {
     std::string damaged;
     const auto found = io::Checkpoints(folder / "all").newest([&](const std::string& why) { damaged += why + '\n'; });

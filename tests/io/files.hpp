@@ -69,7 +69,8 @@ class Unprivileged {
   bool was_root_;
 };
 
-// Returns the folder of real data. If HEDDLE_DATA is not set, returns an empty string and prints that the test is skipped.
+// Returns the folder of real data. If HEDDLE_DATA is not set, returns an empty string and prints that the test is
+// skipped.
 inline std::string data_folder(const char* test) {
   const char* const folder = std::getenv("HEDDLE_DATA");
   if (!folder) std::cerr << "skipped: " << test << ": HEDDLE_DATA is not set\n";

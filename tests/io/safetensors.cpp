@@ -75,8 +75,9 @@ bool accepts(const std::string& bytes) {
   return false;
 }
 
-// Cases that the reference accepts and heddle refuses. The specification forbids text before the brace and repeated keys. A Tensor has at
-// most eight axes, and its extents are signed. The reference accepts the last two cases only because its JSON library does.
+// Cases that the reference accepts and heddle refuses. The specification forbids text before the brace and repeated
+// keys. A Tensor has at most eight axes, and its extents are signed. The reference accepts the last two cases only
+// because its JSON library does.
 const std::set<std::string> stricter{"leading space",
                                      "leading newline",
                                      "exact duplicate tensor",

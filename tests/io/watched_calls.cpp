@@ -20,7 +20,8 @@ struct Watch {
 Watch watch;
 bool is_watching = false;
 
-// Records the call. Returns whether it must fail, and then sets errno; if the rules' error is 0, ends the process instead.
+// Records the call. Returns whether it must fail, and then sets errno; if the rules' error is 0, ends the process
+// instead.
 bool fails(const char* name) {
   if (!is_watching) return false;
   watch.names += name;

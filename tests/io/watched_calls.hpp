@@ -13,8 +13,8 @@ struct CallRules {
   bool plain_renames = false;           // renameat2 with flags fails with EINVAL, as on file systems without it
 };
 
-// A counter of the calls that write files, which also applies the rules to them. Only one object may exist at a time. A close counts only
-// for a file opened for writing, because the results of other closes are ignored.
+// A counter of the calls that write files, which also applies the rules to them. Only one object may exist at a time. A
+// close counts only for a file opened for writing, because the results of other closes are ignored.
 class WatchedCalls {
  public:
   explicit WatchedCalls(const CallRules& rules = {});

@@ -11,7 +11,8 @@ using models::BertFamily;
 
 namespace {
 
-// Returns a configuration of small, mostly different sizes. Its weights are so large that different texts give different outputs.
+// Returns a configuration of small, mostly different sizes. Its weights are so large that different texts give
+// different outputs.
 BertConfig tiny_bert(BertFamily family, Index layers) {
   const bool bert = family == BertFamily::bert;
   return {.family = family,

@@ -11,7 +11,8 @@ namespace {
 const std::vector<int> text_lengths{3, 5, 0, 1};
 constexpr Index most = 5, width = 8;
 
-// Checks f(padded batch, Sequences::padded) against f(rows, Sequences::packed). f returns one result per row, or one per sequence.
+// Checks f(padded batch, Sequences::padded) against f(rows, Sequences::packed). f returns one result per row, or one
+// per sequence.
 template <class F>
 void expect_same(const F& f) {
   Random random(1);

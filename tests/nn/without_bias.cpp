@@ -1,4 +1,5 @@
-// Layers without biases: they compute what biases of zero give, and every function that visits a model leaves the absent ones out.
+// Layers without biases: they compute what biases of zero give, and every function that visits a model leaves the
+// absent ones out.
 #include <heddle/heddle.hpp>
 
 #include "../catch.hpp"
@@ -15,7 +16,8 @@ std::vector<std::string> names_of(const M& model) {
   return names;
 }
 
-// Sets all biases to zero. The weights of a layer are drawn before its bias, so a layer without bias that is drawn alone has the same ones.
+// Sets all biases to zero. The weights of a layer are drawn before its bias, so a layer without bias that is drawn
+// alone has the same ones.
 template <class M>
 void clear_biases(M& model) {
   each_parameter(model, [](const Name& name, auto& p) {

@@ -1,4 +1,5 @@
-// Properties of attention beyond its formula: masks hide NaN, padding and threads change nothing, memory is linear, dropout is exact.
+// Properties of attention beyond its formula: masks hide NaN, padding and threads change nothing, memory is linear,
+// dropout is exact.
 #include <heddle/autograd/backward.hpp>
 #include <heddle/core/create.hpp>
 #include <heddle/ops/attention/attention.hpp>
@@ -67,8 +68,8 @@ namespace {
 template <class T>
 void expect_hidden(Index K, bool by_bias, Device device) {
   CAPTURE(K, by_bias);
-  // On the CPU, the keys of the narrowest head fill more than one tile. All other sequences are short, because kernels are slow under
-  // sanitizers.
+  // On the CPU, the keys of the narrowest head fill more than one tile. All other sequences are short, because kernels
+  // are slow under sanitizers.
   const Index length = device == Device::cpu && K == 8 ? 150 : is_exhaustive() ? 70 : 34;
   const std::vector<Index> hidden{0, 7, length / 2 - 2, length - 20, length - 1};
   AttentionForm form{.heads = 2, .queries = {static_cast<int>(length), 5}, .dropout = 0.2};

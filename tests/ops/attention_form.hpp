@@ -1,4 +1,5 @@
-// Calls of attention that differ in lengths, masks, bias and dropout, and the comparison of their results between devices.
+// Calls of attention that differ in lengths, masks, bias and dropout, and the comparison of their results between
+// devices.
 #pragma once
 #include <heddle/ops/slice.hpp>
 #include <optional>
@@ -86,12 +87,13 @@ inline Tensor<double> with_rows(const Tensor<double>& x, const std::vector<Index
   return y;
 }
 
-/// Checks f, which calls attention, on every device except the CPU. The bound of an error is computed from the CPU's errors. In float, the
-/// CPU's error of a value is the larger of two: that of attention, which sums in blocks, and that of plain loops. Additional last bits
-/// allow for the log-sum-exp, from which gradients are computed, and for a GPU's exp: the rounding of a log-sum-exp between 8 and 16 changes
-/// a probability by up to four last bits, and exp by one or two. In bf16 two roundings are accepted, because the GPU also rounds each
-/// probability to bf16 before the product with the values. Infinity is compared as NaN, because the order of a sum decides whether it
-/// becomes infinity or NaN. `usual_sizes` has PlainErrors::usual_size of y and of each gradient, or is empty.
+/// Checks f, which calls attention, on every device except the CPU. The bound of an error is computed from the CPU's
+/// errors. In float, the CPU's error of a value is the larger of two: that of attention, which sums in blocks, and that
+/// of plain loops. Additional last bits allow for the log-sum-exp, from which gradients are computed, and for a GPU's
+/// exp: the rounding of a log-sum-exp between 8 and 16 changes a probability by up to four last bits, and exp by one or
+/// two. In bf16 two roundings are accepted, because the GPU also rounds each probability to bf16 before the product
+/// with the values. Infinity is compared as NaN, because the order of a sum decides whether it becomes infinity or NaN.
+/// `usual_sizes` has PlainErrors::usual_size of y and of each gradient, or is empty.
 template <class T, class F>
 void expect_attention(F&& f, const Inputs& inputs, const std::vector<double>& usual_sizes = {}) {
   const auto only_nan = [](Evaluation all) {

@@ -85,8 +85,8 @@ TEST_CASE("linear: few rows and a large weight") {
   }
 }
 
-// Checks that values and gradients in bf16 differ from those in float by at most one rounding. The sizes are large enough for oneDNN's
-// bf16 kernels.
+// Checks that values and gradients in bf16 differ from those in float by at most one rounding. The sizes are large
+// enough for oneDNN's bf16 kernels.
 TEST_CASE("linear: bf16 products of any size are those of float, rounded") {
   for (const auto& [N, out, in] : {std::array<Index, 3>{65, 33, 129}, {257, 64, 64}, {31, 257, 100}, {1, 300, 257}}) {
     CAPTURE(N, out, in);

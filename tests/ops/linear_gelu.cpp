@@ -44,8 +44,9 @@ TEST_CASE("linear_gelu: gradient matches finite differences") {
                    1e-5);
 }
 
-// bf16 is compared with bf16 on the CPU, because near 0 the rounding of the sum is a large part of the GELU. Its weights and biases are
-// small, because the last bits of Eigen's erf are wrong for sums that are so negative that 1 + erf cancels.
+// bf16 is compared with bf16 on the CPU, because near 0 the rounding of the sum is a large part of the GELU. Its
+// weights and biases are small, because the last bits of Eigen's erf are wrong for sums that are so negative that 1 +
+// erf cancels.
 TEST_CASE("linear_gelu: values and gradients are the same on every device") {
   const auto plain = [](const auto& in) { return linear_gelu(in[0], in[1]); };
   const auto with_bias = [](const auto& in) { return linear_gelu(in[0], in[1], in[2]); };

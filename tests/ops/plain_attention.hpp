@@ -1,5 +1,5 @@
-// Softmax attention by its formula, with plain loops that add one product after the other in T. In double it gives the expected values, in
-// float the error that a kernel is allowed.
+// Softmax attention by its formula, with plain loops that add one product after the other in T. In double it gives the
+// expected values, in float the error that a kernel is allowed.
 #pragma once
 #include <heddle/ops/attention/attention.hpp>
 
@@ -60,8 +60,8 @@ class PlainAttention {
   }
 
  private:
-  // One query of a head: the offsets of its elements in q and y, the row of its first key, its visible keys (`seen`), their probabilities,
-  // and the dropout factors of all keys.
+  // One query of a head: the offsets of its elements in q and y, the row of its first key, its visible keys (`seen`),
+  // their probabilities, and the dropout factors of all keys.
   struct Query {
     Index b, h, i, query, value, first_key;
     std::vector<Index> seen;

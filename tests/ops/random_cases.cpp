@@ -48,7 +48,7 @@ TopK<T> topk_of(const Case& c, const Tensor<T>& x) {
   return topk(x, static_cast<Index>(c.option("k")), {.axis = axis_of(c), .largest = c.option("largest") != 0});
 }
 
-// --- Operations with floating-point results, one function per family. It returns an empty tensor for one of another family. ---
+// --- Operations with floating-point results, one function per family. It returns an empty tensor for one of another fa
 
 template <class T>
 Tensor<T> random_elementwise(const Case& c, const std::vector<Tensor<T>>& x) {

@@ -90,7 +90,8 @@ TEST_CASE("residual_layer_norm_with_sum: gradients of the sum and of the norm ma
 }
 
 TEMPLATE_TEST_CASE("residual_layer_norm: the sum is rounded once, and the stored sum is normalized", "", float, bf16) {
-  // On a GPU, these widths cover the layouts: several rows per warp, a thread block per row, and rows that do not fit in registers.
+  // On a GPU, these widths cover the layouts: several rows per warp, a thread block per row, and rows that do not fit
+  // in registers.
   for (const Index D : {64, 33, 1032, is_exhaustive() ? 8200 : 2056}) {
     CAPTURE(D);
     const Inputs in{random<TestType>({3, D}, 1), random<TestType>({3, D}, 2), random<TestType>({D}, 3),

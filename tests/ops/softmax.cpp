@@ -57,8 +57,8 @@ TEST_CASE("softmax: a masked element gives 0, whatever it holds; a NaN that is n
 
 namespace {
 
-// A row of n - 1 elements `rest` and a last element `value`. Softmax must give `elsewhere` for the former and `at` for the last. If
-// `is_masked`, it is called with a mask that keeps everything.
+// A row of n - 1 elements `rest` and a last element `value`. Softmax must give `elsewhere` for the former and `at` for
+// the last. If `is_masked`, it is called with a mask that keeps everything.
 struct Row {
   double value, rest, at, elsewhere;
   bool is_masked = false;

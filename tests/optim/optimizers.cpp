@@ -282,8 +282,9 @@ struct Table {
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }
 };
 
-// Trains two equal tables with the same ids, one with a sparse gradient and one whose gradient is made dense, and compares them. The
-// weights may differ by rounding, because compilers fuse the operations on vectors and on single elements differently.
+// Trains two equal tables with the same ids, one with a sparse gradient and one whose gradient is made dense, and
+// compares them. The weights may differ by rounding, because compilers fuse the operations on vectors and on single
+// elements differently.
 template <class Optimizer, class Options>
 void rows_are_as_dense(const Options& options) {
   Random random(3);

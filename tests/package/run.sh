@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# run.sh BUILD WORK [quick|default|all]: tests heddle as a package in other projects. BUILD is a configured build of heddle, which is
-# installed from there; WORK is a folder for the results. `quick` compiles README's program in one way and skips FetchContent, the
-# Makefile and examples/classify; `all` adds every compiler at every level, and add_subdirectory. Prints `ok: …` or `FAILED: …` for each
-# check.
+# run.sh BUILD WORK [quick|default|all]: tests heddle as a package in other projects. BUILD is a configured build of
+# heddle, which is installed from there; WORK is a folder for the results. `quick` compiles README's program in one way
+# and skips FetchContent, the Makefile and examples/classify; `all` adds every compiler at every level, and
+# add_subdirectory. Prints `ok: …` or `FAILED: …` for each check.
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
 here=$source/tests/package
@@ -13,8 +13,8 @@ work=$(realpath "$2")
 eigen=$(grep -oh -- '-isystem [^ "]*eigen3*' "$build/compile_commands.json" | sort -u | head -n 1 | cut -d' ' -f2)
 rm -f "$work/failed"
 
-# check CLAIM COMMAND...: runs and judges the command in the background, at most one command per processor at a time. Each command
-# has its own folder, $scratch.
+# check CLAIM COMMAND...: runs and judges the command in the background, at most one command per processor at a time.
+# Each command has its own folder, $scratch.
 check() {
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
   judge "$@" &
@@ -55,8 +55,8 @@ timed() {
   local TIMEFORMAT="$1.cpp: %U s of one core at g++ -O2 ${*:2}"
   time compile -O2 "${@:2}" -c "$here/sources/$1.cpp" -o "$scratch/$1.o"
 }
-# without_warnings COMPILER LEVEL: checks that README's program compiles without warnings. heddle's headers are not system headers here, so
-# their warnings are shown.
+# without_warnings COMPILER LEVEL: checks that README's program compiles without warnings. heddle's headers are not
+# system headers here, so their warnings are shown.
 without_warnings() {
   local TIMEFORMAT="README.md: %U s of one core at $1 $2"
   awk '/^```cpp/ { inside = 1; next } /^```/ && inside { exit } inside' "$source/README.md" >"$scratch/readme.cpp"
@@ -76,7 +76,8 @@ for compiler in g++ clang++; do
     check "README's program has no warning: $compiler $level" without_warnings "$compiler" "$level"
   done
 done
-# The ways differ only in how they find heddle. The optimized build is for `all`, because README's program is optimized above.
+# The ways differ only in how they find heddle. The optimized build is for `all`, because README's program is
+# optimized above.
 optimized=()
 [ "$mode" != all ] || optimized=(-DCMAKE_BUILD_TYPE=Release)
 check 'find_package finds a moved prefix, without warnings' \
@@ -156,8 +157,8 @@ fi
 check 'objects with and without oneDNN do not link' does_not_link -DHEDDLE_ONEDNN -O0
 check '-ffinite-math-only is refused' refused 'cannot be compiled with' -ffinite-math-only "$here/sources/empty.cpp"
 check '-ffast-math is refused with a sentence' refused 'cannot be compiled with -ffast-math' -ffast-math "$here/sources/empty.cpp"
-# Links a program with the build's library, which was compiled for this processor. The same program must link if it is compiled for this
-# processor, and must not if it is not.
+# Links a program with the build's library, which was compiled for this processor. The same program must link if it is
+# compiled for this processor, and must not if it is not.
 linked_with_library() {
   local one_dnn=()
   if grep -q -- '-DHEDDLE_ONEDNN' "$build/compile_commands.json"; then one_dnn=(-DHEDDLE_ONEDNN -ldnnl -lgomp); fi
@@ -184,7 +185,8 @@ short_refusal() {
 for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, w)' 'mse_loss(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
-# refuses_integers TYPE: each call of integer_calls.txt is refused for tensors of this type, in at most 15 lines that name cast<float>.
+# refuses_integers TYPE: each call of integer_calls.txt is refused for tensors of this type, in at most 15 lines that
+# name cast<float>.
 refuses_integers() {
   {
     printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# single_file.sh BUILD WORK: a project without CMake compiles cuda/heddle.cu and links its own program with it. BUILD is a
-# configured build of heddle, which knows where Eigen is. Prints `ok: …` or `FAILED: …`.
+# single_file.sh BUILD WORK: a project without CMake compiles cuda/heddle.cu and links its own program with it. BUILD is
+# a configured build of heddle, which knows where Eigen is. Prints `ok: …` or `FAILED: …`.
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
 build=$(realpath "$1")

@@ -39,7 +39,8 @@ TEST_CASE("BasicTokenizer: treats every code point as the Rust library does") {
     REQUIRE(fields.size() == 9);
     const char32_t first = number(fields[0]), last = number(fields[1]);
     covered += last - first + 1;
-    // Few code points of plane 2 and above have special properties, so only every 16th range is checked under sanitizers.
+    // Few code points of plane 2 and above have special properties, so only every 16th range is checked under
+    // sanitizers.
     if (!heddle::testing::is_exhaustive() && first >= 0x20000 && ++skipped % 16 != 0) continue;
     CHECK(digest(cased, first, last, "a", "b") == number(fields[2]));
     std::size_t field = 3;

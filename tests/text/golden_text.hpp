@@ -14,7 +14,8 @@ namespace heddle::testing {
 
 inline std::string text_golden(const std::string& name) { return HEDDLE_GOLDEN_DIR "/text/" + name; }
 
-// Returns the lines of a file without their LF and otherwise unchanged. Throws FileError if the file is missing or empty.
+// Returns the lines of a file without their LF and otherwise unchanged. Throws FileError if the file is
+// missing or empty.
 inline std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::vector<std::string> lines;

@@ -30,8 +30,8 @@ void write_metrics(MetricsFile& file, Index first, Index end) {
   for (Index step = first; step < end; ++step) file.step(step, 0.5, 0.001, 7, 0.25);
 }
 
-// Writes `before` lines, takes the position for a checkpoint, and writes `after` more lines, like a run that is then killed. Returns the
-// position.
+// Writes `before` lines, takes the position for a checkpoint, and writes `after` more lines, like a run that is then
+// killed. Returns the position.
 MetricsPosition killed_run(const std::string& path, Index before, Index after) {
   MetricsFile file(path);
   file.begin(false);

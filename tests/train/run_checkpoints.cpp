@@ -14,7 +14,8 @@ using train::RunState;
 
 namespace {
 
-// A model that is trained with checkpoints in a folder. A new object on the same folder stands for the run after a kill.
+// A model that is trained with checkpoints in a folder. A new object on the same folder stands for the run
+// after a kill.
 struct SmallRun {
   std::vector<std::string> notes;
   Random random{1};

@@ -207,7 +207,8 @@ TEST_CASE("EventWriter: continues without missing or repeating a step") {
   EventWriter writer(folder.path(), position, 20);
   CHECK(steps_of(folder, "loss") == steps_between(0, 20));
 
-  // The second event of a continued file makes an open TensorBoard discard the events that it has read from this step on.
+  // The second event of a continued file makes an open TensorBoard discard the events that it has read from
+  // this step on.
   std::vector<Index> restarts;
   for (const ReadEvent& event : read_run(folder))
     if (event.session_status == 1) restarts.push_back(event.step);

@@ -69,11 +69,11 @@ Tensor<T> unit_gradient(const Tensor<T>& loss) {
 }  // namespace detail
 
 /// Accumulates the gradient of every variable and parameter x that y depends on: adds the sum over i of dy[i] times the
-/// derivative of y[i] with respect to x. Frees the graph on the way. Several threads may run backward into the same variable
-/// or parameter; their order decides the rounding of its sum.
-/// @throws ShapeError if dy does not have y's shape; Error if dy is on another device, if y depends on nothing that requires a gradient,
-/// if the graph was freed before, and if a saved tensor was overwritten. If it throws, the variables and parameters that it reached lose
-/// their gradients, including contributions of earlier passes and of other threads.
+/// derivative of y[i] with respect to x. Frees the graph on the way. Several threads may run backward into the same
+/// variable or parameter; their order decides the rounding of its sum. @throws ShapeError if dy does not have y's
+/// shape; Error if dy is on another device, if y depends on nothing that requires a gradient, if the graph was freed
+/// before, and if a saved tensor was overwritten. If it throws, the variables and parameters that it reached lose their
+/// gradients, including contributions of earlier passes and of other threads.
 template <class T>
 void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   require(y.requires_grad(), "backward: the tensor of shape ", y.shape(),
@@ -84,7 +84,8 @@ void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   pass.run(y, seed);
 }
 
-/// Calls backward(loss, dy) with dy = 1. @throws ShapeError unless the loss has one element, and Error as backward(y, dy).
+/// Calls backward(loss, dy) with dy = 1. @throws ShapeError unless the loss has one element, and Error as
+/// backward(y, dy).
 template <class T>
 void backward(const Tensor<T>& loss) {
   require<ShapeError>(loss.size() == 1, "backward: a loss has one element; this one has shape ", loss.shape(),
@@ -92,10 +93,10 @@ void backward(const Tensor<T>& loss) {
   backward(loss, detail::unit_gradient(loss));
 }
 
-/// Returns the gradients of a one-element loss with respect to `wanted` (leaves or intermediate results), one each; zeros
-/// where the loss does not depend on one. Frees the graph. Gradients that variables and parameters have accumulated are left unchanged.
-/// @throws ShapeError unless the loss has one element; Error if the loss or a tensor in `wanted` requires no gradient, if the graph was
-/// freed before, and if a saved tensor was overwritten.
+/// Returns the gradients of a one-element loss with respect to `wanted` (leaves or intermediate results), one each;
+/// zeros where the loss does not depend on one. Frees the graph. Gradients that variables and parameters have
+/// accumulated are left unchanged. @throws ShapeError unless the loss has one element; Error if the loss or a tensor in
+/// `wanted` requires no gradient, if the graph was freed before, and if a saved tensor was overwritten.
 template <class T>
 std::vector<Tensor<T>> grad(const Tensor<T>& loss, const std::vector<Tensor<T>>& wanted) {
   require<ShapeError>(loss.size() == 1, "grad: a loss has one element; this one has shape ", loss.shape());

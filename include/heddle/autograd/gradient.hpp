@@ -35,8 +35,8 @@ Tensor<T> deep_copy(const Tensor<T>& x) {
 }
 }  // namespace detail
 
-/// A gradient that is zero in most rows, such as an embedding's. `rows` lists the other rows, ascending and distinct. If `rows` is an empty
-/// tensor, `values` is the whole gradient.
+/// A gradient that is zero in most rows, such as an embedding's. `rows` lists the other rows, ascending and distinct.
+/// If `rows` is an empty tensor, `values` is the whole gradient.
 template <class T>
 struct RowGradient {
   Tensor<Index> rows;  ///< the rows, [M]

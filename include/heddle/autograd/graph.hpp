@@ -1,5 +1,6 @@
-// The nodes of the graph, and the backward pass through them. The tensors own the graph: an operation's result holds its node, and the
-// node holds the nodes of the operation's inputs and its backward. All of them are released with the last handle.
+// The nodes of the graph, and the backward pass through them. The tensors own the graph: an operation's result holds
+// its node, and the node holds the nodes of the operation's inputs and its backward. All of them are released with the
+// last handle.
 #pragma once
 #include <algorithm>
 #include <tuple>
@@ -8,8 +9,8 @@
 
 namespace heddle::detail {
 
-// One backward pass. It repeatedly takes the node with the highest id that has a gradient: the node's consumers have higher ids, so
-// its gradient is complete.
+// One backward pass. It repeatedly takes the node with the highest id that has a gradient: the node's consumers have
+// higher ids, so its gradient is complete.
 class BackwardPass {
  public:
   // A node whose gradient is collected in a stand-in.
@@ -31,8 +32,8 @@ class BackwardPass {
       if (forward_stream_) cuda::order_streams(cuda::stream(), forward_stream_);
   }
 
-  // Adds dx to the gradient of `input` and makes the node pending. Skips absent inputs and gradients. Throws ShapeError if dx does not have
-  // the input's shape.
+  // Adds dx to the gradient of `input` and makes the node pending. Skips absent inputs and gradients. Throws ShapeError
+  // if dx does not have the input's shape.
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const Tensor<T>& dx) {
     if (!input || !dx) return;
@@ -63,9 +64,9 @@ class BackwardPass {
     deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
   }
 
-  // Begins with dy, the gradient of y, and runs until no node has a pending gradient. Rethrows what a backward throws. If y was computed on
-  // another stream, the pass is ordered after the work of that stream, and its later work, which may reuse saved tensors' memory, after the
-  // pass.
+  // Begins with dy, the gradient of y, and runs until no node has a pending gradient. Rethrows what a backward throws.
+  // If y was computed on another stream, the pass is ordered after the work of that stream, and its later work, which
+  // may reuse saved tensors' memory, after the pass.
   template <class T>
   void run(const Tensor<T>& y, const Tensor<T>& dy) {
     if constexpr (has_cuda)
@@ -112,8 +113,8 @@ inline void require_alive(bool alive, const char* op) {
           "' was already used and freed by an earlier backward; compute the loss again to differentiate it again");
 }
 
-// The backward of an operation. It is destroyed after its call, which releases the tensors that it saved. Not a std::optional: for each
-// operation the compiler would instantiate twenty of its functions.
+// The backward of an operation. It is destroyed after its call, which releases the tensors that it saved. Not a
+// std::optional: for each operation the compiler would instantiate twenty of its functions.
 template <class Backward>
 class SingleUse {
  public:

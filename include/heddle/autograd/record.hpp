@@ -4,7 +4,8 @@
 
 namespace heddle {
 
-/// A scope without recording: operations on this thread are not recorded while the object exists, as in `const NoGrad off;`.
+/// A scope without recording: operations on this thread are not recorded while the object exists, as in `const
+/// NoGrad off;`.
 class [[nodiscard]] NoGrad {
  public:
   [[nodiscard]] NoGrad() {
@@ -34,9 +35,10 @@ std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
 }
 
 /// Returns y, the result of `op`, with `backward` attached: record("linear", y, inputs(x, weight, bias), backward).
-/// `backward` maps dy (of y's shape) to a std::tuple with one gradient per input, in their order and of their shapes; an
-/// empty tensor stands for no gradient. With a single input it may return the tensor alone, or a RowGradient. `op` is not
-/// copied: pass a string literal. backward() throws ShapeError for a gradient of another shape; the rows of a RowGradient are not checked.
+/// `backward` maps dy (of y's shape) to a std::tuple with one gradient per input, in their order and of their shapes;
+/// an empty tensor stands for no gradient. With a single input it may return the tensor alone, or a RowGradient. `op`
+/// is not copied: pass a string literal. backward() throws ShapeError for a gradient of another shape; the rows of a
+/// RowGradient are not checked.
 template <class T, class... In, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
                  Backward backward) {
@@ -48,8 +50,8 @@ Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tens
   }
   (std::index_sequence_for<In...>{});
 }
-/// Records an operation with any number of inputs of one type: `backward` returns a vector with one gradient per input. backward() throws
-/// ShapeError for a gradient of another shape.
+/// Records an operation with any number of inputs of one type: `backward` returns a vector with one gradient per input.
+/// backward() throws ShapeError for a gradient of another shape.
 template <class T, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::vector<Tensor<T>>& operands, Backward backward) {
   const bool wanted =

@@ -1,5 +1,5 @@
-// Function objects for + - * /, the larger and the smaller of two values, and powers. Each is written once, for numbers and for SIMD
-// vectors (cpu/vector.hpp).
+// Function objects for + - * /, the larger and the smaller of two values, and powers. Each is written once, for numbers
+// and for SIMD vectors (cpu/vector.hpp).
 #pragma once
 #include <cmath>
 #include <type_traits>

@@ -5,8 +5,8 @@
 
 namespace heddle::detail {
 
-// A scope in which signals on the calling thread are blocked; they are delivered afterwards. Faults that the thread raises itself are not
-// blocked.
+// A scope in which signals on the calling thread are blocked; they are delivered afterwards. Faults that the thread
+// raises itself are not blocked.
 class BlockSignals {
  public:
   BlockSignals() {

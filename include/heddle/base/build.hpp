@@ -1,6 +1,7 @@
-// The compiler settings that heddle requires or refuses, and the namespaces that carry the version, the backends and the instruction set.
-// Functions that take a tensor have different symbols in object files that differ in one of these three, so a call between such files does
-// not link. A call of a function that only returns a tensor does; core/tensor.hpp ends such a program when it starts.
+// The compiler settings that heddle requires or refuses, and the namespaces that carry the version, the backends and
+// the instruction set. Functions that take a tensor have different symbols in object files that differ in one of these
+// three, so a call between such files does not link. A call of a function that only returns a tensor does;
+// core/tensor.hpp ends such a program when it starts.
 #pragma once
 #include <cstdint>
 
@@ -24,8 +25,8 @@ namespace heddle {
 /// A number of elements or rows, an extent, or a position. Signed, as in Eigen and PyTorch.
 using Index = std::int64_t;
 
-// The version, the backends and the instruction set, in this order. Inline bodies differ between backends, and Eigen's memory layout
-// between instruction sets. Users do not write these namespaces, and the reference omits them.
+// The version, the backends and the instruction set, in this order. Inline bodies differ between backends, and Eigen's
+// memory layout between instruction sets. Users do not write these namespaces, and the reference omits them.
 /// @cond
 inline namespace v0_1 {
 #ifdef HEDDLE_ONEDNN
@@ -86,8 +87,8 @@ struct Build {
 }  // namespace v0_1
 /// @endcond
 
-/// A tag that selects the GPU's overload of a kernel. The CUDA library is compiled separately from the programs that use it, so this name
-/// carries no settings.
+/// A tag that selects the GPU's overload of a kernel. The CUDA library is compiled separately from the programs that
+/// use it, so this name carries no settings.
 struct Cuda {};
 
 }  // namespace heddle

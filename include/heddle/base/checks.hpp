@@ -66,8 +66,8 @@ inline void require_same_device(const char* op, const Axis& a, const Axis& b) {
 }
 
 /// Checks that two axes have the same extent and their operands the same device, as in
-/// require_same("linear", "in", {"x", x, -1}, {"weight", weight, 1}). @throws ShapeError with both shapes for different extents, ShapeError
-/// for an axis that does not exist, and Error for different devices.
+/// require_same("linear", "in", {"x", x, -1}, {"weight", weight, 1}). @throws ShapeError with both shapes for different
+/// extents, ShapeError for an axis that does not exist, and Error for different devices.
 inline void require_same(const char* op, const char* axis_name, const Axis& a, const Axis& b, const char* remedy = "") {
   require_same_device(op, a, b);
   for (const Axis* o : {&a, &b})

@@ -17,8 +17,8 @@ struct Color {
   friend bool operator==(const Color&, const Color&) = default;
 };
 
-/// Nine points whose lightness (CIE L*) falls evenly from 97 to 17, while the hue moves from yellow to blue. The order is visible
-/// without hue, so the map also works in gray prints and for readers who do not distinguish all colors.
+/// Nine points whose lightness (CIE L*) falls evenly from 97 to 17, while the hue moves from yellow to blue. The order
+/// is visible without hue, so the map also works in gray prints and for readers who do not distinguish all colors.
 inline constexpr std::array<Color, 9> color_map_points{{{251, 248, 213},
                                                         {200, 227, 174},
                                                         {132, 206, 154},
@@ -29,7 +29,8 @@ inline constexpr std::array<Color, 9> color_map_points{{{251, 248, 213},
                                                         {3, 67, 108},
                                                         {28, 39, 80}}};
 
-/// Returns the color of a share: pale yellow for 0, dark blue for 1. Shares outside [0, 1] are clamped; NaN counts as 0.
+/// Returns the color of a share: pale yellow for 0, dark blue for 1. Shares outside [0, 1] are clamped; NaN
+/// counts as 0.
 inline Color sequential_color(double share) {
   constexpr int last = static_cast<int>(color_map_points.size()) - 1;
   const double position = share > 0 ? std::min(share, 1.0) * last : 0;

@@ -13,8 +13,8 @@ struct DropoutRule {
 
   // Drops nothing.
   DropoutRule() = default;
-  // Drops with probability p, rounded to the nearest multiple. Throws Error unless p is in [0, 1), before and after rounding; the
-  // message begins with `op`.
+  // Drops with probability p, rounded to the nearest multiple. Throws Error unless p is in [0, 1), before and after
+  // rounding; the message begins with `op`.
   DropoutRule(const char* op, double p)
       : threshold(static_cast<std::uint32_t>(checked(op, p) * 65536 + 0.5)),
         scale(static_cast<float>(65536.0 / (65536.0 - threshold))) {

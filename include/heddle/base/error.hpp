@@ -35,7 +35,8 @@ struct CudaError : Error {
 
 namespace detail {
 
-// A value of any type and the function that prints it, so that the code that composes a message is not compiled for each list of types.
+// A value of any type and the function that prints it, so that the code that composes a message is not compiled for
+// each list of types.
 struct MessagePart {
   const void* value;
   void (*print)(std::ostream& out, const void* value);
@@ -69,7 +70,8 @@ template <class E = Error, class... Parts>
   detail::fail_with<E>({detail::MessagePart(parts)...});
 }
 
-/// Throws E with the streamed parts unless `ok`. The parts are always evaluated; the message is built only if E is thrown.
+/// Throws E with the streamed parts unless `ok`. The parts are always evaluated; the message is built only if E is
+/// thrown.
 template <class E = Error, class... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]

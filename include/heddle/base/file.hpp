@@ -1,5 +1,5 @@
-// Functions that read files, and helpers for reading and writing: they check names, repeat calls that a signal interrupts, and throw errors
-// that name the file and the cause. POSIX only.
+// Functions that read files, and helpers for reading and writing: they check names, repeat calls that a signal
+// interrupts, and throw errors that name the file and the cause. POSIX only.
 #pragma once
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -104,8 +104,8 @@ class InputFile {
         count, [&](std::size_t done) { return ::read(file_.number(), static_cast<char*>(to) + done, count - done); });
   }
 
-  /// Reads `count` bytes starting at `offset` and returns the number of bytes read. Does not move the position of read(). May be called by
-  /// several threads at once.
+  /// Reads `count` bytes starting at `offset` and returns the number of bytes read. Does not move the position of
+  /// read(). May be called by several threads at once.
   std::size_t read_at(std::size_t offset, void* to, std::size_t count) const {
     return read_all(count, [&](std::size_t done) {
       return ::pread(file_.number(), static_cast<char*>(to) + done, count - done, static_cast<off_t>(offset + done));
@@ -138,8 +138,9 @@ class InputFile {
   std::size_t size_ = 0;
 };
 
-/// Returns all bytes of a file. The size of the file is only a first estimate: a file may grow in the meantime, and a pipe has no size.
-/// @throws FileError if the file cannot be read, or if a pipe or device gives more than about 1 GiB; OutOfMemory that names the file.
+/// Returns all bytes of a file. The size of the file is only a first estimate: a file may grow in the meantime, and a
+/// pipe has no size. @throws FileError if the file cannot be read, or if a pipe or device gives more than about 1 GiB;
+/// OutOfMemory that names the file.
 inline std::string read_file(const std::string& path) {
   constexpr std::size_t pipe_limit = std::size_t{1} << 30;  // a device such as /dev/zero never ends
   constexpr std::size_t first_step = 1 << 16;

@@ -1,5 +1,5 @@
-// What a child of fork() inherits. Only the thread that forks lives on in it, so a lock that another thread holds at that moment would stay
-// locked for ever. A fork therefore waits until no thread is in a critical section of heddle.
+// What a child of fork() inherits. Only the thread that forks lives on in it, so a lock that another thread holds at
+// that moment would stay locked for ever. A fork therefore waits until no thread is in a critical section of heddle.
 #pragma once
 #include <pthread.h>
 
@@ -11,7 +11,8 @@
 
 namespace heddle::detail {
 
-/// Functions that run around a fork, in the order of their registration: before it, and after it in the parent and in the child.
+/// Functions that run around a fork, in the order of their registration: before it, and after it in the parent and in
+/// the child.
 struct ForkHook {
   void (*before)() noexcept;
   void (*in_parent)() noexcept;

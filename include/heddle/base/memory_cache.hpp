@@ -22,7 +22,8 @@ inline std::ostream& operator<<(std::ostream& out, const MemoryStats& stats) {
 
 namespace detail {
 
-// Whether released blocks are kept for reuse. They are not under AddressSanitizer, so that it detects every use after a release.
+// Whether released blocks are kept for reuse. They are not under AddressSanitizer, so that it detects every use after a
+// release.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool memory_is_cached = false;
 #elif defined(__has_feature)

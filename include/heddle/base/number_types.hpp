@@ -1,5 +1,5 @@
-// Number types: the type that accumulates sums of each element type, and conversions between element types. Both devices use these
-// definitions.
+// Number types: the type that accumulates sums of each element type, and conversions between element types. Both
+// devices use these definitions.
 #pragma once
 #include <concepts>
 #include <limits>

@@ -7,8 +7,8 @@
 
 namespace heddle::io {
 
-/// Returns the text with \\xNN for each byte of invalid UTF-8, of a control character, or of a line break (including U+2028 and U+2029),
-/// cut after about `limit` bytes. The default limit is Linux's maximum length of a path.
+/// Returns the text with \\xNN for each byte of invalid UTF-8, of a control character, or of a line break (including
+/// U+2028 and U+2029), cut after about `limit` bytes. The default limit is Linux's maximum length of a path.
 inline std::string printable(std::string_view text, std::size_t limit = 4096) {
   constexpr char digits[] = "0123456789abcdef";
   std::string shown;

@@ -1,4 +1,5 @@
-// The number of processors that this process may use. In a container or under a batch system it may be smaller than the machine's.
+// The number of processors that this process may use. In a container or under a batch system it may be smaller than the
+// machine's.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -22,8 +23,8 @@ template <class... Number>
   return complete;
 }
 
-// Returns how many processors the control group in `folder` may use: its time divided by its period, rounded up, or `most`
-// where it sets no limit. Versions 1 and 2 of Linux's control groups name the files differently.
+// Returns how many processors the control group in `folder` may use: its time divided by its period, rounded up, or
+// `most` where it sets no limit. Versions 1 and 2 of Linux's control groups name the files differently.
 [[gnu::cold]] inline int processors_of_group(const std::string& folder, int most) {
   double time = 0, period = 0;
   const bool limited = scan_file(folder + "/cpu.max", "%lf %lf", &time, &period) ||  // "max 100000" holds no limit
@@ -33,8 +34,9 @@ template <class... Number>
                                            : most;
 }
 
-// Returns the smallest number that this process's control groups and the groups above them allow; at most `most`. `memberships` is a
-// file like /proc/self/cgroup, with lines of number:controllers:path, and `root` the folder of the groups.
+// Returns the smallest number that this process's control groups and the groups above them allow; at most `most`.
+// `memberships` is a file like /proc/self/cgroup, with lines of number:controllers:path, and `root` the folder of the
+// groups.
 [[gnu::cold]] inline int processors_of_groups(const std::string& memberships, const std::string& root, int most) {
   std::FILE* const file = std::fopen(memberships.c_str(), "re");
   if (!file) return most;
@@ -44,7 +46,8 @@ template <class... Number>
     const bool unified = std::sscanf(line, "0::%4095[^\n]", path) == 1;
     if (!unified && std::sscanf(line, "%*d:%255[^:]:%4095[^\n]", controllers, path) != 2) continue;
     if (!unified && (',' + std::string(controllers) + ',').find(",cpu,") == std::string::npos) continue;
-    // In some containers this is a path of the host, and some of its folders do not exist: only existing folders are read.
+    // In some containers this is a path of the host, and some of its folders do not exist: only existing
+    // folders are read.
     for (std::string group = path;; group.erase(group.rfind('/'))) {
       most = processors_of_group(root + (unified ? "" : "/cpu") + group, most);
       if (group.find('/') == std::string::npos) break;
@@ -54,8 +57,8 @@ template <class... Number>
   return most;
 }
 
-// Returns OMP_NUM_THREADS, which batch systems set for all libraries. Without it, returns the number of processors in the affinity mask,
-// limited by the processor time of the control groups.
+// Returns OMP_NUM_THREADS, which batch systems set for all libraries. Without it, returns the number of processors in
+// the affinity mask, limited by the processor time of the control groups.
 [[gnu::cold]] inline int available_processors() {
   int count = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 #ifdef __linux__

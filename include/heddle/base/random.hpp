@@ -4,8 +4,8 @@
 
 namespace heddle {
 
-/// A random number generator: a position in the sequence of 128-bit draws that a seed and a stream define. Two streams of one seed never
-/// overlap.
+/// A random number generator: a position in the sequence of 128-bit draws that a seed and a stream define. Two streams
+/// of one seed never overlap.
 class Random {
  public:
   /// Begins the sequence of draws of a seed and a stream.

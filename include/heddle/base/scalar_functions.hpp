@@ -140,7 +140,8 @@ struct Erf {
   }
 };
 
-// The sigmoid 1 / (1 + exp(-x)). If the exponential overflows, the value is 0, as it should be; small values keep all digits.
+// The sigmoid 1 / (1 + exp(-x)). If the exponential overflows, the value is 0, as it should be; small values keep all
+// digits.
 struct Sigmoid {
   template <class V>
   HEDDLE_HD static auto f(const V& x) {

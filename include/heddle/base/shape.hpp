@@ -14,7 +14,8 @@
 namespace heddle {
 
 /// The extents of a tensor: up to eight axes, as in {B, T, D}; a scalar has none. A negative axis counts from the end.
-/// @throws ShapeError for a negative extent, more than eight axes, or extents whose running product does not fit in 63 bits.
+/// @throws ShapeError for a negative extent, more than eight axes, or extents whose running product does not
+/// fit in 63 bits.
 class Shape {
  public:
   static constexpr int max_rank = 8;  ///< the maximum number of axes
@@ -51,16 +52,16 @@ class Shape {
     return counted;
   }
 
-  /// Returns the shape with another extent: {B, T, D}.with(-1, E) is {B, T, E}. @throws ShapeError if the axis does not exist, the extent
-  /// is negative, or the size does not fit in 63 bits.
+  /// Returns the shape with another extent: {B, T, D}.with(-1, E) is {B, T, E}. @throws ShapeError if the axis does not
+  /// exist, the extent is negative, or the size does not fit in 63 bits.
   Shape with(int axis, Index extent) const {
     Shape s = *this;
     s.extent_[static_cast<std::size_t>(this->axis(axis))] = extent;
     s.check();
     return s;
   }
-  /// Returns the shape without an axis: {B, T, D}.without(1) is {B, D}. @throws ShapeError if the axis does not exist, or if the size does
-  /// not fit in 63 bits without it.
+  /// Returns the shape without an axis: {B, T, D}.without(1) is {B, D}. @throws ShapeError if the axis does not exist,
+  /// or if the size does not fit in 63 bits without it.
   Shape without(int axis) const {
     Shape s = *this;
     std::copy(begin() + this->axis(axis) + 1, end(), s.extent_.begin() + this->axis(axis));

@@ -6,8 +6,8 @@
 
 namespace heddle::kernel {
 
-// Returns exp(x), which is exactly 0 at -infinity. The vectorized exp() returns a subnormal number there, so the smallest normal number is
-// subtracted.
+// Returns exp(x), which is exactly 0 at -infinity. The vectorized exp() returns a subnormal number there, so the
+// smallest normal number is subtracted.
 template <class E>
 HEDDLE_HD auto exp_or_zero(const E& x) {
   using std::exp;
@@ -18,8 +18,8 @@ HEDDLE_HD auto exp_or_zero(const E& x) {
     return max(exp(x) - std::numeric_limits<A>::min(), E(0));
 }
 
-// The formulas of softmax and log_softmax along one axis. value() takes x minus the largest x, e = exp of the difference, and
-// normalizer(sum of e). gradient() takes dy, y and the sum of `weight(dy, y)`.
+// The formulas of softmax and log_softmax along one axis. value() takes x minus the largest x, e = exp of the
+// difference, and normalizer(sum of e). gradient() takes dy, y and the sum of `weight(dy, y)`.
 struct Softmax {
   template <class S>
   HEDDLE_HD static auto normalizer(const S& sum) {

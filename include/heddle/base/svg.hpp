@@ -1,4 +1,5 @@
-// SVG files: text, numbers and shapes. They have no scripts and load nothing, and follow the reader's light or dark mode.
+// SVG files: text, numbers and shapes. They have no scripts and load nothing, and follow the reader's light
+// or dark mode.
 #pragma once
 #include <charconv>
 #include <string>
@@ -9,7 +10,8 @@
 
 namespace heddle::pictures {
 
-/// Returns the text as XML: markup is escaped, and U+FFFD replaces U+FFFE, U+FFFF and ASCII control characters except tab and line feed.
+/// Returns the text as XML: markup is escaped, and U+FFFD replaces U+FFFE, U+FFFF and ASCII control characters except
+/// tab and line feed.
 inline std::string escape_xml(std::string_view text) {
   std::string escaped;
   for (const char *at = text.data(), *end = at + text.size(); at != end;) {
@@ -96,8 +98,8 @@ class Svg {
     text_ += "<circle cx=\"" + coordinate(x) + "\" cy=\"" + coordinate(y) + "\" r=\"3\" class=\"" +
              std::string(classes) + "\"/>\n";
   }
-  /// Writes a line of text with its baseline at y. It begins at x; with the class `middle` it is centered there, with `end` it ends there.
-  /// `upwards` rotates it by 90 degrees around (x, y).
+  /// Writes a line of text with its baseline at y. It begins at x; with the class `middle` it is centered there, with
+  /// `end` it ends there. `upwards` rotates it by 90 degrees around (x, y).
   void text(double x, double y, std::string_view text, std::string_view classes, bool upwards = false) {
     if (text.empty()) return;
     const std::string at = coordinate(x) + ' ' + coordinate(y);
@@ -112,7 +114,8 @@ class Svg {
   std::string finish() const { return text_ + "</svg>\n"; }
 
  private:
-  // The colors of lines are from Okabe and Ito (2008, "Color universal design"); the two light ones are darkened for white backgrounds.
+  // The colors of lines are from Okabe and Ito (2008, "Color universal design"); the two light ones are darkened for
+  // white backgrounds.
   static constexpr const char* style = R"(
 .heddle-chart{--paper:#ffffff;--ink:#1f2328;--faint:#d0d7de;--orange:#b58900;--sky:#2f9bd6;font:12px system-ui,sans-serif}
 @media (prefers-color-scheme:dark){.heddle-chart{--paper:#0d1117;--ink:#e6edf3;--faint:#373e47;--orange:#e69f00;--sky:#56b4e9}}

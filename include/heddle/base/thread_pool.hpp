@@ -1,6 +1,7 @@
-// ThreadPool: threads that help a caller with one job at a time, for machines that other programs use too. An idle helper spins for a short
-// time and then sleeps. A caller does not wait for a helper that has not begun. If helpers get no processor, the pool pauses and callers
-// run alone: Linux shares the processors among all runnable threads, so a helper that cannot help costs its caller time.
+// ThreadPool: threads that help a caller with one job at a time, for machines that other programs use too. An idle
+// helper spins for a short time and then sleeps. A caller does not wait for a helper that has not begun. If helpers get
+// no processor, the pool pauses and callers run alone: Linux shares the processors among all runnable threads, so a
+// helper that cannot help costs its caller time.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -24,8 +25,9 @@ class ThreadPool {
 
   using Job = void (*)(void* context) noexcept;
 
-  /// Returns the process's pool. It is never destroyed, because a thread may use it until the process ends. Its helpers end with the static
-  /// objects, so that a library that is unloaded leaves no thread behind; from then on callers run alone.
+  /// Returns the process's pool. It is never destroyed, because a thread may use it until the process ends. Its
+  /// helpers end with the static objects, so that a library that is unloaded leaves no thread behind; from then on
+  /// callers run alone.
   static ThreadPool& instance() {
     alignas(ThreadPool) static std::byte memory[sizeof(ThreadPool)];
     static ThreadPool* const pool = made(memory);
@@ -33,8 +35,9 @@ class ThreadPool {
     return *pool;
   }
 
-  /// Calls job(context) on this thread and at the same time on up to `helpers` others; returns when all calls have returned.
-  /// Returns false without calling `job` if the pool is paused, or already runs a job of this thread or of another.
+  /// Calls job(context) on this thread and at the same time on up to `helpers` others; returns when all calls have
+  /// returned. Returns false without calling `job` if the pool is paused, or already runs a job of this thread or of
+  /// another.
   bool run(int helpers, Job job, void* context) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     const Time begin = Clock::now();
@@ -74,12 +77,13 @@ class ThreadPool {
 
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
-  // The system takes about 50 microseconds to wake a helper. A helper that has not joined after ten times as long has no processor.
+  // The system takes about 50 microseconds to wake a helper. A helper that has not joined after ten times as long has
+  // no processor.
   static constexpr std::chrono::microseconds spin_time{30}, patience{500};
   static constexpr std::chrono::milliseconds pause_time{20};
 
-  // The gate holds the number of helpers inside a job in its low bits. The bits above count how often it was opened and closed: it is open
-  // if that number is odd.
+  // The gate holds the number of helpers inside a job in its low bits. The bits above count how often it was opened and
+  // closed: it is open if that number is odd.
   static constexpr std::uint32_t generation = 64, open = generation;
   static std::uint32_t inside(std::uint32_t gate) { return gate % generation; }
 
@@ -120,7 +124,8 @@ class ThreadPool {
       std::uint32_t gate = wait_for_job(finished);
       if (stops_.load(std::memory_order_relaxed)) return;
       finished = gate / generation;
-      // A helper enters only if the gate has not changed since it was read, so the job cannot end between the check and the entry.
+      // A helper enters only if the gate has not changed since it was read, so the job cannot end between the check and
+      // the entry.
       while (gate / generation == finished &&
              inside(gate) < static_cast<std::uint32_t>(seats_.load(std::memory_order_relaxed))) {
         if (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire)) continue;

@@ -14,15 +14,16 @@ namespace detail {
 inline thread_local int chosen_threads = 0;  // 0: not set, so available_processors()
 }
 
-/// Returns the number of threads that operations called from this thread use: the number given to set_threads on this thread; otherwise
-/// OMP_NUM_THREADS; otherwise the number of processors that the affinity mask and the control groups of the process allow.
+/// Returns the number of threads that operations called from this thread use: the number given to set_threads on this
+/// thread; otherwise OMP_NUM_THREADS; otherwise the number of processors that the affinity mask and the control groups
+/// of the process allow.
 inline int threads() {
   static const int available = detail::available_processors();
   return detail::chosen_threads ? detail::chosen_threads : available;
 }
-/// Sets how many threads the operations called from this thread use; other threads keep their number. An operation uses at most 64
-/// threads. All threads share one pool, and an operation that finds the pool busy runs on its caller's thread alone.
-/// @throws Error for a count below 1.
+/// Sets how many threads the operations called from this thread use; other threads keep their number. An operation uses
+/// at most 64 threads. All threads share one pool, and an operation that finds the pool busy runs on its caller's
+/// thread alone. @throws Error for a count below 1.
 inline void set_threads(int count) {
   require(count >= 1, "set_threads: the number of threads must be at least 1, got ", count);
   detail::chosen_threads = count;
@@ -33,19 +34,21 @@ namespace kernel {
 // Returns how many rows of a matrix to give to a thread, if an element costs a few nanoseconds.
 constexpr Index rows_per_piece(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
 
-// Fixed pieces of a range. They do not depend on the number of threads, and neither does the rounding of a sum within a piece.
+// Fixed pieces of a range. They do not depend on the number of threads, and neither does the rounding of a sum
+// within a piece.
 struct Pieces {
   static constexpr Index most = 64;  // enough to balance the load, few enough to keep a result for each
 
   Index total, size, count;
 
-  // Cuts [0, all) into pieces of at least `grain`, the least work that is worth a thread. The last piece may be smaller.
+  // Cuts [0, all) into pieces of at least `grain`, the least work that is worth a thread. The last piece may be
+  // smaller.
   Pieces(Index all, Index grain)
       : total(all), size(std::max({Index{1}, grain, (all + most - 1) / most})), count((all + size - 1) / size) {}
 };
 
-// Calls body(context, piece, first, last) for each piece, on several threads. Rethrows the first exception, after all pieces.
-// Not a template: a template would compile a kernel's loop twice, for a single piece and for several pieces.
+// Calls body(context, piece, first, last) for each piece, on several threads. Rethrows the first exception, after all
+// pieces. Not a template: a template would compile a kernel's loop twice, for a single piece and for several pieces.
 inline void run_pieces(Pieces pieces, void (*body)(const void* context, Index piece, Index first, Index last),
                        const void* context) {
   struct Work {

@@ -1,5 +1,6 @@
-// UTF-8, one code point at a time. Invalid UTF-8 is read as U+FFFD: one for each longest prefix of a valid sequence, and one for each byte
-// that begins no valid sequence. Unicode (chapter 3.9), Rust's from_utf8_lossy and Python's errors="replace" have the same rule.
+// UTF-8, one code point at a time. Invalid UTF-8 is read as U+FFFD: one for each longest prefix of a valid sequence,
+// and one for each byte that begins no valid sequence. Unicode (chapter 3.9), Rust's from_utf8_lossy and Python's
+// errors="replace" have the same rule.
 #pragma once
 #include <string_view>
 

@@ -22,8 +22,8 @@ struct View {
   }
 };
 
-/// `width` adjacent columns of a row-major matrix whose rows are `stride` elements apart. Attention sees q, k and v this
-/// way when they are columns of one matrix [N, 3 * D].
+/// `width` adjacent columns of a row-major matrix whose rows are `stride` elements apart. Attention sees q, k and v
+/// this way when they are columns of one matrix [N, 3 * D].
 template <class T>
 struct MatrixView {
   T* data;       ///< the first column of row 0

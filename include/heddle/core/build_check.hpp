@@ -1,5 +1,5 @@
-// Ends a program whose object files were compiled for different backends or instruction sets, when it starts. Not every such program fails to
-// link: the symbol of a function that takes no tensor and returns one does not name the build.
+// Ends a program whose object files were compiled for different backends or instruction sets, when it starts. Not every
+// such program fails to link: the symbol of a function that takes no tensor and returns one does not name the build.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +9,8 @@
 
 namespace heddle::detail {
 
-// The settings of the first object file that was initialized. Hidden: libraries that are loaded into one process may differ.
+// The settings of the first object file that was initialized. Hidden: libraries that are loaded into one process may
+// differ.
 [[gnu::visibility("hidden")]] inline const char* settings_of_image = nullptr;
 
 [[gnu::visibility("hidden")]] inline bool record_build(const char* settings) {

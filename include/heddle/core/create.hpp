@@ -21,7 +21,8 @@ void fill(Cpu, View<T, 1> y, T value) {
 }
 }  // namespace kernel
 
-/// Returns a tensor with one value everywhere. @throws OutOfMemory, and Error for a device that this build does not support.
+/// Returns a tensor with one value everywhere. @throws OutOfMemory, and Error for a device that this build does not
+/// support.
 template <class T, NumberFor<T> S>
 Tensor<T> full(Shape shape, S value, Device device = Device::cpu) {
   Tensor<T> y(shape, device);
@@ -39,9 +40,9 @@ Tensor<T> ones(Shape shape, Device device = Device::cpu) {
   return full<T>(shape, 1, device);
 }
 
-/// Returns first, first + step, ... up to but excluding last: [ceil((last - first) / step)]. Values of float and bf16 are
-/// computed in double and then rounded, for bf16 to float first. @throws Error if step is 0 or leads away from last, for 2^62 or more
-/// steps, and for a device that this build does not support.
+/// Returns first, first + step, ... up to but excluding last: [ceil((last - first) / step)]. Values of float and bf16
+/// are computed in double and then rounded, for bf16 to float first. @throws Error if step is 0 or leads away from
+/// last, for 2^62 or more steps, and for a device that this build does not support.
 template <class T, class Number = std::conditional_t<std::is_integral_v<T>, T, double>>
 Tensor<T> arange(std::type_identity_t<Number> first, std::type_identity_t<Number> last,
                  std::type_identity_t<Number> step = 1, Device device = Device::cpu) {
@@ -85,8 +86,8 @@ Tensor<T> draw_pairs(Shape shape, Random& random, F f) {
 }
 }  // namespace detail
 
-/// Returns uniform values in [lo, hi), rounded to T; rounding may give hi. One draw gives two elements whatever T is, so every T gets the
-/// same numbers before rounding. @throws Error unless lo <= hi and hi - lo is finite.
+/// Returns uniform values in [lo, hi), rounded to T; rounding may give hi. One draw gives two elements whatever T is,
+/// so every T gets the same numbers before rounding. @throws Error unless lo <= hi and hi - lo is finite.
 template <class T>
 Tensor<T> uniform(Shape shape, double lo, double hi, Random& random) {
   require(lo <= hi && std::isfinite(hi - lo), "uniform: lo must not be greater than hi, and both must be finite; got ",

@@ -19,8 +19,8 @@ auto view(TensorT& x) {
   return v;
 }
 
-/// Calls f(Cpu{}) or f(Cuda{}) for a device. In a build with CUDA, f must compile for both tags, so a kernel without a GPU overload is
-/// an error. For double, which is on the CPU only, f needs to compile for Cpu alone.
+/// Calls f(Cpu{}) or f(Cuda{}) for a device. In a build with CUDA, f must compile for both tags, so a kernel without a
+/// GPU overload is an error. For double, which is on the CPU only, f needs to compile for Cpu alone.
 template <class T, class F>
 decltype(auto) dispatch([[maybe_unused]] Device device, F&& f) {
 #ifdef HEDDLE_CUDA

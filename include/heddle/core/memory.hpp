@@ -1,5 +1,6 @@
-// Host memory: 64-byte aligned blocks from a cache that all threads share. A training step requests the same sizes again
-// and again; malloc would return large blocks to the system each time, and each new request would fault their pages in.
+// Host memory: 64-byte aligned blocks from a cache that all threads share. A training step requests the same sizes
+// again and again; malloc would return large blocks to the system each time, and each new request would fault their
+// pages in.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -22,8 +23,8 @@ class HostPool {
  public:
   static constexpr std::size_t alignment = 64;  ///< a cache line, and the widest vector register
 
-  /// Returns the process's pool. It is never destroyed: a tensor in static storage may be released after everything else.
-  /// A library that is unloaded returns its cached blocks.
+  /// Returns the process's pool. It is never destroyed: a tensor in static storage may be released after everything
+  /// else. A library that is unloaded returns its cached blocks.
   static HostPool& instance() {
     alignas(HostPool) static std::byte memory[sizeof(HostPool)];
     static HostPool* const pool = made(memory);
@@ -95,8 +96,8 @@ class HostPool {
     require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory: ", bytes, " bytes requested");
     return detail::size_class(std::max(alignment, (bytes + alignment - 1) / alignment * alignment));
   }
-  // Returns a block from the system, or nullptr. A large block is aligned to huge pages, and heddle requests huge pages for its `used`
-  // bytes, so that reading weights needs fewer address translations.
+  // Returns a block from the system, or nullptr. A large block is aligned to huge pages, and heddle requests huge pages
+  // for its `used` bytes, so that reading weights needs fewer address translations.
   static void* new_block(std::size_t bytes, std::size_t used) {
     constexpr std::size_t huge_page = std::size_t{2} << 20;
     if (used < huge_page) return std::aligned_alloc(alignment, bytes);

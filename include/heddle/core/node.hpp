@@ -14,8 +14,8 @@ inline thread_local GradMode grad_mode = GradMode::recording;
 
 class BackwardPass;
 
-// One recorded operation, or a leaf: the node of a variable or parameter. Ids ascend in execution order: if nodes are visited in descending
-// order, each node's gradient is complete when the node is visited.
+// One recorded operation, or a leaf: the node of a variable or parameter. Ids ascend in execution order: if nodes are
+// visited in descending order, each node's gradient is complete when the node is visited.
 struct Node {
   const std::uint64_t id = next_node_id.fetch_add(1, std::memory_order_relaxed);
   const char* const op;    // "leaf" for a variable or parameter
@@ -37,8 +37,8 @@ struct Node {
   Node* next_released_ = nullptr;
 };
 
-// A counted reference. The last one deletes the node, and the nodes that it alone refers to, in a loop: a graph may have a
-// million operations, and a recursive destructor would overflow the stack.
+// A counted reference. The last one deletes the node, and the nodes that it alone refers to, in a loop: a graph may
+// have a million operations, and a recursive destructor would overflow the stack.
 class NodeRef {
  public:
   NodeRef() = default;

@@ -68,8 +68,8 @@ struct PrintedBody {
 
 }  // namespace detail
 
-/// Prints "Tensor<float> [2, 3] cpu", then the values. A long axis is abridged to its first and last three positions (one,
-/// for all but the last two axes). No newline at the end.
+/// Prints "Tensor<float> [2, 3] cpu", then the values. A long axis is abridged to its first and last three positions
+/// (one, for all but the last two axes). No newline at the end.
 template <class T>
 std::ostream& operator<<(std::ostream& out, const Tensor<T>& x) {
   const std::string type = std::string("Tensor<") + detail::element_name<T> + "> ";

@@ -1,5 +1,6 @@
-// Sequences: which rows of an [N, D] tensor belong to which sequence of a batch. A packed batch has the rows of its real tokens without
-// gaps. In a padded batch [B, T, D], sequence b is within rows [b * T, (b + 1) * T). Row-wise operations do not need Sequences.
+// Sequences: which rows of an [N, D] tensor belong to which sequence of a batch. A packed batch has the rows of its
+// real tokens without gaps. In a padded batch [B, T, D], sequence b is within rows [b * T, (b + 1) * T). Row-wise
+// operations do not need Sequences.
 #pragma once
 #include <heddle/core/tensor.hpp>
 
@@ -8,8 +9,8 @@ namespace heddle {
 /// B sequences with N rows in total. The index tensors are on one device; first rows and lengths are also on the host.
 class Sequences {
  public:
-  /// Builds packed Sequences: sequence b is the next lengths[b] rows. @throws ShapeError for a negative length, and for more than 2^31 - 1
-  /// rows.
+  /// Builds packed Sequences: sequence b is the next lengths[b] rows. @throws ShapeError for a negative length, and for
+  /// more than 2^31 - 1 rows.
   static Sequences packed(const std::vector<int>& lengths) {
     std::vector<int> begin;
     Index rows = 0;
@@ -21,16 +22,16 @@ class Sequences {
     return Sequences(begin, lengths, rows, 0);
   }
 
-  /// Builds packed Sequences of one length: sequence b is rows [b * length, (b + 1) * length). @throws ShapeError for a negative length, a
-  /// negative or larger count than 2^31 - 1, and for more than 2^31 - 1 rows.
+  /// Builds packed Sequences of one length: sequence b is rows [b * length, (b + 1) * length). @throws ShapeError for a
+  /// negative length, a negative or larger count than 2^31 - 1, and for more than 2^31 - 1 rows.
   static Sequences packed(Index count, int length) {
     require<ShapeError>(count >= 0 && count <= std::numeric_limits<int>::max(),
                         "packed: the number of sequences must be in [0, 2^31 - 1], got ", count);
     return packed(std::vector<int>(static_cast<std::size_t>(count), length));
   }
 
-  /// Builds padded Sequences: sequence b is the first lengths[b] of rows [b * T, (b + 1) * T). @throws ShapeError for a length outside
-  /// [0, T], and for more than 2^31 - 1 rows.
+  /// Builds padded Sequences: sequence b is the first lengths[b] of rows [b * T, (b + 1) * T). @throws ShapeError for a
+  /// length outside [0, T], and for more than 2^31 - 1 rows.
   static Sequences padded(const std::vector<int>& lengths, Index T) {
     std::vector<int> begin;
     const Index rows = static_cast<Index>(lengths.size()) * T;
@@ -43,8 +44,9 @@ class Sequences {
     return Sequences(begin, lengths, rows, T);
   }
 
-  /// Builds Sequences from a mask [B, T] that is 1 at real tokens and 0 at padding, which may precede or follow them. @throws ShapeError
-  /// for another rank, for a value other than 0 and 1, and for a mask with holes, which lengths cannot express.
+  /// Builds Sequences from a mask [B, T] that is 1 at real tokens and 0 at padding, which may precede or follow them.
+  /// @throws ShapeError for another rank, for a value other than 0 and 1, and for a mask with holes, which lengths
+  /// cannot express.
   static Sequences from_mask(const Tensor<int>& mask) {  // [B, T]
     require_rank("from_mask", {"mask", mask, 0}, 2);
     const Index B = mask.dim(0), T = mask.dim(1);
@@ -80,8 +82,9 @@ class Sequences {
   const std::vector<int>& begins() const { return begins_; }    ///< the values of begin(), on the host
   const std::vector<int>& lengths() const { return lengths_; }  ///< the values of length(), on the host
 
-  /// Returns which positions of a padded batch hold rows of each sequence: true at real tokens, false at padding. T is padded_to(), or
-  /// longest() when packed. from_mask(cast<int>(mask())) gives the same sequences, padded. The result is on device().
+  /// Returns which positions of a padded batch hold rows of each sequence: true at real tokens, false at padding. T is
+  /// padded_to(), or longest() when packed. from_mask(cast<int>(mask())) gives the same sequences, padded. The result
+  /// is on device().
   Tensor<bool> mask() const {  // [B, T]
     const Index T = padded_to_ > 0 ? padded_to_ : longest_;
     std::vector<bool> real(static_cast<std::size_t>(count() * T), false);
@@ -132,8 +135,8 @@ inline bool is_padded_batch(const Shape& s, const Sequences& sequences) {
 
 }  // namespace detail
 
-/// Checks that x has one row per row of its sequences, on the same device. @throws ShapeError for another number of rows, and Error for
-/// another device.
+/// Checks that x has one row per row of its sequences, on the same device. @throws ShapeError for another number of
+/// rows, and Error for another device.
 inline void require_rows(const char* op, const Axis& x, const Sequences& sequences) {
   const bool could_be_packed = !sequences.padded_to() && x.shape.rank() >= 3 && x.shape[0] == sequences.count();
   require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.operand, ' ', x.shape,

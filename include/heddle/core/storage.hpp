@@ -8,7 +8,8 @@
 
 namespace heddle::detail {
 
-// A memory block that is owned by heddle or borrowed from the caller. The parameter keeps the types of builds with and without CUDA apart.
+// A memory block that is owned by heddle or borrowed from the caller. The parameter keeps the types of builds with and
+// without CUDA apart.
 template <bool with_cuda>
 struct BasicStorage {
   void* const memory;
@@ -17,7 +18,8 @@ struct BasicStorage {
   const bool owned;
   std::uint64_t version = 0;
 
-  // Allocates `size` bytes on `where`, or wraps memory owned by the caller if `wrapped` is not null. Throws OutOfMemory.
+  // Allocates `size` bytes on `where`, or wraps memory owned by the caller if `wrapped` is not null. Throws
+  // OutOfMemory.
   BasicStorage(void* wrapped, std::size_t size, Device where)
       : memory(wrapped ? wrapped : allocate(where, size)), bytes(size), device(where), owned(!wrapped) {}
   BasicStorage(const BasicStorage&) = delete;

@@ -1,5 +1,5 @@
-// Tensor<T>: a handle to a contiguous, row-major block on one device. The element type is part of the C++ type; the device is a run-time
-// value.
+// Tensor<T>: a handle to a contiguous, row-major block on one device. The element type is part of the C++ type; the
+// device is a run-time value.
 #pragma once
 #include <array>
 #include <concepts>
@@ -27,7 +27,8 @@ template <class T>
 void record_stream(const Tensor<T>& x, void* stream);
 }
 
-// The definition is outside the namespace, because the class was declared in the inline namespace of the build (base/build.hpp).
+// The definition is outside the namespace, because the class was declared in the inline namespace of the build
+// (base/build.hpp).
 /// A handle: copies share one block of memory, and a const handle is read-only. T is float, double, bf16, std::int32_t,
 /// std::int64_t or bool.
 template <class T>
@@ -54,16 +55,20 @@ class heddle::Tensor {
   Tensor& operator=(Tensor&& other);
   ~Tensor() = default;
 
-  /// Allocates uninitialized memory. @throws OutOfMemory, and Error for a device that this build does not support or for double on the GPU.
+  /// Allocates uninitialized memory. @throws OutOfMemory, and Error for a device that this build does not support or
+  /// for double on the GPU.
   explicit Tensor(Shape shape, Device device = Device::cpu) : Tensor(shape, device, nullptr) {}
 
-  /// Makes a tensor on the CPU from its elements in row-major order. @throws ShapeError unless there is one value per element.
+  /// Makes a tensor on the CPU from its elements in row-major order. @throws ShapeError unless there is one value per
+  /// element.
   Tensor(Shape shape, const std::vector<T>& values);
-  /// Makes a tensor on the CPU from its elements in row-major order. @throws ShapeError unless there is one value per element.
+  /// Makes a tensor on the CPU from its elements in row-major order. @throws ShapeError unless there is one value per
+  /// element.
   Tensor(Shape shape, std::initializer_list<T> values) : Tensor(shape, std::vector<T>(values)) {}
 
-  /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every handle. @throws Error for
-  /// a null pointer unless the shape has no elements, for a device that this build does not support, and for double on the GPU.
+  /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every
+  /// handle. @throws Error for a null pointer unless the shape has no elements, for a device that this build does not
+  /// support, and for double on the GPU.
   static Tensor wrap(T* memory, Shape shape, Device device = Device::cpu) {
     require(memory || shape.size() == 0, "Tensor::wrap: a null pointer for shape ", shape);
     return Tensor(shape, device, memory);
@@ -81,8 +86,8 @@ class heddle::Tensor {
   Device device() const { return device_; }
   /// Returns whether the handle has memory, that is, is not empty.
   bool has_data() const { return storage_ != nullptr; }
-  /// Returns has_data(). For a Tensor<bool> returns its only element, so that `if (any(isnan(x)))` tests the value. @throws ShapeError for
-  /// a Tensor<bool> unless it has exactly one element, and Error for an empty Tensor<bool>.
+  /// Returns has_data(). For a Tensor<bool> returns its only element, so that `if (any(isnan(x)))` tests the value.
+  /// @throws ShapeError for a Tensor<bool> unless it has exactly one element, and Error for an empty Tensor<bool>.
   explicit operator bool() const {
     if constexpr (std::is_same_v<T, bool>) {
       require_data();
@@ -102,20 +107,22 @@ class heddle::Tensor {
     require_host();
     return device_data();
   }
-  /// Returns the host pointer for reading. @throws Error for a tensor on the GPU, and in a backward if the block was written since the
-  /// forward.
+  /// Returns the host pointer for reading. @throws Error for a tensor on the GPU, and in a backward if the block was
+  /// written since the forward.
   const T* data() const {
     require_host();
     return device_data();
   }
 
-  /// Returns the pointer on the tensor's device. Counts as a write, like the non-const data(). @throws Error for an empty tensor.
+  /// Returns the pointer on the tensor's device. Counts as a write, like the non-const data(). @throws Error for an
+  /// empty tensor.
   T* device_data() {
     require_data();
     version_ = ++storage_->version;
     return data_;
   }
-  /// Returns the pointer on the tensor's device for reading. @throws Error in a backward if the block was written since the forward.
+  /// Returns the pointer on the tensor's device for reading. @throws Error in a backward if the block was written since
+  /// the forward.
   const T* device_data() const {
     require_data();
     if (detail::grad_mode == detail::GradMode::backward && storage_->version != version_) [[unlikely]]
@@ -124,8 +131,9 @@ class heddle::Tensor {
     return data_;
   }
 
-  /// Returns a copy on `device`, or this handle if its block is there already. Not recorded by autograd. A copy to the host synchronizes.
-  /// @throws OutOfMemory, and Error for a device that this build does not support or for double on the GPU.
+  /// Returns a copy on `device`, or this handle if its block is there already. Not recorded by autograd. A copy to the
+  /// host synchronizes. @throws OutOfMemory, and Error for a device that this build does not support or for double on
+  /// the GPU.
   Tensor to(Device device) const {
     if (device == device_) return *this;
     Tensor y(shape_, device);
@@ -148,15 +156,16 @@ class heddle::Tensor {
     return *here.device_data();
   }
 
-  /// Returns the element at the given indices, one per axis, of a tensor on the host: x(1, -1). Index -1 is the last of its axis.
-  /// To write elements, or to read many, use data(). @throws IndexError for an index out of range, ShapeError for another number of
-  /// indices, and Error for a tensor on the GPU.
+  /// Returns the element at the given indices, one per axis, of a tensor on the host: x(1, -1). Index -1 is the last of
+  /// its axis. To write elements, or to read many, use data(). @throws IndexError for an index out of range, ShapeError
+  /// for another number of indices, and Error for a tensor on the GPU.
   template <std::integral... Indices>
   T operator()(Indices... indices) const {
     return element(std::array<Index, sizeof...(Indices)>{static_cast<Index>(indices)...});
   }
 
-  /// Returns a handle to the same block with another shape of the same size, without its graph. @throws ShapeError for another size.
+  /// Returns a handle to the same block with another shape of the same size, without its graph. @throws ShapeError for
+  /// another size.
   Tensor with_shape(Shape shape) const {
     require_data();
     require<ShapeError>(shape.size() == size(), "reshape: ", shape_, " has ", size(), " elements, ", shape, " has ",
@@ -165,8 +174,8 @@ class heddle::Tensor {
     t.shape_ = shape;
     return t;
   }
-  /// Returns positions [first, last) of axis 0 as a handle into the same block, without its graph. @throws ShapeError for a scalar, and
-  /// unless 0 <= first <= last <= dim(0).
+  /// Returns positions [first, last) of axis 0 as a handle into the same block, without its graph. @throws ShapeError
+  /// for a scalar, and unless 0 <= first <= last <= dim(0).
   Tensor leading(Index first, Index last) const {
     require_data();
     require<ShapeError>(rank() > 0 && 0 <= first && first <= last && last <= dim(0), "slice: [", first, ", ", last,
@@ -204,8 +213,8 @@ class heddle::Tensor {
   /// Returns the gradient that backward accumulated. Empty before the first backward, and for an intermediate result.
   /// @throws Error for a tensor that does not require a gradient.
   Tensor grad() const;
-  /// Replaces the gradient; an empty tensor clears it. @throws Error for a tensor that does not require a gradient and for a gradient on
-  /// another device, and ShapeError for another shape.
+  /// Replaces the gradient; an empty tensor clears it. @throws Error for a tensor that does not require a gradient and
+  /// for a gradient on another device, and ShapeError for another shape.
   void set_grad(const Tensor& dx) const;
 
  private:
@@ -245,7 +254,8 @@ class heddle::Tensor {
   bool belongs_to_weight_ = false;  // the tensor of a parameter or buffer, which follows its weight and is not rebound
   T* data_ = nullptr;
   std::shared_ptr<detail::Storage> storage_;
-  // The storage's version when this handle was made or last wrote. Inside a backward, a copy keeps its source's version.
+  // The storage's version when this handle was made or last wrote. Inside a backward, a copy keeps its source's
+  // version.
   std::uint64_t version_ = 0;
   detail::NodeRef node_;
 };
@@ -263,8 +273,8 @@ inline constexpr bool other_element<T, Tensor<U>> = !std::is_same_v<T, U>;
 template <class T, class... Others>
 concept Refused = std::is_integral_v<T> ||(detail::other_element<T, Others> || ...);
 
-// heddle::compiled contains these functions. They are defined outside the class, because functions defined inside it are inline, and
-// every user would compile them.
+// heddle::compiled contains these functions. They are defined outside the class, because functions defined inside it
+// are inline, and every user would compile them.
 template <class T>
 void Tensor<T>::take(Tensor&& other) noexcept {
   shape_ = std::exchange(other.shape_, no_elements);
@@ -307,8 +317,9 @@ Tensor<T>::Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), devic
   data_ = static_cast<T*>(storage_->memory);
 }
 
-/// Marks the block of x as used by work on a stream that neither allocates nor releases it; null is the shared stream. The block is not
-/// reused before that work is complete, as with PyTorch's Tensor.record_stream. Has no effect on the CPU and on memory owned by the caller.
+/// Marks the block of x as used by work on a stream that neither allocates nor releases it; null is the shared stream.
+/// The block is not reused before that work is complete, as with PyTorch's Tensor.record_stream. Has no effect on the
+/// CPU and on memory owned by the caller.
 template <class T>
 void cuda::record_stream(const Tensor<T>& x, void* stream) {
   if constexpr (detail::has_cuda)

@@ -1,8 +1,8 @@
 // Views memory as Eigen's matrices.
 #pragma once
-// g++ 12's header of AVX-512 intrinsics initializes vectors with themselves to leave them undefined. g++ warns about this in every program
-// that inlines the intrinsics through Eigen, even with -isystem. It also warns of a use after free for an Eigen array that is resized in a
-// loop.
+// g++ 12's header of AVX-512 intrinsics initializes vectors with themselves to leave them undefined. g++ warns about
+// this in every program that inlines the intrinsics through Eigen, even with -isystem. It also warns of a use after
+// free for an Eigen array that is resized in a loop.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -11,8 +11,8 @@
 #pragma GCC diagnostic ignored "-Wuse-after-free"
 #endif
 #endif
-// heddle calls Eigen on the host only. In a .cu file Eigen would turn its vector instructions off, so that inline functions would differ from
-// those of .cpp files, and declare functions of the device, of which nvcc warns.
+// heddle calls Eigen on the host only. In a .cu file Eigen would turn its vector instructions off, so that inline
+// functions would differ from those of .cpp files, and declare functions of the device, of which nvcc warns.
 #ifdef __CUDACC__
 #ifdef EIGEN_GPUCC
 #error \
@@ -63,8 +63,8 @@ auto matrix(MatrixView<T> v) {
 
 namespace heddle {
 
-/// Wraps a row-major Eigen matrix or array as a tensor [rows, columns] on the same memory. Nothing is copied; the matrix
-/// must outlive every handle.
+/// Wraps a row-major Eigen matrix or array as a tensor [rows, columns] on the same memory. Nothing is copied; the
+/// matrix must outlive every handle.
 template <class Derived>
 auto wrap(Eigen::PlainObjectBase<Derived>& m) {
   static_assert(Derived::IsRowMajor, "heddle::wrap: the matrix must be row-major");
@@ -77,8 +77,8 @@ auto wrap(Eigen::Map<Plain, Options, Eigen::Stride<0, 0>>& m) {
   return Tensor<typename Plain::Scalar>::wrap(m.data(), {m.rows(), m.cols()});
 }
 
-/// Returns a tensor on the host as an Eigen matrix on the same memory, leading axes folded; writable for a non-const tensor.
-/// @throws Error for a tensor on the GPU.
+/// Returns a tensor on the host as an Eigen matrix on the same memory, leading axes folded; writable for a non-const
+/// tensor. @throws Error for a tensor on the GPU.
 template <class TensorT>
 auto eigen(TensorT& x) {
   x.data();  // throws for a tensor on the GPU

@@ -1,7 +1,7 @@
-// gemm: heddle's matrix product, and the only caller of the products of Eigen and oneDNN. The suffixes are those of BLAS, one letter per
-// operand: n if it is used as stored, t if it is transposed. The result is divided into fixed blocks for the threads. Eigen and oneDNN
-// compute a block on one thread: their own threads would spin while they wait for each other, which costs more than it gains on a busy
-// machine.
+// gemm: heddle's matrix product, and the only caller of the products of Eigen and oneDNN. The suffixes are those of
+// BLAS, one letter per operand: n if it is used as stored, t if it is transposed. The result is divided into fixed
+// blocks for the threads. Eigen and oneDNN compute a block on one thread: their own threads would spin while they wait
+// for each other, which costs more than it gains on a busy machine.
 #pragma once
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/onednn.hpp>
@@ -37,8 +37,9 @@ MatrixView<T> some_rows(MatrixView<T> x, Index first, Index last) {
   return {x.data + first * x.stride, last - first, x.width, x.stride};
 }
 
-// Computes c = a b, or c += a b, on the calling thread. Calls Eigen's internal product directly, as Eigen's BLAS does: Eigen's expressions
-// would instantiate products of vectors and of small blocks for each pair of operands, which costs seconds of compile time.
+// Computes c = a b, or c += a b, on the calling thread. Calls Eigen's internal product directly, as Eigen's BLAS does:
+// Eigen's expressions would instantiate products of vectors and of small blocks for each pair of operands, which costs
+// seconds of compile time.
 template <bool transpose_a, bool transpose_b, class T>
 void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into) {
 #ifdef HEDDLE_ONEDNN
@@ -69,7 +70,8 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
   }
 }
 
-// Returns how many rows or columns of a result to give to a thread. `longer` is their number, `work` the number of multiplications.
+// Returns how many rows or columns of a result to give to a thread. `longer` is their number, `work` the number of
+// multiplications.
 inline Index product_grain(Index longer, Index work) {
   constexpr Index worth_a_thread = 500000;  // multiplications: some ten microseconds
   constexpr Index packing = 256;     // each block packs the other operand as a whole; this many rows make up for it
@@ -83,8 +85,8 @@ inline Index product_grain(Index longer, Index work) {
 using SmallLhs = std::conditional_t<SkinnyLhs::is_supported, SkinnyLhs, PanelLhs>;
 
 // Computes c = a b, or c += a b, block by block. Calls prologue(block, row, column) before a block's product, and
-// epilogue(block, row, column) after it, while the block is in the cache. c is cut by columns for SmallLhs, otherwise by rows or by
-// columns, whichever are more numerous.
+// epilogue(block, row, column) after it, while the block is in the cache. c is cut by columns for SmallLhs, otherwise
+// by rows or by columns, whichever are more numerous.
 template <bool transpose_a, bool transpose_b, class T, class Prologue, class Epilogue>
 void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into, Prologue&& prologue,
                       Epilogue&& epilogue) {
@@ -130,7 +132,8 @@ template <class T>
 void gemm_nt(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
   parallel_product<false, true>(a, b, c, into);
 }
-// Computes c [M, N] = a b^T + bias [N], without a bias if its data is null, and calls epilogue(block, row, column) for each block of c.
+// Computes c [M, N] = a b^T + bias [N], without a bias if its data is null, and calls epilogue(block, row, column) for
+// each block of c.
 template <class T, class Epilogue = Nothing>
 void gemm_nt_bias(Cpu, MatrixView<const T> a, MatrixView<const T> b, View<const T, 1> bias, MatrixView<T> c,
                   Epilogue&& epilogue = {}) {

@@ -1,7 +1,7 @@
-// oneDNN's matrix products, for builds with HEDDLE_ONEDNN. Products of float use dnnl_sgemm, which has no setup cost. Products of bf16 use
-// kernels that are compiled once per thread and receive their sizes at run time. Each call stays on its thread: heddle itself splits the
-// work, so that results do not depend on the number of threads. The code uses oneDNN's C interface, because its C++ headers take a second
-// to compile.
+// oneDNN's matrix products, for builds with HEDDLE_ONEDNN. Products of float use dnnl_sgemm, which has no setup cost.
+// Products of bf16 use kernels that are compiled once per thread and receive their sizes at run time. Each call stays
+// on its thread: heddle itself splits the work, so that results do not depend on the number of threads. The code uses
+// oneDNN's C interface, because its C++ headers take a second to compile.
 #pragma once
 #ifdef HEDDLE_ONEDNN
 #include <dnnl.h>
@@ -44,16 +44,16 @@ inline void require_success(dnnl_status_t status) {
 // Computes c [M, N] = a b, or c += a b. A transposed operand is stored as [K, M] (a) or [N, K] (b). Throws OutOfMemory.
 inline void product(bool transpose_a, bool transpose_b, MatrixView<const float> a, MatrixView<const float> b,
                     MatrixView<float> c, bool add) {
-  // Above this depth, oneDNN's AVX-512 kernels point the stack pointer into the heap, where a signal handler would overwrite other
-  // blocks.
+  // Above this depth, oneDNN's AVX-512 kernels point the stack pointer into the heap, where a signal handler would
+  // overwrite other blocks.
   constexpr Index safe_depth = 84;
   const Index depth = transpose_a ? a.rows : a.width;
   const SingleThread alone;
   std::optional<detail::BlockSignals> blocked;
   if (depth > safe_depth) blocked.emplace();
-  // A sum of K products is accumulated in parts of similar length, because its rounding error grows with the square root of the longest
-  // part. oneDNN's own parts of 384 give an error of 3.5e-7 of the result's root mean square. Parts of 256 give 2.9e-7 in about 1 % more
-  // time.
+  // A sum of K products is accumulated in parts of similar length, because its rounding error grows with the square
+  // root of the longest part. oneDNN's own parts of 384 give an error of 3.5e-7 of the result's root mean square. Parts
+  // of 256 give 2.9e-7 in about 1 % more time.
   constexpr Index longest_part = 256;
   const Index parts = std::max<Index>(1, (depth + longest_part - 1) / longest_part),
               length = (depth + parts - 1) / parts;

@@ -1,6 +1,6 @@
-// PanelLhs: a product whose left operand has few rows, such as the tokens of a single text, with the 16 vector registers of AVX2. The right
-// operand is transposed panel by panel in the first-level cache, while the next panel is prefetched: libraries copy a larger part of it
-// before they begin, and wait for the memory.
+// PanelLhs: a product whose left operand has few rows, such as the tokens of a single text, with the 16 vector
+// registers of AVX2. The right operand is transposed panel by panel in the first-level cache, while the next panel is
+// prefetched: libraries copy a larger part of it before they begin, and wait for the memory.
 #pragma once
 #include <heddle/cpu/eigen.hpp>
 
@@ -16,8 +16,8 @@ class PanelLhs {
     return rows >= least_rows && rows <= most_rows && columns * depth >= least_elements;
   }
 
-  // Copies `a` in parts of `part` columns, each with its rows next to each other: rows whose length is a power of two would compete for a
-  // few sets of the cache.
+  // Copies `a` in parts of `part` columns, each with its rows next to each other: rows whose length is a power of two
+  // would compete for a few sets of the cache.
   explicit PanelLhs(MatrixView<const float> a) : rows_(a.rows), depth_(a.width), parts_(a.rows, a.width) {
     float* to = parts_.data();
     for (Index k = 0; k < depth_; k += part)
@@ -44,7 +44,8 @@ class PanelLhs {
   using Packet = Eigen::internal::packet_traits<float>::type;
   static constexpr Index lanes = sizeof(Packet) / sizeof(float);
   static constexpr Index panel_columns = 2 * lanes;
-  // Each part of a sum is accumulated from 0 and then added to c, which limits rounding errors. A panel of AVX2 takes 16 KiB.
+  // Each part of a sum is accumulated from 0 and then added to c, which limits rounding errors. A panel of AVX2 takes
+  // 16 KiB.
   static constexpr Index part = 256;
   // Six rows need twelve sums, two halves of a row of the panel and one element of a: 15 registers.
   static constexpr int block_rows = 6;
@@ -61,7 +62,8 @@ class PanelLhs {
     Index stride, rows;
   };
 
-  // Calls f(i) for i = 0 to n - 1, each a constant, so that arrays indexed by i stay in registers at every level of optimization.
+  // Calls f(i) for i = 0 to n - 1, each a constant, so that arrays indexed by i stay in registers at every level of
+  // optimization.
   template <int n, class F>
   static void unrolled(F&& f) {
     [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }

@@ -1,13 +1,14 @@
-// SkinnyLhs: a product whose left operand has few rows, such as the tokens of a single text, with the 32 vector registers of AVX-512. It
-// reads the right operand without copying it and takes little more time than reading it once; libraries copy each part of it into their own
-// layout before they use it. Other processors use PanelLhs (panel_lhs.hpp).
+// SkinnyLhs: a product whose left operand has few rows, such as the tokens of a single text, with the 32 vector
+// registers of AVX-512. It reads the right operand without copying it and takes little more time than reading it once;
+// libraries copy each part of it into their own layout before they use it. Other processors use PanelLhs
+// (panel_lhs.hpp).
 #pragma once
 #include <heddle/cpu/eigen.hpp>
 
 namespace heddle::kernel {
 
-// The left operand [M, K] of products with transposed right operands [N, K]. Both are read along K, so that an element of the result is
-// the sum of one register's lanes.
+// The left operand [M, K] of products with transposed right operands [N, K]. Both are read along K, so that an element
+// of the result is the sum of one register's lanes.
 class SkinnyLhs {
  public:
   // Whether the vector registers are those of AVX-512.
@@ -37,8 +38,8 @@ class SkinnyLhs {
 
   // Computes the columns [n, n + most_columns) of c.
   void some_columns(MatrixView<const float> b, Index n, MatrixView<float> c, Into into) const {
-    // Each block prefetches two of the rows of b that the next columns need, or one if there are at least four blocks: the hardware
-    // prefetcher does not cross page boundaries.
+    // Each block prefetches two of the rows of b that the next columns need, or one if there are at least four blocks:
+    // the hardware prefetcher does not cross page boundaries.
     const Index blocks = (a_.rows + most_rows - 1) / most_rows, last = b.rows - 1;
     const Index rows_ahead = blocks < most_columns ? 2 : 1;
     for (Index m = 0, next = n + most_columns; m < a_.rows; m += most_rows, next += rows_ahead)

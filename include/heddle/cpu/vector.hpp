@@ -1,5 +1,6 @@
-// Vector<A>: as many floats or doubles as a register holds, and loops over rows of elements, one vector at a time. The CPU's kernels are
-// written with it. Eigen's expressions would instantiate dozens of functions for each formula, and take most of the time of a compilation.
+// Vector<A>: as many floats or doubles as a register holds, and loops over rows of elements, one vector at a time. The
+// CPU's kernels are written with it. Eigen's expressions would instantiate dozens of functions for each formula, and
+// take most of the time of a compilation.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -24,9 +25,9 @@ typedef double Doubles __attribute__((vector_size(register_bytes)));
 typedef std::uint32_t Words __attribute__((vector_size(register_bytes)));
 typedef std::uint16_t Halves __attribute__((vector_size(register_bytes / 2)));
 
-// The lanes of one register, of type float or double (A). In a formula, a number stands for a vector of equal lanes. Lanes is a vector type
-// of g++ and clang, whose operators compile to single instructions. The register's size is part of the type, so that object files for
-// different instruction sets do not share functions that take vectors.
+// The lanes of one register, of type float or double (A). In a formula, a number stands for a vector of equal lanes.
+// Lanes is a vector type of g++ and clang, whose operators compile to single instructions. The register's size is part
+// of the type, so that object files for different instruction sets do not share functions that take vectors.
 template <class A, int bytes = register_bytes>
 struct Vector {
   using Scalar = A;
@@ -122,7 +123,8 @@ struct Vector {
   }
 };
 
-// Returns the lower or the upper half of the lanes. The indices are literals, because nvcc does not expand a pack of them.
+// Returns the lower or the upper half of the lanes. The indices are literals, because nvcc does not expand a
+// pack of them.
 template <class Lanes>
 [[gnu::always_inline]] inline auto lower_half(Lanes x) {
   constexpr std::size_t half = sizeof x / sizeof x[0] / 2;
@@ -200,8 +202,9 @@ void store_vector(T* y, Vector<A, bytes> x) {
 #if defined(__AVX__) && !defined(__AVX512F__)
 inline constexpr std::int32_t words_of_mask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #endif
-// Returns the first `count` elements in a vector; the other lanes are 0. `count` must be less than the number of lanes. Uses masked loads
-// where the processor has them. The alternative, a copy to an array, is slow: the load of the array waits for the stores of its elements.
+// Returns the first `count` elements in a vector; the other lanes are 0. `count` must be less than the number of lanes.
+// Uses masked loads where the processor has them. The alternative, a copy to an array, is slow: the load of the array
+// waits for the stores of its elements.
 template <class A, class T, int bytes = register_bytes>
 Vector<A, bytes> load_part(const T* x, Index count) {
   [[maybe_unused]] constexpr bool is_float = std::is_same_v<A, float> && std::is_same_v<T, float>;
@@ -282,8 +285,8 @@ struct Chunk {
   }
 };
 
-// Calls f(chunk) for the elements [first, last) of a row. Full chunks have a loop of their own, from which the compiler removes the branches
-// for other chunks. Inlined together with f, so that the sums accumulated in f stay in registers.
+// Calls f(chunk) for the elements [first, last) of a row. Full chunks have a loop of their own, from which the compiler
+// removes the branches for other chunks. Inlined together with f, so that the sums accumulated in f stay in registers.
 template <class A, class F>
 [[gnu::always_inline, gnu::flatten]] inline void for_each_chunk(Index first, Index last, F&& f) {
   constexpr Index width = Vector<A>::width;
@@ -322,7 +325,8 @@ template <class A, class F>
   return max_of_lanes(top);
 }
 
-// Scratch memory for n numbers, aligned to a cache line. A load that crosses cache lines is slow soon after a store to them.
+// Scratch memory for n numbers, aligned to a cache line. A load that crosses cache lines is slow soon after a
+// store to them.
 template <class A>
 class Scratch {
  public:
@@ -368,8 +372,8 @@ void copy_row(T* y, const U* x, Index n) {
   for_each_chunk<A>(n, [&](Chunk<A> at) { at.store(y, at.load(x)); });
 }
 
-// A converter of rows of T to Acc<T>, for rows that are read more than once. It returns the row itself if T is Acc<T>. For bf16 it returns
-// a copy, which the next call overwrites.
+// A converter of rows of T to Acc<T>, for rows that are read more than once. It returns the row itself if T is Acc<T>.
+// For bf16 it returns a copy, which the next call overwrites.
 template <class T>
 class WideRow {
  public:

@@ -1,5 +1,5 @@
-// Batches of token sequences as packed rows. The rows of a batch are a function of (seed, epoch, number): a run can continue at any point
-// without replaying the previous batches.
+// Batches of token sequences as packed rows. The rows of a batch are a function of (seed, epoch, number): a run can
+// continue at any point without replaying the previous batches.
 #pragma once
 #include <algorithm>
 #include <numeric>
@@ -11,7 +11,8 @@
 
 namespace heddle::data {
 
-/// Returns the numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates; Knuth 3.4.2, P).
+/// Returns the numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates;
+/// Knuth 3.4.2, P).
 inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_t stream) {
   __extension__ using Wide = unsigned __int128;
   std::vector<Index> order(static_cast<std::size_t>(count));
@@ -31,8 +32,8 @@ enum class Order { shuffled, sequential };
 /// The rows of each batch of each epoch; the last batch of an epoch may be smaller.
 class Batches {
  public:
-  /// Creates the batches of `rows` rows. Epoch e is shuffled with the random stream first_stream + e. @throws ShapeError for a batch size
-  /// below 1.
+  /// Creates the batches of `rows` rows. Epoch e is shuffled with the random stream first_stream + e. @throws
+  /// ShapeError for a batch size below 1.
   Batches(Index rows, Index batch_size, Order order, std::uint64_t seed = 0, std::uint64_t first_stream = 0)
       : rows_(rows), batch_size_(batch_size), order_(order), seed_(seed), first_stream_(first_stream) {
     require<ShapeError>(batch_size >= 1, "Batches: the batch size must be at least 1, got ", batch_size);
@@ -41,8 +42,8 @@ class Batches {
   /// Returns the number of batches in an epoch.
   Index per_epoch() const { return rows_ / batch_size_ + (rows_ % batch_size_ != 0); }
 
-  /// Returns the rows of batch `number` of an epoch; both are numbered from 0. The span is valid until a batch of another epoch is
-  /// requested. @throws IndexError for a batch that the epoch does not have.
+  /// Returns the rows of batch `number` of an epoch; both are numbered from 0. The span is valid until a batch of
+  /// another epoch is requested. @throws IndexError for a batch that the epoch does not have.
   std::span<const Index> operator()(Index epoch, Index number) {
     require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number,
                         " is out of range for an epoch of ", per_epoch(), " batches");
@@ -72,8 +73,8 @@ struct Batch {
   Tensor<int> labels;      ///< [B]
   Tensor<int> types = {};  ///< [N] 1 for the second text of a pair; empty if there is none
 
-  /// Returns the batch on `device`. Shares the tensors that are on that device already. @throws Error for a device that this build does not
-  /// support.
+  /// Returns the batch on `device`. Shares the tensors that are on that device already. @throws Error for a device that
+  /// this build does not support.
   Batch to(Device device) const {
     return {ids.to(device), sequences.to(device), labels.to(device), types ? types.to(device) : types};
   }
@@ -114,8 +115,8 @@ class LabelledSequences {
   /// Returns the token at which the second text of a row begins, or the row's number of tokens if there is none.
   Index second(Index row) const { return seconds_[static_cast<std::size_t>(row)]; }
 
-  /// Returns a copy of some rows, in the order given. @throws ShapeError for more than 2^31 - 1 tokens, and for a row that is longer than
-  /// the padded length.
+  /// Returns a copy of some rows, in the order given. @throws ShapeError for more than 2^31 - 1 tokens, and for a row
+  /// that is longer than the padded length.
   Batch batch(std::span<const Index> rows) const {
     std::vector<int> all, types, lengths, labels;
     for (const Index row : rows) {

@@ -1,6 +1,6 @@
-// Comma-separated tables as in RFC 4180: a field in quotes may hold commas, line ends and quotes (doubled). Every other use of a quote is
-// an error, because readers disagree about its meaning. heddle has its own reader so that an error names file and line, and so that the
-// text passes the checks of text_file.hpp.
+// Comma-separated tables as in RFC 4180: a field in quotes may hold commas, line ends and quotes (doubled). Every other
+// use of a quote is an error, because readers disagree about its meaning. heddle has its own reader so that an error
+// names file and line, and so that the text passes the checks of text_file.hpp.
 #pragma once
 #include <heddle/data/table.hpp>
 
@@ -107,9 +107,9 @@ inline Table parse_csv(TextFile source, CsvOptions options = {}) {
   return table;
 }
 
-/// Reads a file. @throws FileError for a file that cannot be read, and for an empty file if a header is expected. @throws FileError with
-/// file and line for a row of another width, more than 65,536 columns, a stray quote or carriage return, a quote that is never closed (the
-/// line where it opens), and a NUL byte.
+/// Reads a file. @throws FileError for a file that cannot be read, and for an empty file if a header is expected.
+/// @throws FileError with file and line for a row of another width, more than 65,536 columns, a stray quote or carriage
+/// return, a quote that is never closed (the line where it opens), and a NUL byte.
 inline Table read_csv(const std::string& path, CsvOptions options = {}) { return parse_csv(read_text(path), options); }
 
 }  // namespace heddle::data

@@ -29,8 +29,8 @@ inline Lines parse_lines(TextFile source) {
 /// Reads a file. @throws FileError if it cannot be read, and with file and line for a NUL byte.
 inline Lines read_lines(const std::string& path) { return parse_lines(read_text(path)); }
 
-/// Returns all *.txt files of a folder, sorted by the bytes of their names, so that the order is the same everywhere. @throws FileError
-/// if there are none or the folder cannot be read, and as read_lines() does.
+/// Returns all *.txt files of a folder, sorted by the bytes of their names, so that the order is the same everywhere.
+/// @throws FileError if there are none or the folder cannot be read, and as read_lines() does.
 inline std::vector<Lines> read_folder(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> paths;

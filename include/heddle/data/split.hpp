@@ -22,10 +22,11 @@ struct Split {
   std::vector<Index> test;   ///< rows for the test
 };
 
-/// Splits rows by their labels. keys[row] identifies the content of a row, such as its text; Key needs operator<. Rows with the same label
-/// and the same key stay in one part, so that no part repeats a row of another. A class whose keys repeat often may therefore have fewer
-/// validation and test rows than its share. The result is a function of the arguments. @throws ShapeError unless there is one key per
-/// label; Error for a negative share, and for shares with a sum of 1 or more.
+/// Splits rows by their labels. keys[row] identifies the content of a row, such as its text; Key needs operator<. Rows
+/// with the same label and the same key stay in one part, so that no part repeats a row of another. A class whose keys
+/// repeat often may therefore have fewer validation and test rows than its share. The result is a function of the
+/// arguments. @throws ShapeError unless there is one key per label; Error for a negative share, and for shares with a
+/// sum of 1 or more.
 template <class Key>
 Split stratified_split(const std::vector<int>& labels, const std::vector<Key>& keys, const SplitOptions& options = {}) {
   require<ShapeError>(labels.size() == keys.size(), "stratified_split: each row needs a label and a key, got ",

@@ -1,6 +1,6 @@
-// The tables that the readers of TSV and CSV return: text fields in rows of equal width, and the line at which each row began. The text of
-// all fields is one string, and the offset of each takes four bytes, so a file that is mostly separators needs only a few times its size in
-// memory.
+// The tables that the readers of TSV and CSV return: text fields in rows of equal width, and the line at which each row
+// began. The text of all fields is one string, and the offset of each takes four bytes, so a file that is mostly
+// separators needs only a few times its size in memory.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -57,8 +57,8 @@ class Row {
     const std::uint32_t* begin_ = nullptr;
   };
 
-  /// Creates a row from the beginning of its text and size + 1 offsets: where each field begins, and where the last one ends. Offsets are
-  /// modulo 2^32; only their differences count.
+  /// Creates a row from the beginning of its text and size + 1 offsets: where each field begins, and where the last one
+  /// ends. Offsets are modulo 2^32; only their differences count.
   Row(const char* text, const std::uint32_t* begin, std::size_t size) : text_(text), begin_(begin), size_(size) {}
 
   /// Returns the number of fields.
@@ -78,7 +78,8 @@ class Row {
   std::size_t size_;
 };
 
-/// A table of text fields. Rows and columns are numbered from 0, lines of the file from 1. The index of a row is not checked.
+/// A table of text fields. Rows and columns are numbered from 0, lines of the file from 1. The index of a row is not
+/// checked.
 class Table {
  public:
   static constexpr std::size_t most_columns = 65536;  ///< the most columns of a table
@@ -119,8 +120,9 @@ class Table {
 
   TextNotes notes;  ///< remarks on the text of the file
 
-  /// Adds a field of the row that begins in `line`. Readers add the fields one by one, then call end_header() or end_row().
-  /// @throws FileError for more than most_columns columns, and for more than 2^31 - 1 bytes in a block of 65,536 consecutive fields.
+  /// Adds a field of the row that begins in `line`. Readers add the fields one by one, then call end_header() or
+  /// end_row(). @throws FileError for more than most_columns columns, and for more than 2^31 - 1 bytes in a block of
+  /// 65,536 consecutive fields.
   void add(std::string_view field, std::size_t line) {
     if (begin_.size() - row_begin_ == most_columns)
       fail<FileError>(detail::at_line(file_, line), ": more than ", most_columns, " columns");
@@ -151,7 +153,8 @@ class Table {
     ++rows_;
     row_begin_ = begin_.size();
   }
-  /// Reserves memory for the fields of a file with at most these numbers of separators and lines. Call it once the width is known.
+  /// Reserves memory for the fields of a file with at most these numbers of separators and lines. Call it once the
+  /// width is known.
   void reserve(std::size_t separators, std::size_t lines) {
     begin_.reserve(1 + std::min(width_ * (lines + 1), separators + lines + 1));
   }

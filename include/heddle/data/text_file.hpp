@@ -1,5 +1,5 @@
-// A text file for the readers of tables and lines: valid UTF-8 without a byte-order mark, lines that end at LF or CR LF. Changes to the
-// text are counted, so that a program can report them.
+// A text file for the readers of tables and lines: valid UTF-8 without a byte-order mark, lines that end at LF or CR
+// LF. Changes to the text are counted, so that a program can report them.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -63,8 +63,8 @@ inline void replace_invalid(TextFile& source) {
 
 }  // namespace detail
 
-/// Parses bytes in memory as read_text() parses a file; messages call them `name`. @throws FileError for UTF-16 text, and with file and
-/// line for a NUL byte.
+/// Parses bytes in memory as read_text() parses a file; messages call them `name`. @throws FileError for UTF-16 text,
+/// and with file and line for a NUL byte.
 inline TextFile parse_text(std::string bytes, const std::string& name) {
   TextFile source{io::printable(name), std::move(bytes), {}};
   const bool utf16 = source.text.starts_with("\xFF\xFE") || source.text.starts_with("\xFE\xFF");
@@ -91,8 +91,8 @@ inline void require_utf8(const TextNotes& notes, const std::string& file) {
                      ": holds bytes that are not UTF-8");
 }
 
-/// Calls each(line, number) for every line, without its LF or CR LF. Lines are numbered from 1. A CR at the end of the text is removed too.
-/// Counts lines with CR LF in source.notes.crlf.
+/// Calls each(line, number) for every line, without its LF or CR LF. Lines are numbered from 1. A CR at the end of the
+/// text is removed too. Counts lines with CR LF in source.notes.crlf.
 template <class Each>
 void for_each_line(TextFile& source, Each each) {
   std::string_view rest = source.text;

@@ -26,8 +26,8 @@ inline Table parse_tsv(TextFile source) {
   return table;
 }
 
-/// Reads a file. @throws FileError if it cannot be read or is empty, and with file and line for a row of another width than the header,
-/// more than 65,536 columns and a NUL byte.
+/// Reads a file. @throws FileError if it cannot be read or is empty, and with file and line for a row of another width
+/// than the header, more than 65,536 columns and a NUL byte.
 inline Table read_tsv(const std::string& path) { return parse_tsv(read_text(path)); }
 
 }  // namespace heddle::data

@@ -47,8 +47,8 @@ struct AttentionPlan {
   }
 };
 
-// Four calls of the generator serve 32 keys of one query. Call t (0 to 3) serves keys 8m + 2t and 8m + 2t + 1, m = 0 to 3:
-// the keys that one lane of a tensor-core accumulator holds.
+// Four calls of the generator serve 32 keys of one query. Call t (0 to 3) serves keys 8m + 2t and 8m + 2t + 1, m = 0 to
+// 3: the keys that one lane of a tensor-core accumulator holds.
 inline constexpr Index keys_per_draw_group = 32;
 inline constexpr Index calls_per_draw_group = 4;
 // Returns how many calls one query's scores take.

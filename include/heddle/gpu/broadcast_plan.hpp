@@ -4,8 +4,9 @@
 
 namespace heddle::kernel {
 
-// The positions of N operands' elements for each element of the result. Axes are counted from the last. Adjacent axes are merged if each
-// operand is repeated along both or along neither: equal shapes have one axis, a matrix and a row have two. There is at least one axis.
+// The positions of N operands' elements for each element of the result. Axes are counted from the last. Adjacent axes
+// are merged if each operand is repeated along both or along neither: equal shapes have one axis, a matrix and a row
+// have two. There is at least one axis.
 template <int N>
 struct BroadcastPlan {
   int rank = 0;

@@ -1,5 +1,5 @@
-// The GPU's overloads that only wrap functions of gpu/kernels.hpp and gpu/runtime.hpp: moves of elements of any type call those for words
-// of the same size, products call multiply().
+// The GPU's overloads that only wrap functions of gpu/kernels.hpp and gpu/runtime.hpp: moves of elements of any type
+// call those for words of the same size, products call multiply().
 #pragma once
 #include <heddle/gpu/kernels.hpp>
 

@@ -8,8 +8,8 @@
 
 namespace heddle::kernel {
 
-// The ids that an operation accepts: those in [0, limit), and `exception`. The error reads "OP: WHAT 7 at position 3 is WHERE", with
-// `limit` in place of the # in `where`. The texts are literals.
+// The ids that an operation accepts: those in [0, limit), and `exception`. The error reads "OP: WHAT 7 at position 3 is
+// WHERE", with `limit` in place of the # in `where`. The texts are literals.
 struct IdCheck {
   const char *op, *what, *where;
   Index limit;

@@ -1,6 +1,7 @@
-// Declares all CUDA kernels that operations call. The definitions are in cuda/; this header is plain C++. Shapes and formulas are
-// those of the Cpu overload, in the header of the operation. Kernels that only move elements take any type, as unsigned integers of the
-// same size; most others take float and bf16 and accumulate in float. A declaration without OnGpu names its types.
+// Declares all CUDA kernels that operations call. The definitions are in cuda/; this header is plain C++. Shapes and
+// formulas are those of the Cpu overload, in the header of the operation. Kernels that only move elements take any
+// type, as unsigned integers of the same size; most others take float and bf16 and accumulate in float. A declaration
+// without OnGpu names its types.
 #pragma once
 #include <vector>
 
@@ -52,7 +53,8 @@ void map(Cuda, F, View<const T, 1> x, View<T, 1> y);
 template <class F, OnGpu T>
 void map_backward(Cuda, F, View<const T, 1> dy, View<const T, 1> x, View<const T, 1> y, View<T, 1> dx);
 
-// Applies F, a function of base/arithmetic_functions.hpp, to broadcast operands. With a number as operand, F may also be Swapped<F>.
+// Applies F, a function of base/arithmetic_functions.hpp, to broadcast operands. With a number as operand, F may also
+// be Swapped<F>.
 template <class F, OnGpu A, OnGpu B, OnGpu Y>
 void combine(Cuda, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y);
 template <class F, OnGpu T>
@@ -76,8 +78,8 @@ template <class T, class Y>
 void sum(Cuda, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y);
 template <OnGpu T>
 void repeat(Cuda, const BroadcastPlan<1>& plan, const T* dy, float divisor, T* dx);
-// Finds the largest or smallest elements along the middle axis. T is float, bf16, int, int64 or bool; in extremum_backward() it is float
-// or bf16.
+// Finds the largest or smallest elements along the middle axis. T is float, bf16, int, int64 or bool; in
+// extremum_backward() it is float or bf16.
 template <class T>
 void extremum(Cuda, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 2> position);
 template <class T>
@@ -129,10 +131,12 @@ void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, 
                             std::int64_t ignored, View<const T, 1> class_weights, double smoothing, bool by_row,
                             View<const float, 1> divisor, View<const float, 1> log_sum, View<T, 2> dlogits);
 
-// An invalid id is reported by the next synchronize() or copy to the host, which throws the check's IndexError for the first one.
+// An invalid id is reported by the next synchronize() or copy to the host, which throws the check's IndexError for the
+// first one.
 template <Label Id>
 void check_ids(Cuda, const IdCheck& check, View<const Id, 1> ids);
-// Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are skipped.
+// Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are
+// skipped.
 template <OnGpu T, Label Id>
 void sum_taken_rows(Cuda, View<const Id, 1> ids, View<const T, 2> dy, View<T, 2> dx);
 

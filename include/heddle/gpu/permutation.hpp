@@ -7,8 +7,8 @@
 
 namespace heddle::kernel {
 
-// Axis a of the result has extent[a] elements, which are stride[a] elements apart in the original. Axes that are adjacent
-// before and after are merged.
+// Axis a of the result has extent[a] elements, which are stride[a] elements apart in the original. Axes that are
+// adjacent before and after are merged.
 struct Permutation {
   int rank = 0;
   Index extent[Shape::max_rank] = {1};

@@ -1,7 +1,7 @@
-// The GPU functions that a tensor needs: availability, streams, memory and copies. Defined in cuda/, most of them in runtime.cu and
-// copies.cu. Functions are called on the host. They throw CudaError for an error that CUDA reports, except release(), trim(),
-// order_streams() and the two that return a reason. Work is enqueued on the calling thread's stream, and functions return before it is
-// complete, except those that say "synchronizes".
+// The GPU functions that a tensor needs: availability, streams, memory and copies. Defined in cuda/, most of them in
+// runtime.cu and copies.cu. Functions are called on the host. They throw CudaError for an error that CUDA reports,
+// except release(), trim(), order_streams() and the two that return a reason. Work is enqueued on the calling thread's
+// stream, and functions return before it is complete, except those that say "synchronizes".
 #pragma once
 #include <cstddef>
 #include <string>
@@ -11,8 +11,8 @@
 namespace heddle {
 
 namespace detail {
-// Whether this build has the CUDA backend. Callers of the functions below are inside `if constexpr (detail::has_cuda)`, so that programs
-// without the CUDA library link.
+// Whether this build has the CUDA backend. Callers of the functions below are inside `if constexpr (detail::has_cuda)`,
+// so that programs without the CUDA library link.
 #ifdef HEDDLE_CUDA
 inline constexpr bool has_cuda = true;
 #else
@@ -29,37 +29,41 @@ std::string products_unavailable();
 
 /// Returns the calling thread's stream as a cudaStream_t. All threads share one unless set_stream chose another.
 void* stream();
-/// Sets the calling thread's stream; null restores the shared stream. Does not synchronize: order work across streams with
-/// order_streams(), events or synchronize(). A stream must outlive the memory that was allocated while it was set, and memory that
-/// record_stream() marked; call trim() before destroying it.
+/// Sets the calling thread's stream; null restores the shared stream. Does not synchronize: order work across streams
+/// with order_streams(), events or synchronize(). A stream must outlive the memory that was allocated while it was set,
+/// and memory that record_stream() marked; call trim() before destroying it.
 void set_stream(void* stream);
-/// Orders work that is enqueued on `later` from now on after the work on `earlier` so far; null is the shared stream. Returns at once.
+/// Orders work that is enqueued on `later` from now on after the work on `earlier` so far; null is the shared stream.
+/// Returns at once.
 void order_streams(void* earlier, void* later) noexcept;
 /// Synchronizes the calling thread's stream.
 void synchronize();
 
-/// Returns at least `bytes` of uninitialized device memory, aligned to 256 bytes, for work on the calling thread's stream.
-/// @throws OutOfMemory.
+/// Returns at least `bytes` of uninitialized device memory, aligned to 256 bytes, for work on the calling thread's
+/// stream. @throws OutOfMemory.
 void* allocate(std::size_t bytes);
-/// Returns memory to the cache, for the next request on the stream that it was allocated for. Work that is already enqueued on the calling
-/// thread's stream, or on a stream that record_stream() named, may still use the memory: later work on the memory's stream runs after it.
+/// Returns memory to the cache, for the next request on the stream that it was allocated for. Work that is already
+/// enqueued on the calling thread's stream, or on a stream that record_stream() named, may still use the memory: later
+/// work on the memory's stream runs after it.
 void release(void* memory, std::size_t bytes) noexcept;
-/// Marks memory of allocate() as used by work on `stream`, so that it is not reused before that work is complete; null is the shared stream.
-/// Needed for a stream that neither allocates nor releases the memory. @throws Error for an address that is not in use.
+/// Marks memory of allocate() as used by work on `stream`, so that it is not reused before that work is complete; null
+/// is the shared stream. Needed for a stream that neither allocates nor releases the memory. @throws Error for an
+/// address that is not in use.
 void record_stream(const void* memory, void* stream);
 /// Frees all cached blocks. Synchronizes.
 void trim();
 /// Returns the GPU's memory statistics, over all threads.
 MemoryStats memory_stats();
 
-/// Allows fp32 matrix products and attention to round their operands to 11 significant bits (TF32), for the tensor cores.
-/// Applies to all threads from the next call on. Off by default.
+/// Allows fp32 matrix products and attention to round their operands to 11 significant bits (TF32), for the tensor
+/// cores. Applies to all threads from the next call on. Off by default.
 void allow_tf32(bool allow);
 /// Returns whether allow_tf32(true) is in effect.
 bool tf32_is_allowed();
 
-/// Copies from host to device. The source may be reused at once. Synchronizes if the source is pinned memory. Otherwise at most 64 copies
-/// are in flight, and a further one waits for the oldest; a larger copy counts once for every 256 KiB.
+/// Copies from host to device. The source may be reused at once. Synchronizes if the source is pinned memory.
+/// Otherwise at most 64 copies are in flight, and a further one waits for the oldest; a larger copy counts once for
+/// every 256 KiB.
 void to_device(void* to, const void* from, std::size_t bytes);
 /// Copies from device to host. Synchronizes.
 void to_host(void* to, const void* from, std::size_t bytes);

@@ -1,5 +1,5 @@
-// A folder of checkpoints. Each is a folder of files that is renamed into place after everything in it was synced, and is
-// checked to the last bit before it is used. The one before the newest is kept in case the newest is damaged.
+// A folder of checkpoints. Each is a folder of files that is renamed into place after everything in it was synced, and
+// is checked to the last bit before it is used. The one before the newest is kept in case the newest is damaged.
 #pragma once
 #include <dirent.h>
 
@@ -29,9 +29,10 @@ class Checkpoints {
   /// Takes the folder's path; the folder is made when the first checkpoint is written.
   explicit Checkpoints(std::string folder) : folder_(std::move(folder)) {}
 
-  /// Returns the intact checkpoint with the highest number, or nothing if there are no checkpoints. Calls damaged(sentence) for each
-  /// damaged one with a higher number. @throws FileError for a folder or checkpoint that this user may not read, and if there are
-  /// checkpoints but none is intact: starting from the beginning is the user's decision.
+  /// Returns the intact checkpoint with the highest number, or nothing if there are no checkpoints. Calls
+  /// damaged(sentence) for each damaged one with a higher number. @throws FileError for a folder or checkpoint that
+  /// this user may not read, and if there are checkpoints but none is intact: starting from the beginning is the user's
+  /// decision.
   std::optional<Checkpoint> newest(const std::function<void(const std::string&)>& damaged) {
     restore();
     std::vector<std::string> names = entries(is_number);
@@ -49,12 +50,13 @@ class Checkpoints {
     return std::nullopt;
   }
 
-  /// Saves checkpoint `number` with the caller's state, one JSON value; replaces a checkpoint of the same number. fill(folder) writes the
-  /// files into a temporary folder, syncs them as write_atomically() does, and returns the FileSum of each by name. The folder is renamed
-  /// once everything is on the disk. Removes all checkpoints except this one and the one that was saved or read before. Returns the
-  /// checkpoint's folder. @throws WriteError, OutOfMemory, exceptions of `fill`, FileError for files whose names or sizes differ from those
-  /// that `fill` returned and for a manifest that write_manifest() refuses, and Error for a number outside [0, 10^12). The older
-  /// checkpoints are then intact.
+  /// Saves checkpoint `number` with the caller's state, one JSON value; replaces a checkpoint of the same number.
+  /// fill(folder) writes the files into a temporary folder, syncs them as write_atomically() does, and returns the
+  /// FileSum of each by name. The folder is renamed once everything is on the disk. Removes all checkpoints except this
+  /// one and the one that was saved or read before. Returns the checkpoint's folder. @throws WriteError, OutOfMemory,
+  /// exceptions of `fill`, FileError for files whose names or sizes differ from those that `fill` returned and for a
+  /// manifest that write_manifest() refuses, and Error for a number outside [0, 10^12). The older checkpoints are then
+  /// intact.
   template <class Fill>
   std::string save(std::int64_t number, const std::string& state, Fill&& fill) {
     return detail::with_memory_for(folder_, "written", [&] { return save_named(digits(number), number, state, fill); });
@@ -124,8 +126,8 @@ class Checkpoints {
     return folder;
   }
 
-  // Renames the draft to `place`. A checkpoint of the same number is exchanged for the draft in one step if the file system supports
-  // that; otherwise it is set aside first.
+  // Renames the draft to `place`. A checkpoint of the same number is exchanged for the draft in one step if the file
+  // system supports that; otherwise it is set aside first.
   void put_in_place(const std::string& draft, const std::string& place) const {
     const auto rename = [](const std::string& from, const std::string& to, unsigned flags) {
       return detail::retry([&] { return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags); });
@@ -166,7 +168,8 @@ class Checkpoints {
     require<FileError>(bytes == sum.bytes, printable(path), ": has ", bytes, " bytes instead of ", sum.bytes);
   }
 
-  // Throws for a checkpoint that this user may not read. It is not damaged; if it were skipped, the next saves would remove it.
+  // Throws for a checkpoint that this user may not read. It is not damaged; if it were skipped, the next saves would
+  // remove it.
   static void require_readable(const std::string& folder) {
     const auto all = [](const std::string&) { return true; };
     for (const std::string& name : Checkpoints(folder).entries(all))
@@ -187,8 +190,8 @@ class Checkpoints {
     return found;
   }
 
-  // Returns the names in the folder for which wanted(name) is true. Does not use std::filesystem, because libstdc++'s directory iterators
-  // end the program if memory runs out.
+  // Returns the names in the folder for which wanted(name) is true. Does not use std::filesystem, because libstdc++'s
+  // directory iterators end the program if memory runs out.
   template <class Wanted>
   std::vector<std::string> entries(Wanted wanted) const {
     std::vector<std::string> names;

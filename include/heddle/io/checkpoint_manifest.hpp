@@ -1,5 +1,5 @@
-// The manifest of a checkpoint: one line of JSON that names the checkpoint's files with their sizes and checksums, carries the
-// caller's own state, and ends with a checksum of itself.
+// The manifest of a checkpoint: one line of JSON that names the checkpoint's files with their sizes and checksums,
+// carries the caller's own state, and ends with a checksum of itself.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,8 +21,8 @@ struct CheckpointManifest {
 
 namespace detail {
 
-// The maximum size of a manifest in bytes. A run's settings and sums take about 1,000 bytes, and each of its curves at most about 12,000.
-// Copying JSON is recursive; the limit bounds the depth to about 32,700 levels.
+// The maximum size of a manifest in bytes. A run's settings and sums take about 1,000 bytes, and each of its curves at
+// most about 12,000. Copying JSON is recursive; the limit bounds the depth to about 32,700 levels.
 inline constexpr std::size_t manifest_limit = 1 << 16;
 inline constexpr std::string_view manifest_seal = ",\"crc64\":\"";
 
@@ -53,9 +53,9 @@ T get(const nlohmann::json& object, const char* key, const std::string& file) {
 
 }  // namespace detail
 
-/// Returns the text of a manifest. `state` is one JSON value; messages name the manifest `file`. The text is composed by hand, because the
-/// destructor of nlohmann::json allocates, which ends the program if memory runs out. @throws FileError for file names and a state
-/// that read_manifest() would refuse, and for a text of more than 65,536 bytes.
+/// Returns the text of a manifest. `state` is one JSON value; messages name the manifest `file`. The text is composed
+/// by hand, because the destructor of nlohmann::json allocates, which ends the program if memory runs out. @throws
+/// FileError for file names and a state that read_manifest() would refuse, and for a text of more than 65,536 bytes.
 inline std::string write_manifest(std::int64_t number, const FileSums& files, const std::string& state,
                                   const std::string& file) {
   for (const auto& [name, sum] : files)
@@ -67,7 +67,8 @@ inline std::string write_manifest(std::int64_t number, const FileSums& files, co
     body += (body.back() == '{' ? "" : ",") + json_string(name) + ":{\"bytes\":" + std::to_string(sum.bytes) +
             ",\"crc64\":\"" + hex(sum.crc64) + "\"}";
   body += "},\"state\":" + state;
-  // A state that begins with a byte-order mark or ends with a NUL byte is valid on its own, but not inside the manifest.
+  // A state that begins with a byte-order mark or ends with a NUL byte is valid on its own, but not inside the
+  // manifest.
   require<FileError>(nlohmann::json::accept(body + '}'), file, ": the state is not one JSON value");
   body += detail::seal(body);
   require<FileError>(body.size() <= detail::manifest_limit, file, ": would have ", body.size(),

@@ -1,5 +1,5 @@
-// Casts the values of a file to the element type of the tensor that receives them. A cast never changes the meaning of a value: a value
-// that does not fit is an error.
+// Casts the values of a file to the element type of the tensor that receives them. A cast never changes the meaning of
+// a value: a value that does not fit is an error.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -15,7 +15,8 @@
 
 namespace heddle::io {
 
-/// Returns the value of an IEEE 754 half-precision number, which is exact for all 65,536 patterns. A NaN keeps its sign and payload.
+/// Returns the value of an IEEE 754 half-precision number, which is exact for all 65,536 patterns. A NaN keeps its sign
+/// and payload.
 inline float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 0x1fu, mantissa = half & 0x3ffu;
   const std::uint32_t normal = (exponent + 112) << 23 | mantissa << 13;  // 112: the difference of the exponents' biases
@@ -34,8 +35,8 @@ constexpr double largest() {
     return static_cast<double>(std::numeric_limits<T>::max());
 }
 
-// Returns whether T can hold the value: an integer or bool must hold it exactly. A floating-point type rounds it, but a finite value must
-// not exceed the largest one of T.
+// Returns whether T can hold the value: an integer or bool must hold it exactly. A floating-point type rounds it, but a
+// finite value must not exceed the largest one of T.
 template <class T, class V>
 bool fits(V value) {
   if constexpr (std::is_integral_v<T> && std::is_floating_point_v<V>) {
@@ -58,7 +59,8 @@ T cast_value(V value) {
     return static_cast<T>(value);
 }
 
-// Converts elements that the file stores as type Stored; `bytes` may be unaligned. The first of them is element `first` of the tensor.
+// Converts elements that the file stores as type Stored; `bytes` may be unaligned. The first of them is element `first`
+// of the tensor.
 template <class Stored, class T, class Decode>
 void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte> bytes, T* out,
                 const std::string& file, Decode decode) {
@@ -74,7 +76,8 @@ void convert_as(const TensorInfo& tensor, Index first, std::span<const std::byte
   }
 }
 
-// Returns true only if every value of type `dtype` fits T, so that the conversion cannot fail. False for some pairs that always fit.
+// Returns true only if every value of type `dtype` fits T, so that the conversion cannot fail. False for some pairs
+// that always fit.
 template <class T>
 constexpr bool always_fits(DType dtype) {
   if (dtype == DType::boolean || !readable(dtype)) return false;
@@ -115,10 +118,10 @@ inline void require_readable(const TensorInfo& tensor, const std::string& file) 
 
 }  // namespace detail
 
-/// Casts tensor.shape.size() values to T (double, float, bf16, int64, int32 or bool) from F64, F32, F16, BF16, I64, I32, U8 or BOOL.
-/// `file` is for messages. @throws FileError for any other dtype and for a value that T cannot hold, and Error unless `bytes` has the size
-/// of the tensor. An integer or bool cannot hold a value that would change; a floating-point type cannot hold a finite value beyond its
-/// largest one, even if rounding would bring it back.
+/// Casts tensor.shape.size() values to T (double, float, bf16, int64, int32 or bool) from F64, F32, F16, BF16, I64,
+/// I32, U8 or BOOL. `file` is for messages. @throws FileError for any other dtype and for a value that T cannot hold,
+/// and Error unless `bytes` has the size of the tensor. An integer or bool cannot hold a value that would change; a
+/// floating-point type cannot hold a finite value beyond its largest one, even if rounding would bring it back.
 template <class T>
 void convert(const TensorInfo& tensor, std::span<const std::byte> bytes, T* out, const std::string& file) {
   detail::require_readable(tensor, file);

@@ -1,4 +1,5 @@
-// Reads members of JSON objects in files. The error for a member that is missing or of another type names the file and the member.
+// Reads members of JSON objects in files. The error for a member that is missing or of another type names the file and
+// the member.
 #pragma once
 #include <nlohmann/json.hpp>
 
@@ -12,8 +13,8 @@
 
 namespace heddle::io {
 
-/// Parses a file's content. `file` is its printable name, for messages. @throws FileError for text that is not JSON, and for a value that
-/// is inside more than 128 arrays and objects.
+/// Parses a file's content. `file` is its printable name, for messages. @throws FileError for text that is not JSON,
+/// and for a value that is inside more than 128 arrays and objects.
 inline nlohmann::json parse_json(std::string_view text, const std::string& file) {
   constexpr int most_levels = 128;  // serde_json allows 127; copying, comparing and printing a value are recursive
   // nlohmann::json takes a NUL byte for the end of its input.
@@ -54,8 +55,8 @@ class JsonObject {
   /// Returns whether a member exists and is not null.
   bool has(const std::string& key) const { return find(key) != nullptr; }
 
-  /// Returns a member of any type. @throws FileError if it is absent. The functions from object() to count() also throw FileError for a
-  /// member of another type, such as null, and for a number out of range.
+  /// Returns a member of any type. @throws FileError if it is absent. The functions from object() to count() also throw
+  /// FileError for a member of another type, such as null, and for a number out of range.
   const nlohmann::json& at(const std::string& key) const {
     const auto found = object_.find(key);
     require<FileError>(found != object_.end(), file_, ": has no '", key, "'");
@@ -87,8 +88,8 @@ class JsonObject {
     return value.get<Index>();
   }
 
-  /// Returns a member that is true or false, or the value `absent` if there is no such member or it is null. So do the functions below for
-  /// their types.
+  /// Returns a member that is true or false, or the value `absent` if there is no such member or it is null. So do the
+  /// functions below for their types.
   bool boolean_or(const std::string& key, bool absent) const { return has(key) ? boolean(key) : absent; }
   /// Returns a string, or `absent`.
   std::string text_or(const std::string& key, const std::string& absent) const { return has(key) ? text(key) : absent; }

@@ -1,5 +1,5 @@
-// Saves and loads a model's weights as a safetensors file, under the names that the model's visit() gives them. A combined parameter (q, k
-// and v in one matrix) is several tensors in the file.
+// Saves and loads a model's weights as a safetensors file, under the names that the model's visit() gives them. A
+// combined parameter (q, k and v in one matrix) is several tensors in the file.
 #pragma once
 #include <functional>
 
@@ -8,8 +8,9 @@
 
 namespace heddle::io {
 
-/// Writes every parameter and buffer in its master type; a shared one is written once, under its first name. Replaces the file atomically,
-/// and returns its size and checksum. @throws WriteError as write_safetensors() does, and Error for a name that the model visits twice.
+/// Writes every parameter and buffer in its master type; a shared one is written once, under its first name. Replaces
+/// the file atomically, and returns its size and checksum. @throws WriteError as write_safetensors() does, and Error
+/// for a name that the model visits twice.
 template <class M>
 FileSum save(const M& model, const std::string& path, std::map<std::string, std::string> metadata = {}) {
   std::vector<TensorBytes> tensors;
@@ -73,12 +74,13 @@ void read_weight(const StoredTensor& from, heddle::detail::MasterTensor<T>& weig
 }
 }  // namespace detail
 
-/// Reads a model's weights in place, cast to its types, so that optimizers created before continue with them. An absent buffer keeps its
-/// value, and so does an absent weight if may_miss(name) is true. The file may have a shared weight under any of its names, but not with
-/// different values. @throws FileError that lists the missing, mismatched and unexpected names if a weight is missing or if a weight or
-/// buffer has another shape, FileError for a value that does not fit its type, and Error for a name that the model visits twice; the model
-/// is then unchanged. Unexpected names alone are no error. After a FileError for a file that cannot be read to its end, the model may have
-/// some of the file's weights.
+/// Reads a model's weights in place, cast to its types, so that optimizers created before continue with them. An absent
+/// buffer keeps its value, and so does an absent weight if may_miss(name) is true. The file may have a shared weight
+/// under any of its names, but not with different values. @throws FileError that lists the missing, mismatched and
+/// unexpected names if a weight is missing or if a weight or buffer has another shape, FileError for a value that does
+/// not fit its type, and Error for a name that the model visits twice; the model is then unchanged. Unexpected names
+/// alone are no error. After a FileError for a file that cannot be read to its end, the model may have some of the
+/// file's weights.
 template <class M>
 LoadReport load(
     M& model, const WeightSource& source,
@@ -138,8 +140,8 @@ LoadReport load(
   return report;
 }
 
-/// Reads a model's weights from a safetensors file under the names that the model's visit() gives them. @throws FileError
-/// and Error as above.
+/// Reads a model's weights from a safetensors file under the names that the model's visit() gives them. @throws
+/// FileError and Error as above.
 template <class M>
 LoadReport load(M& model, const std::string& path) {
   const Safetensors file = read_safetensors(path);

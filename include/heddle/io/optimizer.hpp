@@ -1,5 +1,6 @@
-// Saves and loads an optimizer's state as a safetensors file. For each parameter NAME it holds the moment estimates `first.NAME` and
-// `second.NAME`, and the number of steps, `steps.NAME`. Files of PyTorch's optimizers are pickles and are not read.
+// Saves and loads an optimizer's state as a safetensors file. For each parameter NAME it holds the moment estimates
+// `first.NAME` and `second.NAME`, and the number of steps, `steps.NAME`. Files of PyTorch's optimizers are pickles and
+// are not read.
 #pragma once
 #include <any>
 #include <cmath>
@@ -15,8 +16,8 @@ inline std::string moment_name(const optim::Moment& moment, const std::string& p
   return std::string(moment.name) + '.' + parameter;
 }
 
-// Throws FileError for values that no update produces: the next update would corrupt the weights. A mean of squares may be infinite; its
-// weight then changes only by decoupled weight decay.
+// Throws FileError for values that no update produces: the next update would corrupt the weights. A mean of squares may
+// be infinite; its weight then changes only by decoupled weight decay.
 template <class T>
 void check_moment(const std::string& file, const std::string& name, const std::vector<T>& values, bool nonnegative) {
   const auto refused = std::find_if_not(values.begin(), values.end(),
@@ -28,8 +29,8 @@ void check_moment(const std::string& file, const std::string& name, const std::v
 
 }  // namespace detail
 
-/// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws WriteError as
-/// write_safetensors() does.
+/// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws WriteError
+/// as write_safetensors() does.
 inline FileSum save_optimizer(const optim::Slots& state, const std::string& path) {
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written
@@ -46,9 +47,9 @@ inline FileSum save_optimizer(const optim::Slots& state, const std::string& path
   return write_safetensors(path, std::move(tensors), {{"optimizer", state.optimizer()}});
 }
 
-/// Reads the state into an optimizer of the same kind over the same parameters. Options such as the learning rate are not in the file.
-/// @throws FileError for a file that save_optimizer() did not write, and for values that no update produces; the optimizer is then
-/// unchanged.
+/// Reads the state into an optimizer of the same kind over the same parameters. Options such as the learning rate are
+/// not in the file. @throws FileError for a file that save_optimizer() did not write, and for values that no update
+/// produces; the optimizer is then unchanged.
 inline void load_optimizer(optim::Slots& state, const std::string& path) {
   const Safetensors file = read_safetensors(path);
   const std::string shown = printable(path), kind = state.optimizer();

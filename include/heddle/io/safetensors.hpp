@@ -1,6 +1,6 @@
-// safetensors files: eight bytes of header length, a JSON header, and the bytes of all tensors without a gap. heddle checks all of this
-// before it reads a tensor. The format has no checksum, so a flipped bit in the data is not detected. Format: the README and src/tensor.rs
-// of github.com/huggingface/safetensors.
+// safetensors files: eight bytes of header length, a JSON header, and the bytes of all tensors without a gap. heddle
+// checks all of this before it reads a tensor. The format has no checksum, so a flipped bit in the data is not
+// detected. Format: the README and src/tensor.rs of github.com/huggingface/safetensors.
 #pragma once
 #include <functional>
 #include <memory>
@@ -16,15 +16,16 @@ namespace heddle::io {
 static_assert(std::endian::native == std::endian::little,
               "heddle: safetensors files are little-endian, and bytes are not swapped here");
 
-/// An open safetensors file: its checked header, and its tensors, which are read on request. If the file is replaced while it is open, the
-/// old one is still read. If it is changed in place, the change is not noticed unless the file becomes shorter. Move-only. Several threads
-/// may call const functions at once.
+/// An open safetensors file: its checked header, and its tensors, which are read on request. If the file is replaced
+/// while it is open, the old one is still read. If it is changed in place, the change is not noticed unless the file
+/// becomes shorter. Move-only. Several threads may call const functions at once.
 class Safetensors {
  public:
   /// A function that copies bytes of the data section from an offset on. The data section begins after the header.
   using Read = std::function<void(std::size_t offset, std::span<std::byte> to)>;
 
-  /// Takes a checked header and a function that reads the data; read_safetensors() and parse_safetensors() call this constructor.
+  /// Takes a checked header and a function that reads the data; read_safetensors() and parse_safetensors() call this
+  /// constructor.
   Safetensors(std::string file, SafetensorsHeader header, Read read)
       : file_(std::move(file)), header_(std::move(header)), read_(std::move(read)) {
     for (const TensorInfo& tensor : header_.tensors) by_name_[tensor.name] = &tensor;
@@ -59,8 +60,9 @@ class Safetensors {
     return all;
   }
 
-  /// Calls f(first, values) for the values of a tensor cast to T, a piece of at most 65,536 elements at a time, in order; `first` is
-  /// the index of the piece's first element. @throws FileError as convert() does, and if the file became shorter.
+  /// Calls f(first, values) for the values of a tensor cast to T, a piece of at most 65,536 elements at a time, in
+  /// order; `first` is the index of the piece's first element. @throws FileError as convert() does, and if the file
+  /// became shorter.
   template <class T, class F>
   void each_piece(const TensorInfo& tensor, F&& f) const {
     constexpr Index most = 65536;
@@ -78,8 +80,8 @@ class Safetensors {
     }
   }
 
-  /// Reads all values of a tensor, cast to T, into the tensor.shape.size() elements at `out`. Allocates no memory for a tensor of type T,
-  /// except bool. @throws FileError as each_piece() does.
+  /// Reads all values of a tensor, cast to T, into the tensor.shape.size() elements at `out`. Allocates no memory for a
+  /// tensor of type T, except bool. @throws FileError as each_piece() does.
   template <class T>
   void read(const TensorInfo& tensor, T* out) const {
     if (tensor.dtype == dtype_of<T>() && tensor.dtype != DType::boolean)
@@ -108,7 +110,8 @@ class Safetensors {
 
 namespace detail {
 
-// Sorts the tensors by offset. Throws FileError unless they cover the data from its first byte to its last without a gap.
+// Sorts the tensors by offset. Throws FileError unless they cover the data from its first byte to its last
+// without a gap.
 inline void check_layout(const std::string& file, SafetensorsHeader& header, std::size_t data_size) {
   std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -135,7 +138,8 @@ inline SafetensorsHeader parse_header(const std::string& file, std::string_view 
   return header;
 }
 
-// Reads the header of a file of `size` bytes. read_at(offset, to, count) copies bytes of the file and returns their number.
+// Reads the header of a file of `size` bytes. read_at(offset, to, count) copies bytes of the file and returns their
+// number.
 template <class ReadAt>
 Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt read_at) {
   const std::string file = printable(path);
@@ -168,8 +172,8 @@ Safetensors read_safetensors(const std::string& path, std::size_t size, ReadAt r
 
 }  // namespace detail
 
-/// Opens a file and reads its header. @throws FileError with the file and the fault if the file cannot be read or is not a regular file, or
-/// if its header or size is invalid, and OutOfMemory with the file.
+/// Opens a file and reads its header. @throws FileError with the file and the fault if the file cannot be read or is
+/// not a regular file, or if its header or size is invalid, and OutOfMemory with the file.
 inline Safetensors read_safetensors(const std::string& path) {
   return detail::with_memory_for(path, "read", [&] {
     const auto file = std::make_shared<InputFile>(path);
@@ -180,7 +184,8 @@ inline Safetensors read_safetensors(const std::string& path) {
   });
 }
 
-/// Reads a safetensors file in memory; the result keeps a copy of it, and messages name it `name`. @throws FileError as read_safetensors().
+/// Reads a safetensors file in memory; the result keeps a copy of it, and messages name it `name`. @throws FileError as
+/// read_safetensors().
 inline Safetensors parse_safetensors(std::string_view bytes, const std::string& name) {
   const auto copy = std::make_shared<const std::string>(bytes);
   return detail::read_safetensors(name, copy->size(), [copy](std::size_t offset, void* to, std::size_t count) {

@@ -1,6 +1,6 @@
-// The parser of a safetensors header. It is as strict as the format's own library, and also refuses whitespace before the opening brace, a
-// repeated key in any object, and a shape of more than 8 axes or 2^63 - 1 elements. It uses SAX calls, because nlohmann::json keeps only
-// the last of two equal keys.
+// The parser of a safetensors header. It is as strict as the format's own library, and also refuses whitespace before
+// the opening brace, a repeated key in any object, and a shape of more than 8 axes or 2^63 - 1 elements. It uses SAX
+// calls, because nlohmann::json keeps only the last of two equal keys.
 #pragma once
 #include <algorithm>
 #include <initializer_list>
@@ -28,8 +28,8 @@ struct SafetensorsHeader {
 
 namespace detail {
 
-// A handler of the calls of nlohmann::json::sax_parse. The object or array that contains a value, and the value's key, decide which values
-// are valid; any other value throws FileError.
+// A handler of the calls of nlohmann::json::sax_parse. The object or array that contains a value, and the value's key,
+// decide which values are valid; any other value throws FileError.
 class HeaderReader {
  public:
   HeaderReader(const std::string& file, SafetensorsHeader& header) : file_(file), header_(header) {}
@@ -167,8 +167,8 @@ class HeaderReader {
   int axes_ = 0, offsets_ = 0;
 };
 
-// Adds the tensor whose object ends here to the header. Throws FileError unless its number of bytes follows from shape and dtype. The
-// arithmetic cannot overflow.
+// Adds the tensor whose object ends here to the header. Throws FileError unless its number of bytes follows from shape
+// and dtype. The arithmetic cannot overflow.
 inline void HeaderReader::finish_tensor() {
   const std::string tensor = file_ + ": tensor " + quoted_name(tensor_.name);
   for (const char* field : {"dtype", "shape", "data_offsets"})

@@ -25,8 +25,8 @@ struct TensorBytes {
   Shape shape;                       ///< its shape
   std::span<const std::byte> bytes;  ///< its values
 };
-/// Returns the bytes of a tensor on the host, for write_safetensors. They belong to x, which must live until they are written.
-/// @throws Error for a tensor on a GPU.
+/// Returns the bytes of a tensor on the host, for write_safetensors. They belong to x, which must live until they are
+/// written. @throws Error for a tensor on a GPU.
 template <class T>
 TensorBytes tensor_bytes(const std::string& name, const Tensor<T>& x) {
   return {name, dtype_of<T>(), x.shape(), std::as_bytes(std::span(x.data(), static_cast<std::size_t>(x.size())))};
@@ -69,12 +69,12 @@ inline void check_tensors(const std::string& file, const std::vector<TensorBytes
 
 }  // namespace detail
 
-/// Writes tensors to a file, which is replaced atomically, and returns its size and checksum. Tensors are sorted by decreasing element
-/// size, then by name, so that each is aligned; the format's own library sorts by element type, then by name. "format": "pt" is added to
-/// the metadata because Hugging Face loaders require it.
-/// @throws WriteError for a name that is given twice, is not UTF-8 or is "__metadata__", for metadata that is not UTF-8, for a dtype that
-/// heddle does not write, for bytes that do not fit shape and dtype, for a header above 100,000,000 bytes, and if the file cannot be
-/// written.
+/// Writes tensors to a file, which is replaced atomically, and returns its size and checksum. Tensors are sorted by
+/// decreasing element size, then by name, so that each is aligned; the format's own library sorts by element type, then
+/// by name. "format": "pt" is added to the metadata because Hugging Face loaders require it. @throws WriteError for a
+/// name that is given twice, is not UTF-8 or is "__metadata__", for metadata that is not UTF-8, for a dtype that heddle
+/// does not write, for bytes that do not fit shape and dtype, for a header above 100,000,000 bytes, and if the file
+/// cannot be written.
 inline FileSum write_safetensors(const std::string& path, std::vector<TensorBytes> tensors,
                                  std::map<std::string, std::string> metadata = {}) {
   constexpr std::size_t alignment = 8;

@@ -1,5 +1,5 @@
-// The description of a tensor in a safetensors file. All element types of the format are known, including those that heddle does not read.
-// A file with such types is still checked as a whole, and its other tensors can be read.
+// The description of a tensor in a safetensors file. All element types of the format are known, including those that
+// heddle does not read. A file with such types is still checked as a whole, and its other tensors can be read.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace heddle::io {
 
-/// The element types of the format. heddle reads and writes those up to boolean, and knows only the name and size of the others.
+/// The element types of the format. heddle reads and writes those up to boolean, and knows only the name and size of
+/// the others.
 enum class DType : std::uint8_t {  // clang-format off
   f64, f32, f16, bf16, i64, i32, u8, boolean,
   u64, u32, u16, i16, i8, c64, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz, f6_e2m3, f6_e3m2, f4

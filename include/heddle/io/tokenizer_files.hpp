@@ -37,7 +37,8 @@ struct PretrainedTokenizer {
 
 namespace detail {
 
-// Throws FileError if a member is present and differs from `only`, the one value that heddle supports. null counts as absent.
+// Throws FileError if a member is present and differs from `only`, the one value that heddle supports. null counts as
+// absent.
 inline void require_value(const JsonObject& object, const std::string& key, const nlohmann::json& only) {
   const nlohmann::json* const value = object.find(key);
   if (value && *value != only)
@@ -58,8 +59,8 @@ inline bool is_bert_token(const std::string& token) {
                      [&](const auto& special) { return token == special.second; });
 }
 
-// Returns an added token, without its id, which a file gives as a string or as an object; messages call it `what`. The defaults of the
-// options are transformers': a token is normalized unless it is special.
+// Returns an added token, without its id, which a file gives as a string or as an object; messages call it `what`. The
+// defaults of the options are transformers': a token is normalized unless it is special.
 inline text::AddedToken read_added_token(const nlohmann::json& token, const std::string& file, const std::string& what,
                                          bool is_special) {
   if (token.is_string()) return {.content = token.get<std::string>(), .normalized = !is_special};
@@ -73,15 +74,16 @@ inline text::AddedToken read_added_token(const nlohmann::json& token, const std:
           .normalized = object.boolean_or("normalized", !is_special)};
 }
 
-// The added tokens of a tokenizer, in the order in which transformers adds them, which determines their ids: a token of the vocabulary keeps
-// its id, and the others follow the vocabulary.
+// The added tokens of a tokenizer, in the order in which transformers adds them, which determines their ids: a token of
+// the vocabulary keeps its id, and the others follow the vocabulary.
 class AddedTokens {
  public:
   explicit AddedTokens(const text::Vocabulary& vocabulary) : vocabulary_(&vocabulary), next_(vocabulary.size()) {}
 
   bool has(const std::string& content) const { return find(content) != all_.end(); }
 
-  // Adds a token, unless it has been added or is empty. Throws FileError if the file gives it another id than its place does.
+  // Adds a token, unless it has been added or is empty. Throws FileError if the file gives it another id than
+  // its place does.
   void add(text::AddedToken token, const std::string& file, std::optional<Index> id = {}) {
     if (!token.content.empty() && !has(token.content)) {
       const std::int32_t known = vocabulary_->find(token.content);
@@ -116,8 +118,8 @@ class AddedTokens {
   std::vector<text::AddedToken> all_;
 };
 
-// Adds the tokens that members of tokenizer_config.json or special_tokens_map.json name: those of bert_tokens, which must be BERT's, other
-// members whose name ends with "_token", and lists such as additional_special_tokens.
+// Adds the tokens that members of tokenizer_config.json or special_tokens_map.json name: those of bert_tokens, which
+// must be BERT's, other members whose name ends with "_token", and lists such as additional_special_tokens.
 inline void add_special_tokens(AddedTokens& tokens, const JsonObject& config) {
   const auto& members = config.json().get_ref<const nlohmann::json::object_t&>();
   const auto add = [&](const nlohmann::json& token, const std::string& key) {
@@ -142,7 +144,8 @@ inline void add_special_tokens(AddedTokens& tokens, const JsonObject& config) {
   }
 }
 
-// Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids of n tokens are 0 to n - 1.
+// Returns the lines of a vocabulary from its map of tokens to ids. Throws FileError unless the ids of n tokens
+// are 0 to n - 1.
 inline std::string vocabulary_lines(const nlohmann::json& ids, const std::string& file) {
   require<FileError>(!ids.empty(), file, ": 'vocab' has no tokens");
   std::vector<const std::string*> tokens(ids.size());
@@ -254,7 +257,8 @@ inline bool adds_bert_tokens(const nlohmann::json& tokenizer, const text::Vocabu
          has("/post_processor/special_tokens/[SEP]/ids", json::array({end}));
 }
 
-// Returns the class of a tokenizer: tokenizer_class of tokenizer_config.json, otherwise that of config.json, otherwise BertTokenizer.
+// Returns the class of a tokenizer: tokenizer_class of tokenizer_config.json, otherwise that of config.json, otherwise
+// BertTokenizer.
 inline std::string tokenizer_class(const JsonObject& config, const JsonObject& model_config) {
   const JsonObject& source = config.has("tokenizer_class") ? config : model_config;
   const std::string type = source.text_or("tokenizer_class", "BertTokenizer");
@@ -272,8 +276,8 @@ inline bool is_generic_class(const std::string& type) {
   return type == "PreTrainedTokenizerFast" || type == "TokenizersBackend";
 }
 
-// Returns the maximum number of tokens in a text, or 0 if there is no limit, for which transformers writes 1e30: any value from
-// 1e9 on means no limit.
+// Returns the maximum number of tokens in a text, or 0 if there is no limit, for which transformers writes 1e30: any
+// value from 1e9 on means no limit.
 inline Index read_max_length(const JsonObject& config) {
   constexpr double most = 1e9;
   const char* const key = config.json().contains("model_max_length") ? "model_max_length" : "max_len";
@@ -285,9 +289,9 @@ inline Index read_max_length(const JsonObject& config) {
   return value < most ? static_cast<Index>(value) : 0;
 }
 
-// Applies tokenizer_config.json and the class of the tokenizer. `json` is tokenizer.json, or nullptr if there is none. With it,
-// PreTrainedTokenizerFast and TokenizersBackend take the casing and the special tokens from tokenizer.json. Otherwise BERT's are added, and
-// added_tokens_decoder replaces the tokens of tokenizer.json.
+// Applies tokenizer_config.json and the class of the tokenizer. `json` is tokenizer.json, or nullptr if there is none.
+// With it, PreTrainedTokenizerFast and TokenizersBackend take the casing and the special tokens from tokenizer.json.
+// Otherwise BERT's are added, and added_tokens_decoder replaces the tokens of tokenizer.json.
 inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObject& config, const std::string& type,
                                    const JsonObject* json, AddedTokens& tokens) {
   require_value(config, "truncation_side", "right");
@@ -316,17 +320,18 @@ inline void apply_tokenizer_config(PretrainedTokenizer& tokenizer, const JsonObj
 
 }  // namespace detail
 
-/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. Its class is tokenizer_class of
-/// tokenizer_config.json or, without it, of config.json; the default is BertTokenizer. The options follow transformers:
-/// - Casing: do_lower_case of tokenizer_config.json, or true if the file or the member is absent, and strip_accents, by default as
-///   do_lower_case. If there is a tokenizer.json and the class is PreTrainedTokenizerFast or TokenizersBackend, the two are those of
-///   tokenizer.json.
-/// - Token types: the model is given them if model_input_names of tokenizer_config.json has token_type_ids; without that member, if the
-///   class is BERT's.
-/// - Added tokens: those of tokenizer.json and of added_tokens_decoder (without it, of added_tokens.json), and the special tokens that
-///   tokenizer_config.json and special_tokens_map.json name.
-/// @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's WordPiece, if one of BERT's special tokens has
-/// another name, and for an added token with another id than transformers gives it.
+/// Reads the tokenizer of a Hugging Face folder: tokenizer.json, or otherwise vocab.txt. Its class is tokenizer_class
+/// of tokenizer_config.json or, without it, of config.json; the default is BertTokenizer. The options follow
+/// transformers:
+/// - Casing: do_lower_case of tokenizer_config.json, or true if the file or the member is absent, and strip_accents, by
+///   default as do_lower_case. If there is a tokenizer.json and the class is PreTrainedTokenizerFast or
+///   TokenizersBackend, the two are those of tokenizer.json.
+/// - Token types: the model is given them if model_input_names of tokenizer_config.json has token_type_ids; without
+///   that member, if the class is BERT's.
+/// - Added tokens: those of tokenizer.json and of added_tokens_decoder (without it, of added_tokens.json), and the
+///   special tokens that tokenizer_config.json and special_tokens_map.json name.
+/// @throws FileError for a folder without a vocabulary, for a tokenizer that is not BERT's WordPiece, if one of BERT's
+/// special tokens has another name, and for an added token with another id than transformers gives it.
 inline PretrainedTokenizer read_tokenizer(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : detail::tokenizer_file_names)

@@ -10,8 +10,8 @@ namespace heddle::io {
 
 namespace detail {
 
-// Returns the file name of each tensor's shard from the content of model.safetensors.index.json. Throws FileError for a shard that is not
-// the name of a file in the folder.
+// Returns the file name of each tensor's shard from the content of model.safetensors.index.json. Throws FileError for a
+// shard that is not the name of a file in the folder.
 inline std::map<std::string, std::string> parse_weight_index(std::string content, const std::string& path) {
   const JsonFile file(std::move(content), path);
   const JsonObject object = file.object();
@@ -35,8 +35,8 @@ inline std::map<std::string, std::string> parse_weight_index(std::string content
 /// The open weight files of a folder. The result of weights() refers to them.
 class WeightFiles {
  public:
-  /// Opens model.safetensors, or otherwise the shards of model.safetensors.index.json. @throws FileError for a folder without them, a shard
-  /// that is missing or outside the folder, and an index that does not agree with its shards.
+  /// Opens model.safetensors, or otherwise the shards of model.safetensors.index.json. @throws FileError for a folder
+  /// without them, a shard that is missing or outside the folder, and an index that does not agree with its shards.
   explicit WeightFiles(const std::string& folder) : folder_(folder) {
     const std::string single = folder + "/model.safetensors", index = single + ".index.json";
     if (path_exists(single) || !path_exists(index)) {

@@ -1,5 +1,5 @@
-// Files are replaced, never overwritten: a temporary file beside the old one is written, synced and renamed over it. After a crash, on a
-// full disk and for a concurrent reader, the file is either the whole old one or the whole new one.
+// Files are replaced, never overwritten: a temporary file beside the old one is written, synced and renamed over it.
+// After a crash, on a full disk and for a concurrent reader, the file is either the whole old one or the whole new one.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
@@ -13,8 +13,8 @@
 
 namespace heddle {
 
-/// The error of a file that could not be written. The old file is intact, with one exception: if only the last step fails, the sync of the
-/// folder, the new file is already in place, but its name may not be durable.
+/// The error of a file that could not be written. The old file is intact, with one exception: if only the last step
+/// fails, the sync of the folder, the new file is already in place, but its name may not be durable.
 struct WriteError : FileError {
   using FileError::FileError;
 };
@@ -62,8 +62,9 @@ struct Target {
   mode_t mode = 0;  // 0 if no file is replaced
 };
 
-// Returns the place of `path`. Follows symbolic links, so that their target is replaced; a dangling link is replaced itself.
-// Throws WriteError for a write-protected file and for anything but a regular file: a rename would replace /dev/null.
+// Returns the place of `path`. Follows symbolic links, so that their target is replaced; a dangling link is replaced
+// itself. Throws WriteError for a write-protected file and for anything but a regular file: a rename would replace
+// /dev/null.
 inline Target find_target(const std::string& path) {
   check_path<WriteError>(path);
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
@@ -95,7 +96,8 @@ inline void sync_folder(const Descriptor& folder, const std::string& named) {
     fail_file<WriteError>(named, "its folder cannot be written to the disk", errno);
 }
 
-// Calls create(name) with names NAME.PID-N.tmp beside the target until it does not fail with EEXIST, and returns the last name.
+// Calls create(name) with names NAME.PID-N.tmp beside the target until it does not fail with EEXIST, and returns the
+// last name.
 template <class Create>
 std::string temporary_name(const Target& target, Create&& create) {
   for (int n = 0;; ++n) {
@@ -133,7 +135,8 @@ FileSum replace_file(const std::string& path, Fill&& fill) {
   OutputFile out(path, file);
   try {
     fill(out);
-    // Restores the permissions that the umask removed. A file system without permissions refuses this, which does no harm.
+    // Restores the permissions that the umask removed. A file system without permissions refuses this, which
+    // does no harm.
     if (target.mode != 0) (void)::fchmod(file, target.mode);
     check(retry([&] { return ::fsync(file); }), "cannot be written to the disk");
     // close() is never repeated: on Linux the file is closed even if close() fails or a signal interrupts it.
@@ -148,7 +151,8 @@ FileSum replace_file(const std::string& path, Fill&& fill) {
   return out.sum();
 }
 
-// Gives the file `from` the second name `to`. Returns false if no link can be made, or if it would change the permissions of `to`.
+// Gives the file `from` the second name `to`. Returns false if no link can be made, or if it would change the
+// permissions of `to`.
 inline bool replace_by_link(const std::string& from, const std::string& to) {
   const Target target = find_target(to);
   struct stat source {};
@@ -186,28 +190,31 @@ inline void make_folder(const std::string& path) {
     detail::fail_file<WriteError>(path, "the folder cannot be made", errno);
 }
 
-/// Replaces the file by the output of fill(OutputFile&), and returns its size and checksum. If anything fails, the temporary file is
-/// removed. @throws WriteError with the file and the cause, OutOfMemory with the file, and exceptions of `fill`.
+/// Replaces the file by the output of fill(OutputFile&), and returns its size and checksum. If anything fails, the
+/// temporary file is removed. @throws WriteError with the file and the cause, OutOfMemory with the file, and exceptions
+/// of `fill`.
 template <Fills Fill>
 FileSum write_atomically(const std::string& path, Fill&& fill) {
   return detail::with_memory_for(path, "written", [&] { return detail::replace_file(path, fill); });
 }
 
-/// Replaces the content of the file with these bytes, and returns its size and checksum. @throws WriteError and OutOfMemory as above.
+/// Replaces the content of the file with these bytes, and returns its size and checksum. @throws WriteError and
+/// OutOfMemory as above.
 inline FileSum write_atomically(const std::string& path, std::string_view bytes) {
   return write_atomically(path, [&](OutputFile& out) { out.write(bytes); });
 }
 
-/// Replaces the file `to` by a copy of `from`. @throws FileError if `from` cannot be read, otherwise as write_atomically().
+/// Replaces the file `to` by a copy of `from`. @throws FileError if `from` cannot be read, otherwise as
+/// write_atomically().
 inline FileSum copy_file(const std::string& from, const std::string& to) {
   return write_atomically(to, [&](OutputFile& out) {
     detail::for_each_part(from, [&](std::span<const std::byte> bytes) { out.write(bytes); });
   });
 }
 
-/// Replaces the file `to` by a hard link to `from`, a file that write_atomically() wrote. Returns false and changes nothing if that is
-/// not possible: the file system has no links, `from` does not exist, or the files differ in their permissions.
-/// @throws WriteError as write_atomically() does.
+/// Replaces the file `to` by a hard link to `from`, a file that write_atomically() wrote. Returns false and changes
+/// nothing if that is not possible: the file system has no links, `from` does not exist, or the files differ in their
+/// permissions. @throws WriteError as write_atomically() does.
 [[nodiscard]] inline bool link_file(const std::string& from, const std::string& to) {
   return detail::with_memory_for(to, "written", [&] { return detail::replace_by_link(from, to); });
 }

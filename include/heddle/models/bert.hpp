@@ -1,5 +1,5 @@
-// BERT (Devlin et al. 2019) and DistilBERT (Sanh et al. 2019): encoders, classifiers and BERT's masked language model. The names of weights
-// are those of Hugging Face's transformers, so that folders of that library can be loaded.
+// BERT (Devlin et al. 2019) and DistilBERT (Sanh et al. 2019): encoders, classifiers and BERT's masked language model.
+// The names of weights are those of Hugging Face's transformers, so that folders of that library can be loaded.
 #pragma once
 #include <algorithm>
 
@@ -17,8 +17,8 @@
 
 namespace heddle::models {
 
-/// The two model families. DistilBERT differs from BERT in three points: it has no token types, no dropout of the attention's result, and
-/// another model head.
+/// The two model families. DistilBERT differs from BERT in three points: it has no token types, no dropout of the
+/// attention's result, and another model head.
 enum class BertFamily { bert, distilbert };
 
 /// The sizes and dropout probabilities of an encoder; the defaults are those of bert-base-uncased.
@@ -42,7 +42,8 @@ struct BertConfig {
 
 namespace detail {
 
-// Draws a module's weights as BERT does: matrices and tables normal with the given deviation, biases zero. Does nothing under NoInit.
+// Draws a module's weights as BERT does: matrices and tables normal with the given deviation, biases zero. Does nothing
+// under NoInit.
 template <class M>
 void draw_as_bert(M& module, Random& random, double deviation) {
   if (nn::NoInit::is_active()) return;
@@ -66,8 +67,8 @@ struct BertEmbeddings {
   nn::LayerNorm<T> norm;                  ///< over the sum
   double dropout;                         ///< dropout probability after the norm
 
-  /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and Error for a dropout
-  /// outside [0, 1) and for an eps or deviation that is negative or not finite.
+  /// Draws the weights; config.types below 1 means no token types. @throws ShapeError for another size below 1, and
+  /// Error for a dropout outside [0, 1) and for an eps or deviation that is negative or not finite.
   BertEmbeddings(const BertConfig& config, Random& random)
       : words(config.vocabulary, config.D, random, {.padding_id = config.padding_id}),
         positions(config.positions, config.D, random),
@@ -86,9 +87,10 @@ struct BertEmbeddings {
         norm(c(other.norm)),
         dropout(other.dropout) {}
 
-  /// Returns the embeddings [N, D] of the token ids [N]. Absent token types are 0. Dropout is active if and only if `random` is given.
-  /// @throws IndexError for an id or a type that is out of range, and for a sequence with more tokens than positions, ShapeError for ids
-  /// that do not fit the sequences and for token types of another shape than ids, and Error for token types if the model has none.
+  /// Returns the embeddings [N, D] of the token ids [N]. Absent token types are 0. Dropout is active if and only if
+  /// `random` is given. @throws IndexError for an id or a type that is out of range, and for a sequence with more
+  /// tokens than positions, ShapeError for ids that do not fit the sequences and for token types of another shape than
+  /// ids, and Error for token types if the model has none.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
@@ -122,8 +124,8 @@ struct BertLayer {
   double dropout;                       ///< dropout after each sublayer
   double attention_dropout;             ///< dropout of the attention weights
 
-  /// Draws the weights. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1)
-  /// and for an eps or deviation that is negative or not finite.
+  /// Draws the weights. @throws ShapeError for a size below 1 and for heads that do not divide D, and Error for a
+  /// dropout outside [0, 1) and for an eps or deviation that is negative or not finite.
   BertLayer(const BertConfig& config, Random& random)
       : attention(config.D, static_cast<int>(config.heads), random),
         attention_norm(config.D, config.eps),
@@ -146,8 +148,8 @@ struct BertLayer {
         dropout(other.dropout),
         attention_dropout(other.attention_dropout) {}
 
-  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x has D columns and one row for each
-  /// row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
+  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x has D columns
+  /// and one row for each row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     return after_attention(x, attention(x, sequences, options<A>(random)), random);
@@ -155,8 +157,8 @@ struct BertLayer {
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
-  /// Returns the first row of each sequence of the layer's result, which is all that a classifier reads. Computes keys and values for all
-  /// rows, and everything else only for the first rows.
+  /// Returns the first row of each sequence of the layer's result, which is all that a classifier reads. Computes keys
+  /// and values for all rows, and everything else only for the first rows.
   template <Floating A>
   Tensor<A> first(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D] to [B, D]
     const Tensor<A> weight = attention.qkv.weight.template as<A>(),
@@ -243,9 +245,9 @@ struct BertEncoder {
     return run(ids, sequences, options, layers.size());
   }
 
-  /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The last layer computes
-  /// only these rows, unless options.hidden_states requests them all or a sequence is empty. @throws IndexError, ShapeError and Error as
-  /// forward() does.
+  /// Returns the first row of each sequence of the last hidden state, that of [CLS]; zeros for an empty sequence. The
+  /// last layer computes only these rows, unless options.hidden_states requests them all or a sequence is empty.
+  /// @throws IndexError, ShapeError and Error as forward() does.
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
@@ -327,7 +329,8 @@ struct BertClassifier {
   }
 };
 
-/// BERT's masked language model, as in transformers' BertForMaskedLM. The decoder shares its matrix with the word embeddings.
+/// BERT's masked language model, as in transformers' BertForMaskedLM. The decoder shares its matrix with the word
+/// embeddings.
 template <Floating T = float>
 struct BertMaskedLm {
   BertEncoder<T> encoder;   ///< encoder
@@ -352,8 +355,8 @@ struct BertMaskedLm {
   /// Returns the sizes of the encoder.
   const BertConfig& config() const { return encoder.config; }
 
-  /// Returns the logits of all tokens of the vocabulary for the given rows of the batch. @throws IndexError, ShapeError and Error as
-  /// BertEncoder::forward does, and IndexError for a row that the batch does not have.
+  /// Returns the logits of all tokens of the vocabulary for the given rows of the batch. @throws IndexError, ShapeError
+  /// and Error as BertEncoder::forward does, and IndexError for a row that the batch does not have.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& rows,
                     const ForwardOptions<A>& options = {}) const {  // ids [N], rows [M], to [M, V]

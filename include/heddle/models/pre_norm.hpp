@@ -1,4 +1,5 @@
-// A pre-norm encoder in the style of BERT, and its classifier. Names of weights are those of bench/peers/pre_norm_model.py.
+// A pre-norm encoder in the style of BERT, and its classifier. Names of weights are those of
+// bench/peers/pre_norm_model.py.
 #pragma once
 #include <heddle/models/forward_options.hpp>
 #include <heddle/nn/attention.hpp>
@@ -33,7 +34,8 @@ struct PreNormLayer {
   nn::FeedForward<T> ff;                ///< feed-forward network
   double dropout;                       ///< dropout after the feed-forward network
 
-  /// Draws the weights as PyTorch's modules do. @throws ShapeError for a size below 1 and for heads that do not divide D.
+  /// Draws the weights as PyTorch's modules do. @throws ShapeError for a size below 1 and for heads that do
+  /// not divide D.
   PreNormLayer(const PreNormConfig& config, Random& random)
       : norm1(config.D),
         norm2(config.D),
@@ -48,8 +50,8 @@ struct PreNormLayer {
         ff(c(other.ff)),
         dropout(other.dropout) {}
 
-  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x has D columns and one row for each
-  /// row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
+  /// Applies the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x has D columns
+  /// and one row for each row of the sequences, and Error for a dropout outside [0, 1), before or after rounding.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences, Random* random = nullptr) const {  // [N, D]
     const auto [y, normed] = norm2.with_sum(x, attention(norm1(x), sequences), 0, nullptr);
@@ -95,8 +97,8 @@ struct PreNormEncoder {
   nn::LayerNorm<T> norm;                ///< over the sum of both
   std::vector<PreNormLayer<T>> layers;  ///< all layers, first to last
 
-  /// Draws the weights as PyTorch's modules do. A `layers` below 1 means no layers. @throws ShapeError for another size below 1 and for
-  /// heads that do not divide D, and Error for a dropout outside [0, 1).
+  /// Draws the weights as PyTorch's modules do. A `layers` below 1 means no layers. @throws ShapeError for another size
+  /// below 1 and for heads that do not divide D, and Error for a dropout outside [0, 1).
   PreNormEncoder(const PreNormConfig& sizes, Random& random)
       : config(sizes),
         tokens(sizes.vocabulary, sizes.D, random),
@@ -114,8 +116,9 @@ struct PreNormEncoder {
         norm(c(other.norm)),
         layers(c(other.layers)) {}
 
-  /// Returns the last hidden state. @throws IndexError for an id that is out of range and for a sequence with more tokens than positions,
-  /// ShapeError for ids that do not fit the sequences, and Error for token types, which the model does not have.
+  /// Returns the last hidden state. @throws IndexError for an id that is out of range and for a sequence with more
+  /// tokens than positions, ShapeError for ids that do not fit the sequences, and Error for token types, which the
+  /// model does not have.
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& o = {}) const {  // [N] to [N, D]

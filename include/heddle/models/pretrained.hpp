@@ -1,5 +1,5 @@
-// Model folders in the format of Hugging Face. The functions read the configurations of BERT, DistilBERT and heddle's pre-norm encoder, and
-// load and save their models.
+// Model folders in the format of Hugging Face. The functions read the configurations of BERT, DistilBERT and heddle's
+// pre-norm encoder, and load and save their models.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -111,7 +111,8 @@ inline PreNormConfig read_pre_norm_config(const io::JsonObject& config) {
   return c;
 }
 
-// Returns the labels of id2label. Without it, returns LABEL_0, LABEL_1 and so on: num_labels of them, which defaults to 2.
+// Returns the labels of id2label. Without it, returns LABEL_0, LABEL_1 and so on: num_labels of them, which
+// defaults to 2.
 inline std::vector<std::string> read_labels(const io::JsonObject& config) {
   std::vector<std::string> labels;
   constexpr Index most_classes = 100'000;
@@ -145,9 +146,9 @@ struct NamedEncoder {
   static void visit(auto& self, auto&& f) { f(encoder_name(self.encoder.config.family), self.encoder); }
 };
 
-// Returns the function that maps the name of a tensor in a folder to its name in the model. It puts "bert." or "distilbert." before the
-// names of an encoder without a model head, and renames gamma and beta of old folders to weight and bias. It returns an empty name for
-// buffers of positions, which are left out.
+// Returns the function that maps the name of a tensor in a folder to its name in the model. It puts "bert." or
+// "distilbert." before the names of an encoder without a model head, and renames gamma and beta of old folders to
+// weight and bias. It returns an empty name for buffers of positions, which are left out.
 inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
   const std::string prefix = std::string(encoder_name(family)) + '.';
   const bool bare = files.has("embeddings.word_embeddings.weight");
@@ -168,8 +169,8 @@ inline auto bert_names(const io::WeightFiles& files, BertFamily family) {
 
 }  // namespace detail
 
-/// Parses the content of a config.json; `path` is its name in messages. @throws FileError that names the file if it is not valid JSON, does
-/// not describe a BERT, a DistilBERT or heddle's pre-norm encoder, or has an invalid value.
+/// Parses the content of a config.json; `path` is its name in messages. @throws FileError that names the file if it is
+/// not valid JSON, does not describe a BERT, a DistilBERT or heddle's pre-norm encoder, or has an invalid value.
 inline PretrainedConfig parse_config(std::string content, const std::string& path) {
   const io::JsonFile file(std::move(content), path);
   const io::JsonObject config = file.object();
@@ -184,7 +185,8 @@ inline PretrainedConfig parse_config(std::string content, const std::string& pat
     c.sizes = detail::read_bert_config(config, type == "bert" ? BertFamily::bert : BertFamily::distilbert);
   return c;
 }
-/// Reads config.json of a folder. @throws FileError as parse_config() does, and if the folder does not exist or the file cannot be read.
+/// Reads config.json of a folder. @throws FileError as parse_config() does, and if the folder does not exist or the
+/// file cannot be read.
 inline PretrainedConfig read_config(const std::string& folder) {
   require<FileError>(io::is_folder(folder), io::printable(folder), ": is not a folder");
   const std::string path = folder + "/config.json";
@@ -197,7 +199,8 @@ struct SequenceClassifier {
   std::optional<BertClassifier<T>> bert;         ///< a BERT or DistilBERT; otherwise empty
   std::optional<PreNormClassifier<T>> pre_norm;  ///< a pre-norm classifier; otherwise empty
 
-  /// Makes the model that a configuration describes, with new weights. @throws ShapeError and Error as the models' constructors do.
+  /// Makes the model that a configuration describes, with new weights. @throws ShapeError and Error as the models'
+  /// constructors do.
   SequenceClassifier(const PretrainedConfig& config, Random& random) {
     const auto classes = static_cast<Index>(config.labels.size());
     if (config.bert())
@@ -226,8 +229,8 @@ struct SequenceClassifier {
   }
 };
 
-/// Compares the sizes of a configuration with the weights of its folder, so that no memory is allocated for a model that the weights do not
-/// fit. @throws FileError that names the weight, and as io::WeightFiles does.
+/// Compares the sizes of a configuration with the weights of its folder, so that no memory is allocated for a model
+/// that the weights do not fit. @throws FileError that names the weight, and as io::WeightFiles does.
 inline void require_sizes(const PretrainedConfig& config, const std::string& folder) {
   const io::WeightFiles files(folder);
   const auto check = [&](const io::WeightSource& source, const std::string& name, const Shape& expected) {
@@ -264,8 +267,8 @@ inline void require_sizes(const PretrainedConfig& config, const std::string& fol
   }
 }
 
-/// Checks that a classifier chooses one label of several, so that softmax applies to its logits. @throws FileError if 'problem_type' names
-/// another problem or there are fewer than two labels.
+/// Checks that a classifier chooses one label of several, so that softmax applies to its logits. @throws FileError if
+/// 'problem_type' names another problem or there are fewer than two labels.
 inline void require_single_label(const PretrainedConfig& config, const std::string& folder) {
   const std::string file = io::printable(folder + "/config.json");
   const auto kind = config.json.find("problem_type");
@@ -286,9 +289,9 @@ Model make_without_values(const Config& config) {
 /// The treatment of a missing model head: an error, or new weights.
 enum class MissingHead { refused, drawn };
 
-/// Reads a classifier's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the folder does not have keep
-/// their values: call draw_head() first if the model has no values.
-/// @throws FileError that lists the missing, mismatched and unexpected names, if a weight is missing or of another shape.
+/// Reads a classifier's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the folder
+/// does not have keep their values: call draw_head() first if the model has no values. @throws FileError that lists the
+/// missing, mismatched and unexpected names, if a weight is missing or of another shape.
 template <class T>
 io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
@@ -301,7 +304,8 @@ io::LoadReport load_pretrained(SequenceClassifier<T>& model, const std::string& 
   return model.bert ? io::load(model, files.weights(detail::bert_names(files, model.bert->config().family)), may_miss)
                     : io::load(model, files.weights([](const std::string& name) { return name; }), may_miss);
 }
-/// Reads an encoder's weights from a folder with any head or none. @throws FileError as load_pretrained() does for a classifier.
+/// Reads an encoder's weights from a folder with any head or none. @throws FileError as load_pretrained() does for a
+/// classifier.
 template <class T>
 void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   const io::WeightFiles files(folder);
@@ -309,7 +313,8 @@ void load_pretrained(BertEncoder<T>& model, const std::string& folder) {
   io::load(named, files.weights(detail::bert_names(files, model.config.family)));
 }
 namespace detail {
-// Checks that a decoder in a file has the values of the word embeddings, which BertMaskedLm uses in its place. Throws FileError.
+// Checks that a decoder in a file has the values of the word embeddings, which BertMaskedLm uses in its place. Throws
+// FileError.
 inline void require_tied_decoder(const io::WeightSource& source) {
   const auto words = source.tensors.find("bert.embeddings.word_embeddings.weight");
   const auto decoder = source.tensors.find("cls.predictions.decoder.weight");
@@ -323,9 +328,9 @@ inline void require_tied_decoder(const io::WeightSource& source) {
 }
 }  // namespace detail
 
-/// Reads a masked language model's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the folder does not
-/// have keep their values.
-/// @throws FileError as load_pretrained() does for a classifier, and for a decoder that differs from the word embeddings.
+/// Reads a masked language model's weights from a folder. If `head` is MissingHead::drawn, weights of the head that the
+/// folder does not have keep their values. @throws FileError as load_pretrained() does for a classifier, and for a
+/// decoder that differs from the word embeddings.
 template <class T>
 io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder,
                                MissingHead head = MissingHead::refused) {
@@ -340,7 +345,8 @@ io::LoadReport load_pretrained(BertMaskedLm<T>& model, const std::string& folder
                   [&](const std::string& name) { return head == MissingHead::drawn && !name.starts_with("bert."); });
 }
 
-/// Returns the content of config.json for a model that is saved as `architecture`, such as "BertForSequenceClassification".
+/// Returns the content of config.json for a model that is saved as `architecture`, such as
+/// "BertForSequenceClassification".
 inline nlohmann::json to_json(const PretrainedConfig& config, const std::string& architecture) {
   nlohmann::json json = config.json.is_object() ? config.json : nlohmann::json::object();
   json.erase("torch_dtype");  // the older name of dtype
@@ -394,7 +400,8 @@ inline nlohmann::json to_json(const PretrainedConfig& config, const std::string&
   return json;
 }
 
-/// Returns the architecture of a classifier for config.json: its class in transformers, or "PreNormForSequenceClassification".
+/// Returns the architecture of a classifier for config.json: its class in transformers, or
+/// "PreNormForSequenceClassification".
 inline std::string classifier_architecture(const PretrainedConfig& config) {
   const std::string type = config.model_type();
   return type == "bert"         ? "BertForSequenceClassification"
@@ -412,7 +419,8 @@ inline auto sizes_of(const PreNormConfig& c) {
   return std::tuple(c.vocabulary, c.D, c.layers, c.heads, c.ff_width, c.positions);
 }
 
-// Throws Error unless `config` has the sizes of the model. `config` is nullptr if the configuration describes another kind of model.
+// Throws Error unless `config` has the sizes of the model. `config` is nullptr if the configuration describes another
+// kind of model.
 template <class Sizes>
 void require_sizes_of(const Sizes& model, const Sizes* config) {
   require(config && sizes_of(*config) == sizes_of(model),
@@ -447,12 +455,12 @@ void save_folder(const M& model, const nlohmann::json& config,
 }
 }  // namespace detail
 
-/// Writes config.json, model.safetensors in F32, and `tokenizer_files`, the contents of the tokenizer's files by name. transformers'
-/// from_pretrained opens the folder of a BERT or DistilBERT. Each file is replaced atomically; other files of the folder stay. The content
-/// of the tokenizer's files is not checked.
-/// @throws FileError if the folder does not exist or cannot be written.
-/// @throws Error if the configuration is not valid (for example, two labels are equal or a text is not UTF-8), if its sizes or number of
-/// classes are not the model's, or if `tokenizer_files` has a name that io::read_tokenizer() does not read. Nothing is then written.
+/// Writes config.json, model.safetensors in F32, and `tokenizer_files`, the contents of the tokenizer's files by name.
+/// transformers' from_pretrained opens the folder of a BERT or DistilBERT. Each file is replaced atomically; other
+/// files of the folder stay. The content of the tokenizer's files is not checked. @throws FileError if the folder does
+/// not exist or cannot be written. @throws Error if the configuration is not valid (for example, two labels are equal
+/// or a text is not UTF-8), if its sizes or number of classes are not the model's, or if `tokenizer_files` has a name
+/// that io::read_tokenizer() does not read. Nothing is then written.
 inline void save_pretrained(const SequenceClassifier<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   const Index classes = (model.bert ? model.bert->classifier : model.pre_norm->classifier).weight.shape()[0];
@@ -462,8 +470,8 @@ inline void save_pretrained(const SequenceClassifier<float>& model, const Pretra
   if (model.pre_norm) detail::require_sizes_of(model.pre_norm->config(), config.pre_norm());
   detail::save_folder(model, to_json(config, classifier_architecture(config)), tokenizer_files, folder);
 }
-/// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be written. @throws Error
-/// as above, except that the number of classes is not checked.
+/// Writes a folder for transformers' BertForMaskedLM. @throws FileError if the folder does not exist or cannot be
+/// written. @throws Error as above, except that the number of classes is not checked.
 inline void save_pretrained(const BertMaskedLm<float>& model, const PretrainedConfig& config,
                             const std::map<std::string, std::string>& tokenizer_files, const std::string& folder) {
   detail::require_sizes_of(model.config(), config.bert());

@@ -14,13 +14,13 @@ namespace heddle::models {
 /// The rule that makes a sentence's vector from its tokens' vectors: their mean, or the vector of [CLS].
 enum class Pooling { mean, cls };
 
-/// An encoder with a tokenizer and a pooling. Copies share them. Const functions may be called by several threads at once, and throw Error
-/// for an object that was moved from.
+/// An encoder with a tokenizer and a pooling. Copies share them. Const functions may be called by several threads at
+/// once, and throw Error for an object that was moved from.
 class SentenceEncoder {
  public:
-  /// Loads a folder. modules.json defines the pooling and the normalization; without it vectors are means, normalized to length 1.
-  /// @throws FileError that names the file and the fault, such as a module that heddle does not have, and Error for a device that this
-  /// build does not support.
+  /// Loads a folder. modules.json defines the pooling and the normalization; without it vectors are means, normalized
+  /// to length 1. @throws FileError that names the file and the fault, such as a module that heddle does not have, and
+  /// Error for a device that this build does not support.
   static SentenceEncoder load(const std::string& folder, Device device = Device::cpu) {
     const Modules modules = read_modules(folder);
     const PretrainedConfig config = read_config(modules.encoder);
@@ -47,13 +47,14 @@ class SentenceEncoder {
   Pooling pooling() const { return state().pooling; }
   bool normalized() const { return state().normalized; }  ///< whether vectors have length 1
 
-  /// Returns the vector [D] of one text, truncated to the model's positions or the folder's limit, whichever is smaller. @throws Error for
-  /// values that are not finite.
+  /// Returns the vector [D] of one text, truncated to the model's positions or the folder's limit, whichever is
+  /// smaller. @throws Error for values that are not finite.
   template <std::convertible_to<std::string_view> Text>
   Tensor<float> operator()(const Text& text) const {
     return run({state().tokenizer.encode(std::string_view(text))}).with_shape({width()});
   }
-  /// Returns the vectors [B, D] of B texts. They are packed in batches, in order, without padding. @throws Error as for one text.
+  /// Returns the vectors [B, D] of B texts. They are packed in batches, in order, without padding. @throws Error as for
+  /// one text.
   Tensor<float> operator()(const std::vector<std::string>& texts) const {
     return run(state().tokenizer.encode_batch(texts));
   }

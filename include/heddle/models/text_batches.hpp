@@ -7,8 +7,9 @@
 
 namespace heddle::models::detail {
 
-// Returns the maximum number of tokens in a text: the model's positions, or the tokenizer's limit (0: none) if that is smaller. Throws
-// FileError that names the file if that is less than `specials`, the number of special tokens: 2 for a text, 3 for a pair.
+// Returns the maximum number of tokens in a text: the model's positions, or the tokenizer's limit (0: none) if that is
+// smaller. Throws FileError that names the file if that is less than `specials`, the number of special tokens: 2 for a
+// text, 3 for a pair.
 inline Index longest_text(const std::string& folder, Index tokenizer_limit, Index positions, Index specials) {
   const bool is_tokenizers = tokenizer_limit > 0 && tokenizer_limit < positions;
   const Index length = is_tokenizers ? tokenizer_limit : positions;
@@ -25,8 +26,9 @@ struct LoadedTokenizer {
   bool has_types;
 };
 
-// Returns the tokenizer of a folder, which truncates to longest_text(); `limit`, if it is given, replaces the tokenizer's own. Throws
-// FileError as longest_text() does, and for a vocabulary with more tokens than the model has embeddings.
+// Returns the tokenizer of a folder, which truncates to longest_text(); `limit`, if it is given, replaces the
+// tokenizer's own. Throws FileError as longest_text() does, and for a vocabulary with more tokens than the model has
+// embeddings.
 inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabulary, Index positions, Index specials = 2,
                                       Index limit = 0) {
   io::PretrainedTokenizer files = io::read_tokenizer(folder);
@@ -37,15 +39,16 @@ inline LoadedTokenizer make_tokenizer(const std::string& folder, Index vocabular
       .uncased = files.uncased, .strip_accents = files.strip_accents, .max_length = static_cast<std::size_t>(length)};
   return {text::WordPiece(std::move(files.vocabulary), options, std::move(files.added_tokens)), files.has_types};
 }
-// Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has fewer than two token types.
+// Returns the tokenizer of a folder with this configuration. `has_types` is false if the model has fewer than two
+// token types.
 inline LoadedTokenizer make_tokenizer(const std::string& folder, const PretrainedConfig& config, Index specials = 2) {
   LoadedTokenizer loaded = make_tokenizer(folder, config.vocabulary(), config.positions(), specials);
   loaded.has_types = loaded.has_types && config.has_types();
   return loaded;
 }
 
-// Calls f(ids [N], types [N] or empty, sequences) for one batch after another, in the order of the texts. A batch has at most 4096 tokens,
-// or a single longer text.
+// Calls f(ids [N], types [N] or empty, sequences) for one batch after another, in the order of the texts. A batch has
+// at most 4096 tokens, or a single longer text.
 template <class F>
 void each_batch(const std::vector<text::Encoding>& texts, bool has_types, Device device, F&& f) {
   constexpr std::size_t most_tokens_at_once = 4096;

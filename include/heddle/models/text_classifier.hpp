@@ -16,13 +16,13 @@ struct Prediction {
   std::vector<float> probabilities;  ///< the probability of each class
 };
 
-/// A classifier and its tokenizer. Copies share both. Const functions may be called by several threads at once, and throw Error for an
-/// object that was moved from.
+/// A classifier and its tokenizer. Copies share both. Const functions may be called by several threads at once, and
+/// throw Error for an object that was moved from.
 class TextClassifier {
  public:
-  /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT, DistilBERT or pre-norm
-  /// classifier. @throws FileError that names the file and the fault, such as a missing model head, and Error for a device that this build
-  /// does not support.
+  /// Loads a folder with config.json, vocab.txt or tokenizer.json, and model.safetensors or its shards: a BERT,
+  /// DistilBERT or pre-norm classifier. @throws FileError that names the file and the fault, such as a missing model
+  /// head, and Error for a device that this build does not support.
   static TextClassifier load(const std::string& folder, Device device = Device::cpu) {
     PretrainedConfig config = read_config(folder);
     require_single_label(config, folder);
@@ -39,15 +39,15 @@ class TextClassifier {
   /// Returns the content of config.json.
   const PretrainedConfig& config() const { return state().config; }
 
-  /// Classifies one text, truncated to the model's positions or the tokenizer's limit, whichever is smaller. @throws Error for
-  /// probabilities that are not finite.
+  /// Classifies one text, truncated to the model's positions or the tokenizer's limit, whichever is smaller. @throws
+  /// Error for probabilities that are not finite.
   template <std::convertible_to<std::string_view> Text>
   Prediction operator()(const Text& text) const {
     return run({state().tokenizer.encode(std::string_view(text))})[0];
   }
-  /// Classifies a pair of texts, such as a premise and a hypothesis. The model is given their token types if it has them and the folder's
-  /// tokenizer returns them in transformers (see io::read_tokenizer()). @throws Error if the model's positions or the tokenizer's limit
-  /// allow fewer than three tokens, and as for one text.
+  /// Classifies a pair of texts, such as a premise and a hypothesis. The model is given their token types if it has
+  /// them and the folder's tokenizer returns them in transformers (see io::read_tokenizer()). @throws Error if the
+  /// model's positions or the tokenizer's limit allow fewer than three tokens, and as for one text.
   template <std::convertible_to<std::string_view> Text, std::convertible_to<std::string_view> Second>
   Prediction operator()(const Text& a, const Second& b) const {
     return run({state().tokenizer.encode_pair(std::string_view(a), std::string_view(b))})[0];

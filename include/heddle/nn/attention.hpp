@@ -14,16 +14,16 @@ struct AttentionRecord {
   Tensor<A> weights;  ///< [B, H, T, T], without dropout
 };
 
-/// Self-attention with H heads of width K: out(attention(query(x), key(x), value(x))). One product with one combined parameter computes the
-/// three projections; files hold three weights.
+/// Self-attention with H heads of width K: out(attention(query(x), key(x), value(x))). One product with one combined
+/// parameter computes the three projections; files hold three weights.
 template <Floating T = float>
 struct MultiHeadAttention {
   Linear<T> qkv;  ///< D to 3 * H * K: queries, keys and values
   Linear<T> out;  ///< H * K to D
   int heads;      ///< number of heads
 
-  /// Draws the weights. A head width of 0 stands for D / heads. @throws ShapeError if it is 0 and D is not a multiple of the
-  /// number of heads, and for a size below 1.
+  /// Draws the weights. A head width of 0 stands for D / heads. @throws ShapeError if it is 0 and D is not a multiple
+  /// of the number of heads, and for a size below 1.
   [[gnu::cold]] MultiHeadAttention(Index D, int head_count, Random& random, Index head_width = 0, bool with_bias = true)
       : qkv(D, 3 * head_count * width(D, head_count, head_width), random, with_bias),
         out(head_count * width(D, head_count, head_width), D, random, with_bias),
@@ -32,9 +32,9 @@ struct MultiHeadAttention {
   MultiHeadAttention(const MultiHeadAttention& other, Cloning& c)
       : qkv(c(other.qkv)), out(c(other.out)), heads(other.heads) {}
 
-  /// Returns the attention of x to itself. `heads` of the options is ignored; the other options apply, except keys. @throws ShapeError
-  /// unless the last axis of x has extent D, ShapeError and Error as attention() does, and Error for options with keys, which belong to
-  /// CrossAttention.
+  /// Returns the attention of x to itself. `heads` of the options is ignored; the other options apply, except keys.
+  /// @throws ShapeError unless the last axis of x has extent D, ShapeError and Error as attention() does, and Error for
+  /// options with keys, which belong to CrossAttention.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {

@@ -4,9 +4,9 @@
 
 namespace heddle {
 
-/// Checks that a module visits every parameter and buffer that it has. A missing one would silently be neither trained nor saved. `make`
-/// returns a new module, as in check_visit([&] { return Classifier(random); }). @throws Error that lists the shapes of the missing ones,
-/// and Error for a name that the module visits twice.
+/// Checks that a module visits every parameter and buffer that it has. A missing one would silently be neither trained
+/// nor saved. `make` returns a new module, as in check_visit([&] { return Classifier(random); }). @throws Error that
+/// lists the shapes of the missing ones, and Error for a name that the module visits twice.
 template <class Make>
 void check_visit(Make&& make) {
   detail::MadeWeights made;

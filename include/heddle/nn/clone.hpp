@@ -7,8 +7,8 @@
 
 namespace heddle {
 
-/// The state of a clone() call. Each module's constructor M(const M& other, Cloning& c) copies its members with c, as in
-/// `weight(c(other.weight)), heads(other.heads)`. Weights that are shared in the original are shared in the copy.
+/// The state of a clone() call. Each module's constructor M(const M& other, Cloning& c) copies its members with c, as
+/// in `weight(c(other.weight)), heads(other.heads)`. Weights that are shared in the original are shared in the copy.
 class Cloning {
  public:
   /// Copies a parameter.
@@ -44,8 +44,8 @@ class Cloning {
         "heddle::clone: give the module a constructor M(const M& other, Cloning& c) that copies each member with c");
     return M(m, *this);
   }
-  /// Rejects any other type: numbers are copied without c, like `heads` above. Without this overload, the compiler would list all overloads
-  /// above.
+  /// Rejects any other type: numbers are copied without c, like `heads` above. Without this overload, the compiler
+  /// would list all overloads above.
   template <class X>
   X operator()(const X&) {
     static_assert(!std::is_same_v<X, X>,
@@ -64,7 +64,8 @@ class Cloning {
   std::map<const void*, std::shared_ptr<void>> copies_;
 };
 
-/// Returns a copy of a model with its own weights. Frozen weights stay frozen. M needs a constructor M(const M&, Cloning&).
+/// Returns a copy of a model with its own weights. Frozen weights stay frozen. M needs a constructor M(const M&,
+/// Cloning&).
 template <class M>
 M clone(const M& model) {
   Cloning copy;

@@ -5,8 +5,9 @@
 
 namespace heddle::nn {
 
-/// Attention of one set of sequences to another, with H heads of width K: out(attention(query(x), key(memory), value(memory))).
-/// Sequence b of x sees sequence b of the memory. One product with one combined parameter computes keys and values; files hold two weights.
+/// Attention of one set of sequences to another, with H heads of width K: out(attention(query(x), key(memory),
+/// value(memory))). Sequence b of x sees sequence b of the memory. One product with one combined parameter computes
+/// keys and values; files hold two weights.
 template <Floating T = float>
 struct CrossAttention {
   Linear<T> query;      ///< D to H * K
@@ -14,8 +15,8 @@ struct CrossAttention {
   Linear<T> out;        ///< H * K to D
   int heads;            ///< number of heads
 
-  /// Draws the weights. K is D / heads. A memory width of 0 stands for D. @throws ShapeError if D is not a multiple of the number of heads,
-  /// and for a size below 1.
+  /// Draws the weights. K is D / heads. A memory width of 0 stands for D. @throws ShapeError if D is not a multiple of
+  /// the number of heads, and for a size below 1.
   CrossAttention(Index D, int head_count, Random& random, Index memory_width = 0, bool with_bias = true)
       : query(D, divisible(D, head_count), random, with_bias),
         key_value(memory_width ? memory_width : D, 2 * D, random, with_bias),

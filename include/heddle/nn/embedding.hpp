@@ -16,7 +16,8 @@ struct Embedding {
   Parameter<T> weight;              ///< [V, D]
   std::optional<Index> padding_id;  ///< the row that has no gradient
 
-  /// Draws a standard normal table. @throws ShapeError for a size below 1, and IndexError for a padding_id outside [0, V).
+  /// Draws a standard normal table. @throws ShapeError for a size below 1, and IndexError for a padding_id
+  /// outside [0, V).
   [[gnu::cold]] Embedding(Index V, Index D, Random& random, const EmbeddingOptions& options = {});
   /// Copies the members of `other` for clone().
   Embedding(const Embedding& other, Cloning& c) : weight(c(other.weight)), padding_id(other.padding_id) {}
@@ -24,8 +25,8 @@ struct Embedding {
   /// Sets the row of padding_id to zeros, if there is one. Does nothing under NoInit.
   void clear_padding();
 
-  /// Returns the rows of the table for `ids`, as activations of type A. Rows are looked up first and then cast, so that a bf16 model does
-  /// not cast the whole table. @throws IndexError for an id outside the table, as embed() does.
+  /// Returns the rows of the table for `ids`, as activations of type A. Rows are looked up first and then cast, so that
+  /// a bf16 model does not cast the whole table. @throws IndexError for an id outside the table, as embed() does.
   template <class A = T, class Id>
   Tensor<A> operator()(const Tensor<Id>& ids) const {  // [...] int or int64, to [..., D]
     return cast<A>(embed(ids, weight, padding_id));

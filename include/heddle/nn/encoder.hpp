@@ -32,8 +32,8 @@ struct EncoderLayer {
   double attention_dropout;         ///< dropout probability of the attention weights
   bool norm_first;                  ///< pre-norm instead of post-norm
 
-  /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of the number of
-  /// heads; Error for a dropout outside [0, 1), and for an eps that is negative or not finite.
+  /// Draws the weights. @throws ShapeError for a size below 1, and if no head_width is given and D is not a multiple of
+  /// the number of heads; Error for a dropout outside [0, 1), and for an eps that is negative or not finite.
   [[gnu::cold]] EncoderLayer(const EncoderOptions& o, Random& random)
       : attention(o.D, o.heads, random, o.head_width, o.attention_bias),
         norm1(o.D, o.eps),
@@ -55,17 +55,17 @@ struct EncoderLayer {
         attention_dropout(other.attention_dropout),
         norm_first(other.norm_first) {}
 
-  /// Returns the rows after the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x is
-  /// [sequences.rows(), D] or a padded batch [B, T, D] of these sequences, and Error for a dropout outside [0, 1), before or after
-  /// rounding.
+  /// Returns the rows after the layer. Dropout is active if and only if `random` is given. @throws ShapeError unless x
+  /// is [sequences.rows(), D] or a padded batch [B, T, D] of these sequences, and Error for a dropout outside [0, 1),
+  /// before or after rounding.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(x, sequences, AttentionOptions<A>(), random);
   }
-  /// Returns the rows after the layer, with options for the attention, such as a mask or a bias: layer(x, sequences, {.causal = true},
-  /// &random). @throws ShapeError and Error as above and as MultiHeadAttention does, and Error if the options have dropout or a generator,
-  /// because the layer sets them itself.
+  /// Returns the rows after the layer, with options for the attention, such as a mask or a bias: layer(x, sequences,
+  /// {.causal = true}, &random). @throws ShapeError and Error as above and as MultiHeadAttention does, and Error if the
+  /// options have dropout or a generator, because the layer sets them itself.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options, Random* random = nullptr) const {
@@ -109,14 +109,15 @@ struct Encoder {
   /// Copies the members of `other` for clone().
   Encoder(const Encoder& other, Cloning& c);
 
-  /// Returns the rows after all layers. Dropout is active if and only if `random` is given. @throws ShapeError and Error as EncoderLayer
-  /// does.
+  /// Returns the rows after all layers. Dropout is active if and only if `random` is given. @throws ShapeError and
+  /// Error as EncoderLayer does.
   template <Floating A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, Random* random = nullptr) const {
     return (*this)(std::move(x), sequences, AttentionOptions<A>(), random);
   }
-  /// Returns the rows after all layers, with options for every layer's attention. @throws ShapeError and Error as EncoderLayer does.
+  /// Returns the rows after all layers, with options for every layer's attention. @throws ShapeError and Error as
+  /// EncoderLayer does.
   template <Floating A>
   Tensor<A> operator()(Tensor<A> x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, const AttentionOptions<A>& options, Random* random = nullptr) const;

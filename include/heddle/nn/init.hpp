@@ -5,9 +5,9 @@
 
 namespace heddle::nn {
 
-/// A scope in which modules that are created on its thread get uninitialized weights. This is faster and takes less memory than drawing
-/// them, for a model whose weights are then read from a file. Constant values, such as those of norms, and fixed tables are initialized as
-/// usual.
+/// A scope in which modules that are created on its thread get uninitialized weights. This is faster and takes less
+/// memory than drawing them, for a model whose weights are then read from a file. Constant values, such as those of
+/// norms, and fixed tables are initialized as usual.
 class NoInit {
  public:
   NoInit() { active_ = true; }
@@ -23,7 +23,8 @@ class NoInit {
   bool previous_ = active_;
 };
 
-/// Returns a parameter with uniform values in ±1/sqrt(fan_in), like the weight and bias of torch.nn.Linear (Kaiming uniform, a = sqrt(5)).
+/// Returns a parameter with uniform values in ±1/sqrt(fan_in), like the weight and bias of torch.nn.Linear (Kaiming
+/// uniform, a = sqrt(5)).
 template <class T>
 Parameter<T> linear_init(Shape shape, Index fan_in, Random& random) {
   if (NoInit::is_active()) return Parameter<T>(Tensor<T>(shape));
@@ -62,8 +63,8 @@ struct Fans {
 
 namespace init {
 
-/// Writes values of a normal distribution. @throws Error for a standard deviation that is negative or not finite, and for a mean that is
-/// not finite.
+/// Writes values of a normal distribution. @throws Error for a standard deviation that is negative or not finite, and
+/// for a mean that is not finite.
 template <class T>
 void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1) {
   heddle::detail::require_nonnegative("normal", "deviation", deviation);
@@ -74,14 +75,16 @@ void normal(Parameter<T>& p, Random& random, double mean = 0, double deviation =
   p.assign(values);
 }
 
-/// Writes uniform values in [lo, hi), rounded to T, which may round up to hi. @throws Error unless lo <= hi and both are finite.
+/// Writes uniform values in [lo, hi), rounded to T, which may round up to hi. @throws Error unless lo <= hi and both
+/// are finite.
 template <class T>
 void uniform(Parameter<T>& p, Random& random, double lo = 0, double hi = 1) {
   p.assign(heddle::uniform<T>(p.shape(), lo, hi, random));
 }
 
-/// Writes values of a normal distribution that is truncated at lo and hi: values outside are drawn again. @throws Error unless [lo, hi]
-/// holds more than a hundredth of the distribution, and for a standard deviation that is negative or not finite.
+/// Writes values of a normal distribution that is truncated at lo and hi: values outside are drawn again. @throws Error
+/// unless [lo, hi] holds more than a hundredth of the distribution, and for a standard deviation that is negative or
+/// not finite.
 template <class T>
 void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double deviation = 1, double lo = -2,
                   double hi = 2) {
@@ -100,8 +103,8 @@ void trunc_normal(Parameter<T>& p, Random& random, double mean = 0, double devia
   p.assign(values);
 }
 
-/// Writes values uniform in ±gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). @throws ShapeError for a weight of fewer than two
-/// axes, and Error for a gain that is negative or not finite.
+/// Writes values uniform in ±gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010). @throws ShapeError for a
+/// weight of fewer than two axes, and Error for a gain that is negative or not finite.
 template <class T>
 void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   heddle::detail::require_nonnegative("xavier_uniform", "gain", gain);
@@ -110,8 +113,8 @@ void xavier_uniform(Parameter<T>& p, Random& random, double gain = 1) {
   uniform(p, random, -bound, bound);
 }
 
-/// Writes values uniform in ±sqrt(6 / ((1 + a^2) fan_in)) (He et al. 2015), for a leaky ReLU of negative slope a. @throws ShapeError for a
-/// weight of fewer than two axes, and Error for an a that is not finite.
+/// Writes values uniform in ±sqrt(6 / ((1 + a^2) fan_in)) (He et al. 2015), for a leaky ReLU of negative slope a.
+/// @throws ShapeError for a weight of fewer than two axes, and Error for an a that is not finite.
 template <class T>
 void kaiming_uniform(Parameter<T>& p, Random& random, double a = 0) {
   require(std::isfinite(a), "kaiming_uniform: a must be finite, got ", a);

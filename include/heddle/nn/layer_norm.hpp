@@ -12,7 +12,8 @@ struct LayerNorm {
   Parameter<T> beta;   ///< [D] summands; bias in files
   double eps;          ///< added to the variance
 
-  /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1, and Error for an eps that is negative or not finite.
+  /// Initializes gamma to ones and beta to zeros. @throws ShapeError for a D below 1, and Error for an eps that is
+  /// negative or not finite.
   [[gnu::cold]] explicit LayerNorm(Index D, double epsilon = 1e-5)
       : gamma(constant_init<T>({require_size("LayerNorm", "D", D)}, 1)), beta(constant_init<T>({D}, 0)), eps(epsilon) {
     heddle::detail::require_nonnegative("LayerNorm", "eps", eps);
@@ -20,15 +21,16 @@ struct LayerNorm {
   /// Copies the members of `other` for clone().
   LayerNorm(const LayerNorm& other, Cloning& c) : gamma(c(other.gamma)), beta(c(other.beta)), eps(other.eps) {}
 
-  /// Returns (x - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance of the last axis. @throws ShapeError if the last axis
-  /// of x does not have extent D, and Error for an eps that is negative or not finite.
+  /// Returns (x - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance of the last axis. @throws
+  /// ShapeError if the last axis of x does not have extent D, and Error for an eps that is negative or not finite.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x) const {  // [..., D]
     return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps);
   }
 
-  /// Returns the norm of x + dropout(branch, p, random), in one pass. @throws ShapeError if the last axis of x does not have extent D or if
-  /// branch has another shape; Error for a p outside [0, 1), before or after rounding, and for an eps that is negative or not finite.
+  /// Returns the norm of x + dropout(branch, p, random), in one pass. @throws ShapeError if the last axis of x does not
+  /// have extent D or if branch has another shape; Error for a p outside [0, 1), before or after rounding, and for an
+  /// eps that is negative or not finite.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
@@ -36,7 +38,8 @@ struct LayerNorm {
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
-  /// Returns the sum x + dropout(branch, p, random) and its norm; the forward takes one pass. @throws ShapeError and Error as above.
+  /// Returns the sum x + dropout(branch, p, random) and its norm; the forward takes one pass. @throws ShapeError and
+  /// Error as above.
   template <Floating A>
   SumAndNorm<A> with_sum(const Tensor<A>& x, const Tensor<A>& branch, double p, Random* random) const {  // [..., D]
     return residual_layer_norm_with_sum(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, p, random);

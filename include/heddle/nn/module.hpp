@@ -1,7 +1,7 @@
 // A module is any struct with
 //   static void visit(auto& self, auto&& f) { f("weight", self.weight); f("layers", self.layers); … }
-// that names its parameters, buffers, submodules, and vectors or optionals of these, by the names that PyTorch gives them. Saving,
-// loading, optimizers and summaries all use this visit.
+// that names its parameters, buffers, submodules, and vectors or optionals of these, by the names that PyTorch gives
+// them. Saving, loading, optimizers and summaries all use this visit.
 #pragma once
 #include <optional>
 #include <set>
@@ -10,8 +10,8 @@
 
 namespace heddle {
 
-/// The names of one parameter. A combined parameter (q, k and v in one matrix) has one name per equal block of rows: it is
-/// several tensors in a file and one for an optimizer.
+/// The names of one parameter. A combined parameter (q, k and v in one matrix) has one name per equal block of rows: it
+/// is several tensors in a file and one for an optimizer.
 struct Name {
   std::vector<std::string> blocks;  ///< one name per block of rows
 
@@ -107,8 +107,8 @@ template <class X, class F>
 
 }  // namespace detail
 
-/// Calls f(name, x) for every parameter and buffer of a model, in the order of the visits; for a shared one, once under each name.
-/// @throws Error for a name that is given twice.
+/// Calls f(name, x) for every parameter and buffer of a model, in the order of the visits; for a shared one, once under
+/// each name. @throws Error for a name that is given twice.
 template <class M, class F>
 void walk(M& model, F&& f) {
   detail::UniqueNames names;
@@ -135,7 +135,8 @@ void each_parameter(M& model, F&& f) {
   });
 }
 
-/// Returns the number of elements of all parameters, frozen ones included. A shared weight counts once. @throws Error as walk() does.
+/// Returns the number of elements of all parameters, frozen ones included. A shared weight counts once. @throws Error
+/// as walk() does.
 template <class M>
 Index parameter_count(const M& model) {
   Index count = 0;
@@ -159,8 +160,8 @@ Device device_of(const M& model) {
   return first.value_or(Device::cpu);
 }
 
-/// Moves all weights and buffers to a device, in place: existing optimizers keep training them. @throws Error for a device that this build
-/// does not support, for a weight of type double on the GPU, and as walk() does.
+/// Moves all weights and buffers to a device, in place: existing optimizers keep training them. @throws Error for a
+/// device that this build does not support, for a weight of type double on the GPU, and as walk() does.
 template <class M>
 void to(M& model, Device device) {
   walk_once(model, [&](const Name&, auto& x) { x.identity()->move(device); });

@@ -1,5 +1,6 @@
-// Parameter and Buffer: the tensors of a module. A parameter is an identity, not a value: it can be moved but not copied, so
-// that a copy of a model never shares the weights that are trained. Two layers share a weight only through share().
+// Parameter and Buffer: the tensors of a module. A parameter is an identity, not a value: it can be moved but not
+// copied, so that a copy of a model never shares the weights that are trained. Two layers share a weight only through
+// share().
 #pragma once
 #include <algorithm>
 #include <any>
@@ -15,15 +16,16 @@ namespace heddle {
 
 namespace detail {
 
-// Returns a tensor with the values of x in memory that no other tensor shares: the block of x if x is its only handle, otherwise a copy.
+// Returns a tensor with the values of x in memory that no other tensor shares: the block of x if x is its only handle,
+// otherwise a copy.
 template <class T>
 Tensor<T> take_or_copy(Tensor<T> x) {
   require(x.has_data(), "a parameter or buffer cannot be made from an empty tensor");
   return x.is_shared() ? deep_copy(x) : x.without_node();
 }
 
-// The parameters and buffers that were created on this thread after this object and still exist. check_visit compares them with those that
-// a module names.
+// The parameters and buffers that were created on this thread after this object and still exist. check_visit compares
+// them with those that a module names.
 class MadeWeights {
  public:
   MadeWeights() { current = this; }
@@ -47,7 +49,8 @@ class MadeWeights {
   std::vector<std::pair<const void*, Shape>> weights_;
 };
 
-// A scope in which work for tensors on the GPU is enqueued on the shared stream, after the calling thread's earlier work.
+// A scope in which work for tensors on the GPU is enqueued on the shared stream, after the calling thread's
+// earlier work.
 class OnSharedStream {
  public:
   explicit OnSharedStream(Device device) {
@@ -68,8 +71,8 @@ class OnSharedStream {
   void* before_ = nullptr;
 };
 
-// A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are handles to it that
-// follow it: a write, a move to another device or a new node reaches them all.
+// A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are
+// handles to it that follow it: a write, a move to another device or a new node reaches them all.
 template <class T>
 class MasterTensor {
  public:
@@ -80,7 +83,8 @@ class MasterTensor {
   const Tensor<T>& value() const { return value_; }
   const Shape& shape() const { return value_.shape(); }
 
-  // Returns the pointer for writing in place; a backward that saved the values then throws. data() is for tensors on the host.
+  // Returns the pointer for writing in place; a backward that saved the values then throws. data() is for tensors on
+  // the host.
   T* data() { return published(value_.data()); }
   T* device_data() { return published(value_.device_data()); }
   // Writes values of the same shape. Throws ShapeError for another shape.
@@ -124,8 +128,8 @@ class MasterTensor {
     update(*by);
   }
 
-  // Returns the value in another type. The cast is cached until the value is written. Its backward casts the gradient to T. On the GPU the
-  // shared stream computes it, because the cast may outlive the stream of the calling thread.
+  // Returns the value in another type. The cast is cached until the value is written. Its backward casts the gradient
+  // to T. On the GPU the shared stream computes it, because the cast may outlive the stream of the calling thread.
   template <class U>
   Tensor<U> as() const {
     const CriticalSection section(mutex_);
@@ -198,7 +202,8 @@ MasterTensor<T>::~MasterTensor() {
 
 }  // namespace detail
 
-/// The common base of Parameter and Buffer: a tensor that follows a master tensor and is written only through its identity.
+/// The common base of Parameter and Buffer: a tensor that follows a master tensor and is written only through its
+/// identity.
 template <class T>
 class MasterHandle : public Tensor<T> {
  public:
@@ -265,8 +270,8 @@ MasterHandle<T>::~MasterHandle() {
   if (identity_) identity_->remove_handle(this);
 }
 
-/// A weight in its master type T, which every operation accepts as a Tensor<T>. It can be moved but not copied. A Tensor<T> that is made
-/// from it is a handle to the same memory; share() returns another Parameter of the same weight.
+/// A weight in its master type T, which every operation accepts as a Tensor<T>. It can be moved but not copied. A
+/// Tensor<T> that is made from it is a handle to the same memory; share() returns another Parameter of the same weight.
 template <class T>
 class Parameter : public MasterHandle<T> {
  public:

@@ -1,4 +1,5 @@
-// Modules that add to each token's embedding the row of a table for its position. The table is fixed (sines and cosines) or learned.
+// Modules that add to each token's embedding the row of a table for its position. The table is fixed (sines and
+// cosines) or learned.
 #pragma once
 #include <heddle/core/sequences.hpp>
 #include <heddle/nn/clone.hpp>
@@ -9,8 +10,8 @@
 
 namespace heddle::nn {
 
-/// Returns the table pe(t, 2i) = sin(t / 10000^(2i/D)), where pe(t, 2i+1) is the cosine of the same angle (Vaswani et al. 2017). If D is
-/// odd, a row ends with a sine. The table is [L, D]. @throws ShapeError for an L or D below 1.
+/// Returns the table pe(t, 2i) = sin(t / 10000^(2i/D)), where pe(t, 2i+1) is the cosine of the same angle (Vaswani et
+/// al. 2017). If D is odd, a row ends with a sine. The table is [L, D]. @throws ShapeError for an L or D below 1.
 template <class T>
 Tensor<T> sinusoidal_table(Index L, Index D) {  // [L, D]
   Tensor<T> pe({require_size("SinusoidalPositions", "L", L), require_size("SinusoidalPositions", "D", D)});
@@ -30,8 +31,9 @@ inline void require_positions(const char* module, const Sequences& sequences, In
                       " tokens is longer than the table's ", L, " positions");
 }
 
-/// Returns x [N, D] or [B, T, D] with each token's row of the table [L, D] added. @throws ShapeError unless x is [sequences.rows(), D] or a
-/// padded batch [B, T, D] of these sequences, and IndexError for a position that is not in the table.
+/// Returns x [N, D] or [B, T, D] with each token's row of the table [L, D] added. @throws ShapeError unless x is
+/// [sequences.rows(), D] or a padded batch [B, T, D] of these sequences, and IndexError for a position that is not in
+/// the table.
 template <class T>
 Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
   const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
@@ -51,8 +53,8 @@ struct SinusoidalPositions {
   /// Copies the members of `other` for clone().
   SinusoidalPositions(const SinusoidalPositions& other, Cloning& c) : pe(c(other.pe)) {}
 
-  /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError for a sequence
-  /// longer than L.
+  /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError
+  /// for a sequence longer than L.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("SinusoidalPositions", sequences, pe.shape()[1]);
@@ -81,8 +83,8 @@ struct LearnedPositions {
   /// Copies the members of `other` for clone().
   LearnedPositions(const LearnedPositions& other, Cloning& c) : weight(c(other.weight)) {}
 
-  /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError for a sequence
-  /// longer than L.
+  /// Returns x with the row of each token's position added. @throws ShapeError as add_positions() does, and IndexError
+  /// for a sequence longer than L.
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D] or [B, T, D]
     require_positions("LearnedPositions", sequences, weight.shape()[0]);

@@ -10,8 +10,8 @@ namespace heddle::nn {
 
 /// A trained number for each head and distance between a query and a key, which attention adds to their score:
 ///   layer(x, sequences, {.bias = positions(sequences)})
-/// Distances have a sign; those beyond `greatest` in either direction share the number of distance `greatest` in that direction (Shaw et
-/// al. 2018, Raffel et al. 2020).
+/// Distances have a sign; those beyond `greatest` in either direction share the number of distance `greatest` in that
+/// direction (Shaw et al. 2018, Raffel et al. 2020).
 template <Floating T = float>
 struct RelativePositionBias {
   Parameter<T> weight;  ///< [2 * greatest + 1, H]; row greatest + d is for a key d positions after its query
@@ -23,7 +23,8 @@ struct RelativePositionBias {
   /// Copies the members of `other` for clone().
   RelativePositionBias(const RelativePositionBias& other, Cloning& c) : weight(c(other.weight)) {}
 
-  /// Returns the bias [1, H, T, T], where T is the padded length of the sequences, or the length of the longest one if they are packed.
+  /// Returns the bias [1, H, T, T], where T is the padded length of the sequences, or the length of the longest one if
+  /// they are packed.
   template <class A = T>
   Tensor<A> operator()(const Sequences& sequences) const {
     const Index greatest = weight.shape()[0] / 2, H = weight.shape()[1];

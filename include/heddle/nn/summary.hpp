@@ -9,8 +9,8 @@ namespace heddle {
 
 namespace detail {
 
-// The path of a weight in the tree of modules. A combined parameter belongs to the innermost module that contains all of its blocks, and
-// its name lists the names of all blocks.
+// The path of a weight in the tree of modules. A combined parameter belongs to the innermost module that contains all
+// of its blocks, and its name lists the names of all blocks.
 struct ModulePath {
   std::vector<std::string> path;
   std::string name;
@@ -35,8 +35,8 @@ struct ModulePath {
 
 }  // namespace detail
 
-/// Returns the tree of a model's modules with the number of parameters in each and the shape of each tensor. A shared weight counts
-/// once, under its first name. @throws Error for a name that the model visits twice.
+/// Returns the tree of a model's modules with the number of parameters in each and the shape of each tensor. A shared
+/// weight counts once, under its first name. @throws Error for a name that the model visits twice.
 template <class M>
 std::string summary(const M& model) {
   std::map<std::string, Index> totals;

@@ -3,8 +3,8 @@
 
 namespace heddle::nn {
 
-/// An EncoderLayer whose parameters have the names and shapes of torch.nn.TransformerEncoderLayer, so that weights can be exchanged:
-/// self_attn.in_proj_weight and in_proj_bias, self_attn.out_proj, linear1, linear2, norm1, norm2.
+/// An EncoderLayer whose parameters have the names and shapes of torch.nn.TransformerEncoderLayer, so that weights can
+/// be exchanged: self_attn.in_proj_weight and in_proj_bias, self_attn.out_proj, linear1, linear2, norm1, norm2.
 template <Floating T = float>
 struct TransformerEncoderLayer : EncoderLayer<T> {
   using EncoderLayer<T>::EncoderLayer;

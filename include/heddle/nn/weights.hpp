@@ -10,8 +10,9 @@ namespace heddle {
 
 namespace detail {
 
-// Calls f(source, x) for each parameter or buffer x of `to` and the master tensor `source` of the same name in `from`. Before the first
-// call, throws Error if names or element types differ or if only `to` shares a weight, and ShapeError if shapes differ.
+// Calls f(source, x) for each parameter or buffer x of `to` and the master tensor `source` of the same name in `from`.
+// Before the first call, throws Error if names or element types differ or if only `to` shares a weight, and ShapeError
+// if shapes differ.
 template <class From, class To, class F>
 void walk_both(const char* op, const From& from, To& to, F&& f) {
   struct Source {
@@ -47,9 +48,10 @@ void walk_both(const char* op, const From& from, To& to, F&& f) {
 
 }  // namespace detail
 
-/// Writes the weights and buffers of a model into another of the same structure, in place, so optimizers and shared handles stay valid.
-/// Gradients and the state of optimizers do not change. @throws Error if the models' names or element types differ, if a model visits a
-/// name twice, or if `to` shares a weight that `from` does not share, and ShapeError if their shapes differ; nothing is written then.
+/// Writes the weights and buffers of a model into another of the same structure, in place, so optimizers and shared
+/// handles stay valid. Gradients and the state of optimizers do not change. @throws Error if the models' names or
+/// element types differ, if a model visits a name twice, or if `to` shares a weight that `from` does not share, and
+/// ShapeError if their shapes differ; nothing is written then.
 template <class From, class To>
 void copy_weights(const From& from, To& to) {
   detail::walk_both("copy_weights", from, to, [](const auto& source, auto& x) {
@@ -57,8 +59,9 @@ void copy_weights(const From& from, To& to) {
   });
 }
 
-/// Moves the weights of `average` towards those of a model: average = decay * average + (1 - decay) * model. Buffers are copied.
-/// @throws Error for a decay outside [0, 1] and, unless decay is 0, for models on different devices, and the errors of copy_weights().
+/// Moves the weights of `average` towards those of a model: average = decay * average + (1 - decay) * model. Buffers
+/// are copied. @throws Error for a decay outside [0, 1] and, unless decay is 0, for models on different devices, and
+/// the errors of copy_weights().
 template <class Average, class M>
 void update_average(Average& average, const M& model, double decay) {
   require(decay >= 0 && decay <= 1, "update_average: decay must be in [0, 1], got ", decay);

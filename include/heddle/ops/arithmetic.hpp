@@ -66,8 +66,8 @@ Tensor<T> combine(const char* op, const Tensor<T>& x, S number) {
 
 }  // namespace detail
 
-/// Returns a + b for each element. @throws ShapeError if the shapes do not broadcast, and Error for integers on a GPU; the next three
-/// operators throw both as well.
+/// Returns a + b for each element. @throws ShapeError if the shapes do not broadcast, and Error for integers on a GPU;
+/// the next three operators throw both as well.
 template <class T>
 Tensor<T> operator+(const Tensor<T>& a, const Tensor<T>& b) {
   const Tensor<T> y = detail::combine<kernel::Add, T>("add", a, b);
@@ -120,8 +120,8 @@ Tensor<T> operator/(const Tensor<T>& a, const Tensor<T>& b) {
                 });
 }
 
-/// Operands of different element types do not compile: convert one of them with cast<T>(x). Without these overloads, the compiler would
-/// list every operator.
+/// Operands of different element types do not compile: convert one of them with cast<T>(x). Without these overloads,
+/// the compiler would list every operator.
 template <class A, class B>
 requires(!std::is_same_v<A, B>) void operator+(const Tensor<A>&, const Tensor<B>&) = delete;
 template <class A, class B>
@@ -155,8 +155,8 @@ template <class T, detail::FractionFor<T> S>
 void operator/(S, const Tensor<T>&) = delete;  // an integer tensor takes integers only: cast<float>(x) first
 // clang-format on
 
-/// Returns each element plus a number. An integer tensor takes integers only. @throws Error for integers on a GPU; the operators below
-/// throw it as well.
+/// Returns each element plus a number. An integer tensor takes integers only. @throws Error for integers on a GPU; the
+/// operators below throw it as well.
 template <class T, NumberFor<T> S>
 Tensor<T> operator+(const Tensor<T>& x, S number) {
   return record("add", detail::combine<kernel::Add>("add", x, number), inputs(x),

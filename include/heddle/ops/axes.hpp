@@ -9,8 +9,8 @@
 
 namespace heddle {
 
-/// The axes that a reduction removes: a number, or a list as in sum(x, {0, -1}); -1 is the last. An empty list stands for all
-/// axes, as in PyTorch. The reduction throws ShapeError for an axis that does not exist or is named twice.
+/// The axes that a reduction removes: a number, or a list as in sum(x, {0, -1}); -1 is the last. An empty list stands
+/// for all axes, as in PyTorch. The reduction throws ShapeError for an axis that does not exist or is named twice.
 class Axes {
  public:
   /// Takes one axis.
@@ -32,8 +32,8 @@ class Axes {
 
 namespace detail {
 
-// A tensor with some of its axes merged into one. If the axes are adjacent, x shares memory with the given tensor; otherwise x is a
-// permuted copy.
+// A tensor with some of its axes merged into one. If the axes are adjacent, x shares memory with the given tensor;
+// otherwise x is a permuted copy.
 template <class T>
 struct MergedAxes {
   Tensor<T> x;

@@ -4,7 +4,8 @@
 
 namespace heddle::detail {
 
-// Returns x as [all axes before, the axis, all axes after]: a kernel's three loops. Throws ShapeError if the axis does not exist.
+// Returns x as [all axes before, the axis, all axes after]: a kernel's three loops. Throws ShapeError if the axis does
+// not exist.
 template <class TensorT>
 auto view_around(TensorT& x, int axis) {
   const Shape& s = x.shape();
@@ -13,8 +14,8 @@ auto view_around(TensorT& x, int axis) {
                                                                    {s.product(0, a), s[a], s.product(a + 1, s.rank())}};
 }
 
-// Returns the index of an axis of x, counted from 0. The argument may be negative: -1 is the last axis. Throws ShapeError, which names the
-// operation, if the axis does not exist.
+// Returns the index of an axis of x, counted from 0. The argument may be negative: -1 is the last axis. Throws
+// ShapeError, which names the operation, if the axis does not exist.
 template <class T>
 int require_axis(const char* op, const Tensor<T>& x, int axis) {
   require<ShapeError>(-x.rank() <= axis && axis < x.rank(), op, ": axis ", axis, " does not exist in shape ",

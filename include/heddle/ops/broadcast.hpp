@@ -1,5 +1,6 @@
-// Broadcasting as in PyTorch: shapes are aligned at their last axes; an operand is repeated along an axis of extent 1 and along an axis
-// that it lacks. Kernels visit the result in order and find the operands' elements through a BroadcastPlan.
+// Broadcasting as in PyTorch: shapes are aligned at their last axes; an operand is repeated along an axis of extent 1
+// and along an axis that it lacks. Kernels visit the result in order and find the operands' elements through a
+// BroadcastPlan.
 #pragma once
 #include <array>
 
@@ -9,8 +10,8 @@
 
 namespace heddle::detail {
 
-// Returns the shape that the operands broadcast to, without their last `excluded` axes. Throws a ShapeError that names the two axes that
-// disagree, and an Error for operands on different devices.
+// Returns the shape that the operands broadcast to, without their last `excluded` axes. Throws a ShapeError that names
+// the two axes that disagree, and an Error for operands on different devices.
 inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operands, int excluded = 0) {
   std::array<Index, Shape::max_rank> extent;
   extent.fill(1);
@@ -69,8 +70,8 @@ kernel::BroadcastPlan<sizeof...(Shapes)> broadcast_plan(const Shape& result, con
 
 namespace heddle::kernel {
 
-// Calls f(i, n, at) on several threads, for parts that together cover the result. A part is the elements [i, i + n) of the result, which
-// lie in one row. In operand k they begin at position at[k] and advance by plan.stride[k][0].
+// Calls f(i, n, at) on several threads, for parts that together cover the result. A part is the elements [i, i + n) of
+// the result, which lie in one row. In operand k they begin at position at[k] and advance by plan.stride[k][0].
 template <int N, class F>
 void for_rows(const BroadcastPlan<N>& plan, F&& f) {
   constexpr Index grain = 16384;  // a few microseconds

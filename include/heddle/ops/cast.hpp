@@ -1,5 +1,5 @@
-// cast<U>(x): converts each element to U. It is differentiable between floating types, so that one graph may contain several element
-// types.
+// cast<U>(x): converts each element to U. It is differentiable between floating types, so that one graph may contain
+// several element types.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/number_types.hpp>
@@ -23,10 +23,10 @@ void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
 
 }  // namespace kernel
 
-/// Returns each element converted to U, and x itself if U is T. A conversion to a floating type rounds to nearest; a double or an integer
-/// is rounded to float first if U is bf16. In a conversion to an integer, a floating-point number is truncated towards zero and clamped to
-/// the integer's range; NaN becomes 0. Conversions between integers are modulo 2^n. A bool is true for every element that is not 0.
-/// @throws Error for a cast to double on a GPU.
+/// Returns each element converted to U, and x itself if U is T. A conversion to a floating type rounds to nearest; a
+/// double or an integer is rounded to float first if U is bf16. In a conversion to an integer, a floating-point number
+/// is truncated towards zero and clamped to the integer's range; NaN becomes 0. Conversions between integers are modulo
+/// 2^n. A bool is true for every element that is not 0. @throws Error for a cast to double on a GPU.
 template <class U, class T>
 Tensor<U> cast(const Tensor<T>& x) {
   if constexpr (std::is_same_v<T, U>) {

@@ -24,7 +24,8 @@ void check_ids(const Tensor<Id>& ids, const kernel::IdCheck& check) {
   dispatch(ids, [&](auto device) { kernel::check_ids(device, check, view<1>(ids)); });
 }
 
-// Returns whether ids are on the host and the operand is not. Such ids are checked at once and then copied to its device.
+// Returns whether ids are on the host and the operand is not. Such ids are checked at once and then copied to its
+// device.
 template <class Id>
 bool are_on_host_for(Device device, const Tensor<Id>& ids) {
   return ids.device() == Device::cpu && device != Device::cpu;

@@ -1,6 +1,6 @@
-// == != < <= > >= of each element, with broadcasting; a number may stand on either side. The result is Tensor<bool>, which has no
-// gradient. bf16 is compared as float, and an integer or bool as std::int64_t, without loss. Comparisons with NaN are false,
-// except !=.
+// == != < <= > >= of each element, with broadcasting; a number may stand on either side. The result is Tensor<bool>,
+// which has no gradient. bf16 is compared as float, and an integer or bool as std::int64_t, without loss. Comparisons
+// with NaN are false, except !=.
 #pragma once
 #include <heddle/base/comparison_functions.hpp>
 #include <heddle/ops/arithmetic.hpp>
@@ -46,7 +46,8 @@ requires(!std::is_same_v<A, B> && std::is_integral_v<A> && std::is_integral_v<B>
     Tensor<bool> compare(const char* op, const Tensor<A>& a, const Tensor<B>& b) {
   return compare<F>(op, cast<std::int64_t>(a), cast<std::int64_t>(b));
 }
-// Returns a number in the type in which elements of x are compared. If T is a floating type, the number is rounded to T first.
+// Returns a number in the type in which elements of x are compared. If T is a floating type, the number is
+// rounded to T first.
 template <class T, NumberFor<T> S>
 Tensor<Compared<T>> compared_number(const Tensor<T>& x, S number) {
   using Rounded = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
@@ -69,8 +70,8 @@ concept Comparable = requires(const A& a, const B& b) {
 
 }  // namespace detail
 
-/// Returns whether a equals b, for each element. @throws ShapeError if the shapes do not broadcast; the next five operators throw it
-/// as well.
+/// Returns whether a equals b, for each element. @throws ShapeError if the shapes do not broadcast; the next five
+/// operators throw it as well.
 template <class A, class B>
 requires detail::Comparable<A, B> Tensor<bool>
 operator==(const A& a, const B& b) { return detail::compare<kernel::Equal>("==", a, b); }

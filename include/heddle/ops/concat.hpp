@@ -5,8 +5,8 @@
 
 namespace heddle {
 
-/// Returns the tensors joined along an axis; all other axes must agree. @throws ShapeError if the axis does not exist, or if the number of
-/// axes or another extent differs, and Error for no tensors.
+/// Returns the tensors joined along an axis; all other axes must agree. @throws ShapeError if the axis does not exist,
+/// or if the number of axes or another extent differs, and Error for no tensors.
 template <class T>
 Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
   require(!xs.empty(), "concat: at least 1 tensor is needed, got 0");
@@ -46,7 +46,8 @@ Tensor<T> concat(std::initializer_list<Tensor<T>> xs, int axis = 0) {
 }
 
 /// Returns tensors of one shape joined along a new axis `axis` of the result; -1 makes it the last axis.
-/// @throws ShapeError if the shapes differ, the axis is out of range, or the tensors have eight axes, and Error for no tensors.
+/// @throws ShapeError if the shapes differ, the axis is out of range, or the tensors have eight axes, and Error for no
+/// tensors.
 template <class T>
 Tensor<T> stack(const std::vector<Tensor<T>>& xs, int axis = 0) {
   require(!xs.empty(), "stack: at least 1 tensor is needed, got 0");

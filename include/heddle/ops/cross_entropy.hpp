@@ -1,5 +1,6 @@
-// cross_entropy(logits, labels): minus the log-probability of the labels, with PyTorch's class weights, label smoothing and reductions.
-// Let w be the class weights (1 if none are given), e the smoothing and p = softmax(logits). Over the rows n whose label y is not ignored:
+// cross_entropy(logits, labels): minus the log-probability of the labels, with PyTorch's class weights, label smoothing
+// and reductions. Let w be the class weights (1 if none are given), e the smoothing and p = softmax(logits). Over the
+// rows n whose label y is not ignored:
 //   loss_n = (1 - e) w_y (-log p_y) + e / C sum_c w_c (-log p_c),   mean = sum_n loss_n / sum_n w_y
 #pragma once
 #include <heddle/autograd/record.hpp>
@@ -29,9 +30,9 @@ std::vector<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
   return weights;
 }
 
-// Computes the mean loss and its divisor, the sum of w_y. If `by_row`, computes the loss of each row (0 if it is ignored) and sets the
-// divisor to 1. Stores log(sum(exp(z - max z))) of each row: max z may be large, and adding it would lose digits. Each piece sums its
-// rows; the sums of the pieces are then added in a fixed order.
+// Computes the mean loss and its divisor, the sum of w_y. If `by_row`, computes the loss of each row (0 if it is
+// ignored) and sets the divisor to 1. Stores log(sum(exp(z - max z))) of each row: max z may be large, and adding it
+// would lose digits. Each piece sums its rows; the sums of the pieces are then added in a fixed order.
 template <class T, class L>
 void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
                    View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
@@ -103,12 +104,12 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
 
 }  // namespace kernel
 
-/// Returns the cross-entropy, -log(softmax(logits)[label]) of each row, reduced to a scalar []. Reduction::none returns the losses of the
-/// rows, in the shape of the labels, 0 where the label is ignored. The mean divides by the sum of the labels' weights; if every label is
-/// ignored it is NaN, as in PyTorch, and its gradient is zero. The class weights get no gradient. Labels on the host may be used with
-/// logits on a GPU. @throws ShapeError if the shapes do not match or the class weights are not [C], Error for a smoothing outside [0, 1]
-/// and for Reduction::batch_mean, and IndexError for a label that is not a class; for labels on a GPU the next synchronizing call throws
-/// it.
+/// Returns the cross-entropy, -log(softmax(logits)[label]) of each row, reduced to a scalar []. Reduction::none returns
+/// the losses of the rows, in the shape of the labels, 0 where the label is ignored. The mean divides by the sum of the
+/// labels' weights; if every label is ignored it is NaN, as in PyTorch, and its gradient is zero. The class weights get
+/// no gradient. Labels on the host may be used with logits on a GPU. @throws ShapeError if the shapes do not match or
+/// the class weights are not [C], Error for a smoothing outside [0, 1] and for Reduction::batch_mean, and IndexError
+/// for a label that is not a class; for labels on a GPU the next synchronizing call throws it.
 template <Floating T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
                         const Tensor<L>& labels,  // [N], or [B, T], int or int64

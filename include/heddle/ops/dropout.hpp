@@ -1,5 +1,5 @@
-// dropout(x, p, random): each element is 0 with probability p, otherwise multiplied by 1 / (1 - p) (Srivastava et al. 2014). Saves no mask:
-// the backward repeats the draws.
+// dropout(x, p, random): each element is 0 with probability p, otherwise multiplied by 1 / (1 - p) (Srivastava et al.
+// 2014). Saves no mask: the backward repeats the draws.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/dropout_rule.hpp>
@@ -14,8 +14,8 @@ namespace kernel {
 inline constexpr int calls_per_block = 16;  // a fixed number, so that the loops over calls vectorize
 inline constexpr Index draw_block = calls_per_block * draws16_per_call;  // elements
 
-// Computes the factors of one block of elements, 0 or the rule's scale. `call` is the block's first call. The dropout is passed
-// by value: through a reference, a write to `factors` might change it, and the loop would not vectorize.
+// Computes the factors of one block of elements, 0 or the rule's scale. `call` is the block's first call. The dropout
+// is passed by value: through a reference, a write to `factors` might change it, and the loop would not vectorize.
 template <class A>
 void draw_factors(ElementDropout dropout, std::uint64_t call, A* factors) {
   PhiloxLanes<calls_per_block> words;
@@ -26,8 +26,8 @@ void draw_factors(ElementDropout dropout, std::uint64_t call, A* factors) {
           dropout.rule.keeps(draw16(words, c, e)) ? static_cast<A>(dropout.rule.scale) : A(0);
 }
 
-// Calls f(e, n, factors) for elements [first, last), block by block, with the factors of elements [e, e + n). `first` must be a multiple
-// of draw_block.
+// Calls f(e, n, factors) for elements [first, last), block by block, with the factors of elements [e, e + n). `first`
+// must be a multiple of draw_block.
 template <class A, class F>
 void for_each_factor(const ElementDropout& dropout, Index first, Index last, F&& f) {
   alignas(register_bytes) A factors[draw_block];
@@ -72,9 +72,9 @@ Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
 }
 }  // namespace detail
 
-/// Returns x with each element set to 0 with probability p, and multiplied by 1 / (1 - p) otherwise (Srivastava et al. 2014). p is rounded
-/// to a multiple of 1/65,536. Without a generator, or if p is 0, returns x and draws nothing. @throws Error for a p outside [0, 1), before
-/// or after rounding.
+/// Returns x with each element set to 0 with probability p, and multiplied by 1 / (1 - p) otherwise (Srivastava et al.
+/// 2014). p is rounded to a multiple of 1/65,536. Without a generator, or if p is 0, returns x and draws nothing.
+/// @throws Error for a p outside [0, 1), before or after rounding.
 template <Floating T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
   kernel::ElementDropout dropout{kernel::DropoutRule("dropout", p), {}};

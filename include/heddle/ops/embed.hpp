@@ -1,6 +1,6 @@
-// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. On the CPU the gradient of the matrix is sparse, so that the
-// cost of a step depends on the number of rows taken, not on the size of the table; on a GPU it is dense. Contributions to one row are
-// added in the order of their positions, for any number of threads.
+// embed(ids, table) and take_rows(x, rows): rows of a matrix by their numbers. On the CPU the gradient of the matrix is
+// sparse, so that the cost of a step depends on the number of rows taken, not on the size of the table; on a GPU it is
+// dense. Contributions to one row are added in the order of their positions, for any number of threads.
 #pragma once
 #include <numeric>
 #include <optional>
@@ -24,8 +24,8 @@ void take_rows(Cpu, View<const Id, 1> ids, View<const T, 2> x, View<T, 2> y) {
   });
 }
 
-// The positions in dy, grouped by the row that was taken there: group m is place[begin[m]] to place[begin[m + 1] - 1]. The rows of the
-// groups ascend, and so do the positions within a group.
+// The positions in dy, grouped by the row that was taken there: group m is place[begin[m]] to place[begin[m + 1] - 1].
+// The rows of the groups ascend, and so do the positions within a group.
 struct RowGroups {
   std::vector<Index> place, begin;
 
@@ -40,7 +40,8 @@ struct RowGroups {
   Index rows() const { return static_cast<Index>(begin.size()) - 1; }
 };
 
-// Computes the sparse gradient: one row for each distinct id i, in ascending order, the sum of the rows n of dy with ids(n) = i.
+// Computes the sparse gradient: one row for each distinct id i, in ascending order, the sum of the rows n of dy with
+// ids(n) = i.
 template <class Id, class T>
 RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> dy, const Shape&) {
   const RowGroups groups(ids);
@@ -61,7 +62,8 @@ RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> d
   });
   return {rows, dx};
 }
-// Returns the gradient as a dense tensor of the given shape, because the host does not know how many distinct rows were taken.
+// Returns the gradient as a dense tensor of the given shape, because the host does not know how many distinct
+// rows were taken.
 template <class Id, class T>
 RowGradient<T> take_rows_backward(Cuda device, View<const Id, 1> ids, View<const T, 2> dy, const Shape& shape) {
   Tensor<T> dx(shape, Device::cuda);
@@ -96,9 +98,10 @@ Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x,
 
 }  // namespace detail
 
-/// Returns the row of the table for each id, [..., D]. Ids on the host may be used with a table on a GPU. Row `padding_id` of the table, if
-/// it is given, has no gradient, as padding_idx of torch.nn.functional.embedding. @throws ShapeError unless the table has two axes, and
-/// IndexError for a padding_id or an id outside the table; for ids on a GPU the next synchronizing call throws it.
+/// Returns the row of the table for each id, [..., D]. Ids on the host may be used with a table on a GPU. Row
+/// `padding_id` of the table, if it is given, has no gradient, as padding_idx of torch.nn.functional.embedding. @throws
+/// ShapeError unless the table has two axes, and IndexError for a padding_id or an id outside the table; for ids on a
+/// GPU the next synchronizing call throws it.
 template <class Id, class T>
 Tensor<T> embed(const Tensor<Id>& ids,   // [...] int or int64
                 const Tensor<T>& table,  // [V, D]
@@ -125,8 +128,8 @@ Tensor<T> embed(const Tensor<Id>& ids,   // [...] int or int64
 }
 
 /// Returns the rows of x with the given numbers, [M, ...]. The numbers may be on the host for an x on a GPU.
-/// @throws ShapeError if x is a scalar or the numbers are not a vector, and IndexError for a number outside x; for numbers on a GPU the
-/// next synchronizing call throws it.
+/// @throws ShapeError if x is a scalar or the numbers are not a vector, and IndexError for a number outside x; for
+/// numbers on a GPU the next synchronizing call throws it.
 template <class T, class Id>
 Tensor<T> take_rows(const Tensor<T>& x,        // [N, ...]
                     const Tensor<Id>& rows) {  // [M] int or int64

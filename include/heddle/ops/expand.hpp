@@ -19,8 +19,8 @@ Tensor<T> expand(const Tensor<T>& x, const Shape& shape) {
                   [to_x = detail::GradientTarget(x)](const Tensor<T>& dy) { return detail::sum_to<T>(dy, to_x); });
 }
 
-/// Repeats x to a braced shape; -1 keeps the extent of x: expand(x, {3, -1}). @throws ShapeError as expand(x, shape) does, and for -1 on an
-/// axis that x does not have.
+/// Repeats x to a braced shape; -1 keeps the extent of x: expand(x, {3, -1}). @throws ShapeError as expand(x, shape)
+/// does, and for -1 on an axis that x does not have.
 template <class T>
 Tensor<T> expand(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> wanted(extents);

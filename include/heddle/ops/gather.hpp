@@ -22,10 +22,10 @@ void element_positions(Cpu, View<const Id, 3> ids, Index extent, View<Index, 3> 
 
 }  // namespace kernel
 
-/// Returns y in the shape of ids with y(.., m, ..) = x(.., ids(.., m, ..), ..) along an axis, as torch.gather does. The gradients of an
-/// element that is taken more than once are added. Ids on the host may be used with an x on a GPU. @throws ShapeError unless ids has x's
-/// rank and no larger extents on other axes, and IndexError for an id that is out of range; for ids on a GPU the next synchronizing call
-/// throws it.
+/// Returns y in the shape of ids with y(.., m, ..) = x(.., ids(.., m, ..), ..) along an axis, as torch.gather does. The
+/// gradients of an element that is taken more than once are added. Ids on the host may be used with an x on a GPU.
+/// @throws ShapeError unless ids has x's rank and no larger extents on other axes, and IndexError for an id that is out
+/// of range; for ids on a GPU the next synchronizing call throws it.
 template <class T, class Id>
 Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {
   const int along = detail::require_axis("gather", x, axis);
@@ -54,9 +54,9 @@ Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {
   return detail::gather_rows("gather", position, reshape(from, Shape{from.size(), 1}), ids.shape());
 }
 
-/// Returns the given positions of an axis, in order, like torch.index_select. Ids on the host may be used with an x on a GPU.
-/// @throws ShapeError if the axis does not exist or ids is not a vector, and IndexError for an id outside the axis; for ids on a GPU the
-/// next synchronizing call throws it.
+/// Returns the given positions of an axis, in order, like torch.index_select. Ids on the host may be used with an x on
+/// a GPU. @throws ShapeError if the axis does not exist or ids is not a vector, and IndexError for an id outside the
+/// axis; for ids on a GPU the next synchronizing call throws it.
 template <class T, class Id>
 Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {  // ids [M]
   const int along = detail::require_axis("index_select", x, axis);
@@ -73,8 +73,9 @@ Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {  /
   return along == 0 ? taken : transpose(taken, 0, along);
 }
 
-/// Returns 1 at each id and 0 elsewhere along a new last axis, like torch.nn.functional.one_hot. @throws Error if `classes` is not
-/// positive, and IndexError for an id that is not a class; for ids on a GPU the next synchronizing call throws it.
+/// Returns 1 at each id and 0 elsewhere along a new last axis, like torch.nn.functional.one_hot. @throws Error if
+/// `classes` is not positive, and IndexError for an id that is not a class; for ids on a GPU the next synchronizing
+/// call throws it.
 template <class Id>
 Tensor<Index> one_hot(const Tensor<Id>& ids,  // [...] int or int64
                       Index classes) {        // C; the result is [..., C]

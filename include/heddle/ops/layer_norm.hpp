@@ -77,8 +77,8 @@ class NormGradientSums {
   Scratch<Acc<T>> sums_;  // [pieces, 2, D]
 };
 
-// Computes rows [first, last) of dx. Accumulates the contributions of these rows to dgamma and dbeta in the sums of one piece.
-// With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)).
+// Computes rows [first, last) of dx. Accumulates the contributions of these rows to dgamma and dbeta in the sums of one
+// piece. With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)).
 template <class T>
 void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
                               View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx,
@@ -116,7 +116,8 @@ void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<cons
 }  // namespace kernel
 
 namespace detail {
-// Checks the operands of a norm of x over its last axis. Throws ShapeError, and Error for an eps that is negative or not finite.
+// Checks the operands of a norm of x over its last axis. Throws ShapeError, and Error for an eps that is negative or
+// not finite.
 template <class T>
 void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, double eps) {
   require_nonnegative(op, "eps", eps);

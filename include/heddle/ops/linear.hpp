@@ -73,8 +73,8 @@ std::tuple<Tensor<T>, Tensor<T>, Tensor<T>> linear_backward(const Tensor<T>& dy,
 
 }  // namespace detail
 
-/// Returns x weight^T + bias over the last axis of x. An empty bias stands for none. @throws ShapeError unless weight has two axes, the
-/// last axis of x has extent `in`, and bias is empty or [out].
+/// Returns x weight^T + bias over the last axis of x. An empty bias stands for none. @throws ShapeError unless weight
+/// has two axes, the last axis of x has extent `in`, and bias is empty or [out].
 template <Floating T>
 Tensor<T> linear(const Tensor<T>& x,            // [..., in]
                  const Tensor<T>& weight,       // [out, in]

@@ -1,5 +1,5 @@
-// linear_gelu(x, weight, bias): gelu(x weight^T + bias), the first half of an encoder's feed-forward network. Each block of the
-// product passes through the activation while it is in the cache. Saves the product.
+// linear_gelu(x, weight, bias): gelu(x weight^T + bias), the first half of an encoder's feed-forward network. Each
+// block of the product passes through the activation while it is in the cache. Saves the product.
 #pragma once
 #include <heddle/ops/linear.hpp>
 #include <heddle/ops/map.hpp>
@@ -22,8 +22,8 @@ void linear_gelu(Cpu device, View<const T, 2> x, View<const T, 2> weight, View<c
 
 }  // namespace kernel
 
-/// Returns gelu(x weight^T + bias) over the last axis of x. An empty bias stands for none. @throws ShapeError unless weight has two axes,
-/// the last axis of x has extent `in`, and bias is empty or [out].
+/// Returns gelu(x weight^T + bias) over the last axis of x. An empty bias stands for none. @throws ShapeError unless
+/// weight has two axes, the last axis of x has extent `in`, and bias is empty or [out].
 template <Floating T>
 Tensor<T> linear_gelu(const Tensor<T>& x,            // [..., in]
                       const Tensor<T>& weight,       // [out, in]

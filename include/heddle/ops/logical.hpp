@@ -1,5 +1,5 @@
-// logical_and, logical_or, logical_not of each element, with broadcasting, and any and all along axes. A nonzero element is true,
-// as in PyTorch. The result is Tensor<bool>.
+// logical_and, logical_or, logical_not of each element, with broadcasting, and any and all along axes. A nonzero
+// element is true, as in PyTorch. The result is Tensor<bool>.
 #pragma once
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/max.hpp>
@@ -25,7 +25,8 @@ Tensor<bool> logical_or(const Tensor<A>& a, const Tensor<B>& b) {
   return detail::select(shape, cast<bool>(a), full<bool>({}, true, a.device()), cast<bool>(b));
 }
 
-/// Returns whether any element along the axes is nonzero; false if there are no elements. @throws ShapeError if an axis does not exist.
+/// Returns whether any element along the axes is nonzero; false if there are no elements. @throws ShapeError if an axis
+/// does not exist.
 template <class T>
 Tensor<bool> any(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   const detail::MergedAxes<bool> merged("any", cast<bool>(x), axes, keepdim);
@@ -38,7 +39,8 @@ Tensor<bool> any(const Tensor<T>& x) {
   return any(x, Axes::all());
 }
 
-/// Returns whether all elements along the axes are nonzero; true if there are no elements. @throws ShapeError if an axis does not exist.
+/// Returns whether all elements along the axes are nonzero; true if there are no elements. @throws ShapeError if an
+/// axis does not exist.
 template <class T>
 Tensor<bool> all(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return logical_not(any(logical_not(x), axes, keepdim));

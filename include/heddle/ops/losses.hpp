@@ -1,5 +1,5 @@
-// Losses that compare two tensors, and cosine_similarity and normalize. All compute in the accumulator type (float for bf16) and round
-// once. cross_entropy.hpp has the cross-entropy of classes.
+// Losses that compare two tensors, and cosine_similarity and normalize. All compute in the accumulator type (float for
+// bf16) and round once. cross_entropy.hpp has the cross-entropy of classes.
 #pragma once
 #include <heddle/ops/expand.hpp>
 #include <heddle/ops/reduction.hpp>
@@ -65,14 +65,15 @@ Tensor<T> bce_with_logits(const Tensor<T>& x, const Tensor<T>& target,
   return cast<T>(detail::reduce_loss("bce_with_logits", loss, options.reduction));
 }
 
-/// The options of torch.nn.functional.kl_div. Reduction::batch_mean gives the mathematical definition, averaged over axis 0.
+/// The options of torch.nn.functional.kl_div. Reduction::batch_mean gives the mathematical definition, averaged over
+/// axis 0.
 struct KlDivOptions {
   bool log_target = false;                ///< whether target holds log-probabilities too
   Reduction reduction = Reduction::mean;  ///< how the elements' terms are combined
 };
-/// Returns the Kullback-Leibler divergence, target * (log target - x) for log-probabilities x, reduced, with 0 log 0 = 0. With log_target
-/// it is exp(target) * (target - x), which is NaN for a target of -infinity, as in PyTorch. @throws ShapeError unless both have the same
-/// shape.
+/// Returns the Kullback-Leibler divergence, target * (log target - x) for log-probabilities x, reduced, with 0 log 0 =
+/// 0. With log_target it is exp(target) * (target - x), which is NaN for a target of -infinity, as in PyTorch. @throws
+/// ShapeError unless both have the same shape.
 template <Floating T>
 Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions& options = {}) {
   using A = Acc<T>;
@@ -86,8 +87,8 @@ Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions
   return cast<T>(detail::reduce_loss("kl_div", loss(), options.reduction));
 }
 
-/// Returns the cosine of the angle between a and b along an axis, with broadcasting: a b / (max(|a|, eps) max(|b|, eps)).
-/// @throws ShapeError for shapes that do not broadcast, or if the axis does not exist.
+/// Returns the cosine of the angle between a and b along an axis, with broadcasting: a b / (max(|a|, eps) max(|b|,
+/// eps)). @throws ShapeError for shapes that do not broadcast, or if the axis does not exist.
 template <Floating T>
 Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1, double eps = 1e-8) {
   using A = Acc<T>;
@@ -103,8 +104,8 @@ struct NormalizeOptions {
   int axis = 1;        ///< the axis along which the norm is computed
   double eps = 1e-12;  ///< lower bound of the norm
 };
-/// Returns x divided by its p-norm along an axis, or by eps if eps is larger. @throws ShapeError and Error as norm() does, and Error for an
-/// eps that is NaN.
+/// Returns x divided by its p-norm along an axis, or by eps if eps is larger. @throws ShapeError and Error as norm()
+/// does, and Error for an eps that is NaN.
 template <Floating T>
 Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);

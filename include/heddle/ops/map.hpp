@@ -1,5 +1,5 @@
-// Functions of one element: exp, log, ..., silu. A new one is a struct in base/scalar_functions.hpp, a function here and, for the GPU, a
-// line in cuda/map.cu.
+// Functions of one element: exp, log, ..., silu. A new one is a struct in base/scalar_functions.hpp, a function here
+// and, for the GPU, a line in cuda/map.cu.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/scalar_functions.hpp>
@@ -92,13 +92,14 @@ template <Floating T>
 Tensor<T> relu(const Tensor<T>& x) {
   return detail::map<kernel::Relu>("relu", x);
 }
-/// Returns x times the standard normal distribution function at x: the exact (erf) form of GELU (Hendrycks and Gimpel 2016).
+/// Returns x times the standard normal distribution function at x: the exact (erf) form of GELU (Hendrycks and
+/// Gimpel 2016).
 template <Floating T>
 Tensor<T> gelu(const Tensor<T>& x) {
   return detail::map<kernel::Gelu>("gelu", x);
 }
-/// Returns the tanh approximation of gelu, x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel 2016). It differs from
-/// gelu by less than 4.8e-4.
+/// Returns the tanh approximation of gelu, x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel
+/// 2016). It differs from gelu by less than 4.8e-4.
 template <Floating T>
 Tensor<T> gelu_tanh(const Tensor<T>& x) {
   return detail::map<kernel::GeluTanh>("gelu_tanh", x);

@@ -84,8 +84,9 @@ struct MatmulOptions {
   bool transpose_b = false;  ///< transpose the last two axes of b before the product
 };
 
-/// Returns the product of a and b, like torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError if the inner extents
-/// differ, if the leading axes do not broadcast, for a scalar, and for a vector that is to be transposed.
+/// Returns the product of a and b, like torch.matmul: matmul(a, b, {.transpose_b = true}) is a b^T. @throws ShapeError
+/// if the inner extents differ, if the leading axes do not broadcast, for a scalar, and for a vector that is to be
+/// transposed.
 template <Floating T>
 Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
                  const Tensor<T>& b,  // [..., K, N] or [K]
@@ -99,7 +100,8 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
   if (a.rank() > 1) extents.push_back(a.dim(ta ? -1 : -2));
   if (b.rank() > 1) extents.push_back(b.dim(tb ? -2 : -1));
 
-  // If b is one matrix or a vector and a is not transposed, all rows of a are multiplied in one product. A vector a becomes one row.
+  // If b is one matrix or a vector and a is not transposed, all rows of a are multiplied in one product. A vector a
+  // becomes one row.
   const bool fold = !ta && (a.rank() == 1 || b.rank() <= 2);
   const Tensor<T> as = fold ? a.with_shape({a.shape().product(0, a.rank() - 1), a.dim(-1)}) : a;
   const Tensor<T> bs = b.rank() == 1 ? b.with_shape({b.dim(0), 1}) : b;

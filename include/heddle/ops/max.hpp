@@ -1,5 +1,5 @@
-// max, min, argmax and argmin: the largest or smallest elements along axes, or the position of the first one. As in PyTorch, a NaN counts
-// as the largest and as the smallest element.
+// max, min, argmax and argmin: the largest or smallest elements along axes, or the position of the first one. As in
+// PyTorch, a NaN counts as the largest and as the smallest element.
 #pragma once
 #include <cmath>
 
@@ -19,8 +19,8 @@ bool is_nan(T x) {
     return std::isnan(static_cast<Acc<T>>(x));
 }
 
-// Computes y, the largest (or smallest) element of x along its middle axis, and its first position on that axis. A NaN counts as the
-// extremum.
+// Computes y, the largest (or smallest) element of x along its middle axis, and its first position on that axis. A NaN
+// counts as the extremum.
 template <class T>
 void extremum(Cpu, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 2> position) {
   constexpr Index grain = 16384;  // a few microseconds
@@ -67,7 +67,8 @@ struct Extremum {
   Tensor<T> value;
   Tensor<Index> position;
 };
-// Computes the extreme values and their positions. Not recorded. Throws ShapeError if the axis is empty or does not exist.
+// Computes the extreme values and their positions. Not recorded. Throws ShapeError if the axis is empty or
+// does not exist.
 template <class T>
 Extremum<T> extremum_along(const char* op, bool smallest, const Tensor<T>& x, int axis, bool keepdim) {
   require<ShapeError>(x.dim(require_axis(op, x, axis)) > 0, op, ": axis ", axis, " of ", x.shape(), " is empty");
@@ -97,8 +98,8 @@ Tensor<T> extreme_values(const char* op, bool smallest, const Tensor<T>& x, int 
 
 }  // namespace detail
 
-/// Returns the largest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of equal elements.
-/// @throws ShapeError if an axis is empty or does not exist.
+/// Returns the largest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of
+/// equal elements. @throws ShapeError if an axis is empty or does not exist.
 template <class T>
 Tensor<T> max(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("max", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
@@ -111,8 +112,8 @@ Tensor<T> max(const Tensor<T>& x) {
   return max(reshape(x, {x.size()}), 0);
 }
 
-/// Returns the smallest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of equal elements.
-/// @throws ShapeError if an axis is empty or does not exist.
+/// Returns the smallest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of
+/// equal elements. @throws ShapeError if an axis is empty or does not exist.
 template <class T>
 Tensor<T> min(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("min", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {
@@ -125,24 +126,26 @@ Tensor<T> min(const Tensor<T>& x) {
   return min(reshape(x, {x.size()}), 0);
 }
 
-/// Returns the positions of the first largest elements along an axis (of the first NaN if there is one). @throws ShapeError if the axis is
-/// empty or does not exist.
+/// Returns the positions of the first largest elements along an axis (of the first NaN if there is one). @throws
+/// ShapeError if the axis is empty or does not exist.
 template <class T>
 Tensor<Index> argmax(const Tensor<T>& x, int axis, bool keepdim = false) {
   return detail::extremum_along("argmax", false, x, axis, keepdim).position;
 }
-/// Returns the position of the first largest of all elements in row-major order, a scalar []. @throws ShapeError if there are none.
+/// Returns the position of the first largest of all elements in row-major order, a scalar []. @throws ShapeError if
+/// there are none.
 template <class T>
 Tensor<Index> argmax(const Tensor<T>& x) {
   return argmax(x.with_shape({x.size()}), 0);
 }
-/// Returns the positions of the first smallest elements along an axis (of the first NaN if there is one). @throws ShapeError if the axis is
-/// empty or does not exist.
+/// Returns the positions of the first smallest elements along an axis (of the first NaN if there is one). @throws
+/// ShapeError if the axis is empty or does not exist.
 template <class T>
 Tensor<Index> argmin(const Tensor<T>& x, int axis, bool keepdim = false) {
   return detail::extremum_along("argmin", true, x, axis, keepdim).position;
 }
-/// Returns the position of the first smallest of all elements in row-major order, a scalar []. @throws ShapeError if there are none.
+/// Returns the position of the first smallest of all elements in row-major order, a scalar []. @throws ShapeError if
+/// there are none.
 template <class T>
 Tensor<Index> argmin(const Tensor<T>& x) {
   return argmin(x.with_shape({x.size()}), 0);

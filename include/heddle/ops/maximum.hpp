@@ -9,7 +9,8 @@ namespace heddle {
 
 namespace detail {
 
-// Returns the gradient of one of two operands: dy where it was chosen, dy / 2 where both are equal, 0 where the other was chosen.
+// Returns the gradient of one of two operands: dy where it was chosen, dy / 2 where both are equal, 0 where the other
+// was chosen.
 template <class T>
 Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, const Tensor<bool>& passed_over,
                           const GradientTarget& to) {
@@ -18,7 +19,8 @@ Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, con
   return sum_to<T>(select(dy.shape(), passed_over, zeros<T>({}, dy.device()), share), to);
 }
 
-// Returns the larger or the smaller of two operands, as F chooses; passed_over(x, other) tells whether x was not chosen.
+// Returns the larger or the smaller of two operands, as F chooses; passed_over(x, other) tells whether x was not
+// chosen.
 template <class F, class T, class PassedOver>
 Tensor<T> choose(const char* op, const Tensor<T>& a, const Tensor<T>& b, PassedOver passed_over) {
   const Tensor<T> y = combine<F, T>(op, a, b);
@@ -40,8 +42,8 @@ template <class T>
 Tensor<T> maximum(const Tensor<T>& a, const Tensor<T>& b) {
   return detail::choose<kernel::Larger>("maximum", a, b, [](const auto& x, const auto& other) { return x < other; });
 }
-/// Returns the smaller of a and b, for each element. Where they are equal each gets half of the gradient, as in PyTorch.
-/// @throws ShapeError for shapes that do not broadcast, and Error for integers on a GPU.
+/// Returns the smaller of a and b, for each element. Where they are equal each gets half of the gradient, as in
+/// PyTorch. @throws ShapeError for shapes that do not broadcast, and Error for integers on a GPU.
 template <class T>
 Tensor<T> minimum(const Tensor<T>& a, const Tensor<T>& b) {
   return detail::choose<kernel::Smaller>("minimum", a, b, [](const auto& x, const auto& other) { return other < x; });
@@ -52,8 +54,9 @@ struct ClampOptions {
   double min = -std::numeric_limits<double>::infinity();  ///< lower limit
   double max = std::numeric_limits<double>::infinity();   ///< upper limit
 };
-/// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}). If min > max, every element becomes max. The gradient
-/// is dy strictly between the bounds and 0 elsewhere, as in PyTorch 2.15. @throws Error for a NaN bound.
+/// Returns each element limited to [min, max], as in clamp(x, {.min = 0, .max = 1}). If min > max, every element
+/// becomes max. The gradient is dy strictly between the bounds and 0 elsewhere, as in PyTorch 2.15. @throws Error for a
+/// NaN bound.
 template <Floating T>
 Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
   const double least = options.min, greatest = options.max;

@@ -12,7 +12,8 @@ Tensor<T> rows_of_batch(const Tensor<T>& x, const Sequences& sequences) {
   return reshape(x, x.shape().without(0).with(0, sequences.rows()));
 }
 
-// Returns rows [N, D] as a padded batch [B, T, D], if the operand of shape `given` was one; otherwise the rows as they are.
+// Returns rows [N, D] as a padded batch [B, T, D], if the operand of shape `given` was one; otherwise the rows
+// as they are.
 template <class T>
 Tensor<T> rows_as_given(const Tensor<T>& rows, const Shape& given, const Sequences& sequences) {
   return is_padded_batch(given, sequences) ? reshape(rows, given.with(-1, rows.dim(-1))) : rows;

@@ -11,8 +11,9 @@ namespace heddle {
 
 namespace kernel {
 
-// Copies the permuted x to y. y is contiguous along its last axis; x is contiguous along the axis that becomes y's axis `lane`. If these
-// axes differ, elements are copied in square tiles, so that each cache line of x and y is used as a whole.
+// Copies the permuted x to y. y is contiguous along its last axis; x is contiguous along the axis that becomes y's
+// axis `lane`. If these axes differ, elements are copied in square tiles, so that each cache line of x and y is
+// used as a whole.
 template <class T>
 void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
   if (y.extent[0] == 0) return;

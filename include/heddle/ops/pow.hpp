@@ -1,5 +1,5 @@
-// pow(x, y) for each element, with broadcasting; a number may stand on either side. Special values are those of std::pow. Gradients
-// are those of PyTorch: that of x^0 is 0, and that of 0^y with respect to y >= 0 is 0.
+// pow(x, y) for each element, with broadcasting; a number may stand on either side. Special values are those of
+// std::pow. Gradients are those of PyTorch: that of x^0 is 0, and that of 0^y with respect to y >= 0 is 0.
 #pragma once
 #include <heddle/ops/compare.hpp>
 #include <heddle/ops/logical.hpp>

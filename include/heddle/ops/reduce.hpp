@@ -1,5 +1,6 @@
-// sum and mean along one or several axes, or over all elements. A sum is accumulated from partial sums whose bounds depend on the shape
-// only: it is the same for any number of threads, and the rounding errors of a float sum hardly grow with its length.
+// sum and mean along one or several axes, or over all elements. A sum is accumulated from partial sums whose bounds
+// depend on the shape only: it is the same for any number of threads, and the rounding errors of a float sum hardly
+// grow with its length.
 #pragma once
 #include <numeric>
 
@@ -96,7 +97,8 @@ Tensor<T> save_if(bool needed, const Tensor<T>& x) {
   return needed ? x : Tensor<T>{};
 }
 
-// Returns the gradient of an input that was broadcast to dy's shape: the sum over the repeated axes. Empty if it is not required.
+// Returns the gradient of an input that was broadcast to dy's shape: the sum over the repeated axes. Empty if it is not
+// required.
 template <class T, class Y>
 Tensor<T> sum_to(const Tensor<Y>& dy, const GradientTarget& input) {
   if (!input.requires_grad) return {};
@@ -150,7 +152,8 @@ Tensor<Sum<T>> scaled_sum(const char* op, const Tensor<T>& x, int axis, bool kee
 
 }  // namespace detail
 
-/// Returns the sum along an axis or several, as in sum(x, {0, 2}); an empty sum is 0. @throws ShapeError if an axis does not exist.
+/// Returns the sum along an axis or several, as in sum(x, {0, 2}); an empty sum is 0. @throws ShapeError if an axis
+/// does not exist.
 template <class T>
 Tensor<Sum<T>> sum(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   return detail::reduce_axes("sum", x, axes, keepdim, [](const Tensor<T>& merged, int axis, bool keep) {

@@ -4,8 +4,8 @@
 
 namespace heddle {
 
-/// The result of a loss function: the mean or the sum of the elements' losses, the losses themselves (none), or their sum divided by the
-/// extent of axis 0 (batch_mean).
+/// The result of a loss function: the mean or the sum of the elements' losses, the losses themselves (none), or their
+/// sum divided by the extent of axis 0 (batch_mean).
 enum class Reduction { mean, sum, none, batch_mean };
 
 namespace detail {

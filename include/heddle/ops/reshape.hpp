@@ -14,8 +14,8 @@ Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
                 [before = x.shape()](const Tensor<T>& dy) { return dy.with_shape(before); });
 }
 
-/// Reshapes x to these extents; one of them may be -1 and is then computed from the others. @throws ShapeError if the sizes differ, if more
-/// than one extent is -1, or if the other extents do not determine it.
+/// Reshapes x to these extents; one of them may be -1 and is then computed from the others. @throws ShapeError if the
+/// sizes differ, if more than one extent is -1, or if the other extents do not determine it.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   std::vector<Index> known(extents);
@@ -34,8 +34,8 @@ Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
   return reshape(x, rest.with(static_cast<int>(open - known.begin()), x.size() / rest.size()));
 }
 
-/// Returns x with an axis of extent 1 inserted before an axis; -1 inserts it after the last. Shares memory with x. @throws ShapeError
-/// unless -rank - 1 <= axis <= rank, and if x has eight axes.
+/// Returns x with an axis of extent 1 inserted before an axis; -1 inserts it after the last. Shares memory with x.
+/// @throws ShapeError unless -rank - 1 <= axis <= rank, and if x has eight axes.
 template <class T>
 Tensor<T> unsqueeze(const Tensor<T>& x, int axis) {
   require<ShapeError>(-x.rank() - 1 <= axis && axis <= x.rank(), "unsqueeze: axis ", axis, " does not exist in shape ",
@@ -45,7 +45,8 @@ Tensor<T> unsqueeze(const Tensor<T>& x, int axis) {
   return reshape(x, Shape(std::span<const Index>(extents)));
 }
 
-/// Returns x without an axis, if its extent is 1; otherwise x. Shares memory with x. @throws ShapeError if the axis does not exist.
+/// Returns x without an axis, if its extent is 1; otherwise x. Shares memory with x. @throws ShapeError if the axis
+/// does not exist.
 template <class T>
 Tensor<T> squeeze(const Tensor<T>& x, int axis) {
   const int along = detail::require_axis("squeeze", x, axis);

@@ -1,6 +1,6 @@
-// residual_layer_norm: the residual connection, dropout and LayerNorm that follow each sublayer of a post-norm encoder, in one
-// pass forward and one backward. Saves the sum; the backward draws the dropout again. residual_layer_norm_with_sum also
-// returns the sum, which a pre-norm encoder needs.
+// residual_layer_norm: the residual connection, dropout and LayerNorm that follow each sublayer of a post-norm encoder,
+// in one pass forward and one backward. Saves the sum; the backward draws the dropout again.
+// residual_layer_norm_with_sum also returns the sum, which a pre-norm encoder needs.
 #pragma once
 #include <numeric>
 
@@ -11,8 +11,8 @@ namespace heddle {
 
 namespace kernel {
 
-// Returns the smallest number of rows of D elements that fill whole draw blocks, so that each piece begins with a new block. Returns 1
-// without dropout.
+// Returns the smallest number of rows of D elements that fill whole draw blocks, so that each piece begins with a new
+// block. Returns 1 without dropout.
 inline Index rows_per_draw_block(const ElementDropout& dropout, Index D) {
   return dropout.rule.is_active() ? draw_block / std::gcd(std::max<Index>(D, 1), draw_block) : 1;
 }
@@ -45,7 +45,8 @@ void residual_layer_norm(Cpu, ElementDropout dropout, View<const T, 2> x, View<c
   });
 }
 
-// Computes dx, dbranch, dgamma and dbeta. If nothing is dropped, dbranch equals dx: the caller passes a view without data and uses dx.
+// Computes dx, dbranch, dgamma and dbeta. If nothing is dropped, dbranch equals dx: the caller passes a view without
+// data and uses dx.
 template <class T>
 void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd,
@@ -99,9 +100,9 @@ ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T
 
 }  // namespace detail
 
-/// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is rounded to a
-/// multiple of 1/65,536. @throws ShapeError if branch does not have the shape of x or if gamma or beta is not [D]; Error for a p outside
-/// [0, 1), before or after rounding, and for an eps that is negative or not finite.
+/// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is
+/// rounded to a multiple of 1/65,536. @throws ShapeError if branch does not have the shape of x or if gamma or beta is
+/// not [D]; Error for a p outside [0, 1), before or after rounding, and for an eps that is negative or not finite.
 template <Floating T>
 Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
                               const Tensor<T>& branch,  // as x
@@ -131,8 +132,9 @@ struct SumAndNorm {
   Tensor<T> norm;  ///< layer_norm(sum)
 };
 
-/// Returns the sum and its norm, for a pre-norm encoder. The forward visits the rows once. The backward visits them twice, for layer_norm
-/// and for the sum, because both results have a gradient. @throws ShapeError and Error as residual_layer_norm() does.
+/// Returns the sum and its norm, for a pre-norm encoder. The forward visits the rows once. The backward visits them
+/// twice, for layer_norm and for the sum, because both results have a gradient. @throws ShapeError and Error as
+/// residual_layer_norm() does.
 template <Floating T>
 SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
                                            const Tensor<T>& branch,  // as x

@@ -1,5 +1,5 @@
-// pack and unpack convert between padded batches and packed rows. first_rows, last_rows, sum_rows, mean_rows and max_rows return one row
-// per sequence. core/sequences.hpp defines these terms.
+// pack and unpack convert between padded batches and packed rows. first_rows, last_rows, sum_rows, mean_rows and
+// max_rows return one row per sequence. core/sequences.hpp defines these terms.
 #pragma once
 #include <numeric>
 
@@ -15,8 +15,8 @@ namespace heddle {
 
 namespace detail {
 
-// Ranges of rows to copy: rows [from[b], from[b] + count[b]) of the source become rows [to[b], to[b] + count[b]) of the result.
-// The ranges do not overlap.
+// Ranges of rows to copy: rows [from[b], from[b] + count[b]) of the source become rows [to[b], to[b] + count[b]) of the
+// result. The ranges do not overlap.
 struct RowRanges {
   Tensor<int> from, to, count;  // [B]
   Index rows;                   // the number of rows in all ranges
@@ -80,7 +80,8 @@ void add_up_rows_backward(Cpu, bool mean, View<const int, 1> begin, View<const i
   });
 }
 
-// Computes y, the largest element of each column of a sequence, and its first position in the sequence. y is 0 for an empty sequence.
+// Computes y, the largest element of each column of a sequence, and its first position in the sequence. y is 0 for an
+// empty sequence.
 template <class T>
 void max_rows(Cpu, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y,
               View<Index, 2> position) {
@@ -106,8 +107,8 @@ void max_rows_backward(Cpu, View<const int, 1> begin, View<const int, 1> length,
 
 namespace detail {
 
-// Copies ranges of x's rows into a tensor of the given shape, whose rows have the same width; its other rows are zero. The
-// gradient is the inverse copy.
+// Copies ranges of x's rows into a tensor of the given shape, whose rows have the same width; its other rows are zero.
+// The gradient is the inverse copy.
 template <class T>
 Tensor<T> move_rows(const char* op, const Tensor<T>& x, const Shape& shape, Index x_rows, Index y_rows,
                     const RowRanges& s) {
@@ -140,10 +141,11 @@ inline Shape join_rows(const Shape& s, Index N) { return s.without(0).with(0, N)
 
 }  // namespace detail
 
-/// Returns the valid rows [N, ...] of a padded batch, sequence after sequence, as Sequences::packed(sequences.lengths()) describes them.
-/// If `sequences` is padded, it also defines where each sequence begins within its T positions; otherwise each begins at position 0.
-/// @throws ShapeError unless x has at least two axes, dim(0) is sequences.count(), and dim(1) is sequences.padded_to() or, if they are
-/// packed, at least sequences.longest().
+/// Returns the valid rows [N, ...] of a padded batch, sequence after sequence, as
+/// Sequences::packed(sequences.lengths()) describes them. If `sequences` is padded, it also defines where each sequence
+/// begins within its T positions; otherwise each begins at position 0. @throws ShapeError unless x has at least two
+/// axes, dim(0) is sequences.count(), and dim(1) is sequences.padded_to() or, if they are packed, at least
+/// sequences.longest().
 template <class T>
 Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                const Sequences& sequences) {  // B sequences of at most T rows each
@@ -160,9 +162,9 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
                            detail::RowRanges(from.begin(), to.begin(), sequences.lengths()).to_device(x.device()));
 }
 
-/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0] and is followed by zeros. T is sequences.padded_to()
-/// or, if they are packed, the length of the longest sequence. @throws ShapeError unless `rows` has sequences.rows() rows, and if it has
-/// eight axes.
+/// Returns a padded batch [B, T, ...] of the rows: sequence b begins at [b, 0] and is followed by zeros. T is
+/// sequences.padded_to() or, if they are packed, the length of the longest sequence. @throws ShapeError unless `rows`
+/// has sequences.rows() rows, and if it has eight axes.
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows
@@ -215,39 +217,39 @@ Tensor<T> add_up_rows(const char* op, const Tensor<T>& x, const Sequences& seque
 
 }  // namespace detail
 
-/// Returns the first row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError unless x has sequences.rows() rows or is a
-/// padded batch of these sequences.
+/// Returns the first row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError unless x has
+/// sequences.rows() rows or is a padded batch of these sequences.
 template <class T>
 Tensor<T> first_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
                      const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::end_rows("first_rows", detail::rows_of_batch(x, sequences), sequences, false);
 }
-/// Returns the last row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError unless x has sequences.rows() rows or is a
-/// padded batch of these sequences.
+/// Returns the last row of each sequence, zeros for an empty one: [B, ...]. @throws ShapeError unless x has
+/// sequences.rows() rows or is a padded batch of these sequences.
 template <class T>
 Tensor<T> last_rows(const Tensor<T>& x,            // [N, ...] or [B, T, ...]
                     const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::end_rows("last_rows", detail::rows_of_batch(x, sequences), sequences, true);
 }
 
-/// Returns the sum of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError unless x is a matrix with sequences.rows()
-/// rows or a padded batch [B, T, D] of these sequences.
+/// Returns the sum of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError unless x is a matrix
+/// with sequences.rows() rows or a padded batch [B, T, D] of these sequences.
 template <Floating T>
 Tensor<T> sum_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::add_up_rows("sum_rows", detail::rows_of_batch(x, sequences), sequences, false);
 }
-/// Returns the mean of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError unless x is a matrix with sequences.rows()
-/// rows or a padded batch [B, T, D] of these sequences.
+/// Returns the mean of each sequence's rows, zeros for an empty one: [B, D]. @throws ShapeError unless x is a matrix
+/// with sequences.rows() rows or a padded batch [B, T, D] of these sequences.
 template <Floating T>
 Tensor<T> mean_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                     const Sequences& sequences) {  // of the N rows, or padded to T
   return detail::add_up_rows("mean_rows", detail::rows_of_batch(x, sequences), sequences, true);
 }
 
-/// Returns the largest element of each column within each sequence, zeros for an empty one: [B, D]. A NaN counts as the largest element.
-/// The gradient goes to the first of equal elements. @throws ShapeError unless x is a matrix with sequences.rows() rows or a padded batch
-/// [B, T, D] of these sequences.
+/// Returns the largest element of each column within each sequence, zeros for an empty one: [B, D]. A NaN counts as the
+/// largest element. The gradient goes to the first of equal elements. @throws ShapeError unless x is a matrix with
+/// sequences.rows() rows or a padded batch [B, T, D] of these sequences.
 template <Floating T>
 Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T

@@ -1,5 +1,5 @@
-// slice(x, axis, first, last): positions [first, last) of one axis; split(x, sizes, axis): the whole axis in parts. Along axis 0 the
-// result is a handle into x's block; along any other axis it is a copy.
+// slice(x, axis, first, last): positions [first, last) of one axis; split(x, sizes, axis): the whole axis in parts.
+// Along axis 0 the result is a handle into x's block; along any other axis it is a copy.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
@@ -21,7 +21,8 @@ void copy(Cpu, MatrixView<const T> x, MatrixView<T> y) {
 }  // namespace kernel
 
 namespace detail {
-// Views x as a matrix with a row for each position of the axes before `axis`, and returns the columns of [first, last) along `axis`.
+// Views x as a matrix with a row for each position of the axes before `axis`, and returns the columns of [first, last)
+// along `axis`.
 template <class TensorT>
 auto columns_of_axis(TensorT& x, int axis, Index first, Index last) {
   const auto v = view_around(x, axis);
@@ -31,8 +32,9 @@ auto columns_of_axis(TensorT& x, int axis, Index first, Index last) {
 
 }  // namespace detail
 
-/// Returns positions [first, last) of an axis. A negative first or last counts from the end. Along axis 0 the result shares memory with x.
-/// @throws ShapeError if the axis does not exist, and IndexError unless 0 <= first <= last <= extent, both counted from the start.
+/// Returns positions [first, last) of an axis. A negative first or last counts from the end. Along axis 0 the result
+/// shares memory with x. @throws ShapeError if the axis does not exist, and IndexError unless 0 <= first <= last <=
+/// extent, both counted from the start.
 template <class T>
 Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
   const int along = detail::require_axis("slice", x, axis);
@@ -60,8 +62,9 @@ Tensor<T> slice(const Tensor<T>& x, int axis, Index first, Index last) {
   });
 }
 
-/// Returns the parts of x of the given sizes along an axis, like torch.split. The sizes must add up to the extent of the axis.
-/// @throws ShapeError if the axis does not exist, a size is negative, or the sizes do not add up to the extent.
+/// Returns the parts of x of the given sizes along an axis, like torch.split. The sizes must add up to the extent of
+/// the axis. @throws ShapeError if the axis does not exist, a size is negative, or the sizes do not add up to the
+/// extent.
 template <class T>
 std::vector<Tensor<T>> split(const Tensor<T>& x, const std::vector<Index>& sizes, int axis = 0) {
   const int along = detail::require_axis("split", x, axis);
@@ -87,8 +90,8 @@ template <class T>
 std::vector<Tensor<T>> split(const Tensor<T>& x, std::initializer_list<Index> sizes, int axis = 0) {
   return split(x, std::vector<Index>(sizes), axis);
 }
-/// Returns parts of one size along an axis; the last one may be smaller. @throws ShapeError for a size below 1, and if the axis does not
-/// exist.
+/// Returns parts of one size along an axis; the last one may be smaller. @throws ShapeError for a size below 1, and if
+/// the axis does not exist.
 template <class T>
 std::vector<Tensor<T>> split(const Tensor<T>& x, Index size, int axis = 0) {
   require<ShapeError>(size >= 1, "split: a size must be at least 1, got ", size);

@@ -1,5 +1,6 @@
-// softmax and log_softmax along an axis. Both save only their result. With a mask, a row without visible elements gives zeros, and so does
-// one whose visible elements are all -infinity. Without a mask, a row of -infinity gives NaN, as in PyTorch.
+// softmax and log_softmax along an axis. Both save only their result. With a mask, a row without visible elements gives
+// zeros, and so does one whose visible elements are all -infinity. Without a mask, a row of -infinity gives NaN, as in
+// PyTorch.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/softmax_functions.hpp>
@@ -122,7 +123,8 @@ void softmax_backward(Cpu, F f, View<const T, 3> dy, View<const T, 3> y, View<T,
 }  // namespace kernel
 
 namespace detail {
-// Returns Softmax or LogSoftmax (F) of x. The gradient goes to `input`: x itself, or the tensor of which x is a masked copy.
+// Returns Softmax or LogSoftmax (F) of x. The gradient goes to `input`: x itself, or the tensor of which x is a
+// masked copy.
 template <class F, class T>
 Tensor<T> softmax_along(const char* op, const Tensor<T>& x, const Tensor<T>& input, int axis, bool empty_gives_zeros) {
   require_axis(op, x, axis);
@@ -147,8 +149,9 @@ template <Floating T>
 Tensor<T> softmax(const Tensor<T>& x, int axis = -1) {
   return detail::softmax_along<kernel::Softmax>("softmax", x, x, axis, false);
 }
-/// Returns the softmax over the elements where the mask is true. The other elements are 0 and get the gradient 0. A NaN where the mask
-/// is true makes its whole row NaN. @throws ShapeError if the mask does not broadcast to x or the axis does not exist.
+/// Returns the softmax over the elements where the mask is true. The other elements are 0 and get the gradient 0. A NaN
+/// where the mask is true makes its whole row NaN. @throws ShapeError if the mask does not broadcast to x or the axis
+/// does not exist.
 template <Floating T>
 Tensor<T> softmax(const Tensor<T>& x, const Tensor<bool>& mask, int axis = -1) {
   const Shape shape = detail::broadcast_shape("softmax", {{"x", x, 0}, {"mask", mask, 0}});

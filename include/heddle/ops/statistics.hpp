@@ -17,8 +17,9 @@ Tensor<T> pow_with_flat_zero(const Tensor<T>& x, double p) {
   return masked_fill(p == 0.5 ? sqrt(positive) : pow(positive, p), is_zero, 0);
 }
 
-// Returns f(x), a root of a sum of p-th powers along axes, so that no power overflows or underflows unless the result does. f(s x) is s f(x)
-// for s > 0, so where the largest |x| is far from 1, f is computed of x divided by it. The CPU looks at the plain result first.
+// Returns f(x), a root of a sum of p-th powers along axes, so that no power overflows or underflows unless the result
+// does. f(s x) is s f(x) for s > 0, so where the largest |x| is far from 1, f is computed of x divided by it. The CPU
+// looks at the plain result first.
 template <class A, class F>
 Tensor<A> without_overflow(const Tensor<A>& x, double p, const Axes& axes, bool keepdim, F&& f) {
   using Limits = std::numeric_limits<A>;
@@ -46,8 +47,8 @@ struct VarOptions {
   double correction = 1;  ///< the sum of squared deviations is divided by the number of elements minus this
   bool keepdim = false;   ///< keep the reduced axes with extent 1
 };
-/// Returns the variance along axes. If there are no more elements than `correction`, it is NaN or infinite, as in PyTorch.
-/// @throws ShapeError if an axis does not exist.
+/// Returns the variance along axes. If there are no more elements than `correction`, it is NaN or infinite, as in
+/// PyTorch. @throws ShapeError if an axis does not exist.
 template <Floating T>
 Tensor<T> var(const Tensor<T>& x, const Axes& axes, const VarOptions& options = {}) {
   using A = Acc<T>;
@@ -78,9 +79,9 @@ Tensor<T> std(const Tensor<T>& x) {
   return heddle::std(x, Axes::all());
 }
 
-/// Returns the p-norm along axes, (sum |x|^p)^(1/p). The arguments are in PyTorch's order. p = 0 counts the nonzero elements; infinity
-/// takes the largest |x|. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does not exist, or is empty for an infinite
-/// p, and Error for a p that is negative or NaN.
+/// Returns the p-norm along axes, (sum |x|^p)^(1/p). The arguments are in PyTorch's order. p = 0 counts the nonzero
+/// elements; infinity takes the largest |x|. The gradient is 0 where the norm is 0. @throws ShapeError if an axis does
+/// not exist, or is empty for an infinite p, and Error for a p that is negative or NaN.
 template <Floating T>
 Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = false) {
   require(p >= 0, "norm: p must not be negative, got ", p);
@@ -93,15 +94,15 @@ Tensor<T> norm(const Tensor<T>& x, double p, const Axes& axes, bool keepdim = fa
     return detail::pow_with_flat_zero(sum(powers, axes, keepdim), 1 / p);
   }));
 }
-/// Returns the p-norm of all elements, a scalar []. @throws ShapeError if there are none for an infinite p, and Error for a p that is
-/// negative or NaN.
+/// Returns the p-norm of all elements, a scalar []. @throws ShapeError if there are none for an infinite p, and Error
+/// for a p that is negative or NaN.
 template <Floating T>
 Tensor<T> norm(const Tensor<T>& x, double p = 2) {
   return norm(x, p, Axes::all());
 }
 
-/// Returns log(sum(exp(x))) along axes, computed so that no exponential overflows; -infinity for an empty axis. If all elements are
-/// -infinity, the gradient is 0. @throws ShapeError if an axis does not exist.
+/// Returns log(sum(exp(x))) along axes, computed so that no exponential overflows; -infinity for an empty axis. If all
+/// elements are -infinity, the gradient is 0. @throws ShapeError if an axis does not exist.
 template <Floating T>
 Tensor<T> logsumexp(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
   using A = Acc<T>;

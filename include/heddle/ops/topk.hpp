@@ -7,8 +7,8 @@ namespace heddle {
 
 namespace kernel {
 
-// Stores in position [N, k] the positions of the k largest elements of each row in descending order, or of the k smallest in ascending
-// order. Equal elements keep the order of their positions, and a NaN is larger than all numbers.
+// Stores in position [N, k] the positions of the k largest elements of each row in descending order, or of the k
+// smallest in ascending order. Equal elements keep the order of their positions, and a NaN is larger than all numbers.
 template <class T>
 void topk(Cpu, bool largest, View<const T, 2> x, View<Index, 2> position) {
   const Index n = x.extent[1], k = position.extent[1];
@@ -41,10 +41,10 @@ struct TopK {
   Tensor<Index> indices;  ///< their positions along the axis
 };
 
-/// Returns the k largest elements along an axis in descending order, or the k smallest in ascending order, and their positions. Both have
-/// x's shape with extent k on the axis. Equal elements are in the order of their positions, and a NaN counts as the largest. On a GPU x
-/// must be float or bf16 and have fewer than 2^32 elements. @throws ShapeError if the axis does not exist or k is not in [0, its extent],
-/// and Error if x breaks these limits on a GPU.
+/// Returns the k largest elements along an axis in descending order, or the k smallest in ascending order, and their
+/// positions. Both have x's shape with extent k on the axis. Equal elements are in the order of their positions, and a
+/// NaN counts as the largest. On a GPU x must be float or bf16 and have fewer than 2^32 elements. @throws ShapeError if
+/// the axis does not exist or k is not in [0, its extent], and Error if x breaks these limits on a GPU.
 template <class T>
 TopK<T> topk(const Tensor<T>& x, Index k, const TopKOptions& options = {}) {
   const int along = detail::require_axis("topk", x, options.axis);

@@ -4,8 +4,8 @@
 
 namespace heddle {
 
-/// Returns the elements of the last two axes on and below a diagonal, and zeros above it. Diagonal 0 is the main diagonal, k > 0 the k-th
-/// above it, and k < 0 the |k|-th below it. @throws ShapeError for fewer than two axes.
+/// Returns the elements of the last two axes on and below a diagonal, and zeros above it. Diagonal 0 is the main
+/// diagonal, k > 0 the k-th above it, and k < 0 the |k|-th below it. @throws ShapeError for fewer than two axes.
 template <class T>
 Tensor<T> tril(const Tensor<T>& x,  // [..., M, N]
                Index diagonal = 0) {

@@ -1,5 +1,5 @@
-// where(condition, a, b) and masked_fill(x, mask, value), with broadcasting. An element that was not selected gets the gradient 0, even if
-// dy is NaN or infinite there.
+// where(condition, a, b) and masked_fill(x, mask, value), with broadcasting. An element that was not selected gets the
+// gradient 0, even if dy is NaN or infinite there.
 #pragma once
 #include <heddle/core/create.hpp>
 #include <heddle/ops/reduce.hpp>

@@ -1,5 +1,5 @@
-// The update of one element by Adam (Kingma and Ba 2015), as in torch.optim.Adam, and by AdamW (Loshchilov and Hutter 2019), as in
-// torch.optim.AdamW. With the step count t of each parameter:
+// The update of one element by Adam (Kingma and Ba 2015), as in torch.optim.Adam, and by AdamW (Loshchilov and Hutter
+// 2019), as in torch.optim.AdamW. With the step count t of each parameter:
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 // Adam adds weight_decay p to g; AdamW first multiplies p by 1 - lr weight_decay.
@@ -33,8 +33,8 @@ struct AdamOptions {
   double eps = 1e-8;                                ///< added to the denominator
   double weight_decay = 0;                          ///< L2 penalty, added to the gradient
 
-  /// Checks the betas and eps; Optimizer checks the common options. @throws Error for a beta outside [0, 1), and for an eps that is
-  /// negative or not finite.
+  /// Checks the betas and eps; Optimizer checks the common options. @throws Error for a beta outside [0, 1), and for an
+  /// eps that is negative or not finite.
   void check() const { detail::check_adam(*this); }
 };
 /// The options of torch.optim.AdamW, without amsgrad.
@@ -46,8 +46,8 @@ struct AdamWOptions {
   double eps = 1e-8;                                 ///< added to the denominator
   double weight_decay = 0.01;                        ///< decoupled weight decay
 
-  /// Checks the betas and eps; Optimizer checks the common options. @throws Error for a beta outside [0, 1), and for an eps that is
-  /// negative or not finite.
+  /// Checks the betas and eps; Optimizer checks the common options. @throws Error for a beta outside [0, 1), and for an
+  /// eps that is negative or not finite.
   void check() const { detail::check_adam(*this); }
 };
 

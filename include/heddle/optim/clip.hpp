@@ -41,7 +41,8 @@ void for_each_device_with_gradients(const M& model, F&& f) {
 
 namespace heddle::optim {
 
-/// Returns the Euclidean norm of all gradients of a model, taken as one vector. @throws Error for a name that the model visits twice.
+/// Returns the Euclidean norm of all gradients of a model, taken as one vector. @throws Error for a name that the model
+/// visits twice.
 template <class M>
 double grad_norm(const M& model) {
   double sum = 0;
@@ -51,9 +52,9 @@ double grad_norm(const M& model) {
   return std::sqrt(sum);
 }
 
-/// Multiplies all gradients by `norm` / (their norm + 1e-6) if this factor is below 1 (torch.nn.utils.clip_grad_norm_). Returns the norm
-/// before clipping. The scaled gradients are new tensors, because a gradient may share its memory with another. @throws Error unless `norm`
-/// is positive, and for a name that the model visits twice.
+/// Multiplies all gradients by `norm` / (their norm + 1e-6) if this factor is below 1 (torch.nn.utils.clip_grad_norm_).
+/// Returns the norm before clipping. The scaled gradients are new tensors, because a gradient may share its memory with
+/// another. @throws Error unless `norm` is positive, and for a name that the model visits twice.
 template <class M>
 double clip_grad_norm(const M& model, double norm) {
   require(norm > 0, "clip_grad_norm: the norm must be positive, got ", norm);

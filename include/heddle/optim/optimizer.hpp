@@ -1,4 +1,5 @@
-// Optimizer: updates all parameters of a model by a rule. An optimizer is defined by its options and its rule: see sgd.hpp.
+// Optimizer: updates all parameters of a model by a rule. An optimizer is defined by its options and its rule: see
+// sgd.hpp.
 #pragma once
 #include <heddle/autograd/backward.hpp>
 #include <heddle/optim/slots.hpp>
@@ -8,8 +9,8 @@ namespace heddle {
 
 namespace detail {
 
-// A visitor that adds each parameter of a model to an optimizer, a shared parameter under its first name. It is a named type, so that
-// heddle::compiled can contain its instantiations for heddle's own modules.
+// A visitor that adds each parameter of a model to an optimizer, a shared parameter under its first name. It is a named
+// type, so that heddle::compiled can contain its instantiations for heddle's own modules.
 template <class Optimizer>
 struct Enrollment {
   Optimizer& optimizer;
@@ -75,7 +76,8 @@ void Enrollment<Optimizer>::require_matches() const {
 
 namespace optim {
 
-/// The treatment of a step without any gradient: `required` makes it an error. Choose `optional` if a batch may be empty.
+/// The treatment of a step without any gradient: `required` makes it an error. Choose `optional` if a batch
+/// may be empty.
 enum class Gradients { required, optional };
 
 /// An optimizer of a model's parameters, which may be on either device if the rule has a kernel for a GPU.
@@ -85,8 +87,8 @@ class Optimizer {
  public:
   Options options;  ///< the settings, which may be changed between steps
 
-  /// Creates the optimizer for every parameter of `model`. @throws Error for an option or a group's setting that is out of range, a group
-  /// without `select`, a group that matches no parameter, and a name that the model visits twice.
+  /// Creates the optimizer for every parameter of `model`. @throws Error for an option or a group's setting that is out
+  /// of range, a group without `select`, a group that matches no parameter, and a name that the model visits twice.
   template <class M>
   [[gnu::cold]] explicit Optimizer(M& model, Options settings = {}, const std::vector<Group>& groups = {})
       : options(settings), slots_(Options::optimizer, Rule<float>::moments) {
@@ -96,10 +98,11 @@ class Optimizer {
     enrollment.require_matches();
   }
 
-  /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. The learning rate is multiplied by
-  /// `factor`, which a schedule gives. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are cleared),
-  /// if no trainable parameter has a gradient and `gradients` is Gradients::required, if an option or `factor` is out of range, and for a
-  /// parameter on the GPU if the rule has no kernel for it. If memory for moment estimates runs out, nothing is updated.
+  /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. The learning rate is
+  /// multiplied by `factor`, which a schedule gives. @throws Error if a gradient is not finite (nothing is updated
+  /// then, and all gradients are cleared), if no trainable parameter has a gradient and `gradients` is
+  /// Gradients::required, if an option or `factor` is out of range, and for a parameter on the GPU if the rule has no
+  /// kernel for it. If memory for moment estimates runs out, nothing is updated.
   void step(double factor = 1, Gradients gradients = Gradients::required);
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
@@ -119,8 +122,8 @@ class Optimizer {
   static constexpr Device devices[] = {Device::cpu, Device::cuda};
   static constexpr bool has_gpu_kernel = requires { requires Rule<float>::has_gpu_kernel; };
 
-  // The parts of a step for parameters of type T; null if the model has none. The constructor, which knows the model's type, sets these
-  // pointers, so that a model of floats does not compile the code for doubles.
+  // The parts of a step for parameters of type T; null if the model has none. The constructor, which knows the model's
+  // type, sets these pointers, so that a model of floats does not compile the code for doubles.
   template <class T>
   struct TypeSteps {
     bool (Optimizer::*has_finite_gradients)() = nullptr;
@@ -151,7 +154,8 @@ class Optimizer {
     });
   }
 
-  // Returns whether a parameter of type T has a gradient. If a gradient is not finite, clears all gradients and throws Error.
+  // Returns whether a parameter of type T has a gradient. If a gradient is not finite, clears all gradients and
+  // throws Error.
   template <class T>
   bool has_finite_gradients() {
     const auto parameters = pending<T>();

@@ -1,7 +1,9 @@
-// The common part of every optimizer's rule. A rule is the formula of one element's update with one parameter's constants,
-// written once for the CPU and the GPU; sgd_rule.hpp is the shortest, and docs/extending.md shows one of your own. It has
+// The common part of every optimizer's rule. A rule is the formula of one element's update with one parameter's
+// constants, written once for the CPU and the GPU; sgd_rule.hpp is the shortest, and docs/extending.md shows one of
+// your own. It has
 //   Options::optimizer, lr, weight_decay      the name that begins messages, and the settings that groups may replace
-//   Options::check()                          throws Error if one of the other settings is outside its range; may be absent
+//   Options::check()                          throws Error if one of the other settings is outside its range; may be
+//                                             absent
 //   Element                                   the type of the parameter
 //   moments                                   the state that it keeps for each element: at most max_moments
 //   Rule(options, settings)                   its constants for one parameter and step

@@ -1,5 +1,5 @@
-// Slots: the identity, the settings and the moment estimates that every optimizer keeps for each parameter. An optimizer holds
-// identities, so it may be made before the model is moved or loaded.
+// Slots: the identity, the settings and the moment estimates that every optimizer keeps for each parameter. An
+// optimizer holds identities, so it may be made before the model is moved or loaded.
 #pragma once
 #include <functional>
 #include <span>

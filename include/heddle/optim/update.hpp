@@ -1,5 +1,5 @@
-// The CPU's kernels for optimizers. All parameters share one parallel loop, except in sum_of_squares() and update_rows(), which have one
-// loop per parameter.
+// The CPU's kernels for optimizers. All parameters share one parallel loop, except in sum_of_squares() and
+// update_rows(), which have one loop per parameter.
 #pragma once
 #include <atomic>
 #include <vector>
@@ -24,7 +24,8 @@ inline std::vector<ArrayPiece> cut(const std::vector<Index>& sizes, Index piece_
   return pieces;
 }
 
-// Calls f(i, first, last) for pieces of arrays 0, 1, ... of these sizes, on several threads. A piece has at most `piece_size` elements.
+// Calls f(i, first, last) for pieces of arrays 0, 1, ... of these sizes, on several threads. A piece has at most
+// `piece_size` elements.
 template <class F>
 void for_each_piece(const std::vector<Index>& sizes, Index piece_size, F&& f) {
   const std::vector<ArrayPiece> pieces = cut(sizes, piece_size);
@@ -127,7 +128,8 @@ struct RowUpdateArgs {
 // The bits of a row flag: the row's moment estimates may be nonzero; the row has a gradient in the current step.
 inline constexpr char has_state = 1, has_gradient = 2;
 
-// Updates rows [first, last) of a parameter. Rows without gradient and state are skipped if the rule keeps them as they are.
+// Updates rows [first, last) of a parameter. Rows without gradient and state are skipped if the rule keeps them
+// as they are.
 template <class Rule>
 void update_rows(const RowUpdateArgs<Rule>& x, Index first, Index last) {
   using T = typename Rule::Element;

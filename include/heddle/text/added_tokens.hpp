@@ -1,4 +1,5 @@
-// AddedToken: a token that is recognized in a text before the text is cut into words, as in the Rust tokenizers library.
+// AddedToken: a token that is recognized in a text before the text is cut into words, as in the Rust tokenizers
+// library.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -14,8 +15,8 @@
 
 namespace heddle::text {
 
-/// A token that is recognized anywhere in a text. The options `lstrip` and `rstrip` of the Rust library are not here: they give the token the
-/// blanks beside it, which BERT's tokenizer drops.
+/// A token that is recognized anywhere in a text. The options `lstrip` and `rstrip` of the Rust library are not here:
+/// they give the token the blanks beside it, which BERT's tokenizer drops.
 struct AddedToken {
   std::string content;       ///< the text to recognize
   std::int32_t id = 0;       ///< its id
@@ -50,7 +51,8 @@ class TokenFinder {
   }
   bool empty() const { return first_bytes_.empty(); }
 
-  // Calls between(text) for the texts before, between and behind the tokens, which may be empty, and found(id) for each token.
+  // Calls between(text) for the texts before, between and behind the tokens, which may be empty, and found(id)
+  // for each token.
   template <class Between, class Found>
   void split(std::string_view text, const Between& between, const Found& found) const {
     std::size_t begin = 0;
@@ -78,7 +80,8 @@ class TokenFinder {
     bool single_word;
   };
 
-  // Returns the next place at or after `at` whose byte begins a token. BERT's tokens all begin with one byte, and memchr finds it fast.
+  // Returns the next place at or after `at` whose byte begins a token. BERT's tokens all begin with one byte, and
+  // memchr finds it fast.
   std::size_t next(std::string_view text, std::size_t at) const {
     if (first_bytes_.size() <= 1)
       return first_bytes_.empty() ? text.size() : std::min(text.find(first_bytes_[0], at), text.size());

@@ -24,8 +24,8 @@ inline char ascii_in_decomposition(char32_t code_point) {
 
 }  // namespace detail
 
-/// Returns the text after canonical decomposition (Unicode's NFD) without its characters outside ASCII: accents vanish, and
-/// so do letters that have no decomposition (ł, ß) and other scripts. "Żółć" becomes "Zoc", and U+00A0 vanishes.
+/// Returns the text after canonical decomposition (Unicode's NFD) without its characters outside ASCII: accents vanish,
+/// and so do letters that have no decomposition (ł, ß) and other scripts. "Żółć" becomes "Zoc", and U+00A0 vanishes.
 /// ASCII stays as it is, control characters too. Bytes that are not valid UTF-8 are read as U+FFFD, which vanishes.
 inline std::string fold_to_ascii(std::string_view utf8) {
   std::string folded;

@@ -43,7 +43,8 @@ class Word {
       size_ += static_cast<std::size_t>(encode_utf8(code_point, bytes_.data() + size_));
   }
 
-  /// Appends a combining mark in canonical order: marks of a run are sorted by combining class, and marks of one class stay in order.
+  /// Appends a combining mark in canonical order: marks of a run are sorted by combining class, and marks of one class
+  /// stay in order.
   void append_mark(char32_t code_point, char32_t combining_class) {
     if (characters_ >= max_characters) {
       ++characters_;
@@ -125,7 +126,8 @@ inline bool is_ideograph(char32_t c) {
 /// A tokenizer of text into words and punctuation marks. Several threads may call const functions at once.
 class BasicTokenizer {
  public:
-  /// Creates a tokenizer. If `lowercase`, words become lower case. They lose their accents if `strip_accents`, by default if `lowercase`.
+  /// Creates a tokenizer. If `lowercase`, words become lower case. They lose their accents if `strip_accents`, by
+  /// default if `lowercase`.
   explicit BasicTokenizer(bool lowercase, std::optional<bool> strip_accents = {})
       : characters_(lowercase, strip_accents.value_or(lowercase)) {
     for (char32_t c = 0; c < ascii_.size(); ++c) {
@@ -193,8 +195,8 @@ class BasicTokenizer {
     }
   }
 
-  // Appends the jamo of a Hangul syllable, by the arithmetic of the Unicode Standard, section 3.12: 19 leading consonants, 21 vowels,
-  // 28 trailing consonants (the first is none).
+  // Appends the jamo of a Hangul syllable, by the arithmetic of the Unicode Standard, section 3.12: 19 leading
+  // consonants, 21 vowels, 28 trailing consonants (the first is none).
   template <class Text>
   static void append_jamo(char32_t syllable, Text& word) {
     constexpr char32_t vowels = 21, endings = 28;

@@ -1,5 +1,5 @@
-// Characters: the class of each code point, in a two-level table that is filled from unicode_tables.hpp when a tokenizer is made. A look-up
-// is two loads for any script.
+// Characters: the class of each code point, in a two-level table that is filled from unicode_tables.hpp when a
+// tokenizer is made. A look-up is two loads for any script.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -14,8 +14,9 @@ namespace heddle::text {
 
 using unicode::Kind;
 
-/// The class of a code point, and a value. For the classes word and isolated, the value is the code point that replaces this one, or 0 if
-/// it stays the same. The value of a mark is its combining class, and the value of a sequence its index in unicode::sequences.
+/// The class of a code point, and a value. For the classes word and isolated, the value is the code point that replaces
+/// this one, or 0 if it stays the same. The value of a mark is its combining class, and the value of a sequence its
+/// index in unicode::sequences.
 class Character {
  public:
   Character() = default;
@@ -34,8 +35,8 @@ class Character {
 /// The table of the classes of all code points.
 class Characters {
  public:
-  /// Fills the table. If `strip_accents`, characters are decomposed (NFD) and nonspacing marks dropped. If `lowercase`, characters become
-  /// lower case, after that.
+  /// Fills the table. If `strip_accents`, characters are decomposed (NFD) and nonspacing marks dropped. If `lowercase`,
+  /// characters become lower case, after that.
   Characters(bool lowercase, bool strip_accents)
       : blocks_(1), block_of_(0x110000 / block_size), own_(block_of_.size()) {
     for (const auto& range : unicode::cased) fill(range.first, range.last, {range.kind, 0});
@@ -90,7 +91,8 @@ class Characters {
         become(from, to);
   }
 
-  // Sets the class of a range. Entirely covered blocks share one memory block, because ideographs and private use are most of Unicode.
+  // Sets the class of a range. Entirely covered blocks share one memory block, because ideographs and private use are
+  // most of Unicode.
   void fill(char32_t first, char32_t last, Character c) {
     std::size_t uniform = 0;
     for (char32_t code_point = first; code_point <= last;) {

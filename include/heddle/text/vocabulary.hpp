@@ -1,6 +1,6 @@
-// Vocabulary: the tokens of a vocab.txt, one a line, numbered from 0. The bytes of a token are kept as they are: real vocabularies hold
-// single combining marks, which trimming or normalizing would damage. The hash table holds ids, not pointers, so that a vocabulary is a
-// plain value.
+// Vocabulary: the tokens of a vocab.txt, one a line, numbered from 0. The bytes of a token are kept as they are: real
+// vocabularies hold single combining marks, which trimming or normalizing would damage. The hash table holds ids, not
+// pointers, so that a vocabulary is a plain value.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -30,9 +30,9 @@ class Vocabulary {
   /// Whether a token may be empty. A tokenizer.json may have one; no text contains it.
   enum class EmptyToken { refused, allowed };
 
-  /// Takes lines that end with LF or CR LF (the last one may end without LF); errors name the file `name`. A byte-order mark is skipped.
-  /// @throws FileError if there is no line, and for max_bytes or more. @throws FileError with the number of the line for a token that is
-  /// empty, is not UTF-8, contains a NUL byte, or is repeated.
+  /// Takes lines that end with LF or CR LF (the last one may end without LF); errors name the file `name`. A byte-order
+  /// mark is skipped. @throws FileError if there is no line, and for max_bytes or more. @throws FileError with the
+  /// number of the line for a token that is empty, is not UTF-8, contains a NUL byte, or is repeated.
   explicit Vocabulary(std::string lines, const std::string& name = "vocabulary",
                       EmptyToken empty_token = EmptyToken::refused)
       : name_(io::printable(name)), text_(std::move(lines)), empty_token_(empty_token) {

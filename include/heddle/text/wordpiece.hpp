@@ -35,8 +35,9 @@ struct Encoding {
   bool operator==(const Encoding&) const = default;
 };
 
-/// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `limit` tokens are allowed. The rule is "longest first" of the
-/// Rust tokenizers library, which differs slightly from cutting one token at a time off the longer one.
+/// Returns the lengths to which two sequences of n1 and n2 tokens are cut if `limit` tokens are allowed. The rule is
+/// "longest first" of the Rust tokenizers library, which differs slightly from cutting one token at a time off the
+/// longer one.
 inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std::size_t n2, std::size_t limit) {
   if (n1 + n2 <= limit) return {n1, n2};
   std::size_t shorter = std::min(n1, n2);
@@ -48,23 +49,26 @@ inline std::pair<std::size_t, std::size_t> truncated_lengths(std::size_t n1, std
   return n1 > n2 ? std::pair(longer, shorter) : std::pair(shorter, longer);
 }
 
-/// A WordPiece tokenizer that returns the same ids as the Rust tokenizers library. Several threads may call const functions at once.
+/// A WordPiece tokenizer that returns the same ids as the Rust tokenizers library. Several threads may call const
+/// functions at once.
 class WordPiece {
  public:
-  /// Takes the vocabulary. @throws FileError for a vocabulary without [UNK], and if special tokens are added, for one without [CLS] or
-  /// [SEP]. @throws Error if special tokens are added and max_length is less than 2.
+  /// Takes the vocabulary. @throws FileError for a vocabulary without [UNK], and if special tokens are added, for one
+  /// without [CLS] or [SEP]. @throws Error if special tokens are added and max_length is less than 2.
   explicit WordPiece(Vocabulary vocabulary, WordPieceOptions options = {})
       : WordPiece(Unprepared{}, std::move(vocabulary), options) {
     add(special_tokens(vocabulary_));
   }
-  /// Takes the tokens that are recognized in a text, instead of special_tokens(). Their ids are those of the vocabulary, or follow it.
-  /// @throws Error for an id that is neither its token's in the vocabulary nor that of the next token without one.
+  /// Takes the tokens that are recognized in a text, instead of special_tokens(). Their ids are those of the
+  /// vocabulary, or follow it. @throws Error for an id that is neither its token's in the vocabulary nor that of the
+  /// next token without one.
   WordPiece(Vocabulary vocabulary, WordPieceOptions options, std::vector<AddedToken> added)
       : WordPiece(Unprepared{}, std::move(vocabulary), options) {
     add(std::move(added));
   }
 
-  /// Returns those of [UNK], [SEP], [PAD], [CLS] and [MASK] that a vocabulary has. In a text they are recognized in capitals only.
+  /// Returns those of [UNK], [SEP], [PAD], [CLS] and [MASK] that a vocabulary has. In a text they are recognized in
+  /// capitals only.
   static std::vector<AddedToken> special_tokens(const Vocabulary& vocabulary) {
     std::vector<AddedToken> found;
     for (const char* token : {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"})
@@ -86,8 +90,8 @@ class WordPiece {
     return std::find_if(added_.begin(), added_.end(), [&](const AddedToken& t) { return t.id == id; })->content;
   }
 
-  /// Returns the ids of a text, truncated to max_length. Accepts any bytes; drops invalid UTF-8. Added tokens are recognized anywhere in the
-  /// text.
+  /// Returns the ids of a text, truncated to max_length. Accepts any bytes; drops invalid UTF-8. Added tokens are
+  /// recognized anywhere in the text.
   Encoding encode(std::string_view text) const {
     Encoding out;
     const std::size_t specials = options_.special_tokens ? 2 : 0;
@@ -102,7 +106,8 @@ class WordPiece {
     return out;
   }
 
-  /// Encodes a pair, truncated by truncated_lengths(). @throws Error if special tokens are added and max_length is less than 3.
+  /// Encodes a pair, truncated by truncated_lengths(). @throws Error if special tokens are added and max_length is less
+  /// than 3.
   Encoding encode_pair(std::string_view a, std::string_view b) const {
     const std::size_t specials = options_.special_tokens ? 3 : 0;
     require_length(specials);
@@ -123,7 +128,8 @@ class WordPiece {
     return out;
   }
 
-  /// Encodes each text, on all threads. `Texts` is a vector of strings or string views, or any type with std::size() and [].
+  /// Encodes each text, on all threads. `Texts` is a vector of strings or string views, or any type with std::size()
+  /// and [].
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& texts) const {
     std::vector<Encoding> out(std::size(texts));
@@ -131,7 +137,8 @@ class WordPiece {
     return out;
   }
 
-  /// Encodes each text in `a` and the text at the same position in `b` as a pair. @throws Error for different sizes, and as encode_pair().
+  /// Encodes each text in `a` and the text at the same position in `b` as a pair. @throws Error for different sizes,
+  /// and as encode_pair().
   template <class Texts = std::vector<std::string_view>>
   std::vector<Encoding> encode_batch(const Texts& a, const Texts& b) const {
     require(std::size(a) == std::size(b), "encode_batch: each pair needs two texts, but the sizes are ", std::size(a),
@@ -208,8 +215,8 @@ class WordPiece {
     });
   }
 
-  // Appends the id of the word's longest prefix in the vocabulary, then that of the longest prefix of the rest, and so on. Returns false if
-  // a rest has no prefix in the vocabulary.
+  // Appends the id of the word's longest prefix in the vocabulary, then that of the longest prefix of the rest, and so
+  // on. Returns false if a rest has no prefix in the vocabulary.
   bool append_pieces(std::string_view word, std::vector<std::int32_t>& ids) const {
     for (std::size_t begin = 0; begin < word.size();) {
       std::size_t length = std::min(word.size() - begin, vocabulary_.longest());

@@ -1,5 +1,5 @@
-// Charts as SVG files: lines, histograms and confusion matrices. They have no scripts and load nothing, and follow the reader's
-// light or dark mode.
+// Charts as SVG files: lines, histograms and confusion matrices. They have no scripts and load nothing, and follow the
+// reader's light or dark mode.
 #pragma once
 #include <algorithm>
 #include <charconv>
@@ -57,8 +57,8 @@ class Scale {
     is_empty_ = false;
     is_whole_ = is_whole_ && value == std::floor(value);
   }
-  // Chooses the ticks. A range of no width is widened; without values it is 0 .. 1. Ends the range at ticks if `is_padded`. Whole numbers
-  // have whole ticks if `keeps_whole`.
+  // Chooses the ticks. A range of no width is widened; without values it is 0 .. 1. Ends the range at ticks if
+  // `is_padded`. Whole numbers have whole ticks if `keeps_whole`.
   void finish(int most_ticks, bool is_padded, bool keeps_whole) {
     if (is_empty_) high_ = 1;
     constexpr double least_share = 1e-9;  // of the magnitude; a smaller range has no width
@@ -132,8 +132,8 @@ struct Plot {
   }
 };
 
-// Writes a line as the steps of a path. A line may have far more points than pixels: of neighboring points in one column of pixels
-// only the first, the lowest, the highest and the last are kept.
+// Writes a line as the steps of a path. A line may have far more points than pixels: of neighboring points in one
+// column of pixels only the first, the lowest, the highest and the last are kept.
 class LinePath {
  public:
   explicit LinePath(Svg& svg, std::string line_classes, std::string dot_classes)
@@ -204,8 +204,8 @@ inline void draw_legend(Svg& svg, const std::vector<Series>& series, double left
 
 }  // namespace detail
 
-/// Returns an SVG file with one line per series, and a legend if there is more than one. @throws ShapeError if a series has different
-/// numbers of x and y.
+/// Returns an SVG file with one line per series, and a legend if there is more than one. @throws ShapeError if a series
+/// has different numbers of x and y.
 inline std::string line_chart(const LineChart& chart) {
   using namespace detail;
   constexpr double legend_width = 170, legend_line = 18;
@@ -245,8 +245,8 @@ inline std::string line_chart(const LineChart& chart) {
   return svg.finish();
 }
 
-/// Returns an SVG file with the distribution of the values as bars. Values that are not finite are left out; their number is below the
-/// title.
+/// Returns an SVG file with the distribution of the values as bars. Values that are not finite are left out; their
+/// number is below the title.
 inline std::string histogram_chart(const std::string& title, const std::string& x_label,
                                    std::span<const double> values) {
   using namespace detail;
@@ -295,9 +295,9 @@ inline std::string histogram_chart(const std::string& title, const std::string& 
   return svg.finish();
 }
 
-/// Returns an SVG file with a matrix of counts, such as a confusion matrix: values[row * labels.size() + column] with a row per true
-/// class and a column per predicted one. The color of a cell shows its share of the row.
-/// @throws ShapeError unless there is one count per pair of labels, Error for a negative count.
+/// Returns an SVG file with a matrix of counts, such as a confusion matrix: values[row * labels.size() + column] with a
+/// row per true class and a column per predicted one. The color of a cell shows its share of the row. @throws
+/// ShapeError unless there is one count per pair of labels, Error for a negative count.
 inline std::string matrix_chart(const std::string& title, const std::string& row_axis, const std::string& column_axis,
                                 const std::vector<std::string>& labels, std::span<const Index> values) {
   using namespace detail;

@@ -13,8 +13,9 @@
 
 namespace heddle::train {
 
-/// The numbers of rows by label and predicted class. All metrics are fractions; 0/0 is 0. Called without an argument, precision(), recall()
-/// and f1() return the metric of class 1 if there are two classes, and the mean over the classes (macro average) if there are more.
+/// The numbers of rows by label and predicted class. All metrics are fractions; 0/0 is 0. Called without an argument,
+/// precision(), recall() and f1() return the metric of class 1 if there are two classes, and the mean over the classes
+/// (macro average) if there are more.
 class ConfusionMatrix {
  public:
   /// Creates a matrix of zeros. @throws Error for fewer than two classes, and for more than 10,000.
@@ -130,9 +131,9 @@ inline std::size_t count_code_points(std::string_view text) {
 
 }  // namespace detail
 
-/// Returns a table as text: a line per label with its counts, precision, recall and F1, below a header line with the predicted labels.
-/// Columns are aligned by code points; the names over the counts are cut to the width of their column.
-/// @throws Error unless there is one name per class.
+/// Returns a table as text: a line per label with its counts, precision, recall and F1, below a header line with the
+/// predicted labels. Columns are aligned by code points; the names over the counts are cut to the width of their
+/// column. @throws Error unless there is one name per class.
 inline std::string to_text(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
   const int C = matrix.classes();
   require(names.size() == static_cast<std::size_t>(C), "to_text: one name per class is needed, got ", names.size(),

@@ -34,8 +34,8 @@ inline std::uint32_t crc32(std::string_view bytes) { return reflected_crc32<0xED
 // Returns the CRC-32C of iSCSI (RFC 3720, appendix B.4).
 inline std::uint32_t crc32c(std::string_view bytes) { return reflected_crc32<0x82F63B78>(bytes); }
 
-// Returns the checksum that a record stores: the CRC is rotated and a constant is added, so that the CRC of data that contain CRCs stays
-// useful (TensorFlow's record format).
+// Returns the checksum that a record stores: the CRC is rotated and a constant is added, so that the CRC of data that
+// contain CRCs stays useful (TensorFlow's record format).
 inline std::uint32_t masked_crc32c(std::string_view bytes) {
   const std::uint32_t crc = crc32c(bytes);
   return (crc >> 15 | crc << 17) + 0xA282EAD8;

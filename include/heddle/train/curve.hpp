@@ -11,15 +11,15 @@
 
 namespace heddle::train {
 
-/// Values of successive steps, averaged over intervals of equal length. When the curve is full, the interval doubles and
-/// neighboring points are merged, so that a run has fewer than 512 points, and from step 256 on at least 256.
+/// Values of successive steps, averaged over intervals of equal length. When the curve is full, the interval doubles
+/// and neighboring points are merged, so that a run has fewer than 512 points, and from step 256 on at least 256.
 class Curve {
  public:
   static constexpr std::size_t limit = 512;  ///< points of a full curve
 
   Curve() = default;
-  /// Restores a curve from the values of interval(), means(), pending_sum() and pending_count(). @throws Error for values that these
-  /// functions cannot return.
+  /// Restores a curve from the values of interval(), means(), pending_sum() and pending_count(). @throws Error for
+  /// values that these functions cannot return.
   Curve(Index interval, std::vector<double> means, double pending_sum, Index pending_count)
       : interval_(interval), means_(std::move(means)), sum_(pending_sum), count_(pending_count) {
     const bool is_power_of_2 = interval_ >= 1 && std::has_single_bit(static_cast<std::uint64_t>(interval_));

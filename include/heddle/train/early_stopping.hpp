@@ -24,7 +24,8 @@ class EarlyStopping {
     require(options.min_delta >= 0, "EarlyStopping: min_delta must not be negative, got ", options.min_delta);
   }
 
-  /// Takes the next value. Returns whether to stop: the last `patience` values were no improvement. NaN is never an improvement.
+  /// Takes the next value. Returns whether to stop: the last `patience` values were no improvement. NaN is never an
+  /// improvement.
   bool add(double value) {
     improved_ = value < best_ - options_.min_delta;
     if (improved_) best_ = value;

@@ -1,5 +1,6 @@
-// Precision, recall and F1 of named entities, whose tokens carry tags in the schemes BIO or BIOES. An entity is correct if its type and both
-// of its ends are. The rules for tags that do not follow the scheme are those of the CoNLL-2000 script conlleval and of seqeval.
+// Precision, recall and F1 of named entities, whose tokens carry tags in the schemes BIO or BIOES. An entity is correct
+// if its type and both of its ends are. The rules for tags that do not follow the scheme are those of the CoNLL-2000
+// script conlleval and of seqeval.
 #pragma once
 #include <map>
 #include <set>
@@ -59,8 +60,8 @@ inline EntityTag entity_tag(std::string_view text, std::size_t position) {
 
 }  // namespace detail
 
-/// Returns the entities of a sequence of tags, such as O, B-PER, I-PER, E-PER or S-LOC, in their order. A tag that its predecessor does not
-/// continue begins an entity: I-PER after O or I-LOC. @throws Error for a tag of another form.
+/// Returns the entities of a sequence of tags, such as O, B-PER, I-PER, E-PER or S-LOC, in their order. A tag that its
+/// predecessor does not continue begins an entity: I-PER after O or I-LOC. @throws Error for a tag of another form.
 inline std::vector<Entity> entities(std::span<const std::string> tags) {
   std::vector<Entity> found;
   detail::EntityTag before;
@@ -94,8 +95,8 @@ struct EntityCounts {
 /// Counts the entities of many sequences, by type.
 class EntityScores {
  public:
-  /// Counts one sequence. @throws ShapeError unless both have the same number of tags, and Error for a tag of another form than entities()
-  /// reads.
+  /// Counts one sequence. @throws ShapeError unless both have the same number of tags, and Error for a tag of another
+  /// form than entities() reads.
   void add(std::span<const std::string> expected, std::span<const std::string> predicted) {
     require<ShapeError>(expected.size() == predicted.size(), "EntityScores: ", expected.size(), " expected tags, but ",
                         predicted.size(), " predicted tags");

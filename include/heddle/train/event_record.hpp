@@ -1,5 +1,5 @@
-// The records of TensorBoard's event files: protocol buffers (event.proto and summary.proto of TensorFlow), encoded by hand, in
-// TensorFlow's record format.
+// The records of TensorBoard's event files: protocol buffers (event.proto and summary.proto of TensorFlow), encoded by
+// hand, in TensorFlow's record format.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -21,7 +21,8 @@ namespace heddle::train::detail {
 // A protocol buffer message that is written field by field.
 class Message {
  public:
-  // These functions append one field each. integer() leaves out 0, as proto3 does; the other functions write every value.
+  // These functions append one field each. integer() leaves out 0, as proto3 does; the other functions write
+  // every value.
   Message& integer(int field, std::int64_t value) {
     if (value == 0) return *this;
     key(field, varint_type);
@@ -137,13 +138,15 @@ inline std::string text_record(const std::string& tag, std::string_view markdown
   return summary_record(tag + "/text_summary", Message().message(8, tensor).message(9, metadata), step, wall_time);
 }
 
-// The distribution of values: sums, and counts in buckets of equal width. bucket_limit[i] is the right edge of bucket i.
+// The distribution of values: sums, and counts in buckets of equal width. bucket_limit[i] is the right edge
+// of bucket i.
 struct Histogram {
   double min = 0, max = 0, count = 0, sum = 0, sum_squares = 0;
   std::vector<double> bucket_limit, bucket;
 };
 
-// Counts the finite values in 50 buckets from their minimum to their maximum. If all of them are equal, there is only one bucket.
+// Counts the finite values in 50 buckets from their minimum to their maximum. If all of them are equal, there is only
+// one bucket.
 template <class T>
 Histogram count_values(std::span<const T> values) {
   constexpr int buckets = 50;

@@ -58,8 +58,8 @@ inline std::string cut_label(std::string_view label) {
   return std::string(label);
 }
 
-// The positions and sizes of the parts of a panel, in pixels: title, column labels, row labels, cells, color bar. Positions count from the
-// panel's upper left corner.
+// The positions and sizes of the parts of a panel, in pixels: title, column labels, row labels, cells, color bar.
+// Positions count from the panel's upper left corner.
 class PanelLayout {
  public:
   static constexpr Index gap = 4, bar_width = 8;
@@ -156,11 +156,11 @@ inline std::vector<std::string> cut_labels(const std::vector<std::string>& label
 
 }  // namespace detail
 
-/// Draws matrices as panels in a grid. The side of a cell is 16 pixels for up to 32 rows and columns, and less for more of them, but at
-/// least 2. If a cell is too small for a label, labels are left out at regular steps, so that they do not overlap. The color of a value is
-/// between pale yellow for 0 and dark blue for the largest value of its panel, which is written beside its color bar. Negative values are
-/// drawn as 0, values that are not finite in gray. @throws ShapeError for an empty axis or a wrong number of labels, Error if the image
-/// becomes too large (Image).
+/// Draws matrices as panels in a grid. The side of a cell is 16 pixels for up to 32 rows and columns, and less for more
+/// of them, but at least 2. If a cell is too small for a label, labels are left out at regular steps, so that they do
+/// not overlap. The color of a value is between pale yellow for 0 and dark blue for the largest value of its panel,
+/// which is written beside its color bar. Negative values are drawn as 0, values that are not finite in gray. @throws
+/// ShapeError for an empty axis or a wrong number of labels, Error if the image becomes too large (Image).
 inline Image heat_map(const HeatMap& map) {
   const auto [panels, rows, columns] = map.values.extent;
   require<ShapeError>(panels >= 1 && rows >= 1 && columns >= 1, "heat_map: values of shape [", panels, ", ", rows, ", ",

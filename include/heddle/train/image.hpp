@@ -22,7 +22,8 @@ class Image {
   static constexpr Index max_extent = 65'536;       ///< pixels of a side
   static constexpr Index max_pixels = 100'000'000;  ///< pixels of an image: 300 MB
 
-  /// Creates an image of one color. @throws Error if a side is not in 1 .. 65,536 or the image has more than 100 million pixels.
+  /// Creates an image of one color. @throws Error if a side is not in 1 .. 65,536 or the image has more than 100
+  /// million pixels.
   Image(Index width, Index height, Color background) : width_(width), height_(height) {
     require(width >= 1 && height >= 1 && width <= max_extent && height <= max_extent && width * height <= max_pixels,
             "image: a side has 1 to ", max_extent, " pixels, and an image at most ", max_pixels, "; got ", width, " x ",
@@ -55,15 +56,15 @@ class Image {
     }
   }
 
-  /// Draws a line of text whose upper left corner is (x, y), clipped to the image. `text` is UTF-8: each code point is one glyph, a box if
-  /// it is not printable ASCII. @throws Error if `scale` is not in 1 .. 100.
+  /// Draws a line of text whose upper left corner is (x, y), clipped to the image. `text` is UTF-8: each code point is
+  /// one glyph, a box if it is not printable ASCII. @throws Error if `scale` is not in 1 .. 100.
   void draw_text(Index x, Index y, std::string_view text, Color color, int scale = 1) {
     if (x >= width_ || y >= height_) text = {};  // so that no sum below overflows
     draw_glyphs(text, scale, [&](Index along, Index down) { fill(x + along, y + down, scale, scale, color); });
   }
 
-  /// Draws a line of text that reads from bottom to top. It covers text_height() columns from x on, and the text_width() rows above
-  /// row y. @throws Error as draw_text().
+  /// Draws a line of text that reads from bottom to top. It covers text_height() columns from x on, and the
+  /// text_width() rows above row y. @throws Error as draw_text().
   void draw_text_upwards(Index x, Index y, std::string_view text, Color color, int scale = 1) {
     if (x >= width_ || y <= 0) text = {};
     draw_glyphs(text, scale, [&](Index along, Index down) { fill(x + down, y - along - scale, scale, scale, color); });

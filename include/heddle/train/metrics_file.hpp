@@ -1,5 +1,5 @@
-// A metrics file with one JSON object per line. A resumed run continues it without repeated lines, and without gaps unless the file lost
-// lines or is another one. POSIX only.
+// A metrics file with one JSON object per line. A resumed run continues it without repeated lines, and without gaps
+// unless the file lost lines or is another one. POSIX only.
 #pragma once
 #include <sys/file.h>
 
@@ -28,8 +28,8 @@ inline std::string json_number(double value) {
   return std::string(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-/// Refuses a regular file that is not empty and does not begin like a metrics file, so that a wrong name does not overwrite a user's file.
-/// @throws FileError for such a file, and for one that cannot be read.
+/// Refuses a regular file that is not empty and does not begin like a metrics file, so that a wrong name does not
+/// overwrite a user's file. @throws FileError for such a file, and for one that cannot be read.
 inline void require_metrics(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) return;
@@ -40,9 +40,9 @@ inline void require_metrics(const std::string& path) {
                      io::printable(path), ": is not a metrics file; choose another file");
 }
 
-/// A file of JSON objects, one per line. Each line is flushed. Without a path nothing is written. All functions that write throw
-/// WriteError.
-/// Lines are put together by hand because the destructor of nlohmann::json allocates, which ends the program if memory runs out.
+/// A file of JSON objects, one per line. Each line is flushed. Without a path nothing is written. All functions that
+/// write throw WriteError. Lines are put together by hand because the destructor of nlohmann::json allocates, which
+/// ends the program if memory runs out.
 class MetricsFile {
  public:
   /// Opens the file for appending. @throws FileError if that fails, or if another process holds the file.
@@ -53,18 +53,19 @@ class MetricsFile {
     if (file_) std::fclose(file_);
   }
 
-  /// Begins a run. If `is_own`, the file may hold lines of the same run, which was killed before its first checkpoint: they are
-  /// dropped. @throws FileError for a file that holds another run's lines.
+  /// Begins a run. If `is_own`, the file may hold lines of the same run, which was killed before its first checkpoint:
+  /// they are dropped. @throws FileError for a file that holds another run's lines.
   void begin(bool is_own);
-  /// Continues a run at a position returned by sync(). `same_name` tells whether the run wrote to a file of this name. If the file holds
-  /// the run's lines, drops the lines after the position, which will be written again. Otherwise continues after the last complete line if
-  /// the file has another name, if it is too short, or if the run's metrics went to a pipe or to no file. Returns a message about the
-  /// missing lines if a file of the same name is too short, otherwise an empty string.
-  /// @throws FileError for a file of the same name that is long enough and has other content.
+  /// Continues a run at a position returned by sync(). `same_name` tells whether the run wrote to a file of this name.
+  /// If the file holds the run's lines, drops the lines after the position, which will be written again. Otherwise
+  /// continues after the last complete line if the file has another name, if it is too short, or if the run's metrics
+  /// went to a pipe or to no file. Returns a message about the missing lines if a file of the same name is too short,
+  /// otherwise an empty string. @throws FileError for a file of the same name that is long enough and has other
+  /// content.
   std::string resume(const MetricsPosition& position, bool same_name);
 
-  /// Writes the line of a step. `loss` is the loss of the batch before the update, `lr` the learning rate, `tokens` the number of tokens
-  /// without padding.
+  /// Writes the line of a step. `loss` is the loss of the batch before the update, `lr` the learning rate, `tokens` the
+  /// number of tokens without padding.
   void step(Index step, double loss, double lr, Index tokens, double seconds) {
     line("{\"step\":" + std::to_string(step) + ",\"loss\":" + json_number(loss) + ",\"lr\":" + json_number(lr) +
          ",\"tokens\":" + std::to_string(tokens) + ",\"seconds\":" + json_number(seconds) + "}");
@@ -144,7 +145,8 @@ inline void MetricsFile::begin(bool is_own) {
 inline std::string MetricsFile::resume(const MetricsPosition& position, bool same_name) {
   const auto found = size();
   if (!found) return "";
-  // The run had written nothing before its checkpoint. The checksum is empty only if the metrics went to a pipe or to no file.
+  // The run had written nothing before its checkpoint. The checksum is empty only if the metrics went to a pipe or to
+  // no file.
   if (same_name && position.bytes == 0 && !position.sum.empty()) {
     begin(true);
     return "";

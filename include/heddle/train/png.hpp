@@ -27,8 +27,9 @@ inline void put_chunk(std::string& png, std::string_view type, std::string_view 
   put_big_endian(png, crc32(std::string_view(png).substr(begin)), 4);
 }
 
-// Returns the rows of the image, each preceded by the number of its filter. Filter Up stores the difference from the row above. Within a
-// cell of a heat map, all rows of pixels but the first become zero, which makes heat maps with large cells about a third smaller.
+// Returns the rows of the image, each preceded by the number of its filter. Filter Up stores the difference from the
+// row above. Within a cell of a heat map, all rows of pixels but the first become zero, which makes heat maps with
+// large cells about a third smaller.
 inline std::string filtered_rows(const Image& image) {
   constexpr char up = 2;
   const auto pixels = image.pixels();
@@ -76,7 +77,8 @@ inline std::string store(std::string_view bytes) {
   return out;
 }
 
-// A program may contain object files with and without zlib. So functions that depend on the macro are in different inline namespaces.
+// A program may contain object files with and without zlib. So functions that depend on the macro are in different
+// inline namespaces.
 #ifdef HEDDLE_ZLIB
 inline namespace zlib {
 
@@ -106,8 +108,8 @@ inline namespace zlib {
 inline namespace stored {
 #endif
 
-/// Returns the bytes of a PNG file with the image: 8 bits per channel, RGB, not interlaced. @throws OutOfMemory if zlib runs out of
-/// memory.
+/// Returns the bytes of a PNG file with the image: 8 bits per channel, RGB, not interlaced. @throws OutOfMemory if zlib
+/// runs out of memory.
 inline std::string encode_png(const Image& image) {
   constexpr char bits_per_channel = 8, rgb = 2;
   std::string header;

@@ -46,8 +46,8 @@ inline std::string rate_text(double per_second) {
 
 }  // namespace detail
 
-/// A display of epoch, step, loss, rate and remaining time of the epoch. A bar is redrawn at most ten times a second, and after the last
-/// step of an epoch. A line is printed at most every ten seconds.
+/// A display of epoch, step, loss, rate and remaining time of the epoch. A bar is redrawn at most ten times a second,
+/// and after the last step of an epoch. A line is printed at most every ten seconds.
 class Progress {
  public:
   /// Creates the display. `mode` is auto, bar, lines or none; auto is a bar if `stream` is a terminal, lines otherwise.

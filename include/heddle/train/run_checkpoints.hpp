@@ -1,5 +1,5 @@
-// Checkpoints of a training run from which it resumes bit for bit: weights, moment estimates, the best weights so far, the run's state, and
-// further weights and state of the caller.
+// Checkpoints of a training run from which it resumes bit for bit: weights, moment estimates, the best weights so far,
+// the run's state, and further weights and state of the caller.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -12,7 +12,8 @@
 
 namespace heddle::train {
 
-/// Checks that all weights are finite. @throws RunFailed that names the first one that is not; `where` begins the message.
+/// Checks that all weights are finite. @throws RunFailed that names the first one that is not; `where` begins the
+/// message.
 template <class Model>
 void require_finite(const Model& model, const std::string& where) {
   walk_once(model, [&](const Name& name, const auto& x) {
@@ -23,13 +24,15 @@ void require_finite(const Model& model, const std::string& where) {
   });
 }
 
-/// The results of a run in a folder: `model.safetensors` (the best weights), `last.safetensors` and `checkpoint/`. Only one process
-/// at a time may use the folder: the caller holds a lock. The model and the optimizer's slots must outlive the object.
+/// The results of a run in a folder: `model.safetensors` (the best weights), `last.safetensors` and `checkpoint/`. Only
+/// one process at a time may use the folder: the caller holds a lock. The model and the optimizer's slots must outlive
+/// the object.
 template <class Model>
 class RunCheckpoints {
  public:
-  /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. find() calls `note` with each sentence that
-  /// the user should see. @throws WriteError if the folder cannot be created, and FileError if that of the checkpoints cannot be read.
+  /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. find() calls `note` with
+  /// each sentence that the user should see. @throws WriteError if the folder cannot be created, and FileError if that
+  /// of the checkpoints cannot be read.
   RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
                  std::function<void(const std::string&)> note = {})
       : folder_(folder),
@@ -42,9 +45,10 @@ class RunCheckpoints {
     all_.clean();
   }
 
-  /// Adds the weights of another model to every checkpoint, such as a moving average of the weights: save() writes them to NAME.safetensors,
-  /// and restore() reads them. Call it before find(); `other` must outlive the object. Further state that is no tensor belongs in
-  /// RunState::own. @throws Error for a name that is empty, has characters besides letters, digits, _ and -, or is in use.
+  /// Adds the weights of another model to every checkpoint, such as a moving average of the weights: save() writes them
+  /// to NAME.safetensors, and restore() reads them. Call it before find(); `other` must outlive the object. Further
+  /// state that is no tensor belongs in RunState::own. @throws Error for a name that is empty, has characters besides
+  /// letters, digits, _ and -, or is in use.
   template <class Other>
   void add_weights(const std::string& name, Other& other) {
     constexpr const char* letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -62,8 +66,9 @@ class RunCheckpoints {
                         [&other](const std::string& path) { io::load(other, path); }});
   }
 
-  /// Returns the state of the newest intact checkpoint, if there is one. Does not change the model or the optimizer: restore() does.
-  /// @throws Error for a run that was started with other settings, and FileError as io::Checkpoints::newest() and read_state() do.
+  /// Returns the state of the newest intact checkpoint, if there is one. Does not change the model or the optimizer:
+  /// restore() does. @throws Error for a run that was started with other settings, and FileError as
+  /// io::Checkpoints::newest() and read_state() do.
   std::optional<RunState> find() {
     found_ = all_.newest([&](const std::string& damaged) {
       if (note_) note_(damaged + "; the checkpoint is skipped");
@@ -72,8 +77,8 @@ class RunCheckpoints {
     return read_state(nlohmann::json::parse(found_->manifest.state), settings_, io::printable(found_->folder));
   }
   /// Restores weights, moment estimates and the best weights from the checkpoint that find() returned.
-  /// @throws Error if it returned none, FileError for a file that cannot be read or does not fit the model or the optimizer, and WriteError
-  /// if the best weights cannot be copied.
+  /// @throws Error if it returned none, FileError for a file that cannot be read or does not fit the model or the
+  /// optimizer, and WriteError if the best weights cannot be copied.
   void restore(const RunState& state) {
     require(found_.has_value(), "RunCheckpoints: restore() needs a checkpoint that find() returned");
     for (const FurtherWeights& further : further_)
@@ -87,14 +92,15 @@ class RunCheckpoints {
     ::unlink(finished_file().c_str());
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
-    // The steps after the checkpoint run again and may give other weights, so files written for them before must not be reused.
+    // The steps after the checkpoint run again and may give other weights, so files written for them before must not be
+    // reused.
     best_step_ = -1;
     written_ = {};
   }
 
   /// Writes last.safetensors and, if these weights are the best so far, model.safetensors.
-  /// @throws RunFailed for weights that are not finite; in that case both files are unchanged. @throws WriteError if a file cannot be
-  /// written.
+  /// @throws RunFailed for weights that are not finite; in that case both files are unchanged. @throws WriteError if a
+  /// file cannot be written.
   void publish(Index step, bool is_best) {
     require_finite(model_, "nothing was saved after step " + std::to_string(step));
     if (is_best) {
@@ -104,8 +110,9 @@ class RunCheckpoints {
     write_weights(step, file("last.safetensors"));
   }
 
-  /// Saves a checkpoint, unless the newest one is of the same step and epoch. @throws RunFailed for weights that are not finite, and if the
-  /// file of the best weights cannot be read. @throws WriteError if the checkpoint cannot be written.
+  /// Saves a checkpoint, unless the newest one is of the same step and epoch. @throws RunFailed for weights that are
+  /// not finite, and if the file of the best weights cannot be read. @throws WriteError if the checkpoint cannot be
+  /// written.
   void save(const RunState& state) {
     if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
     require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved since the previous checkpoint");
@@ -123,7 +130,8 @@ class RunCheckpoints {
     saved_epoch_ = state.epoch;
   }
 
-  /// Marks the run as finished. Call it after the final metrics were reported. @throws WriteError if the mark cannot be written.
+  /// Marks the run as finished. Call it after the final metrics were reported. @throws WriteError if the mark cannot be
+  /// written.
   void finish(const RunState& state) { io::write_atomically(finished_file(), std::to_string(state.step)); }
   /// Returns whether the run was marked as finished in this state. @throws FileError if the mark cannot be read.
   bool finished(const RunState& state) const {

@@ -1,5 +1,5 @@
-// The state of a training run between two steps, and the settings that decide its result: the part of a checkpoint besides weights
-// and moment estimates.
+// The state of a training run between two steps, and the settings that decide its result: the part of a checkpoint
+// besides weights and moment estimates.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -48,8 +48,8 @@ struct RunState {
   nlohmann::json own;  ///< further state of the caller, such as that of EarlyStopping
 };
 
-/// The settings that decide the result of a run, such as flags, by name. A value that checksum() returned stands for the content of a
-/// file; `no_file` stands for its absence.
+/// The settings that decide the result of a run, such as flags, by name. A value that checksum() returned stands for
+/// the content of a file; `no_file` stands for its absence.
 using RunSettings = std::map<std::string, std::string>;
 /// The setting of a file that was not given.
 inline constexpr const char* no_file = "none";
@@ -174,8 +174,9 @@ inline nlohmann::json to_json(const RunState& s, const RunSettings& settings) {
   return json;
 }
 
-/// Reads the output of to_json(); error messages name `file` as the checkpoint. Settings that are absent from `settings` are added from
-/// the checkpoint. @throws FileError for other JSON, and Error that names each setting that differs.
+/// Reads the output of to_json(); error messages name `file` as the checkpoint. Settings that are absent from
+/// `settings` are added from the checkpoint. @throws FileError for other JSON, and Error that names each setting that
+/// differs.
 inline RunState read_state(const nlohmann::json& json, RunSettings& settings, const std::string& file) {
   const io::JsonObject members = detail::state_object(json, file);
   detail::require_same_settings(members.object("settings"), settings, file);

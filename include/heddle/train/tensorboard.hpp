@@ -98,7 +98,8 @@ class EventFolder {
       io::detail::fail_file<WriteError>(path_of(name), "cannot be removed", errno);
   }
 
-  // Truncates a file to `bytes`. Returns its size before, or -1 if there is no such file. A shorter file is left as it is.
+  // Truncates a file to `bytes`. Returns its size before, or -1 if there is no such file. A shorter file is
+  // left as it is.
   Index truncate(const std::string& name, Index bytes) const {
     // Follows no link to another file, and does not wait for the reader of a pipe.
     constexpr int flags = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -148,7 +149,8 @@ class EventFolder {
     if (number < 0) io::detail::fail_file<WriteError>(path, "the folder cannot be opened", errno);
     return number;
   }
-  // Creates a folder unless it exists. On some file systems mkdir of an existing folder fails with an error that is not EEXIST.
+  // Creates a folder unless it exists. On some file systems mkdir of an existing folder fails with an error that is not
+  // EEXIST.
   static void make(const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) io::make_folder(path);
@@ -158,7 +160,8 @@ class EventFolder {
   io::detail::Descriptor folder_;
 };
 
-// Throws FileError for a wrong name, a negative size or a repeated file: the position may come from a damaged checkpoint.
+// Throws FileError for a wrong name, a negative size or a repeated file: the position may come from a damaged
+// checkpoint.
 inline void check_position(const EventPosition& position) {
   std::set<std::string_view> names;
   for (const EventPosition::File& file : position.files) {
@@ -172,12 +175,13 @@ inline void check_position(const EventPosition& position) {
 
 }  // namespace detail
 
-/// A writer of TensorBoard events, in a folder that holds no other run. Start `tensorboard --logdir` with this folder or one above it.
+/// A writer of TensorBoard events, in a folder that holds no other run. Start `tensorboard --logdir` with this folder
+/// or one above it.
 ///
-/// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a tag should increase.
-/// TensorBoard groups tags by the text before a slash. All functions throw WriteError with the file and the cause if an event cannot be
-/// written; the file then ends with the previous event. They throw Error for an event of 2 GiB or more. A writer must not be used by two
-/// threads at once.
+/// Each event is written by one system call, so TensorBoard can show it at once; sync() makes it durable. Steps of a
+/// tag should increase. TensorBoard groups tags by the text before a slash. All functions throw WriteError with the
+/// file and the cause if an event cannot be written; the file then ends with the previous event. They throw Error for
+/// an event of 2 GiB or more. A writer must not be used by two threads at once.
 class EventWriter {
  public:
   /// Starts a run: adds an event file to the folder. Creates the folder and its parent folders if they do not exist.
@@ -185,10 +189,10 @@ class EventWriter {
   explicit EventWriter(const std::string& folder) : folder_(folder) { start(latest_second(folder_.names())); }
 
   /// Continues the run in the folder from a position that sync() returned. Truncates the files of the position to their
-  /// recorded sizes, removes all other files of an EventWriter from the folder, and adds a file. Events of `next_step` and later that an
-  /// open TensorBoard has read are dropped there. With an empty position the run begins again. notes() describes the files that are
-  /// missing or too short. @throws FileError if the position is invalid, and Error if `next_step` is negative; then no file is changed.
-  /// @throws WriteError if a file cannot be changed or created.
+  /// recorded sizes, removes all other files of an EventWriter from the folder, and adds a file. Events of `next_step`
+  /// and later that an open TensorBoard has read are dropped there. With an empty position the run begins again.
+  /// notes() describes the files that are missing or too short. @throws FileError if the position is invalid, and Error
+  /// if `next_step` is negative; then no file is changed. @throws WriteError if a file cannot be changed or created.
   EventWriter(const std::string& folder, const EventPosition& position, Index next_step)
       : folder_(checked(folder, position, next_step)) {
     const std::set<std::string> found = folder_.names();
@@ -210,18 +214,19 @@ class EventWriter {
   /// Takes over the open file.
   EventWriter& operator=(EventWriter&&) = default;
 
-  /// Writes a number, which TensorBoard stores as a float. It may be NaN or infinite. @throws Error if the tag is empty.
+  /// Writes a number, which TensorBoard stores as a float. It may be NaN or infinite. @throws Error if the
+  /// tag is empty.
   void scalar(const std::string& tag, double value, Index step) {
     append(detail::scalar_record(tag, value, step, detail::seconds_since_1970()));
   }
-  /// Writes an image as PNG. If some parts of a program are compiled with zlib and others without it, the linker chooses one encoder
-  /// (png.hpp).
-  /// @throws Error if the tag is empty.
+  /// Writes an image as PNG. If some parts of a program are compiled with zlib and others without it, the linker
+  /// chooses one encoder (png.hpp). @throws Error if the tag is empty.
   void image(const std::string& tag, const Image& image, Index step) {
     append(detail::image_record(tag, image.width(), image.height(), encode_png(image), step,
                                 detail::seconds_since_1970()));
   }
-  /// Writes the distribution of the values, in 50 buckets. Values that are not finite are left out. @throws Error if the tag is empty.
+  /// Writes the distribution of the values, in 50 buckets. Values that are not finite are left out. @throws Error if
+  /// the tag is empty.
   void histogram(const std::string& tag, std::span<const float> values, Index step) {
     append(detail::histogram_record(tag, detail::count_values(values), step, detail::seconds_since_1970()));
   }
@@ -276,7 +281,8 @@ class EventWriter {
     if (size >= 0) earlier_.files.push_back({file.name, std::min(size, file.bytes)});
   }
 
-  // Appends a record. TensorBoard stops reading at an incomplete record, so a part of one is removed if the write fails.
+  // Appends a record. TensorBoard stops reading at an incomplete record, so a part of one is removed if the
+  // write fails.
   void append(const std::string& record) {
     const std::string file = path();
     require<WriteError>(file_.number() >= 0, io::printable(file), ": was closed after an error");

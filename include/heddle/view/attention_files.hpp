@@ -58,9 +58,9 @@ void write_entry(const CheckedMap& map, const char* name, TokenRange left, Token
 
 }  // namespace detail
 
-/// Writes the weights as the JSON object of bertviz's head view, through calls of write(std::string_view). A single text has one entry
-/// without a name; a pair has the entries All, Sentence A -> Sentence A, and so on. Numbers parse to exactly the floats of the map. @throws
-/// IndexError, ShapeError and Error as attention_page() does.
+/// Writes the weights as the JSON object of bertviz's head view, through calls of write(std::string_view). A single
+/// text has one entry without a name; a pair has the entries All, Sentence A -> Sentence A, and so on. Numbers parse to
+/// exactly the floats of the map. @throws IndexError, ShapeError and Error as attention_page() does.
 template <class Write>
 void write_attention_json(const AttentionMap& map, Write&& write, const PageOptions& options = {}) {
   using namespace detail;
@@ -89,8 +89,8 @@ void write_attention_json(const AttentionMap& map, Write&& write, const PageOpti
         ",\"include_layers\":" + json_list(layers, whole) + "}\n");
 }
 
-/// Writes the weights as CSV with a header, through calls of write(std::string_view): a line for each layer, head, query and key. @throws
-/// ShapeError and Error as attention_statistics() does.
+/// Writes the weights as CSV with a header, through calls of write(std::string_view): a line for each layer, head,
+/// query and key. @throws ShapeError and Error as attention_statistics() does.
 template <class Write>
 void write_attention_csv(const AttentionMap& map, Write&& write) {
   using namespace detail;
@@ -114,7 +114,8 @@ void write_attention_csv(const AttentionMap& map, Write&& write) {
 
 namespace detail {
 
-// Draws a matrix of cells; adjacent cells of one color in a row are drawn as one rectangle. value(row, column) is in [0, 1].
+// Draws a matrix of cells; adjacent cells of one color in a row are drawn as one rectangle. value(row, column) is in
+// [0, 1].
 template <class Value>
 void draw_cells(Svg& svg, double left, double top, double cell, Index side, Value value) {
   constexpr int shades = 64;
@@ -134,9 +135,9 @@ void draw_cells(Svg& svg, double left, double top, double cell, Index side, Valu
 
 }  // namespace detail
 
-/// Returns an SVG file with the weights of one head as a heat map: a row per query, a column per key. Colors are between pale yellow for 0
-/// and dark blue for the largest weight of the head, which is written below. @throws IndexError, ShapeError and Error as attention_page()
-/// does.
+/// Returns an SVG file with the weights of one head as a heat map: a row per query, a column per key. Colors are
+/// between pale yellow for 0 and dark blue for the largest weight of the head, which is written below. @throws
+/// IndexError, ShapeError and Error as attention_page() does.
 inline std::string attention_heat_map(const AttentionMap& map, Index layer, Index head) {
   using namespace detail;
   const CheckedMap checked(map);
@@ -168,8 +169,8 @@ inline std::string attention_heat_map(const AttentionMap& map, Index layer, Inde
   return svg.finish();
 }
 
-/// Returns an SVG file with a heat map of each head: a row per layer, a column per head. @throws ShapeError and Error as
-/// attention_statistics() does.
+/// Returns an SVG file with a heat map of each head: a row per layer, a column per head. @throws ShapeError and Error
+/// as attention_statistics() does.
 inline std::string attention_overview(const AttentionMap& map) {
   using namespace detail;
   const CheckedMap checked(map);

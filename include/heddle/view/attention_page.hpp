@@ -1,5 +1,5 @@
-// One HTML page that shows the attention of a model on a text: lines, heat maps, neurons, rollout and statistics. It needs no network, and
-// no framework.
+// One HTML page that shows the attention of a model on a text: lines, heat maps, neurons, rollout and statistics. It
+// needs no network, and no framework.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -62,8 +62,9 @@ inline void append_base64(std::string& out, std::span<const unsigned char> bytes
   }
 }
 
-// A matrix with its values quantized to integers of type Q. The factors of all rows come first, then the values of all rows. The factor of
-// a row is its largest magnitude divided by the largest Q. Weights are bytes, with an error of at most 1/510.
+// A matrix with its values quantized to integers of type Q. The factors of all rows come first, then the values of all
+// rows. The factor of a row is its largest magnitude divided by the largest Q. Weights are bytes, with an error of at
+// most 1/510.
 template <class Q>
 class QuantizedRows {
  public:
@@ -99,8 +100,8 @@ inline void append_data(std::string& page, const std::string& id, const std::vec
   page += "</script>\n";
 }
 
-// Returns pictures of all heads, each of `side` x `side` bytes. A byte is the largest weight of its part of the matrix, divided by the
-// largest weight of the head and scaled to 0 to 255.
+// Returns pictures of all heads, each of `side` x `side` bytes. A byte is the largest weight of its part of the matrix,
+// divided by the largest weight of the head and scaled to 0 to 255.
 inline std::vector<unsigned char> thumbnails(const CheckedMap& map, Index side) {
   const Index T = map.T(), cells = side * side;
   std::vector<unsigned char> bytes;
@@ -120,8 +121,9 @@ inline std::vector<unsigned char> thumbnails(const CheckedMap& map, Index side) 
   return bytes;
 }
 
-// Returns the logarithm of the sum of the exponentials of a query's scores, with which the page computes exact weights, or NaN if the weights
-// do not follow from the scores alone (a bias or a mask was added): then the page shows the rounded weights.
+// Returns the logarithm of the sum of the exponentials of a query's scores, with which the page computes exact weights,
+// or NaN if the weights do not follow from the scores alone (a bias or a mask was added): then the page shows the
+// rounded weights.
 inline float log_sum_exp(const CheckedMap& map, Index l, Index h, Index i) {
   constexpr float tolerance = 1e-3f;
   constexpr Index most_checks = 16;  // keys
@@ -213,10 +215,11 @@ inline constexpr std::string_view page_script =
 
 }  // namespace detail
 
-/// Returns a page in HTML with views of heads, model, neurons (if the map has queries and keys), heat map, rollout and statistics. Weights
-/// are rounded to 1/255 of the largest of their row; the neuron view computes them from queries and keys, which have 16 bits, unless a bias
-/// or a mask was added to the scores. The page works by keyboard, in light and dark mode and on paper, and loads nothing.
-/// @throws IndexError for a layer or head that the map does not have; ShapeError and Error as attention_statistics() does.
+/// Returns a page in HTML with views of heads, model, neurons (if the map has queries and keys), heat map, rollout and
+/// statistics. Weights are rounded to 1/255 of the largest of their row; the neuron view computes them from queries and
+/// keys, which have 16 bits, unless a bias or a mask was added to the scores. The page works by keyboard, in light and
+/// dark mode and on paper, and loads nothing. @throws IndexError for a layer or head that the map does not have;
+/// ShapeError and Error as attention_statistics() does.
 inline std::string attention_page(const AttentionMap& map, const PageOptions& options = {}) {
   using namespace detail;
   const CheckedMap checked(map);

@@ -72,9 +72,9 @@ inline std::vector<std::vector<float>> rollout(const CheckedMap& map) {
 
 }  // namespace detail
 
-/// Returns the statistics of each head, layer by layer. Rows of weights need not sum to 1. @throws ShapeError for a map without layers or
-/// tokens, a tensor whose shape does not fit, and a `second` that is out of range; Error for a weight outside [0, 1], a query or key that
-/// is not finite, and a `scale` that is negative or not finite.
+/// Returns the statistics of each head, layer by layer. Rows of weights need not sum to 1. @throws ShapeError for a map
+/// without layers or tokens, a tensor whose shape does not fit, and a `second` that is out of range; Error for a weight
+/// outside [0, 1], a query or key that is not finite, and a `scale` that is negative or not finite.
 inline std::vector<HeadStatistics> attention_statistics(const AttentionMap& map) {
   const detail::CheckedMap checked(map);
   std::vector<HeadStatistics> all;
@@ -83,9 +83,9 @@ inline std::vector<HeadStatistics> attention_statistics(const AttentionMap& map)
   return all;
 }
 
-/// Returns the attention rollout after each layer (Abnar and Zuidema 2020), [layers, T, T]: row i holds the shares of the input tokens in
-/// token i; they sum to 1. Heads are averaged. Half of each layer's result is attributed to its input, for the residual connection.
-/// @throws ShapeError and Error as attention_statistics() does.
+/// Returns the attention rollout after each layer (Abnar and Zuidema 2020), [layers, T, T]: row i holds the shares of
+/// the input tokens in token i; they sum to 1. Heads are averaged. Half of each layer's result is attributed to its
+/// input, for the residual connection. @throws ShapeError and Error as attention_statistics() does.
 inline Tensor<float> attention_rollout(const AttentionMap& map) {
   const detail::CheckedMap checked(map);
   std::vector<float> values;

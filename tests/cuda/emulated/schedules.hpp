@@ -7,9 +7,9 @@
 
 namespace heddle::testing {
 
-// Calls f with several schedules, and with other content in unwritten memory than usual. There are 20 schedules, or 3 under
-// AddressSanitizer unless HEDDLE_EXHAUSTIVE is set. If races are watched there are always 2, because ThreadSanitizer also reports races
-// that a schedule does not show.
+// Calls f with several schedules, and with other content in unwritten memory than usual. There are 20 schedules, or 3
+// under AddressSanitizer unless HEDDLE_EXHAUSTIVE is set. If races are watched there are always 2, because
+// ThreadSanitizer also reports races that a schedule does not show.
 template <class F>
 void each_schedule(F&& f) {
   emulator::Options& options = emulator::options();

@@ -1,6 +1,7 @@
-// The registers of wgmma's products in flight (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions:
-// wgmma.fence" and "wgmma.wait_group"). The program must neither access the accumulators nor write the registers of A before it has waited
-// for the product, and it needs a fence between its own writes to them and the product.
+// The registers of wgmma's products in flight (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
+// Instructions: wgmma.fence" and "wgmma.wait_group"). The program must neither access the accumulators nor write the
+// registers of A before it has waited for the product, and it needs a fence between its own writes to them and the
+// product.
 #pragma once
 #include "interpreter.hpp"
 
@@ -24,8 +25,8 @@ class RegisterTracker {
   bool is_stale(u32 number) const { return written_in_[number] == epoch_; }
   bool is_in_flight(u32 number) const { return accumulator_of_[number] != none; }
 
-  // Returns the index of the accumulator that a register holds. Adds a product to it. One that was not in flight starts with the register's
-  // value.
+  // Returns the index of the accumulator that a register holds. Adds a product to it. One that was not in flight starts
+  // with the register's value.
   int add_product(Warp& warp, u32 number);
   // Removes a product of an accumulator. If it was the last one, writes the values to the registers.
   void finish_product(Warp& warp, int index);

@@ -1,5 +1,6 @@
-// Integer and floating-point arithmetic (PTX ISA, "Integer Arithmetic Instructions", "Floating Point Instructions"). A type such as Add
-// computes the result of one lane; binary<T, Add> executes the instruction for a warp. Integers wrap around.
+// Integer and floating-point arithmetic (PTX ISA, "Integer Arithmetic Instructions", "Floating Point Instructions"). A
+// type such as Add computes the result of one lane; binary<T, Add> executes the instruction for a warp. Integers wrap
+// around.
 #pragma once
 #include <functional>
 
@@ -75,7 +76,8 @@ struct Fma {
   double operator()(double a, double b, double c) const { return canonical_nan(__builtin_fma(a, b, c)); }
 };
 
-// The result of a division by zero is unspecified. Here all bits of the quotient are set, and the remainder is the dividend.
+// The result of a division by zero is unspecified. Here all bits of the quotient are set, and the remainder is the
+// dividend.
 struct Div {
   template <class T>
   T operator()(T a, T b) const {
@@ -223,8 +225,9 @@ using Ex2Ftz = Ftz<Ex2>;
 using Lg2Ftz = Ftz<Lg2>;
 using RcpFtz = Ftz<Rcp>;
 
-// An approximation that is off by up to `most` units in the last place, depending on a hash of the result and options.jitter. PTX
-// allows an error of two units for ex2, but expf would then exceed the error of one unit that NVIDIA states for it.
+// An approximation that is off by up to `most` units in the last place, depending on a hash of the result and
+// options.jitter. PTX allows an error of two units for ex2, but expf would then exceed the error of one unit that
+// NVIDIA states for it.
 template <class F, int most>
 struct Jitter {
   float operator()(float a) const {
@@ -270,7 +273,8 @@ class RoundingScope {
   unsigned saved_;
 };
 
-// Sets d[lane] = f(lane) for the lanes of `mask`, with the rounding mode of the instruction. f must read its operands from memory.
+// Sets d[lane] = f(lane) for the lanes of `mask`, with the rounding mode of the instruction. f must read its operands
+// from memory.
 template <class T, class F>
 void each_rounded(T* d, const Instruction& instruction, u32 mask, F&& f) {
   T results[32];

@@ -1,5 +1,5 @@
-// The scheduler's part for kernels with asynchronous instructions (Kernel::async). The instructions are in bulk_copy.hpp, mbarrier.hpp,
-// setmaxnreg.hpp and wgmma.hpp; clocks.hpp orders their accesses.
+// The scheduler's part for kernels with asynchronous instructions (Kernel::async). The instructions are in
+// bulk_copy.hpp, mbarrier.hpp, setmaxnreg.hpp and wgmma.hpp; clocks.hpp orders their accesses.
 #pragma once
 #include "tensor_map.hpp"
 

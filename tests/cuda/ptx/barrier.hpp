@@ -1,5 +1,5 @@
-// Barriers of the warps of a block (PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier" and
-// "barrier.cluster").
+// Barriers of the warps of a block (PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier"
+// and "barrier.cluster").
 #pragma once
 #include "interpreter.hpp"
 

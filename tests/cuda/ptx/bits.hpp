@@ -1,5 +1,5 @@
-// Logic, shifts, bit fields and permutations of bits and bytes (PTX ISA, "Logic and Shift Instructions", "Integer Arithmetic
-// Instructions", "Data Movement and Conversion Instructions: prmt").
+// Logic, shifts, bit fields and permutations of bits and bytes (PTX ISA, "Logic and Shift Instructions", "Integer
+// Arithmetic Instructions", "Data Movement and Conversion Instructions: prmt").
 #pragma once
 #include <algorithm>
 #include <bit>

@@ -52,8 +52,8 @@ WarpStores& stores_of(const Warp& warp) { return state.warps[warp.id]; }
 
 constexpr u32 piece_bytes = 16;
 
-// Calls f(shared address, global address, bytes) for the pieces of a row of a tile from `shared` on. An element outside of the tensor is a
-// piece with the global address 0.
+// Calls f(shared address, global address, bytes) for the pieces of a row of a tile from `shared` on. An element outside
+// of the tensor is a piece with the global address 0.
 template <class F>
 void for_pieces_of_row(const TensorMap& map, s32 first, const TileRow& row, u32 shared, F&& f) {
   const s64 elements = piece_bytes / map.size;
@@ -234,9 +234,9 @@ u64 value_of(Warp& warp, const Operand& operand, int lane, s64 offset = 0) {
   return value + static_cast<u64>(offset);
 }
 
-// Reports tiles that an H200 does not store as the PTX ISA says. One that begins before its tensor, in either dimension of a tile of floats, is
-// an illegal instruction. A reduction across the end of the rows changes whole pieces of 16 bytes, also beyond the end; whether a store does
-// has not been tried.
+// Reports tiles that an H200 does not store as the PTX ISA says. One that begins before its tensor, in either dimension
+// of a tile of floats, is an illegal instruction. A reduction across the end of the rows changes whole pieces of 16
+// bytes, also beyond the end; whether a store does has not been tried.
 void check_stored_tile(Warp& warp, const BulkCopy& copy) {
   const TensorMap& map = copy.map;
   for (int d = 0; d < map.rank; ++d)
@@ -273,7 +273,8 @@ void read_tensor_map(Warp& warp, BulkCopy& copy) {
   copy.bytes = bytes_of_tile(copy.map);
   for (int d = 0; d < rank; ++d)
     copy.coordinates[d] = static_cast<s32>(value_of(warp, copy.operands->coordinates[d], copy.lane));
-  // The PTX ISA does not say so, but on an H200 tiles of bf16 that begin in column -3 or 59 end with this error; -8, 0, 8, 64 and 80 work.
+  // The PTX ISA does not say so, but on an H200 tiles of bf16 that begin in column -3 or 59 end with this error; -8, 0,
+  // 8, 64 and 80 work.
   if (const s64 offset = s64{copy.coordinates[0]} * copy.map.size; offset % 16)
     fault(warp, instruction, copy.lane, illegal_instruction,
           "a tile that begins " + std::to_string(offset) + " bytes after the first column, not a multiple of 16");

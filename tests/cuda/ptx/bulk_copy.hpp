@@ -1,8 +1,9 @@
-// Bulk copies and copies of tensors (PTX ISA, "Data Movement and Conversion Instructions: Bulk copy" and "Tensor copy").
+// Bulk copies and copies of tensors (PTX ISA, "Data Movement and Conversion Instructions: Bulk copy" and "Tensor
+// copy").
 //
-// A copy is performed as late as possible: a load when a thread waits for its mbarrier, a store when its thread waits for its group or
-// when the block ends. With PTX_COPIES=early, loads are performed and stores read shared memory at once. With a random order, loads are
-// performed at any time.
+// A copy is performed as late as possible: a load when a thread waits for its mbarrier, a store when its thread waits
+// for its group or when the block ends. With PTX_COPIES=early, loads are performed and stores read shared memory at
+// once. With a random order, loads are performed at any time.
 #pragma once
 #include "mbarrier.hpp"
 #include "memory.hpp"

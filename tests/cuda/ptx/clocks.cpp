@@ -16,7 +16,8 @@ struct Event {
   u16 agent = 0;
 };
 
-// The last accesses to a byte of shared memory: the write, and the reads since then. If more than six agents read it, some are forgotten.
+// The last accesses to a byte of shared memory: the write, and the reads since then. If more than six agents read it,
+// some are forgotten.
 struct History {
   Event write;
   bool async_write = false;

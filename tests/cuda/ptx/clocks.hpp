@@ -1,10 +1,10 @@
-// Finds races in the shared memory of kernels with asynchronous instructions, by vector clocks (PTX ISA, "Memory Consistency Model",
-// "Async Proxy").
+// Finds races in the shared memory of kernels with asynchronous instructions, by vector clocks (PTX ISA, "Memory
+// Consistency Model", "Async Proxy").
 //
-// The agents are the warps, the products of each warpgroup, the bulk stores of each warp, and the copies that complete at each mbarrier.
-// Each agent numbers its accesses by times, which grow from 1. A warp has a clock: the time of each agent up to which it has seen the accesses.
-// Barriers, mbarriers and waits advance the clock. An access races with an earlier one that the warp has not seen. The lanes of a warp
-// share its clock, so races between them are not found.
+// The agents are the warps, the products of each warpgroup, the bulk stores of each warp, and the copies that complete
+// at each mbarrier. Each agent numbers its accesses by times, which grow from 1. A warp has a clock: the time of each
+// agent up to which it has seen the accesses. Barriers, mbarriers and waits advance the clock. An access races with an
+// earlier one that the warp has not seen. The lanes of a warp share its clock, so races between them are not found.
 #pragma once
 #include "interpreter.hpp"
 
@@ -53,7 +53,8 @@ struct SharedAccess {
 };
 // Checks an access that a warp performs or issues, and remembers it. Reports the first race.
 void watch_access(const Warp& warp, const Instruction& instruction, const SharedAccess& access);
-// Checks an access of a warp through the generic proxy. An atomic operation counts as a read, because two of them do not race.
+// Checks an access of a warp through the generic proxy. An atomic operation counts as a read, because two of them do
+// not race.
 void watch_warp_access(const Warp& warp, const Instruction& instruction, u32 offset, u32 bytes, bool write);
 
 // fence.proxy.async (PTX ISA, "Parallel Synchronization and Communication Instructions: membar / fence").

@@ -1,6 +1,7 @@
-// Instructions by which the lanes of a warp exchange values (PTX ISA, "Data Movement and Conversion Instructions: shfl.sync", "Parallel
-// Synchronization and Communication Instructions: vote.sync", "match.sync", "activemask", "redux.sync", "elect.sync"). The scheduler
-// executes them when all lanes of the member mask have arrived: `mask` holds these lanes.
+// Instructions by which the lanes of a warp exchange values (PTX ISA, "Data Movement and Conversion Instructions:
+// shfl.sync", "Parallel Synchronization and Communication Instructions: vote.sync", "match.sync", "activemask",
+// "redux.sync", "elect.sync"). The scheduler executes them when all lanes of the member mask have arrived: `mask` holds
+// these lanes.
 #pragma once
 #include <cstring>
 
@@ -37,7 +38,8 @@ inline ShuffleSource shuffle_source(u8 mode, int lane, u32 b, u32 c) {
   return {in_range ? source : lane, in_range};
 }
 
-// Sets d to a of another lane, and d2 to whether that lane is in range. The value of a lane outside of the mask is undefined: here NaN.
+// Sets d to a of another lane, and d2 to whether that lane is in range. The value of a lane outside of the mask is
+// undefined: here NaN.
 inline void shfl(Warp& warp, const Instruction& instruction, u32 mask) {
   u32 a[32];
   std::memcpy(a, register_lanes<u32>(warp, instruction.a), sizeof(a));

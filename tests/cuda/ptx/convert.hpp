@@ -41,7 +41,8 @@ void unpack(Warp& warp, const Instruction& instruction, u32 mask) {
   }
 }
 
-// Converts between integers: registers of types DR and SR, which may be wider than the types DT and ST of the instruction.
+// Converts between integers: registers of types DR and SR, which may be wider than the types DT and ST of the
+// instruction.
 template <class DR, class DT, class SR, class ST>
 void convert(Warp& warp, const Instruction& instruction, u32 mask) {
   const SR* a = register_lanes<SR>(warp, instruction.a);
@@ -112,7 +113,8 @@ struct RoundTo {
   }
 };
 
-// Rounds to an integer of type D, and clamps to its range. NaN becomes 0 if both types have at most 32 bits, else the top bit alone.
+// Rounds to an integer of type D, and clamps to its range. NaN becomes 0 if both types have at most 32 bits, else the
+// top bit alone.
 template <class D, int mode>
 struct ToInt {
   template <class S>

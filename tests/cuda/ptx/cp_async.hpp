@@ -1,5 +1,6 @@
-// Asynchronous copies from global to shared memory (PTX ISA, "Data Movement and Conversion Instructions: Non-bulk copy"). A copy is
-// performed as late as possible: when its thread waits for its group. With PTX_COPIES=early it is performed at once.
+// Asynchronous copies from global to shared memory (PTX ISA, "Data Movement and Conversion Instructions: Non-bulk
+// copy"). A copy is performed as late as possible: when its thread waits for its group. With PTX_COPIES=early it is
+// performed at once.
 #pragma once
 #include <cstring>
 
@@ -11,7 +12,8 @@ inline u32 copy_serial = 0;  // the number of copies that were issued
 
 // Performs a copy that was issued before.
 inline void perform_copy(Warp& warp, const Instruction& instruction, int lane, const Copy& copy) {
-  // A kernel with mbarriers lets other threads wait for the copy, so its destination is checked for races at the issue only.
+  // A kernel with mbarriers lets other threads wait for the copy, so its destination is checked for races at
+  // the issue only.
   u8* to = warp.block->kernel->async ? warp.block->shared.data() + (copy.to - shared_base)
                                      : pointer<s_shared>(warp, instruction, lane, copy.to, copy.bytes, true);
   std::memset(to, 0, copy.bytes);
@@ -57,7 +59,8 @@ inline void cp_async_commit(Warp& warp, const Instruction&, u32 mask) {
   lanes(mask, [&](int lane) { ++warp.groups[lane]; });
 }
 
-// Performs all but the last imm groups of copies. With imm = -1 it performs also the copies that are not in a group yet.
+// Performs all but the last imm groups of copies. With imm = -1 it performs also the copies that are not in
+// a group yet.
 inline void cp_async_wait(Warp& warp, const Instruction& instruction, u32 mask) {
   if (!warp.any_copies) return;
   lanes(mask, [&](int lane) {

@@ -1,5 +1,6 @@
-// Decodes the body of a kernel: splits it into directives, labels and instructions, and resolves the targets of branches (PTX ISA,
-// "Statements" and "Predicated Execution"). Instructions are decoded by decode_*.cpp. An unknown one ends the process with its text.
+// Decodes the body of a kernel: splits it into directives, labels and instructions, and resolves the targets of
+// branches (PTX ISA, "Statements" and "Predicated Execution"). Instructions are decoded by decode_*.cpp. An unknown one
+// ends the process with its text.
 #include "decode.hpp"
 
 #include <algorithm>
@@ -108,7 +109,8 @@ bool writes_first_operand(const std::string& opcode) {
   return !is_listed(opcode, "st red bra bar barrier cp fence mbarrier stmatrix prefetch");
 }
 
-// Appends the numbers of the registers that an operand mentions. A register's name has no dot, but that of a special register may have one.
+// Appends the numbers of the registers that an operand mentions. A register's name has no dot, but that of a special
+// register may have one.
 void append_registers(const std::string& operand, const Symbols& symbols, std::vector<u32>& numbers) {
   const auto is_part_of_name = [](char c) { return is_identifier(c) || c == '.'; };
   for (auto begin = operand.begin(); begin != operand.end();) {
@@ -120,7 +122,8 @@ void append_registers(const std::string& operand, const Symbols& symbols, std::v
   }
 }
 
-// Returns the registers that an instruction reads and writes. Those of a wgmma are left out: wgmma() tracks them itself.
+// Returns the registers that an instruction reads and writes. Those of a wgmma are left out: wgmma() tracks them
+// itself.
 Kernel::Registers registers_of(const Statement& statement) {
   Kernel::Registers registers;
   if (statement.opcode == "wgmma") return registers;

@@ -1,5 +1,5 @@
-// The common tools of decode_*.cpp: the parts of an instruction's text, and the choice of an Execute function by type. Each decode_*.cpp
-// decodes a family of instructions and ends with a table of its opcodes.
+// The common tools of decode_*.cpp: the parts of an instruction's text, and the choice of an Execute function by type.
+// Each decode_*.cpp decodes a family of instructions and ends with a table of its opcodes.
 #pragma once
 #include <initializer_list>
 #include <span>
@@ -40,7 +40,8 @@ struct Statement {
     std::string_view qualifier;
     T value;
   };
-  // Return the value of the first choice whose qualifier the instruction has. choose() refuses an instruction that has none of them.
+  // Return the value of the first choice whose qualifier the instruction has. choose() refuses an instruction that has
+  // none of them.
   template <class T>
   T choose_or(T otherwise, std::initializer_list<Choice<T>> choices) const {
     for (const auto& [qualifier, value] : choices)
@@ -67,7 +68,8 @@ struct Statement {
   // Returns both parts of `d|p`, the second one of which may be missing.
   std::pair<std::string, std::string> pair(std::size_t index) const;
 
-  // Read all operands, which are the first ones of d, a, b, c and e. Their sizes are given, or equal to that of the type.
+  // Read all operands, which are the first ones of d, a, b, c and e. Their sizes are given, or equal to that
+  // of the type.
   void read_operands(Instruction& instruction, std::span<const u32> sizes) const;
   void read_operands(Instruction& instruction, std::initializer_list<u32> sizes) const {
     read_operands(instruction, std::span(sizes.begin(), sizes.size()));
@@ -96,8 +98,8 @@ void decode_ordering(const Statement& statement, Instruction& instruction);
 // Decodes an operation whose operands are predicates.
 void decode_predicate_op(const Statement& statement, Instruction& instruction, PredicateOp operation);
 
-// Returns an object for operands that Instruction has no members for, to which instruction.imm points. It lives as long as the process, as
-// kernels do.
+// Returns an object for operands that Instruction has no members for, to which instruction.imm points. It lives as long
+// as the process, as kernels do.
 template <class T>
 T& extend(Instruction& instruction) {
   T* extension = new T{};

@@ -1,5 +1,5 @@
-// Decodes arithmetic, comparisons and logic (PTX ISA, "Integer Arithmetic Instructions", "Floating Point Instructions", "Comparison and
-// Selection Instructions", "Logic and Shift Instructions").
+// Decodes arithmetic, comparisons and logic (PTX ISA, "Integer Arithmetic Instructions", "Floating Point Instructions",
+// "Comparison and Selection Instructions", "Logic and Shift Instructions").
 #include "arithmetic.hpp"
 #include "bits.hpp"
 #include "decode.hpp"
@@ -127,8 +127,8 @@ void decode_extremum(const Statement& statement, Instruction& instruction) {
                             : for_number(statement.type, []<class T>() { return binary<T, Op>; });
 }
 
-// Decodes neg and abs. PTX does not specify their result for NaN. Op returns the canonical NaN, as the instruction FADD does. BitOp changes
-// the sign alone, as the modifier of another instruction's operand does, which ptxas often prefers.
+// Decodes neg and abs. PTX does not specify their result for NaN. Op returns the canonical NaN, as the instruction FADD
+// does. BitOp changes the sign alone, as the modifier of another instruction's operand does, which ptxas often prefers.
 template <class Op, class BitOp>
 void decode_sign(const Statement& statement, Instruction& instruction) {
   statement.allow("");

@@ -1,5 +1,5 @@
-// Decodes asynchronous copies and mbarriers (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy" and "Parallel
-// Synchronization and Communication Instructions: mbarrier").
+// Decodes asynchronous copies and mbarriers (PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy"
+// and "Parallel Synchronization and Communication Instructions: mbarrier").
 #include <algorithm>
 
 #include "bulk_copy.hpp"
@@ -57,7 +57,8 @@ void decode_cp_async_arrive(const Statement& statement, Instruction& instruction
   instruction.execute = cp_async_mbarrier_arrive;
 }
 
-// Returns the kind of a bulk copy. The state space of the destination stands before that of the source: .shared.global is a load.
+// Returns the kind of a bulk copy. The state space of the destination stands before that of the source: .shared.global
+// is a load.
 BulkOperands::Kind bulk_kind(const Statement& statement) {
   const auto& qualifiers = statement.qualifiers;
   const auto find = [&](std::string_view name) { return std::find(qualifiers.begin(), qualifiers.end(), name); };
@@ -98,7 +99,8 @@ void read_reduction(const Statement& statement, BulkOperands& operands) {
 }
 
 // Decodes a bulk copy:
-//   load              cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [shared], [global], size, [mbarrier]
+//   load              cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [shared], [global], size,
+//                     [mbarrier]
 //   store, reduction  cp.async.bulk.global.shared::cta.bulk_group [global], [shared], size
 //   prefetch          cp.async.bulk.prefetch.L2.global [global], size
 // A copy of a tensor has no size. A cache policy may follow.
@@ -160,7 +162,8 @@ void decode_mbarrier_pending_count(const Statement& statement, Instruction& inst
   instruction.execute = mbarrier_pending_count;
 }
 
-// Decodes `mbarrier.try_wait.b64 d, [a], state, limit`, where the time limit is optional. With .parity, a parity replaces the state.
+// Decodes `mbarrier.try_wait.b64 d, [a], state, limit`, where the time limit is optional. With .parity, a parity
+// replaces the state.
 void decode_mbarrier_wait(const Statement& statement, Instruction& instruction) {
   const bool is_test = statement.has("test_wait");
   const bool by_parity = statement.has("parity");

@@ -49,7 +49,8 @@ void decode_mov(const Statement& statement, Instruction& instruction) {
   instruction.execute = for_bits(statement.bytes, []<class T>() { return mov<T>; });
 }
 
-// Decodes cvta, which converts between generic addresses and those of a state space. Global addresses are the same in both.
+// Decodes cvta, which converts between generic addresses and those of a state space. Global addresses are the
+// same in both.
 void decode_cvta(const Statement& statement, Instruction& instruction) {
   const u64 window =
       statement.choose_or<u64>(0, {{"shared", shared_window}, {"local", local_window}, {"param", param_window}});
@@ -75,7 +76,8 @@ Execute integer_conversion(Type to, u32 to_bytes, Type from, u32 from_bytes) {
   });
 }
 
-// Returns choose.operator()<mode>() for the rounding to an integer, or nullptr if the instruction has none. The modes are those of RoundTo.
+// Returns choose.operator()<mode>() for the rounding to an integer, or nullptr if the instruction has none. The modes
+// are those of RoundTo.
 template <class F>
 Execute for_integer_rounding(const Statement& statement, F&& choose) {
   if (statement.has("rni")) return choose.template operator()<0>();
@@ -163,7 +165,8 @@ void decode_cvt(const Statement& statement, Instruction& instruction) {
   instruction.execute = integer_conversion(to, instruction.d.size, from, instruction.a.size);
 }
 
-// Returns the function that loads or stores `count` values. They have type Memory in memory and type Register in registers.
+// Returns the function that loads or stores `count` values. They have type Memory in memory and type Register in
+// registers.
 template <bool is_load, class Memory, class Register, int count, Space space>
 Execute access_in() {
   if constexpr (is_load) return load<Memory, Register, count, space>;

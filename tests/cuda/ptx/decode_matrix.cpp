@@ -1,5 +1,5 @@
-// Decodes the instructions of the tensor cores (PTX ISA, "Warp-Level Matrix Instructions" and "Asynchronous Warpgroup Level Matrix
-// Multiply-Accumulate Instructions").
+// Decodes the instructions of the tensor cores (PTX ISA, "Warp-Level Matrix Instructions" and "Asynchronous Warpgroup
+// Level Matrix Multiply-Accumulate Instructions").
 #include <algorithm>
 
 #include "decode.hpp"
@@ -10,7 +10,8 @@ namespace heddle::ptx {
 
 namespace {
 
-// Reads `ldmatrix.sync.aligned.m8n8.x2.shared.b16 {d, e}, [a]` or `stmatrix.sync.aligned.m8n8.x2.shared.b16 [a], {b, c}`.
+// Reads `ldmatrix.sync.aligned.m8n8.x2.shared.b16 {d, e}, [a]` or `stmatrix.sync.aligned.m8n8.x2.shared.b16
+// [a], {b, c}`.
 void decode_matrix_access(const Statement& statement, Instruction& instruction, bool is_load) {
   statement.allow("sync aligned m8n8 x1 x2 x4 trans shared");
   for (const char* qualifier : {"sync", "aligned", "m8n8", "shared", "b16"}) statement.require(qualifier);
@@ -91,8 +92,8 @@ void read_accumulators(const Statement& statement, WgmmaOperands& operands) {
   if (std::adjacent_find(offsets.begin(), offsets.end()) != offsets.end()) refuse("an accumulator that is used twice");
 }
 
-// Decodes `wgmma.mma_async d, a, b-desc, scale-d, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b`, where a is a descriptor or a vector
-// of registers. Only 16-bit types have imm-trans-b, and imm-trans-a if a is a descriptor.
+// Decodes `wgmma.mma_async d, a, b-desc, scale-d, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b`, where a is a
+// descriptor or a vector of registers. Only 16-bit types have imm-trans-b, and imm-trans-a if a is a descriptor.
 void decode_wgmma_mma(const Statement& statement, Instruction& instruction) {
   auto& operands = extend<WgmmaOperands>(instruction);
   read_wgmma_type(statement, operands);

@@ -1,5 +1,6 @@
-// Decodes control flow, barriers, fences, votes and atomics (PTX ISA, "Control Flow Instructions", "Parallel Synchronization and
-// Communication Instructions" and "Miscellaneous Instructions"). decode_async.cpp decodes mbarriers.
+// Decodes control flow, barriers, fences, votes and atomics (PTX ISA, "Control Flow Instructions", "Parallel
+// Synchronization and Communication Instructions" and "Miscellaneous Instructions"). decode_async.cpp decodes
+// mbarriers.
 #include "barrier.hpp"
 #include "clocks.hpp"
 #include "collective.hpp"

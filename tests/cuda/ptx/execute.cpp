@@ -1,5 +1,5 @@
-// Runs grids: one block after another, and the warps of a block in turn, each until it must wait for others. Options change the order of
-// blocks and warps.
+// Runs grids: one block after another, and the warps of a block in turn, each until it must wait for others. Options
+// change the order of blocks and warps.
 #include <cxxabi.h>
 
 #include <algorithm>
@@ -66,8 +66,9 @@ Round run_round(Block& block, const std::vector<u32>& order) {
   return round;
 }
 
-// Handles a round without events in a kernel with asynchronous instructions. `idle` is the number of consecutive rounds without events. A
-// wait that may time out does so before a deadlock is reported, because the program may then do something else.
+// Handles a round without events in a kernel with asynchronous instructions. `idle` is the number of consecutive rounds
+// without events. A wait that may time out does so before a deadlock is reported, because the program may then do
+// something else.
 void handle_idle_round(Block& block, const Round& round, u64 idle) {
   constexpr u64 most_waiting = 100;
   constexpr u64 most_spinning = 10000;

@@ -1,7 +1,9 @@
-// The data that the parts of the PTX interpreter share: device memory, decoded kernels, and the warps and blocks that run.
+// The data that the parts of the PTX interpreter share: device memory, decoded kernels, and the warps and
+// blocks that run.
 //
-// A virtual register is an array of 32 values, one per lane, so that one function call executes an instruction for a whole warp. A
-// predicate register is a mask with one bit per lane. docs/kernels.md describes what the interpreter is for.
+// A virtual register is an array of 32 values, one per lane, so that one function call executes an instruction for
+// a whole warp. A predicate register is a mask with one bit per lane. docs/kernels.md describes what the
+// interpreter is for.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -25,8 +27,8 @@ using s16 = std::int16_t;
 using s32 = std::int32_t;
 using s64 = std::int64_t;
 
-// Device addresses lie in a reserved range without access, so a host that dereferences one faults. The bytes of device memory lie `delta`
-// higher.
+// Device addresses lie in a reserved range without access, so a host that dereferences one faults. The bytes of device
+// memory lie `delta` higher.
 constexpr u64 device_base = 0x200000000000ull;
 constexpr u64 device_span = 1ull << 35;
 constexpr u64 delta = 0x10000000000ull;
@@ -107,7 +109,8 @@ enum Category : u8 {
 };
 extern const char* const category_names[category_count];
 
-// A decoded instruction. The operands d, a, b and c are PTX's. The meaning of modifiers and immediates is up to the function.
+// A decoded instruction. The operands d, a, b and c are PTX's. The meaning of modifiers and immediates is up to the
+// function.
 struct Instruction {
   Execute execute = nullptr;
   Poll poll = nullptr;  // replaces `execute` for Kind::poll
@@ -127,7 +130,8 @@ struct Instruction {
   Operand e;     // the lanes that take part, or a fifth operand
   Operand v[4];  // the elements of a vector
   s64 imm = 0, imm2 = 0, imm3 = 0;
-  // The allocation of the last access, as a cache: its addresses [lo, hi), and the distance from them to its bytes on the host.
+  // The allocation of the last access, as a cache: its addresses [lo, hi), and the distance from them to its bytes on
+  // the host.
   mutable u64 lo = 1, hi = 0, shift = 0;
   u32 text = 0;  // an index into Kernel::texts
 };
@@ -163,7 +167,8 @@ struct Kernel {
   bool async = false;  // whether the kernel uses asynchronous instructions (see async.hpp)
   bool has_wgmma = false;
 
-  // The registers that an instruction reads and writes, without predicates. A register's number is its offset divided by 64.
+  // The registers that an instruction reads and writes, without predicates. A register's number is its offset
+  // divided by 64.
   struct Registers {
     std::vector<u32> from, to;
     bool move = false;      // the instruction copies a register, for all lanes
@@ -311,7 +316,8 @@ struct Options {
 };
 extern Options options;
 
-// The last write (w) and the last read (r) of a byte of device memory. With PTX_GLOBAL_RACES, a table at shadow_base has one for each byte.
+// The last write (w) and the last read (r) of a byte of device memory. With PTX_GLOBAL_RACES, a table at shadow_base
+// has one for each byte.
 struct Access {
   u32 launch_w, block_w, launch_r, block_r;
   u16 thread_w, thread_r, epoch_w, epoch_r, sync_w, sync_r;

@@ -1,5 +1,5 @@
-// Loops over the 32 lanes of a warp, instructions that apply a function to each lane, and predicate registers. A mask has one bit per lane,
-// and so has a predicate register.
+// Loops over the 32 lanes of a warp, instructions that apply a function to each lane, and predicate registers. A mask
+// has one bit per lane, and so has a predicate register.
 #pragma once
 #include <type_traits>
 
@@ -16,8 +16,8 @@ using Unsigned = std::make_unsigned_t<T>;
 
 inline constexpr u32 all = ~0u;  // the mask of a whole warp
 
-// Sets d[lane] = f(lane) for the lanes of `mask`. Calls f for all 32 lanes, so that the loop can be vectorized: f must not trap. Registers
-// are identical or disjoint, so that iterations are independent even if f reads d.
+// Sets d[lane] = f(lane) for the lanes of `mask`. Calls f for all 32 lanes, so that the loop can be vectorized: f must
+// not trap. Registers are identical or disjoint, so that iterations are independent even if f reads d.
 template <class T, class F>
 [[gnu::always_inline]] inline void each(T* d, u32 mask, F&& f) {
   if (mask == all) {
@@ -32,7 +32,8 @@ template <class T, class F>
   }
 }
 
-// Calls f(lane) for the lanes of `mask` only, in ascending order: for functions that are slow, trap or have side effects.
+// Calls f(lane) for the lanes of `mask` only, in ascending order: for functions that are slow, trap or have side
+// effects.
 template <class F>
 [[gnu::always_inline]] inline void lanes(u32 mask, F&& f) {
   while (mask) {

@@ -1,5 +1,5 @@
-// Matrix instructions of a warp: ldmatrix, stmatrix and mma (PTX ISA, "Warp Level Matrix Load Instruction", "Warp Level Matrix Store
-// Instruction", "Matrix Fragments for mma.m16n8k8" and "mma.m16n8k16"). They need all lanes of a warp.
+// Matrix instructions of a warp: ldmatrix, stmatrix and mma (PTX ISA, "Warp Level Matrix Load Instruction", "Warp Level
+// Matrix Store Instruction", "Matrix Fragments for mma.m16n8k8" and "mma.m16n8k16"). They need all lanes of a warp.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -15,9 +15,10 @@ inline void require_whole_warp(Warp& warp, const Instruction& instruction, u32 m
   fault(warp, instruction, 0, illegal_instruction, std::string(name) + " by a part of a warp");
 }
 
-// ldmatrix and stmatrix move up to four matrices of 8 x 8 elements of 16 bits. instruction.modifier is their number, and
-// instruction.modifier2 says whether they are transposed. Lane 8 m + r passes the address of row r of matrix m. Register v[m] of lane l
-// holds two elements: of row l / 4 and columns 2 (l % 4) and 2 (l % 4) + 1, or of the transposed matrix.
+// ldmatrix and stmatrix move up to four matrices of 8 x 8 elements of 16 bits. instruction.modifier is their number,
+// and instruction.modifier2 says whether they are transposed. Lane 8 m + r passes the address of row r of matrix m.
+// Register v[m] of lane l holds two elements: of row l / 4 and columns 2 (l % 4) and 2 (l % 4) + 1, or of the
+// transposed matrix.
 
 // The lanes whose addresses are used.
 inline u32 row_lanes(int matrices) { return all >> (32 - 8 * matrices); }
@@ -68,7 +69,8 @@ inline void stmatrix(Warp& warp, const Instruction& instruction, u32 mask) {
   }
 }
 
-// Adds terms like a tensor core: aligns them to the greatest exponent, cuts them off two bits below fp32's last bit, and cuts off the sum.
+// Adds terms like a tensor core: aligns them to the greatest exponent, cuts them off two bits below fp32's last bit,
+// and cuts off the sum.
 template <int count>
 float truncated_sum(const double (&terms)[count]) {
   constexpr int none = std::numeric_limits<int>::min();
@@ -88,8 +90,8 @@ float truncated_sum(const double (&terms)[count]) {
   return std::fabs(double{result}) > std::fabs(truncated) ? std::nextafterf(result, 0) : result;
 }
 
-// Adds a row of the product of a [1, K] and b [K, 8] to c [1, 8]. The sum is exact but for one rounding or, with PTX_MMA=truncate, that of
-// a tensor core.
+// Adds a row of the product of a [1, K] and b [K, 8] to c [1, 8]. The sum is exact but for one rounding or, with
+// PTX_MMA=truncate, that of a tensor core.
 template <int K>
 inline void dot_row(const float* a, const float (*b)[8], float* c) {
   if (options.mma_hw) {

@@ -1,13 +1,13 @@
-// Operands of wgmma in shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions: Shared Memory Matrix
-// Layout", "Matrix Descriptor Format").
+// Operands of wgmma in shared memory (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions:
+// Shared Memory Matrix Layout", "Matrix Descriptor Format").
 #pragma once
 #include "tensor_map.hpp"
 
 namespace heddle::ptx {
 
-// The layout of an operand with rows of K columns: A, or B transposed. The manual shows the canonical layouts as figures. CUTLASS writes
-// them as functions of a row ((., .), m) and a column (., k), where T is the number of elements in 16 bytes (make_gmma_desc in
-// mma_traits_sm90_gmma.hpp):
+// The layout of an operand with rows of K columns: A, or B transposed. The manual shows the canonical layouts as
+// figures. CUTLASS writes them as functions of a row ((., .), m) and a column (., k), where T is the number of elements
+// in 16 bytes (make_gmma_desc in mma_traits_sm90_gmma.hpp):
 //
 //   K-major,  no swizzle:                      ((8,m),(T,2)):((1T,SBO),(1,LBO))
 //   K-major,  32, 64, 128 bytes, W = 2, 4, 8:  ((8,m),(T,2)):((WT,SBO),(1,T))

@@ -1,7 +1,7 @@
 // mbarriers (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier"), of one block.
 //
-// Copies that complete a phase are performed as late as possible: when a thread waits for the phase. Until then their destinations keep
-// their former content.
+// Copies that complete a phase are performed as late as possible: when a thread waits for the phase. Until then their
+// destinations keep their former content.
 #pragma once
 #include "clocks.hpp"
 
@@ -44,13 +44,14 @@ void mbarrier_complete_tx(Warp& warp, const Instruction& instruction, u32 mask);
 
 // The forms of mbarrier.arrive: instruction.modifier. instruction.modifier2 says whether it is relaxed.
 enum ArriveForm : u8 { arrive_plain, arrive_drop, arrive_expect_tx };
-// Sets d, if it is present, to the state before the arrival: the phase in the upper half, the pending count in the lower one.
+// Sets d, if it is present, to the state before the arrival: the phase in the upper half, the pending count in the
+// lower one.
 void mbarrier_arrive(Warp& warp, const Instruction& instruction, u32 mask);
 // Sets d to the pending count of state c.
 void mbarrier_pending_count(Warp& warp, const Instruction& instruction, u32 mask);
 
-// mbarrier.test_wait (instruction.modifier) and mbarrier.try_wait. c is a phase parity (instruction.modifier2) or a state.
-// instruction.imm2 says whether it is relaxed. Sets predicate d.
+// mbarrier.test_wait (instruction.modifier) and mbarrier.try_wait. c is a phase parity (instruction.modifier2) or a
+// state. instruction.imm2 says whether it is relaxed. Sets predicate d.
 u32 mbarrier_wait(Warp& warp, const Instruction& instruction, u32 mask);
 
 // cp.async.mbarrier.arrive: arrives when the earlier cp.async of the lane are complete. instruction.modifier is .noinc.

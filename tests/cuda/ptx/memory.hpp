@@ -1,6 +1,6 @@
-// State spaces, loads, stores and atomic operations (PTX ISA, "State Spaces", "Generic Addressing", "Data Movement and Conversion
-// Instructions: ld", "st", "Parallel Synchronization and Communication Instructions: atom", "red"). Each access is checked: it must be
-// aligned and lie inside one allocation.
+// State spaces, loads, stores and atomic operations (PTX ISA, "State Spaces", "Generic Addressing", "Data Movement and
+// Conversion Instructions: ld", "st", "Parallel Synchronization and Communication Instructions: atom", "red"). Each
+// access is checked: it must be aligned and lie inside one allocation.
 #pragma once
 #include <cstring>
 
@@ -29,13 +29,14 @@ enum Space : u8 { s_generic, s_global, s_shared, s_param, s_local };
 // Returns a number in hexadecimal: 0x400.
 std::string hex(u64 value);
 
-// Look for races between an access and earlier ones, and report the first race of each instruction. `offset` is relative to the beginning
-// of shared memory.
+// Look for races between an access and earlier ones, and report the first race of each instruction. `offset` is
+// relative to the beginning of shared memory.
 void watch_shared(Warp& warp, const Instruction& instruction, int lane, u32 offset, u32 bytes, bool write);
 void watch_global(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, bool write);
 // Notes a fence, which orders accesses of other blocks.
 void watch_fence(Warp& warp, u32 mask);
-// Reports an atomic operation on host memory, which may publish earlier stores to the host, without a fence of the system after these.
+// Reports an atomic operation on host memory, which may publish earlier stores to the host, without a fence of the
+// system after these.
 void report_unfenced(const Warp& warp, const Instruction& instruction, int lane);
 
 // Count the traffic of an instruction to shared and to global memory, for PTX_TRAFFIC.
@@ -54,11 +55,12 @@ template <Space space>
 // Stores the allocation of an access in the instruction. Throws Fault if none holds all of its bytes.
 void find_allocation(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, bool write);
 
-// Returns the shared address of bytes that an instruction accesses later. `address` may be generic. Throws Fault if it is misaligned, or if
-// not all of the bytes exist.
+// Returns the shared address of bytes that an instruction accesses later. `address` may be generic. Throws Fault if it
+// is misaligned, or if not all of the bytes exist.
 u32 shared_address(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, u32 alignment);
 
-// The functions below return where the host finds `bytes` bytes at an address of a state space. They throw Fault if not all of them exist.
+// The functions below return where the host finds `bytes` bytes at an address of a state space. They throw Fault if not
+// all of them exist.
 
 inline u8* global_pointer(Warp& warp, const Instruction& instruction, int lane, u64 address, u32 bytes, bool write) {
   if (options.global_races) [[unlikely]]
@@ -119,7 +121,8 @@ inline void addresses(Warp& warp, const Instruction&, const Operand& operand, s6
     add(register_lanes<u32>(warp, operand));
 }
 
-// ld and st of n elements of type M in memory and R in registers. The address is a + imm; the registers are v[0] to v[n - 1].
+// ld and st of n elements of type M in memory and R in registers. The address is a + imm; the registers are v[0]
+// to v[n - 1].
 
 template <class M, class R, int n, Space space>
 void load(Warp& warp, const Instruction& instruction, u32 mask) {

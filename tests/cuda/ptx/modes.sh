@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# modes.sh PROGRAM MODE[,MODE...] [ARGUMENT...]: runs cuda_tests, with arguments for Catch2, on the PTX interpreter in one or more modes: sets
-# of its variables. A report of the interpreter is a failure, even if all tests pass. Prints the output of the tests and `ok: …` or
-# `FAILED: …`.
+# modes.sh PROGRAM MODE[,MODE...] [ARGUMENT...]: runs cuda_tests, with arguments for Catch2, on the PTX interpreter in
+# one or more modes: sets of its variables. A report of the interpreter is a failure, even if all tests pass. Prints the
+# output of the tests and `ok: …` or `FAILED: …`.
 set -uo pipefail
 variables=()
 for mode in ${2//,/ }; do

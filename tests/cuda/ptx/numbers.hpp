@@ -1,5 +1,5 @@
-// Number formats and roundings of a GPU: NaN, subnormal numbers, bf16, f16 and tf32 (PTX ISA, "Fundamental Types", "Alternate
-// Floating-Point Data Formats", "Floating Point Instructions").
+// Number formats and roundings of a GPU: NaN, subnormal numbers, bf16, f16 and tf32 (PTX ISA, "Fundamental Types",
+// "Alternate Floating-Point Data Formats", "Floating Point Instructions").
 #pragma once
 #include <immintrin.h>
 
@@ -49,8 +49,9 @@ inline u32 to_tf32(float x) {
 // Reads a register as tf32. The tensor core ignores the last 13 bits.
 inline float from_tf32(u32 x) { return std::bit_cast<float>(x & 0xffffe000u); }
 
-// Computes 2^x within about one unit in the last place, in operations that can be vectorized. Splits x into an integer and a fraction in
-// [-1/2, 1/2], for which the Taylor polynomial suffices. The power of the integer is a product of two, because it may be subnormal.
+// Computes 2^x within about one unit in the last place, in operations that can be vectorized. Splits x into an integer
+// and a fraction in [-1/2, 1/2], for which the Taylor polynomial suffices. The power of the integer is a product of
+// two, because it may be subnormal.
 inline float exp2_of(float x) {
   const float limited = x > 200 ? 200.f : x < -200 ? -200.f : x;
   const float integer = std::nearbyintf(limited);

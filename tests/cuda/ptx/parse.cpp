@@ -1,5 +1,5 @@
-// Reads the text of a PTX module: its variables, and the names, parameters and limits of its kernels (PTX ISA, "Syntax", "Variables" and
-// "Directives"). decode.cpp decodes the bodies of the kernels.
+// Reads the text of a PTX module: its variables, and the names, parameters and limits of its kernels (PTX ISA,
+// "Syntax", "Variables" and "Directives"). decode.cpp decodes the bodies of the kernels.
 #include <algorithm>
 #include <utility>
 
@@ -40,7 +40,8 @@ std::string word_after(std::string_view text, std::string_view word) {
   return found[1];
 }
 
-// Returns the numbers behind a directive, such as {256, 1, 1} for `.maxntid 256, 1, 1`. Returns none if the directive is absent.
+// Returns the numbers behind a directive, such as {256, 1, 1} for `.maxntid 256, 1, 1`. Returns none if the directive
+// is absent.
 std::vector<u32> directive_values(const std::string& directives, const char* name) {
   std::vector<u32> values;
   const auto at = directives.find(name);

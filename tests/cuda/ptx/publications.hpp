@@ -1,9 +1,10 @@
-// The order between the blocks of a launch (PTX ISA, "Memory Consistency Model"). What a thread did before a release at an address comes
-// before what another thread does after an acquire that observes it. Within a block, barriers extend this to the other threads: a release
-// publishes what they did before the last barrier, and after the next barrier they are ordered as the acquiring thread is.
+// The order between the blocks of a launch (PTX ISA, "Memory Consistency Model"). What a thread did before a release at
+// an address comes before what another thread does after an acquire that observes it. Within a block, barriers extend
+// this to the other threads: a release publishes what they did before the last barrier, and after the next barrier they
+// are ordered as the acquiring thread is.
 //
-// Blocks run one after another here. A block can therefore observe every release of the blocks before it, unless the address has been
-// overwritten since.
+// Blocks run one after another here. A block can therefore observe every release of the blocks before it, unless the
+// address has been overwritten since.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -13,7 +14,8 @@
 
 namespace heddle::ptx {
 
-// The place of an access in its block: its thread, the number of barriers so far, and the number of releases and fences so far.
+// The place of an access in its block: its thread, the number of barriers so far, and the number of releases and fences
+// so far.
 struct Place {
   u16 thread, epoch, stamp;
 };
@@ -46,7 +48,8 @@ class BlockOrder {
  private:
   using Observed = std::shared_ptr<const Channel>;
 
-  // A channel whose publications come before everything that the thread does later, and the block after its next barrier.
+  // A channel whose publications come before everything that the thread does later, and the block after its next
+  // barrier.
   struct Acquired {
     Observed channel;
     u16 thread, epoch;

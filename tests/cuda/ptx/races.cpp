@@ -1,7 +1,7 @@
-// Finds races: accesses of two threads to one byte, at least one of them a write, that no barrier orders. bar.sync orders the threads of a
-// block, and bar.warp.sync the lanes of a warp. publications.hpp orders blocks. Other instructions do not order memory, except in kernels
-// with asynchronous instructions: clocks.hpp watches their shared memory. Only the last write and the last reads of each byte are
-// remembered.
+// Finds races: accesses of two threads to one byte, at least one of them a write, that no barrier orders. bar.sync
+// orders the threads of a block, and bar.warp.sync the lanes of a warp. publications.hpp orders blocks. Other
+// instructions do not order memory, except in kernels with asynchronous instructions: clocks.hpp watches their shared
+// memory. Only the last write and the last reads of each byte are remembered.
 #include <set>
 
 #include "clocks.hpp"

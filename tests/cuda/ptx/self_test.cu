@@ -1,5 +1,5 @@
-// The interpreter's self test: instructions, and kernels and calls with one fault each, which it must report, beside their correct
-// counterparts, which it must not report.
+// The interpreter's self test: instructions, and kernels and calls with one fault each, which it must report, beside
+// their correct counterparts, which it must not report.
 #include <unistd.h>
 
 #include <csignal>

@@ -1,4 +1,5 @@
-// The command line of the interpreter's own tests, which compare results with plain C++ and plant faults that it must report.
+// The command line of the interpreter's own tests, which compare results with plain C++ and plant faults that it must
+// report.
 //   PROGRAM            runs all checks, and prints `ok: …` for each
 //   PROGRAM --faults   lists the faults: the name, a tab, and a regular expression of the message that reports it
 //   PROGRAM NAME       plants the fault
@@ -32,8 +33,8 @@ inline void require_settings(std::initializer_list<const char*> settings, char**
   if (is_missing) execv("/proc/self/exe", arguments);
 }
 
-// Runs a command line and returns the exit code. A fault has a name and a message; plant(fault) plants it, and needs the settings. Checks and
-// faults throw for a wrong result.
+// Runs a command line and returns the exit code. A fault has a name and a message; plant(fault) plants it, and needs
+// the settings. Checks and faults throw for a wrong result.
 template <class Faults, class Plant>
 int run_self_test(int count, char** arguments, std::initializer_list<const char*> settings, void (*run_checks)(),
                   const Faults& faults, Plant plant) {

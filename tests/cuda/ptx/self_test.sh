@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# self_test.sh PROGRAM: runs the checks of a self test of the PTX interpreter, plain and with other settings of the interpreter, and
-# checks that each planted fault is reported. PROGRAM --faults lists them as name, tab, and a regular expression of the message. Prints
-# `ok: …` or `FAILED: …`.
+# self_test.sh PROGRAM: runs the checks of a self test of the PTX interpreter, plain and with other settings of the
+# interpreter, and checks that each planted fault is reported. PROGRAM --faults lists them as name, tab, and a regular
+# expression of the message. Prints `ok: …` or `FAILED: …`.
 set -uo pipefail
 program=$(realpath "$1")
 work=$(mktemp -d)
@@ -29,7 +29,8 @@ PTX_RACES=1 PTX_GLOBAL_RACES=1 PTX_ORDER=random7
 PTX_COPIES=early PTX_LAZY=1
 SETTINGS
 
-# refuses SETTING: checks that a setting that does not exist or has a wrong value ends the program with exit code 2 and one line.
+# refuses SETTING: checks that a setting that does not exist or has a wrong value ends the program with exit code 2 and
+# one line.
 refuses() {
   run "$1" --
   [ $? = 2 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q "^ptx: ${1%%=*} is " "$work/said"

@@ -138,8 +138,8 @@ __global__ void compute_floats(const float* x, const float* y, float* results, i
   *out++ = erff(a);
 }
 
-// The functions that nvcc builds from approximations have errors of up to `last_bits` last bits (CUDA programming guide, "Mathematical
-// Functions").
+// The functions that nvcc builds from approximations have errors of up to `last_bits` last bits (CUDA programming
+// guide, "Mathematical Functions").
 void expect_near(const std::string& what, float actual, double expected, double last_bits) {
   const double accepted = last_bits * 0x1p-23 * std::fabs(expected);
   if (std::fabs(actual - expected) <= accepted || static_cast<double>(actual) == expected) return;
@@ -241,7 +241,8 @@ void check_lanes() {
 
 constexpr int M = 16, N = 8, K = 16;
 
-// Computes d = a b + c. The row and the column of element i of a lane are the formulas of the PTX manual for mma.m16n8k16.
+// Computes d = a b + c. The row and the column of element i of a lane are the formulas of the PTX manual for
+// mma.m16n8k16.
 __global__ void multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, const float* c, float* d) {
   const int lane = static_cast<int>(threadIdx.x), group = lane >> 2, thread = lane % 4;
   const auto upper = [&](bool is_lower) { return group + (is_lower ? 8 : 0); };

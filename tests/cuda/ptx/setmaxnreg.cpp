@@ -18,8 +18,8 @@ struct State {
   std::vector<std::vector<const Instruction*>> instructions;  // of each warpgroup
 } state;
 
-// Returns the registers per thread at the entry. ptxas must know the size of a block to use setmaxnreg. How many registers a block gets is
-// not documented: this is what __launch_bounds__ allows.
+// Returns the registers per thread at the entry. ptxas must know the size of a block to use setmaxnreg. How many
+// registers a block gets is not documented: this is what __launch_bounds__ allows.
 u32 registers_at_entry(const Kernel& kernel) {
   constexpr u32 most_per_multiprocessor = 65536, most_per_thread = 256, granularity = 8;
   if (kernel.max_registers) return kernel.max_registers;

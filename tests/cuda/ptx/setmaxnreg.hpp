@@ -8,7 +8,8 @@ void start_setmaxnreg(const Block& block);
 // Throws Fault if not all warps of a warpgroup have executed the same setmaxnreg.
 void end_setmaxnreg(Block& block);
 
-// Changes the registers per thread to instruction.imm. instruction.modifier is .inc, which waits until the block has so many.
+// Changes the registers per thread to instruction.imm. instruction.modifier is .inc, which waits until the block
+// has so many.
 u32 setmaxnreg(Warp& warp, const Instruction& instruction, u32 mask);
 
 // Describes a wait for registers.

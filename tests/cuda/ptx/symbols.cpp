@@ -43,8 +43,8 @@ void Symbols::open_scope() {
   scope_ = scopes_.size() - 1;
 }
 
-// Places the module's static arrays that the body mentions, in the order of their declaration, and the arrays that the body declares behind
-// them. All dynamic arrays begin at the same address behind the static ones.
+// Places the module's static arrays that the body mentions, in the order of their declaration, and the arrays that the
+// body declares behind them. All dynamic arrays begin at the same address behind the static ones.
 void Symbols::place_shared_arrays() {
   std::vector<std::pair<int, std::string>> used;
   for (const auto& [name, array] : kernel_.module->shareds)

@@ -1,5 +1,5 @@
-// The names in the body of a kernel, and the operands of its instructions (PTX ISA, "Identifiers", "Instruction Operands" and "Special
-// Registers").
+// The names in the body of a kernel, and the operands of its instructions (PTX ISA, "Identifiers", "Instruction
+// Operands" and "Special Registers").
 #pragma once
 #include <optional>
 #include <unordered_map>
@@ -15,8 +15,9 @@ struct Register {
   Type type;
 };
 
-// The registers, labels and variables of a kernel. Registers and labels belong to nested scopes, which have numbers. The kernel gets its
-// registers, constants and local arrays as they appear in its body. It gets its shared arrays before.
+// The registers, labels and variables of a kernel. Registers and labels belong to nested scopes, which have numbers.
+// The kernel gets its registers, constants and local arrays as they appear in its body. It gets its shared arrays
+// before.
 class Symbols {
  public:
   explicit Symbols(Kernel& kernel);
@@ -36,9 +37,11 @@ class Symbols {
   const Register* find_register(const std::string& name) const;
   std::optional<u32> find_label(const std::string& name, std::size_t scope) const;
 
-  // Reads a register, a number or the address of a variable. The operand must have `bytes` bytes, or any size if that is 0.
+  // Reads a register, a number or the address of a variable. The operand must have `bytes` bytes, or any size
+  // if that is 0.
   Operand operand(const std::string& text, u32 bytes);
-  // Reads a register of any size (PTX ISA, "Operand Size Exceeding Instruction-Type Size"), or an operand of `bytes` bytes.
+  // Reads a register of any size (PTX ISA, "Operand Size Exceeding Instruction-Type Size"), or an operand of
+  // `bytes` bytes.
   Operand relaxed_operand(const std::string& text, u32 bytes) { return operand(text, find_register(text) ? 0 : bytes); }
   // Reads a predicate register, `!` and a predicate register, or a number.
   Operand predicate(std::string text);

@@ -1,5 +1,5 @@
-// The pieces of PTX text that modules and the bodies of kernels have in common: types, words, lists, numbers, and declarations of variables
-// (PTX ISA, "Syntax", "Types" and "Variables").
+// The pieces of PTX text that modules and the bodies of kernels have in common: types, words, lists, numbers, and
+// declarations of variables (PTX ISA, "Syntax", "Types" and "Variables").
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,7 +9,8 @@
 
 namespace heddle::ptx {
 
-// The reason why the interpreter does not support a piece of text. parse() and decode() catch it and call unsupported() with its place.
+// The reason why the interpreter does not support a piece of text. parse() and decode() catch it and call unsupported()
+// with its place.
 struct Refusal {
   std::string why;
 };
@@ -67,8 +68,8 @@ std::vector<std::string> split(std::string_view text, char separator);
 inline bool is_number(std::string_view text) {
   return !text.empty() && (is_digit(text[0]) || text[0] == '-' || text[0] == '+');
 }
-// Returns the bits of an integer, or of a floating-point number such as 0f3F800000 or 0d3FF0000000000000. If `bytes` is 8, converts from 32
-// to 64 bits.
+// Returns the bits of an integer, or of a floating-point number such as 0f3F800000 or 0d3FF0000000000000. If `bytes` is
+// 8, converts from 32 to 64 bits.
 u64 parse_number(const std::string& text, u32 bytes);
 
 // The declaration of a variable or a parameter, such as `.shared .align 16 .b8 name[4][128]`.

@@ -4,7 +4,8 @@
 
 namespace heddle::ptx {
 
-// The content of a CUtensorMap in the interpreter's own form, because NVIDIA's is not documented. cuTensorMapEncodeTiled writes it.
+// The content of a CUtensorMap in the interpreter's own form, because NVIDIA's is not documented.
+// cuTensorMapEncodeTiled writes it.
 struct TensorMap {
   u64 magic;      // tensor_map_magic
   u64 unused;     // CuTe clears a bit of this word, for the hardware
@@ -21,8 +22,8 @@ struct TensorMap {
 static_assert(sizeof(TensorMap) <= 128);
 constexpr u64 tensor_map_magic = 0x70616d726f736e74ull;
 
-// Returns where a swizzle of 16 << bits bytes moves an address: exclusive or of its bits 4 and up with its bits 7 and up. `base_offset` is
-// subtracted from the latter.
+// Returns where a swizzle of 16 << bits bytes moves an address: exclusive or of its bits 4 and up with its bits 7 and
+// up. `base_offset` is subtracted from the latter.
 inline u32 swizzled(u32 address, u32 bits, u32 base_offset = 0) {
   const u32 pattern = (address >> 7) - base_offset;
   const u32 mask = (1u << bits) - 1;

@@ -1,4 +1,5 @@
-# Tests of the PTX interpreter, and tests of heddle on it. Those with the label `exhaustive` run with scripts/test --all only.
+# Tests of the PTX interpreter, and tests of heddle on it. Those with the label `exhaustive` run with
+# scripts/test --all only.
 add_subdirectory(ptx/hopper)
 heddle_program(cuda_ptx_self_test ptx/self_test.cu ptx/self_test_instructions.cu)
 target_include_directories(cuda_ptx_self_test PRIVATE ${PROJECT_SOURCE_DIR}/cuda)
@@ -6,8 +7,8 @@ add_test(NAME cuda_ptx_self_test
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/self_test.sh $<TARGET_FILE:cuda_ptx_self_test>)
 set_tests_properties(cuda_ptx_self_test PROPERTIES LABELS cuda)
 
-# The tests of the kernels, in each mode of the interpreter. Two of them take minutes. Three runs cover the modes that scripts/test needs:
-# `races` is `plain` with checks.
+# The tests of the kernels, in each mode of the interpreter. Two of them take minutes. Three runs cover the modes that
+# scripts/test needs: `races` is `plain` with checks.
 set(many_heads "*more heads than the y dimension*")
 function(heddle_ptx_mode mode labels)
   string(REPLACE "," "_" name ${mode})

@@ -1,4 +1,5 @@
-// Counts memory traffic: the cycles of shared memory, with the conflicts of its banks, and the sectors of global memory.
+// Counts memory traffic: the cycles of shared memory, with the conflicts of its banks, and the sectors of global
+// memory.
 #include <algorithm>
 
 #include "memory.hpp"
@@ -26,8 +27,9 @@ struct SmallSet {
 
 }  // namespace
 
-// A wavefront serves each of the 32 banks once. The lanes are served together if each accesses up to 4 bytes, in halves for 8 bytes and in
-// quarters for 16 bytes. Lanes that access the same word share it. More than 8 words of a bank count as 8.
+// A wavefront serves each of the 32 banks once. The lanes are served together if each accesses up to 4 bytes, in
+// halves for 8 bytes and in quarters for 16 bytes. Lanes that access the same word share it. More than 8 words of a
+// bank count as 8.
 void count_shared(Warp& warp, const u64 (&addresses)[32], u32 mask, u32 bytes, bool write) {
   Kernel::Traffic& traffic = warp.block->kernel->traffic;
   const int group = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;

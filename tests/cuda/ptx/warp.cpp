@@ -1,5 +1,5 @@
-// A warp runs the lanes with the lowest address first: lanes that diverge meet again behind the code that only some of them execute. Lanes
-// that an instruction must execute together wait for each other there.
+// A warp runs the lanes with the lowest address first: lanes that diverge meet again behind the code that only some of
+// them execute. Lanes that an instruction must execute together wait for each other there.
 #include "warp.hpp"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace heddle::ptx {
 
 namespace {
 
-// Returns the live lanes that must execute an instruction together with `mask`: all for an aligned one, else those of the member mask.
+// Returns the live lanes that must execute an instruction together with `mask`: all for an aligned one, else those of
+// the member mask.
 u32 required_lanes(Warp& warp, const Instruction& instruction, u32 mask) {
   if (instruction.aligned) return warp.live;
   const u32* member_masks = register_lanes<u32>(warp, instruction.e);
@@ -72,7 +73,8 @@ bool run_complete_group(Warp& warp) {
   return false;
 }
 
-// Releases lanes that wait at different bar.warp.sync if together they are complete. Returns whether it has released some.
+// Releases lanes that wait at different bar.warp.sync if together they are complete. Returns whether it has
+// released some.
 bool release_warp_syncs(Warp& warp) {
   const std::vector<Instruction>& code = warp.block->kernel->code;
   u32 arrived = 0;
@@ -96,7 +98,8 @@ bool release_warp_syncs(Warp& warp) {
   fault(warp, kernel.code[warp.pcs[first]], first, launch_failure, what);
 }
 
-// Chooses the lanes that run next, from the addresses of all live lanes in warp.pcs. Returns false if all wait for other warps.
+// Chooses the lanes that run next, from the addresses of all live lanes in warp.pcs. Returns false if all wait for
+// other warps.
 bool schedule(Warp& warp) {
   warp.limit = ~0u;
   if (const u32 ready = warp.live & ~warp.waiting & ~warp.stalled) {
@@ -117,7 +120,8 @@ struct Turn {
   bool has_spun = false;  // a test has failed
 };
 
-// The functions below execute an instruction for the active lanes whose guard holds, `mask`. They return whether the warp can continue.
+// The functions below execute an instruction for the active lanes whose guard holds, `mask`. They return whether the
+// warp can continue.
 
 // Continues with the active lanes that are not in `mask`: their guard does not hold.
 bool continue_without(Warp& warp, u32 mask) {
@@ -166,7 +170,8 @@ bool execute_exit(Warp& warp, const Instruction& instruction, u32 mask) {
   return false;
 }
 
-// Executes an instruction that may have to wait for other warps. modifier3 marks a test: it does not wait, but lets other warps run.
+// Executes an instruction that may have to wait for other warps. modifier3 marks a test: it does not wait, but lets
+// other warps run.
 bool execute_poll(Turn& turn, const Instruction& instruction, u32 mask) {
   Warp& warp = turn.warp;
   if (!mask) {

@@ -1,4 +1,5 @@
-// Warpgroups: four consecutive warps (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions: Warpgroup").
+// Warpgroups: four consecutive warps (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions:
+// Warpgroup").
 #pragma once
 #include "memory.hpp"
 

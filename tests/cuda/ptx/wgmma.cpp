@@ -28,7 +28,8 @@ struct Product {
   std::vector<int> accumulators[warps_of_warpgroup];  // indices of each warp's RegisterTracker
 };
 
-// The products of four warps that not all of them have waited for. A product's number counts those that a warp has executed.
+// The products of four warps that not all of them have waited for. A product's number counts those that a warp has
+// executed.
 struct Warpgroup {
   std::deque<Product> products;
   u64 first = 0;                        // the number of the first of them

@@ -1,7 +1,7 @@
 // Products of a warpgroup (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 //
-// A product is computed as late as possible: at the wgmma.wait_group that waits for it, from what its operands in shared memory and its
-// registers of A hold then. Until then its accumulators hold NaN.
+// A product is computed as late as possible: at the wgmma.wait_group that waits for it, from what its operands in
+// shared memory and its registers of A hold then. Until then its accumulators hold NaN.
 #pragma once
 #include "memory.hpp"
 #include "syntax.hpp"
@@ -24,8 +24,8 @@ void start_wgmma(const Block& block);
 // Throws Fault if not all warps of a warpgroup have executed the same products.
 void end_wgmma(Block& block);
 
-// Checks that an instruction leaves the registers of products in flight alone, and notes which registers it writes. Only for kernels with
-// wgmma, before each instruction.
+// Checks that an instruction leaves the registers of products in flight alone, and notes which registers it writes.
+// Only for kernels with wgmma, before each instruction.
 void track_registers(Warp& warp, const Kernel& kernel, u32 pc);
 
 void wgmma(Warp& warp, const Instruction& instruction, u32 mask);

@@ -109,10 +109,11 @@ auto function_of(const DrawnAttention& call) {
   };
 }
 
-// Returns the usual sizes of y and of the gradients. A query that sees one key has a gradient of 0: the difference of two equal terms, each
-// the product of a row of dy and a row of v, times an element of k or q, which may be 4 in normal numbers. y and the gradient of v are
-// sums of probabilities times an element of v or dy. These may all be nearly equal, and with a bias several times the mean.
-// In bf16 the GPU rounds differences and probabilities: the sizes are multiplied so that 8 last bits in float become a rounding to bf16.
+// Returns the usual sizes of y and of the gradients. A query that sees one key has a gradient of 0: the difference of
+// two equal terms, each the product of a row of dy and a row of v, times an element of k or q, which may be 4 in normal
+// numbers. y and the gradient of v are sums of probabilities times an element of v or dy. These may all be nearly
+// equal, and with a bias several times the mean. In bf16 the GPU rounds differences and probabilities: the sizes are
+// multiplied so that 8 last bits in float become a rounding to bf16.
 template <class T>
 std::vector<double> usual_sizes(const DrawnAttention& call) {
   const AttentionForm& form = call.form;

@@ -8,7 +8,8 @@
 
 namespace heddle::testing {
 
-/// Draws everything that a case needs. It depends on the seed and on the number of the case alone, so that a case can be repeated.
+/// Draws everything that a case needs. It depends on the seed and on the number of the case alone, so that a case can
+/// be repeated.
 class Draw {
  public:
   Draw(std::uint64_t seed, std::uint64_t number) {

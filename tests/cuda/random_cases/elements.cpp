@@ -108,8 +108,8 @@ void check_cast(const Tensor<T>& x) {
 
 }  // namespace
 
-// In bf16 the derivative follows from a rounded y. Where a function is flat, its derivative is a difference of nearly equal terms, whose
-// last bits in float are larger than a rounding.
+// In bf16 the derivative follows from a rounded y. Where a function is flat, its derivative is a difference of nearly
+// equal terms, whose last bits in float are larger than a rounding.
 void check_functions(Draw& draw) {
   draw.with_type([&]<class T>(T) {
     const int which = static_cast<int>(draw.between(0, function_count - 1));

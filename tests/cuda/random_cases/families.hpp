@@ -1,5 +1,6 @@
-// The families of operations that random cases call. Each function draws a call, and compares the GPU's results with those of the CPU in
-// double, or, where a result follows from a rounded one, with the CPU's in the same type. A difference fails an assertion of Catch.
+// The families of operations that random cases call. Each function draws a call, and compares the GPU's results with
+// those of the CPU in double, or, where a result follows from a rounded one, with the CPU's in the same type. A
+// difference fails an assertion of Catch.
 #pragma once
 #include "../../harness/agreement.hpp"
 #include "draw.hpp"
@@ -33,12 +34,12 @@ void check_optimizers(Draw& draw);
 /// Returns the usual size of a sum of numbers of size 1.
 inline double size_of_sum(Index count) { return std::sqrt(static_cast<double>(count)); }
 
-/// The roundings to bf16 by which a result that follows from a rounded y may differ between devices: a last bit of y, which is up to two
-/// roundings, and a last bit of the result.
+/// The roundings to bf16 by which a result that follows from a rounded y may differ between devices: a last bit of y,
+/// which is up to two roundings, and a last bit of the result.
 inline constexpr double roundings_behind_y = 4;
 
-/// Checks that the GPU's errors in T are at most twice the CPU's largest one in T, plus a rounding. Use it where a result follows from a
-/// rounded one and may be more sensitive to it than expect_agrees_with_cpu() accepts.
+/// Checks that the GPU's errors in T are at most twice the CPU's largest one in T, plus a rounding. Use it where a
+/// result follows from a rounded one and may be more sensitive to it than expect_agrees_with_cpu() accepts.
 template <class T, class F>
 void expect_as_exact_as_cpu(F&& f, const Inputs& inputs) {
   const Evaluation exact = evaluate<double, T>(f, inputs, Device::cpu), plain = evaluate<T>(f, inputs, Device::cpu);

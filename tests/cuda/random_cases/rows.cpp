@@ -16,8 +16,8 @@ Shape draw_rows(Draw& draw, Index size) {
   return {N, D};
 }
 
-// Draws whether an operand of this shape begins at an address that is aligned to its elements only, and returns its numbers. `aligned` then
-// returns the operand itself.
+// Draws whether an operand of this shape begins at an address that is aligned to its elements only, and returns its
+// numbers. `aligned` then returns the operand itself.
 template <class T>
 struct Operand {
   Shape shape;

@@ -1,5 +1,6 @@
-// Products that cuBLASLt refuses to run although its heuristic offered an algorithm. Only the PTX interpreter's cuBLASLt reads PTX_REFUSE;
-// with another one, these tests compute ordinary products. Their shapes occur in no other test, because a plan is kept for each shape.
+// Products that cuBLASLt refuses to run although its heuristic offered an algorithm. Only the PTX interpreter's
+// cuBLASLt reads PTX_REFUSE; with another one, these tests compute ordinary products. Their shapes occur in no other
+// test, because a plan is kept for each shape.
 #include <cuda_runtime.h>
 
 #include <heddle/ops/linear.hpp>

@@ -1,5 +1,6 @@
-// Macros of headers that a program may include before heddle's, with the standard headers that those include first. Left out are macros after
-// which the standard library, Eigen or nlohmann/json does not compile: Success, min, max, clear, erase, move and isnan.
+// Macros of headers that a program may include before heddle's, with the standard headers that those include first.
+// Left out are macros after which the standard library, Eigen or nlohmann/json does not compile: Success, min, max,
+// clear, erase, move and isnan.
 #pragma once
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// Two halves of a program, to be compiled with different settings: -DCALLEE gives the function that the other half calls.
+// Two halves of a program, to be compiled with different settings: -DCALLEE gives the function that the
+// other half calls.
 #include <heddle/core/tensor.hpp>
 
 heddle::Index size_of(const heddle::Tensor<float>& x);

@@ -1,5 +1,5 @@
-// Two halves of a program, to be compiled with different settings: -DCALLEE gives the function that the other half calls. Its symbol does not
-// name the build.
+// Two halves of a program, to be compiled with different settings: -DCALLEE gives the function that the other half
+// calls. Its symbol does not name the build.
 #include <heddle/core/tensor.hpp>
 
 heddle::Tensor<float> two_elements();

@@ -1,5 +1,6 @@
-// attention(q, k, v, sequences): softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017). Never stores
-// the [T, T] attention weights: memory is linear in T, and the backward recomputes them from one number per query and head.
+// attention(q, k, v, sequences): softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017).
+// Never stores the [T, T] attention weights: memory is linear in T, and the backward recomputes them from one number
+// per query and head.
 #pragma once
 #include <array>
 
@@ -14,8 +15,8 @@ namespace heddle {
 
 namespace detail {
 
-// The assignment of q, k and v to gradient tensors. Disjoint columns of one tensor share a gradient tensor of its shape. Overlapping
-// columns (q = k = v) have a gradient each, and the engine adds them.
+// The assignment of q, k and v to gradient tensors. Disjoint columns of one tensor share a gradient tensor of its
+// shape. Overlapping columns (q = k = v) have a gradient each, and the engine adds them.
 template <class T>
 struct GradientLayout {
   std::array<ColumnSlice<T>, 3> slices;    // q, k, v
@@ -31,7 +32,8 @@ struct GradientLayout {
     }
   }
 
-  // Returns slice i's part of its gradient tensor. Allocates the tensor on first use, and zeroes it unless its parts fill it.
+  // Returns slice i's part of its gradient tensor. Allocates the tensor on first use, and zeroes it unless its parts
+  // fill it.
   template <class DeviceTag>
   MatrixView<T> part(DeviceTag device, std::size_t i, std::vector<Tensor<T>>& gradients) const {
     Tensor<T>& dx = gradients[tensor_of[i]];
@@ -60,12 +62,13 @@ struct GradientLayout {
 
 }  // namespace detail
 
-/// Returns softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017): [Nq, H * Kv], or [B, Tq, H * Kv] if q is a
-/// padded batch. Rows outside all sequences and queries that see no key give zeros; their gradients are zero. A masked key or value changes
-/// nothing, even if it is NaN or infinite. The result depends neither on the number of threads nor on padding.
-/// @throws ShapeError if q, k or v does not have one row per row of its sequences, if its width is not a positive multiple of `heads`, if q
-/// and k differ in width, if the numbers of sequences differ, and if a mask or bias has axes other than AttentionOptions lists. @throws
-/// Error for a scale that is not finite, and for a dropout outside [0, 1), before or after rounding.
+/// Returns softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017): [Nq, H * Kv], or [B, Tq,
+/// H * Kv] if q is a padded batch. Rows outside all sequences and queries that see no key give zeros; their gradients
+/// are zero. A masked key or value changes nothing, even if it is NaN or infinite. The result depends neither on the
+/// number of threads nor on padding. @throws ShapeError if q, k or v does not have one row per row of its sequences, if
+/// its width is not a positive multiple of `heads`, if q and k differ in width, if the numbers of sequences differ, and
+/// if a mask or bias has axes other than AttentionOptions lists. @throws Error for a scale that is not finite, and for
+/// a dropout outside [0, 1), before or after rounding.
 template <class Q>
 requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
     const Q& q_rows,  // [Nq, H * K] or [B, Tq, H * K], a tensor or some of its columns, like k and v
@@ -114,9 +117,9 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
   return detail::rows_as_given(rows, q_rows.shape(), sequences);
 }
 
-/// Returns the attention weights [B, H, Tq, Tk], for visualization; they are zero for padding. Tq and Tk are the padded or longest lengths
-/// of the sequences. Applies no dropout and records no gradient. @throws ShapeError as attention() does, and Error for a scale that is not
-/// finite.
+/// Returns the attention weights [B, H, Tq, Tk], for visualization; they are zero for padding. Tq and Tk are the padded
+/// or longest lengths of the sequences. Applies no dropout and records no gradient. @throws ShapeError as attention()
+/// does, and Error for a scale that is not finite.
 template <class Q>
 requires Floating<typename Q::Element> Tensor<typename Q::Element> attention_weights(
     const Q& q_rows,                                 // as in attention()

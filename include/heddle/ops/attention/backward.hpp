@@ -112,8 +112,8 @@ void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const Atten
   store_scaled(x.dv, dv, Acc<T>(1));
 }
 
-// Computes all gradients, and delta [H, Nq]. dbias must be zero on entry. Heads that share a bias gradient are handled in order by one
-// thread, so that its sum is deterministic.
+// Computes all gradients, and delta [H, Nq]. dbias must be zero on entry. Heads that share a bias gradient are handled
+// in order by one thread, so that its sum is deterministic.
 template <class T>
 void attention_backward(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k,
                         MatrixView<const T> v, MatrixView<const T> y, View<const Acc<T>, 2> lse, MatrixView<const T> dy,

@@ -1,5 +1,6 @@
-// Attention's forward on the CPU. Scores are computed tile by tile and never stored: each query keeps a running maximum and sum
-// (Milakov and Gimelshein 2018; Dao et al. 2022). The log-sum-exp of each query's scores is saved for the backward.
+// Attention's forward on the CPU. Scores are computed tile by tile and never stored: each query keeps a running maximum
+// and sum (Milakov and Gimelshein 2018; Dao et al. 2022). The log-sum-exp of each query's scores is saved for the
+// backward.
 #pragma once
 #include <heddle/ops/attention/dropout.hpp>
 
@@ -69,7 +70,8 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
   }
 }
 
-// Computes y and lse. lse [H, Nq] is infinite for a query that sees no key, so that its weights exp(score - lse) are zero.
+// Computes y and lse. lse [H, Nq] is infinite for a query that sees no key, so that its weights exp(score -
+// lse) are zero.
 template <class T>
 void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,
                MatrixView<T> y, View<Acc<T>, 2> lse) {

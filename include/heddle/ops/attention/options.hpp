@@ -131,7 +131,8 @@ struct AttentionCall {
     return {rows_of_batch(slice.x, sequences), slice.first, slice.width};
   }
 
-  // Activates dropout if `random` is given and p is not 0. The draws depend on the longest sequences, not on padding. Throws Error.
+  // Activates dropout if `random` is given and p is not 0. The draws depend on the longest sequences, not on padding.
+  // Throws Error.
   void draw(const char* op, double p, Random* random) {
     const kernel::DropoutRule rule(op, p);
     if (!random || !rule.is_active()) return;

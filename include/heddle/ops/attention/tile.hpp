@@ -1,4 +1,5 @@
-// One tile of attention's scores on the CPU: its size, its mask, its scores, its softmax, and its products with k, v and q.
+// One tile of attention's scores on the CPU: its size, its mask, its scores, its softmax, and its products
+// with k, v and q.
 #pragma once
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/gemm.hpp>
@@ -7,7 +8,8 @@
 
 namespace heddle::kernel {
 
-// Return the numbers of queries and keys of a tile, which has at most 64 x 128 scores: 32 KiB in float, about a core's first-level cache.
+// Return the numbers of queries and keys of a tile, which has at most 64 x 128 scores: 32 KiB in float, about a core's
+// first-level cache.
 template <class T>
 Index tile_queries(const AttentionPlan<T>& plan) {
   return std::min<Index>(plan.longest_q, 64);
@@ -22,7 +24,8 @@ struct TileOrigin {
   Index b, h, i, j;
 };
 
-// Returns an upper bound on the number of keys that a query before `end` sees. `keys` is the number of keys of its sequence.
+// Returns an upper bound on the number of keys that a query before `end` sees. `keys` is the number of keys of its
+// sequence.
 template <class T>
 Index visible_keys(const AttentionPlan<T>& plan, Index keys, Index end) {
   return plan.causal ? std::min(keys, end) : keys;
@@ -63,8 +66,8 @@ class TileBuffer {
   Tensor<A> memory_;
 };
 
-// Returns the rows and columns of x that belong to one head of one sequence. An x without data (a gradient that is not required) stays
-// without data.
+// Returns the rows and columns of x that belong to one head of one sequence. An x without data (a gradient that is not
+// required) stays without data.
 template <class T>
 MatrixView<T> head_of(MatrixView<T> x, Index begin, Index length, Index h, Index heads) {
   const Index width = x.width / heads;
@@ -107,8 +110,8 @@ Tensor<A> finite_part(MatrixView<const A> x) {
   return part;
 }
 
-// Computes to += w x for w [queries, keys] and x [keys, D]. If `separate`, NaN and infinity in x reach only the queries that see
-// their key: a masked pair has w = 0, but 0 * NaN is NaN.
+// Computes to += w x for w [queries, keys] and x [keys, D]. If `separate`, NaN and infinity in x reach only the queries
+// that see their key: a masked pair has w = 0, but 0 * NaN is NaN.
 template <class T, class A = Acc<T>>
 void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool separate, MatrixView<A> w, MatrixView<const A> x,
                     MatrixView<A> to) {
@@ -133,7 +136,8 @@ void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool separate, Mat
   });
 }
 
-// Computes s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, for any content of q and k.
+// Computes s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, for any
+// content of q and k.
 template <class T>
 void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q, MatrixView<const Acc<T>> k,
                     MatrixView<Acc<T>> s) {
@@ -148,8 +152,9 @@ void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<cons
     for_each_masked(plan, at, s, [&](Index r, Index c) { s(r, c) = masked_score<Acc<T>>; });
 }
 
-// Adds one more tile of scores to the softmax of row r: replaces each score by exp(score - top), and updates `top`, the greatest score so
-// far, and `sum`, the sum of the exponentials so far. Returns the factor by which the caller must multiply its own sums over earlier tiles.
+// Adds one more tile of scores to the softmax of row r: replaces each score by exp(score - top), and updates `top`, the
+// greatest score so far, and `sum`, the sum of the exponentials so far. Returns the factor by which the caller must
+// multiply its own sums over earlier tiles.
 template <class A>
 A online_softmax_step(MatrixView<A> s, Index r, A& top, A& sum) {
   A* const scores = &s(r, 0);  // with the padding

@@ -1,7 +1,7 @@
-// The functions of cuBLASLt. They check more than NVIDIA's: an object that does not exist, descriptions that do not fit together, an
-// algorithm that was chosen for another product, and pointers that are less aligned than the heuristic was told. PTX_NO_EPILOGUE=1 makes the
-// heuristic offer nothing for an epilogue, as for some types on some GPUs. PTX_REFUSE makes cublasLtMatmul refuse what the heuristic has
-// offered.
+// The functions of cuBLASLt. They check more than NVIDIA's: an object that does not exist, descriptions that do not fit
+// together, an algorithm that was chosen for another product, and pointers that are less aligned than the heuristic was
+// told. PTX_NO_EPILOGUE=1 makes the heuristic offer nothing for an epilogue, as for some types on some GPUs. PTX_REFUSE
+// makes cublasLtMatmul refuse what the heuristic has offered.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -139,7 +139,8 @@ bool is_supported(cublasLtEpilogue_t epilogue) {
          epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 
-// Returns whether the heuristic offers an algorithm with Hopper's instructions. An H200 does not use them for rows that are not aligned.
+// Returns whether the heuristic offers an algorithm with Hopper's instructions. An H200 does not use them for rows that
+// are not aligned.
 bool is_for_hopper(const Problem& problem, const Preference& preference) {
   constexpr int hopper = 9, alignment = 16;
   int device = 0, major = 0;
@@ -153,15 +154,16 @@ bool is_for_hopper(const Problem& problem, const Preference& preference) {
                      [](std::uint32_t bytes) { return bytes >= alignment; });
 }
 
-// Sets when an algorithm rounds, as cuBLASLt 13.0 does on an H200: Hopper's algorithms round the product before they add C, and those that add
-// up the product in parts round the sum before they add the bias.
+// Sets when an algorithm rounds, as cuBLASLt 13.0 does on an H200: Hopper's algorithms round the product before they
+// add C, and those that add up the product in parts round the sum before they add the bias.
 void set_roundings(Algorithm& algorithm, const Problem& problem, const Preference& preference) {
   algorithm.rounds_before_c = is_for_hopper(problem, preference);
   algorithm.rounds_before_bias = problem.operation.epilogue == CUBLASLT_EPILOGUE_BIAS && !algorithm.rounds_before_c &&
                                  (preference.reduction_schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
 }
 
-// Reports pointers that are less aligned than an algorithm needs. Its wide accesses would fault, so it is not an error of the call.
+// Reports pointers that are less aligned than an algorithm needs. Its wide accesses would fault, so it is not an error
+// of the call.
 void check_alignment(const Product& product, const Algorithm& algorithm) {
   const auto is_aligned = [](const void* address, std::uintptr_t bytes) {
     return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;

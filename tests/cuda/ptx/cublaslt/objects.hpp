@@ -1,4 +1,5 @@
-// The objects of cuBLASLt that describe a product, and what their users may not combine. All matrices are stored by columns.
+// The objects of cuBLASLt that describe a product, and what their users may not combine. All matrices are stored by
+// columns.
 #pragma once
 #include <cublasLt.h>
 

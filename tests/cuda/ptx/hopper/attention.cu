@@ -1,5 +1,6 @@
-// Attention as Hopper's kernels compute it: 128 queries of a head of width 64, and tiles of 64 keys. One warp loads tiles, and each of two
-// warpgroups attends with 64 queries. The probabilities stay in registers, and the output leaves through a bulk store.
+// Attention as Hopper's kernels compute it: 128 queries of a head of width 64, and tiles of 64 keys. One warp loads
+// tiles, and each of two warpgroups attends with 64 queries. The probabilities stay in registers, and the output leaves
+// through a bulk store.
 #include <cuda_bf16.h>
 
 #include <cmath>
@@ -60,7 +61,8 @@ __device__ float sum_of_row(float x) {
   return x + __shfl_xor_sync(~0u, x, 2);
 }
 
-// Replaces the scores of a tile of keys by probabilities, and scales what was accumulated before. `keys` are those from the tile on.
+// Replaces the scores of a tile of keys by probabilities, and scales what was accumulated before. `keys` are those from
+// the tile on.
 __device__ void update(OnlineSoftmax& softmax, float (&scores)[accumulators], int keys, float scale) {
   const int thread = static_cast<int>(threadIdx.x) % warpgroup;
 #pragma unroll

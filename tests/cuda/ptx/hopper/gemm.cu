@@ -1,4 +1,5 @@
-// A matrix product as Hopper's kernels compute it: one warp loads tiles into a ring of stages, and two warpgroups multiply them.
+// A matrix product as Hopper's kernels compute it: one warp loads tiles into a ring of stages, and two warpgroups
+// multiply them.
 #include <cuda_bf16.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// Hopper's asynchronous instructions as functions, and tensor maps (PTX ISA, "Parallel Synchronization and Communication Instructions:
-// mbarrier", "Data Movement and Conversion Instructions: Asynchronous copy", "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
-// Instructions").
+// Hopper's asynchronous instructions as functions, and tensor maps (PTX ISA, "Parallel Synchronization and
+// Communication Instructions: mbarrier", "Data Movement and Conversion Instructions: Asynchronous copy", "Asynchronous
+// Warpgroup Level Matrix Multiply-Accumulate Instructions").
 #pragma once
 #include <cuda.h>
 
@@ -80,7 +80,8 @@ __device__ __forceinline__ void bulk_wait_group_read() {
 
 using Sizes = std::vector<cuuint64_t>;
 
-// Returns the map of a tensor, whose first dimension is contiguous. `strides` are the bytes between the elements of the others.
+// Returns the map of a tensor, whose first dimension is contiguous. `strides` are the bytes between the elements of the
+// others.
 inline CUtensorMap tensor_map(CUtensorMapDataType type, void* data, const Sizes& sizes, Sizes strides,
                               const std::vector<cuuint32_t>& box, CUtensorMapSwizzle swizzle,
                               bool fills_with_nan = false) {
@@ -110,7 +111,8 @@ __device__ __forceinline__ void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
 }
 
-// Keep accesses to registers on their side of a fence or a wait. The compiler does not know that wgmma accesses them later.
+// Keep accesses to registers on their side of a fence or a wait. The compiler does not know that wgmma
+// accesses them later.
 template <int n>
 __device__ __forceinline__ void keep_in_place(float (&values)[n]) {
   for (int i = 0; i < n; ++i) asm volatile("" : "+f"(values[i])::"memory");

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int warp = 32;
 
-// Warps 0 to 2 arrive at one mbarrier, and wait for the phase of their arrivals. Warp 3 arrives at another one for two threads.
+// Warps 0 to 2 arrive at one mbarrier, and wait for the phase of their arrivals. Warp 3 arrives at another one for two
+// threads.
 __global__ void wait_in_many_ways(u32* out) {
   __shared__ u64 barriers[2];
   __shared__ u32 data[3];
@@ -45,8 +46,8 @@ __global__ void wait_in_many_ways(u32* out) {
   }
 }
 
-// Waits for an arrival that only the thread itself can make, which it does later, or not at all if `spins`. Sets `out` to 1 if the wait
-// succeeds before. On an H200 the first test after the arrival may fail.
+// Waits for an arrival that only the thread itself can make, which it does later, or not at all if `spins`. Sets `out`
+// to 1 if the wait succeeds before. On an H200 the first test after the arrival may fail.
 __global__ void wait_alone(u32* out, bool spins) {
   __shared__ u64 barrier;
   const u32 mbarrier = shared_address(&barrier);
@@ -102,8 +103,8 @@ __global__ void copy_and_arrive(const u32* x, u32* out) {
   for (u32 i = lane; i < stored_words; i += warp) out[copied_words + i] = stored[i];
 }
 
-// Compares two transposed matrices of 16-bit elements with what store_matrices() stores: element (r, c) comes from half r % 2 of lane
-// 4 c + r / 2.
+// Compares two transposed matrices of 16-bit elements with what store_matrices() stores: element (r, c) comes from half
+// r % 2 of lane 4 c + r / 2.
 void compare_transposed(const u16* stored) {
   for (int row = 0; row < 8; ++row)
     for (int column = 0; column < 8; ++column) {

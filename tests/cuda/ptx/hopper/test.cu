@@ -1,5 +1,5 @@
-// The test of Hopper's asynchronous instructions on the interpreter: results against plain loops, and kernels with one fault each, which
-// the interpreter must report.
+// The test of Hopper's asynchronous instructions on the interpreter: results against plain loops, and kernels with one
+// fault each, which the interpreter must report.
 #include "tests.hpp"
 
 namespace {

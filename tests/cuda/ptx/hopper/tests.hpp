@@ -1,4 +1,5 @@
-// The parts of the test of Hopper's instructions. Each function throws for a wrong result. Those with a fault plant it, if it is not none.
+// The parts of the test of Hopper's instructions. Each function throws for a wrong result. Those with a fault plant it,
+// if it is not none.
 #pragma once
 #include "../self_test.hpp"
 

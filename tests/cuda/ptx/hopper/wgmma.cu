@@ -55,8 +55,8 @@ struct List<std::index_sequence<position...>> {
   static constexpr char text[] = {character_of_list(position)..., '}', '\0'};
 };
 
-// The accumulators of a thread, as PTX registers with the names d0, d1, .... An asm statement for all shapes cannot have them as operands,
-// because their number differs.
+// The accumulators of a thread, as PTX registers with the names d0, d1, .... An asm statement for all shapes cannot
+// have them as operands, because their number differs.
 template <int count>
 struct Accumulators {
   using Indices = std::make_index_sequence<count>;
@@ -136,7 +136,8 @@ struct Steps {
   ProductFault fault;
 };
 
-// Writes accumulator i of thread t to out[i * threads + t]. `fragments` are the registers of A, or null if A is in the image.
+// Writes accumulator i of thread t to out[i * threads + t]. `fragments` are the registers of A, or null if A is
+// in the image.
 template <class Product>
 __global__ void __launch_bounds__(threads) multiply(const uint4* image, const u32* fragments, Steps steps, float* out) {
   extern __shared__ __align__(swizzle_atom) u8 memory[];
@@ -171,8 +172,8 @@ constexpr int bytes_of(Swizzle swizzle) {
   return swizzle == swizzle_128 ? 128 : swizzle == swizzle_64 ? 64 : swizzle == swizzle_32 ? 32 : 16;
 }
 
-// The layout of an operand in shared memory: panels of lines, as in the figures of the manual. A line of a K-major operand is a row, and a
-// line of an MN-major one is a column.
+// The layout of an operand in shared memory: panels of lines, as in the figures of the manual. A line of a K-major
+// operand is a row, and a line of an MN-major one is a column.
 struct Layout {
   Swizzle swizzle;
   bool is_mn_major;

@@ -1,5 +1,5 @@
-// The settings of the interpreter, which come from environment variables whose names begin with PTX_. They are read when the library is
-// loaded. An unknown variable or value ends the process with exit code 2.
+// The settings of the interpreter, which come from environment variables whose names begin with PTX_. They are read
+// when the library is loaded. An unknown variable or value ends the process with exit code 2.
 #pragma once
 #include "../interpreter.hpp"
 

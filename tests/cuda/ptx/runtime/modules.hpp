@@ -1,4 +1,5 @@
-// Kernels as the host knows them: registered when a program or a library is loaded, and found by the address of their host function.
+// Kernels as the host knows them: registered when a program or a library is loaded, and found by the address of their
+// host function.
 #pragma once
 #include "../interpreter.hpp"
 
@@ -13,7 +14,8 @@ struct RegisteredKernel {
   Kernel* kernel = nullptr;  // null before the first use
   int raised_limit = -1;     // bytes of dynamic shared memory; negative if cudaFuncSetAttribute has not set it
 
-  // The greatest size of dynamic shared memory. Unless it was raised, static and dynamic memory together may have 48 KiB.
+  // The greatest size of dynamic shared memory. Unless it was raised, static and dynamic memory together may
+  // have 48 KiB.
   int dynamic_limit() const;
 };
 
