@@ -81,7 +81,7 @@ void check_where(const Shape& c_shape, const Shape& a_shape, const Shape& b_shap
   const Shape shape = [&] {
     const Tensor<bool> c(c_shape);
     const Tensor<int> a(a_shape), b(b_shape);
-    return detail::broadcast_shape("where", {{"condition", c, 0}, {"a", a, 0}, {"b", b, 0}});
+    return detail::broadcast_shape("where", {{"condition", c}, {"a", a}, {"b", b}});
   }();
   CAPTURE(c_shape, a_shape, b_shape, sizeof(W));
   const auto plan = detail::broadcast_plan(shape, c_shape, a_shape, b_shape);

@@ -7,7 +7,7 @@ using namespace heddle;
 
 namespace {
 Shape common(const Shape& a, const Shape& b, int apart = 0) {
-  return detail::broadcast_shape("op", {{"a", Tensor<bool>(a), 0}, {"b", Tensor<bool>(b), 0}}, apart);
+  return detail::broadcast_shape("op", {{"a", Tensor<bool>(a)}, {"b", Tensor<bool>(b)}}, apart);
 }
 }  // namespace
 
@@ -26,7 +26,7 @@ TEST_CASE("broadcast: shapes are aligned at their last axes") {
 
 TEST_CASE("broadcast: the third operand may be the one that disagrees") {
   const Tensor<bool> a({1, 3}), b({4, 3}), c({5, 1});
-  CHECK_THROWS_WITH(detail::broadcast_shape("where", {{"condition", a, 0}, {"a", b, 0}, {"b", c, 0}}),
+  CHECK_THROWS_WITH(detail::broadcast_shape("where", {{"condition", a}, {"a", b}, {"b", c}}),
                     "where: 'axis -2' disagrees between a and b\n"
                     "  a  [4, 3]    axis 0 is 4\n"
                     "  b  [5, 1]    axis 0 is 5\n"

@@ -34,7 +34,7 @@ void Tensor<T>::set_grad(const Tensor& dx) const {
   require(requires_grad(), "set_grad: a tensor of shape ", shape_, " requires no gradient; make it with variable()");
   require<ShapeError>(!dx || dx.shape() == shape_, "set_grad: the gradient must have the tensor's shape ", shape_,
                       ", got ", dx.shape());
-  if (dx) require_same_device("set_grad", {"x", *this, 0}, {"gradient", dx, 0});
+  if (dx) require_same_device("set_grad", {"x", *this}, {"gradient", dx});
   node_->clear();
   static_cast<detail::NodeOf<T>*>(node_.get())->grad = dx.without_node();
   if (dx && node_->is_leaf()) detail::mark_stream(*node_, dx.device());
@@ -78,7 +78,7 @@ template <class T>
 void backward(const Tensor<T>& y, const Tensor<T>& dy) {
   require(y.requires_grad(), "backward: the tensor of shape ", y.shape(),
           " does not depend on any variable or parameter");
-  require_same_device("backward", {"y", y, 0}, {"dy", dy, 0});
+  require_same_device("backward", {"y", y}, {"dy", dy});
   const Tensor<T> seed = dy.as_of_now();
   detail::BackwardPass pass;
   pass.run(y, seed);

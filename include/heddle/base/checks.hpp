@@ -11,17 +11,17 @@
 
 namespace heddle {
 
-/// One axis of an operand, as an error message shows it: {"x", x, -1}. @throws Error for an empty tensor.
-struct Axis {
-  const char* operand;  ///< its name in the message
-  Shape shape;          ///< its shape
-  Device device;        ///< its device
-  int axis;             ///< the axis; -1 is the last
+/// An operand of an operation, as an error message shows it: {"x", x}, or {"x", x, -1} for one of its axes.
+struct Operand {
+  const char* name;  ///< its name in the message
+  Shape shape;       ///< its shape
+  Device device;     ///< its device
+  int axis;          ///< one of its axes, where a check compares two; -1 is the last
 
-  /// Takes the axis `which` of x; -1 is the last. @throws Error if x is an empty tensor.
+  /// Takes a tensor. @throws Error if it is empty.
   template <class TensorT>
-  Axis(const char* name, const TensorT& x, int which)
-      : operand(name), shape(x.shape()), device(x.device()), axis(which) {
+  Operand(const char* shown, const TensorT& x, int which = 0)
+      : name(shown), shape(x.shape()), device(x.device()), axis(which) {
     if constexpr (requires { x.has_data(); } || std::is_constructible_v<bool, const TensorT&>)
       require(is_present(x), "'", name, "' is an empty tensor: it was made without a shape, or moved from");
   }
@@ -45,33 +45,33 @@ inline std::string left_aligned(std::string text, std::size_t width) {
 }
 
 // Throws ShapeError for two axes whose extents differ.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_different(const char* op, const char* axis_name, const Axis& a,
-                                                                  const Axis& b, const char* remedy) {
-  const std::size_t width = std::max(std::string_view(a.operand).size(), std::string_view(b.operand).size()) + 2;
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_different(const char* op, const char* axis_name, const Operand& a,
+                                                                  const Operand& b, const char* remedy) {
+  const std::size_t width = std::max(std::string_view(a.name).size(), std::string_view(b.name).size()) + 2;
   const std::size_t shape_width = std::max(a.shape.str().size(), b.shape.str().size()) + 4;
-  const auto line = [&](const Axis& o) {
-    return message({"\n  ", left_aligned(o.operand, width), left_aligned(o.shape.str(), shape_width), "axis ",
+  const auto line = [&](const Operand& o) {
+    return message({"\n  ", left_aligned(o.name, width), left_aligned(o.shape.str(), shape_width), "axis ",
                     o.shape.axis(o.axis), " is ", o.shape[o.axis]});
   };
-  fail<ShapeError>(op, ": '", axis_name, "' disagrees between ", a.operand, " and ", b.operand, line(a), line(b),
+  fail<ShapeError>(op, ": '", axis_name, "' disagrees between ", a.name, " and ", b.name, line(a), line(b),
                    *remedy ? "\n  " : "", remedy);
 }
 
 }  // namespace detail
 
 /// Checks that two operands are on the same device. @throws Error that names both if the devices differ.
-inline void require_same_device(const char* op, const Axis& a, const Axis& b) {
-  require(a.device == b.device, op, ": ", a.operand, ' ', a.shape, " is on ", a.device, ", ", b.operand, ' ', b.shape,
+inline void require_same_device(const char* op, const Operand& a, const Operand& b) {
+  require(a.device == b.device, op, ": ", a.name, ' ', a.shape, " is on ", a.device, ", ", b.name, ' ', b.shape,
           " is on ", b.device, "; move one of them with .to(Device)");
 }
 
 /// Checks that two axes have the same extent and their operands the same device, as in
 /// require_same("linear", "in", {"x", x, -1}, {"weight", weight, 1}). @throws ShapeError with both shapes for different
 /// extents, ShapeError for an axis that does not exist, and Error for different devices.
-inline void require_same(const char* op, const char* axis_name, const Axis& a, const Axis& b, const char* remedy = "") {
+inline void require_same(const char* op, const char* axis_name, const Operand& a, const Operand& b, const char* remedy = "") {
   require_same_device(op, a, b);
-  for (const Axis* o : {&a, &b})
-    require<ShapeError>(o->axis < o->shape.rank() && -o->axis <= o->shape.rank(), op, ": ", o->operand, ' ', o->shape,
+  for (const Operand* o : {&a, &b})
+    require<ShapeError>(o->axis < o->shape.rank() && -o->axis <= o->shape.rank(), op, ": ", o->name, ' ', o->shape,
                         " has no axis ", o->axis, " for '", axis_name, '\'');
   if (a.shape[a.axis] != b.shape[b.axis]) detail::fail_different(op, axis_name, a, b, remedy);
 }
@@ -91,8 +91,8 @@ inline void require_fraction(const char* op, const char* name, double value) {
 }  // namespace detail
 
 /// Checks that an operand has `rank` axes. @throws ShapeError for another number of axes.
-inline void require_rank(const char* op, const Axis& x, int rank) {
-  require<ShapeError>(x.shape.rank() == rank, op, ": ", x.operand, ' ', x.shape, " must have ", rank,
+inline void require_rank(const char* op, const Operand& x, int rank) {
+  require<ShapeError>(x.shape.rank() == rank, op, ": ", x.name, ' ', x.shape, " must have ", rank,
                       rank == 1 ? " axis" : " axes");
 }
 

@@ -1,5 +1,8 @@
 // View and MatrixView: borrowed memory as kernels see it, on the host and on the GPU.
 #pragma once
+#include <type_traits>
+#include <utility>
+
 #include <heddle/base/build.hpp>
 
 namespace heddle {
@@ -37,10 +40,25 @@ struct MatrixView {
 
 namespace kernel {
 
-// Returns a matrix as a MatrixView of all its columns.
-template <class T>
-MatrixView<T> matrix_view(View<T, 2> v) {
-  return {v.data, v.extent[0], v.extent[1], v.extent[1]};
+// Returns `width` columns of a matrix from column `first` on; without data for an empty tensor.
+template <class TensorT>
+auto matrix_view(TensorT& x, Index first, Index width) {
+  using E = std::remove_pointer_t<decltype(x.device_data())>;
+  return x ? MatrixView<E>{x.device_data() + first, x.dim(0), width, x.dim(1)} : MatrixView<E>{nullptr, 0, width, 0};
+}
+
+// Returns a matrix as a MatrixView: a View, a matrix of Eigen, a tensor, whose leading axes are folded, or a ColumnSlice.
+template <class M>
+auto matrix_view(M&& m) {
+  if constexpr (requires { m.extent; }) {
+    return MatrixView<std::remove_pointer_t<decltype(m.data)>>{m.data, m.extent[0], m.extent[1], m.extent[1]};
+  } else if constexpr (requires { m.cols(); }) {
+    return MatrixView<std::remove_pointer_t<decltype(m.data())>>{m.data(), m.rows(), m.cols(), m.cols()};
+  } else if constexpr (requires { m.first; }) {
+    return matrix_view(std::as_const(m.x), m.first, m.width);
+  } else {
+    return matrix_view(view<2>(m));
+  }
 }
 
 // The use of a product: it overwrites its output, or it is added to it.

@@ -48,7 +48,7 @@ class Sequences {
   /// @throws ShapeError for another rank, for a value other than 0 and 1, and for a mask with holes, which lengths
   /// cannot express.
   static Sequences from_mask(const Tensor<int>& mask) {  // [B, T]
-    require_rank("from_mask", {"mask", mask, 0}, 2);
+    require_rank("from_mask", {"mask", mask}, 2);
     const Index B = mask.dim(0), T = mask.dim(1);
     const std::vector<int> m = mask.host();
     std::vector<int> begin, lengths;
@@ -137,14 +137,14 @@ inline bool is_padded_batch(const Shape& s, const Sequences& sequences) {
 
 /// Checks that x has one row per row of its sequences, on the same device. @throws ShapeError for another number of
 /// rows, and Error for another device.
-inline void require_rows(const char* op, const Axis& x, const Sequences& sequences) {
+inline void require_rows(const char* op, const Operand& x, const Sequences& sequences) {
   const bool could_be_packed = !sequences.padded_to() && x.shape.rank() >= 3 && x.shape[0] == sequences.count();
-  require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.operand, ' ', x.shape,
+  require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.name, ' ', x.shape,
                       " must have one row for each of the ", sequences.rows(), " rows of its ", sequences.count(),
                       " sequences",
                       could_be_packed ? "; pack(x, sequences) gives the rows of a padded batch"
                                       : (sequences.padded_to() ? ", or be a padded batch [B, T, ...] of them" : ""));
-  require(x.device == sequences.device(), op, ": ", x.operand, " is on ", x.device, ", its sequences are on ",
+  require(x.device == sequences.device(), op, ": ", x.name, " is on ", x.device, ", its sequences are on ",
           sequences.device(), "; move one of them with .to(Device)");
 }
 

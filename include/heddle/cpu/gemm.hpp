@@ -11,11 +11,6 @@
 
 namespace heddle::kernel {
 
-template <class M>
-MatrixView<typename M::Scalar> matrix_view(Eigen::PlainObjectBase<M>& m) {
-  return {m.data(), m.rows(), m.cols(), m.cols()};
-}
-
 // Returns a read-only view.
 template <class T>
 MatrixView<const T> read(MatrixView<T> x) {

@@ -56,7 +56,7 @@ struct MultiHeadAttention {
   /// @throws ShapeError unless x is [N, D] with N = sequences.rows(): a padded batch is refused.
   template <Floating A>
   AttentionRecord<A> record(const Tensor<A>& x, const Sequences& sequences) const {  // [N, D]
-    require_rank("MultiHeadAttention::record", {"x", x, 0}, 2);
+    require_rank("MultiHeadAttention::record", {"x", x}, 2);
     const Tensor<A> product = qkv(x);  // [N, 3 * H * K]
     const Index each = product.dim(1) / 3;
     return {slice(product, 1, 0, each), slice(product, 1, each, 2 * each),

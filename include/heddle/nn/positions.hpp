@@ -37,8 +37,8 @@ inline void require_positions(const char* module, const Sequences& sequences, In
 template <class T>
 Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
   const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
-  require_rows(module, {"x", rows, 0}, sequences);
-  require_rank(module, {"x", rows, 0}, 2);
+  require_rows(module, {"x", rows}, sequences);
+  require_rank(module, {"x", rows}, 2);
   require_same(module, "D", {"x", rows, 1}, {"the table", table, 1});
   return heddle::detail::rows_as_given(rows + take_rows(table, sequences.position()), x.shape(), sequences);
 }

@@ -47,7 +47,7 @@ namespace detail {
 template <class F, class Y, class A, class B>
 Tensor<Y> combine(const char* op, const Tensor<A>& a, const Tensor<B>& b) {
   static_assert(!std::is_same_v<A, bool>, "heddle: bool has no arithmetic; cast it to a number first");
-  Tensor<Y> y(broadcast_shape(op, {{"a", a, 0}, {"b", b, 0}}), a.device());
+  Tensor<Y> y(broadcast_shape(op, {{"a", a}, {"b", b}}), a.device());
   detail::dispatch_if_floating(a, op, [&](auto device) {
     kernel::combine(device, F{}, broadcast_plan(y.shape(), a.shape(), b.shape()), a.device_data(), b.device_data(),
                     y.device_data());

@@ -12,21 +12,21 @@ namespace heddle::detail {
 
 // Returns the shape that the operands broadcast to, without their last `excluded` axes. Throws a ShapeError that names
 // the two axes that disagree, and an Error for operands on different devices.
-inline Shape broadcast_shape(const char* op, std::initializer_list<Axis> operands, int excluded = 0) {
+inline Shape broadcast_shape(const char* op, std::initializer_list<Operand> operands, int excluded = 0) {
   std::array<Index, Shape::max_rank> extent;
   extent.fill(1);
   int rank = 0;
-  for (const Axis& x : operands) {
+  for (const Operand& x : operands) {
     require_same_device(op, *operands.begin(), x);
     rank = std::max(rank, x.shape.rank() - excluded);
   }
   for (int a = 0; a < rank; ++a) {
     const int axis = a - rank - excluded;
-    const Axis* decides = nullptr;
-    for (const Axis& x : operands) {
+    const Operand* decides = nullptr;
+    for (const Operand& x : operands) {
       if (x.shape.rank() < -axis || x.shape[axis] == 1) continue;
       if (!decides) decides = &x;
-      Axis first = *decides, other = x;
+      Operand first = *decides, other = x;
       first.axis = other.axis = axis;
       require_same(op, ("axis " + std::to_string(axis)).c_str(), first, other,
                    "broadcasting repeats axes of extent 1 only");

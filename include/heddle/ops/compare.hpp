@@ -33,7 +33,7 @@ Tensor<bool> compare(const char* op, const Tensor<T>& a, const Tensor<T>& b) {
   if constexpr (!std::is_same_v<T, Compared<T>>) {
     return compare<F>(op, cast<Compared<T>>(a), cast<Compared<T>>(b));
   } else {
-    Tensor<bool> y(broadcast_shape(op, {{"a", a, 0}, {"b", b, 0}}), a.device());
+    Tensor<bool> y(broadcast_shape(op, {{"a", a}, {"b", b}}), a.device());
     dispatch(a, [&](auto device) {
       kernel::compare(device, F{}, broadcast_plan(y.shape(), a.shape(), b.shape()), a.device_data(), b.device_data(),
                       y.device_data());

@@ -15,8 +15,8 @@ Tensor<T> concat(const std::vector<Tensor<T>>& xs, int axis = 0) {
   std::vector<Index> begin = {0};  // tensor i has positions [begin[i], begin[i + 1]) of the result's axis
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const std::string name = "x[" + std::to_string(i) + ']';
-    require_rank("concat", {name.c_str(), xs[i], 0}, x0.rank());
-    require_same_device("concat", {"x[0]", x0, 0}, {name.c_str(), xs[i], 0});
+    require_rank("concat", {name.c_str(), xs[i]}, x0.rank());
+    require_same_device("concat", {"x[0]", x0}, {name.c_str(), xs[i]});
     for (int a = 0; a < x0.rank(); ++a)
       if (a != along)
         require_same("concat", ("axis " + std::to_string(a)).c_str(), {"x[0]", x0, a}, {name.c_str(), xs[i], a});

@@ -123,8 +123,8 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
   const Tensor<T>& class_weights = options.class_weights;
   const double smoothing = options.label_smoothing;
   const std::int64_t ignored = options.ignore_index;
-  require_rank("cross_entropy", {"logits", logits, 0}, 2);
-  require_rank("cross_entropy", {"labels", labels, 0}, 1);
+  require_rank("cross_entropy", {"logits", logits}, 2);
+  require_rank("cross_entropy", {"labels", labels}, 1);
   const kernel::IdCheck check{"cross_entropy", "label", "none of the # classes", logits.dim(1), ignored};
   if (detail::are_on_host_for(logits.device(), labels)) {
     detail::check_ids(labels, check);
@@ -132,7 +132,7 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
   }
   require_same("cross_entropy", "N", {"logits", logits, 0}, {"labels", labels, 0});
   if (class_weights) {
-    require_rank("cross_entropy", {"class_weights", class_weights, 0}, 1);
+    require_rank("cross_entropy", {"class_weights", class_weights}, 1);
     require_same("cross_entropy", "C", {"logits", logits, 1}, {"class_weights", class_weights, 0});
   }
   require(smoothing >= 0 && smoothing <= 1, "cross_entropy: label_smoothing must be in [0, 1], got ", smoothing);

@@ -106,7 +106,7 @@ template <class Id, class T>
 Tensor<T> embed(const Tensor<Id>& ids,   // [...] int or int64
                 const Tensor<T>& table,  // [V, D]
                 std::optional<Index> padding_id = {}) {
-  require_rank("embed", {"table", table, 0}, 2);
+  require_rank("embed", {"table", table}, 2);
   require<IndexError>(!padding_id || (*padding_id >= 0 && *padding_id < table.dim(0)), "embed: padding_id ",
                       padding_id.value_or(0), " is outside the table's ", table.dim(0), " rows");
   const kernel::IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
@@ -114,7 +114,7 @@ Tensor<T> embed(const Tensor<Id>& ids,   // [...] int or int64
     detail::check_ids(ids, check);
     return embed(ids.to(table.device()), table, padding_id);
   }
-  require_same_device("embed", {"ids", ids, 0}, {"table", table, 0});
+  require_same_device("embed", {"ids", ids}, {"table", table});
   detail::check_ids(ids, check);
   std::vector<Index> extents(ids.shape().begin(), ids.shape().end());
   extents.push_back(table.dim(1));
@@ -134,13 +134,13 @@ template <class T, class Id>
 Tensor<T> take_rows(const Tensor<T>& x,        // [N, ...]
                     const Tensor<Id>& rows) {  // [M] int or int64
   require<ShapeError>(x.rank() > 0, "take_rows: x ", x.shape(), " has no rows");
-  require_rank("take_rows", {"rows", rows, 0}, 1);
+  require_rank("take_rows", {"rows", rows}, 1);
   const kernel::IdCheck check{"take_rows", "row", "outside the # rows of x", x.dim(0)};
   if (detail::are_on_host_for(x.device(), rows)) {
     detail::check_ids(rows, check);
     return take_rows(x, rows.to(x.device()));
   }
-  require_same_device("take_rows", {"x", x, 0}, {"rows", rows, 0});
+  require_same_device("take_rows", {"x", x}, {"rows", rows});
   detail::check_ids(rows, check);
   return detail::gather_rows("take_rows", rows, x, x.shape().with(0, rows.dim(0)));  // [M, ...]
 }

@@ -29,13 +29,13 @@ void element_positions(Cpu, View<const Id, 3> ids, Index extent, View<Index, 3> 
 template <class T, class Id>
 Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {
   const int along = detail::require_axis("gather", x, axis);
-  require_rank("gather", {"ids", ids, 0}, x.rank());
+  require_rank("gather", {"ids", ids}, x.rank());
   const kernel::IdCheck check{"gather", "id", "outside the # positions of the axis", x.dim(along)};
   if (detail::are_on_host_for(x.device(), ids)) {
     detail::check_ids(ids, check);
     return gather(x, axis, ids.to(x.device()));
   }
-  require_same_device("gather", {"x", x, 0}, {"ids", ids, 0});
+  require_same_device("gather", {"x", x}, {"ids", ids});
   Tensor<T> from = x;
   for (int a = 0; a < x.rank(); ++a) {
     if (a == along || ids.dim(a) == x.dim(a)) continue;
@@ -60,13 +60,13 @@ Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {
 template <class T, class Id>
 Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {  // ids [M]
   const int along = detail::require_axis("index_select", x, axis);
-  require_rank("index_select", {"ids", ids, 0}, 1);
+  require_rank("index_select", {"ids", ids}, 1);
   const kernel::IdCheck check{"index_select", "id", "outside the # positions of the axis", x.dim(along)};
   if (detail::are_on_host_for(x.device(), ids)) {
     detail::check_ids(ids, check);
     return index_select(x, axis, ids.to(x.device()));
   }
-  require_same_device("index_select", {"x", x, 0}, {"ids", ids, 0});
+  require_same_device("index_select", {"x", x}, {"ids", ids});
   detail::check_ids(ids, check);
   const Tensor<T> first = along == 0 ? x : transpose(x, 0, along);
   const Tensor<T> taken = detail::gather_rows("index_select", ids, first, first.shape().with(0, ids.dim(0)));

@@ -121,8 +121,8 @@ namespace detail {
 template <class T>
 void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, double eps) {
   require_nonnegative(op, "eps", eps);
-  require_rank(op, {"gamma", gamma, 0}, 1);
-  require_rank(op, {"beta", beta, 0}, 1);
+  require_rank(op, {"gamma", gamma}, 1);
+  require_rank(op, {"beta", beta}, 1);
   require_same(op, "D", {"x", x, -1}, {"gamma", gamma, 0});
   require_same(op, "D", {"x", x, -1}, {"beta", beta, 0});
 }

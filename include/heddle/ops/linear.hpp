@@ -35,10 +35,10 @@ namespace detail {
 // Checks the operands of a linear map; an empty bias stands for none. Throws ShapeError.
 template <class T>
 void require_linear(const char* op, const Tensor<T>& x, const Tensor<T>& weight, const Tensor<T>& bias) {
-  require_rank(op, {"weight", weight, 0}, 2);
+  require_rank(op, {"weight", weight}, 2);
   require_same(op, "in", {"x", x, -1}, {"weight", weight, 1});
   if (!bias) return;
-  require_rank(op, {"bias", bias, 0}, 1);
+  require_rank(op, {"bias", bias}, 1);
   require_same(op, "out", {"weight", weight, 0}, {"bias", bias, 0});
 }
 
@@ -57,14 +57,14 @@ std::tuple<Tensor<T>, Tensor<T>, Tensor<T>> linear_backward(const Tensor<T>& dy,
   dispatch(x, [&](auto device) {
     if (x.requires_grad()) {
       dx = empty_like(x);
-      gemm_nn(device, matrix_view(view<2>(dy)), matrix_view(view<2>(weight)), matrix_view(view<2>(dx)));
+      gemm_nn(device, matrix_view(dy), matrix_view(weight), matrix_view(dx));
     }
     if (weight.requires_grad()) dweight = empty_like(weight);
     if (bias.requires_grad()) dbias = empty_like(bias);
     if (dweight && dbias)
       gemm_tn_and_sum_rows(device, view<2>(dy), view<2>(x), view<2>(dweight), view<1>(dbias));
     else if (dweight)
-      gemm_tn(device, matrix_view(view<2>(dy)), matrix_view(view<2>(x)), matrix_view(view<2>(dweight)));
+      gemm_tn(device, matrix_view(dy), matrix_view(x), matrix_view(dweight));
     else if (dbias)
       sum_rows(device, view<2>(dy), view<1>(dbias));
   });
@@ -83,8 +83,7 @@ Tensor<T> linear(const Tensor<T>& x,            // [..., in]
   Tensor<T> y(x.shape().with(-1, weight.dim(0)), x.device());  // [..., out]
   dispatch(x, [&](auto device) {
     using namespace kernel;
-    gemm_nt_bias(device, matrix_view(view<2>(x)), matrix_view(view<2>(weight)), detail::bias_view(bias, weight.dim(0)),
-                 matrix_view(view<2>(y)));
+    gemm_nt_bias(device, matrix_view(x), matrix_view(weight), detail::bias_view(bias, weight.dim(0)), matrix_view(y));
   });
 
   return record("linear", y, inputs(x, weight, bias),

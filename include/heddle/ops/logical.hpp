@@ -15,13 +15,13 @@ Tensor<bool> logical_not(const Tensor<T>& x) {
 /// Returns whether a and b are both nonzero, for each element. @throws ShapeError for shapes that do not broadcast.
 template <class A, class B>
 Tensor<bool> logical_and(const Tensor<A>& a, const Tensor<B>& b) {
-  const Shape shape = detail::broadcast_shape("logical_and", {{"a", a, 0}, {"b", b, 0}});
+  const Shape shape = detail::broadcast_shape("logical_and", {{"a", a}, {"b", b}});
   return detail::select(shape, cast<bool>(a), cast<bool>(b), full<bool>({}, false, a.device()));
 }
 /// Returns whether a or b is nonzero, for each element. @throws ShapeError for shapes that do not broadcast.
 template <class A, class B>
 Tensor<bool> logical_or(const Tensor<A>& a, const Tensor<B>& b) {
-  const Shape shape = detail::broadcast_shape("logical_or", {{"a", a, 0}, {"b", b, 0}});
+  const Shape shape = detail::broadcast_shape("logical_or", {{"a", a}, {"b", b}});
   return detail::select(shape, cast<bool>(a), full<bool>({}, true, a.device()), cast<bool>(b));
 }
 

@@ -18,7 +18,7 @@ namespace detail {
 // usually a mistake.
 template <class T>
 void require_same_shape(const char* op, const Tensor<T>& x, const Tensor<T>& target) {
-  require_same_device(op, {"x", x, 0}, {"target", target, 0});
+  require_same_device(op, {"x", x}, {"target", target});
   require<ShapeError>(x.shape() == target.shape(), op, ": x ", x.shape(), " and target ", target.shape(),
                       " must have the same shape; expand or reshape one of them");
 }
@@ -92,7 +92,7 @@ Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions
 template <Floating T>
 Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1, double eps = 1e-8) {
   using A = Acc<T>;
-  const Shape shape = detail::broadcast_shape("cosine_similarity", {{"a", a, 0}, {"b", b, 0}});
+  const Shape shape = detail::broadcast_shape("cosine_similarity", {{"a", a}, {"b", b}});
   const Tensor<A> x = expand(cast<A>(a), shape), y = expand(cast<A>(b), shape);
   const auto length = [&](const Tensor<A>& v) { return clamp(norm(v, 2, axis, true), {.min = eps}); };
   return cast<T>(sum(x / length(x) * (y / length(y)), axis));

@@ -64,7 +64,7 @@ Tensor<T> matrix_product(const Tensor<T>& a, bool transpose_a,    // [..., M, K]
     return View<std::remove_pointer_t<decltype(x.device_data())>, 3>{
         x.device_data(), {x.shape().product(0, x.rank() - 2), x.dim(-2), x.dim(-1)}};
   };
-  const Shape batch = broadcast_shape("matmul", {{"a", a, 0}, {"b", b, 0}}, 2);
+  const Shape batch = broadcast_shape("matmul", {{"a", a}, {"b", b}}, 2);
   std::vector<Index> extents(batch.begin(), batch.end());
   extents.push_back(a.dim(transpose_a ? -1 : -2));
   extents.push_back(b.dim(transpose_b ? -2 : -1));
@@ -95,7 +95,7 @@ Tensor<T> matmul(const Tensor<T>& a,  // [..., M, K] or [K]
   require<ShapeError>(a.rank() > (ta ? 1 : 0) && b.rank() > (tb ? 1 : 0), "matmul: a ", a.shape(), " and b ", b.shape(),
                       ": an operand must have at least 1 axis, and 2 to be transposed");
   require_same("matmul", "K", {"a", a, ta ? -2 : -1}, {"b", b, b.rank() == 1 || tb ? -1 : -2});
-  const Shape batch = detail::broadcast_shape("matmul", {{"a", a, 0}, {"b", b, 0}}, 2);
+  const Shape batch = detail::broadcast_shape("matmul", {{"a", a}, {"b", b}}, 2);
   std::vector<Index> extents(batch.begin(), batch.end());
   if (a.rank() > 1) extents.push_back(a.dim(ta ? -1 : -2));
   if (b.rank() > 1) extents.push_back(b.dim(tb ? -2 : -1));

@@ -86,7 +86,7 @@ Tensor<T> transpose(const Tensor<T>& x, int a, int b) {
 /// Returns the transpose of a matrix. @throws ShapeError unless x has two axes.
 template <class T>
 Tensor<T> transpose(const Tensor<T>& x) {  // [M, N] -> [N, M]
-  require_rank("transpose", {"x", x, 0}, 2);
+  require_rank("transpose", {"x", x}, 2);
   return transpose(x, 0, 1);
 }
 

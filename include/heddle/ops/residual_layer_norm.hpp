@@ -80,7 +80,7 @@ template <class T>
 ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T>& branch, const Tensor<T>& gamma,
                               const Tensor<T>& beta, double eps, double p, Random* random) {
   require_norm(op, x, gamma, beta, eps);
-  require_same_device(op, {"x", x, 0}, {"branch", branch, 0});
+  require_same_device(op, {"x", x}, {"branch", branch});
   require<ShapeError>(x.shape() == branch.shape(), op, ": x ", x.shape(), " and branch ", branch.shape(),
                       " must have the same shape");
   kernel::ElementDropout dropout{kernel::DropoutRule(op, p), {}};

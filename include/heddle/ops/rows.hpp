@@ -168,7 +168,7 @@ Tensor<T> pack(const Tensor<T>& x,            // [B, T, ...]
 template <class T>
 Tensor<T> unpack(const Tensor<T>& rows,         // [N, ...]
                  const Sequences& sequences) {  // of the N rows
-  require_rows("unpack", {"rows", rows, 0}, sequences);
+  require_rows("unpack", {"rows", rows}, sequences);
   const Index B = sequences.count(), longest = sequences.padded_to() ? sequences.padded_to() : sequences.longest();
   const Sequences to = Sequences::padded(sequences.lengths(), longest);
   return detail::move_rows(
@@ -181,7 +181,7 @@ namespace detail {
 // Returns one row of each sequence, its last or its first; zeros for an empty one.
 template <class T>
 Tensor<T> end_rows(const char* op, const Tensor<T>& x, const Sequences& sequences, bool last) {
-  require_rows(op, {"x", x, 0}, sequences);
+  require_rows(op, {"x", x}, sequences);
   std::vector<int> from = sequences.begins(), place(from.size()), count = sequences.lengths();
   for (std::size_t b = 0; b < from.size(); ++b) {
     if (last && count[b] > 0) from[b] += count[b] - 1;
@@ -196,8 +196,8 @@ Tensor<T> end_rows(const char* op, const Tensor<T>& x, const Sequences& sequence
 // Returns the sum or the mean of each sequence's rows.
 template <class T>
 Tensor<T> add_up_rows(const char* op, const Tensor<T>& x, const Sequences& sequences, bool as_mean) {
-  require_rows(op, {"x", x, 0}, sequences);
-  require_rank(op, {"x", x, 0}, 2);
+  require_rows(op, {"x", x}, sequences);
+  require_rank(op, {"x", x}, 2);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
   dispatch(x, [&](auto device) {
     kernel::add_up_rows(device, as_mean, view<1>(sequences.begin()), view<1>(sequences.length()), view<2>(x),
@@ -254,8 +254,8 @@ template <Floating T>
 Tensor<T> max_rows(const Tensor<T>& x,            // [N, D] or [B, T, D]
                    const Sequences& sequences) {  // of the N rows, or padded to T
   if (detail::is_padded_batch(x.shape(), sequences)) return max_rows(detail::rows_of_batch(x, sequences), sequences);
-  require_rows("max_rows", {"x", x, 0}, sequences);
-  require_rank("max_rows", {"x", x, 0}, 2);
+  require_rows("max_rows", {"x", x}, sequences);
+  require_rank("max_rows", {"x", x}, 2);
   Tensor<T> y({sequences.count(), x.dim(1)}, x.device());  // [B, D]
   Tensor<Index> position(y.shape(), x.device());
   dispatch(x, [&](auto device) {

@@ -154,7 +154,7 @@ Tensor<T> softmax(const Tensor<T>& x, int axis = -1) {
 /// does not exist.
 template <Floating T>
 Tensor<T> softmax(const Tensor<T>& x, const Tensor<bool>& mask, int axis = -1) {
-  const Shape shape = detail::broadcast_shape("softmax", {{"x", x, 0}, {"mask", mask, 0}});
+  const Shape shape = detail::broadcast_shape("softmax", {{"x", x}, {"mask", mask}});
   require<ShapeError>(shape == x.shape(), "softmax: mask ", mask.shape(), " does not broadcast to x ", x.shape());
   const auto masked = full<T>({}, -std::numeric_limits<Acc<T>>::infinity(), x.device());
   return detail::softmax_along<kernel::Softmax>("softmax", detail::select(shape, mask, x, masked), x, axis, true);

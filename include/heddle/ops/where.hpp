@@ -37,7 +37,7 @@ Tensor<T> select(const Shape& shape, const Tensor<bool>& condition, const Tensor
 /// Returns a where the condition is true, b elsewhere. @throws ShapeError for shapes that do not broadcast.
 template <class T>
 Tensor<T> where(const Tensor<bool>& condition, const Tensor<T>& a, const Tensor<T>& b) {
-  const Shape shape = detail::broadcast_shape("where", {{"condition", condition, 0}, {"a", a, 0}, {"b", b, 0}});
+  const Shape shape = detail::broadcast_shape("where", {{"condition", condition}, {"a", a}, {"b", b}});
   return record("where", detail::select(shape, condition, a, b), inputs(a, b),
                 [condition, to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
                   const Tensor<T> zero = zeros<T>({}, dy.device());
@@ -51,7 +51,7 @@ Tensor<T> where(const Tensor<bool>& condition, const Tensor<T>& a, const Tensor<
 /// Returns `value` where the mask is true, x elsewhere. @throws ShapeError for shapes that do not broadcast.
 template <class T, NumberFor<T> S>
 Tensor<T> masked_fill(const Tensor<T>& x, const Tensor<bool>& mask, S value) {
-  const Shape shape = detail::broadcast_shape("masked_fill", {{"x", x, 0}, {"mask", mask, 0}});
+  const Shape shape = detail::broadcast_shape("masked_fill", {{"x", x}, {"mask", mask}});
   const Tensor<T> y = detail::select(shape, mask, full<T>({}, value, x.device()), x);
   return record("masked_fill", y, inputs(x), [mask, to_x = detail::GradientTarget(x)](const Tensor<T>& dy) {
     return detail::sum_to<T>(detail::select(dy.shape(), mask, zeros<T>({}, dy.device()), dy), to_x);

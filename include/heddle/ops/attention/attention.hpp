@@ -80,8 +80,8 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
   detail::AttentionCall<T> call("attention", q_rows, k_rows, sequences, options);
   const ColumnSlice<T>&k = call.k, v = call.rows_of(v_rows, call.keys);
   call.require_heads("attention", {"v", v, 1});
-  require_same_device("attention", {"q", call.q, 0}, {"v", v, 0});
-  require_rows("attention", {"v", v, 0}, call.keys);
+  require_same_device("attention", {"q", call.q}, {"v", v});
+  require_rows("attention", {"v", v}, call.keys);
   call.draw("attention", options.dropout, options.random);
 
   Tensor<T> y({call.q.x.dim(0), v.width}, v.device());                    // [Nq, H * Kv]

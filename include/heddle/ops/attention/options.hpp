@@ -61,17 +61,6 @@ struct AttentionOptions {
 
 namespace kernel {
 
-// Returns columns of a tensor as a MatrixView, without data for an empty tensor.
-template <class TensorT>
-auto matrix_view(TensorT& x, Index first, Index width) {
-  using E = std::remove_pointer_t<decltype(x.device_data())>;
-  return x ? MatrixView<E>{x.device_data() + first, x.dim(0), width, x.dim(1)} : MatrixView<E>{nullptr, 0, width, 0};
-}
-template <class T>
-MatrixView<const T> matrix_view(const ColumnSlice<T>& slice) {
-  return matrix_view(slice.x, slice.first, slice.width);
-}
-
 template <class TensorT>
 auto per_score(TensorT& x) {
   using E = std::remove_pointer_t<decltype(x.device_data())>;
@@ -114,15 +103,15 @@ struct AttentionCall {
         causal(options.causal),
         mask(options.mask),
         bias(options.bias) {
-    require_rows(op, {"q", q, 0}, queries);
-    require_rows(op, {"k", k, 0}, keys);
+    require_rows(op, {"q", q}, queries);
+    require_rows(op, {"k", k}, keys);
     require_heads(op, {"q", q, 1});
     require(std::isfinite(scale), op, ": scale must be finite, got ", scale);
     require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
     require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(),
                         " sequences of queries and ", keys.count(), " of keys; both must have the same number");
-    if (mask.has_data()) require_per_score(op, {"mask", mask, 0});
-    if (bias) require_per_score(op, {"bias", bias, 0});
+    if (mask.has_data()) require_per_score(op, {"mask", mask});
+    if (bias) require_per_score(op, {"bias", bias});
     if constexpr (has_cuda) tf32 = cuda::tf32_is_allowed();
   }
 
@@ -142,20 +131,20 @@ struct AttentionCall {
   }
 
   // Checks that x is a whole number of heads wide. Throws ShapeError.
-  void require_heads(const char* op, const Axis& x) const {
+  void require_heads(const char* op, const Operand& x) const {
     require_rank(op, x, 2);
-    require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.operand, ' ', x.shape,
+    require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.name, ' ', x.shape,
                         " is not ", heads,
                         " heads wide: 'heads' must be positive, and axis 1 must be a positive multiple of it");
   }
   // Checks the shape and device of a mask or bias. Throws ShapeError, and Error.
-  void require_per_score(const char* op, const Axis& x) const {
+  void require_per_score(const char* op, const Operand& x) const {
     require_rank(op, x, 4);
-    require_same_device(op, {"q", q, 0}, x);
+    require_same_device(op, {"q", q}, x);
     const auto one_or = [&](int axis, Index extent) { return x.shape[axis] == 1 || x.shape[axis] == extent; };
     require<ShapeError>(one_or(0, queries.count()) && one_or(1, heads) &&
                             (x.shape[2] == 1 || x.shape[2] >= queries.longest()) && x.shape[3] >= keys.longest(),
-                        op, ": ", x.operand, ' ', x.shape, " must be [1 or ", queries.count(), ", 1 or ", heads,
+                        op, ": ", x.name, ' ', x.shape, " must be [1 or ", queries.count(), ", 1 or ", heads,
                         ", 1 or at least ", queries.longest(), ", at least ", keys.longest(),
                         "] for these sequences, heads, queries and keys");
   }

@@ -117,7 +117,7 @@ void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool separate, 
                     MatrixView<A> to) {
   if (!separate) return product<false, false>(read(w), x, to, Into::add);
   const Tensor<A> finite = finite_part(x);
-  const auto x_finite = matrix_view(view<2>(finite));
+  const auto x_finite = matrix_view(finite);
   product<false, false>(read(w), x_finite, to, Into::add);
   for_each_visible(plan, at, w, [&](Index r, Index c) {
     for (Index d = 0; d < x.width; ++d) to(r, d) += w(r, c) * (x(c, d) - x_finite(c, d));
@@ -129,7 +129,7 @@ void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool separate, Mat
                  MatrixView<A> to) {
   if (!separate) return product<true, false>(read(w), x, to, Into::add);
   const Tensor<A> finite = finite_part(x);
-  const auto x_finite = matrix_view(view<2>(finite));
+  const auto x_finite = matrix_view(finite);
   product<true, false>(read(w), x_finite, to, Into::add);
   for_each_visible(plan, at, w, [&](Index r, Index c) {
     for (Index d = 0; d < x.width; ++d) to(c, d) += w(r, c) * (x(r, d) - x_finite(r, d));
