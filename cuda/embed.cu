@@ -216,7 +216,7 @@ void sum(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy, View<
 }
 
 template <class T, class I>
-void sum_rows(View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
+void sum_taken(View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
   const Index N = ids.extent[0], V = dx.extent[0], D = dx.extent[1];
   constexpr Index most = std::numeric_limits<unsigned>::max();
   require(N <= most && V <= most, "the gradient of a table with ", V, " rows for ", N, " ids: on the GPU at most ",
@@ -251,7 +251,7 @@ template <OnGpu T, Label I>
 void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
   const Index size = dx.extent[0] * dx.extent[1];
   if (ids.extent[0] == 0) return cuda::clear(dx.data, static_cast<std::size_t>(size) * sizeof(T));
-  if (size > 0) taken::sum_rows(ids, dy, dx);
+  if (size > 0) taken::sum_taken(ids, dy, dx);
 }
 
 #define HEDDLE_EMBED(I)                                                                       \

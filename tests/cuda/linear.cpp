@@ -12,11 +12,11 @@ using namespace heddle::testing;
 namespace {
 
 template <class T>
-void check_sum_rows(Index N, Index D) {
+void check_column_sums(Index N, Index D) {
   CAPTURE(N, D);
   const auto sums = [&]<class A>(const Tensor<A>& dy) {
     Tensor<A> dbias({D}, dy.device());
-    dispatch(dy, [&](auto device) { kernel::sum_rows(device, view<2>(dy), view<1>(dbias)); });
+    dispatch(dy, [&](auto device) { kernel::column_sums(device, view<2>(dy), view<1>(dbias)); });
     return joined(dbias.host());
   };
   const auto dy = random<T>({N, D}, 1);
@@ -53,9 +53,9 @@ std::vector<double> placed_products(const Placement& at, Device device) {
     gemm_nn(where, read(d, at.b, M, N), read(b, at.b, N, K), matrix(da.device_data(), at.c, M, K));
     gemm_tn(where, read(d, at.b, M, N), read(a, at.a, M, K), matrix(db.device_data(), at.c, N, K));
     if (at.unused == 0)
-      gemm_tn_and_sum_rows(where, View<const A, 2>{d.device_data() + at.b, {M, N}},
-                           View<const A, 2>{a.device_data() + at.a, {M, K}},
-                           View<A, 2>{db.device_data() + at.c, {N, K}}, View<A, 1>{sums.device_data() + at.bias, {N}});
+      gemm_tn_and_column_sums(
+          where, View<const A, 2>{d.device_data() + at.b, {M, N}}, View<const A, 2>{a.device_data() + at.a, {M, K}},
+          View<A, 2>{db.device_data() + at.c, {N, K}}, View<A, 1>{sums.device_data() + at.bias, {N}});
   });
   return joined(c.host(), da.host(), db.host(), sums.host());
 }
@@ -125,23 +125,23 @@ TEST_CASE("cuda products: full fp32 after products of the same shape in TF32") {
   expect_agrees<float>(product, inputs);
 }
 
-TEST_CASE("cuda sum_rows: the error is at most twice that of float on the CPU, and bf16 is rounded once") {
+TEST_CASE("cuda column_sums: the error is at most twice that of float on the CPU, and bf16 is rounded once") {
   for (const Index N : {0, 1, 31, 33, 257, 300})
     for (const Index D : {0, 1, 31, 33, 64, 257}) {
       if (races_are_watched() && N * D > 33 * 257) continue;
-      check_sum_rows<float>(N, D);
-      check_sum_rows<bf16>(N, D);
+      check_column_sums<float>(N, D);
+      check_column_sums<bf16>(N, D);
     }
-  check_sum_rows<float>(300, 128);
-  check_sum_rows<bf16>(5000, 1);
+  check_column_sums<float>(300, 128);
+  check_column_sums<bf16>(5000, 1);
 }
 
-TEST_CASE("cuda sum_rows: results do not depend on schedules or garbage in memory") {
+TEST_CASE("cuda column_sums: results do not depend on schedules or garbage in memory") {
   const auto check = [&]<class T>(T) {
     const auto dy = converted<T>(random<T>({300, 65}, 1), Device::cuda);
     expect_same_always([&] {
       Tensor<T> dbias({65}, Device::cuda);
-      kernel::sum_rows(Cuda{}, view<2>(dy), view<1>(dbias));
+      kernel::column_sums(Cuda{}, view<2>(dy), view<1>(dbias));
       return joined(dbias.host());
     });
   };

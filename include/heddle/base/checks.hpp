@@ -45,8 +45,9 @@ inline std::string left_aligned(std::string text, std::size_t width) {
 }
 
 // Throws ShapeError for two axes whose extents differ.
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_different(const char* op, const char* axis_name, const Operand& a,
-                                                                  const Operand& b, const char* remedy) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_different(const char* op, const char* axis_name,
+                                                                  const Operand& a, const Operand& b,
+                                                                  const char* remedy) {
   const std::size_t width = std::max(std::string_view(a.name).size(), std::string_view(b.name).size()) + 2;
   const std::size_t shape_width = std::max(a.shape.str().size(), b.shape.str().size()) + 4;
   const auto line = [&](const Operand& o) {
@@ -68,7 +69,8 @@ inline void require_same_device(const char* op, const Operand& a, const Operand&
 /// Checks that two axes have the same extent and their operands the same device, as in
 /// require_same("linear", "in", {"x", x, -1}, {"weight", weight, 1}). @throws ShapeError with both shapes for different
 /// extents, ShapeError for an axis that does not exist, and Error for different devices.
-inline void require_same(const char* op, const char* axis_name, const Operand& a, const Operand& b, const char* remedy = "") {
+inline void require_same(const char* op, const char* axis_name, const Operand& a, const Operand& b,
+                         const char* remedy = "") {
   require_same_device(op, a, b);
   for (const Operand* o : {&a, &b})
     require<ShapeError>(o->axis < o->shape.rank() && -o->axis <= o->shape.rank(), op, ": ", o->name, ' ', o->shape,

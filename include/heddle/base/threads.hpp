@@ -31,8 +31,10 @@ inline void set_threads(int count) {
 
 namespace kernel {
 
+// The grain of a loop is the least work that is worth a thread. Elements of the cheapest functions: a few microseconds.
+constexpr Index element_grain = 16384;
 // Returns how many rows of a matrix to give to a thread, if an element costs a few nanoseconds.
-constexpr Index rows_per_piece(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
+constexpr Index row_grain(Index columns) { return 8192 / std::max<Index>(columns, 1) + 1; }
 
 // Fixed pieces of a range. They do not depend on the number of threads, and neither does the rounding of a sum
 // within a piece.

@@ -47,7 +47,8 @@ auto matrix_view(TensorT& x, Index first, Index width) {
   return x ? MatrixView<E>{x.device_data() + first, x.dim(0), width, x.dim(1)} : MatrixView<E>{nullptr, 0, width, 0};
 }
 
-// Returns a matrix as a MatrixView: a View, a matrix of Eigen, a tensor, whose leading axes are folded, or a ColumnSlice.
+// Returns a matrix as a MatrixView: a View, a matrix of Eigen, a tensor, whose leading axes are folded, or a
+// ColumnSlice.
 template <class M>
 auto matrix_view(M&& m) {
   if constexpr (requires { m.extent; }) {

@@ -13,7 +13,7 @@ namespace heddle::kernel {
 
 // Returns a read-only view.
 template <class T>
-MatrixView<const T> read(MatrixView<T> x) {
+MatrixView<const T> as_const(MatrixView<T> x) {
   return {x.data, x.rows, x.width, x.stride};
 }
 
@@ -59,8 +59,9 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
         c.rows, c.width, depth, a.data, a.stride, b.data, b.stride, c.data, 1, c.stride, T(1), blocking, nullptr);
   } else {
     RowMatrix<Acc<T>> a_wide = widened(a), b_wide = widened(b), sum(c.rows, c.width);
-    if (into == Into::add) sum = widened(read(c));
-    product<transpose_a, transpose_b>(read(matrix_view(a_wide)), read(matrix_view(b_wide)), matrix_view(sum), into);
+    if (into == Into::add) sum = widened(as_const(c));
+    product<transpose_a, transpose_b>(as_const(matrix_view(a_wide)), as_const(matrix_view(b_wide)), matrix_view(sum),
+                                      into);
     for (Index n = 0; n < c.rows; ++n) copy_row(&c(n, 0), sum.data() + n * c.width, c.width);
   }
 }

@@ -93,17 +93,18 @@ void linear_gelu(Cuda device, View<const T, 2> x, View<const T, 2> weight, View<
   map(device, Gelu{}, View<const T, 1>{z.data, {size}}, View<T, 1>{y.data, {size}});
 }
 template <OnGpu T>
-void sum_rows(Cuda device, View<const T, 2> dy, View<T, 1> dbias) {
+void column_sums(Cuda device, View<const T, 2> dy, View<T, 1> dbias) {
   const auto [N, D] = dy.extent;
   sum(device, View<const T, 3>{dy.data, {1, N, D}}, 1.f, View<T, 2>{dbias.data, {1, D}});
 }
 template <OnGpu T>
-void gemm_tn_and_sum_rows(Cuda device, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dweight, View<T, 1> dbias) {
+void gemm_tn_and_column_sums(Cuda device, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dweight,
+                             View<T, 1> dbias) {
   Product<T> product{matrix_view(dy), matrix_view(x), true, false, matrix_view(dweight)};
   const bool multiplies = x.extent[0] > 0 && x.extent[1] > 0;
   if (multiplies) product.row_sums = dbias.data;
   multiply(product);
-  if (!multiplies) sum_rows(device, dy, dbias);
+  if (!multiplies) column_sums(device, dy, dbias);
 }
 
 }  // namespace heddle::kernel

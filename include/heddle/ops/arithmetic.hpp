@@ -29,8 +29,7 @@ void combine(Cpu, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y)
 
 template <class F, class T>
 void combine(Cpu, F, View<const T, 1> x, Acc<T> number, View<T, 1> y) {
-  constexpr Index grain = 16384;  // a few microseconds
-  parallel(x.extent[0], grain, [&](Index first, Index last) {
+  parallel(x.extent[0], element_grain, [&](Index first, Index last) {
     if constexpr (std::is_integral_v<T>)
       for (Index i = first; i < last; ++i) y(i) = static_cast<T>(F::f(x(i), number));
     else

@@ -74,8 +74,7 @@ namespace heddle::kernel {
 // the result, which lie in one row. In operand k they begin at position at[k] and advance by plan.stride[k][0].
 template <int N, class F>
 void for_rows(const BroadcastPlan<N>& plan, F&& f) {
-  constexpr Index grain = 16384;  // a few microseconds
-  parallel(plan.size, grain, [&](Index first, Index last) {
+  parallel(plan.size, element_grain, [&](Index first, Index last) {
     Index row = first / plan.extent[0], begin = first % plan.extent[0];
     for (Index i = first, n; i < last; i += n, ++row, begin = 0) {
       n = std::min(plan.extent[0] - begin, last - i);

@@ -12,8 +12,7 @@ namespace kernel {
 
 template <class T, class U>
 void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
-  constexpr Index grain = 16384;  // a few microseconds
-  parallel(x.extent[0], grain, [&](Index first, Index last) {
+  parallel(x.extent[0], element_grain, [&](Index first, Index last) {
     if constexpr (std::is_integral_v<T> || std::is_integral_v<U>)
       for (Index i = first; i < last; ++i) y(i) = convert<U>(x(i));
     else

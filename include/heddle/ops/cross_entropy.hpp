@@ -7,7 +7,7 @@
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/vector.hpp>
 #include <heddle/ops/check_ids.hpp>
-#include <heddle/ops/reduction.hpp>
+#include <heddle/ops/loss_reduction.hpp>
 
 namespace heddle {
 
@@ -43,7 +43,7 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
   const A* const w = all_weights.data();
   const A share = static_cast<A>(1 - smoothing), smooth = static_cast<A>(smoothing / static_cast<double>(C));
   A sums[Pieces::most] = {}, weights[Pieces::most] = {};
-  parallel(Pieces(logits.extent[0], rows_per_piece(C)), [&](Index piece, Index first, Index last) {
+  parallel(Pieces(logits.extent[0], row_grain(C)), [&](Index piece, Index first, Index last) {
     for (Index n = first; n < last; ++n) {
       if (by_row) loss(n) = T(A(0));
       if (labels(n) == ignored) continue;
@@ -78,7 +78,7 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
   const std::vector<A> w = weights_or_ones(class_weights, C);
   const A share = static_cast<A>(1 - smoothing), smooth = static_cast<A>(smoothing / static_cast<double>(C));
   const A all_smooth = smooth * sum_of<A>(C, [&](Chunk<A> at) { return at.load(w.data()); });
-  parallel(logits.extent[0], rows_per_piece(C), [&](Index first, Index last) {
+  parallel(logits.extent[0], row_grain(C), [&](Index first, Index last) {
     std::vector<A> terms(w);  // t of a row
     for (A& t : terms) t *= smooth;
     for (Index n = first; n < last; ++n) {

@@ -19,7 +19,7 @@ namespace kernel {
 
 template <class Id, class T>
 void take_rows(Cpu, View<const Id, 1> ids, View<const T, 2> x, View<T, 2> y) {
-  parallel(y.extent[0], rows_per_piece(y.extent[1]), [&](Index first, Index last) {
+  parallel(y.extent[0], row_grain(y.extent[1]), [&](Index first, Index last) {
     for (Index n = first; n < last; ++n) std::copy_n(&x(static_cast<Index>(ids(n)), 0), x.extent[1], &y(n, 0));
   });
 }
@@ -50,7 +50,7 @@ RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> d
   Tensor<T> dx({groups.rows(), D});
   const View<Index, 1> number = view<1>(rows);
   const View<T, 2> sums = view<2>(dx);
-  parallel(groups.rows(), rows_per_piece(D), [&](Index first, Index last) {
+  parallel(groups.rows(), row_grain(D), [&](Index first, Index last) {
     Scratch<Acc<T>> scratch(D);
     for (Index m = first; m < last; ++m) {
       const Index* const begin = &groups.begin[static_cast<std::size_t>(m)];
@@ -79,18 +79,19 @@ template <class Id, class T>
 Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x, const Shape& shape) {
   static_assert(std::is_integral_v<Id> && !std::is_same_v<Id, bool>, "heddle: ids and rows must be int or int64");
   const Shape matrix{x.dim(0), x.shape().product(1, x.rank())};
-  const auto rows_of = [matrix](auto& t, Index rows) {
+  const auto matrix_of = [matrix](auto& t, Index rows) {
     return View<std::remove_pointer_t<decltype(t.device_data())>, 2>{t.device_data(), {rows, matrix[1]}};
   };
   Tensor<T> y(shape, x.device());
-  dispatch(
-      x, [&](auto device) { kernel::take_rows(device, view<1>(ids), rows_of(x, matrix[0]), rows_of(y, ids.size())); });
+  dispatch(x, [&](auto device) {
+    kernel::take_rows(device, view<1>(ids), matrix_of(x, matrix[0]), matrix_of(y, ids.size()));
+  });
   if constexpr (std::is_integral_v<T>) {
     return y;
   } else {
     return record(op, y, inputs(x), [=, x_shape = x.shape()](const Tensor<T>& dy) {
       return dispatch(dy, [&](auto device) {
-        return kernel::take_rows_backward(device, view<1>(ids), rows_of(dy, ids.size()), x_shape);
+        return kernel::take_rows_backward(device, view<1>(ids), matrix_of(dy, ids.size()), x_shape);
       });
     });
   }

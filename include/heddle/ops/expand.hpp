@@ -11,7 +11,7 @@ Tensor<T> expand(const Tensor<T>& x, const Shape& shape) {
   for (int axis = -1; fits && axis >= -x.rank(); --axis) fits = x.dim(axis) == 1 || x.dim(axis) == shape[axis];
   require<ShapeError>(fits, "expand: x ", x.shape(), " does not broadcast to ", shape);
   const Tensor<bool> always = full<bool>({}, true, x.device());
-  const Tensor<T> y = detail::select(shape, always, x, x);
+  const Tensor<T> y = detail::choose(shape, always, x, x);
   if constexpr (std::is_integral_v<T>)
     return y;
   else

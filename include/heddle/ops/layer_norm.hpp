@@ -36,7 +36,7 @@ void layer_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1
                 View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd) {
   const Index N = x.extent[0], D = x.extent[1];
   if (D == 0) return;  // an empty row has no mean
-  parallel(N, rows_per_piece(D),
+  parallel(N, row_grain(D),
            [&](Index first, Index last) { layer_norm_rows(x, gamma, beta, eps, y, mean, rstd, first, last); });
 }
 
@@ -105,7 +105,7 @@ void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<cons
                          View<T, 1> dbeta) {
   const Index N = x.extent[0], D = x.extent[1];
   if (D == 0) return;
-  const Pieces pieces(N, rows_per_piece(D));
+  const Pieces pieces(N, row_grain(D));
   NormGradientSums<T> sums(pieces.count, D);
   parallel(pieces, [&](Index piece, Index first, Index last) {
     layer_norm_rows_backward(dy, x, gamma, mean, rstd, dx, sums, piece, first, last);

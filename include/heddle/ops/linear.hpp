@@ -11,9 +11,9 @@ namespace kernel {
 
 // Computes dbias, the sum of dy's rows. Each column is added up from the first row to the last.
 template <class T>
-void sum_rows(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
-  constexpr Index columns = 256;  // some cache lines of each row
-  parallel(dbias.extent[0], columns, [&](Index begin, Index end) {
+void column_sums(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
+  constexpr Index grain = 256;  // columns: some cache lines of each row
+  parallel(dbias.extent[0], grain, [&](Index begin, Index end) {
     Scratch<Acc<T>> scratch(end - begin);
     Acc<T>* const sum = scratch.zeroed();
     for (Index n = 0; n < dy.extent[0]; ++n) add_row(sum, &dy(n, begin), end - begin);
@@ -21,11 +21,12 @@ void sum_rows(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
   });
 }
 
-// Computes dweight = dy^T x and dbias.
+// Computes dweight = dy^T x and dbias. One function, because on the GPU cuBLASLt computes both in one pass over dy.
 template <class T>
-void gemm_tn_and_sum_rows(Cpu device, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dweight, View<T, 1> dbias) {
+void gemm_tn_and_column_sums(Cpu device, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dweight,
+                             View<T, 1> dbias) {
   gemm_tn(device, matrix_view(dy), matrix_view(x), matrix_view(dweight));
-  sum_rows(device, dy, dbias);
+  column_sums(device, dy, dbias);
 }
 
 }  // namespace kernel
@@ -62,11 +63,11 @@ std::tuple<Tensor<T>, Tensor<T>, Tensor<T>> linear_backward(const Tensor<T>& dy,
     if (weight.requires_grad()) dweight = empty_like(weight);
     if (bias.requires_grad()) dbias = empty_like(bias);
     if (dweight && dbias)
-      gemm_tn_and_sum_rows(device, view<2>(dy), view<2>(x), view<2>(dweight), view<1>(dbias));
+      gemm_tn_and_column_sums(device, view<2>(dy), view<2>(x), view<2>(dweight), view<1>(dbias));
     else if (dweight)
       gemm_tn(device, matrix_view(dy), matrix_view(x), matrix_view(dweight));
     else if (dbias)
-      sum_rows(device, view<2>(dy), view<1>(dbias));
+      column_sums(device, view<2>(dy), view<1>(dbias));
   });
   return {dx, dweight, dbias};
 }

@@ -10,19 +10,19 @@ namespace heddle {
 /// Returns whether each element is zero.
 template <class T>
 Tensor<bool> logical_not(const Tensor<T>& x) {
-  return detail::select(x.shape(), cast<bool>(x), full<bool>({}, false, x.device()), full<bool>({}, true, x.device()));
+  return detail::choose(x.shape(), cast<bool>(x), full<bool>({}, false, x.device()), full<bool>({}, true, x.device()));
 }
 /// Returns whether a and b are both nonzero, for each element. @throws ShapeError for shapes that do not broadcast.
 template <class A, class B>
 Tensor<bool> logical_and(const Tensor<A>& a, const Tensor<B>& b) {
   const Shape shape = detail::broadcast_shape("logical_and", {{"a", a}, {"b", b}});
-  return detail::select(shape, cast<bool>(a), cast<bool>(b), full<bool>({}, false, a.device()));
+  return detail::choose(shape, cast<bool>(a), cast<bool>(b), full<bool>({}, false, a.device()));
 }
 /// Returns whether a or b is nonzero, for each element. @throws ShapeError for shapes that do not broadcast.
 template <class A, class B>
 Tensor<bool> logical_or(const Tensor<A>& a, const Tensor<B>& b) {
   const Shape shape = detail::broadcast_shape("logical_or", {{"a", a}, {"b", b}});
-  return detail::select(shape, cast<bool>(a), full<bool>({}, true, a.device()), cast<bool>(b));
+  return detail::choose(shape, cast<bool>(a), full<bool>({}, true, a.device()), cast<bool>(b));
 }
 
 /// Returns whether any element along the axes is nonzero; false if there are no elements. @throws ShapeError if an axis

@@ -2,7 +2,7 @@
 // bf16) and round once. cross_entropy.hpp has the cross-entropy of classes.
 #pragma once
 #include <heddle/ops/expand.hpp>
-#include <heddle/ops/reduction.hpp>
+#include <heddle/ops/loss_reduction.hpp>
 #include <heddle/ops/statistics.hpp>
 
 namespace heddle {

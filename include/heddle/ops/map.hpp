@@ -10,18 +10,16 @@ namespace heddle {
 
 namespace kernel {
 
-constexpr Index elements_per_piece = 16384;  // a few microseconds of the cheapest function
-
 template <class F, class T>
 void map(Cpu, F, View<const T, 1> x, View<T, 1> y) {
-  parallel(x.extent[0], elements_per_piece, [&](Index first, Index last) {
+  parallel(x.extent[0], element_grain, [&](Index first, Index last) {
     for_each_chunk<Acc<T>>(first, last, [&](Chunk<Acc<T>> at) { at.store(y.data, F::f(at.load(x.data))); });
   });
 }
 
 template <class F, class T>
 void map_backward(Cpu, F, View<const T, 1> dy, View<const T, 1> x, View<const T, 1> y, View<T, 1> dx) {
-  parallel(x.extent[0], elements_per_piece, [&](Index first, Index last) {
+  parallel(x.extent[0], element_grain, [&](Index first, Index last) {
     for_each_chunk<Acc<T>>(first, last, [&](Chunk<Acc<T>> at) {
       at.store(dx.data, at.load(dy.data) * F::df(at.load(x.data), at.load(y.data)));
     });

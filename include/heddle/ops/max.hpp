@@ -23,7 +23,6 @@ bool is_nan(T x) {
 // counts as the extremum.
 template <class T>
 void extremum(Cpu, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 2> position) {
-  constexpr Index grain = 16384;  // a few microseconds
   const Index n = x.extent[1], inner = x.extent[2];
   const auto find = [&](const auto& is_kept, Index begin, Index end) {
     for (Index o = begin; o < end; ++o) {
@@ -42,7 +41,7 @@ void extremum(Cpu, bool smallest, View<const T, 3> x, View<T, 2> y, View<Index, 
       }
     }
   };
-  parallel(x.extent[0], grain / std::max<Index>(n * inner, 1) + 1, [&](Index begin, Index end) {
+  parallel(x.extent[0], element_grain / std::max<Index>(n * inner, 1) + 1, [&](Index begin, Index end) {
     if (smallest)
       find([](T best, T other) { return other >= best; }, begin, end);
     else

@@ -15,8 +15,8 @@ template <class T>
 Tensor<T> chosen_gradient(const Tensor<T>& dy, const Tensor<bool>& is_equal, const Tensor<bool>& passed_over,
                           const GradientTarget& to) {
   if (!to.requires_grad) return {};
-  const Tensor<T> share = select(dy.shape(), is_equal, dy / 2, dy);
-  return sum_to<T>(select(dy.shape(), passed_over, zeros<T>({}, dy.device()), share), to);
+  const Tensor<T> share = choose(dy.shape(), is_equal, dy / 2, dy);
+  return sum_to<T>(choose(dy.shape(), passed_over, zeros<T>({}, dy.device()), share), to);
 }
 
 // Returns the larger or the smaller of two operands, as F chooses; passed_over(x, other) tells whether x was not
@@ -66,7 +66,7 @@ Tensor<T> clamp(const Tensor<T>& x, const ClampOptions& options) {
       detail::combine<kernel::Smaller>("clamp", detail::combine<kernel::Larger>("clamp", x, least), greatest);
   return record("clamp", y, inputs(x), [=](const Tensor<T>& dy) {
     const Tensor<bool> inside = logical_and(x > least, x < greatest);
-    return detail::select(dy.shape(), inside, dy, zeros<T>({}, dy.device()));
+    return detail::choose(dy.shape(), inside, dy, zeros<T>({}, dy.device()));
   });
 }
 

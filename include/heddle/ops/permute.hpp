@@ -17,13 +17,13 @@ namespace kernel {
 template <class T>
 void permute(Cpu, const Permutation& p, const T* x, View<T, 1> y) {
   if (y.extent[0] == 0) return;
-  constexpr Index grain = 16384, square = 32;  // a few microseconds; two squares of doubles fit in the L1 cache
+  constexpr Index square = 32;  // two squares of doubles fit in the L1 cache
   const int last = p.rank - 1, lane = static_cast<int>(std::find(p.stride, p.stride + last, 1) - p.stride);
   const Index width = p.extent[last], step = p.stride[last];
   const Index lanes = lane == last ? 1 : p.extent[lane], strips = (lanes + square - 1) / square;
   const Index others = y.extent[0] / (width * lanes);  // positions on all the other axes
 
-  parallel(others * strips, grain / (std::min(lanes, square) * width) + 1, [&](Index first, Index end) {
+  parallel(others * strips, element_grain / (std::min(lanes, square) * width) + 1, [&](Index first, Index end) {
     for (Index task = first; task < end; ++task) {
       const T* from = x;
       T* to = y.data;

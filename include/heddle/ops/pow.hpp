@@ -12,7 +12,7 @@ namespace detail {
 // Returns 0 where the condition holds, even if the value there is NaN, and the values elsewhere.
 template <class T>
 Tensor<T> zero_where(const Tensor<bool>& condition, const Tensor<T>& values) {
-  return select(values.shape(), condition, zeros<T>({}, values.device()), values);
+  return choose(values.shape(), condition, zeros<T>({}, values.device()), values);
 }
 
 }  // namespace detail

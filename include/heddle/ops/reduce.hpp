@@ -13,8 +13,6 @@ namespace heddle {
 
 namespace kernel {
 
-constexpr Index elements_per_sum = 16384;  // elements that are worth a thread: their sum takes a few microseconds
-
 template <class T>
 SumAcc<T> sum_row(const T* x, Index n) {
   constexpr Index block = 1024;
@@ -29,7 +27,7 @@ SumAcc<T> sum_row(const T* x, Index n) {
 
 // Computes sum [width], the column sums of x [n, width]. `scratch` has `width` numbers.
 template <class T>
-void sum_rows(const T* x, Index n, Index width, SumAcc<T>* sum, Scratch<SumAcc<T>>& scratch) {
+void add_rows(const T* x, Index n, Index width, SumAcc<T>* sum, Scratch<SumAcc<T>>& scratch) {
   constexpr Index block = 64;
   std::fill_n(sum, width, SumAcc<T>(0));
   for (Index first = 0; first < n; first += block) {
@@ -43,9 +41,9 @@ void sum_rows(const T* x, Index n, Index width, SumAcc<T>* sum, Scratch<SumAcc<T
 template <class T, class Y>
 void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
   const Index outer = x.extent[0], n = x.extent[1], inner = x.extent[2];
-  const Pieces pieces(n, elements_per_sum / std::max<Index>(inner, 1) + 1);  // the pieces of one of the `outer` sums
+  const Pieces pieces(n, element_grain / std::max<Index>(inner, 1) + 1);  // the pieces of one of the `outer` sums
   const Index count = std::max<Index>(pieces.count, 1);
-  const Index grain = elements_per_sum / std::max<Index>(std::min(n, pieces.size) * inner, 1) + 1;
+  const Index grain = element_grain / std::max<Index>(std::min(n, pieces.size) * inner, 1) + 1;
   Scratch<SumAcc<T>> parts(outer * count * inner);
   const auto part = [&](Index p) { return parts.data() + p * inner; };  // [inner]
   parallel(outer * count, grain, [&](Index begin, Index end) {
@@ -56,7 +54,7 @@ void sum(Cpu, View<const T, 3> x, SumAcc<T> divisor, View<Y, 2> y) {
       if (inner == 1)
         *part(p) = sum_row(piece, rows);
       else
-        sum_rows(piece, rows, inner, part(p), scratch);
+        add_rows(piece, rows, inner, part(p), scratch);
     }
   });
   if (count == 1) return divide_row(y.data, parts.data(), outer * inner, divisor);

@@ -18,7 +18,7 @@ inline Index rows_per_draw_block(const ElementDropout& dropout, Index D) {
 }
 // Returns the pieces of N rows, counted in units of `rows_per_unit` rows.
 inline Pieces norm_pieces(Index N, Index D, Index rows_per_unit) {
-  return Pieces((N + rows_per_unit - 1) / rows_per_unit, (rows_per_piece(D) + rows_per_unit - 1) / rows_per_unit);
+  return Pieces((N + rows_per_unit - 1) / rows_per_unit, (row_grain(D) + rows_per_unit - 1) / rows_per_unit);
 }
 
 // Computes sum = x + dropout(branch) for elements [first, last).

@@ -50,7 +50,7 @@ namespace kernel {
 template <class T>
 void copy_row_ranges(Cpu, View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const T, 2> x,
                      View<T, 2> y) {
-  parallel(from.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
+  parallel(from.extent[0], row_grain(x.extent[1]), [&](Index first, Index last) {
     for (Index b = first; b < last; ++b)
       std::copy_n(x.data + from(b) * x.extent[1], count(b) * x.extent[1], y.data + to(b) * x.extent[1]);
   });

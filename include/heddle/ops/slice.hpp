@@ -12,8 +12,7 @@ namespace kernel {
 
 template <class T>
 void copy(Cpu, MatrixView<const T> x, MatrixView<T> y) {
-  constexpr Index grain = 16384;  // a few microseconds
-  parallel(x.rows, grain / std::max<Index>(x.width, 1) + 1, [&](Index first, Index last) {
+  parallel(x.rows, element_grain / std::max<Index>(x.width, 1) + 1, [&](Index first, Index last) {
     for (Index n = first; n < last; ++n) std::copy_n(x.data + n * x.stride, x.width, y.data + n * y.stride);
   });
 }

@@ -16,7 +16,7 @@ namespace kernel {
 template <class F, class T>
 void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
   using A = Acc<T>;
-  parallel(x.extent[0], rows_per_piece(x.extent[1]), [&](Index first, Index last) {
+  parallel(x.extent[0], row_grain(x.extent[1]), [&](Index first, Index last) {
     const Index C = x.extent[1];
     Scratch<A> exponentials(C);
     A* const e = exponentials.data();
@@ -40,7 +40,7 @@ void softmax_rows(F, View<const T, 2> x, bool empty_gives_zeros, View<T, 2> y) {
 
 template <class F, class T>
 void softmax_rows_backward(F, View<const T, 2> dy, View<const T, 2> y, View<T, 2> dx) {
-  parallel(y.extent[0], rows_per_piece(y.extent[1]), [&](Index first, Index last) {
+  parallel(y.extent[0], row_grain(y.extent[1]), [&](Index first, Index last) {
     using A = Acc<T>;
     const Index C = y.extent[1];
     for (Index n = first; n < last; ++n) {
@@ -57,7 +57,7 @@ template <class F, class T>
 void softmax_middle(F, View<const T, 3> x, bool empty_gives_zeros, View<T, 3> y) {
   using A = Acc<T>;
   const Index n = x.extent[1], inner = x.extent[2];
-  parallel(x.extent[0], rows_per_piece(n * inner), [&](Index first, Index last) {
+  parallel(x.extent[0], row_grain(n * inner), [&](Index first, Index last) {
     Scratch<A> tops(inner), sums(inner);
     A *const top = tops.data(), *const sum = sums.data();  // the sums become normalizers
     for (Index o = first; o < last; ++o) {
@@ -86,7 +86,7 @@ template <class F, class T>
 void softmax_middle_backward(F, View<const T, 3> dy, View<const T, 3> y, View<T, 3> dx) {
   using A = Acc<T>;
   const Index n = y.extent[1], inner = y.extent[2];
-  parallel(y.extent[0], rows_per_piece(n * inner), [&](Index first, Index last) {
+  parallel(y.extent[0], row_grain(n * inner), [&](Index first, Index last) {
     Scratch<A> sums(inner);
     for (Index o = first; o < last; ++o) {
       A* const sum = sums.zeroed();
@@ -157,7 +157,7 @@ Tensor<T> softmax(const Tensor<T>& x, const Tensor<bool>& mask, int axis = -1) {
   const Shape shape = detail::broadcast_shape("softmax", {{"x", x}, {"mask", mask}});
   require<ShapeError>(shape == x.shape(), "softmax: mask ", mask.shape(), " does not broadcast to x ", x.shape());
   const auto masked = full<T>({}, -std::numeric_limits<Acc<T>>::infinity(), x.device());
-  return detail::softmax_along<kernel::Softmax>("softmax", detail::select(shape, mask, x, masked), x, axis, true);
+  return detail::softmax_along<kernel::Softmax>("softmax", detail::choose(shape, mask, x, masked), x, axis, true);
 }
 /// Returns the logarithm of softmax. @throws ShapeError if the axis does not exist.
 template <Floating T>

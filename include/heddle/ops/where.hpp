@@ -23,7 +23,7 @@ void where(Cpu, const BroadcastPlan<3>& plan, const bool* condition, const T* a,
 namespace detail {
 // Returns where(condition, a, b), not recorded. `shape` is the broadcast shape of the three.
 template <class T>
-Tensor<T> select(const Shape& shape, const Tensor<bool>& condition, const Tensor<T>& a, const Tensor<T>& b) {
+Tensor<T> choose(const Shape& shape, const Tensor<bool>& condition, const Tensor<T>& a, const Tensor<T>& b) {
   Tensor<T> y(shape, condition.device());
   dispatch(condition, [&](auto device) {
     kernel::where(device, broadcast_plan(shape, condition.shape(), a.shape(), b.shape()), condition.device_data(),
@@ -38,12 +38,12 @@ Tensor<T> select(const Shape& shape, const Tensor<bool>& condition, const Tensor
 template <class T>
 Tensor<T> where(const Tensor<bool>& condition, const Tensor<T>& a, const Tensor<T>& b) {
   const Shape shape = detail::broadcast_shape("where", {{"condition", condition}, {"a", a}, {"b", b}});
-  return record("where", detail::select(shape, condition, a, b), inputs(a, b),
+  return record("where", detail::choose(shape, condition, a, b), inputs(a, b),
                 [condition, to_a = detail::GradientTarget(a), to_b = detail::GradientTarget(b)](const Tensor<T>& dy) {
                   const Tensor<T> zero = zeros<T>({}, dy.device());
                   Tensor<T> da, db;
-                  if (to_a.requires_grad) da = detail::sum_to<T>(detail::select(dy.shape(), condition, dy, zero), to_a);
-                  if (to_b.requires_grad) db = detail::sum_to<T>(detail::select(dy.shape(), condition, zero, dy), to_b);
+                  if (to_a.requires_grad) da = detail::sum_to<T>(detail::choose(dy.shape(), condition, dy, zero), to_a);
+                  if (to_b.requires_grad) db = detail::sum_to<T>(detail::choose(dy.shape(), condition, zero, dy), to_b);
                   return std::tuple(da, db);
                 });
 }
@@ -52,9 +52,9 @@ Tensor<T> where(const Tensor<bool>& condition, const Tensor<T>& a, const Tensor<
 template <class T, NumberFor<T> S>
 Tensor<T> masked_fill(const Tensor<T>& x, const Tensor<bool>& mask, S value) {
   const Shape shape = detail::broadcast_shape("masked_fill", {{"x", x}, {"mask", mask}});
-  const Tensor<T> y = detail::select(shape, mask, full<T>({}, value, x.device()), x);
+  const Tensor<T> y = detail::choose(shape, mask, full<T>({}, value, x.device()), x);
   return record("masked_fill", y, inputs(x), [mask, to_x = detail::GradientTarget(x)](const Tensor<T>& dy) {
-    return detail::sum_to<T>(detail::select(dy.shape(), mask, zeros<T>({}, dy.device()), dy), to_x);
+    return detail::sum_to<T>(detail::choose(dy.shape(), mask, zeros<T>({}, dy.device()), dy), to_x);
   });
 }
 

@@ -63,10 +63,9 @@ Index first_not_finite(Cpu, const std::vector<View<const T, 1>>& arrays) {
 // Returns the sum of the squares of all elements.
 template <class T>
 double sum_of_squares(Cpu, const std::vector<View<const T, 1>>& arrays) {
-  constexpr Index grain = 16384;
   double total = 0;
   for (const View<const T, 1> x : arrays) {
-    const Pieces pieces(x.extent[0], grain);
+    const Pieces pieces(x.extent[0], element_grain);
     std::vector<double> sums(static_cast<std::size_t>(pieces.count));
     parallel(pieces, [&](Index piece, Index first, Index last) {
       sums[static_cast<std::size_t>(piece)] = sum_of<double>(last - first, [&](Chunk<double> at) {

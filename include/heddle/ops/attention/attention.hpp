@@ -78,7 +78,7 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
     const AttentionOptions<typename Q::Element>& options = {}) {
   using T = typename Q::Element;
   detail::AttentionCall<T> call("attention", q_rows, k_rows, sequences, options);
-  const ColumnSlice<T>&k = call.k, v = call.rows_of(v_rows, call.keys);
+  const ColumnSlice<T>&k = call.k, v = call.as_rows(v_rows, call.keys);
   call.require_heads("attention", {"v", v, 1});
   require_same_device("attention", {"q", call.q}, {"v", v});
   require_rows("attention", {"v", v}, call.keys);

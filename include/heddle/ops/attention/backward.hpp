@@ -62,15 +62,15 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionO
   }
 
   // delta is checked because it is not finite if the forward's result is not finite.
-  const bool separate =
+  const bool isolate_nan =
       may_be_masked(plan, at, p) && !(all_finite(x.q) && all_finite(x.k) && all_finite(x.v) && all_finite(x.dy) &&
                                       all_finite<Acc<T>>({x.delta, 1, p.rows, p.rows}));
-  if (separate) for_each_masked(plan, at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
+  if (isolate_nan) for_each_masked(plan, at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
   for (Index r = 0; dbias.data && r < ds.rows; ++r)
     add_row(dbias.row(at.b, at.h, at.i + r) + at.j, &ds(r, 0), ds.width);
-  if (x.dq.data) add_to_queries(plan, at, separate, ds, x.k, x.dq);
-  if (x.dk.data) add_to_keys(plan, at, separate, ds, x.q, x.dk);
-  if (x.dv.data) add_to_keys(plan, at, separate, pd, x.dy, x.dv);
+  if (x.dq.data) add_to_queries(plan, at, isolate_nan, ds, x.k, x.dq);
+  if (x.dk.data) add_to_keys(plan, at, isolate_nan, ds, x.q, x.dk);
+  if (x.dv.data) add_to_keys(plan, at, isolate_nan, pd, x.dy, x.dv);
 }
 
 // Returns a zeroed matrix to accumulate a gradient in, or one without data if the gradient is not required.
@@ -93,17 +93,17 @@ void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const Atten
   const auto dv = accumulator(tiles.dv, x.dv);  // [keys, V]
   for (Index i = 0; i < x.q.rows; i += tile_queries(plan)) {
     const Index end = std::min(x.q.rows, i + tile_queries(plan));
-    const auto dq_rows = rows_of(x.dq, i, end);
+    const auto dq_rows = row_range(x.dq, i, end);
     const auto dq = accumulator(tiles.dq, dq_rows);  // [queries, K]
-    const auto q = widen(rows_of(x.q, i, end), tiles.q);
-    const auto dy = widen(rows_of(x.dy, i, end), tiles.dy);
+    const auto q = widen(row_range(x.q, i, end), tiles.q);
+    const auto dy = widen(row_range(x.dy, i, end), tiles.dy);
     const Index keys = visible_keys(plan, x.k.rows, end);
     for (Index j = 0; j < keys; j += tile_keys(plan)) {
       const Index last = std::min(keys, j + tile_keys(plan));
-      const auto k = widen(rows_of(x.k, j, last), tiles.k);
-      const auto v = widen(rows_of(x.v, j, last), tiles.v);
+      const auto k = widen(row_range(x.k, j, last), tiles.k);
+      const auto v = widen(row_range(x.v, j, last), tiles.v);
       add_gradients<T>(plan, {b, h, i, j},
-                       {q, k, v, dy, x.lse + i, x.delta + i, dq, rows_of(dk, j, last), rows_of(dv, j, last)}, dbias,
+                       {q, k, v, dy, x.lse + i, x.delta + i, dq, row_range(dk, j, last), row_range(dv, j, last)}, dbias,
                        tiles);
     }
     store_scaled(dq_rows, dq, plan.scale);
@@ -123,7 +123,7 @@ void attention_backward(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q
   const Index B = plan.count(), H = plan.heads;
   const Index pieces_b = dbias.data && !dbias.sequence_stride ? 1 : B,
               pieces_h = dbias.data && !dbias.head_stride ? 1 : H;
-  parallel(pieces_b * pieces_h, heads_per_piece(plan, (q.width + v.width) / H), [&](Index first, Index last) {
+  parallel(pieces_b * pieces_h, head_grain(plan, (q.width + v.width) / H), [&](Index first, Index last) {
     BackwardTiles<T> tiles(plan, q.width / H, v.width / H);
     for (Index piece = first; piece < last; ++piece)
       for (Index b = piece / pieces_h; b < B; b += pieces_b)

@@ -10,8 +10,8 @@ inline constexpr Index queries_per_draw = 4;  // queries drawn at once, so that 
 // first query; the first call of each further query is `next` higher. In call t (0 to 3) of a query, the lower half of
 // word j decides key 8j + 2t, and the upper half key 8j + 2t + 1.
 template <class A>
-void draw_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64_t next,
-                  A (*factors)[keys_per_draw_group]) {
+void draw_score_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::uint64_t next,
+                        A (*factors)[keys_per_draw_group]) {
   PhiloxLanes<queries_per_draw * calls_per_draw_group> words;
   draws.many<queries_per_draw * calls_per_draw_group>(
       [=](int i) { return call + static_cast<unsigned>(i) / 4 * next + static_cast<unsigned>(i) % 4; }, words);
@@ -32,7 +32,8 @@ void draw_tile_factors(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<A
       const Index score_row = (at.b * plan.heads + at.h) * plan.longest_q + at.i + r;
       const Index call = score_row * next + (at.j + c) / keys_per_draw_group * calls_per_draw_group;
       Acc<T> group[queries_per_draw][keys_per_draw_group];
-      draw_factors(plan.dropout, plan.draws, static_cast<std::uint64_t>(call), static_cast<std::uint64_t>(next), group);
+      draw_score_factors(plan.dropout, plan.draws, static_cast<std::uint64_t>(call), static_cast<std::uint64_t>(next),
+                         group);
       const Index count = std::min(keys_per_draw_group, factors.stride - c);
       for (Index i = r; i < std::min(r + queries_per_draw, factors.rows); ++i)
         std::copy_n(group[i - r], count, &factors(i, c));

@@ -8,7 +8,7 @@ namespace heddle::kernel {
 
 // Returns how many heads of the longest sequence to give to a thread. Each score costs `width` multiplications.
 template <class T>
-Index heads_per_piece(const AttentionPlan<T>& plan, Index width) {
+Index head_grain(const AttentionPlan<T>& plan, Index width) {
   constexpr Index multiplications = 1000000;  // a few tens of microseconds
   return multiplications / (plan.longest_q * plan.longest_k * width + 1) + 1;
 }
@@ -46,9 +46,9 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
   const Index keys = visible_keys(plan, k.rows, at.i + y.rows);
   for (at.j = 0; at.j < keys; at.j += tile_keys(plan)) {
     const Index last = std::min(keys, at.j + tile_keys(plan));
-    const auto k_tile = widen(rows_of(k, at.j, last), tiles.k);  // [keys, K]
-    const auto v_tile = widen(rows_of(v, at.j, last), tiles.v);  // [keys, V]
-    const auto s = tiles.s(y.rows, last - at.j);                 // [rows, keys] scores, then exp(score - top)
+    const auto k_tile = widen(row_range(k, at.j, last), tiles.k);  // [keys, K]
+    const auto v_tile = widen(row_range(v, at.j, last), tiles.v);  // [keys, V]
+    const auto s = tiles.s(y.rows, last - at.j);                   // [rows, keys] scores, then exp(score - top)
     compute_scores(plan, at, q_tile, k_tile, s);
     for (Index r = 0; r < s.rows; ++r) {
       const A shrink = online_softmax_step(s, r, top[r], sum[r]);
@@ -76,7 +76,7 @@ template <class T>
 void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,
                MatrixView<T> y, View<Acc<T>, 2> lse) {
   const Index H = plan.heads;
-  parallel(plan.count() * H, heads_per_piece(plan, q.width / H + v.width / H), [&](Index first, Index last) {
+  parallel(plan.count() * H, head_grain(plan, q.width / H + v.width / H), [&](Index first, Index last) {
     ForwardTiles<T> tiles(plan, q.width / H, v.width / H);
     for (Index pair = first; pair < last; ++pair) {
       const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
@@ -86,7 +86,7 @@ void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixV
       const auto y_head = head_of(y, plan.q_begin(b), queries, h, H);
       for (Index i = 0; i < queries; i += tile_queries(plan)) {
         const Index end = std::min(queries, i + tile_queries(plan));
-        attend<T>(plan, {b, h, i, 0}, rows_of(q_head, i, end), k_head, v_head, rows_of(y_head, i, end),
+        attend<T>(plan, {b, h, i, 0}, row_range(q_head, i, end), k_head, v_head, row_range(y_head, i, end),
                   &lse(h, plan.q_begin(b) + i), tiles);
       }
     }
@@ -98,7 +98,7 @@ template <class T>
 void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, View<T, 4> y) {
   using A = Acc<T>;
   const Index H = plan.heads;
-  parallel(plan.count() * H, heads_per_piece(plan, q.width / H), [&](Index first, Index last) {
+  parallel(plan.count() * H, head_grain(plan, q.width / H), [&](Index first, Index last) {
     TileBuffer<A> q_buffer(tile_queries(plan), q.width / H), k_buffer(plan.longest_k, q.width / H),
         s_buffer(tile_queries(plan), plan.longest_k);
     for (Index pair = first; pair < last; ++pair) {
@@ -107,7 +107,7 @@ void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q,
       const auto k_head = widen(head_of(k, plan.k_begin(b), plan.k_length(b), h, H), k_buffer);
       std::fill_n(y.data + pair * y.extent[2] * y.extent[3], y.extent[2] * y.extent[3], static_cast<T>(0.f));
       for (Index i = 0; i < queries && k_head.rows > 0; i += tile_queries(plan)) {
-        const auto q_tile = widen(rows_of(q_head, i, std::min(queries, i + tile_queries(plan))), q_buffer);
+        const auto q_tile = widen(row_range(q_head, i, std::min(queries, i + tile_queries(plan))), q_buffer);
         const auto s = s_buffer(q_tile.rows, k_head.rows);
         compute_scores(plan, {b, h, i, 0}, q_tile, k_head, s);
         for (Index r = 0; r < s.rows; ++r) {

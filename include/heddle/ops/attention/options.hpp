@@ -94,8 +94,8 @@ struct AttentionCall {
   // Takes rows, or padded batches [B, T, ...]. Throws ShapeError and Error.
   AttentionCall(const char* op, const ColumnSlice<T>& q_slice, const ColumnSlice<T>& k_slice,
                 const Sequences& sequences, const AttentionOptions<T>& options)
-      : q(rows_of(q_slice, sequences)),
-        k(rows_of(k_slice, options.keys ? *options.keys : sequences)),
+      : q(as_rows(q_slice, sequences)),
+        k(as_rows(k_slice, options.keys ? *options.keys : sequences)),
         queries(sequences),
         keys(options.keys ? *options.keys : sequences),
         heads(options.heads),
@@ -116,7 +116,7 @@ struct AttentionCall {
   }
 
   // Returns the rows of a padded batch, and any other slice unchanged.
-  static ColumnSlice<T> rows_of(const ColumnSlice<T>& slice, const Sequences& sequences) {
+  static ColumnSlice<T> as_rows(const ColumnSlice<T>& slice, const Sequences& sequences) {
     return {rows_of_batch(slice.x, sequences), slice.first, slice.width};
   }
 

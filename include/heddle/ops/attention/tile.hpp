@@ -75,7 +75,7 @@ MatrixView<T> head_of(MatrixView<T> x, Index begin, Index length, Index h, Index
 }
 // Returns rows [first, last) of x.
 template <class T>
-MatrixView<T> rows_of(MatrixView<T> x, Index first, Index last) {
+MatrixView<T> row_range(MatrixView<T> x, Index first, Index last) {
   return {x.data ? x.data + first * x.stride : nullptr, last - first, x.width, x.stride};
 }
 
@@ -87,7 +87,7 @@ MatrixView<const Acc<T>> widen(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer
   } else {
     const auto wide = buffer(x.rows, x.width);
     for (Index n = 0; n < x.rows; ++n) copy_row(&wide(n, 0), &x(n, 0), x.width);
-    return read(wide);
+    return as_const(wide);
   }
 }
 
@@ -110,27 +110,27 @@ Tensor<A> finite_part(MatrixView<const A> x) {
   return part;
 }
 
-// Computes to += w x for w [queries, keys] and x [keys, D]. If `separate`, NaN and infinity in x reach only the queries
-// that see their key: a masked pair has w = 0, but 0 * NaN is NaN.
+// Computes to += w x for w [queries, keys] and x [keys, D]. If `isolate_nan`, NaN and infinity in x reach only the
+// queries that see their key: a masked pair has w = 0, but 0 * NaN is NaN.
 template <class T, class A = Acc<T>>
-void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool separate, MatrixView<A> w, MatrixView<const A> x,
-                    MatrixView<A> to) {
-  if (!separate) return product<false, false>(read(w), x, to, Into::add);
+void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool isolate_nan, MatrixView<A> w,
+                    MatrixView<const A> x, MatrixView<A> to) {
+  if (!isolate_nan) return product<false, false>(as_const(w), x, to, Into::add);
   const Tensor<A> finite = finite_part(x);
   const auto x_finite = matrix_view(finite);
-  product<false, false>(read(w), x_finite, to, Into::add);
+  product<false, false>(as_const(w), x_finite, to, Into::add);
   for_each_visible(plan, at, w, [&](Index r, Index c) {
     for (Index d = 0; d < x.width; ++d) to(r, d) += w(r, c) * (x(c, d) - x_finite(c, d));
   });
 }
-// Computes to += w^T x for x [queries, D]; `separate` is as in add_to_queries.
+// Computes to += w^T x for x [queries, D]; `isolate_nan` is as in add_to_queries.
 template <class T, class A = Acc<T>>
-void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool separate, MatrixView<A> w, MatrixView<const A> x,
+void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool isolate_nan, MatrixView<A> w, MatrixView<const A> x,
                  MatrixView<A> to) {
-  if (!separate) return product<true, false>(read(w), x, to, Into::add);
+  if (!isolate_nan) return product<true, false>(as_const(w), x, to, Into::add);
   const Tensor<A> finite = finite_part(x);
   const auto x_finite = matrix_view(finite);
-  product<true, false>(read(w), x_finite, to, Into::add);
+  product<true, false>(as_const(w), x_finite, to, Into::add);
   for_each_visible(plan, at, w, [&](Index r, Index c) {
     for (Index d = 0; d < x.width; ++d) to(c, d) += w(r, c) * (x(r, d) - x_finite(r, d));
   });
