@@ -1,9 +1,9 @@
 // Elementwise + - * /, maximum, minimum and power. Definitions: include/heddle/ops/arithmetic.hpp and
-// base/arithmetic_functions.hpp; autograd/gradient.hpp for `add`.
+// base/binary_functions.hpp; autograd/gradient.hpp for `add`.
 //
 // A thread owns vectors of 16 bytes of the widest type (device/elementwise.cuh). Two tensors of equal shapes are
 // read once, and y is written once; a row, column or number that is broadcast is read from cache.
-#include <heddle/base/arithmetic_functions.hpp>
+#include <heddle/base/binary_functions.hpp>
 
 #include "device/elementwise.cuh"
 

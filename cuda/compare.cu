@@ -1,4 +1,4 @@
-// Elementwise comparisons. Definitions: include/heddle/ops/compare.hpp and base/comparison_functions.hpp.
+// Elementwise comparisons. Definitions: include/heddle/ops/compare.hpp and base/binary_functions.hpp.
 //
 // A thread owns vectors of 16 bytes of the operands (device/elementwise.cuh). Two tensors of equal shapes are read
 // once, and y, one byte an element, is written once. A broadcast operand is read from cache.

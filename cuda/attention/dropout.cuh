@@ -1,4 +1,4 @@
-// Dropout of a tile of scores. gpu/attention_plan.hpp assigns the generator's calls to the keys; every kernel repeats
+// Dropout of a tile of scores. kernel/attention_plan.hpp assigns the generator's calls to the keys; every kernel repeats
 // the same draws, and no mask is stored.
 #pragma once
 #include "tile.cuh"

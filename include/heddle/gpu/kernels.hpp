@@ -5,16 +5,15 @@
 #pragma once
 #include <vector>
 
-#include <heddle/base/arithmetic_functions.hpp>
-#include <heddle/base/comparison_functions.hpp>
+#include <heddle/base/binary_functions.hpp>
 #include <heddle/base/scalar_functions.hpp>
 #include <heddle/base/softmax_functions.hpp>
-#include <heddle/gpu/attention_plan.hpp>
-#include <heddle/gpu/broadcast_plan.hpp>
-#include <heddle/gpu/id_check.hpp>
-#include <heddle/gpu/permutation.hpp>
 #include <heddle/gpu/runtime.hpp>
-#include <heddle/gpu/update_args.hpp>
+#include <heddle/kernel/attention_plan.hpp>
+#include <heddle/kernel/broadcast_plan.hpp>
+#include <heddle/kernel/id_check.hpp>
+#include <heddle/kernel/permutation.hpp>
+#include <heddle/kernel/update_args.hpp>
 
 namespace heddle::kernel {
 
@@ -53,13 +52,13 @@ void map(Cuda, F, View<const T, 1> x, View<T, 1> y);
 template <class F, OnGpu T>
 void map_backward(Cuda, F, View<const T, 1> dy, View<const T, 1> x, View<const T, 1> y, View<T, 1> dx);
 
-// Applies F, a function of base/arithmetic_functions.hpp, to broadcast operands. With a number as operand, F may also
+// Applies F, a function of base/binary_functions.hpp, to broadcast operands. With a number as operand, F may also
 // be Swapped<F>.
 template <class F, OnGpu A, OnGpu B, OnGpu Y>
 void combine(Cuda, F, const BroadcastPlan<2>& plan, const A* a, const B* b, Y* y);
 template <class F, OnGpu T>
 void combine(Cuda, F, View<const T, 1> x, float number, View<T, 1> y);
-// Applies F, a function of base/comparison_functions.hpp, to broadcast operands. T is float or int64.
+// Applies F, a function of base/binary_functions.hpp, to broadcast operands. T is float or int64.
 template <class F, class T>
 void compare(Cuda, F, const BroadcastPlan<2>& plan, const T* a, const T* b, bool* y);
 template <OnGpu T>

@@ -1,7 +1,7 @@
 // + - * / on each element, with broadcasting; a number may stand on either side. Integers wrap around on overflow, and
 // divide as in C++, towards zero.
 #pragma once
-#include <heddle/base/arithmetic_functions.hpp>
+#include <heddle/base/binary_functions.hpp>
 #include <heddle/core/create.hpp>
 #include <heddle/ops/reduce.hpp>
 

@@ -6,7 +6,7 @@
 
 #include <heddle/base/checks.hpp>
 #include <heddle/base/threads.hpp>
-#include <heddle/gpu/broadcast_plan.hpp>
+#include <heddle/kernel/broadcast_plan.hpp>
 
 namespace heddle::detail {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <heddle/core/dispatch.hpp>
-#include <heddle/gpu/id_check.hpp>
+#include <heddle/kernel/id_check.hpp>
 
 namespace heddle {
 

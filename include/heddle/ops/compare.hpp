@@ -2,7 +2,7 @@
 // which has no gradient. bf16 is compared as float, and an integer or bool as std::int64_t, without loss. Comparisons
 // with NaN are false, except !=.
 #pragma once
-#include <heddle/base/comparison_functions.hpp>
+#include <heddle/base/binary_functions.hpp>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/cast.hpp>
 

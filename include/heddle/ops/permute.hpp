@@ -4,7 +4,7 @@
 
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
-#include <heddle/gpu/permutation.hpp>
+#include <heddle/kernel/permutation.hpp>
 #include <heddle/ops/axis.hpp>
 
 namespace heddle {

@@ -6,7 +6,7 @@
 
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/vector.hpp>
-#include <heddle/gpu/update_args.hpp>
+#include <heddle/kernel/update_args.hpp>
 
 namespace heddle::kernel {
 

@@ -1,4 +1,4 @@
-// Attention's dropout on the CPU. gpu/attention_plan.hpp assigns the generator's calls to the keys.
+// Attention's dropout on the CPU. kernel/attention_plan.hpp assigns the generator's calls to the keys.
 #pragma once
 #include <heddle/ops/attention/tile.hpp>
 

@@ -7,8 +7,8 @@
 #include <heddle/base/random.hpp>
 #include <heddle/core/dispatch.hpp>
 #include <heddle/core/sequences.hpp>
-#include <heddle/gpu/attention_plan.hpp>
 #include <heddle/gpu/runtime.hpp>
+#include <heddle/kernel/attention_plan.hpp>
 #include <heddle/ops/attention/dropout.hpp>
 #include <heddle/ops/padded.hpp>
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/gemm.hpp>
-#include <heddle/gpu/attention_plan.hpp>
+#include <heddle/kernel/attention_plan.hpp>
 #include <heddle/ops/softmax.hpp>
 
 namespace heddle::kernel {

@@ -1,5 +1,5 @@
-// Function objects for + - * /, the larger and the smaller of two values, and powers. Each is written once, for numbers
-// and for SIMD vectors (cpu/vector.hpp).
+// Function objects of two values: + - * /, the larger and the smaller, powers, and comparisons. Each is written once,
+// for both devices, and except comparisons for SIMD vectors, too (cpu/vector.hpp).
 #pragma once
 #include <cmath>
 #include <type_traits>
@@ -63,6 +63,20 @@ struct Power {
 template <class F>
 struct Swapped {
   HEDDLE_HD static auto f(const auto& a, const auto& b) { return F::f(b, a); }
+};
+
+// Comparisons. > and >= swap their operands.
+struct Equal {
+  HEDDLE_HD static bool f(auto a, auto b) { return a == b; }
+};
+struct NotEqual {
+  HEDDLE_HD static bool f(auto a, auto b) { return a != b; }
+};
+struct Less {
+  HEDDLE_HD static bool f(auto a, auto b) { return a < b; }
+};
+struct LessEqual {
+  HEDDLE_HD static bool f(auto a, auto b) { return a <= b; }
 };
 
 }  // namespace heddle::kernel
