@@ -1,5 +1,5 @@
-// Dropout of a tile of scores. kernel/attention_plan.hpp assigns the generator's calls to the keys; every kernel repeats
-// the same draws, and no mask is stored.
+// Dropout of a tile of scores. kernel/attention_plan.hpp assigns the generator's calls to the keys; every kernel
+// repeats the same draws, and no mask is stored.
 #pragma once
 #include "tile.cuh"
 
