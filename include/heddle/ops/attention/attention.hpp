@@ -6,8 +6,8 @@
 
 #include <heddle/autograd/record.hpp>
 #include <heddle/ops/attention/backward.hpp>
+#include <heddle/ops/attention/call.hpp>
 #include <heddle/ops/attention/forward.hpp>
-#include <heddle/ops/attention/options.hpp>
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/clear.hpp>
 

@@ -1,0 +1,125 @@
+// The checked arguments of a call of attention, which its backward keeps.
+#pragma once
+#include <cmath>
+#include <numeric>
+
+#include <heddle/core/dispatch.hpp>
+#include <heddle/gpu/runtime.hpp>
+#include <heddle/kernel/attention_plan.hpp>
+#include <heddle/ops/attention/columns.hpp>
+#include <heddle/ops/attention/dropout.hpp>
+#include <heddle/ops/attention/options.hpp>
+#include <heddle/ops/padded.hpp>
+
+namespace heddle {
+
+namespace kernel {
+
+template <class TensorT>
+auto per_score(TensorT& x) {
+  using E = std::remove_pointer_t<decltype(x.device_data())>;
+  const auto stride = [&](int axis) { return x.dim(axis) == 1 ? Index{0} : x.shape().product(axis + 1, 4); };
+  return x.has_data() ? PerScore<E>{x.device_data(), stride(0), stride(1), stride(2)} : PerScore<E>{};
+}
+
+}  // namespace kernel
+
+namespace detail {
+
+// Returns the number of valid rows of all sequences.
+inline Index valid_rows(const Sequences& sequences) {
+  return std::accumulate(sequences.lengths().begin(), sequences.lengths().end(), Index{0});
+}
+
+// The checked arguments of a call of attention.
+template <class T>
+struct AttentionCall {
+  ColumnSlice<T> q, k;
+  Sequences queries, keys;
+  Index heads;
+  double scale;
+  bool causal;
+  Tensor<bool> mask;
+  Tensor<T> bias;
+  kernel::DropoutRule dropout = {};
+  kernel::Draws draws = {};
+  bool tf32 = false;
+
+  // Takes rows, or padded batches [B, T, ...]. Throws ShapeError and Error.
+  AttentionCall(const char* op, const ColumnSlice<T>& q_slice, const ColumnSlice<T>& k_slice,
+                const Sequences& sequences, const AttentionOptions<T>& options)
+      : q(as_rows(q_slice, sequences)),
+        k(as_rows(k_slice, options.keys ? *options.keys : sequences)),
+        queries(sequences),
+        keys(options.keys ? *options.keys : sequences),
+        heads(options.heads),
+        scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.width) / static_cast<double>(heads)))),
+        causal(options.causal),
+        mask(options.mask),
+        bias(options.bias) {
+    require_rows(op, {"q", q}, queries);
+    require_rows(op, {"k", k}, keys);
+    require_heads(op, {"q", q, 1});
+    require(std::isfinite(scale), op, ": scale must be finite, got ", scale);
+    require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
+    require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(),
+                        " sequences of queries and ", keys.count(), " of keys; both must have the same number");
+    if (mask.has_data()) require_per_score(op, {"mask", mask});
+    if (bias) require_per_score(op, {"bias", bias});
+    if constexpr (has_cuda) tf32 = cuda::tf32_is_allowed();
+  }
+
+  // Returns the rows of a padded batch, and any other slice unchanged.
+  static ColumnSlice<T> as_rows(const ColumnSlice<T>& slice, const Sequences& sequences) {
+    return {rows_of_batch(slice.x, sequences), slice.first, slice.width};
+  }
+
+  // Activates dropout if `random` is given and p is not 0. The draws depend on the longest sequences, not on padding.
+  // Throws Error.
+  void draw(const char* op, double p, Random* random) {
+    const kernel::DropoutRule rule(op, p);
+    if (!random || !rule.is_active()) return;
+    dropout = rule;
+    draws = random->take(static_cast<std::uint64_t>(queries.count() * heads * queries.longest() *
+                                                    kernel::calls_per_score_row(keys.longest())));
+  }
+
+  // Checks that x is a whole number of heads wide. Throws ShapeError.
+  void require_heads(const char* op, const Operand& x) const {
+    require_rank(op, x, 2);
+    require<ShapeError>(heads > 0 && x.shape[1] > 0 && x.shape[1] % heads == 0, op, ": ", x.name, ' ', x.shape,
+                        " is not ", heads,
+                        " heads wide: 'heads' must be positive, and axis 1 must be a positive multiple of it");
+  }
+  // Checks the shape and device of a mask or bias. Throws ShapeError, and Error.
+  void require_per_score(const char* op, const Operand& x) const {
+    require_rank(op, x, 4);
+    require_same_device(op, {"q", q}, x);
+    const auto one_or = [&](int axis, Index extent) { return x.shape[axis] == 1 || x.shape[axis] == extent; };
+    require<ShapeError>(one_or(0, queries.count()) && one_or(1, heads) &&
+                            (x.shape[2] == 1 || x.shape[2] >= queries.longest()) && x.shape[3] >= keys.longest(),
+                        op, ": ", x.name, ' ', x.shape, " must be [1 or ", queries.count(), ", 1 or ", heads,
+                        ", 1 or at least ", queries.longest(), ", at least ", keys.longest(),
+                        "] for these sequences, heads, queries and keys");
+  }
+
+  kernel::AttentionPlan<T> plan() const {
+    return {view<1>(queries.begin()),
+            view<1>(queries.length()),
+            view<1>(keys.begin()),
+            view<1>(keys.length()),
+            queries.longest(),
+            keys.longest(),
+            heads,
+            static_cast<Acc<T>>(scale),
+            causal,
+            kernel::per_score(mask),
+            kernel::per_score(bias),
+            dropout,
+            draws,
+            tf32};
+  }
+};
+
+}  // namespace detail
+}  // namespace heddle
