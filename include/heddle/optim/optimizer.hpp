@@ -1,6 +1,10 @@
 // Optimizer: updates all parameters of a model by a rule. An optimizer is defined by its options and its rule: see
 // sgd.hpp.
 #pragma once
+#include <array>
+#include <memory>
+#include <type_traits>
+
 #include <heddle/autograd/backward.hpp>
 #include <heddle/optim/slots.hpp>
 #include <heddle/optim/update.hpp>
@@ -113,38 +117,28 @@ class Optimizer {
  private:
   friend struct heddle::detail::Enrollment<Optimizer>;
 
-  // A parameter with a gradient.
-  template <class T>
-  struct Pending {
-    Slot<T>* slot;
-    RowGradient<T> gradient;
+  // The work of a step for the parameters of one type that have a gradient. Its functions are called in their order.
+  struct Work {
+    virtual ~Work() = default;
+    virtual bool is_empty() const = 0;
+    // If a gradient is not finite, clears all gradients and throws Error.
+    virtual void require_finite() = 0;
+    // Allocates what the update needs.
+    virtual void prepare() = 0;
+    virtual void update(double factor) = 0;
   };
+  template <class T>
+  class WorkOf;
+
   static constexpr Device devices[] = {Device::cpu, Device::cuda};
   static constexpr bool has_gpu_kernel = requires { requires Rule<float>::has_gpu_kernel; };
-
-  // The parts of a step for parameters of type T; null if the model has none. The constructor, which knows the model's
-  // type, sets these pointers, so that a model of floats does not compile the code for doubles.
-  template <class T>
-  struct TypeSteps {
-    bool (Optimizer::*has_finite_gradients)() = nullptr;
-    void (Optimizer::*prepare)() = nullptr;
-    void (Optimizer::*update)(double factor) = nullptr;
-  };
 
   template <class T>
   void enroll(std::string name, const Parameter<T>& p, const Group* group) {
     slots_.add(std::move(name), p, group);
-    std::get<TypeSteps<T>>(steps_) = TypeSteps<T>{&Optimizer::template has_finite_gradients<T>,
-                                                  &Optimizer::template prepare<T>, &Optimizer::template update<T>};
-  }
-
-  template <class T>
-  std::vector<Pending<T>> pending() {
-    std::vector<Pending<T>> found;
-    for (Slot<T>& slot : slots_.of<T>())
-      if (!slot.frozen)
-        if (const auto gradient = detail::sparse_grad(slot.parameter->value())) found.push_back({&slot, gradient});
-    return found;
+    collect_[std::is_same_v<T, double>] = [](Optimizer& self) -> std::unique_ptr<Work> {
+      return std::make_unique<WorkOf<T>>(self);
+    };
   }
 
   void check_options() const;
@@ -154,52 +148,6 @@ class Optimizer {
     });
   }
 
-  // Returns whether a parameter of type T has a gradient. If a gradient is not finite, clears all gradients and
-  // throws Error.
-  template <class T>
-  bool has_finite_gradients() {
-    const auto parameters = pending<T>();
-    for (const Device device : devices) {
-      std::vector<View<const T, 1>> gradients;
-      std::vector<const Slot<T>*> owners;
-      for (const auto& [slot, gradient] : parameters)
-        if (gradient.values.device() == device) gradients.push_back(view<1>(gradient.values)), owners.push_back(slot);
-      if (gradients.empty()) continue;
-      const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, gradients); });
-      if (first < 0) continue;
-      clear_gradients();
-      fail(slots_.optimizer(), ": the gradient of '", owners[static_cast<std::size_t>(first)]->name,
-           "' is not finite; nothing was updated, and all gradients were cleared");
-    }
-    return !parameters.empty();
-  }
-
-  // Updates the parameters of type T.
-  template <class T>
-  void update(double factor) {
-    const auto parameters = pending<T>();
-    std::vector<kernel::RowUpdateArgs<Rule<T>>> sparse;
-    for (const Device device : devices) {
-      std::vector<kernel::UpdateArgs<Rule<T>>> dense;
-      for (const auto& [slot, gradient] : parameters) {
-        if (gradient.values.device() != device) continue;
-        ++slot->steps;
-        const kernel::UpdateArgs<Rule<T>> args = arguments(*slot, gradient, factor);
-        const Shape& shape = slot->parameter->shape();
-        if (gradient.rows)
-          sparse.push_back({args, view<1>(gradient.rows), shape[0], gradient.values.dim(1), slot->row_flags.data()});
-        else
-          dense.push_back(args);
-      }
-      if (dense.empty()) continue;
-      if constexpr (has_gpu_kernel)
-        dispatch<T>(device, [&](auto where) { kernel::update(where, dense); });
-      else
-        kernel::update(Cpu{}, dense);
-    }
-    kernel::update_rows(Cpu{}, sparse);
-  }
-
   template <class T>
   Rule<T> rule_of(const Slot<T>& slot, double factor, std::int64_t step) const {
     return Rule<T>(options, {.lr = factor * slot.lr.value_or(options.lr),
@@ -207,16 +155,6 @@ class Optimizer {
                              .step = step});
   }
 
-  // Allocates the moment estimates that a step needs, for the parameters of type T.
-  template <class T>
-  void prepare() {
-    for (const auto& [slot, gradient] : pending<T>()) {
-      require(has_gpu_kernel || gradient.values.device() == Device::cpu, Options::optimizer,
-              ": has no kernel for a GPU, but parameter '", slot->name,
-              "' is there; move the model with to(model, Device::cpu)");
-      allocate(*slot, gradient);
-    }
-  }
   // Allocates the moment estimates, on the parameter's device, and the row flags.
   template <class T>
   void allocate(Slot<T>& slot, const RowGradient<T>& gradient) const {
@@ -252,7 +190,79 @@ class Optimizer {
   }
 
   Slots slots_;
-  std::tuple<TypeSteps<float>, TypeSteps<double>> steps_;
+  // Collect the work for parameters of float and of double; null if the model has none. The constructor, which knows
+  // the model's type, sets them, so that a model of floats does not compile the code for doubles.
+  std::array<std::unique_ptr<Work> (*)(Optimizer&), 2> collect_{};
+};
+
+template <class Options, template <class> class Rule>
+requires UpdateRule<Rule<float>, Options>
+template <class T>
+class Optimizer<Options, Rule>::WorkOf final : public Work {
+ public:
+  explicit WorkOf(Optimizer& optimizer) : optimizer_(optimizer) {
+    for (Slot<T>& slot : optimizer.slots_.template of<T>())
+      if (!slot.frozen)
+        if (const auto gradient = detail::sparse_grad(slot.parameter->value())) pending_.push_back({&slot, gradient});
+  }
+
+  bool is_empty() const override { return pending_.empty(); }
+
+  void require_finite() override {
+    for (const Device device : devices) {
+      std::vector<View<const T, 1>> gradients;
+      std::vector<const Slot<T>*> owners;
+      for (const auto& [slot, gradient] : pending_)
+        if (gradient.values.device() == device) gradients.push_back(view<1>(gradient.values)), owners.push_back(slot);
+      if (gradients.empty()) continue;
+      const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, gradients); });
+      if (first < 0) continue;
+      optimizer_.clear_gradients();
+      fail(optimizer_.slots_.optimizer(), ": the gradient of '", owners[static_cast<std::size_t>(first)]->name,
+           "' is not finite; nothing was updated, and all gradients were cleared");
+    }
+  }
+
+  void prepare() override {
+    for (const auto& [slot, gradient] : pending_) {
+      require(has_gpu_kernel || gradient.values.device() == Device::cpu, Options::optimizer,
+              ": has no kernel for a GPU, but parameter '", slot->name,
+              "' is there; move the model with to(model, Device::cpu)");
+      optimizer_.allocate(*slot, gradient);
+    }
+  }
+
+  void update(double factor) override {
+    std::vector<kernel::RowUpdateArgs<Rule<T>>> sparse;
+    for (const Device device : devices) {
+      std::vector<kernel::UpdateArgs<Rule<T>>> dense;
+      for (const auto& [slot, gradient] : pending_) {
+        if (gradient.values.device() != device) continue;
+        ++slot->steps;
+        const kernel::UpdateArgs<Rule<T>> args = optimizer_.arguments(*slot, gradient, factor);
+        const Shape& shape = slot->parameter->shape();
+        if (gradient.rows)
+          sparse.push_back({args, view<1>(gradient.rows), shape[0], gradient.values.dim(1), slot->row_flags.data()});
+        else
+          dense.push_back(args);
+      }
+      if (dense.empty()) continue;
+      // double, which is on the CPU only, also stands for a rule without a kernel for a GPU: prepare() has checked it.
+      dispatch<std::conditional_t<has_gpu_kernel, T, double>>(device,
+                                                              [&](auto where) { kernel::update(where, dense); });
+    }
+    kernel::update_rows(sparse);  // gradients of rows are on the CPU
+  }
+
+ private:
+  // A parameter with a gradient.
+  struct Pending {
+    Slot<T>* slot;
+    RowGradient<T> gradient;
+  };
+
+  Optimizer& optimizer_;
+  std::vector<Pending> pending_;
 };
 
 template <class Options, template <class> class Rule>
@@ -268,22 +278,18 @@ requires UpdateRule<Rule<float>, Options>
 void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
   check_options();
   heddle::detail::require_nonnegative(Options::optimizer, "the factor on the learning rate", factor);
-  const auto for_each_type = [this](auto&& f) { f(std::get<0>(steps_)), f(std::get<1>(steps_)); };
-  bool has_gradients = false;
-  for_each_type([&](const auto& steps) {
-    if (steps.has_finite_gradients) has_gradients |= (this->*steps.has_finite_gradients)();
-  });
-  if (!has_gradients && gradients == Gradients::required) {
+  std::vector<std::unique_ptr<Work>> work;
+  for (const auto collect : collect_)
+    if (collect) work.push_back(collect(*this));
+  std::erase_if(work, [](const auto& each) { return each->is_empty(); });
+  if (work.empty() && gradients == Gradients::required) {
     clear_gradients();
     fail(Options::optimizer, ": no trainable parameter has a gradient; call backward first, and make the ",
          "optimizer for the model that is trained");
   }
-  for_each_type([this](const auto& steps) {  // before any update: memory may run out
-    if (steps.prepare) (this->*steps.prepare)();
-  });
-  for_each_type([&](const auto& steps) {
-    if (steps.update) (this->*steps.update)(factor);
-  });
+  for (const auto& each : work) each->require_finite();
+  for (const auto& each : work) each->prepare();  // before any update: memory may run out
+  for (const auto& each : work) each->update(factor);
   clear_gradients();
 }
 

@@ -162,7 +162,7 @@ void update_rows(const RowUpdateArgs<Rule>& x, Index first, Index last) {
   }
 }
 template <class Rule>
-void update_rows(Cpu, const std::vector<RowUpdateArgs<Rule>>& parameters) {
+void update_rows(const std::vector<RowUpdateArgs<Rule>>& parameters) {
   for (const auto& x : parameters)
     for_each_piece({x.row_count}, update_piece / std::max<Index>(x.width, 1) + 1,
                    [&](std::size_t, Index first, Index last) { update_rows(x, first, last); });
