@@ -1,5 +1,5 @@
 // Elementwise + - * /, maximum, minimum and power. Definitions: include/heddle/ops/arithmetic.hpp and
-// base/binary_functions.hpp; autograd/gradient.hpp for `add`.
+// base/binary_functions.hpp; core/move.hpp for `add`.
 //
 // A thread owns vectors of 16 bytes of the widest type (device/elementwise.cuh). Two tensors of equal shapes are
 // read once, and y is written once; a row, column or number that is broadcast is read from cache.

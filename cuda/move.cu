@@ -1,4 +1,4 @@
-// Operations that only move elements, as words of the elements' size. Definitions: include/heddle/core/create.hpp and,
+// Operations that only move elements, as words of the elements' size. Definitions: include/heddle/core/move.hpp and,
 // in ops/, permute.hpp, where.hpp, embed.hpp and rows.hpp.
 //
 //   fill, where       A thread owns vectors of 16 bytes of y (device/elementwise.cuh). y is written once. An operand of

@@ -5,25 +5,9 @@
 
 #include <heddle/base/fork.hpp>
 #include <heddle/core/dispatch.hpp>
+#include <heddle/core/move.hpp>
 
 namespace heddle {
-
-namespace kernel {
-template <class T>
-void add(Cpu, View<const T, 1> a, View<const T, 1> b, View<T, 1> y) {
-  for (Index i = 0; i < y.extent[0]; ++i) y(i) = static_cast<T>(static_cast<Acc<T>>(a(i)) + static_cast<Acc<T>>(b(i)));
-}
-template <class T>
-void copy(Cpu, View<const T, 1> from, View<T, 1> to) {
-  std::copy_n(from.data, from.extent[0], to.data);
-}
-// Writes the given rows of y, and zeros into all others.
-template <class T>
-void put_rows(Cpu, View<const Index, 1> rows, View<const T, 2> values, View<T, 2> y) {
-  std::fill_n(y.data, y.extent[0] * y.extent[1], static_cast<T>(0.f));
-  for (Index m = 0; m < rows.extent[0]; ++m) std::copy_n(&values(m, 0), y.extent[1], &y(rows(m), 0));
-}
-}  // namespace kernel
 
 namespace detail {
 // Returns a tensor with the same values in its own block.

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include <heddle/base/random.hpp>
-#include <heddle/base/threads.hpp>
 #include <heddle/core/dispatch.hpp>
+#include <heddle/core/move.hpp>
 
 namespace heddle {
 
@@ -13,13 +13,6 @@ namespace heddle {
 /// silently.
 template <class S, class T>
 concept NumberFor = std::is_convertible_v<S, double> &&(std::is_integral_v<S> || !std::is_integral_v<T>);
-
-namespace kernel {
-template <class T>
-void fill(Cpu, View<T, 1> y, T value) {
-  std::fill_n(y.data, y.extent[0], value);
-}
-}  // namespace kernel
 
 /// Returns a tensor with one value everywhere. @throws OutOfMemory, and Error for a device that this build does not
 /// support.

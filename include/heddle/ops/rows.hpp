@@ -7,7 +7,6 @@
 #include <heddle/base/threads.hpp>
 #include <heddle/core/sequences.hpp>
 #include <heddle/cpu/vector.hpp>
-#include <heddle/ops/clear.hpp>
 #include <heddle/ops/max.hpp>
 #include <heddle/ops/padded.hpp>
 

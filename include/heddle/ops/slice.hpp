@@ -2,22 +2,10 @@
 // Along axis 0 the result is a handle into x's block; along any other axis it is a copy.
 #pragma once
 #include <heddle/autograd/record.hpp>
-#include <heddle/base/threads.hpp>
 #include <heddle/core/create.hpp>
 #include <heddle/ops/axis.hpp>
 
 namespace heddle {
-
-namespace kernel {
-
-template <class T>
-void copy(Cpu, MatrixView<const T> x, MatrixView<T> y) {
-  parallel(x.rows, element_grain / std::max<Index>(x.width, 1) + 1, [&](Index first, Index last) {
-    for (Index n = first; n < last; ++n) std::copy_n(x.data + n * x.stride, x.width, y.data + n * y.stride);
-  });
-}
-
-}  // namespace kernel
 
 namespace detail {
 // Views x as a matrix with a row for each position of the axes before `axis`, and returns the columns of [first, last)

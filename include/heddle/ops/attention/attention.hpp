@@ -9,7 +9,6 @@
 #include <heddle/ops/attention/call.hpp>
 #include <heddle/ops/attention/forward.hpp>
 #include <heddle/ops/cast.hpp>
-#include <heddle/ops/clear.hpp>
 
 namespace heddle {
 
