@@ -1,11 +1,11 @@
-// The nodes of the graph, and the backward pass through them. The tensors own the graph: an operation's result holds
-// its node, and the node holds the nodes of the operation's inputs and its backward. All of them are released with the
-// last handle.
+// The recorded operations of the graph, and the backward pass through them. The tensors own the graph: an operation's
+// result holds its node, and the node holds the nodes of the operation's inputs and its backward. All of them are
+// released with the last handle.
 #pragma once
 #include <algorithm>
 #include <tuple>
 
-#include <heddle/autograd/gradient.hpp>
+#include <heddle/autograd/nodes.hpp>
 
 namespace heddle::detail {
 
