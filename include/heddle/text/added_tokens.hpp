@@ -28,7 +28,7 @@ struct AddedToken {
   bool operator==(const AddedToken&) const = default;
 };
 
-/// Returns whether a code point is part of a word, as \w of Rust's regular expressions tells it.
+/// Returns whether a code point is part of a word, as the class w of Rust's regular expressions tells it.
 inline bool is_word_character(char32_t code_point) {
   const auto* const after =
       std::upper_bound(std::begin(unicode::word_characters), std::end(unicode::word_characters), code_point,

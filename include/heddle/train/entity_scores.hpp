@@ -21,6 +21,7 @@ struct Entity {
   Index begin;       ///< first token
   Index end;         ///< the token after the last one
 
+  /// Compares type and tokens.
   friend bool operator==(const Entity&, const Entity&) = default;
   /// Orders by position, then by type.
   friend bool operator<(const Entity& a, const Entity& b) {
