@@ -195,6 +195,7 @@ class Optimizer {
   std::array<std::unique_ptr<Work> (*)(Optimizer&), 2> collect_{};
 };
 
+/// @private The work of a step for the parameters of type T.
 template <class Options, template <class> class Rule>
 requires UpdateRule<Rule<float>, Options>
 template <class T>
