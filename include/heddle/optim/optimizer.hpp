@@ -13,6 +13,18 @@ namespace heddle {
 
 namespace detail {
 
+// The work of an optimizer's step for the parameters of one type that have a gradient. Its functions are called in
+// their order.
+struct StepWork {
+  virtual ~StepWork() = default;
+  virtual bool is_empty() const = 0;
+  // If a gradient is not finite, clears all gradients and throws Error.
+  virtual void require_finite() = 0;
+  // Allocates what the update needs.
+  virtual void prepare() = 0;
+  virtual void update(double factor) = 0;
+};
+
 // A visitor that adds each parameter of a model to an optimizer, a shared parameter under its first name. It is a named
 // type, so that heddle::compiled can contain its instantiations for heddle's own modules.
 template <class Optimizer>
@@ -117,16 +129,6 @@ class Optimizer {
  private:
   friend struct heddle::detail::Enrollment<Optimizer>;
 
-  // The work of a step for the parameters of one type that have a gradient. Its functions are called in their order.
-  struct Work {
-    virtual ~Work() = default;
-    virtual bool is_empty() const = 0;
-    // If a gradient is not finite, clears all gradients and throws Error.
-    virtual void require_finite() = 0;
-    // Allocates what the update needs.
-    virtual void prepare() = 0;
-    virtual void update(double factor) = 0;
-  };
   template <class T>
   class WorkOf;
 
@@ -136,7 +138,7 @@ class Optimizer {
   template <class T>
   void enroll(std::string name, const Parameter<T>& p, const Group* group) {
     slots_.add(std::move(name), p, group);
-    collect_[std::is_same_v<T, double>] = [](Optimizer& self) -> std::unique_ptr<Work> {
+    collect_[std::is_same_v<T, double>] = [](Optimizer& self) -> std::unique_ptr<heddle::detail::StepWork> {
       return std::make_unique<WorkOf<T>>(self);
     };
   }
@@ -192,14 +194,14 @@ class Optimizer {
   Slots slots_;
   // Collect the work for parameters of float and of double; null if the model has none. The constructor, which knows
   // the model's type, sets them, so that a model of floats does not compile the code for doubles.
-  std::array<std::unique_ptr<Work> (*)(Optimizer&), 2> collect_{};
+  std::array<std::unique_ptr<heddle::detail::StepWork> (*)(Optimizer&), 2> collect_{};
 };
 
 /// @private The work of a step for the parameters of type T.
 template <class Options, template <class> class Rule>
 requires UpdateRule<Rule<float>, Options>
 template <class T>
-class Optimizer<Options, Rule>::WorkOf final : public Work {
+class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
  public:
   explicit WorkOf(Optimizer& optimizer) : optimizer_(optimizer) {
     for (Slot<T>& slot : optimizer.slots_.template of<T>())
@@ -279,7 +281,7 @@ requires UpdateRule<Rule<float>, Options>
 void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
   check_options();
   heddle::detail::require_nonnegative(Options::optimizer, "the factor on the learning rate", factor);
-  std::vector<std::unique_ptr<Work>> work;
+  std::vector<std::unique_ptr<heddle::detail::StepWork>> work;
   for (const auto collect : collect_)
     if (collect) work.push_back(collect(*this));
   std::erase_if(work, [](const auto& each) { return each->is_empty(); });
