@@ -6,6 +6,7 @@
 #include <heddle/base/binary_functions.hpp>
 
 #include "device/elementwise.cuh"
+#include "device/instances.cuh"
 
 namespace heddle::kernel {
 namespace {
@@ -41,36 +42,15 @@ void add(Cuda, View<const T, 1> a, View<const T, 1> b, View<T, 1> y) {
   cuda::for_each_element(OfTwo<Add, T>{}, y.extent[0], y.data, a.data, b.data);
 }
 
-#define HEDDLE_COMBINE(F, A, B, Y) template void combine(Cuda, F, const BroadcastPlan<2>&, const A*, const B*, Y*);
-HEDDLE_COMBINE(Mul, bf16, bf16, float)
-HEDDLE_COMBINE(Mul, float, bf16, float)
-HEDDLE_COMBINE(Mul, float, bf16, bf16)
-HEDDLE_COMBINE(Div, bf16, bf16, float)
-
-#define HEDDLE_COMBINE_NUMBER(F, T) template void combine(Cuda, F, View<const T, 1>, float, View<T, 1>);
-#define HEDDLE_ARITHMETIC(T)             \
-  HEDDLE_COMBINE(Add, T, T, T)           \
-  HEDDLE_COMBINE(Sub, T, T, T)           \
-  HEDDLE_COMBINE(Mul, T, T, T)           \
-  HEDDLE_COMBINE(Div, T, T, T)           \
-  HEDDLE_COMBINE(Larger, T, T, T)        \
-  HEDDLE_COMBINE(Smaller, T, T, T)       \
-  HEDDLE_COMBINE_NUMBER(Add, T)          \
-  HEDDLE_COMBINE_NUMBER(Sub, T)          \
-  HEDDLE_COMBINE_NUMBER(Mul, T)          \
-  HEDDLE_COMBINE_NUMBER(Div, T)          \
-  HEDDLE_COMBINE_NUMBER(Swapped<Sub>, T) \
-  HEDDLE_COMBINE_NUMBER(Swapped<Div>, T) \
-  HEDDLE_COMBINE_NUMBER(Larger, T)       \
-  HEDDLE_COMBINE_NUMBER(Smaller, T)      \
-  template void add(Cuda, View<const T, 1>, View<const T, 1>, View<T, 1>);
-HEDDLE_ARITHMETIC(float)
-HEDDLE_COMBINE(Power, float, float, float)
-HEDDLE_COMBINE_NUMBER(Power, float)
-HEDDLE_COMBINE_NUMBER(Swapped<Power>, float)
-HEDDLE_ARITHMETIC(bf16)
-#undef HEDDLE_ARITHMETIC
-#undef HEDDLE_COMBINE_NUMBER
-#undef HEDDLE_COMBINE
+[[maybe_unused, gnu::used]] constexpr auto combine_instances = cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
+  return std::tuple(cuda::instances<Add, Sub, Mul, Div, Larger, Smaller>(
+                        []<class F>(cuda::Type<F>) { return std::tuple(&combine<F, T, T, T>, &combine<F, T>); }),
+                    &combine<Swapped<Sub>, T>, &combine<Swapped<Div>, T>, &add<T>);
+});
+[[maybe_unused, gnu::used]] constexpr auto float_instances =
+    std::tuple(&combine<Power, float, float, float>, &combine<Power, float>, &combine<Swapped<Power>, float>);
+[[maybe_unused, gnu::used]] constexpr auto mixed_instances =
+    std::tuple(&combine<Mul, bf16, bf16, float>, &combine<Mul, float, bf16, float>, &combine<Mul, float, bf16, bf16>,
+               &combine<Div, bf16, bf16, float>);
 
 }  // namespace heddle::kernel

@@ -4,6 +4,7 @@
 #include <heddle/base/number_types.hpp>
 
 #include "device/elementwise.cuh"
+#include "device/instances.cuh"
 
 namespace heddle::kernel {
 namespace {
@@ -20,14 +21,11 @@ void cast(Cuda, View<const T, 1> x, View<U, 1> y) {
   cuda::for_each_element(Cast<T, U>{}, x.extent[0], y.data, x.data);
 }
 
-#define HEDDLE_CAST(T, U) template void cast(Cuda, View<const T, 1>, View<U, 1>);
-#define HEDDLE_CASTS(A, B, C, D, E) HEDDLE_CAST(A, B) HEDDLE_CAST(A, C) HEDDLE_CAST(A, D) HEDDLE_CAST(A, E)
-HEDDLE_CASTS(float, bf16, std::int32_t, std::int64_t, bool)
-HEDDLE_CASTS(bf16, std::int32_t, std::int64_t, bool, float)
-HEDDLE_CASTS(std::int32_t, std::int64_t, bool, float, bf16)
-HEDDLE_CASTS(std::int64_t, bool, float, bf16, std::int32_t)
-HEDDLE_CASTS(bool, float, bf16, std::int32_t, std::int64_t)
-#undef HEDDLE_CASTS
-#undef HEDDLE_CAST
+template <class T, class... Us>
+constexpr auto casts = std::tuple(&cast<T, Us>...);
+[[maybe_unused, gnu::used]] constexpr auto cast_instances = std::tuple(
+    casts<float, bf16, std::int32_t, std::int64_t, bool>, casts<bf16, std::int32_t, std::int64_t, bool, float>,
+    casts<std::int32_t, std::int64_t, bool, float, bf16>, casts<std::int64_t, bool, float, bf16, std::int32_t>,
+    casts<bool, float, bf16, std::int32_t, std::int64_t>);
 
 }  // namespace heddle::kernel

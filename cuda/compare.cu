@@ -3,6 +3,7 @@
 // A thread owns vectors of 16 bytes of the operands (device/elementwise.cuh). Two tensors of equal shapes are read
 // once, and y, one byte an element, is written once. A broadcast operand is read from cache.
 #include "device/elementwise.cuh"
+#include "device/instances.cuh"
 
 namespace heddle::kernel {
 namespace {
@@ -22,13 +23,7 @@ void compare(Cuda, F, const BroadcastPlan<2>& plan, const T* a, const T* b, bool
   cuda::for_broadcast_elements(Compare<F>{}, plan, y, a, b);
 }
 
-#define HEDDLE_COMPARE(F)                                                                     \
-  template void compare(Cuda, F, const BroadcastPlan<2>&, const float*, const float*, bool*); \
-  template void compare(Cuda, F, const BroadcastPlan<2>&, const std::int64_t*, const std::int64_t*, bool*);
-HEDDLE_COMPARE(Equal)
-HEDDLE_COMPARE(NotEqual)
-HEDDLE_COMPARE(Less)
-HEDDLE_COMPARE(LessEqual)
-#undef HEDDLE_COMPARE
+[[maybe_unused, gnu::used]] constexpr auto compare_instances = cuda::instances<Equal, NotEqual, Less, LessEqual>(
+    []<class F>(cuda::Type<F>) { return std::tuple(&compare<F, float>, &compare<F, std::int64_t>); });
 
 }  // namespace heddle::kernel

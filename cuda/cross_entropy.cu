@@ -13,6 +13,7 @@
 // A row whose label is ignored or is not a class is not read, and its dlogits are zeros.
 #include <heddle/gpu/calls.hpp>
 
+#include "device/instances.cuh"
 #include "device/limits.cuh"
 #include "device/online_softmax.cuh"
 #include "device/workspace.cuh"
@@ -277,16 +278,10 @@ void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, 
   cuda::with_width<T>(C, launch, logits.data, class_weights.data, dlogits.data);
 }
 
-#define HEDDLE_CROSS_ENTROPY(T, L)                                                                                    \
-  template void cross_entropy(Cuda, View<const T, 2>, View<const L, 1>, std::int64_t, View<const T, 1>, double, bool, \
-                              View<T, 1>, View<float, 1>, View<float, 1>);                                            \
-  template void cross_entropy_backward(Cuda, View<const T, 1>, View<const T, 2>, View<const L, 1>, std::int64_t,      \
-                                       View<const T, 1>, double, bool, View<const float, 1>, View<const float, 1>,    \
-                                       View<T, 2>);
-HEDDLE_CROSS_ENTROPY(float, std::int32_t)
-HEDDLE_CROSS_ENTROPY(float, std::int64_t)
-HEDDLE_CROSS_ENTROPY(bf16, std::int32_t)
-HEDDLE_CROSS_ENTROPY(bf16, std::int64_t)
-#undef HEDDLE_CROSS_ENTROPY
+[[maybe_unused, gnu::used]] constexpr auto cross_entropy_instances =
+    cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
+      return cuda::instances<std::int32_t, std::int64_t>(
+          []<class L>(cuda::Type<L>) { return std::tuple(&cross_entropy<T, L>, &cross_entropy_backward<T, L>); });
+    });
 
 }  // namespace heddle::kernel

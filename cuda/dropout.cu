@@ -3,6 +3,7 @@
 //   A thread owns eight neighboring elements, which one call of Philox decides. x is read once and y written once, in
 //   accesses of 16 bytes where both are aligned.
 #include "device/eight.cuh"
+#include "device/instances.cuh"
 #include "device/workspace.cuh"
 
 namespace heddle::kernel {
@@ -38,9 +39,7 @@ void dropout(Cuda, View<const T, 1> x, ElementDropout drop, View<T, 1> y) {
                                  cuda::aligned<cuda::eight>(x.data, y.data), y);
 }
 
-#define HEDDLE_DROPOUT(T) template void dropout(Cuda, View<const T, 1>, ElementDropout, View<T, 1>);
-HEDDLE_DROPOUT(float)
-HEDDLE_DROPOUT(bf16)
-#undef HEDDLE_DROPOUT
+[[maybe_unused, gnu::used]] constexpr auto dropout_instances =
+    cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) { return std::tuple(&dropout<T>); });
 
 }  // namespace heddle::kernel

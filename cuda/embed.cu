@@ -17,6 +17,7 @@
 #include <bit>
 #include <limits>
 
+#include "device/instances.cuh"
 #include "device/limits.cuh"
 #include "device/report.cuh"
 #include "device/shared.cuh"
@@ -254,12 +255,9 @@ void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> 
   if (size > 0) taken::sum_taken(ids, dy, dx);
 }
 
-#define HEDDLE_EMBED(I)                                                                       \
-  template void check_ids(Cuda, const IdCheck&, View<const I, 1>);                            \
-  template void sum_taken_rows(Cuda, View<const I, 1>, View<const float, 2>, View<float, 2>); \
-  template void sum_taken_rows(Cuda, View<const I, 1>, View<const bf16, 2>, View<bf16, 2>);
-HEDDLE_EMBED(std::int32_t)
-HEDDLE_EMBED(std::int64_t)
-#undef HEDDLE_EMBED
+[[maybe_unused, gnu::used]] constexpr auto embed_instances =
+    cuda::instances<std::int32_t, std::int64_t>([]<class I>(cuda::Type<I>) {
+      return std::tuple(&check_ids<I>, &sum_taken_rows<float, I>, &sum_taken_rows<bf16, I>);
+    });
 
 }  // namespace heddle::kernel

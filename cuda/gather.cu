@@ -2,6 +2,7 @@
 // copies the rows and elements themselves.
 //
 // A thread owns one id: it reads the id and writes the element's position once.
+#include "device/instances.cuh"
 #include "device/workspace.cuh"
 
 namespace heddle::kernel {
@@ -27,7 +28,7 @@ void element_positions(Cuda, View<const I, 3> ids, Index extent, View<Index, 3> 
                                    ids, extent, position);
 }
 
-template void element_positions(Cuda, View<const std::int32_t, 3>, Index, View<Index, 3>);
-template void element_positions(Cuda, View<const std::int64_t, 3>, Index, View<Index, 3>);
+[[maybe_unused, gnu::used]] constexpr auto gather_instances =
+    std::tuple(&element_positions<std::int32_t>, &element_positions<std::int64_t>);
 
 }  // namespace heddle::kernel

@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "device/empty_product.cuh"
+#include "device/instances.cuh"
 #include "device/workspace.cuh"
 
 namespace heddle::kernel {
@@ -314,7 +315,6 @@ void multiply(const Product<T>& product) {
   const std::lock_guard lock(mutex);
   plan_for(p).run(p);
 }
-template void multiply(const Product<float>&);
-template void multiply(const Product<bf16>&);
+[[maybe_unused, gnu::used]] constexpr auto gemm_instances = std::tuple(&multiply<float>, &multiply<bf16>);
 
 }  // namespace heddle::kernel

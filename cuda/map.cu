@@ -5,6 +5,7 @@
 // reads dy and the operands of the derivative (x or y), and writes dx.
 #include "device/elementwise.cuh"
 #include "device/fast_math.cuh"
+#include "device/instances.cuh"
 
 namespace heddle::kernel {
 namespace {
@@ -67,26 +68,11 @@ void map_backward(Cuda, F, View<const T, 1> dy, View<const T, 1> x, View<const T
   cuda::for_each_element(MappedBackward<F, T>{}, x.extent[0], dx.data, dy.data, x.data, y.data);
 }
 
-#define HEDDLE_MAP(F, T)                                    \
-  template void map(Cuda, F, View<const T, 1>, View<T, 1>); \
-  template void map_backward(Cuda, F, View<const T, 1>, View<const T, 1>, View<const T, 1>, View<T, 1>);
-#define HEDDLE_MAPS(T)    \
-  HEDDLE_MAP(Exp, T)      \
-  HEDDLE_MAP(Log, T)      \
-  HEDDLE_MAP(Sqrt, T)     \
-  HEDDLE_MAP(Tanh, T)     \
-  HEDDLE_MAP(Relu, T)     \
-  HEDDLE_MAP(Sigmoid, T)  \
-  HEDDLE_MAP(Gelu, T)     \
-  HEDDLE_MAP(Abs, T)      \
-  HEDDLE_MAP(Log1p, T)    \
-  HEDDLE_MAP(Erf, T)      \
-  HEDDLE_MAP(Softplus, T) \
-  HEDDLE_MAP(Silu, T)     \
-  HEDDLE_MAP(GeluTanh, T)
-HEDDLE_MAPS(float)
-HEDDLE_MAPS(bf16)
-#undef HEDDLE_MAPS
-#undef HEDDLE_MAP
+[[maybe_unused, gnu::used]] constexpr auto map_instances =
+    cuda::instances<Exp, Log, Sqrt, Tanh, Relu, Sigmoid, Gelu, Abs, Log1p, Erf, Softplus, Silu, GeluTanh>(
+        []<class F>(cuda::Type<F>) {
+          return cuda::instances<float, bf16>(
+              []<class T>(cuda::Type<T>) { return std::tuple(&map<F, T>, &map_backward<F, T>); });
+        });
 
 }  // namespace heddle::kernel

@@ -13,6 +13,7 @@
 //   copy_row_ranges   Several blocks own a range of rows and move its words in turn, each once; words are of 16 bytes
 //                     where rows allow it.
 #include "device/elementwise.cuh"
+#include "device/instances.cuh"
 #include "device/limits.cuh"
 #include "device/shared.cuh"
 
@@ -224,18 +225,10 @@ void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<
   });
 }
 
-#define HEDDLE_MOVE(W)                                                                                              \
-  template void fill_words(W*, Index, W);                                                                           \
-  template void permute_words(const Permutation&, const W*, View<W, 1>);                                            \
-  template void where_words(const BroadcastPlan<3>&, const bool*, const W*, const W*, W*);                          \
-  template void take_rows_words(View<const std::int32_t, 1>, View<const W, 2>, View<W, 2>);                         \
-  template void take_rows_words(View<const std::int64_t, 1>, View<const W, 2>, View<W, 2>);                         \
-  template void copy_row_ranges_words(View<const int, 1>, View<const int, 1>, View<const int, 1>, View<const W, 2>, \
-                                      View<W, 2>);
-HEDDLE_MOVE(std::uint8_t)
-HEDDLE_MOVE(std::uint16_t)
-HEDDLE_MOVE(std::uint32_t)
-HEDDLE_MOVE(std::uint64_t)
-#undef HEDDLE_MOVE
+[[maybe_unused, gnu::used]] constexpr auto move_instances =
+    cuda::instances<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>([]<class W>(cuda::Type<W>) {
+      return std::tuple(&fill_words<W>, &permute_words<W>, &where_words<W>, &take_rows_words<W, std::int32_t>,
+                        &take_rows_words<W, std::int64_t>, &copy_row_ranges_words<W>);
+    });
 
 }  // namespace heddle::kernel

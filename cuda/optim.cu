@@ -13,6 +13,7 @@
 #include <heddle/optim/adam_rule.hpp>
 #include <heddle/optim/sgd_rule.hpp>
 
+#include "device/instances.cuh"
 #include "device/shared.cuh"
 #include "device/vector.cuh"
 #include "device/workspace.cuh"
@@ -224,9 +225,10 @@ void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters) {
   const steps::Table table(parameters);
   cuda::launch<steps::update_piece<Rule>>(table.blocks(), steps::threads, 0, cuda::current_stream(), table.entries());
 }
-// A rule of an optimizer needs one line here.
-template void update(Cuda, const std::vector<UpdateArgs<optim::AdamRule<float>>>&);
-template void update(Cuda, const std::vector<UpdateArgs<optim::SgdRule<float>>>&);
+// The rules that run on a GPU.
+[[maybe_unused, gnu::used]] constexpr auto update_instances =
+    cuda::instances<optim::AdamRule<float>, optim::SgdRule<float>>(
+        []<class Rule>(cuda::Type<Rule>) { return &update<Rule>; });
 
 void scale(Cuda, float factor, const std::vector<View<const float, 1>>& gradients,
            const std::vector<View<float, 1>>& results) {

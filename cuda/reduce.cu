@@ -17,6 +17,7 @@
 #include <bit>
 
 #include "device/elementwise.cuh"
+#include "device/instances.cuh"
 #include "device/limits.cuh"
 #include "device/shared.cuh"
 #include "device/workspace.cuh"
@@ -423,35 +424,14 @@ void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length
                                 SequenceRows{begin.data, length.data}, dx);
 }
 
-#define HEDDLE_SUM(T, Y) template void sum(Cuda, View<const T, 3>, SumAcc<T>, View<Y, 2>);
-HEDDLE_SUM(float, float)
-HEDDLE_SUM(float, bf16)
-HEDDLE_SUM(bf16, float)
-HEDDLE_SUM(bf16, bf16)
-HEDDLE_SUM(std::int32_t, std::int64_t)
-HEDDLE_SUM(std::int64_t, std::int64_t)
-HEDDLE_SUM(bool, std::int64_t)
-#undef HEDDLE_SUM
-
-#define HEDDLE_EXTREMUM(T) template void extremum(Cuda, bool, View<const T, 3>, View<T, 2>, View<Index, 2>);
-HEDDLE_EXTREMUM(float)
-HEDDLE_EXTREMUM(bf16)
-HEDDLE_EXTREMUM(std::int32_t)
-HEDDLE_EXTREMUM(std::int64_t)
-HEDDLE_EXTREMUM(bool)
-#undef HEDDLE_EXTREMUM
-
-#define HEDDLE_REDUCE(T)                                                                                              \
-  template void repeat(Cuda, const BroadcastPlan<1>&, const T*, float, T*);                                           \
-  template void extremum_backward(Cuda, View<const T, 2>, View<const Index, 2>, View<T, 3>);                          \
-  template void add_up_rows(Cuda, bool, View<const int, 1>, View<const int, 1>, View<const T, 2>, View<T, 2>);        \
-  template void add_up_rows_backward(Cuda, bool, View<const int, 1>, View<const int, 1>, View<const T, 2>,            \
-                                     View<T, 2>);                                                                     \
-  template void max_rows(Cuda, View<const int, 1>, View<const int, 1>, View<const T, 2>, View<T, 2>, View<Index, 2>); \
-  template void max_rows_backward(Cuda, View<const int, 1>, View<const int, 1>, View<const T, 2>,                     \
-                                  View<const Index, 2>, View<T, 2>);
-HEDDLE_REDUCE(float)
-HEDDLE_REDUCE(bf16)
-#undef HEDDLE_REDUCE
+[[maybe_unused, gnu::used]] constexpr auto sum_instances =
+    std::tuple(&sum<float, float>, &sum<float, bf16>, &sum<bf16, float>, &sum<bf16, bf16>,
+               &sum<std::int32_t, std::int64_t>, &sum<std::int64_t, std::int64_t>, &sum<bool, std::int64_t>);
+[[maybe_unused, gnu::used]] constexpr auto extremum_instances =
+    cuda::instances<float, bf16, std::int32_t, std::int64_t, bool>([]<class T>(cuda::Type<T>) { return &extremum<T>; });
+[[maybe_unused, gnu::used]] constexpr auto rows_instances = cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
+  return std::tuple(&repeat<T>, &extremum_backward<T>, &add_up_rows<T>, &add_up_rows_backward<T>, &max_rows<T>,
+                    &max_rows_backward<T>);
+});
 
 }  // namespace heddle::kernel

@@ -13,6 +13,7 @@
 // shape and on the alignment of the pointers.
 #include <bit>
 
+#include "device/instances.cuh"
 #include "device/online_softmax.cuh"
 #include "device/workspace.cuh"
 
@@ -321,13 +322,10 @@ void softmax_backward(Cuda, F, View<const T, 3> dy, View<const T, 3> y, View<T, 
   cuda::with_width<T>(inner > 1 ? inner : n, launch, dy.data, y.data, dx.data);
 }
 
-#define HEDDLE_SOFTMAX(F, T)                                          \
-  template void softmax(Cuda, F, View<const T, 3>, bool, View<T, 3>); \
-  template void softmax_backward(Cuda, F, View<const T, 3>, View<const T, 3>, View<T, 3>);
-HEDDLE_SOFTMAX(Softmax, float)
-HEDDLE_SOFTMAX(Softmax, bf16)
-HEDDLE_SOFTMAX(LogSoftmax, float)
-HEDDLE_SOFTMAX(LogSoftmax, bf16)
-#undef HEDDLE_SOFTMAX
+[[maybe_unused, gnu::used]] constexpr auto softmax_instances =
+    cuda::instances<Softmax, LogSoftmax>([]<class F>(cuda::Type<F>) {
+      return cuda::instances<float, bf16>(
+          []<class T>(cuda::Type<T>) { return std::tuple(&softmax<F, T>, &softmax_backward<F, T>); });
+    });
 
 }  // namespace heddle::kernel

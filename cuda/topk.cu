@@ -8,6 +8,7 @@
 //   write_topk       A thread owns one of the results.
 #include <bit>
 
+#include "device/instances.cuh"
 #include "device/sort.cuh"
 #include "device/workspace.cuh"
 
@@ -63,7 +64,6 @@ void topk(Cuda, bool largest, View<const T, 2> x, View<Index, 2> position) {
                            stream, pairs, n, position);
 }
 
-template void topk(Cuda, bool, View<const float, 2>, View<Index, 2>);
-template void topk(Cuda, bool, View<const bf16, 2>, View<Index, 2>);
+[[maybe_unused, gnu::used]] constexpr auto topk_instances = std::tuple(&topk<float>, &topk<bf16>);
 
 }  // namespace heddle::kernel

@@ -10,6 +10,7 @@
 //
 // Both recompute the scores, so that a single warp computes each sum, in a fixed order: no atomics, and no partial sums
 // in memory. docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
+#include "../device/instances.cuh"
 #include "../device/vector.cuh"
 #include "dropout.cuh"
 #include "wide.cuh"
@@ -300,13 +301,7 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> 
   });
 }
 
-#define HEDDLE_ATTENTION(T)                                                                                          \
-  template void attention_backward(Cuda, const AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>,          \
-                                   MatrixView<const T>, MatrixView<const T>, View<const float, 2>,                   \
-                                   MatrixView<const T>, View<float, 2>, MatrixView<T>, MatrixView<T>, MatrixView<T>, \
-                                   PerScore<float>);
-HEDDLE_ATTENTION(float)
-HEDDLE_ATTENTION(bf16)
-#undef HEDDLE_ATTENTION
+[[maybe_unused, gnu::used]] constexpr auto attention_backward_instances =
+    std::tuple(&attention_backward<float>, &attention_backward<bf16>);
 
 }  // namespace heddle::kernel

@@ -7,6 +7,7 @@
 //             once for each block of queries.
 //
 // docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
+#include "../device/instances.cuh"
 #include "dropout.cuh"
 #include "wide.cuh"
 
@@ -133,11 +134,6 @@ void attention(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, Matrix
   });
 }
 
-#define HEDDLE_ATTENTION(T)                                                                        \
-  template void attention(Cuda, const AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>, \
-                          MatrixView<const T>, MatrixView<T>, View<float, 2>);
-HEDDLE_ATTENTION(float)
-HEDDLE_ATTENTION(bf16)
-#undef HEDDLE_ATTENTION
+[[maybe_unused, gnu::used]] constexpr auto attention_instances = std::tuple(&attention<float>, &attention<bf16>);
 
 }  // namespace heddle::kernel

@@ -16,6 +16,7 @@
 //                          iterates in order over the sequences, heads and queries that share them.
 //
 // docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
+#include "../device/instances.cuh"
 #include "wide.cuh"
 
 #include "../device/limits.cuh"
@@ -364,17 +365,10 @@ void kernel::attention_weights(Cuda, const AttentionPlan<T>& plan, MatrixView<co
   });
 }
 
-#define HEDDLE_ATTENTION(T)                                                                                  \
-  template void kernel::attention_weights(Cuda, const kernel::AttentionPlan<T>&, MatrixView<const T>,        \
-                                          MatrixView<const T>, View<T, 4>);                                  \
-  template void cuda::attend_wide(const kernel::AttentionPlan<T>&, MatrixView<const T>, MatrixView<const T>, \
-                                  MatrixView<const T>, MatrixView<T>, View<float, 2>);                       \
-  template void cuda::attend_wide_backward(const kernel::AttentionPlan<T>&, const cuda::BackwardInputs<T>&,  \
-                                           MatrixView<T>, MatrixView<T>, MatrixView<T>);                     \
-  template void cuda::sum_bias_gradient(const kernel::AttentionPlan<T>&, const cuda::BackwardInputs<T>&,     \
-                                        kernel::PerScore<float>);
-HEDDLE_ATTENTION(float)
-HEDDLE_ATTENTION(bf16)
-#undef HEDDLE_ATTENTION
+[[maybe_unused, gnu::used]] constexpr auto attention_wide_instances =
+    cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
+      return std::tuple(&kernel::attention_weights<T>, &cuda::attend_wide<T>, &cuda::attend_wide_backward<T>,
+                        &cuda::sum_bias_gradient<T>);
+    });
 
 }  // namespace heddle

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/empty_product.cuh"
+#include "device/instances.cuh"
 
 std::string heddle::cuda::products_unavailable() { return emulator::device().without_products; }
 
@@ -57,7 +58,6 @@ void multiply(const Product<T>& product) {
     for (Index matrix = 0; matrix < product.count; ++matrix) multiply_one(product, matrix);
   });
 }
-template void multiply(const Product<float>&);
-template void multiply(const Product<bf16>&);
+[[maybe_unused, gnu::used]] constexpr auto gemm_instances = std::tuple(&multiply<float>, &multiply<bf16>);
 
 }  // namespace heddle::kernel
