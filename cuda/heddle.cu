@@ -19,6 +19,7 @@
 #include "optim.cu"
 #include "reduce.cu"
 #include "residual_layer_norm.cu"
+#include "rms_norm.cu"
 #include "runtime.cu"
 #include "softmax.cu"
 #include "sort.cu"

@@ -7,6 +7,7 @@
 //   backward    Computes dx, the gradient of `sum`. dbranch is computed from dx as stored, with the same draws, and
 //               written together with it. Without dropout, dbranch is dx itself, and layer_norm's backward does
 //               everything.
+#include "device/instances.cuh"
 #include "device/norm_backward.cuh"
 #include "device/norm_forward.cuh"
 
@@ -71,7 +72,7 @@ template <OnGpu T>
 void residual_layer_norm(Cuda, ElementDropout drop, View<const T, 2> x, View<const T, 2> branch, View<const T, 1> gamma,
                          View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y, View<float, 1> mean,
                          View<float, 1> rstd) {
-  cuda::launch_norm(SummedRows<T>{drop, x, branch, sum}, gamma, beta, eps, y, mean, rstd);
+  cuda::launch_norm(SummedRows<T>{drop, x, branch, sum}, cuda::LayerNormOperands<T>{gamma, beta, mean, rstd}, eps, y);
 }
 
 template <OnGpu T>
@@ -79,18 +80,11 @@ void residual_layer_norm_backward(Cuda device, ElementDropout drop, View<const T
                                   View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
                                   View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta) {
   if (!dbranch.data) return layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, dgamma, dbeta);
-  const cuda::NormGradient<T> of{dy, sum, gamma, mean, rstd};
+  const cuda::NormGradient<T, true> of{dy, sum, gamma, mean, rstd};
   cuda::launch_norm_backward(DroppedBranch<T>{drop, dbranch}, of, dx, dgamma, dbeta);
 }
 
-#define HEDDLE_RESIDUAL_LAYER_NORM(T)                                                                                  \
-  template void residual_layer_norm(Cuda, ElementDropout, View<const T, 2>, View<const T, 2>, View<const T, 1>,        \
-                                    View<const T, 1>, double, View<T, 2>, View<T, 2>, View<float, 1>, View<float, 1>); \
-  template void residual_layer_norm_backward(Cuda, ElementDropout, View<const T, 2>, View<const T, 2>,                 \
-                                             View<const T, 1>, View<const float, 1>, View<const float, 1>, View<T, 2>, \
-                                             View<T, 2>, View<T, 1>, View<T, 1>);
-HEDDLE_RESIDUAL_LAYER_NORM(float)
-HEDDLE_RESIDUAL_LAYER_NORM(bf16)
-#undef HEDDLE_RESIDUAL_LAYER_NORM
+[[maybe_unused, gnu::used]] constexpr auto residual_layer_norm_instances = cuda::instances<float, bf16>(
+    []<class T>(cuda::Type<T>) { return std::tuple(&residual_layer_norm<T>, &residual_layer_norm_backward<T>); });
 
 }  // namespace heddle::kernel

@@ -36,6 +36,9 @@ def elementwise(g):
             b = g.values(*right, low=32) if op == "div" else g.values(*right)
             g.gradients(lambda a, b: f(a, b), {"a": g.values(*left), "b": b})
 
+    g.case("neg", "odd_shape")
+    g.gradients(lambda x: -x, {"x": g.values(3, 5)})
+
     unary = {
         "exp": torch.exp,
         "log": torch.log,
@@ -150,6 +153,18 @@ def normalizations(g):
         {"x": x, "gamma": g.values(5), "beta": g.values(5)},
     )
 
+    g.case("residual_layer_norm", "without_dropout", eps=1e-5)
+    g.gradients(
+        lambda x, branch, gamma, beta: F.layer_norm(x + branch, (7,), gamma, beta, 1e-5),
+        {"x": g.values(3, 7), "branch": g.values(3, 7), "gamma": g.values(7), "beta": g.values(7)},
+    )
+    for label, shape, eps in [("odd_shape", (3, 5, 7), 1e-6), ("one_row", (1, 33), 1e-5), ("one_wide", (5, 1), 1e-6)]:
+        g.case("rms_norm", label, eps=eps)
+        g.gradients(
+            lambda x, gamma: F.rms_norm(x, (x.shape[-1],), gamma, eps),
+            {"x": g.values(*shape), "gamma": g.values(shape[-1])},
+        )
+
 
 def products(g):
     for label, shape, out, bias in [
@@ -164,6 +179,12 @@ def products(g):
         if bias:
             inputs["bias"] = g.values(out)
         g.gradients(lambda x, weight, bias=None: F.linear(x, weight, bias), inputs)
+
+    g.case("linear_gelu", "rows")
+    g.gradients(
+        lambda x, weight, bias: F.gelu(F.linear(x, weight, bias)),
+        {"x": g.values(5, 7), "weight": g.values(3, 7), "bias": g.values(3)},
+    )
 
     cases = [
         ("plain", (3, 5), (5, 7), False, False),

@@ -1,5 +1,5 @@
-// Gradients of norms of rows [N, D], for layer_norm.cu and residual_layer_norm.cu. Formulas:
-// include/heddle/ops/layer_norm.hpp.
+// Gradients of norms of rows [N, D], for layer_norm.cu, residual_layer_norm.cu and rms_norm.cu. Formulas:
+// include/heddle/ops/layer_norm.hpp and rms_norm.hpp, which has neither mean nor dbeta.
 //
 //   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded
 //                    while the current one is processed. dx is written once. The sums of dgamma and dbeta stay in
@@ -16,11 +16,20 @@
 
 namespace heddle::cuda {
 
-template <class T>
+// The inputs of a norm's gradient. A centered norm subtracts the mean and adds beta. rms_norm is not centered: its
+// `mean` is not read, and its dbeta is not written.
+template <class T, bool centered_>
 struct NormGradient {
+  static constexpr bool centered = centered_;
+  static constexpr int parameters = centered ? 2 : 1;  // gamma, and beta
   View<const T, 2> dy, x;
   View<const T, 1> gamma;
   View<const float, 1> mean, rstd;
+
+  __device__ float mean_of(Index n) const {
+    if constexpr (centered) return mean(n);
+    return 0;
+  }
 };
 
 // A thread's part of dy and x of a row, with the row's statistics; zeros if the row does not exist.
@@ -29,41 +38,39 @@ struct NormRow {
   Eight<T> dy[L::groups], x[L::groups];
   float mean, rstd;
 
-  __device__ void load(const L& layout, const NormGradient<T>& of, Index n, typename L::Column first) {
+  template <bool centered>
+  __device__ void load(const L& layout, const NormGradient<T, centered>& of, Index n, typename L::Column first) {
     const bool exists = n < of.x.extent[0];
     const Index D = of.x.extent[1];
     const auto end = static_cast<typename L::Column>(exists ? D : 0);
     layout.load(of.dy.data + n * D, first, end, dy);
     layout.load(of.x.data + n * D, first, end, x);
-    mean = exists ? of.mean(n) : 0.f;
+    mean = exists ? of.mean_of(n) : 0.f;
     rstd = exists ? of.rstd(n) : 0.f;
   }
   __device__ float h(int i) const { return (x[i / eight][i % eight] - mean) * rstd; }
   __device__ float dyn(int i) const { return dy[i / eight][i % eight]; }
 };
 
-// Writes the block's sums of dgamma and dbeta, added over its teams.
-template <class L>
-__device__ void add_teams(const L& layout, const float (&g)[L::values], const float (&b)[L::values],
-                          View<float, 3> sums) {
+// Writes the block's sums of dgamma and dbeta, `of_thread`, added over its teams.
+template <class L, int parameters>
+__device__ void add_teams(const L& layout, const float (&of_thread)[parameters][L::values], View<float, 3> sums) {
   const int D = static_cast<int>(sums.extent[2]);
   if constexpr (!L::lanes) {
     for (int i = 0; i < L::values; ++i) {
       const int d = layout.column(i / eight) + i % eight;
       if (d >= D) continue;
-      sums(blockIdx.x, 0, d) = g[i];
-      sums(blockIdx.x, 1, d) = b[i];
+      for (int which = 0; which < parameters; ++which) sums(blockIdx.x, which, d) = of_thread[which][i];
     }
   } else {
-    auto& of_teams = shared<float[2][L::threads * L::values]>();  // each [teams, columns of a team]
+    auto& of_teams = shared<float[parameters][L::threads * L::values]>();  // each [teams, columns of a team]
     const int width = layout.team.size() * L::values;
     for (int i = 0; i < L::values; ++i) {
       const int at = layout.team.row() * width + layout.column(i / eight) + i % eight;
-      of_teams[0][at] = g[i];
-      of_teams[1][at] = b[i];
+      for (int which = 0; which < parameters; ++which) of_teams[which][at] = of_thread[which][i];
     }
     __syncthreads();
-    for (int which = 0; which < 2; ++which)
+    for (int which = 0; which < parameters; ++which)
       for (int d = static_cast<int>(threadIdx.x); d < D; d += L::threads) {
         float sum = 0;
         for (int team = 0; team < layout.rows(); ++team) sum += of_teams[which][team * width + d];
@@ -72,11 +79,18 @@ __device__ void add_teams(const L& layout, const float (&g)[L::values], const fl
   }
 }
 
+// The branch of a norm without a residual connection.
+struct NoBranch {
+  static bool aligned() { return true; }
+  template <bool vectors, class T>
+  __device__ void store(Index, Index, const Eight<T>&) const {}
+};
+
 // Computes dx, writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight
-// elements). If L::whole, `sums` [blocks, 2, D] receives the block's parts of dgamma and dbeta. The launch bounds favor
-// registers over occupancy.
-template <class L, class Branch, class T>
-__global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T> of, View<T, 2> dx,
+// elements). If L::whole, `sums` [blocks, parameters, D] receives the block's parts of dgamma and dbeta. The launch
+// bounds favor registers over occupancy.
+template <class L, class Branch, class T, bool centered>
+__global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T, centered> of, View<T, 2> dx,
                                                                Branch branch, View<float, 3> sums) {
   using Column = typename L::Column;
   const Index N = dx.extent[0], step = Index{gridDim.x} * layout.rows();
@@ -89,7 +103,7 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
     layout.load(of.gamma.data, first, D, scale);
   };
 
-  float g[L::values] = {}, b[L::values] = {};
+  float of_thread[NormGradient<T, centered>::parameters][L::values] = {};  // of dgamma, and of dbeta
   Index n = Index{blockIdx.x} * layout.rows() + layout.team.row();
   if constexpr (L::whole) next.load(layout, of, n, 0);
   for (Index left = N - Index{blockIdx.x} * layout.rows(); left > 0; left -= step, n += step) {
@@ -103,14 +117,14 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
       if constexpr (!L::whole) load_again(n, first);
       for (int i = 0; i < L::values; ++i) {
         if constexpr (L::whole) {
-          g[i] += row.dyn(i) * row.h(i);
-          b[i] += row.dyn(i);
+          of_thread[0][i] += row.dyn(i) * row.h(i);
+          if constexpr (centered) of_thread[1][i] += row.dyn(i);
         }
-        sum_dh += dh(i);
+        if constexpr (centered) sum_dh += dh(i);
         sum_dh_h += dh(i) * row.h(i);
       }
     });
-    const float mean_dh = layout.team.sum(sum_dh) / static_cast<float>(D);
+    const float mean_dh = centered ? layout.team.sum(sum_dh) / static_cast<float>(D) : 0.f;
     const float mean_dh_h = layout.team.sum(sum_dh_h) / static_cast<float>(D);
 
     const Column end = n < N ? D : 0;
@@ -129,7 +143,7 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
       });
     });
   }
-  if constexpr (L::whole) add_teams(layout, g, b, sums);
+  if constexpr (L::whole) add_teams(layout, of_thread, sums);
 }
 
 // Adds the sums of the block's warps (threadIdx.y) for each of 32 columns. The first warp receives the result.
@@ -144,40 +158,40 @@ __device__ void add_splits(float (&sums)[count]) {
     for (int i = 0; i < count; ++i) sums[i] += parts[w][i][lane];
 }
 
-template <class T>
-__global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(NormGradient<T> of, View<T, 1> dgamma,
-                                                                              View<T, 1> dbeta) {
+template <class T, bool centered>
+__global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(NormGradient<T, centered> of,
+                                                                              View<T, 1> dgamma, View<T, 1> dbeta) {
   const Index d = Index{blockIdx.x} * warp_size + threadIdx.x;
   const bool inside = d < dgamma.extent[0];
-  float sums[2] = {};  // of dgamma and dbeta
+  float sums[NormGradient<T, centered>::parameters] = {};  // of dgamma and dbeta
   for (Index n = threadIdx.y; inside && n < of.x.extent[0]; n += NormTile::splits) {
     const float dyn = static_cast<float>(of.dy(n, d));
-    sums[0] += dyn * ((static_cast<float>(of.x(n, d)) - of.mean(n)) * of.rstd(n));
-    sums[1] += dyn;
+    sums[0] += dyn * ((static_cast<float>(of.x(n, d)) - of.mean_of(n)) * of.rstd(n));
+    if constexpr (centered) sums[1] += dyn;
   }
   add_splits(sums);
   if (threadIdx.y > 0 || !inside) return;
   dgamma(d) = T(sums[0]);
-  dbeta(d) = T(sums[1]);
+  if constexpr (centered) dbeta(d) = T(sums[1]);
 }
 
-// Adds the blocks' sums. `made` [blocks, 2 D] holds each block's sums for dgamma, then those for dbeta.
+// Adds the blocks' sums. `made` [blocks, parameters D] holds each block's sums for dgamma, then those for dbeta.
 template <class T>
 __global__ __launch_bounds__(NormTile::splits* warp_size) void add_blocks(View<const float, 2> made, View<T, 1> dgamma,
                                                                           View<T, 1> dbeta) {
   const Index D = dgamma.extent[0], k = Index{blockIdx.x} * warp_size + threadIdx.x;
+  const bool inside = k < made.extent[1];
   float sum[1] = {};
-  for (Index block = threadIdx.y; k < 2 * D && block < made.extent[0]; block += NormTile::splits)
-    sum[0] += made(block, k);
+  for (Index block = threadIdx.y; inside && block < made.extent[0]; block += NormTile::splits) sum[0] += made(block, k);
   add_splits(sum);
-  if (threadIdx.y > 0 || k >= 2 * D) return;
+  if (threadIdx.y > 0 || !inside) return;
   (k < D ? dgamma(k) : dbeta(k - D)) = T(sum[0]);
 }
 
-template <class Branch, class T>
-void launch_norm_backward(const Branch& branch, const NormGradient<T>& of, View<T, 2> dx, View<T, 1> dgamma,
+template <class Branch, class T, bool centered>
+void launch_norm_backward(const Branch& branch, const NormGradient<T, centered>& of, View<T, 2> dx, View<T, 1> dgamma,
                           View<T, 1> dbeta) {
-  const Index N = dx.extent[0], D = dx.extent[1];
+  const Index N = dx.extent[0], D = dx.extent[1], parameters = of.parameters;
   if (D == 0) return;
   const cudaStream_t stream = current_stream();
   const dim3 block(warp_size, NormTile::splits);
@@ -185,14 +199,14 @@ void launch_norm_backward(const Branch& branch, const NormGradient<T>& of, View<
   with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
     const Index teams = blocks_for(N, layout.rows()), resident = std::min(teams, limits.norm_blocks);
     const Index blocks = L::whole ? resident : teams, parts = L::whole ? resident : 0;
-    const Workspace<float> memory(parts * 2 * D);
-    launch<norm_backward<L, Branch, T>>(static_cast<unsigned>(blocks), layout.block(), 0, stream, layout, of, dx,
-                                        branch, View<float, 3>{memory.data(), {parts, 2, D}});
+    const Workspace<float> memory(parts * parameters * D);
+    launch<norm_backward<L, Branch, T, centered>>(static_cast<unsigned>(blocks), layout.block(), 0, stream, layout, of,
+                                                  dx, branch, View<float, 3>{memory.data(), {parts, parameters, D}});
     if constexpr (L::whole)
-      launch<add_blocks<T>>(blocks_for(2 * D, warp_size), block, 0, stream,
-                            View<const float, 2>{memory.data(), {parts, 2 * D}}, dgamma, dbeta);
+      launch<add_blocks<T>>(blocks_for(parameters * D, warp_size), block, 0, stream,
+                            View<const float, 2>{memory.data(), {parts, parameters * D}}, dgamma, dbeta);
     else
-      launch<sum_parameters<T>>(blocks_for(D, warp_size), block, 0, stream, of, dgamma, dbeta);
+      launch<sum_parameters<T, centered>>(blocks_for(D, warp_size), block, 0, stream, of, dgamma, dbeta);
   });
 }
 

@@ -1,40 +1,84 @@
-// Norms of rows [N, D], for layer_norm.cu and residual_layer_norm.cu. Formulas: include/heddle/ops/layer_norm.hpp.
+// Norms of rows [N, D], for layer_norm.cu, residual_layer_norm.cu and rms_norm.cu. Formulas:
+// include/heddle/ops/layer_norm.hpp and rms_norm.hpp.
 //
 //   norm_forward     A team owns a row. If the row fits into registers, its inputs are read once and y is written once.
-//                    Otherwise a row is read three times, the second and third time from cache.
+//                    Otherwise a row is read once more for each statistic, mean and variance, from cache.
 #pragma once
 #include "norm_layout.cuh"
 
 namespace heddle::cuda {
 
+// The parameters of a norm, and the statistics of each row, which it writes for the backward.
+template <class T>
+struct LayerNormOperands {
+  static constexpr bool centered = true;  // subtracts the mean, and adds beta
+  View<const T, 1> gamma, beta;
+  View<float, 1> mean, rstd;
+
+  bool aligned() const { return cuda::aligned<eight>(gamma.data, beta.data); }
+};
+template <class T>
+struct RmsNormOperands {
+  static constexpr bool centered = false;
+  View<const T, 1> gamma;
+  View<float, 1> rstd;
+
+  bool aligned() const { return cuda::aligned<eight>(gamma.data); }
+};
+
+// The rows of x.
+template <class T>
+struct GivenRows {
+  View<const T, 2> x;
+
+  bool aligned() const { return cuda::aligned<eight>(x.data); }
+  template <class L>
+  __device__ void read(const L& layout, Index n, typename L::Column first, typename L::Column end,
+                       float (&row)[L::values]) const {
+    Eight<T> xn[L::groups];
+    layout.load(x.data + n * x.extent[1], first, end, xn);
+    for (int i = 0; i < L::values; ++i) row[i] = xn[i / eight][i % eight];
+  }
+  template <class L>
+  __device__ void make(const L& layout, Index n, typename L::Column first, typename L::Column end,
+                       float (&row)[L::values]) const {
+    read(layout, n, first, end, row);
+  }
+};
+
 // Normalizes the rows of `source`. source.make(layout, n, first, end, row) computes this thread's part of row n;
-// columns from `end` on are
-// 0. source.read(...) returns the same values again.
-template <class L, class Source, class T>
-__global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source source, View<const T, 1> gamma,
-                                                           View<const T, 1> beta, float eps, View<T, 2> y,
-                                                           View<float, 1> mean, View<float, 1> rstd) {
+// columns from `end` on are 0. source.read(...) returns the same values again.
+template <class L, class Source, class Operands, class T>
+__global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source source, Operands operands, float eps,
+                                                           View<T, 2> y) {
+  constexpr bool centered = Operands::centered;
   using Column = typename L::Column;
   const Index N = y.extent[0], n = Index{blockIdx.x} * layout.rows() + layout.team.row();
   const auto D = static_cast<Column>(y.extent[1]);
   const Column end = n < N ? D : 0;  // a team beyond the last row processes an empty row
-  Eight<T> scale[L::groups], shift[L::groups];
+  Eight<T> scale[L::groups], shift[centered ? L::groups : 1];
   const auto load_parameters = [&](Column first) {
-    layout.load(gamma.data, first, end, scale);
-    layout.load(beta.data, first, end, shift);
+    layout.load(operands.gamma.data, first, end, scale);
+    if constexpr (centered) layout.load(operands.beta.data, first, end, shift);
   };
   if constexpr (L::whole) load_parameters(0);
 
-  float row[L::values], sum = 0;
-  layout.for_stretches(D, [&](Column first) {
-    source.make(layout, n, first, end, row);
-    for (const float value : row) sum += value;
-  });
-  const float m = layout.team.sum(sum) / static_cast<float>(D);
+  float row[L::values], m = 0;
+  if constexpr (centered) {
+    float sum = 0;
+    layout.for_stretches(D, [&](Column first) {
+      source.make(layout, n, first, end, row);
+      for (const float value : row) sum += value;
+    });
+    m = layout.team.sum(sum) / static_cast<float>(D);
+  }
 
   float squares = 0;
   layout.for_stretches(D, [&](Column first) {
-    if constexpr (!L::whole) source.read(layout, n, first, end, row);
+    if constexpr (!centered)
+      source.make(layout, n, first, end, row);
+    else if constexpr (!L::whole)
+      source.read(layout, n, first, end, row);
     for (int i = 0; i < L::values; ++i) {
       const float apart = row[i] - m;
       if (layout.inside(i, first, end)) squares += apart * apart;
@@ -50,24 +94,26 @@ __global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source sour
     for (int g = 0; g < L::groups; ++g) {
       const Column d = first + layout.column(g);
       float result[eight];
-      for (int i = 0; i < eight; ++i) result[i] = (row[g * eight + i] - m) * r * scale[g][i] + shift[g][i];
+      for (int i = 0; i < eight; ++i) {
+        result[i] = (row[g * eight + i] - m) * r * scale[g][i];
+        if constexpr (centered) result[i] += shift[g][i];
+      }
       store_eight<L::vectors>(y.data + n * D + d, end - d, Eight<T>::rounded(result));
     }
   });
   if (layout.team.rank() > 0 || n >= N) return;
-  mean(n) = m;
-  rstd(n) = r;
+  if constexpr (centered) operands.mean(n) = m;
+  operands.rstd(n) = r;
 }
 
-template <class Source, class T>
-void launch_norm(const Source& source, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
-                 View<float, 1> mean, View<float, 1> rstd) {
+template <class Source, class Operands, class T>
+void launch_norm(const Source& source, const Operands& operands, double eps, View<T, 2> y) {
   const Index N = y.extent[0], D = y.extent[1];
   if (D == 0) return;  // the mean of an empty row is undefined
-  const bool vectors = source.aligned() && aligned<eight>(gamma.data, beta.data, y.data);
+  const bool vectors = source.aligned() && operands.aligned() && aligned<eight>(y.data);
   with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
-    launch<norm_forward<L, Source, T>>(blocks_for(N, layout.rows()), layout.block(), 0, current_stream(), layout,
-                                       source, gamma, beta, static_cast<float>(eps), y, mean, rstd);
+    launch<norm_forward<L, Source, Operands, T>>(blocks_for(N, layout.rows()), layout.block(), 0, current_stream(),
+                                                 layout, source, operands, static_cast<float>(eps), y);
   });
 }
 

@@ -37,6 +37,7 @@
 #include <heddle/ops/reduce.hpp>
 #include <heddle/ops/reshape.hpp>
 #include <heddle/ops/residual_layer_norm.hpp>
+#include <heddle/ops/rms_norm.hpp>
 #include <heddle/ops/rows.hpp>
 #include <heddle/ops/slice.hpp>
 #include <heddle/ops/softmax.hpp>

@@ -17,6 +17,7 @@ TEST_CASE("arithmetic: values and gradients are PyTorch's, whatever broadcasts")
   expect_golden("sub", ab, [](const Case&, const auto& x) { return x[0] - x[1]; });
   expect_golden("mul", ab, [](const Case&, const auto& x) { return x[0] * x[1]; });
   expect_golden("div", ab, [](const Case&, const auto& x) { return x[0] / x[1]; });
+  expect_golden("neg", {"x"}, [](const Case&, const auto& x) { return -x[0]; });
 }
 
 TEST_CASE("arithmetic: a number may be on either side") {

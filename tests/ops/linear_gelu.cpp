@@ -3,6 +3,7 @@
 #include <heddle/ops/cast.hpp>
 
 #include "harness/agreement.hpp"
+#include "harness/golden.hpp"
 #include "harness/gradients.hpp"
 
 using namespace heddle;
@@ -35,6 +36,12 @@ TEST_CASE("linear_gelu: neither the number of threads nor the blocks of the prod
     const auto expected = gelu(linear(x, weight, bias)).host();
     for (std::size_t i = 0; i < one.size(); ++i) REQUIRE(one[i] == Approx(expected[i]).epsilon(1e-5).margin(1e-6));
   }
+}
+
+TEST_CASE("linear_gelu: values and gradients are PyTorch's") {
+  expect_golden(
+      "linear_gelu", {"x", "weight", "bias"},
+      [](const Case&, const auto& in) { return linear_gelu(in[0], in[1], in[2]); }, 16);
 }
 
 TEST_CASE("linear_gelu: gradient matches finite differences") {

@@ -4,6 +4,7 @@
 #include <heddle/ops/residual_layer_norm.hpp>
 
 #include "harness/agreement.hpp"
+#include "harness/golden.hpp"
 #include "harness/gradients.hpp"
 
 using namespace heddle;
@@ -46,6 +47,13 @@ TEST_CASE("residual_layer_norm: is layer_norm(x + dropout(branch)), with the sam
         for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(y[i] == Approx(expected[i]).epsilon(1e-10).margin(1e-10));
       }
     }
+}
+
+TEST_CASE("residual_layer_norm: values and gradients are PyTorch's") {
+  expect_golden(
+      "residual_layer_norm", {"x", "branch", "gamma", "beta"},
+      [](const Case& c, const auto& in) { return residual_layer_norm(in[0], in[1], in[2], in[3], c.option("eps")); },
+      32);
 }
 
 TEST_CASE("residual_layer_norm: gradient matches finite differences") {

@@ -96,7 +96,7 @@ template <OnGpu T>
 void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
                        View<const Index, 2> position, View<T, 2> dx);
 
-// --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, cross_entropy.cu, embed.cu) ---
+// --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, rms_norm.cu, cross_entropy.cu, embed.cu) ---
 
 // Computes F, which is Softmax or LogSoftmax, along the middle axis.
 template <class F, OnGpu T>
@@ -119,6 +119,12 @@ template <OnGpu T>
 void residual_layer_norm_backward(Cuda, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
                                   View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta);
+
+template <OnGpu T>
+void rms_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, double eps, View<T, 2> y, View<float, 1> rstd);
+template <OnGpu T>
+void rms_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const float, 1> rstd,
+                       View<T, 2> dx, View<T, 1> dgamma);
 
 // Computes the loss. Ignores a row whose label is not a class.
 template <OnGpu T, Label L>

@@ -1,8 +1,6 @@
 // layer_norm(x, gamma, beta). Saves the mean and the reciprocal standard deviation (rstd) of each row.
 #pragma once
-#include <heddle/autograd/record.hpp>
-#include <heddle/base/threads.hpp>
-#include <heddle/cpu/vector.hpp>
+#include <heddle/ops/norm.hpp>
 
 namespace heddle {
 
@@ -56,33 +54,12 @@ std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean
   return {sum_of_lanes(sum) / static_cast<A>(D), sum_of_lanes(sum_h) / static_cast<A>(D)};
 }
 
-// The contributions of each piece to dgamma and dbeta, which store_to() sums in the order of the pieces.
-template <class T>
-class NormGradientSums {
- public:
-  NormGradientSums(Index pieces, Index D) : pieces_(std::max<Index>(pieces, 1)), D_(D), sums_(2 * pieces_ * D) {
-    sums_.zeroed();
-  }
-  Acc<T>* dgamma(Index piece) { return sums_.data() + 2 * piece * D_; }
-  Acc<T>* dbeta(Index piece) { return dgamma(piece) + D_; }
-
-  void store_to(View<T, 1> to_dgamma, View<T, 1> to_dbeta) {
-    for (Index piece = 1; piece < pieces_; ++piece) add_row(dgamma(0), dgamma(piece), 2 * D_);  // with dbeta, behind it
-    copy_row(to_dgamma.data, dgamma(0), D_);
-    copy_row(to_dbeta.data, dbeta(0), D_);
-  }
-
- private:
-  Index pieces_, D_;
-  Scratch<Acc<T>> sums_;  // [pieces, 2, D]
-};
-
 // Computes rows [first, last) of dx. Accumulates the contributions of these rows to dgamma and dbeta in the sums of one
 // piece. With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)).
 template <class T>
 void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
                               View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx,
-                              NormGradientSums<T>& sums, Index piece, Index first, Index last) {
+                              NormGradientSums<T, 2>& sums, Index piece, Index first, Index last) {
   using A = Acc<T>;
   const Index D = x.extent[1];
   WideRow<T> dy_row(D), x_row(D), gamma_row(D);
@@ -91,7 +68,7 @@ void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<cons
     const A *const dyn = dy_row(&dy(n, 0)), *const xn = x_row(&x(n, 0));
     T* const dxn = &dx(n, 0);
     const A m = mean(n), r = rstd(n);
-    const std::pair<A, A> means = layer_norm_means(dyn, xn, scale, m, r, D, sums.dgamma(piece), sums.dbeta(piece));
+    const std::pair<A, A> means = layer_norm_means(dyn, xn, scale, m, r, D, sums.of(piece, 0), sums.of(piece, 1));
     const A mean_dh = means.first, slope = r * means.second;
     for_each_chunk<A>(D, [&](Chunk<A> at) {
       at.store(dxn, r * (at.load(dyn) * at.load(scale) - mean_dh - (at.load(xn) - m) * slope));
@@ -106,25 +83,21 @@ void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<cons
   const Index N = x.extent[0], D = x.extent[1];
   if (D == 0) return;
   const Pieces pieces(N, row_grain(D));
-  NormGradientSums<T> sums(pieces.count, D);
+  NormGradientSums<T, 2> sums(pieces.count, D);  // of dgamma and dbeta
   parallel(pieces, [&](Index piece, Index first, Index last) {
     layer_norm_rows_backward(dy, x, gamma, mean, rstd, dx, sums, piece, first, last);
   });
-  sums.store_to(dgamma, dbeta);
+  sums.store_to({dgamma, dbeta});
 }
 
 }  // namespace kernel
 
 namespace detail {
-// Checks the operands of a norm of x over its last axis. Throws ShapeError, and Error for an eps that is negative or
-// not finite.
+// Checks the operands of a LayerNorm. Throws ShapeError, and Error for an eps that is negative or not finite.
 template <class T>
-void require_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, double eps) {
-  require_nonnegative(op, "eps", eps);
-  require_rank(op, {"gamma", gamma}, 1);
-  require_rank(op, {"beta", beta}, 1);
-  require_same(op, "D", {"x", x, -1}, {"gamma", gamma, 0});
-  require_same(op, "D", {"x", x, -1}, {"beta", beta, 0});
+void require_layer_norm(const char* op, const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, double eps) {
+  require_norm(op, x, "gamma", gamma, eps);
+  require_norm(op, x, "beta", beta, eps);
 }
 
 // Records layer_norm(x, gamma, beta). A kernel has already computed its result y, and mean and rstd.
@@ -150,7 +123,7 @@ Tensor<T> layer_norm(const Tensor<T>& x,      // [..., D]
                      const Tensor<T>& gamma,  // [D]
                      const Tensor<T>& beta,   // [D]
                      double eps = 1e-5) {
-  detail::require_norm("layer_norm", x, gamma, beta, eps);
+  detail::require_layer_norm("layer_norm", x, gamma, beta, eps);
   Tensor<T> y = empty_like(x);
   Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = empty_like(mean);
   dispatch(x, [&](auto device) {

@@ -54,14 +54,14 @@ void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> 
   const Index N = sum.extent[0], D = sum.extent[1], unit = rows_per_draw_block(dropout, D);
   if (D == 0) return;
   const Pieces pieces = norm_pieces(N, D, unit);
-  NormGradientSums<T> sums(pieces.count, D);
+  NormGradientSums<T, 2> sums(pieces.count, D);  // of dgamma and dbeta
   parallel(pieces, [&](Index piece, Index first_unit, Index last_unit) {
     const Index first = first_unit * unit, last = std::min(N, last_unit * unit);
     layer_norm_rows_backward(dy, sum, gamma, mean, rstd, dx, sums, piece, first, last);
     if (!dbranch.data) return;
     multiply_by_factors<T>(dropout, dx.data, dbranch.data, first * D, last * D);
   });
-  sums.store_to(dgamma, dbeta);
+  sums.store_to({dgamma, dbeta});
 }
 
 }  // namespace kernel
@@ -79,7 +79,7 @@ struct ResidualNorm {
 template <class T>
 ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T>& branch, const Tensor<T>& gamma,
                               const Tensor<T>& beta, double eps, double p, Random* random) {
-  require_norm(op, x, gamma, beta, eps);
+  require_layer_norm(op, x, gamma, beta, eps);
   require_same_device(op, {"x", x}, {"branch", branch});
   require<ShapeError>(x.shape() == branch.shape(), op, ": x ", x.shape(), " and branch ", branch.shape(),
                       " must have the same shape");

@@ -11,6 +11,7 @@ void check_attention(Draw& draw);
 void check_attention_in_tf32(Draw& draw);
 void check_layer_norm(Draw& draw);
 void check_residual_layer_norm(Draw& draw);
+void check_rms_norm(Draw& draw);
 void check_softmax(Draw& draw);
 void check_cross_entropy(Draw& draw);
 void check_linear(Draw& draw);

@@ -29,6 +29,7 @@ constexpr Family attentions[] = {
 constexpr Family others[] = {
     {"layer_norm", check_layer_norm},
     {"residual_layer_norm", check_residual_layer_norm},
+    {"rms_norm", check_rms_norm},
     {"softmax", check_softmax},
     {"cross_entropy", check_cross_entropy},
     {"losses", check_losses},

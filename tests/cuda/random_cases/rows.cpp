@@ -78,6 +78,15 @@ void check_residual_layer_norm(Draw& draw) {
   });
 }
 
+void check_rms_norm(Draw& draw) {
+  draw.with_type([&]<class T>(T) {
+    const Shape shape = draw_rows(draw, 20'000);
+    const Operand<T> x(draw, shape);
+    expect_agrees<T>([&](const auto& in) { return rms_norm(x.in(in[0]), in[1]); },
+                     {x.numbers, draw.numbers<T>({shape[1]})}, norm_errors(shape));
+  });
+}
+
 // In bf16 the gradient follows from a rounded y.
 void check_softmax(Draw& draw) {
   draw.with_type([&]<class T>(T) {
