@@ -1,7 +1,7 @@
 // attention over texts of different lengths, with dropout and without.
-#include "attention.hpp"
+#include "../attention.hpp"
 
-#include "bench.hpp"
+#include "../bench.hpp"
 
 namespace heddle::bench {
 namespace {

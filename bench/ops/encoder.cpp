@@ -1,5 +1,5 @@
 // An encoder of BERT-base's size: twelve post-norm layers of width 768. FLOP/s count the linear layers alone.
-#include "bench.hpp"
+#include "../bench.hpp"
 
 namespace heddle::bench {
 namespace {

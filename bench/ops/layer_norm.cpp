@@ -1,4 +1,4 @@
-#include "bench.hpp"
+#include "../bench.hpp"
 
 namespace heddle::bench {
 namespace {

@@ -1,5 +1,5 @@
 // linear at the shapes of BERT and of the sst2 encoder. GFLOP/s count the matrix product alone.
-#include "bench.hpp"
+#include "../bench.hpp"
 
 namespace heddle::bench {
 namespace {

@@ -1,8 +1,8 @@
 // Measures the peaks of the machine, to which the other benchmarks are compared: multiplications and additions in
 // registers, and copying.
-#include "machine.hpp"
+#include "../machine.hpp"
 
-#include "bench.hpp"
+#include "../bench.hpp"
 
 namespace heddle::bench {
 namespace {

@@ -2,7 +2,7 @@
 // default.
 #include <cstdlib>
 
-#include "bench.hpp"
+#include "../bench.hpp"
 
 int main(int argc, char** argv) {
   const char* const count = std::getenv("HEDDLE_THREADS");

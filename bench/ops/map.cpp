@@ -1,5 +1,5 @@
 // gelu, as an example of the elementwise functions in ops/map.hpp.
-#include "bench.hpp"
+#include "../bench.hpp"
 
 namespace heddle::bench {
 namespace {
