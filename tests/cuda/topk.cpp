@@ -1,4 +1,4 @@
-// The CUDA kernels of topk and gather against those of the CPU.
+// The CUDA kernels of topk against those of the CPU.
 #include <heddle/ops/topk.hpp>
 
 #include "../harness/agreement.hpp"
@@ -37,16 +37,6 @@ TEST_CASE("cuda topk: rows of any length") {
   check_topk<float>(1, 4097);
   check_topk<float>(300, 5);
   check_topk<bf16>(0, 5);
-}
-
-TEST_CASE("cuda gather: values and gradients") {
-  for (const Index n : {1, 31, 257}) {
-    std::vector<int> numbers;
-    for (Index i = 0; i < 2 * n * 3; ++i) numbers.push_back(static_cast<int>(i * 7 % n));
-    const Tensor<int> ids({2, n, 3}, numbers);
-    expect_agrees<float>([&](const auto& in) { return gather(in[0], 1, ids); }, {random<float>({2, n, 3}, 1)});
-    expect_agrees<bf16>([&](const auto& in) { return gather(in[0], 1, ids); }, {random<bf16>({2, n, 3}, 1)});
-  }
 }
 
 TEST_CASE("cuda topk: results do not depend on the schedule") {
