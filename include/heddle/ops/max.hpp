@@ -5,7 +5,7 @@
 
 #include <heddle/base/threads.hpp>
 #include <heddle/core/create.hpp>
-#include <heddle/ops/axes.hpp>
+#include <heddle/ops/merged_axes.hpp>
 
 namespace heddle {
 

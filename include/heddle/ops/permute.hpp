@@ -5,7 +5,7 @@
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/kernel/permutation.hpp>
-#include <heddle/ops/axis.hpp>
+#include <heddle/ops/axes.hpp>
 
 namespace heddle {
 

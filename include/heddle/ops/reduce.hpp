@@ -6,8 +6,8 @@
 
 #include <heddle/base/number_types.hpp>
 #include <heddle/cpu/vector.hpp>
-#include <heddle/ops/axes.hpp>
 #include <heddle/ops/broadcast.hpp>
+#include <heddle/ops/merged_axes.hpp>
 
 namespace heddle {
 

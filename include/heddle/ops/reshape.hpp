@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include <heddle/autograd/record.hpp>
-#include <heddle/ops/axis.hpp>
+#include <heddle/ops/axes.hpp>
 
 namespace heddle {
 

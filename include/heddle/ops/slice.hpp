@@ -3,7 +3,7 @@
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/core/create.hpp>
-#include <heddle/ops/axis.hpp>
+#include <heddle/ops/axes.hpp>
 
 namespace heddle {
 

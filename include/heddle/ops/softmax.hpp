@@ -5,7 +5,7 @@
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/softmax_functions.hpp>
 #include <heddle/cpu/vector.hpp>
-#include <heddle/ops/axis.hpp>
+#include <heddle/ops/axes.hpp>
 #include <heddle/ops/where.hpp>
 
 namespace heddle {
