@@ -185,15 +185,17 @@ short_refusal() {
 for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, w)' 'mse_loss(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
-# refuses_integers TYPE: each call of integer_calls.txt is refused for tensors of this type, in at most 15 lines that
-# name cast<float>.
+# Each function that has a deleted overload for integers is called, and other forms of calls stand in integer_calls.txt.
+grep -rhA1 'requires Refused' "$source/include/heddle" | sed -nE 's/^void ([a-z_0-9]+)\(.*/heddle::\1(x)/p' | sort -u |
+  cat "$here/sources/integer_calls.txt" - >"$scratch/integer_calls.txt"
+# refuses_integers TYPE: each call is refused for tensors of this type, in at most 15 lines that name cast<float>.
 refuses_integers() {
   {
     printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;'
-    sed "s/.*/void call(Tensor<$1>\& x, Tensor<bool>\& b, Sequences\& s, Random\& g, int(\&)[__LINE__]) { (void)(&); }/" "$here/sources/integer_calls.txt"
+    sed "s/.*/void call(Tensor<$1>\& x, Tensor<bool>\& b, Sequences\& s, Random\& g, int(\&)[__LINE__]) { (void)(&); }/" "$scratch/integer_calls.txt"
   } >"$scratch/calls.cpp"
   ! compile -fsyntax-only "$scratch/calls.cpp" 2>"$scratch/refusal" &&
-    awk -v calls="$(wc -l <"$here/sources/integer_calls.txt")" '
+    awk -v calls="$(wc -l <"$scratch/integer_calls.txt")" '
       match($0, /calls\.cpp:[0-9]+:/) && /error:/ { line = substr($0, RSTART + 10, RLENGTH - 11) - 2; refused[line] = 1 }
       line { ++lines[line]; if (/cast<float>/) named[line] = 1 }
       END {
