@@ -187,15 +187,15 @@ for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, 
 done
 # Each function that has a deleted overload for integers is called, and other forms of calls stand in integer_calls.txt.
 grep -rhA1 'requires Refused' "$source/include/heddle" | sed -nE 's/^void ([a-z_0-9]+)\(.*/heddle::\1(x)/p' | sort -u |
-  cat "$here/sources/integer_calls.txt" - >"$scratch/integer_calls.txt"
+  cat "$here/sources/integer_calls.txt" - >"$work/integer_calls.txt"
 # refuses_integers TYPE: each call is refused for tensors of this type, in at most 15 lines that name cast<float>.
 refuses_integers() {
   {
     printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;'
-    sed "s/.*/void call(Tensor<$1>\& x, Tensor<bool>\& b, Sequences\& s, Random\& g, int(\&)[__LINE__]) { (void)(&); }/" "$scratch/integer_calls.txt"
+    sed "s/.*/void call(Tensor<$1>\& x, Tensor<bool>\& b, Sequences\& s, Random\& g, int(\&)[__LINE__]) { (void)(&); }/" "$work/integer_calls.txt"
   } >"$scratch/calls.cpp"
   ! compile -fsyntax-only "$scratch/calls.cpp" 2>"$scratch/refusal" &&
-    awk -v calls="$(wc -l <"$scratch/integer_calls.txt")" '
+    awk -v calls="$(wc -l <"$work/integer_calls.txt")" '
       match($0, /calls\.cpp:[0-9]+:/) && /error:/ { line = substr($0, RSTART + 10, RLENGTH - 11) - 2; refused[line] = 1 }
       line { ++lines[line]; if (/cast<float>/) named[line] = 1 }
       END {

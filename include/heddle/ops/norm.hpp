@@ -1,7 +1,5 @@
 // What the norms of rows share: the sums of their parameters' gradients, and the checks of their operands.
 #pragma once
-#include <array>
-
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/vector.hpp>
@@ -22,10 +20,10 @@ class NormGradientSums {
   // Returns the sums [D] of one piece for one parameter.
   Acc<T>* of(Index piece, int parameter) { return sums_.data() + (piece * parameters + parameter) * D_; }
 
-  void store_to(const std::array<View<T, 1>, parameters>& gradients) {
+  void store_to(const View<T, 1> (&gradients)[unsigned{parameters}]) {
     for (Index piece = 1; piece < pieces_; ++piece) add_row(of(0, 0), of(piece, 0), parameters * D_);
     for (int parameter = 0; parameter < parameters; ++parameter)
-      copy_row(gradients[static_cast<std::size_t>(parameter)].data, of(0, parameter), D_);
+      copy_row(gradients[parameter].data, of(0, parameter), D_);
   }
 
  private:
