@@ -50,7 +50,17 @@ TEST_CASE("batches: gathers rows as packed sequences") {
   CHECK(batch.labels.host() == std::vector<int>{1, 1, 0});
 }
 
-TEST_CASE("batches: refuse a batch size of 0 and a batch that does not exist") {
+TEST_CASE("batches: refuse a batch size of 0, a batch that does not exist, and rows that cannot be") {
+  CHECK_THROWS_WITH(Batches(-1, 4, Order::shuffled), "Batches: the number of rows must not be negative, got -1");
+  CHECK(Batches(0, 4, Order::shuffled).per_epoch() == 0);
+  LabelledSequences set;
+  const std::vector<int> ids{1, 2};
+  for (const Index second : {-1, 3})
+    CHECK_THROWS_WITH(set.add(ids, 1, second),
+                      "LabelledSequences: the second text begins at token " + std::to_string(second) + " of 2");
+  CHECK(set.count() == 0);
+  set.add(ids, 1, 2);  // an empty second text
+  CHECK(set.batch(std::vector<Index>{0}).types.host() == std::vector<int>{0, 0});
   CHECK_THROWS_AS(Batches(10, 0, Order::shuffled), ShapeError);
   Batches batches(10, 4, Order::sequential);
   CHECK_THROWS_AS(batches(0, 3), IndexError);

@@ -92,6 +92,8 @@ TEST_CASE("nn: initial values are drawn from PyTorch's default distributions") {
 
 TEST_CASE("nn: a layer refuses sizes that do not fit") {
   Random random(1);
+  CHECK_THROWS_WITH(nn::MultiHeadAttention<>(4, 2, random)(ones<float>({4}), Sequences::packed({4})),
+                    "MultiHeadAttention: x must be [N, D] or [B, T, D], got [4]");
   CHECK_THROWS_WITH(nn::MultiHeadAttention<>(10, 3, random),
                     "MultiHeadAttention: D = 10 does not divide into 3 heads; give a head_width");
   CHECK_THROWS_WITH(nn::Linear<>(0, 3, random), "Linear: in must be at least 1, got 0");

@@ -177,7 +177,20 @@ TEST_CASE("cross_entropy: does not depend on threads") {
   set_threads(before);
 }
 
+TEST_CASE("cross_entropy: the mean of many rows has the rounding error of one") {
+  for (const Index N : {650, 100'000}) {
+    const Tensor<float> logits = full<float>({N, 9}, 0.3f);
+    CHECK(cross_entropy(logits, zeros<int>({N})).item() == Approx(std::log(9.0)).epsilon(2e-7));
+    CHECK(cross_entropy(logits, zeros<int>({N}), {.class_weights = full<float>({9}, 1.7f)}).item() ==
+          Approx(std::log(9.0)).epsilon(4e-7));
+  }
+}
+
 TEST_CASE("cross_entropy: errors name value, position and limit") {
+  for (const Shape& shape : {Shape{6}, Shape{2, 3}})
+    CHECK_THROWS_WITH(cross_entropy(zeros<float>({3, 2, 5}), zeros<int>(shape)),
+                      "cross_entropy: labels " + shape.str() +
+                          " must have the shape of logits [3, 2, 5] without its last axis, the classes");
   const Tensor<float> logits({3, 4});
   on_each_device<float>([&](Device device) {
     const auto there = logits.to(device);

@@ -42,7 +42,9 @@ TEST_CASE("bce_with_logits: large logits, weights") {
     CHECK(weighted.host()[3] == 3000);
   });
   CHECK_THROWS_WITH(bce_with_logits(zeros<float>({2}), zeros<float>({2}), {.weight = zeros<float>({3, 1})}),
-                    "bce_with_logits: weight or pos_weight does not broadcast to x [2]");
+                    "bce_with_logits: weight [3, 1] does not broadcast to x [2]");
+  CHECK_THROWS_WITH(bce_with_logits(zeros<float>({4, 3}), zeros<float>({4, 3}), {.pos_weight = zeros<float>({2})}),
+                    ContainsSubstring("bce_with_logits: ") && ContainsSubstring("pos_weight  [2]"));
 }
 
 TEST_CASE("kl_div: a target of 0 contributes nothing") {

@@ -123,6 +123,11 @@ TEST_CASE("optimizers: groups have their own rate, or are frozen") {
   CHECK(frozen.b.value().item() == 2);
   CHECK_THROWS_WITH(optim::Sgd(frozen, {}, {{.select = [](const std::string&) { return false; }}}),
                     "Sgd: parameter group 0 selects no parameter; summary(model) returns the names");
+  const auto all = [](const std::string&) { return true; };
+  CHECK_THROWS_WITH(
+      optim::Sgd(frozen, {}, {{.select = all}, {.select = all}}),
+      "Sgd: parameter group 1 selects only parameters of earlier groups; a parameter belongs to the first "
+      "that selects it");
 }
 
 TEST_CASE("optimizers: the error for a gradient that is not finite names the parameter, and nothing is updated") {

@@ -178,11 +178,12 @@ compile -x c++-header "$source/include/heddle/heddle.hpp" -o "$work/precompiled/
 precompiled=$work/precompiled
 short_refusal() {
   printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;' \
-    "void call(Tensor<float>& x, Tensor<double>& w, Tensor<int>& ids) { $1; }" >"$scratch/call.cpp"
+    "void call(Tensor<float>& x, Tensor<double>& w, Tensor<int>& ids, const nn::Linear<>& fixed) { $1; }" >"$scratch/call.cpp"
   ! compile -fsyntax-only "$scratch/call.cpp" 2>"$scratch/refusal" && cat "$scratch/refusal" &&
     [ "$(wc -l <"$scratch/refusal")" -le 15 ]
 }
-for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, w)' 'mse_loss(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)'; do
+for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, w)' 'mse_loss(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)' \
+  'gather(x, 0, x)' 'one_hot(x, 2)' 'bce_with_logits(x, ids, {.pos_weight = x})' 'variable(ids)' 'optim::Sgd sgd(fixed)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
 # Each function that has a deleted overload for integers is called, and other forms of calls stand in integer_calls.txt.

@@ -160,6 +160,10 @@ TEST_CASE("MetricsFile: begin drops the lines of the same run and refuses those 
   CHECK(get(path) == finished);
   put(path, "");
   MetricsFile(path).begin(false);
+  put(path, "my own notes\n");
+  for (const bool is_own : {true, false})
+    CHECK(error_of([&] { MetricsFile(path).begin(is_own); }) == path + ": is not a metrics file; choose another file");
+  CHECK(get(path) == "my own notes\n");
 }
 
 TEST_CASE("MetricsFile: a killed run is continued without a gap or a repeated line") {

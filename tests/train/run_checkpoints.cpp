@@ -1,4 +1,5 @@
 #include <heddle/heddle.hpp>
+#include <heddle/train/early_stopping.hpp>
 #include <heddle/train/run_checkpoints.hpp>
 
 #include "catch.hpp"
@@ -7,6 +8,7 @@
 
 using namespace heddle;
 using namespace heddle::testing;
+using train::EarlyStopping;
 using train::RunCheckpoints;
 using train::RunFailed;
 using train::RunSettings;
@@ -331,6 +333,44 @@ TEST_CASE("RunCheckpoints: removes what a killed run left half-written") {
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoint/000000000007.tmp"));
   CHECK_FALSE(run.resume());
   CHECK_THROWS_AS(run.checkpoints.restore(RunState()), Error);
+}
+
+TEST_CASE("RunCheckpoints: a run that was never saved is saved when it finishes") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(2);
+  run.checkpoints.finish(run.state);
+  SmallRun again(folder);
+  const auto found = again.checkpoints.find();
+  REQUIRE(found);
+  CHECK(found->step == run.state.step);
+  CHECK(again.checkpoints.finished(*found));
+}
+
+TEST_CASE("RunCheckpoints: the state of EarlyStopping, before its first improvement too, and text that is no UTF-8") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(1);
+  EarlyStopping stopping({.patience = 5});
+  for (const double value : {quiet_nan<double>, 0.5, 0.7}) {
+    stopping.add(value);
+    ++run.state.step;
+    run.state.own = {{"stopping", stopping}};
+    run.checkpoints.save(run.state);
+    SmallRun again(folder);
+    const auto found = again.checkpoints.find();
+    REQUIRE(found);
+    EarlyStopping restored({.patience = 5});
+    found->own.at("stopping").get_to(restored);
+    CHECK(restored.best() == stopping.best());
+    CHECK(restored.since_best() == stopping.since_best());
+    CHECK(error_of<Error>([&] { found->own.get_to(restored); }).starts_with("EarlyStopping: not the state of one: "));
+  }
+  ++run.state.step;
+  run.state.own = "\xFF";
+  CHECK(error_of<Error>([&] {
+          run.checkpoints.save(run.state);
+        }).starts_with("RunCheckpoints: RunState::own cannot be saved: "));
 }
 
 TEST_CASE("RunCheckpoints: further weights and state of the caller") {

@@ -8,10 +8,12 @@
 namespace heddle {
 
 /// Returns x as a leaf that requires a gradient. Shares memory with x.
-template <class T>
+template <Floating T>
 Tensor<T> variable(const Tensor<T>& x) {
   return x.with_node(detail::NodeRef(new detail::Leaf<T>(x.shape())));
 }
+template <std::integral T>
+void variable(const Tensor<T>&) = delete;  // needs cast<float>(x)
 
 /// Returns x without its graph. Shares memory with x.
 template <class T>

@@ -12,8 +12,9 @@
 namespace heddle::data {
 
 /// Returns the numbers 0 to count - 1 in an order that depends on (seed, stream) alone (Fisher and Yates;
-/// Knuth 3.4.2, P).
+/// Knuth 3.4.2, P). @throws ShapeError for a negative count.
 inline std::vector<Index> shuffled(Index count, std::uint64_t seed, std::uint64_t stream) {
+  require<ShapeError>(count >= 0, "shuffled: the number of rows must not be negative, got ", count);
   __extension__ using Wide = unsigned __int128;
   std::vector<Index> order(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Index>(i);
@@ -33,9 +34,10 @@ enum class Order { shuffled, sequential };
 class Batches {
  public:
   /// Creates the batches of `rows` rows. Epoch e is shuffled with the random stream first_stream + e. @throws
-  /// ShapeError for a batch size below 1.
+  /// ShapeError for a negative number of rows and for a batch size below 1.
   Batches(Index rows, Index batch_size, Order order, std::uint64_t seed = 0, std::uint64_t first_stream = 0)
       : rows_(rows), batch_size_(batch_size), order_(order), seed_(seed), first_stream_(first_stream) {
+    require<ShapeError>(rows >= 0, "Batches: the number of rows must not be negative, got ", rows);
     require<ShapeError>(batch_size >= 1, "Batches: the batch size must be at least 1, got ", batch_size);
   }
 
@@ -88,8 +90,11 @@ struct Batch {
 /// Labelled token sequences, whose ids are in one memory block.
 class LabelledSequences {
  public:
-  /// Adds a text, or a pair of texts of which the second begins at token `second`.
+  /// Adds a text, or a pair of texts of which the second begins at token `second`. @throws IndexError for a `second`
+  /// that is negative or beyond the last token.
   void add(std::span<const int> ids, int label, std::optional<Index> second = {}) {
+    require<IndexError>(!second || (*second >= 0 && *second <= std::ssize(ids)),
+                        "LabelledSequences: the second text begins at token ", second.value_or(0), " of ", ids.size());
     ids_.insert(ids_.end(), ids.begin(), ids.end());
     ends_.push_back(static_cast<Index>(ids_.size()));
     labels_.push_back(label);

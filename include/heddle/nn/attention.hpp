@@ -38,6 +38,7 @@ struct MultiHeadAttention {
   template <Floating A>
   Tensor<A> operator()(const Tensor<A>& x,  // [N, D] or [B, T, D]
                        const Sequences& sequences, AttentionOptions<A> options = {}) const {
+    require<ShapeError>(x.rank() >= 2, "MultiHeadAttention: x must be [N, D] or [B, T, D], got ", x.shape());
     require(!options.keys, "MultiHeadAttention: queries and keys are the same rows; use CrossAttention for other keys");
     options.heads = heads;
     const Tensor<A> product = qkv(heddle::detail::rows_of_batch(x, sequences));  // [N, 3 * H * K]

@@ -3,6 +3,9 @@
 // rows n whose label y is not ignored:
 //   loss_n = (1 - e) w_y (-log p_y) + e / C sum_c w_c (-log p_c),   mean = sum_n loss_n / sum_n w_y
 #pragma once
+#include <iterator>
+#include <numeric>
+
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/vector.hpp>
@@ -32,7 +35,8 @@ std::vector<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
 
 // Computes the mean loss and its divisor, the sum of w_y. If `by_row`, computes the loss of each row (0 if it is
 // ignored) and sets the divisor to 1. Stores log(sum(exp(z - max z))) of each row: max z may be large, and adding it
-// would lose digits. Each piece sums its rows; the sums of the pieces are then added in a fixed order.
+// would lose digits. Each piece sums its rows; the sums of the pieces are then added in a fixed order. The sums are
+// doubles, because in float the error would grow with the number of rows.
 template <class T, class L>
 void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
                    View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
@@ -42,7 +46,7 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
   const std::vector<A> all_weights = weights_or_ones(class_weights, C);
   const A* const w = all_weights.data();
   const A share = static_cast<A>(1 - smoothing), smooth = static_cast<A>(smoothing / static_cast<double>(C));
-  A sums[Pieces::most] = {}, weights[Pieces::most] = {};
+  double sums[Pieces::most] = {}, weights[Pieces::most] = {};
   parallel(Pieces(logits.extent[0], row_grain(C)), [&](Index piece, Index first, Index last) {
     for (Index n = first; n < last; ++n) {
       if (by_row) loss(n) = T(A(0));
@@ -56,16 +60,17 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
         row_loss += smooth * sum_of<A>(C, [&](Chunk<A> at) { return at.load(w) * (log_of_sum - (at.load(z) - top)); });
       log_sum(n) = log_of_sum;
       if (by_row) loss(n) = static_cast<T>(row_loss);
-      sums[piece] += row_loss;
-      weights[piece] += w[label];
+      sums[piece] += static_cast<double>(row_loss);
+      weights[piece] += static_cast<double>(w[label]);
     }
   });
   if (by_row) {
     divisor(0) = 1;
     return;
   }
-  divisor(0) = sum_of<A>(Pieces::most, [&](Chunk<A> at) { return at.load(weights); });
-  loss(0) = static_cast<T>(sum_of<A>(Pieces::most, [&](Chunk<A> at) { return at.load(sums); }) / divisor(0));
+  const double weight = std::accumulate(std::begin(weights), std::end(weights), 0.0);
+  divisor(0) = static_cast<A>(weight);
+  loss(0) = static_cast<T>(static_cast<A>(std::accumulate(std::begin(sums), std::end(sums), 0.0) / weight));
 }
 
 // Computes dlogits = (p sum(t) - t) dy / divisor, with t_c = (1 - e) w_y [c = y] + e / C w_c.
@@ -114,12 +119,13 @@ template <Floating T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
                         const Tensor<L>& labels,  // [N], or [B, T], int or int64
                         const std::type_identity_t<CrossEntropyOptions<T>>& options = {}) {
-  static_assert(std::is_integral_v<L> && !std::is_same_v<L, bool>,
-                "heddle::cross_entropy: labels must be int or int64");
+  static_assert(detail::is_id<L>, "heddle::cross_entropy: labels must be int or int64");
   if (logits.rank() == 3 && labels.rank() == 2 && labels.shape() == logits.shape().without(-1))
     return detail::in_shape(cross_entropy(reshape(logits, Shape{labels.size(), logits.dim(2)}),
                                           labels.with_shape({labels.size()}), options),
                             options.reduction == Reduction::none ? labels.shape() : Shape{});
+  require<ShapeError>(logits.rank() != 3, "cross_entropy: labels ", labels.shape(), " must have the shape of logits ",
+                      logits.shape(), " without its last axis, the classes");
   const Tensor<T>& class_weights = options.class_weights;
   const double smoothing = options.label_smoothing;
   const std::int64_t ignored = options.ignore_index;

@@ -55,13 +55,18 @@ Tensor<T> bce_with_logits(const Tensor<T>& x, const Tensor<T>& target,
                           const std::type_identity_t<BceOptions<T>>& options = {}) {
   using A = Acc<T>;
   detail::require_same_shape("bce_with_logits", x, target);
+  const auto require_factors = [&](const char* name, const Tensor<T>& factors) {
+    if (factors)
+      require<ShapeError>(detail::broadcast_shape("bce_with_logits", {{"x", x}, {name, factors}}) == x.shape(),
+                          "bce_with_logits: ", name, ' ', factors.shape(), " does not broadcast to x ", x.shape());
+  };
+  require_factors("weight", options.weight);
+  require_factors("pos_weight", options.pos_weight);
   const Tensor<A> logits = cast<A>(x), t = cast<A>(target);
   Tensor<A> log_term = softplus(-logits);
   if (options.pos_weight) log_term = log_term * (1 + (cast<A>(options.pos_weight) - 1) * t);
   Tensor<A> loss = (1 - t) * logits + log_term;
   if (options.weight) loss = loss * cast<A>(options.weight);
-  require<ShapeError>(loss.shape() == x.shape(), "bce_with_logits: weight or pos_weight does not broadcast to x ",
-                      x.shape());
   return cast<T>(detail::reduce_loss("bce_with_logits", loss, options.reduction));
 }
 
@@ -115,23 +120,27 @@ Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
 template <class T, class... Others>
 requires Refused<T, Others...>
 void mse_loss(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
-template <std::integral T>
-void mse_loss(const Tensor<T>&, const auto&, const LossOptions&) = delete;  // needs cast<float>(x)
+template <class T, class U>
+requires Refused<T, Tensor<U>>
+void mse_loss(const Tensor<T>&, const Tensor<U>&, const LossOptions&) = delete;  // needs cast<float>(x)
 template <class T, class... Others>
 requires Refused<T, Others...>
 void l1_loss(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
-template <std::integral T>
-void l1_loss(const Tensor<T>&, const auto&, const LossOptions&) = delete;  // needs cast<float>(x)
+template <class T, class U>
+requires Refused<T, Tensor<U>>
+void l1_loss(const Tensor<T>&, const Tensor<U>&, const LossOptions&) = delete;  // needs cast<float>(x)
 template <class T, class... Others>
 requires Refused<T, Others...>
 void bce_with_logits(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
-template <std::integral T>
-void bce_with_logits(const Tensor<T>&, const auto&, const BceOptions<float>&) = delete;  // needs cast<float>(x)
+template <class T, class U>
+requires Refused<T, Tensor<U>>
+void bce_with_logits(const Tensor<T>&, const Tensor<U>&, const BceOptions<float>&) = delete;  // needs cast<float>(x)
 template <class T, class... Others>
 requires Refused<T, Others...>
 void kl_div(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)
-template <std::integral T>
-void kl_div(const Tensor<T>&, const auto&, const KlDivOptions&) = delete;  // needs cast<float>(x)
+template <class T, class U>
+requires Refused<T, Tensor<U>>
+void kl_div(const Tensor<T>&, const Tensor<U>&, const KlDivOptions&) = delete;  // needs cast<float>(x)
 template <class T, class... Others>
 requires Refused<T, Others...>
 void cosine_similarity(const Tensor<T>&, const Others&...) = delete;  // needs one floating-point type: cast<float>(x)

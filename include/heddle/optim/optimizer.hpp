@@ -31,7 +31,7 @@ template <class Optimizer>
 struct Enrollment {
   Optimizer& optimizer;
   const std::vector<optim::Group>& groups;
-  std::vector<bool> matched;
+  std::vector<bool> matched, selected;  // a group has parameters; its `select` accepts some, perhaps another group's
   std::set<const void*> seen;
   UniqueNames names;
 
@@ -52,7 +52,7 @@ struct Enrollment {
 
 template <class Optimizer>
 Enrollment<Optimizer>::Enrollment(Optimizer& of, const std::vector<optim::Group>& settings)
-    : optimizer(of), groups(settings), matched(settings.size(), false) {
+    : optimizer(of), groups(settings), matched(settings.size(), false), selected(settings.size(), false) {
   const char* const name = optimizer.state().optimizer();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     require(groups[g].select != nullptr, name, ": select of parameter group ", g,
@@ -74,18 +74,23 @@ void Enrollment<Optimizer>::operator()(const Name& name, const Parameter<T>& p) 
   names.add(name);
   if (!seen.insert(p.identity().get()).second) return;
   const std::string joined = name.str();
-  const auto group =
-      std::find_if(groups.begin(), groups.end(), [&](const optim::Group& g) { return g.select(joined); });
-  const bool found = group != groups.end();
-  if (found) matched[static_cast<std::size_t>(group - groups.begin())] = true;
-  optimizer.enroll(joined, p, found ? &*group : nullptr);
+  const optim::Group* first = nullptr;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (!groups[g].select(joined)) continue;
+    selected[g] = true;
+    if (first) continue;
+    matched[g] = true;
+    first = &groups[g];
+  }
+  optimizer.enroll(joined, p, first);
 }
 
 template <class Optimizer>
 void Enrollment<Optimizer>::require_matches() const {
   for (std::size_t g = 0; g < groups.size(); ++g)
     require(matched[g], optimizer.state().optimizer(), ": parameter group ", g,
-            " selects no parameter; summary(model) returns the names");
+            selected[g] ? " selects only parameters of earlier groups; a parameter belongs to the first that selects it"
+                        : " selects no parameter; summary(model) returns the names");
 }
 
 }  // namespace detail
@@ -113,6 +118,9 @@ class Optimizer {
     heddle::detail::visit_leaves(Name(""), model, enrollment);
     enrollment.require_matches();
   }
+  /// A const model cannot be trained.
+  template <class M>
+  explicit Optimizer(const M&, Options = {}, const std::vector<Group>& = {}) = delete;  // the model is const
 
   /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. The learning rate is
   /// multiplied by `factor`, which a schedule gives. @throws Error if a gradient is not finite (nothing is updated

@@ -54,7 +54,8 @@ class MetricsFile {
   }
 
   /// Begins a run. If `is_own`, the file may hold lines of the same run, which was killed before its first checkpoint:
-  /// they are dropped. @throws FileError for a file that holds another run's lines.
+  /// they are dropped. @throws FileError for a file that holds another run's lines, and for one that is no metrics
+  /// file.
   void begin(bool is_own);
   /// Continues a run at a position returned by sync(). `same_name` tells whether the run wrote to a file of this name.
   /// If the file holds the run's lines, drops the lines after the position, which will be written again. Otherwise
@@ -137,6 +138,7 @@ inline void MetricsFile::cut(Index bytes, const io::Crc64& sum) {
 
 inline void MetricsFile::begin(bool is_own) {
   if (size().value_or(0) == 0) return;
+  require_metrics(path_);
   require<FileError>(is_own && io::read_file(path_).find("{\"final\"") == std::string::npos, io::printable(path_),
                      ": holds the metrics of another run; choose another file or remove it");
   cut(0, {});

@@ -111,13 +111,13 @@ class RunCheckpoints {
   }
 
   /// Saves a checkpoint, unless the newest one is of the same step and epoch. @throws RunFailed for weights that are
-  /// not finite, and if the file of the best weights cannot be read. @throws WriteError if the checkpoint cannot be
-  /// written.
+  /// not finite, and if the file of the best weights cannot be read; Error for further state that is not valid UTF-8;
+  /// and WriteError if the checkpoint cannot be written.
   void save(const RunState& state) {
     if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
     require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved since the previous checkpoint");
     for (const FurtherWeights& further : further_) further.require_finite(state.step);
-    const std::string saved = all_.save(state.step, to_json(state, settings_).dump(), [&](const std::string& folder) {
+    const std::string saved = all_.save(state.step, text_of(state), [&](const std::string& folder) {
       io::FileSums files{{"model.safetensors", write_weights(state.step, folder + "/model.safetensors")},
                          {"optimizer.safetensors", io::save_optimizer(optimizer_, folder + "/optimizer.safetensors")}};
       for (const FurtherWeights& further : further_) files[further.file] = further.save(folder + '/' + further.file);
@@ -130,9 +130,12 @@ class RunCheckpoints {
     saved_epoch_ = state.epoch;
   }
 
-  /// Marks the run as finished. Call it after the final metrics were reported. @throws WriteError if the mark cannot be
-  /// written.
-  void finish(const RunState& state) { io::write_atomically(finished_file(), std::to_string(state.step)); }
+  /// Saves the state as save() does, and marks the run as finished. Call it after the final metrics were reported.
+  /// @throws RunFailed, Error and WriteError as save() does, and WriteError if the mark cannot be written.
+  void finish(const RunState& state) {
+    save(state);
+    io::write_atomically(finished_file(), std::to_string(state.step));
+  }
   /// Returns whether the run was marked as finished in this state. @throws FileError if the mark cannot be read.
   bool finished(const RunState& state) const {
     struct stat status {};
@@ -142,6 +145,11 @@ class RunCheckpoints {
 
  private:
   std::string file(const std::string& name) const { return folder_ + '/' + name; }
+  std::string text_of(const RunState& state) const try {
+    return to_json(state, settings_).dump();
+  } catch (const nlohmann::json::exception& error) {
+    fail("RunCheckpoints: RunState::own cannot be saved: ", error.what());
+  }
   std::string finished_file() const { return file("checkpoint/finished"); }
 
   // Writes the weights after a step to a file. Further files of the same step are links to the first; if linking

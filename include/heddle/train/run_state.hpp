@@ -10,6 +10,7 @@
 #include <heddle/base/printable.hpp>
 #include <heddle/io/json_object.hpp>
 #include <heddle/train/curve.hpp>
+#include <heddle/train/early_stopping.hpp>
 #include <heddle/train/metrics_file.hpp>
 #include <heddle/train/tensorboard.hpp>
 
@@ -196,6 +197,18 @@ inline RunState read_state(const nlohmann::json& json, RunSettings& settings, co
   if (members.json().contains("best")) s.best = detail::read_number(members, "best");
   if (members.json().contains("own")) s.own = members.json()["own"];
   return s;
+}
+
+/// Writes the state of EarlyStopping as JSON, for RunState::own: `state.own = {{"stopping", stopping}}`.
+inline void to_json(nlohmann::json& json, const EarlyStopping& stopping) {
+  json = {{"best", detail::number_to_json(stopping.best())}, {"since_best", stopping.since_best()}};
+}
+/// Restores the state of EarlyStopping: `state.own.at("stopping").get_to(stopping)`. @throws Error for other JSON.
+inline void from_json(const nlohmann::json& json, EarlyStopping& stopping) {
+  const auto best = json.contains("best") ? detail::number_from_json(json["best"]) : std::nullopt;
+  require(best && json.contains("since_best") && json["since_best"].is_number_integer(),
+          "EarlyStopping: not the state of one: ", json.dump());
+  stopping.restore(*best, json["since_best"].get<Index>());
 }
 
 }  // namespace heddle::train
