@@ -111,6 +111,24 @@ TEST_CASE("io::load: an optimizer made before the load still trains the model") 
   CHECK(model.weight.value().host()[0] == from.weight.value().host()[0] - 1);
 }
 
+struct TiedPair {
+  Parameter<float> table, out;
+  explicit TiedPair(Index D) : table(ones<float>({5, D})), out(share(table)) {}
+  static void visit(auto& self, auto&& f) {
+    f("table", self.table);
+    f("out", self.out);
+  }
+};
+
+TEST_CASE("io::load: a shared weight of another shape is not missing under its other name") {
+  const Folder folder;
+  io::save(TiedPair(4), folder("tied.safetensors"));
+  TiedPair wide(6);
+  CHECK_THROWS_WITH(io::load(wide, folder("tied.safetensors")),
+                    folder("tied.safetensors") +
+                        ": does not hold the weights of this model; mismatched 1: 'table' [5, 4] for [5, 6]");
+}
+
 TEST_CASE("io::load: lists missing, mismatched and unexpected names, and changes nothing") {
   const Folder folder;
   Random random(1);

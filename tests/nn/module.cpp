@@ -187,6 +187,25 @@ TEST_CASE("module: summary shows a combined parameter under all its names") {
   CHECK_THAT(text, ContainsSubstring("  out                                       20\n"));
 }
 
+// Visits two tensors of a module apart from each other.
+struct Interleaved {
+  Parameter<float> x{ones<float>({2})}, y{ones<float>({3})}, z{ones<float>({4})};
+  static void visit(auto& self, auto&& f) {
+    f("a.x", self.x);
+    f("b", self.y);
+    f("a.z", self.z);
+  }
+};
+
+TEST_CASE("module: summary shows a module once, even if another tensor is visited between its own") {
+  const auto line = [](std::string what, const std::string& right) {
+    what.resize(43, ' ');
+    return what + ' ' + right + '\n';
+  };
+  CHECK(summary(Interleaved()) ==
+        line("model", "9") + line("  a", "6") + line("    x", "[2]") + line("    z", "[4]") + line("  b", "[3]"));
+}
+
 TEST_CASE("module: summary shows the tree with counts and shapes") {
   Random random(1);
   Stack model(random);

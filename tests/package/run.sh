@@ -183,7 +183,7 @@ short_refusal() {
     [ "$(wc -l <"$scratch/refusal")" -le 15 ]
 }
 for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, w)' 'mse_loss(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)' \
-  'gather(x, 0, x)' 'one_hot(x, 2)' 'bce_with_logits(x, ids, {.pos_weight = x})' 'variable(ids)' 'optim::Sgd sgd(fixed)'; do
+  'gather(x, 0, x)' 'one_hot(x, 2)' 'bce_with_logits(x, ids, {.pos_weight = x})' 'variable(ids)' 'optim::Sgd sgd(fixed)' 'x > w' 'softmax(x, ids)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
 # Each function that has a deleted overload for integers is called, and other forms of calls stand in integer_calls.txt.

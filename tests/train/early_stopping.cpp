@@ -73,10 +73,14 @@ TEST_CASE("EarlyStopping: a restored state behaves as the original") {
       if (i == stop) second.restore(first.best(), first.since_best());
       EarlyStopping& resumed = i < stop ? first : second;
       CHECK(whole.add(values[i]) == resumed.add(values[i]));
+      CHECK(whole.stopped() == resumed.stopped());
       CHECK(whole.improved() == resumed.improved());
     }
   }
   EarlyStopping stopping;
+  CHECK_FALSE(stopping.stopped());
+  stopping.restore(1, 1);
+  CHECK(stopping.stopped());
   CHECK_THROWS_AS(stopping.restore(std::nan(""), 0), Error);
   CHECK_THROWS_AS(stopping.restore(1, -1), Error);
 }

@@ -90,6 +90,7 @@ LoadReport load(
   std::set<std::string> known;
   using Block = std::pair<const void*, Index>;  // a weight, which may have several names, and its block
   std::map<Block, std::pair<std::string, StoredTensor>> found;
+  std::set<Block> of_another_shape;
   std::vector<std::pair<std::string, Block>> absent;
   std::vector<std::function<void(bool write)>> assignments;
   walk(model, [&](const Name& name, auto& x) {
@@ -109,6 +110,7 @@ LoadReport load(
       const StoredTensor from = stored->second;
       if (!(from.tensor->shape == part)) {
         mismatched.push_back(quoted_name(one) + ' ' + from.tensor->shape.str() + " for " + part.str());
+        of_another_shape.insert(key);
         continue;
       }
       const auto [first, is_new] = found.emplace(key, std::pair(one, from));
@@ -128,7 +130,8 @@ LoadReport load(
   });
   LoadReport report;
   for (const auto& [name, block] : absent)
-    if (!found.count(block)) (may_miss(name) ? report.missing : missing).push_back(quoted_name(name));
+    if (!found.count(block) && !of_another_shape.count(block))
+      (may_miss(name) ? report.missing : missing).push_back(quoted_name(name));
   for (const auto& [name, stored] : source.tensors)
     if (!known.count(name)) report.unexpected.push_back(quoted_name(name));
   require<FileError>(missing.empty() && mismatched.empty(), shown, ": does not hold the weights of this model",

@@ -1,6 +1,6 @@
 // summary(model): a model's structure as text.
 #pragma once
-#include <map>
+#include <memory>
 #include <sstream>
 
 #include <heddle/nn/module.hpp>
@@ -25,11 +25,33 @@ struct ModulePath {
     for (std::string part; std::getline(parts, part, '.');) path.push_back(part);
     for (const std::string& block : full.blocks) name += (name.empty() ? "" : " | ") + block.substr(above);
   }
-  // Returns the full name of the module that the first `depth` names of the path lead to.
-  std::string above(std::size_t depth) const {
-    std::string joined;
-    for (std::size_t d = 0; d < depth; ++d) joined += (d ? "." : "") + path[d];
-    return joined;
+};
+
+// The lines of a module in summary(): its tensors and modules, in the order of their first visits.
+struct SummaryNode {
+  Index total = 0;  // elements of the parameters in it
+  struct Item {
+    std::string name, right;              // of a tensor
+    std::unique_ptr<SummaryNode> module;  // or a module
+  };
+  std::vector<Item> items;
+
+  SummaryNode& module(const std::string& name) {
+    for (const Item& item : items)
+      if (item.module && item.name == name) return *item.module;
+    items.push_back({name, "", std::make_unique<SummaryNode>()});
+    return *items.back().module;
+  }
+  void write(const std::string& name, std::size_t depth, std::string& text) const {
+    const auto line = [&](std::size_t at, const std::string& what, const std::string& right) {
+      text += left_aligned(std::string(2 * at, ' ') + what, 43) + ' ' + right + '\n';
+    };
+    line(depth, name, std::to_string(total));
+    for (const Item& item : items)
+      if (item.module)
+        item.module->write(item.name, depth + 1, text);
+      else
+        line(depth + 1, item.name, item.right);
   }
 };
 
@@ -39,31 +61,30 @@ struct ModulePath {
 /// weight counts once, under its first name. @throws Error for a name that the model visits twice.
 template <class M>
 std::string summary(const M& model) {
-  std::map<std::string, Index> totals;
-  walk_once(model, [&](const Name& name, const auto& x) {
-    if (detail::is_buffer<std::remove_cvref_t<decltype(x)>>) return;
-    const detail::ModulePath place(name);
-    for (std::size_t depth = 0; depth <= place.path.size(); ++depth) totals[place.above(depth)] += x.shape().size();
-  });
-  std::string text;
-  std::vector<std::string> open;  // the modules above the line being written
-  const auto line = [&](std::size_t depth, const std::string& what, const std::string& right) {
-    text += detail::left_aligned(std::string(2 * depth, ' ') + what, 43) + ' ' + right + '\n';
+  detail::SummaryNode tree;
+  // Calls f for each module above a tensor, from the model on, and returns the innermost one.
+  const auto innermost = [&](const detail::ModulePath& place, const auto& f) -> detail::SummaryNode& {
+    detail::SummaryNode* node = &tree;
+    f(*node);
+    for (const std::string& name : place.path) f(*(node = &node->module(name)));
+    return *node;
   };
-  line(0, "model", std::to_string(totals[""]));
   walk(model, [&](const Name& name, const auto& x) {
     const detail::ModulePath place(name);
-    std::size_t same = 0;
-    while (same < std::min(open.size(), place.path.size()) && open[same] == place.path[same]) ++same;
-    for (std::size_t d = same; d < place.path.size(); ++d)
-      line(d + 1, place.path[d], std::to_string(totals[place.above(d + 1)]));
-    open = place.path;
     const bool buffer = detail::is_buffer<std::remove_cvref_t<decltype(x)>>;
-    line(place.path.size() + 1, place.name,
-         x.shape().str() + (buffer                      ? " buffer"
-                            : x.value().requires_grad() ? ""
-                                                        : " frozen"));
+    innermost(place, [](detail::SummaryNode&) {})
+        .items.push_back({place.name,
+                          x.shape().str() + (buffer                      ? " buffer"
+                                             : x.value().requires_grad() ? ""
+                                                                         : " frozen"),
+                          nullptr});
   });
+  walk_once(model, [&](const Name& name, const auto& x) {
+    if (detail::is_buffer<std::remove_cvref_t<decltype(x)>>) return;
+    innermost(detail::ModulePath(name), [&](detail::SummaryNode& module) { module.total += x.shape().size(); });
+  });
+  std::string text;
+  tree.write("model", 0, text);
   return text;
 }
 

@@ -96,6 +96,19 @@ template <class A, class B>
 requires detail::Comparable<A, B> Tensor<bool>
 operator>=(const A& a, const B& b) { return detail::compare<kernel::LessEqual>(">=", b, a); }
 
+template <class A, class B>
+requires(!detail::Comparable<Tensor<A>, Tensor<B>>) void operator==(const Tensor<A>&, const Tensor<B>&) = delete;
+template <class A, class B>
+requires(!detail::Comparable<Tensor<A>, Tensor<B>>) void operator!=(const Tensor<A>&, const Tensor<B>&) = delete;
+template <class A, class B>
+requires(!detail::Comparable<Tensor<A>, Tensor<B>>) void operator<(const Tensor<A>&, const Tensor<B>&) = delete;
+template <class A, class B>
+requires(!detail::Comparable<Tensor<A>, Tensor<B>>) void operator<=(const Tensor<A>&, const Tensor<B>&) = delete;
+template <class A, class B>
+requires(!detail::Comparable<Tensor<A>, Tensor<B>>) void operator>(const Tensor<A>&, const Tensor<B>&) = delete;
+template <class A, class B>
+requires(!detail::Comparable<Tensor<A>, Tensor<B>>) void operator>=(const Tensor<A>&, const Tensor<B>&) = delete;
+
 /// Returns whether each element is NaN.
 template <class T>
 Tensor<bool> isnan(const Tensor<T>& x) {

@@ -167,6 +167,8 @@ Tensor<T> log_softmax(const Tensor<T>& x, int axis = -1) {
 
 template <std::integral T, class... Others>
 void softmax(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
+template <Floating T, class M>
+requires(!std::is_same_v<M, bool>) void softmax(const Tensor<T>&, const Tensor<M>&, int = -1) = delete;  // mask: bool
 template <std::integral T, class... Others>
 void log_softmax(const Tensor<T>&, const Others&...) = delete;  // needs cast<float>(x)
 

@@ -30,7 +30,7 @@ class EarlyStopping {
     improved_ = value < best_ - options_.min_delta;
     if (improved_) best_ = value;
     values_since_best_ = improved_ ? 0 : values_since_best_ + 1;
-    return values_since_best_ >= options_.patience;
+    return stopped();
   }
 
   /// Restores the state of a run that is resumed: the values that best() and since_best() returned.
@@ -43,6 +43,9 @@ class EarlyStopping {
     improved_ = since_best == 0 && best < std::numeric_limits<double>::infinity();
   }
 
+  /// Returns whether the last `patience` values were no improvement, as add() does: true after a restore of a run that
+  /// had stopped.
+  bool stopped() const { return values_since_best_ >= options_.patience; }
   /// Returns whether the last value was an improvement: the moment to copy the weights.
   bool improved() const { return improved_; }
   /// Returns the lowest value that was an improvement; infinity before there is one.

@@ -110,9 +110,11 @@ class RunCheckpoints {
     write_weights(step, file("last.safetensors"));
   }
 
-  /// Saves a checkpoint, unless the newest one is of the same step and epoch. @throws RunFailed for weights that are
-  /// not finite, and if the file of the best weights cannot be read; Error for further state that is not valid UTF-8;
-  /// and WriteError if the checkpoint cannot be written.
+  /// Saves a checkpoint, unless the newest one is of the same step and epoch, and removes all but this one and the one
+  /// before it: without find(), all checkpoints of an earlier run. If state.best is finite, the checkpoint has the best
+  /// weights, which publish() must have written. @throws RunFailed for weights that are not finite, and if the file of
+  /// the best weights cannot be read; Error for further state that is not valid UTF-8; and WriteError if the checkpoint
+  /// cannot be written.
   void save(const RunState& state) {
     if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
     require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved since the previous checkpoint");
