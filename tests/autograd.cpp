@@ -355,3 +355,14 @@ TEST_CASE("autograd: a backward that throws leaves no gradient behind") {
   backward(w * w);
   CHECK(w.grad().item() == 6);
 }
+
+TEST_CASE("autograd: a list of inputs needs as many gradients") {
+  const Tensor<float> x = variable(ones<float>({2})), z = variable(ones<float>({2}));
+  for (const std::size_t count : {std::size_t{1}, std::size_t{3}}) {
+    const std::vector<Tensor<float>> both{x, z};
+    const Tensor<float> y =
+        record("mine", x * 1, both, [=](const Tensor<float>& dy) { return std::vector<Tensor<float>>(count, dy); });
+    CHECK_THROWS_WITH(backward(sum(y)),
+                      "backward: 'mine' returned " + std::to_string(count) + " gradients for 2 inputs");
+  }
+}

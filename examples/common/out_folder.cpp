@@ -92,12 +92,7 @@ OutFolder::OutFolder(const std::string& path, const std::string& program, bool r
   for (const char* result : {"model.safetensors", "last.safetensors"})
     require<FileError>(begun_ || !io::path_exists(file(result)), shown, ": holds weights of another program (", result,
                        "); give another --out, or remove them");
-  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename().string();
-    for (const char* written : written_files)
-      if (name.starts_with(std::string(written) + '.') && io::is_leftover(name))
-        std::filesystem::remove(entry.path(), error);
-  }
+  io::remove_leftovers(path, written_files);
 }
 
 bool OutFolder::began_with(const std::string& metrics) const {

@@ -72,7 +72,12 @@ TEST_CASE("cosine_similarity, normalize: worked by hand, zeros too") {
     for (const float g : x.grad().host()) CHECK(std::isfinite(g));
   });
   CHECK(cosine_similarity(zeros<float>({3}), zeros<float>({2, 3}), -1).shape() == Shape{2});
-  CHECK_THROWS_AS(normalize(zeros<float>({3})), ShapeError);
+  const Tensor<float> x = zeros<float>({4, 3});
+  CHECK_THROWS_WITH(normalize(zeros<float>({3})), "normalize: axis 1 does not exist in shape [3]");
+  CHECK_THROWS_WITH(normalize(x, {.p = -1}), "normalize: p must not be negative or NaN, got -1");
+  CHECK_THROWS_WITH(normalize(x, {.eps = quiet_nan<double>}), "normalize: eps must not be NaN");
+  CHECK_THROWS_WITH(cosine_similarity(x, x, 2), "cosine_similarity: axis 2 does not exist in shape [4, 3]");
+  CHECK_THROWS_WITH(cosine_similarity(x, x, 1, quiet_nan<double>), "cosine_similarity: eps must not be NaN");
 }
 
 TEST_CASE("losses: gradients match finite differences, for odd and for empty shapes") {

@@ -60,6 +60,16 @@ struct ThreeMoments : LionRule<T> {
   static constexpr std::array<optim::Moment, 3> moments{};
 };
 template <class T>
+struct NamedSteps : LionRule<T> {
+  using LionRule<T>::LionRule;
+  static constexpr std::array moments{optim::Moment{.name = "steps"}};
+};
+template <class T>
+struct OneName : LionRule<T> {
+  using LionRule<T>::LionRule;
+  static constexpr std::array moments{optim::Moment{.name = "first"}, optim::Moment{.name = "first"}};
+};
+template <class T>
 struct WithoutSettings : LionRule<T> {
   explicit WithoutSettings(const LionOptions& options) : LionRule<T>(options, {}) {}
 };
@@ -88,6 +98,8 @@ static_assert(optim::UpdateRule<LionRule<float>, LionOptions>);
 static_assert(optim::UpdateRule<SignRule<double>, LionOptions>);
 static_assert(optim::UpdateRule<optim::SgdRule<float>, optim::SgdOptions>);
 static_assert(!optim::UpdateRule<ThreeMoments<float>, LionOptions>);
+static_assert(!optim::UpdateRule<NamedSteps<float>, LionOptions>);
+static_assert(!optim::UpdateRule<OneName<float>, LionOptions>);
 static_assert(!optim::UpdateRule<WithoutSettings<float>, LionOptions>);
 static_assert(!optim::UpdateRule<WithoutUpdate<float>, LionOptions>);
 static_assert(!optim::UpdateRule<LionRule<float>, WithoutLr>);

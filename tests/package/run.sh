@@ -178,12 +178,14 @@ compile -x c++-header "$source/include/heddle/heddle.hpp" -o "$work/precompiled/
 precompiled=$work/precompiled
 short_refusal() {
   printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;' \
-    "void call(Tensor<float>& x, Tensor<double>& w, Tensor<int>& ids, const nn::Linear<>& fixed) { $1; }" >"$scratch/call.cpp"
+    "void call(Tensor<float>& x, Tensor<double>& w, Tensor<int>& ids, const nn::Linear<>& fixed, nn::Linear<bf16>& narrow) { $1; }" >"$scratch/call.cpp"
   ! compile -fsyntax-only "$scratch/call.cpp" 2>"$scratch/refusal" && cat "$scratch/refusal" &&
     [ "$(wc -l <"$scratch/refusal")" -le 15 ]
 }
 for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, w)' 'mse_loss(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)' \
-  'gather(x, 0, x)' 'one_hot(x, 2)' 'bce_with_logits(x, ids, {.pos_weight = x})' 'variable(ids)' 'optim::Sgd sgd(fixed)' 'x > w' 'softmax(x, ids)'; do
+  'gather(x, 0, x)' 'one_hot(x, 2)' 'bce_with_logits(x, ids, {.pos_weight = x})' 'variable(ids)' 'optim::Sgd sgd(fixed)' 'x > w' 'softmax(x, ids)' \
+  'record("mine", x, inputs(x), [](const Tensor<float>& dy) { return cast<double>(dy); })' \
+  'optim::Sgd sgd(narrow)'; do
   check "the error for $call has at most 15 lines" short_refusal "$call"
 done
 # Each function that has a deleted overload for integers is called, and other forms of calls stand in integer_calls.txt.
@@ -219,6 +221,7 @@ older_standard() {
   refused 'heddle needs C++20' -std=c++17 "$here/sources/thirty_lines.cpp" && [ "$(wc -l <"$scratch/refusal")" -le 25 ]
 }
 check 'C++17 is refused with a sentence' older_standard
+check "heddle compiles with libstdc++'s debug mode" compile -fsyntax-only -D_GLIBCXX_DEBUG "$here/sources/thirty_lines.cpp"
 # The time of the compiler is printed and not limited, because a limit would depend on the machine.
 check 'empty.cpp compiles' timed empty
 check 'thirty_lines.cpp compiles for heddle::compiled' timed thirty_lines -DHEDDLE_COMPILED

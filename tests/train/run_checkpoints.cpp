@@ -329,7 +329,13 @@ TEST_CASE("RunCheckpoints: removes what a killed run left half-written") {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "checkpoint/000000000007.tmp");
   put(folder / "checkpoint/000000000007.tmp/model.safetensors", "half");
+  const std::string mine = folder / "mine.123-1.tmp";
+  for (const std::string& file : {folder / "last.safetensors.123-1.tmp", folder / "model.safetensors.9-2.tmp", mine})
+    put(file, "half");
   SmallRun run(folder);
+  CHECK_FALSE(std::filesystem::exists(folder / "last.safetensors.123-1.tmp"));
+  CHECK_FALSE(std::filesystem::exists(folder / "model.safetensors.9-2.tmp"));
+  CHECK(std::filesystem::exists(mine));
   CHECK_FALSE(std::filesystem::exists(folder / "checkpoint/000000000007.tmp"));
   CHECK_FALSE(run.resume());
   CHECK_THROWS_AS(run.checkpoints.restore(RunState()), Error);

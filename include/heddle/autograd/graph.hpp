@@ -153,10 +153,18 @@ struct Recorded final : NodeOf<T> {
   bool is_leaf() const override { return false; }
 
   void run(BackwardPass& pass) override {
-    hand_on(pass, backward(std::as_const(this->grad), this->op), std::index_sequence_for<In...>{});
+    auto gradients = backward(std::as_const(this->grad), this->op);
+    static_assert(is_gradient<decltype(gradients)>,
+                  "heddle::record: a backward returns one gradient for each input, of its element type");
+    if constexpr (is_gradient<decltype(gradients)>) hand_on(pass, gradients, std::index_sequence_for<In...>{});
   }
 
  private:
+  template <class G>
+  static constexpr bool is_gradient = (sizeof...(In) == 1 &&
+                                       ((std::is_same_v<G, Tensor<In>> || std::is_same_v<G, RowGradient<In>>)&&...)) ||
+                                      std::is_convertible_v<G, std::tuple<Tensor<In>...>>;
+
   template <std::size_t... Is>
   void hand_on(BackwardPass& pass, const std::tuple<Tensor<In>...>& grads, std::index_sequence<Is...>) {
     (pass.deliver<In>(*this, std::exchange(inputs[Is], {}), std::get<Is>(grads)), ...);
@@ -185,7 +193,9 @@ struct RecordedList final : NodeOf<T> {
 
   void run(BackwardPass& pass) override {
     const std::vector<Tensor<T>> grads = backward(std::as_const(this->grad), this->op);
-    for (std::size_t i = 0; i < inputs.size(); ++i) pass.deliver<T>(*this, std::exchange(inputs[i], {}), grads.at(i));
+    require(grads.size() == inputs.size(), "backward: '", this->op, "' returned ", grads.size(), " gradients for ",
+            inputs.size(), " inputs");
+    for (std::size_t i = 0; i < inputs.size(); ++i) pass.deliver<T>(*this, std::exchange(inputs[i], {}), grads[i]);
   }
 };
 

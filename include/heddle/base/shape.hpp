@@ -22,16 +22,9 @@ class Shape {
 
   Shape() = default;
   /// Takes the extents of the axes, in order.
-  constexpr Shape(std::initializer_list<Index> extents)
-      : Shape(std::span<const Index>(extents.begin(), extents.size())) {}
+  constexpr Shape(std::initializer_list<Index> extents) : Shape(extents.begin(), extents.size()) {}
   /// Takes the extents of the axes, in order.
-  constexpr explicit Shape(std::span<const Index> extents) {
-    if (extents.size() > max_rank)
-      throw ShapeError("Shape: " + std::to_string(extents.size()) + " axes given, at most 8 are supported");
-    rank_ = static_cast<int>(extents.size());
-    std::copy(extents.begin(), extents.end(), extent_.begin());
-    check();
-  }
+  constexpr explicit Shape(std::span<const Index> extents) : Shape(extents.data(), extents.size()) {}
 
   /// Returns the number of axes.
   int rank() const { return rank_; }
@@ -88,6 +81,13 @@ class Shape {
   friend std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << s.str(); }
 
  private:
+  // A loop, because libstdc++'s debug mode cannot check ranges at compile time.
+  constexpr Shape(const Index* extents, std::size_t count) {
+    if (count > max_rank) throw ShapeError("Shape: " + std::to_string(count) + " axes given, at most 8 are supported");
+    rank_ = static_cast<int>(count);
+    for (std::size_t i = 0; i < count; ++i) extent_[i] = extents[i];
+    check();
+  }
   constexpr void check() {
     size_ = 1;
     for (const Index e : *this) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -181,6 +182,16 @@ inline bool is_leftover(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   return dot != std::string_view::npos && dot + 1 < name.size() &&
          name.find_first_not_of(part, dot + 1) == std::string_view::npos;
+}
+
+/// Removes the temporary files that killed programs left of these files of a folder. What cannot be removed stays.
+inline void remove_leftovers(const std::string& folder, std::span<const char* const> files) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    for (const char* const file : files)
+      if (name.starts_with(std::string(file) + '.') && is_leftover(name)) std::filesystem::remove(entry.path(), error);
+  }
 }
 
 /// Creates a folder unless a folder or file of this name exists. @throws WriteError if it cannot be created.

@@ -41,13 +41,16 @@ auto view_around(TensorT& x, int axis) {
                                                                    {s.product(0, a), s[a], s.product(a + 1, s.rank())}};
 }
 
-// Returns the index of an axis of x, counted from 0. The argument may be negative: -1 is the last axis. Throws
+// Returns the index of an axis, counted from 0. The argument may be negative: -1 is the last axis. Throws
 // ShapeError, which names the operation, if the axis does not exist.
+inline int require_axis(const char* op, const Shape& shape, int axis) {
+  require<ShapeError>(-shape.rank() <= axis && axis < shape.rank(), op, ": axis ", axis, " does not exist in shape ",
+                      shape);
+  return shape.axis(axis);
+}
 template <class T>
 int require_axis(const char* op, const Tensor<T>& x, int axis) {
-  require<ShapeError>(-x.rank() <= axis && axis < x.rank(), op, ": axis ", axis, " does not exist in shape ",
-                      x.shape());
-  return x.shape().axis(axis);
+  return require_axis(op, x.shape(), axis);
 }
 
 // Returns the shape without the reduced axis, or with extent 1 on it if `keepdim`.

@@ -97,7 +97,9 @@ Tensor<T> kl_div(const Tensor<T>& x, const Tensor<T>& target, const KlDivOptions
 template <Floating T>
 Tensor<T> cosine_similarity(const Tensor<T>& a, const Tensor<T>& b, int axis = 1, double eps = 1e-8) {
   using A = Acc<T>;
+  require(!std::isnan(eps), "cosine_similarity: eps must not be NaN");
   const Shape shape = detail::broadcast_shape("cosine_similarity", {{"a", a}, {"b", b}});
+  detail::require_axis("cosine_similarity", shape, axis);
   const Tensor<A> x = expand(cast<A>(a), shape), y = expand(cast<A>(b), shape);
   const auto length = [&](const Tensor<A>& v) { return clamp(norm(v, 2, axis, true), {.min = eps}); };
   return cast<T>(sum(x / length(x) * (y / length(y)), axis));
@@ -113,6 +115,9 @@ struct NormalizeOptions {
 /// does, and Error for an eps that is NaN.
 template <Floating T>
 Tensor<T> normalize(const Tensor<T>& x, const NormalizeOptions& options = {}) {
+  detail::require_axis("normalize", x.shape(), options.axis);
+  require(options.p >= 0, "normalize: p must not be negative or NaN, got ", options.p);
+  require(!std::isnan(options.eps), "normalize: eps must not be NaN");
   const Tensor<Acc<T>> wide = cast<Acc<T>>(x);
   return cast<T>(wide / clamp(norm(wide, options.p, options.axis, true), {.min = options.eps}));
 }

@@ -73,6 +73,9 @@ template <class T>
 void Enrollment<Optimizer>::operator()(const Name& name, const Parameter<T>& p) {
   names.add(name);
   if (!seen.insert(p.identity().get()).second) return;
+  constexpr bool is_weight = std::is_same_v<T, float> || std::is_same_v<T, double>;
+  static_assert(is_weight, "heddle: an optimizer updates weights of float or double; bf16 is for activations");
+  if constexpr (!is_weight) return;
   const std::string joined = name.str();
   const optim::Group* first = nullptr;
   for (std::size_t g = 0; g < groups.size(); ++g) {

@@ -14,6 +14,7 @@
 #pragma once
 #include <concepts>
 #include <cstddef>
+#include <string_view>
 
 #include <heddle/base/build.hpp>
 
@@ -36,7 +37,19 @@ struct UpdateSettings {
 /// The largest number of moment estimates of a rule.
 inline constexpr std::size_t max_moments = 2;
 
-/// A rule that an optimizer with these options can use: the members above, and at most max_moments moment estimates.
+/// Returns whether moments have names that can stand side by side in a file, which also has the step counts, `steps`.
+template <class Moments>
+constexpr bool are_distinct(const Moments& moments) {
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    if (!moments[i].name || std::string_view(moments[i].name) == "steps") return false;
+    for (std::size_t j = 0; j < i; ++j)
+      if (std::string_view(moments[i].name) == moments[j].name) return false;
+  }
+  return true;
+}
+
+/// A rule that an optimizer with these options can use: the members above, and at most max_moments moment estimates,
+/// with distinct names other than `steps`.
 template <class Rule, class Options>
 concept UpdateRule = requires(const Rule& rule, const Options& options, const UpdateSettings& settings,
                               typename Rule::Element number, typename Rule::Element* moments) {
@@ -48,6 +61,6 @@ concept UpdateRule = requires(const Rule& rule, const Options& options, const Up
   { rule.keeps_stateless_rows() } -> std::same_as<bool>;
   rule(number, number, moments);
 }
-&&Rule::moments.size() <= max_moments;
+&&Rule::moments.size() <= max_moments&& are_distinct(Rule::moments);
 
 }  // namespace heddle::optim

@@ -30,9 +30,9 @@ void require_finite(const Model& model, const std::string& where) {
 template <class Model>
 class RunCheckpoints {
  public:
-  /// Creates the folder if it is missing, and removes the partial checkpoints of a killed run. find() calls `note` with
-  /// each sentence that the user should see. @throws WriteError if the folder cannot be created, and FileError if that
-  /// of the checkpoints cannot be read.
+  /// Creates the folder if it is missing, and removes the partial files and checkpoints of a killed run. find() calls
+  /// `note` with each sentence that the user should see. @throws WriteError if the folder cannot be created, and
+  /// FileError if that of the checkpoints cannot be read.
   RunCheckpoints(const std::string& folder, Model& model, optim::Slots& optimizer, RunSettings settings,
                  std::function<void(const std::string&)> note = {})
       : folder_(folder),
@@ -42,6 +42,8 @@ class RunCheckpoints {
         note_(std::move(note)),
         all_(folder + "/checkpoint") {
     io::make_folder(folder);
+    static constexpr const char* written[] = {"model.safetensors", "last.safetensors"};
+    io::remove_leftovers(folder, written);
     all_.clean();
   }
 
