@@ -47,9 +47,9 @@ void add(Cuda, View<const T, 1> a, View<const T, 1> b, View<T, 1> y) {
                         []<class F>(cuda::Type<F>) { return std::tuple(&combine<F, T, T, T>, &combine<F, T>); }),
                     &combine<Swapped<Sub>, T>, &combine<Swapped<Div>, T>, &add<T>);
 });
-[[maybe_unused, gnu::used]] constexpr auto float_instances =
+[[maybe_unused, gnu::used]] constexpr auto power_instances =
     std::tuple(&combine<Power, float, float, float>, &combine<Power, float>, &combine<Swapped<Power>, float>);
-[[maybe_unused, gnu::used]] constexpr auto mixed_instances =
+[[maybe_unused, gnu::used]] constexpr auto mixed_type_instances =
     std::tuple(&combine<Mul, bf16, bf16, float>, &combine<Mul, float, bf16, float>, &combine<Mul, float, bf16, bf16>,
                &combine<Div, bf16, bf16, float>);
 

@@ -21,7 +21,7 @@ template <OnGpu T>
 void layer_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
                          View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
                          View<T, 1> dbeta) {
-  const cuda::NormGradient<T, true> of{dy, x, gamma, mean, rstd};
+  const cuda::LayerNormGradient<T> of{dy, x, gamma, mean, rstd};
   cuda::launch_norm_backward(cuda::NoBranch(), of, dx, dgamma, dbeta);
 }
 

@@ -429,7 +429,7 @@ void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length
                &sum<std::int32_t, std::int64_t>, &sum<std::int64_t, std::int64_t>, &sum<bool, std::int64_t>);
 [[maybe_unused, gnu::used]] constexpr auto extremum_instances =
     cuda::instances<float, bf16, std::int32_t, std::int64_t, bool>([]<class T>(cuda::Type<T>) { return &extremum<T>; });
-[[maybe_unused, gnu::used]] constexpr auto rows_instances = cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
+[[maybe_unused, gnu::used]] constexpr auto reduce_instances = cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
   return std::tuple(&repeat<T>, &extremum_backward<T>, &add_up_rows<T>, &add_up_rows_backward<T>, &max_rows<T>,
                     &max_rows_backward<T>);
 });

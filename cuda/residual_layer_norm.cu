@@ -80,7 +80,7 @@ void residual_layer_norm_backward(Cuda device, ElementDropout drop, View<const T
                                   View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
                                   View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta) {
   if (!dbranch.data) return layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, dgamma, dbeta);
-  const cuda::NormGradient<T, true> of{dy, sum, gamma, mean, rstd};
+  const cuda::LayerNormGradient<T> of{dy, sum, gamma, mean, rstd};
   cuda::launch_norm_backward(DroppedBranch<T>{drop, dbranch}, of, dx, dgamma, dbeta);
 }
 

@@ -18,7 +18,7 @@ void rms_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, double eps, View
 template <OnGpu T>
 void rms_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const float, 1> rstd,
                        View<T, 2> dx, View<T, 1> dgamma) {
-  const cuda::NormGradient<T, false> of{dy, x, gamma, {}, rstd};
+  const cuda::RmsNormGradient<T> of{dy, x, gamma, {}, rstd};
   cuda::launch_norm_backward(cuda::NoBranch(), of, dx, dgamma, {});
 }
 

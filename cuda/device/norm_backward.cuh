@@ -31,6 +31,10 @@ struct NormGradient {
     return 0;
   }
 };
+template <class T>
+using LayerNormGradient = NormGradient<T, true>;
+template <class T>
+using RmsNormGradient = NormGradient<T, false>;
 
 // A thread's part of dy and x of a row, with the row's statistics; zeros if the row does not exist.
 template <class L, class T>

@@ -27,6 +27,13 @@ inline std::vector<Index> wide_rows() {
   return {256, 264, 512, 520, 768, 776, 1024, 1025, 1032, 4096, 4097, 8192, streamed_row(), 8201};
 }
 
+// Compares a norm of rows [N, D] on all devices.
+template <class T, class F>
+void expect_norms(F&& f, Index N, Index D, const Inputs& operands) {
+  CAPTURE(N, D);
+  expect_agrees<T>(f, operands, gpu_function_errors);
+}
+
 // Checks that values and gradients are the same with every schedule.
 template <class T, class F, class Operands>
 void expect_norms_always(F&& f, Operands&& operands) {

@@ -277,6 +277,8 @@ TEST_CASE("nn: cross-attention is attention of two sets of sequences") {
                             pack(unpack(memory, keys), Sequences::packed({1, 3, 2})), keys);
   CHECK(padded.shape() == Shape{3, 2, 6});
   expect_close(pack(padded, padded_queries).host(), expected.host(), [](double) { return 1e-14; });
+  CHECK_THROWS_WITH(layer(x, queries, ones<double>({4}), keys),
+                    "CrossAttention: the memory must be [N, D] or [B, T, D], got [4]");
   CHECK_THROWS_WITH(nn::CrossAttention<>(10, 3, random_weights), "CrossAttention: D = 10 does not divide into 3 heads");
 }
 

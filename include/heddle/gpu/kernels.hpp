@@ -20,9 +20,6 @@ namespace heddle::kernel {
 // The element types that kernels compute with.
 template <class T>
 concept OnGpu = std::is_same_v<T, float> || std::is_same_v<T, bf16>;
-// The types of ids and labels.
-template <class T>
-concept Label = std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
 
 // --- moving elements (cuda/move.cu) ---
 

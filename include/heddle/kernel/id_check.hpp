@@ -1,4 +1,4 @@
-// IdCheck: which ids an operation accepts, and the error for an invalid one.
+// Label and IdCheck: the types of ids, which ids an operation accepts, and the error for an invalid one.
 #pragma once
 #include <limits>
 #include <string>
@@ -7,6 +7,10 @@
 #include <heddle/base/error.hpp>
 
 namespace heddle::kernel {
+
+// The types of ids and labels.
+template <class T>
+concept Label = std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
 
 // The ids that an operation accepts: those in [0, limit), and `exception`. The error reads "OP: WHAT 7 at position 3 is
 // WHERE", with `limit` in place of the # in `where`. The texts are literals.

@@ -33,6 +33,8 @@ struct CrossAttention {
                        const Sequences& sequences,
                        const Tensor<A>& memory,  // [Nk, memory_width] or [B, Tk, memory_width]
                        const Sequences& memory_sequences, AttentionOptions<A> options = {}) const {
+    require<ShapeError>(memory.rank() >= 2, "CrossAttention: the memory must be [N, D] or [B, T, D], got ",
+                        memory.shape());
     options.heads = heads;
     options.keys = &memory_sequences;
     const Tensor<A> kv = key_value(heddle::detail::rows_of_batch(memory, memory_sequences));  // [Nk, 2 * H * K]

@@ -62,26 +62,21 @@ struct SummaryNode {
 template <class M>
 std::string summary(const M& model) {
   detail::SummaryNode tree;
-  // Calls f for each module above a tensor, from the model on, and returns the innermost one.
-  const auto innermost = [&](const detail::ModulePath& place, const auto& f) -> detail::SummaryNode& {
+  // Adds a number of elements to each module above a tensor, and returns the innermost one.
+  const auto add = [&](const detail::ModulePath& place, Index size) -> detail::SummaryNode& {
     detail::SummaryNode* node = &tree;
-    f(*node);
-    for (const std::string& name : place.path) f(*(node = &node->module(name)));
+    node->total += size;
+    for (const std::string& name : place.path) (node = &node->module(name))->total += size;
     return *node;
   };
   walk(model, [&](const Name& name, const auto& x) {
     const detail::ModulePath place(name);
     const bool buffer = detail::is_buffer<std::remove_cvref_t<decltype(x)>>;
-    innermost(place, [](detail::SummaryNode&) {})
-        .items.push_back({place.name,
-                          x.shape().str() + (buffer                      ? " buffer"
-                                             : x.value().requires_grad() ? ""
-                                                                         : " frozen"),
-                          nullptr});
+    const char* const kind = buffer ? " buffer" : x.value().requires_grad() ? "" : " frozen";
+    add(place, 0).items.push_back({place.name, x.shape().str() + kind, nullptr});
   });
   walk_once(model, [&](const Name& name, const auto& x) {
-    if (detail::is_buffer<std::remove_cvref_t<decltype(x)>>) return;
-    innermost(detail::ModulePath(name), [&](detail::SummaryNode& module) { module.total += x.shape().size(); });
+    if (!detail::is_buffer<std::remove_cvref_t<decltype(x)>>) add(detail::ModulePath(name), x.shape().size());
   });
   std::string text;
   tree.write("model", 0, text);

@@ -18,10 +18,6 @@ void check_ids(Cpu, const IdCheck& check, View<const Id, 1> ids) {
 
 namespace detail {
 
-// Whether tensors of this type hold ids or labels.
-template <class Id>
-constexpr bool is_id = std::is_integral_v<Id> && !std::is_same_v<Id, bool>;
-
 // Checks ids on their device. Throws IndexError.
 template <class Id>
 void check_ids(const Tensor<Id>& ids, const kernel::IdCheck& check) {

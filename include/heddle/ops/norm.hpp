@@ -1,4 +1,4 @@
-// What the norms of rows share: the sums of their parameters' gradients, and the checks of their operands.
+// What the norms of rows share: the sums of their gradients by parameter, and the checks of their operands.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
