@@ -43,10 +43,14 @@ template <class T, class... In, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
                  Backward backward) {
   return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
-    if (detail::grad_mode != detail::GradMode::recording || !(std::get<Is>(operands).requires_grad() || ...))
-      return y.without_node();
-    using Recorded = detail::Recorded<T, Backward, In...>;
-    return detail::with_node(y, new Recorded(op, y.shape(), std::move(backward), std::get<Is>(operands)...));
+    if constexpr (std::is_integral_v<T>) {
+      return y.without_node();  // integers have no gradient, and the compiler makes no node for them
+    } else {
+      if (detail::grad_mode != detail::GradMode::recording || !(std::get<Is>(operands).requires_grad() || ...))
+        return y.without_node();
+      using Recorded = detail::Recorded<T, Backward, In...>;
+      return detail::with_node(y, new Recorded(op, y.shape(), std::move(backward), std::get<Is>(operands)...));
+    }
   }
   (std::index_sequence_for<In...>{});
 }

@@ -64,7 +64,8 @@ class NodeRef {
     if (node_) node_->references_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  static void release(Node* node) {
+  // Not inlined, which saves 1 % of the code and of the compile time of README's program.
+  [[gnu::noinline]] static void release(Node* node) {
     static thread_local Node* pending = nullptr;
     static thread_local bool is_releasing = false;
     node->next_released_ = std::exchange(pending, node);

@@ -1,6 +1,7 @@
 #pragma once
 #include <heddle/nn/clone.hpp>
 #include <heddle/nn/init.hpp>
+#include <heddle/ops/cast.hpp>
 #include <heddle/ops/embed.hpp>
 
 namespace heddle::nn {

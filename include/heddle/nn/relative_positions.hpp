@@ -34,7 +34,7 @@ struct RelativePositionBias {
     for (Index q = 0; q < length; ++q)
       for (Index k = 0; k < length; ++k) *out++ = static_cast<int>(std::clamp(k - q, -greatest, greatest) + greatest);
     const Tensor<A> of_pairs = cast<A>(embed(rows.to(weight.device()), weight));  // [T * T, H]
-    return reshape(transpose(of_pairs), {1, H, length, length});
+    return reshape(transpose(of_pairs), Shape{1, H, length, length});
   }
 
   /// Visits the members.

@@ -10,6 +10,12 @@
 
 namespace heddle::detail {
 
+// Throws ShapeError for two operands that do not broadcast along an axis.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_broadcast(const char* op, Operand a, Operand b, int axis) {
+  a.axis = b.axis = axis;
+  fail_different(op, ("axis " + std::to_string(axis)).c_str(), a, b, "broadcasting repeats axes of extent 1 only");
+}
+
 // Returns the shape that the operands broadcast to, without their last `excluded` axes. Throws a ShapeError that names
 // the two axes that disagree, and an Error for operands on different devices.
 inline Shape broadcast_shape(const char* op, std::initializer_list<Operand> operands, int excluded = 0) {
@@ -26,10 +32,7 @@ inline Shape broadcast_shape(const char* op, std::initializer_list<Operand> oper
     for (const Operand& x : operands) {
       if (x.shape.rank() < -axis || x.shape[axis] == 1) continue;
       if (!decides) decides = &x;
-      Operand first = *decides, other = x;
-      first.axis = other.axis = axis;
-      require_same(op, ("axis " + std::to_string(axis)).c_str(), first, other,
-                   "broadcasting repeats axes of extent 1 only");
+      if (x.shape[axis] != decides->shape[axis]) fail_broadcast(op, *decides, x, axis);
       extent[static_cast<std::size_t>(a)] = x.shape[axis];
     }
   }

@@ -9,9 +9,6 @@
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/vector.hpp>
 #include <heddle/ops/check_ids.hpp>
-#include <heddle/ops/compare.hpp>
-#include <heddle/ops/reshape.hpp>
-#include <heddle/ops/where.hpp>
 
 namespace heddle {
 
@@ -41,9 +38,9 @@ struct RowGroups {
 };
 
 // Computes the sparse gradient: one row for each distinct id i, in ascending order, the sum of the rows n of dy with
-// ids(n) = i.
+// ids(n) = i. The row of `frozen`, a number of a row or -1, is zero.
 template <class Id, class T>
-RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> dy, const Shape&) {
+RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> dy, const Shape&, Index frozen) {
   const RowGroups groups(ids);
   const Index D = dy.extent[1];
   Tensor<Index> rows({groups.rows()});
@@ -54,10 +51,11 @@ RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> d
     Scratch<Acc<T>> scratch(D);
     for (Index m = first; m < last; ++m) {
       const Index* const begin = &groups.begin[static_cast<std::size_t>(m)];
-      Acc<T>* const sum = scratch.zeroed();
-      for (Index n = begin[0]; n < begin[1]; ++n) add_row(sum, &dy(groups.place[static_cast<std::size_t>(n)], 0), D);
-      copy_row(&sums(m, 0), sum, D);
       number(m) = static_cast<Index>(ids(groups.place[static_cast<std::size_t>(begin[0])]));
+      const Index end = number(m) == frozen ? begin[0] : begin[1];
+      Acc<T>* const sum = scratch.zeroed();
+      for (Index n = begin[0]; n < end; ++n) add_row(sum, &dy(groups.place[static_cast<std::size_t>(n)], 0), D);
+      copy_row(&sums(m, 0), sum, D);
     }
   });
   return {rows, dx};
@@ -65,18 +63,23 @@ RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> d
 // Returns the gradient as a dense tensor of the given shape, because the host does not know how many distinct
 // rows were taken.
 template <class Id, class T>
-RowGradient<T> take_rows_backward(Cuda device, View<const Id, 1> ids, View<const T, 2> dy, const Shape& shape) {
+RowGradient<T> take_rows_backward(Cuda device, View<const Id, 1> ids, View<const T, 2> dy, const Shape& shape,
+                                  Index frozen) {
+  const Index D = dy.extent[1];
   Tensor<T> dx(shape, Device::cuda);
-  sum_taken_rows(device, ids, dy, View<T, 2>{dx.device_data(), {shape[0], dy.extent[1]}});
+  sum_taken_rows(device, ids, dy, View<T, 2>{dx.device_data(), {shape[0], D}});
+  if (frozen >= 0) fill(device, View<T, 1>{dx.device_data() + frozen * D, {D}}, static_cast<T>(0.f));
   return {{}, dx};
 }
 
 }  // namespace kernel
 
 namespace detail {
-// Returns the rows of x [V, ...] with these numbers, in a tensor of the given shape.
+// Returns the rows of x [V, ...] with these numbers, in a tensor of the given shape. Row `frozen` has no gradient,
+// unless it is -1.
 template <class Id, class T>
-Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x, const Shape& shape) {
+Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x, const Shape& shape,
+                      Index frozen = -1) {
   static_assert(kernel::Label<Id>, "heddle: ids and rows must be int or int64");
   const Shape matrix{x.dim(0), x.shape().product(1, x.rank())};
   const auto matrix_of = [matrix](auto& t, Index rows) {
@@ -91,7 +94,7 @@ Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x,
   } else {
     return record(op, y, inputs(x), [=, x_shape = x.shape()](const Tensor<T>& dy) {
       return dispatch(dy, [&](auto device) {
-        return kernel::take_rows_backward(device, view<1>(ids), matrix_of(dy, ids.size()), x_shape);
+        return kernel::take_rows_backward(device, view<1>(ids), matrix_of(dy, ids.size()), x_shape, frozen);
       });
     });
   }
@@ -119,13 +122,7 @@ Tensor<T> embed(const Tensor<Id>& ids,   // [...] int or int64
   detail::check_ids(ids, check);
   std::vector<Index> extents(ids.shape().begin(), ids.shape().end());
   extents.push_back(table.dim(1));
-  const Tensor<T> y = detail::gather_rows("embed", ids, table, Shape(extents));  // [..., D]
-  if constexpr (!std::is_integral_v<T>)
-    if (padding_id)
-      return record("embed", y, inputs(y), [ids, id = static_cast<Id>(*padding_id)](const Tensor<T>& dy) {
-        return masked_fill(dy, unsqueeze(ids == id, -1), 0);
-      });
-  return y;
+  return detail::gather_rows("embed", ids, table, Shape(extents), padding_id.value_or(-1));  // [..., D]
 }
 
 /// Returns the rows of x with the given numbers, [M, ...]. The numbers may be on the host for an x on a GPU.

@@ -3,6 +3,7 @@
 #include <heddle/ops/compare.hpp>
 #include <heddle/ops/embed.hpp>
 #include <heddle/ops/permute.hpp>
+#include <heddle/ops/reshape.hpp>
 #include <heddle/ops/slice.hpp>
 
 namespace heddle {

@@ -108,7 +108,7 @@ Tensor<T> max(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
 /// Returns the largest of all elements, a scalar []. @throws ShapeError if there are none.
 template <class T>
 Tensor<T> max(const Tensor<T>& x) {
-  return max(reshape(x, {x.size()}), 0);
+  return max(reshape(x, Shape{x.size()}), 0);
 }
 
 /// Returns the smallest values along one axis or several; NaN if any element is NaN. The gradient goes to the first of
@@ -122,7 +122,7 @@ Tensor<T> min(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
 /// Returns the smallest of all elements, a scalar []. @throws ShapeError if there are none.
 template <class T>
 Tensor<T> min(const Tensor<T>& x) {
-  return min(reshape(x, {x.size()}), 0);
+  return min(reshape(x, Shape{x.size()}), 0);
 }
 
 /// Returns the positions of the first largest elements along an axis (of the first NaN if there is one). @throws

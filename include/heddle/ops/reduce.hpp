@@ -161,7 +161,7 @@ Tensor<Sum<T>> sum(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
 /// Returns the sum of all elements, a scalar [].
 template <class T>
 Tensor<Sum<T>> sum(const Tensor<T>& x) {
-  return detail::scaled_sum("sum", reshape(x, {x.size()}), 0, false, 1);
+  return detail::scaled_sum("sum", reshape(x, Shape{x.size()}), 0, false, 1);
 }
 
 /// Returns the mean along an axis or several; an empty mean is NaN. @throws ShapeError if an axis does not exist.
@@ -174,7 +174,7 @@ Tensor<T> mean(const Tensor<T>& x, const Axes& axes, bool keepdim = false) {
 /// Returns the mean of all elements, a scalar [].
 template <Floating T>
 Tensor<T> mean(const Tensor<T>& x) {
-  return detail::scaled_sum("mean", reshape(x, {x.size()}), 0, false, x.size());
+  return detail::scaled_sum("mean", reshape(x, Shape{x.size()}), 0, false, x.size());
 }
 
 template <std::integral T>
