@@ -112,8 +112,6 @@ if command -v clang++ >/dev/null; then
 else
   echo 'skipped: the consumer with clang++, which is not installed'
 fi
-check 'embed takes ids' compile -fsyntax-only -DIDS=int "$here/sources/float_ids.cpp"
-check 'embed refuses floats as ids' refused embed -DIDS=float "$here/sources/float_ids.cpp"
 # mixed SOURCE CALLER_FLAG CALLEE_FLAG [LINK_FLAG...]: links two halves of a program.
 mixed() {
   compile "$2" -c "$here/sources/$1.cpp" -o "$scratch/caller.o" && compile "$3" -DCALLEE -c "$here/sources/$1.cpp" -o "$scratch/callee.o" &&
@@ -176,39 +174,38 @@ fi
 mkdir -p "$work/precompiled/heddle"
 compile -x c++-header "$source/include/heddle/heddle.hpp" -o "$work/precompiled/heddle/heddle.hpp.gch"
 precompiled=$work/precompiled
-short_refusal() {
-  printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;' \
-    "void call(Tensor<float>& x, Tensor<double>& w, Tensor<int>& ids, const nn::Linear<>& fixed, nn::Linear<bf16>& narrow) { $1; }" >"$scratch/call.cpp"
-  ! compile -fsyntax-only "$scratch/call.cpp" 2>"$scratch/refusal" && cat "$scratch/refusal" &&
-    [ "$(wc -l <"$scratch/refusal")" -le 15 ]
+# calls_refused CALLS ARGUMENTS WORDS: each line of the file CALLS, a statement about the parameters ARGUMENTS, is
+# refused in at most 15 lines, and one of them matches WORDS.
+calls_refused() {
+  {
+    printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;'
+    sed "s/.*/void call($2, int(\&)[__LINE__]) { &; }/" "$1"
+  } >"$scratch/calls.cpp"
+  ! compile -w -fsyntax-only "$scratch/calls.cpp" 2>"$scratch/refusal" &&
+    awk -v words="$3" '
+      NR == FNR { call[++calls] = $0; next }
+      / In [a-z ]+ .*:$/ { line = before = 0 }  # begins a message, which may name its call further below
+      match($0, /calls\.cpp:[0-9]+:/) { line = substr($0, RSTART + 10, RLENGTH - 11) - 2 }
+      !line { ++before; next }
+      { lines[line] += before + 1; before = 0 }
+      /error:/ { refused[line] = 1 }
+      $0 ~ words { named[line] = 1 }
+      END {
+        for (i = 1; i <= calls; ++i) {
+          fault = !refused[i] ? "not refused" : !named[i] ? "no line matches " words : lines[i] > 15 ? lines[i] " lines" : ""
+          if (fault) { print call[i] ": " fault; bad = 1 }
+        }
+        exit bad
+      }' "$1" "$scratch/refusal"
 }
-for call in 'x + w' 'ids * 0.5' 'linear(x, w)' 'layer_norm(x, w, w)' 'matmul(x, w)' 'mse_loss(x, w)' 'embed(x, x)' 'attention(x, w, x, Sequences::packed({2}))' 'optim::AdamW adam(x)' 'clone(x)' \
-  'gather(x, 0, x)' 'one_hot(x, 2)' 'bce_with_logits(x, ids, {.pos_weight = x})' 'variable(ids)' 'optim::Sgd sgd(fixed)' 'x > w' 'softmax(x, ids)' \
-  'record("mine", x, inputs(x), [](const Tensor<float>& dy) { return cast<double>(dy); })' \
-  'optim::Sgd sgd(narrow)'; do
-  check "the error for $call has at most 15 lines" short_refusal "$call"
-done
+operands='Tensor<float>\& x, Tensor<double>\& w, Tensor<int>\& ids, const nn::Linear<>\& fixed, nn::Linear<bf16>\& narrow'
+check 'the error for each of the calls in wrong_calls.txt has at most 15 lines' calls_refused "$here/sources/wrong_calls.txt" "$operands" .
 # Each function that has a deleted overload for integers is called, and other forms of calls stand in integer_calls.txt.
 grep -rhA1 'requires Refused' "$source/include/heddle" | sed -nE 's/^void ([a-z_0-9]+)\(.*/heddle::\1(x)/p' | sort -u |
   cat "$here/sources/integer_calls.txt" - >"$work/integer_calls.txt"
-# refuses_integers TYPE: each call is refused for tensors of this type, in at most 15 lines that name cast<float>.
-refuses_integers() {
-  {
-    printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;'
-    sed "s/.*/void call(Tensor<$1>\& x, Tensor<bool>\& b, Sequences\& s, Random\& g, int(\&)[__LINE__]) { (void)(&); }/" "$work/integer_calls.txt"
-  } >"$scratch/calls.cpp"
-  ! compile -fsyntax-only "$scratch/calls.cpp" 2>"$scratch/refusal" &&
-    awk -v calls="$(wc -l <"$work/integer_calls.txt")" '
-      match($0, /calls\.cpp:[0-9]+:/) && /error:/ { line = substr($0, RSTART + 10, RLENGTH - 11) - 2; refused[line] = 1 }
-      line { ++lines[line]; if (/cast<float>/) named[line] = 1 }
-      END {
-        for (i = 1; i <= calls; ++i)
-          if (!refused[i] || !named[i] || lines[i] > 15) { print "call " i ": " lines[i] + 0 " lines, " (named[i] ? "" : "without ") "cast<float>"; bad = 1 }
-        exit bad
-      }' "$scratch/refusal"
-}
 for type in int std::int64_t bool; do
-  check "layers and floating-point operations refuse tensors of $type in at most 15 lines" refuses_integers "$type"
+  check "layers and floating-point operations refuse tensors of $type in at most 15 lines, which name cast<float>" \
+    calls_refused "$work/integer_calls.txt" "Tensor<$type>\& x, Tensor<bool>\& b, Sequences\& s, Random\& g" 'cast<float>'
 done
 # not_ignored CALL: checks that g++ warns if the result of CALL is ignored.
 not_ignored() {

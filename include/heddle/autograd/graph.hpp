@@ -149,13 +149,14 @@ struct Recorded final : NodeOf<T> {
 
   // Keeps the nodes of x, not their values.
   Recorded(const char* name, Shape s, Backward&& f, const Tensor<In>&... x)
-      : NodeOf<T>(name, s), inputs{x.node()...}, backward(std::move(f)) {}
+      : NodeOf<T>(name, s), inputs{x.node()...}, backward(std::move(f)) {
+    static_assert(is_gradient<std::invoke_result_t<Backward&, const Tensor<T>&>>,
+                  "heddle::record: a backward returns one gradient for each input, of its element type");
+  }
   bool is_leaf() const override { return false; }
 
   void run(BackwardPass& pass) override {
     auto gradients = backward(std::as_const(this->grad), this->op);
-    static_assert(is_gradient<decltype(gradients)>,
-                  "heddle::record: a backward returns one gradient for each input, of its element type");
     if constexpr (is_gradient<decltype(gradients)>) hand_on(pass, gradients, std::index_sequence_for<In...>{});
   }
 
