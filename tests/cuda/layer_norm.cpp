@@ -16,7 +16,7 @@ Inputs operands(Index N, Index D) {
 }
 
 template <class T>
-void expect_norms(Index N, Index D) {
+void expect_layer_norms(Index N, Index D) {
   expect_norms<T>(normalize_rows, N, D, operands<T>(N, D));
 }
 
@@ -25,26 +25,26 @@ void expect_norms(Index N, Index D) {
 TEMPLATE_TEST_CASE("cuda layer_norm: the error is at most twice that of float on the CPU, and bf16 is rounded once", "",
                    float, bf16) {
   for (const Index N : rows_to_test())
-    for (const Index D : narrow_rows) expect_norms<TestType>(N, D);
+    for (const Index D : narrow_rows) expect_layer_norms<TestType>(N, D);
 }
 
 TEMPLATE_TEST_CASE("cuda layer_norm: rows of every width", "", float, bf16) {
-  for (const Index D : wide_rows()) expect_norms<TestType>(3, D);
-  expect_norms<TestType>(0, 8200);
+  for (const Index D : wide_rows()) expect_layer_norms<TestType>(3, D);
+  expect_layer_norms<TestType>(0, 8200);
 }
 
 TEMPLATE_TEST_CASE("cuda layer_norm: blocks of the backward that process several groups of rows", "", float, bf16) {
   const LoweredLimits low({.norm_blocks = 2});
   for (const auto& [N, D] : {std::pair<Index, Index>{100, 33}, {100, 64}, {33, 264}, {7, 1032}}) {
     if (races_are_watched() && N > 33) continue;
-    expect_norms<TestType>(N, D);
+    expect_layer_norms<TestType>(N, D);
   }
 }
 
 TEST_CASE("cuda layer_norm: more rows than the backward's blocks process at once") {
   if (races_are_watched()) return;
-  expect_norms<float>(2060, 136);
-  expect_norms<bf16>(260, 1032);
+  expect_layer_norms<float>(2060, 136);
+  expect_layer_norms<bf16>(260, 1032);
 }
 
 TEMPLATE_TEST_CASE("cuda layer_norm: rows at unaligned addresses", "", float, bf16) {

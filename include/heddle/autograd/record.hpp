@@ -37,14 +37,14 @@ std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
 /// Returns y, the result of `op`, with `backward` attached: record("linear", y, inputs(x, weight, bias), backward).
 /// `backward` maps dy (of y's shape) to a std::tuple with one gradient per input, in their order and of their shapes;
 /// an empty tensor stands for no gradient. With a single input it may return the tensor alone, or a RowGradient. `op`
-/// is not copied: pass a string literal. backward() throws ShapeError for a gradient of another shape; the rows of a
-/// RowGradient are not checked.
+/// is not copied: pass a string literal. Integers and bool have no gradient: such a y is returned without `backward`.
+/// backward() throws ShapeError for a gradient of another shape; the rows of a RowGradient are not checked.
 template <class T, class... In, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
                  Backward backward) {
   return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
     if constexpr (std::is_integral_v<T>) {
-      return y.without_node();  // integers have no gradient, and the compiler makes no node for them
+      return y.without_node();
     } else {
       if (detail::grad_mode != detail::GradMode::recording || !(std::get<Is>(operands).requires_grad() || ...))
         return y.without_node();
