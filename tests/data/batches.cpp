@@ -51,6 +51,7 @@ TEST_CASE("batches: gathers rows as packed sequences") {
 }
 
 TEST_CASE("batches: refuse a batch size of 0, a batch that does not exist, and rows that cannot be") {
+  CHECK_THROWS_WITH(Batches(10, 3, Order::sequential)(-1, 0), "Batches: epoch -1 is negative");
   CHECK_THROWS_WITH(Batches(-1, 4, Order::shuffled), "Batches: the number of rows must not be negative, got -1");
   CHECK(Batches(0, 4, Order::shuffled).per_epoch() == 0);
   LabelledSequences set;

@@ -2,6 +2,7 @@
 #include <heddle/heddle.hpp>
 
 #include "catch.hpp"
+#include "harness/numbers.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -66,6 +67,20 @@ TEST_CASE("padded batches: layers") {
   const int length = static_cast<int>(most);
   CHECK_THROWS_AS(wide.record(randn<double>({2, most, width}, random), Sequences::padded({length, length}, most)),
                   ShapeError);
+}
+
+TEST_CASE("padded batches: NaN in the padding changes no text, and reaches the gradients of weights") {
+  Random random(2);
+  nn::EncoderLayer<float> layer({.D = width, .heads = 2}, random);
+  const Sequences padded = Sequences::padded(text_lengths, most);
+  const Tensor<float> x = randn<float>({4, most, width}, random);
+  const Tensor<bool> is_text = unsqueeze(padded.mask(), -1);
+  const Tensor<float> hidden = masked_fill(x, logical_not(is_text), quiet_nan<float>);
+  const auto mean_of = [&](const Tensor<float>& rows) { return mean_rows(layer(rows, padded), padded); };
+  CHECK(mean_of(hidden).host() == mean_of(x).host());
+  backward(sum(mean_of(hidden)));
+  const std::vector<float> gradient = layer.attention.out.weight.grad().host();
+  CHECK(std::any_of(gradient.begin(), gradient.end(), [](float g) { return std::isnan(g); }));
 }
 
 TEST_CASE("padded batches: cross_entropy takes [B, T, C]") {

@@ -150,7 +150,9 @@ TEST_CASE("cross_entropy: large logits, infinity and NaN") {
     CHECK(large.loss[0] == Approx(std::log(2.0)));
     CHECK(large.gradient[0] == Approx(-0.5));
     CHECK(large.gradient[2] == Approx(0.5));
-    CHECK(losses<int>(row({0, -inf}), {0}).loss[0] == 0);
+    const auto hidden = losses<int>(row({0, -inf}), {0});
+    CHECK(hidden.loss[0] == 0);
+    CHECK(hidden.gradient == std::vector<float>(static_cast<std::size_t>(C), 0));
     CHECK(losses<int>(row({0, -inf}), {1}).loss[0] == inf);
     for (const float bad : {inf, quiet_nan<float>}) {
       const auto broken = losses<int>(row({0, bad}), {0});

@@ -102,7 +102,7 @@ TEST_CASE("matmul: names what disagrees") {
 TEST_CASE("matmul: an empty tensor is an error that names the operand") {
   CHECK_THROWS_AS(matmul(Tensor<float>(), Tensor<float>()), Error);
   CHECK_THROWS_WITH(matmul(ones<float>({1, 1}), Tensor<float>()),
-                    "'b' is an empty tensor: it was made without a shape, or moved from");
+                    "matmul: 'b' is an empty tensor: it was made without a shape, or moved from");
   CHECK_THROWS_WITH(Tensor<float>() + ones<float>({1}),
-                    "'a' is an empty tensor: it was made without a shape, or moved from");
+                    "add: 'a' is an empty tensor: it was made without a shape, or moved from");
 }

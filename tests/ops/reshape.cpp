@@ -39,6 +39,8 @@ TEST_CASE("reshape: a shape of another size is an error") {
   CHECK_THROWS_WITH(reshape(x, {4}), "reshape: [2, 3] has 6 elements, [4] has 4");
   CHECK_THROWS_WITH(reshape(x, {4, -1}), "reshape: [2, 3] has 6 elements, which do not divide into [4, -1]");
   CHECK_THROWS_WITH(reshape(x, {-1, -1}), "reshape: [-1, -1] has more than one -1");
+  CHECK_THROWS_WITH(reshape(x, {-2, -1}), "reshape: [-2, -1] has the extent -2; only -1 stands for another");
+  CHECK(reshape(x, std::vector<Index>{-1, 1}).shape() == reshape(x, {-1, 1}).shape());
   CHECK_THROWS_AS(reshape(Tensor<float>({0}), {0, -1}), ShapeError);
 }
 

@@ -91,6 +91,21 @@ TEST_CASE("schedules: learning rates are those of transformers and PyTorch") {
   CHECK(optim::Constant{4}(1) == 0.25);
 }
 
+TEST_CASE("schedules: decays stay at 0 after their end, and settings outside of their range are errors") {
+  for (const std::int64_t step : {10, 11, 25, 1000}) {
+    CHECK(optim::Linear{.total = 10, .warmup = 3}(step) == 0);
+    CHECK(optim::Cosine{.total = 10, .warmup = 3}(step) == 0);
+  }
+  CHECK(optim::Cosine{.total = 5, .warmup = 10}(8) == 0.8);  // a run that is shorter than its warm-up
+  CHECK_THROWS_WITH(optim::Cosine{.total = 0}(0), "schedule: total must be at least 1, got 0");
+  CHECK_THROWS_WITH(optim::Linear{.total = -1}(0), "schedule: total must be at least 1, got -1");
+  CHECK_THROWS_WITH((optim::Cosine{.total = 10, .warmup = -5}(0)), "schedule: warmup must not be negative, got -5");
+  CHECK_THROWS_WITH(optim::Linear{.total = 10}(-1), "schedule: the step must not be negative, got -1");
+  CHECK_THROWS_WITH(optim::Constant{}(-1), "schedule: the step must not be negative, got -1");
+  CHECK_THROWS_WITH(optim::Step{.every = 0}(0), "schedule: every must be at least 1, got 0");
+  CHECK_THROWS_WITH(optim::Step{.gamma = -1}(0), "schedule: gamma must not be negative, got -1");
+}
+
 namespace {
 std::string numbered(std::string role, std::size_t i) { return role += std::to_string(i); }
 

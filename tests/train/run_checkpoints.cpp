@@ -401,6 +401,13 @@ TEST_CASE("RunCheckpoints: further weights and state of the caller") {
   CHECK(again.state.own.at("names").at(1) == "b");
   for (const char* name : {"", "a/b", "model", "optimizer", "best", "average"})
     CHECK(error_of<Error>([&] { again.checkpoints.add_weights(name, average); }).starts_with("RunCheckpoints: "));
+  CHECK(error_of<Error>([&] { again.checkpoints.add_weights("late", average); }).find("were added after restore()") !=
+        std::string::npos);
+  SmallRun forgetful(folder);
+  REQUIRE(forgetful.checkpoints.find());
+  CHECK(error_of<Error>([&] {
+          forgetful.checkpoints.restore(again.state);
+        }).ends_with(": holds average.safetensors, which would be lost; call add_weights() before find()"));
   SmallRun more(folder);
   more.checkpoints.add_weights("teacher", average);
   REQUIRE(more.checkpoints.find());

@@ -150,17 +150,21 @@ struct Recorded final : NodeOf<T> {
   // Keeps the nodes of x, not their values.
   Recorded(const char* name, Shape s, Backward&& f, const Tensor<In>&... x)
       : NodeOf<T>(name, s), inputs{x.node()...}, backward(std::move(f)) {
-    static_assert(is_gradient<std::invoke_result_t<Backward&, const Tensor<T>&>>,
-                  "heddle::record: a backward returns one gradient for each input, of its element type");
+    static_assert(takes_gradient, "heddle::record: a backward takes dy, of the element type of y");
+    if constexpr (takes_gradient)
+      static_assert(is_gradient<std::invoke_result_t<Backward&, const Tensor<T>&>>,
+                    "heddle::record: a backward returns one gradient for each input, of its element type");
   }
   bool is_leaf() const override { return false; }
 
   void run(BackwardPass& pass) override {
-    auto gradients = backward(std::as_const(this->grad), this->op);
-    if constexpr (is_gradient<decltype(gradients)>) hand_on(pass, gradients, std::index_sequence_for<In...>{});
+    if constexpr (takes_gradient)  // otherwise the constructor did not compile
+      if constexpr (is_gradient<std::invoke_result_t<Backward&, const Tensor<T>&>>)
+        hand_on(pass, backward(std::as_const(this->grad), this->op), std::index_sequence_for<In...>{});
   }
 
  private:
+  static constexpr bool takes_gradient = std::is_invocable_v<Backward&, const Tensor<T>&>;
   template <class G>
   static constexpr bool is_gradient = (sizeof...(In) == 1 &&
                                        ((std::is_same_v<G, Tensor<In>> || std::is_same_v<G, RowGradient<In>>)&&...)) ||

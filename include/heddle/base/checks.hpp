@@ -17,26 +17,31 @@ struct Operand {
   Shape shape;       ///< its shape
   Device device;     ///< its device
   int axis;          ///< one of its axes, where a check compares two; -1 is the last
+  bool is_present;   ///< whether the tensor has data; every check requires it
 
-  /// Takes a tensor. @throws Error if it is empty.
+  /// Takes a tensor.
   template <class TensorT>
   Operand(const char* shown, const TensorT& x, int which = 0)
-      : name(shown), shape(x.shape()), device(x.device()), axis(which) {
-    if constexpr (requires { x.has_data(); } || std::is_constructible_v<bool, const TensorT&>)
-      require(is_present(x), "'", name, "' is an empty tensor: it was made without a shape, or moved from");
-  }
+      : name(shown), shape(x.shape()), device(x.device()), axis(which), is_present(has_data(x)) {}
 
  private:
   template <class TensorT>
-  static bool is_present(const TensorT& x) {
+  static bool has_data(const TensorT& x) {
     if constexpr (requires { x.has_data(); })
       return x.has_data();
-    else
+    else if constexpr (std::is_constructible_v<bool, const TensorT&>)
       return static_cast<bool>(x);
+    else
+      return true;
   }
 };
 
 namespace detail {
+
+// Checks that an operand is not an empty tensor. Throws Error.
+inline void require_present(const char* op, const Operand& x) {
+  require(x.is_present, op, ": '", x.name, "' is an empty tensor: it was made without a shape, or moved from");
+}
 
 // Returns the text with blanks after it, so that it has at least `width` bytes.
 inline std::string left_aligned(std::string text, std::size_t width) {
@@ -60,8 +65,11 @@ inline std::string left_aligned(std::string text, std::size_t width) {
 
 }  // namespace detail
 
-/// Checks that two operands are on the same device. @throws Error that names both if the devices differ.
+/// Checks that two operands are on the same device. @throws Error that names both if the devices differ, and for an
+/// empty tensor.
 inline void require_same_device(const char* op, const Operand& a, const Operand& b) {
+  detail::require_present(op, a);
+  detail::require_present(op, b);
   require(a.device == b.device, op, ": ", a.name, ' ', a.shape, " is on ", a.device, ", ", b.name, ' ', b.shape,
           " is on ", b.device, "; move one of them with .to(Device)");
 }
@@ -94,6 +102,7 @@ inline void require_fraction(const char* op, const char* name, double value) {
 
 /// Checks that an operand has `rank` axes. @throws ShapeError for another number of axes.
 inline void require_rank(const char* op, const Operand& x, int rank) {
+  detail::require_present(op, x);
   require<ShapeError>(x.shape.rank() == rank, op, ": ", x.name, ' ', x.shape, " must have ", rank,
                       rank == 1 ? " axis" : " axes");
 }

@@ -138,6 +138,7 @@ inline bool is_padded_batch(const Shape& s, const Sequences& sequences) {
 /// Checks that x has one row per row of its sequences, on the same device. @throws ShapeError for another number of
 /// rows, and Error for another device.
 inline void require_rows(const char* op, const Operand& x, const Sequences& sequences) {
+  detail::require_present(op, x);
   const bool could_be_packed = !sequences.padded_to() && x.shape.rank() >= 3 && x.shape[0] == sequences.count();
   require<ShapeError>(x.shape.rank() >= 1 && x.shape[0] == sequences.rows(), op, ": ", x.name, ' ', x.shape,
                       " must have one row for each of the ", sequences.rows(), " rows of its ", sequences.count(),

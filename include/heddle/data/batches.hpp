@@ -45,8 +45,9 @@ class Batches {
   Index per_epoch() const { return rows_ / batch_size_ + (rows_ % batch_size_ != 0); }
 
   /// Returns the rows of batch `number` of an epoch; both are numbered from 0. The span is valid until a batch of
-  /// another epoch is requested. @throws IndexError for a batch that the epoch does not have.
+  /// another epoch is requested. @throws IndexError for a negative epoch and a batch that the epoch does not have.
   std::span<const Index> operator()(Index epoch, Index number) {
+    require<IndexError>(epoch >= 0, "Batches: epoch ", epoch, " is negative");
     require<IndexError>(number >= 0 && number < per_epoch(), "Batches: batch ", number,
                         " is out of range for an epoch of ", per_epoch(), " batches");
     if (epoch != epoch_) {

@@ -99,7 +99,7 @@ void cross_entropy_backward(Cpu, View<const T, 1> dy, View<const T, 2> logits, V
       const A rest = terms[label];
       terms[label] += of_label;
       for_each_chunk<A>(C, [&](Chunk<A> at) {
-        const Vector<A> p = exp(at.load(z) - top - log_of_sum);
+        const Vector<A> p = exp_or_zero(at.load(z) - top - log_of_sum);
         at.store(dz, (p * (of_label + all_smooth) - at.load(terms.data())) * factor);
       });
       terms[label] = rest;

@@ -1,5 +1,6 @@
 // expand(x, shape): a copy of x, repeated to a shape by the rules of broadcasting.
 #pragma once
+#include <heddle/ops/reshape.hpp>
 #include <heddle/ops/where.hpp>
 
 namespace heddle {
@@ -27,6 +28,9 @@ Tensor<T> expand(const Tensor<T>& x, std::initializer_list<Index> extents) {
   const auto missing = static_cast<int>(wanted.size()) - x.rank();
   for (std::size_t a = 0; a < wanted.size(); ++a)
     if (const int axis = static_cast<int>(a) - missing; wanted[a] == -1 && axis >= 0) wanted[a] = x.dim(axis);
+  require<ShapeError>(std::all_of(wanted.begin(), wanted.end(), [](Index extent) { return extent >= 0; }),
+                      "expand: ", detail::extents_text({extents.begin(), extents.size()}),
+                      " has a negative extent on an axis that x ", x.shape(), " does not have, or one below -1");
   return expand(x, Shape(std::span<const Index>(wanted)));
 }
 

@@ -1,11 +1,21 @@
 // reshape, unsqueeze and squeeze: the same elements in another shape, as a handle to the same block.
 #pragma once
 #include <iterator>
+#include <span>
 
 #include <heddle/autograd/record.hpp>
 #include <heddle/ops/axes.hpp>
 
 namespace heddle {
+
+namespace detail {
+// Prints extents that are no Shape, because some are negative.
+[[gnu::cold]] inline std::string extents_text(std::span<const Index> extents) {
+  std::string text = "[";
+  for (const Index extent : extents) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + ']';
+}
+}  // namespace detail
 
 /// Returns the same elements in another shape. Shares memory with x. @throws ShapeError unless the sizes are equal.
 template <class T>
@@ -15,23 +25,26 @@ Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {
 }
 
 /// Reshapes x to these extents; one of them may be -1 and is then computed from the others. @throws ShapeError if the
-/// sizes differ, if more than one extent is -1, or if the other extents do not determine it.
+/// sizes differ, if an extent is below -1, if more than one is -1, or if the other extents do not determine it.
 template <class T>
-Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
-  std::vector<Index> known(extents);
-  const auto open = std::find(known.begin(), known.end(), -1);
+Tensor<T> reshape(const Tensor<T>& x, std::span<const Index> extents) {
+  std::vector<Index> known(extents.begin(), extents.end());
+  const auto open = std::find_if(known.begin(), known.end(), [](Index extent) { return extent < 0; });
   if (open == known.end()) return reshape(x, Shape(extents));
-  const auto asked = [&] {
-    std::string text = "[";
-    for (const Index extent : extents) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-    return text + ']';
-  };
+  const auto asked = [&] { return detail::extents_text(extents); };
+  const Index least = *std::min_element(open, known.end());
+  require<ShapeError>(least == -1, "reshape: ", asked(), " has the extent ", least, "; only -1 stands for another");
   require<ShapeError>(std::count(open, known.end(), -1) == 1, "reshape: ", asked(), " has more than one -1");
   *open = 1;
   const Shape rest{std::span<const Index>(known)};
   require<ShapeError>(rest.size() > 0 && x.size() % rest.size() == 0, "reshape: ", x.shape(), " has ", x.size(),
                       " elements, which do not divide into ", asked());
   return reshape(x, rest.with(static_cast<int>(open - known.begin()), x.size() / rest.size()));
+}
+/// Reshapes x to these extents, as above: reshape(x, {3, -1}).
+template <class T>
+Tensor<T> reshape(const Tensor<T>& x, std::initializer_list<Index> extents) {
+  return reshape(x, std::span<const Index>(extents.begin(), extents.size()));
 }
 
 /// Returns x with an axis of extent 1 inserted before an axis; -1 inserts it after the last. Shares memory with x.

@@ -49,8 +49,8 @@ class RunCheckpoints {
 
   /// Adds the weights of another model to every checkpoint, such as a moving average of the weights: save() writes them
   /// to NAME.safetensors, and restore() reads them. Call it before find(); `other` must outlive the object. Further
-  /// state that is no tensor belongs in RunState::own. @throws Error for a name that is empty, has characters besides
-  /// letters, digits, _ and -, or is in use.
+  /// state that is no tensor belongs in RunState::own. @throws Error after restore(), and for a name that is empty, has
+  /// characters besides letters, digits, _ and -, or is in use.
   template <class Other>
   void add_weights(const std::string& name, Other& other) {
     constexpr const char* letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -60,6 +60,8 @@ class RunCheckpoints {
     require(name != "model" && name != "optimizer" && name != "best" &&
                 std::none_of(further_.begin(), further_.end(), is_same),
             "RunCheckpoints: the name ", io::quoted_name(name), " is in use");
+    require(!is_restored_, "RunCheckpoints: the weights ", io::quoted_name(name),
+            " were added after restore(), which therefore did not read them");
     further_.push_back({name + ".safetensors",
                         [&other, name](Index step) {
                           require_finite(other, "step " + std::to_string(step) + ", nothing was saved: " + name);
@@ -79,19 +81,24 @@ class RunCheckpoints {
     return read_state(nlohmann::json::parse(found_->manifest.state), settings_, io::printable(found_->folder));
   }
   /// Restores weights, moment estimates and the best weights from the checkpoint that find() returned.
-  /// @throws Error if it returned none, FileError for a file that cannot be read or does not fit the model or the
-  /// optimizer, and WriteError if the best weights cannot be copied.
+  /// @throws Error if it returned none, and if the checkpoint has weights that were not added; FileError for a file
+  /// that cannot be read or does not fit the model or the optimizer; and WriteError if the best weights cannot be
+  /// copied.
   void restore(const RunState& state) {
     require(found_.has_value(), "RunCheckpoints: restore() needs a checkpoint that find() returned");
     for (const FurtherWeights& further : further_)
       require<FileError>(found_->has(further.file), io::printable(found_->folder), ": has no ", further.file,
                          "; the run was started without these weights");
+    for (const auto& file : found_->manifest.files)
+      require(is_known(file.first), io::printable(found_->folder), ": holds ", file.first,
+              ", which would be lost; call add_weights() before find()");
     io::load(model_, found_->file("model.safetensors"));
     for (const FurtherWeights& further : further_) further.load(found_->file(further.file));
     io::load_optimizer(optimizer_, found_->file("optimizer.safetensors"));
     if (found_->has("best.safetensors")) io::copy_file(found_->file("best.safetensors"), file("model.safetensors"));
     // A resumed run is unfinished until finish(), even if it has no step left.
     ::unlink(finished_file().c_str());
+    is_restored_ = true;
     saved_step_ = state.step;
     saved_epoch_ = state.epoch;
     // The steps after the checkpoint run again and may give other weights, so files written for them before must not be
@@ -149,6 +156,11 @@ class RunCheckpoints {
 
  private:
   std::string file(const std::string& name) const { return folder_ + '/' + name; }
+  // Returns whether a checkpoint's file is one of those that restore() reads.
+  bool is_known(const std::string& name) const {
+    return name == "model.safetensors" || name == "optimizer.safetensors" || name == "best.safetensors" ||
+           std::any_of(further_.begin(), further_.end(), [&](const auto& further) { return further.file == name; });
+  }
   std::string text_of(const RunState& state) const try {
     return to_json(state, settings_).dump();
   } catch (const nlohmann::json::exception& error) {
@@ -192,6 +204,7 @@ class RunCheckpoints {
     std::function<void(const std::string& path)> load;
   };
   std::vector<FurtherWeights> further_;
+  bool is_restored_ = false;
   Written written_;  // the weights that were written last, and one of their files
 };
 
