@@ -106,6 +106,10 @@ void check_mixed() {
 
 }  // namespace
 
+// CUDA's powf is off by up to four last bits and its logf by one, and the gradient of an exponent sums their product.
+// The error of float on the CPU may be far smaller; it depends on the processor.
+constexpr PlainErrors power_errors{.last_bits = 8, .roundings = 2};
+
 TEST_CASE("cuda arithmetic: maximum, minimum, clamp and powers of positive numbers agree with double") {
   const auto check_both = []<class T>(T) {
     check<T>([](const auto& a, const auto& b) { return maximum(a, b); });
@@ -113,7 +117,7 @@ TEST_CASE("cuda arithmetic: maximum, minimum, clamp and powers of positive numbe
     for (const auto& [a, b] : shapes()) {
       CAPTURE(a, b);
       const Inputs inputs{rounded<T>(abs(factors<T>(a, 1))), factors<T>(b, 2)};
-      expect_agrees<T>([](const auto& in) { return pow(in[0], in[1]); }, inputs, {.roundings = 2});
+      expect_agrees<T>([](const auto& in) { return pow(in[0], in[1]); }, inputs, power_errors);
     }
   };
   check_both(float());
