@@ -13,6 +13,15 @@
 
 namespace heddle {
 
+namespace detail {
+// Returns extents as text: "[2, -1]".
+[[gnu::cold]] inline std::string extents_text(std::span<const Index> extents) {
+  std::string text = "[";
+  for (const Index extent : extents) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + ']';
+}
+}  // namespace detail
+
 /// The extents of a tensor: up to eight axes, as in {B, T, D}; a scalar has none. A negative axis counts from the end.
 /// @throws ShapeError for a negative extent, more than eight axes, or extents whose running product does not
 /// fit in 63 bits.
@@ -70,11 +79,7 @@ class Shape {
   }
 
   /// Returns the shape as text: "[2, 3]".
-  [[gnu::cold]] std::string str() const {
-    std::string s = "[";
-    for (const Index e : *this) s += (s.size() > 1 ? ", " : "") + std::to_string(e);
-    return s + ']';
-  }
+  std::string str() const { return detail::extents_text({begin(), end()}); }
   /// Returns whether both have the same axes.
   friend bool operator==(const Shape&, const Shape&) = default;
   /// Prints the shape as str() returns it.

@@ -1,4 +1,4 @@
-// What the norms of rows share: the sums of their gradients by parameter, and the checks of their operands.
+// NormGradientSums adds up the gradients of a norm's parameters; require_norm() checks the operands of a norm.
 #pragma once
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>

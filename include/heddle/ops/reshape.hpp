@@ -8,15 +8,6 @@
 
 namespace heddle {
 
-namespace detail {
-// Prints extents that are no Shape, because some are negative.
-[[gnu::cold]] inline std::string extents_text(std::span<const Index> extents) {
-  std::string text = "[";
-  for (const Index extent : extents) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + ']';
-}
-}  // namespace detail
-
 /// Returns the same elements in another shape. Shares memory with x. @throws ShapeError unless the sizes are equal.
 template <class T>
 Tensor<T> reshape(const Tensor<T>& x, const Shape& shape) {

@@ -11,7 +11,7 @@
 namespace heddle::optim {
 
 /// Returns the factor of the linear warm-up that all schedules share: step / warmup in steps below `warmup`, then 1.
-/// With a warm-up, the learning rate is 0 in the first step. @throws Error for a negative step or warm-up.
+/// The learning rate is 0 in the first step of a warm-up. @throws Error for a negative step or warm-up.
 inline double warm_up(std::int64_t step, std::int64_t warmup) {
   require(step >= 0, "schedule: the step must not be negative, got ", step);
   require(warmup >= 0, "schedule: warmup must not be negative, got ", warmup);
