@@ -158,7 +158,7 @@ struct Recorded final : NodeOf<T> {
   bool is_leaf() const override { return false; }
 
   void run(BackwardPass& pass) override {
-    if constexpr (takes_gradient)  // otherwise the constructor did not compile
+    if constexpr (takes_gradient)  // otherwise the constructor reports the error
       if constexpr (is_gradient<std::invoke_result_t<Backward&, const Tensor<T>&>>)
         hand_on(pass, backward(std::as_const(this->grad), this->op), std::index_sequence_for<In...>{});
   }

@@ -1,4 +1,4 @@
-// Label and IdCheck: the types of ids, which ids an operation accepts, and the error for an invalid one.
+// Label names the types of ids. IdCheck holds which ids an operation accepts, and throws the error for an invalid one.
 #pragma once
 #include <limits>
 #include <string>

@@ -96,7 +96,7 @@ template <class A, class B>
 requires detail::Comparable<A, B> Tensor<bool>
 operator>=(const A& a, const B& b) { return detail::compare<kernel::LessEqual>(">=", b, a); }
 
-// Two tensors of different floating-point types: one of them needs a cast.
+// Operands of two floating-point types are refused: one of them needs a cast.
 template <class A, class B>
 requires(!detail::Comparable<Tensor<A>, Tensor<B>>) void operator==(const Tensor<A>&, const Tensor<B>&) = delete;
 template <class A, class B>
