@@ -28,7 +28,8 @@ struct Work {
 // The sizes of all benchmarks.
 struct Sizes {
   Index texts = 32, heads = 12, width = 768;
-  std::vector<Index> lengths{512, 128, 2048}, copied_bytes{6291456, 12582912, 25165824, 50331648, 1073741824};
+  std::vector<Index> lengths{512, 128, 2048}, head_widths{64},
+      copied_bytes{6291456, 12582912, 25165824, 50331648, 1073741824};
   std::vector<Index> products{4096, 8192}, rows{16384, 4096};
   Index linear_rows = 4096;
   Index vocabulary = 28996, step_length = 128;
@@ -50,6 +51,19 @@ Sizes tiny_sizes() {
           .step_length = 8,
           .step_texts = {2},
           .layers = 1};
+}
+
+// Returns sizes for scripts/kernel-costs, which counts what attention does.
+Sizes counted_sizes() {
+  return {.texts = 1,
+          .heads = 2,
+          .lengths = {512},
+          .head_widths = {16, 32, 64, 128, 160},
+          .copied_bytes = {},
+          .products = {},
+          .rows = {},
+          .linear_rows = 0,
+          .step_texts = {}};
 }
 
 std::vector<Work> all;
@@ -93,9 +107,9 @@ void add_peak(Index n) {
 
 // --- operations ---
 
-void add_attention(const Sizes& sizes_of, Index length, double fill, double dropout) {
+void add_attention(const Sizes& sizes_of, Index length, Index head_width, double fill, double dropout) {
   for (const bool backward : {false, true}) {
-    const AttentionCase c{sizes_of.texts, sizes_of.heads, 64, length, fill, dropout, backward};
+    const AttentionCase c{sizes_of.texts, sizes_of.heads, head_width, length, fill, dropout, backward};
     const std::string name = "attention/" + sizes({c.batch, c.heads, length, c.head_dim}) +
                              (fill < 1 ? "/lengths" : "/full") + (dropout > 0 ? "/dropout" : "") +
                              (backward ? "/forward_backward" : "/forward");
@@ -165,8 +179,9 @@ void add_encoder_step(const Sizes& s, Index B) {
 
 void add_all(const Sizes& s) {
   for (const Index length : s.lengths)
-    for (const double fill : {0.75, 1.0})
-      for (const double dropout : {0.1, 0.0}) add_attention(s, length, fill, dropout);
+    for (const Index head_width : s.head_widths)
+      for (const double fill : {0.75, 1.0})
+        for (const double dropout : {0.1, 0.0}) add_attention(s, length, head_width, fill, dropout);
   for (const Index bytes : s.copied_bytes) add_copy(bytes);
   for (const Index n : s.products) add_peak(n);
   add_step(
@@ -178,6 +193,7 @@ void add_all(const Sizes& s) {
   }
   const Index D = s.width;
   for (const auto& [out, in] : {std::pair{D, D}, {3 * D, D}, {4 * D, D}, {D, 4 * D}}) {
+    if (s.linear_rows == 0) continue;
     add_linear<bf16>(s.linear_rows, out, in);
     add_linear<float>(s.linear_rows, out, in);
   }
@@ -207,7 +223,7 @@ void print(const Json& line) {
 // The flags of the command line.
 struct Flags {
   std::string group, filter;
-  bool list = false, gpu = false, tiny = false;
+  bool list = false, gpu = false, tiny = false, counted = false;
 };
 
 bool is_chosen(const Work& work, const Flags& flags) {
@@ -247,7 +263,7 @@ void measure_step(const Work& work, Timer& timer) {
 
 // Measures the chosen benchmarks. Returns whether all of them worked.
 bool measure(const Flags& flags) {
-  Timer timer(flags.tiny);
+  Timer timer(flags.tiny || flags.counted);
   bool whole = true;
   for (const Work& work : all) {
     if (!is_chosen(work, flags)) continue;
@@ -275,6 +291,8 @@ bool parse(int argc, char** argv, Flags& flags) {
       flags.gpu = true;
     else if (flag == "--tiny")
       flags.tiny = true;
+    else if (flag == "--counted")
+      flags.counted = true;
     else if (flag == "--group" && i + 1 < argc)
       flags.group = argv[++i];
     else if (flag == "--filter" && i + 1 < argc)
@@ -290,15 +308,16 @@ int run(int argc, char** argv) {
   Flags flags;
   if (!parse(argc, argv, flags)) {
     std::fprintf(stderr,
-                 "usage: cuda_bench [--group GROUP] [--filter TEXT] [--list | --gpu] [--tiny]\n"
+                 "usage: cuda_bench [--group GROUP] [--filter TEXT] [--list | --gpu] [--tiny | --counted]\n"
                  "  --group   attention, limits, steps or rows alone\n"
                  "  --filter  the benchmarks whose name contains TEXT\n"
                  "  --list    print the benchmarks; needs no GPU\n"
                  "  --gpu     print the GPU alone\n"
-                 "  --tiny    small sizes and few calls, to test this program\n");
+                 "  --tiny    small sizes and few calls, to test this program\n"
+                 "  --counted attention of one text in few calls, for scripts/kernel-costs\n");
     return 2;
   }
-  add_all(flags.tiny ? tiny_sizes() : Sizes());
+  add_all(flags.tiny ? tiny_sizes() : flags.counted ? counted_sizes() : Sizes());
   if (flags.list) {
     list(flags);
     return 0;

@@ -22,7 +22,7 @@ using cuda::AttentionLaunch;
 using cuda::AttentionTask;
 using cuda::HeadRows;
 using cuda::row_stride;
-using cuda::rows_per_warp;
+using cuda::slice_rows;
 
 // --- delta -----------------------------------------------------------------------------------------------------------
 
@@ -73,12 +73,13 @@ void launch_delta(MatrixView<const T> y, MatrixView<const T> dy, Index heads, Vi
 template <class T, int width>
 struct BackwardTile {
   static constexpr int other_rows = 32;  // rows of a tile
+  static constexpr int stages = 4;       // at most
   static constexpr int size = other_rows * row_stride<T, width>;
-  static constexpr int warps = 4;  // at most
+  static constexpr int warps = 4, warp_rows = cuda::slice_rows;  // warps at most
   static constexpr int threads = warps * cuda::warp_size;
   // Blocks on a multiprocessor, as many as the registers of the two kernels allow.
-  static constexpr int query_blocks = width > 64 ? 2 : sizeof(T) == 2 ? 4 : 3;           // of query_gradient
-  static constexpr int key_blocks = width * static_cast<int>(sizeof(T)) <= 128 ? 3 : 2;  // of key_value_gradients
+  static constexpr int query_blocks = width > 64 ? 2 : sizeof(T) == 2 && width < 64 ? 4 : 3;  // of query_gradient
+  static constexpr int key_blocks = width * static_cast<int>(sizeof(T)) <= 128 ? 3 : 2;       // of key_value_gradients
 };
 
 // The shared memory of a block. The block owns rows of two matrices, a and b, and iterates over tiles of two
@@ -88,7 +89,7 @@ struct BackwardTile {
 template <class T, int width>
 struct BackwardArrays {
   using Tile = BackwardTile<T, width>;
-  static constexpr int stages = 4;  // at most
+  static constexpr int stages = Tile::stages;
   cuda::BlockHead<T>* head;
   float *log_sums, *deltas;  // [stages, other_rows] of the queries in c and d
   T *a, *b;                  // [rows, width]
@@ -99,20 +100,25 @@ struct BackwardArrays {
       : head(arrays.take<cuda::BlockHead<T>>(1)),
         log_sums(arrays.take<float>(stages * Tile::other_rows)),
         deltas(arrays.take<float>(stages * Tile::other_rows)),
-        rows(static_cast<int>(blockDim.x) / cuda::warp_size * rows_per_warp) {
-    a = arrays.take<T>(rows * row_stride<T, width>);
-    b = arrays.take<T>(rows * row_stride<T, width>);
+        rows(static_cast<int>(blockDim.x) / cuda::warp_size * slice_rows) {
+    a = arrays.take<T>(held_rows(rows) * row_stride<T, width>);
+    b = arrays.take<T>(held_rows(rows) * row_stride<T, width>);
     tiles = arrays.take<T>(used_stages * 2 * Tile::size);
+  }
+  // Returns for how many own rows a block that uses `used` has memory: as many as any block has, so that all arrays
+  // stand at constant addresses, unless the rows are so wide that a GPU with little memory needs blocks of fewer.
+  HEDDLE_HD static constexpr int held_rows(int used) {
+    return width * static_cast<int>(sizeof(T)) <= 256 ? Tile::warps * Tile::warp_rows : used;
   }
   __device__ T* c(int stage) const { return tiles + stage * 2 * Tile::size; }
   __device__ T* d(int stage) const { return tiles + (stage * 2 + 1) * Tile::size; }
   // Returns the warp's rows of a or b.
-  __device__ T* own(T* of_block) const { return of_block + cuda::warp_index() * rows_per_warp * row_stride<T, width>; }
+  __device__ T* own(T* of_block) const { return of_block + cuda::warp_index() * slice_rows * row_stride<T, width>; }
 
   static AttentionLaunch launch(Index longest_own, Index longest_other, int blocks) {
-    return cuda::choose_launch<Tile>(longest_own, longest_other, blocks, [](int warps, int used_stages) {
+    return cuda::choose_staged_launch<Tile>(longest_own, longest_other, blocks, [](int warps, int used_stages) {
       constexpr std::size_t numbers = 2 * stages * Tile::other_rows * sizeof(float);
-      const int of_rows = 2 * (warps * rows_per_warp + used_stages * Tile::other_rows);
+      const int of_rows = 2 * (held_rows(warps * slice_rows) + used_stages * Tile::other_rows);
       return cuda::shared_head_bytes + numbers + static_cast<std::size_t>(of_rows * row_stride<T, width>) * sizeof(T);
     });
   }
@@ -126,9 +132,11 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                                                                                        cuda::BackwardInputs<T> x,
                                                                                        MatrixView<T> dq, int stages) {
   using Products = cuda::Products<Math>;
-  constexpr int tile_rows = BackwardTile<T, width>::other_rows;
+  using Scores = cuda::ScoreTile<T, false>;
+  constexpr int tile_rows = BackwardTile<T, width>::other_rows, n = tile_rows / 8;
   const BackwardArrays<T, width> arrays({}, stages);
   const int rows = arrays.rows;
+  const cuda::SharedRows<T, width> own_q{arrays.own(arrays.a)}, own_dy{arrays.own(arrays.b)};
   const auto process = [&](const cuda::SequenceHead<T>& head, const HeadRows<const T>& k_rows,
                            const HeadRows<const T>& v_rows) {
     if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
@@ -140,46 +148,55 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
     }
     const cuda::ScoreTile<T, false> own{task, head, first, 0};
     const cuda::QueryStatistics statistics(own, x.lse, x.delta);
-    const cuda::RowRange whole = own.template whole_rows<tile_rows>();
-    const cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(k_rows, v_rows);
+    const int whole = own.template whole_bound<tile_rows>();
 
-    float sum[width / 8][4];  // [16, width] of the warp
-    const auto add_tiles = [&]<bool is_careful>(cuda::Constant<is_careful>) {
+    float sum[1][width / 8][4];  // [1, 16, width] of the warp
+    const auto add_tiles = [&](bool is_careful) {
       cuda::set_zero(sum);
+      const int bound = is_careful ? Scores::no_whole : whole;
+      cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(k_rows, v_rows, 0);
       const auto load = [&](int tile, int stage) {
-        if (!is_careful && copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
+        if (copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
         const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
         cuda::load_rows<width>(arrays.c(stage), k_rows, at, count);
         cuda::load_rows<width>(arrays.d(stage), v_rows, at, count);
       };
-      const auto use = [&](int tile, int stage) {
-        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
-        cuda::with_pairs<tile_rows, is_careful>(at, whole, [&](auto reach, auto visible) {
-          T* const keys = arrays.c(stage);
-          float p[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
-          if (reach > 0) {
-            const unsigned kept = cuda::kept_scores(at, reach);
-            Products::template add_scores<width>(arrays.own(arrays.a), keys, reach, p);
-            Products::template add_scores<width>(arrays.own(arrays.b), arrays.d(stage), reach, ds);
+      const auto add_tile = [&](const Scores& at, int stage, auto reach, auto visible, auto repairs) {
+        T* const keys = arrays.c(stage);
+        float p[1][n][4] = {}, ds[1][n][4] = {};  // [1, 16, tile_rows]
+        if (reach > 0) {
+          Products::template add_scores<width, 1>(&own_q, keys, reach, p);
+          Products::template add_scores<width, 1>(&own_dy, arrays.d(stage), reach, ds);
+          cuda::with_kept<n>(at, reach, [&](const auto& kept) {
             cuda::compute_score_gradients(
-                at, visible, kept, reach, [&](int, int e) { return statistics.lse[e / 2]; },
-                [&](int, int e) { return statistics.delta[e / 2]; }, p, ds);
-          }
-          if constexpr (is_careful) {
-            __syncthreads();  // until every warp has multiplied the keys
-            cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
-            __syncthreads();
-          }
-          if (reach == 0) return;
-          if constexpr (is_careful) cuda::add_not_finite(ds, visible, reach, k_rows, at.other, sum);
-          Products::template add_weighted_rows<width>(ds, keys, reach, sum);
-        });
+                at, visible, reach, [&](int, int e) { return statistics.lse[e / 2]; },
+                [&](int, int e) { return statistics.delta[e / 2]; }, kept, p[0], ds[0]);
+          });
+        }
+        if (repairs) {
+          __syncthreads();  // until every warp has multiplied the keys
+          cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
+          __syncthreads();
+        }
+        if (reach == 0) return;
+        if (repairs) cuda::add_not_finite(ds[0], visible, reach, k_rows, at.other, sum[0]);
+        typename Products::template Weights<n> weights;
+        weights.set(ds[0]);
+        Products::template add_weighted_rows<width, 1>(&weights, keys, reach, sum);
       };
-      cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), stages, load, use);
+      cuda::for_each_tile(
+          0, cuda::tiles_for(end, tile_rows), stages, load, [] {},
+          [&](int tile, int stage) {
+            const Scores at{task, head, first, tile * tile_rows};
+            if (at.template is_whole<tile_rows>(bound))
+              return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits(), cuda::Constant<false>());
+            const int reach = at.reach(tile_rows);
+            add_tile(at, stage, reach, at.template visible<n>(reach), is_careful);
+          });
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
-    cuda::store_rows<width, false>(sum, task.plan.scale, task.plan.scale, arrays.own(arrays.a), head.query_rows(dq),
-                                   first);
+    cuda::store_rows<width, false>(sum[0], task.plan.scale, task.plan.scale, arrays.own(arrays.a), head.query_rows(dq),
+                                   first, own.slice);
   };
   cuda::for_each_head<false>(arrays.head, task.plan, x.k, x.v, process);
 }
@@ -194,9 +211,11 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                                                                                           MatrixView<T> dv,
                                                                                           int stages) {
   using Products = cuda::Products<Math>;
-  constexpr int tile_rows = BackwardTile<T, width>::other_rows;
+  using Scores = cuda::ScoreTile<T, true>;
+  constexpr int tile_rows = BackwardTile<T, width>::other_rows, n = tile_rows / 8;
   const BackwardArrays<T, width> arrays({}, stages);
   const int rows = arrays.rows;
+  const cuda::SharedRows<T, width> own_k{arrays.own(arrays.a)}, own_v{arrays.own(arrays.b)};
   const auto process = [&](const cuda::SequenceHead<T>& head, const HeadRows<const T>& q_rows,
                            const HeadRows<const T>& dy_rows) {
     if (Index{blockIdx.x} * rows >= head.keys) return;  // the whole block
@@ -206,68 +225,81 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
       cuda::load_rows<width, true>(arrays.a, head.key_rows(x.k), first, rows);
       cuda::load_rows<width, true>(arrays.b, head.key_rows(x.v), first, rows);
     }
-    const cuda::RowRange whole = cuda::ScoreTile<T, true>{task, head, first, 0}.template whole_rows<tile_rows>();
+    const Scores own{task, head, first, 0};
+    const int whole = own.template whole_bound<tile_rows>();
 
-    float sum_k[width / 8][4], sum_v[width / 8][4];  // [16, width] of the warp
-    const auto add_tiles = [&]<bool is_careful>(cuda::Constant<is_careful>) {
+    float sum_k[1][width / 8][4], sum_v[1][width / 8][4];  // [1, 16, width] of the warp
+    const auto add_tiles = [&](bool is_careful) {
       cuda::set_zero(sum_k);
       cuda::set_zero(sum_v);
+      const int bound = is_careful ? Scores::no_whole : whole;
+      cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(q_rows, dy_rows, begin);
       const auto load = [&](int tile, int stage) {
         const int at = tile * tile_rows;
         const auto row = static_cast<int>(threadIdx.x);  // a block has at least tile_rows threads
         if (row < tile_rows) {
-          const Index n = head.q_begin + at + row;
+          const Index query = head.q_begin + at + row;
           const bool inside = at + row < head.queries;
-          cuda::copy_number_async(arrays.log_sums + stage * tile_rows + row, inside ? &x.lse(head.h, n) : x.lse.data,
-                                  inside);
-          cuda::copy_number_async(arrays.deltas + stage * tile_rows + row, inside ? &x.delta(head.h, n) : x.delta.data,
-                                  inside);
+          cuda::copy_number_async(arrays.log_sums + stage * tile_rows + row,
+                                  inside ? &x.lse(head.h, query) : x.lse.data, inside);
+          cuda::copy_number_async(arrays.deltas + stage * tile_rows + row,
+                                  inside ? &x.delta(head.h, query) : x.delta.data, inside);
         }
-        // Made for each tile, because registers are scarce.
-        const cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(q_rows, dy_rows);
-        if (!is_careful && copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
+        if (copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
         const int count = cuda::rows_in_tile(head.queries - at, tile_rows);
         cuda::load_rows<width>(arrays.c(stage), q_rows, at, count);
         cuda::load_rows<width>(arrays.d(stage), dy_rows, at, count);
       };
-      const auto use = [&](int tile, int stage) {
-        const cuda::ScoreTile<T, true> at{task, head, first, tile * tile_rows};
-        cuda::with_pairs<tile_rows, is_careful>(at, whole, [&](auto reach, auto visible) {
-          T* const queries = arrays.c(stage);
-          T* const gradients = arrays.d(stage);
-          float pd[tile_rows / 8][4] = {}, ds[tile_rows / 8][4] = {};  // [16, tile_rows]
-          if (reach > 0) {
-            const unsigned kept = cuda::kept_scores(at, reach);
-            Products::template add_scores<width>(arrays.own(arrays.a), queries, reach, pd);
-            Products::template add_scores<width>(arrays.own(arrays.b), gradients, reach, ds);
-            const auto number = [&](const float* of, int m, int e) { return of[at.other_row(m, e) - at.other]; };
+      const auto add_tile = [&](const Scores& at, int stage, auto reach, auto visible, auto repairs) {
+        T* const queries = arrays.c(stage);
+        T* const gradients = arrays.d(stage);
+        float pd[1][n][4] = {}, ds[1][n][4] = {};  // [1, 16, tile_rows]
+        if (reach > 0) {
+          Products::template add_scores<width, 1>(&own_k, queries, reach, pd);
+          Products::template add_scores<width, 1>(&own_v, gradients, reach, ds);
+          const auto number = [&](const float* of, int m, int e) {
+            return of[stage * tile_rows + at.other_row(m, e) - at.other];
+          };
+          cuda::with_kept<n>(at, reach, [&](const auto& kept) {
             cuda::compute_score_gradients(
-                at, visible, kept, reach,
-                [&](int m, int e) { return number(arrays.log_sums + stage * tile_rows, m, e); },
-                [&](int m, int e) { return number(arrays.deltas + stage * tile_rows, m, e); }, pd, ds);
-          }
-          if constexpr (is_careful) {
-            const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
-            __syncthreads();  // until every warp has multiplied queries and gradients
-            cuda::clear_not_finite<width>(queries, count);
-            cuda::clear_not_finite<width>(gradients, count);
-            __syncthreads();
-          }
-          if (reach == 0) return;
-          if constexpr (is_careful) {
-            cuda::add_not_finite(pd, visible, reach, dy_rows, at.other, sum_v);
-            cuda::add_not_finite(ds, visible, reach, q_rows, at.other, sum_k);
-          }
-          Products::template add_weighted_rows<width>(pd, gradients, reach, sum_v);
-          Products::template add_weighted_rows<width>(ds, queries, reach, sum_k);
-        });
+                at, visible, reach, [&](int m, int e) { return number(arrays.log_sums, m, e); },
+                [&](int m, int e) { return number(arrays.deltas, m, e); }, kept, pd[0], ds[0]);
+          });
+        }
+        if (repairs) {
+          const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
+          __syncthreads();  // until every warp has multiplied queries and gradients
+          cuda::clear_not_finite<width>(queries, count);
+          cuda::clear_not_finite<width>(gradients, count);
+          __syncthreads();
+        }
+        if (reach == 0) return;
+        if (repairs) {
+          cuda::add_not_finite(pd[0], visible, reach, dy_rows, at.other, sum_v[0]);
+          cuda::add_not_finite(ds[0], visible, reach, q_rows, at.other, sum_k[0]);
+        }
+        typename Products::template Weights<n> weights;
+        weights.set(pd[0]);
+        Products::template add_weighted_rows<width, 1>(&weights, gradients, reach, sum_v);
+        weights.set(ds[0]);
+        Products::template add_weighted_rows<width, 1>(&weights, queries, reach, sum_k);
       };
-      cuda::for_each_tile(begin, end, stages, load, use);
+      cuda::for_each_tile(
+          begin, end, stages, load, [] {},
+          [&](int tile, int stage) {
+            const Scores at{task, head, first, tile * tile_rows};
+            if (at.template is_whole<tile_rows>(bound))
+              return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits(), cuda::Constant<false>());
+            const int reach = at.reach(tile_rows);
+            add_tile(at, stage, reach, at.template visible<n>(reach), is_careful);
+          });
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v); });
     const float scale = task.plan.scale;
-    if (dk.data) cuda::store_rows<width, true>(sum_k, scale, scale, arrays.own(arrays.a), head.key_rows(dk), first);
-    if (dv.data) cuda::store_rows<width, true>(sum_v, 1, 1, arrays.own(arrays.b), head.key_rows(dv), first);
+    if (dk.data)
+      cuda::store_rows<width, true>(sum_k[0], scale, scale, arrays.own(arrays.a), head.key_rows(dk), first, own.slice);
+    if (dv.data)
+      cuda::store_rows<width, true>(sum_v[0], 1, 1, arrays.own(arrays.b), head.key_rows(dv), first, own.slice);
   };
   cuda::for_each_head<true>(arrays.head, task.plan, x.q, x.dy, process);
 }

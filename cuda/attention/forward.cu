@@ -1,13 +1,14 @@
 // attention's forward on the GPU, for heads up to 128 wide; wide.cu handles wider ones. Formulas:
 // ops/attention/forward.hpp.
 //
-//   attend    A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over tiles of
-//             the keys that they see. For each query, a warp keeps the running maximum of the scores and the running
-//             sum of their exponentials (Dao, "FlashAttention-2", 2023). q is read and y written once; k and v are read
-//             once for each block of queries.
+//   attend    A block owns up to 128 queries of one head of one sequence, one or two slices of 16 for each warp, and
+//             iterates over tiles of the keys that they see. For each query, a warp keeps the running maximum of the
+//             scores and the running sum of their exponentials (Dao, "FlashAttention-2", 2023). q is read and y written
+//             once; k and v are read once for each block of queries.
 //
 // docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "../device/instances.cuh"
+#include "../device/unrolled.cuh"
 #include "dropout.cuh"
 #include "wide.cuh"
 
@@ -18,105 +19,165 @@ using cuda::AttentionLaunch;
 using cuda::AttentionTask;
 using cuda::HeadRows;
 using cuda::row_stride;
-using cuda::rows_per_warp;
 
 // The tile sizes of the forward. Math is T, or Tf32.
 template <class T, class Math, int width>
 struct ForwardTile {
-  static constexpr int row_bytes = width * static_cast<int>(sizeof(T));
-  static constexpr int other_rows = row_bytes <= 128 ? 64 : 32;  // keys of a tile
-  static constexpr bool tensor_cores = !std::is_same_v<Math, float>;
+  static constexpr bool tensor_cores = !std::is_same_v<Math, float>, is_tf32 = std::is_same_v<Math, cuda::Tf32>;
+  static constexpr int other_rows = width * static_cast<int>(sizeof(T)) <= 128 ? 64 : 32;  // keys of a tile
+  static constexpr int stages = 2;
+  // Own queries are in registers if tensor cores take them as they are.
+  using Own = std::conditional_t<sizeof(T) == 2, cuda::OwnFragments<width>, cuda::SharedRows<T, width>>;
+  // Two slices of own queries share the copies and the reading of keys and values.
+  static constexpr int slices = sizeof(T) == 2 && width <= 64 ? 2 : 1;
+  static constexpr int warp_rows = slices * cuda::slice_rows;
   static constexpr int threads = cuda::block_threads(128);  // at most
   static constexpr int warps = threads / cuda::warp_size;
-  // Blocks on a multiprocessor, as many as its registers allow. TF32 and full fp32 products need more of them.
-  static constexpr int blocks = width > 64 || !tensor_cores ? 2 : std::is_same_v<Math, cuda::Tf32> ? 3 : 4;
+  // Blocks on a multiprocessor, as many as its registers allow.
+  static constexpr int blocks = is_tf32 && width <= 64 || width == 16 && tensor_cores ? 3 : 2;
 
-  static AttentionLaunch launch(Index longest_q, Index longest_k) {
-    return cuda::choose_launch<ForwardTile>(longest_q, longest_k, blocks, [](int of_queries, int stages) {
-      const int rows = of_queries * rows_per_warp + 2 * stages * other_rows;
+  static AttentionLaunch launch(Index longest_q) {
+    return cuda::choose_launch<ForwardTile>(longest_q, [](int of_queries) {
+      const int rows = of_queries * warp_rows + 2 * stages * other_rows;
       return static_cast<std::size_t>(rows * row_stride<T, width>) * sizeof(T) + cuda::shared_head_bytes;
     });
   }
 };
 
-// Replaces dropped weights by zero. A NaN is still in the sum that normalizes them.
-template <int n>
-__device__ __forceinline__ void replace_dropped(unsigned kept, float (&weights)[n][4]) {
-  for (int m = 0; m < n; ++m)
-    for (int e = 0; e < 4; ++e) weights[m][e] = kept >> (m * 4 + e) & 1 ? weights[m][e] : 0.f;
-}
+// The shared memory of a block.
+template <class T, class Math, int width>
+struct ForwardArrays {
+  using Tile = ForwardTile<T, Math, width>;
+  static constexpr int tile_size = Tile::other_rows * row_stride<T, width>;
+  int rows;
+  cuda::BlockHead<T>* head;
+  T* tiles;    // [stages, keys and values, Tile::other_rows, width]
+  T* queries;  // [rows, width]; last, so that the others stand at constant addresses
+
+  __device__ explicit ForwardArrays(cuda::SharedArrays arrays)
+      : rows(static_cast<int>(blockDim.x) / cuda::warp_size * Tile::warp_rows),
+        head(arrays.take<cuda::BlockHead<T>>(1)),
+        tiles(arrays.take<T>(Tile::stages * 2 * tile_size)),
+        queries(arrays.take<T>(rows * row_stride<T, width>)) {}
+  __device__ T* keys(int stage) const { return tiles + stage * 2 * tile_size; }
+  __device__ T* values(int stage) const { return tiles + (stage * 2 + 1) * tile_size; }
+  // Returns the own rows of a slice of the block.
+  __device__ T* own(int slice) const { return queries + slice * cuda::slice_rows * row_stride<T, width>; }
+};
 
 template <class T, class Math, int width>
 __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T, Math, width>::blocks) void attend(
     AttentionTask<T> task, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v, MatrixView<T> y,
-    View<float, 2> lse, int stages) {
+    View<float, 2> lse) {
   using Products = cuda::Products<Math>;
   using Tile = ForwardTile<T, Math, width>;
-  constexpr int tile_rows = Tile::other_rows, tile_size = tile_rows * row_stride<T, width>;
-  const int rows = static_cast<int>(blockDim.x) / cuda::warp_size * rows_per_warp;
-  cuda::SharedArrays arrays;
-  auto* const shared_head = arrays.take<cuda::BlockHead<T>>(1);
-  T* const queries = arrays.take<T>(rows * row_stride<T, width>);  // [rows, width]
-  T* const tiles = arrays.take<T>(stages * 2 * tile_size);         // [stages, keys and values, tile_rows, width]
-  const auto keys = [&](int stage) { return tiles + stage * 2 * tile_size; };
-  const auto values = [&](int stage) { return tiles + (stage * 2 + 1) * tile_size; };
-  T* const own = queries + cuda::ScoreTile<T, false>::warp() * rows_per_warp * row_stride<T, width>;
+  using Scores = cuda::ScoreTile<T, false>;
+  constexpr int tile_rows = Tile::other_rows, n = tile_rows / 8, slices = Tile::slices;
+  const ForwardArrays<T, Math, width> arrays({});
+  const int rows = arrays.rows, first_slice = cuda::warp_index() * slices;
 
+  // The counts are of instructions for each tensor core's product, for bf16 at width 64 (docs/kernel-costs.md).
   const auto process = [&](const cuda::SequenceHead<T>& head, const HeadRows<const T>& k_rows,
                            const HeadRows<const T>& v_rows) {
     if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
     const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
-    if (end > 0) cuda::load_rows<width>(queries, head.query_rows(q), first, rows);
-    const cuda::RowRange whole = cuda::ScoreTile<T, false>{task, head, first, 0}.template whole_rows<tile_rows>();
-    const cuda::TileCopies<T, width, tile_rows, Tile::threads> copies(k_rows, v_rows);
+    const auto scores_of = [&](int s, int other) { return Scores{task, head, first, other, first_slice + s}; };
+    const int whole = scores_of(0, 0).template whole_bound<tile_rows>();
+    typename Tile::Own own[slices];
+    cuda::SoftmaxRows<T> softmax[slices];
+    float sum[slices][width / 8][4];  // [slices, 16, width] of the warp
+    if (end > 0) cuda::load_rows<width>(arrays.queries, head.query_rows(q), first, rows);
+    cuda::commit_copies();
+    const auto read_queries = [&] {
+      __syncwarp();  // keeps this a branch: predicated instructions take their slots in each tile
+      cuda::unrolled<slices>([&](int s) { own[s].read(arrays.own(first_slice + s)); });
+    };
 
-    float sum[width / 8][4];  // [16, width] of the warp
-    cuda::SoftmaxRows<T> softmax;
-    const auto add_tiles = [&]<bool is_careful>(cuda::Constant<is_careful>) {
-      softmax = {};
+    // Adds a tile all of whose pairs are visible, as they are in most tiles. Scores: 1.1; softmax: 2; sums: 0.7;
+    // dropout: 4.2. Its draws need registers, so with them the scores of one slice are computed after the other.
+    const auto add_whole_tile = [&]<bool drops>(int other, int stage, cuda::Constant<drops>) {
+      constexpr cuda::Constant<tile_rows> reach;
+      constexpr int at_once = drops ? 1 : slices;
+      typename Products::template Weights<n> weights[slices] = {};
+      cuda::unrolled<slices / at_once>([&](int i) {
+        if (i > 0 && !scores_of(i, other).has_own_rows()) return;
+        float p[at_once][n][4] = {};  // [at_once, 16, tile_rows]
+        Products::template add_scores<width, at_once>(own + i * at_once, arrays.keys(stage), reach, p);
+        cuda::unrolled<at_once>([&](int j) {
+          const int s = i * at_once + j;
+          softmax[s].online_softmax_step(scores_of(s, other), cuda::AllBits(), reach, p[j]);
+          softmax[s].shrink_sums(sum[s]);
+          weights[s].set(p[j]);
+          if constexpr (drops)
+            cuda::draw_for_queries<n>(scores_of(s, other), reach, [&](auto... drawn) { weights[s].drop(drawn...); });
+        });
+      });
+      Products::template add_weighted_rows<width, slices>(weights, arrays.values(stage), reach, sum);
+    };
+
+    // Adds any tile, one slice after the other: tests each pair, and keeps NaN from masked pairs if it is careful.
+    const auto add_tile = [&](int other, int stage, bool is_careful) {
+      if (is_careful) {
+        cuda::clear_not_finite<width>(arrays.values(stage), cuda::rows_in_tile(end - other, tile_rows));
+        __syncthreads();
+      }
+      typename Products::template Weights<n> weights[slices] = {};
+      int reach = 0;  // of all slices
+      cuda::unrolled<slices>([&](int s) {
+        const Scores at = scores_of(s, other);
+        const int of_slice = at.reach(tile_rows);
+        if (of_slice == 0) return;
+        reach = of_slice > reach ? of_slice : reach;
+        const unsigned visible = at.template visible<n>(of_slice);  // first, because few registers are in use
+        float p[1][n][4] = {};                                      // [1, 16, tile_rows]
+        Products::template add_scores<width, 1>(own + s, arrays.keys(stage), of_slice, p);
+        softmax[s].online_softmax_step(at, visible, of_slice, p[0]);
+        softmax[s].shrink_sums(sum[s]);
+        if (task.has_dropout())
+          cuda::draw_for_queries<n>(at, of_slice, [&](auto... drawn) { cuda::drop_scores(p[0], drawn...); });
+        if (is_careful) cuda::add_not_finite(p[0], visible, of_slice, v_rows, other, sum[s]);
+        weights[s].set(p[0]);
+      });
+      Products::template add_weighted_rows<width, slices>(weights, arrays.values(stage), reach, sum);
+    };
+
+    // Iterates over the tiles of keys. Copies and the loop: 0.5.
+    const auto add_tiles = [&](bool is_careful) {
+      for (auto& of_slice : softmax) of_slice = {};
       cuda::set_zero(sum);
+      cuda::TileCopies<T, width, tile_rows, Tile::threads> copies(k_rows, v_rows, 0);
+      const int bound = is_careful ? Scores::no_whole : whole;
       const auto load = [&](int tile, int stage) {
-        if (!is_careful && copies.start(tile, keys(stage), values(stage))) return;
+        if (copies.start(tile, arrays.keys(stage), arrays.values(stage))) return;
         const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
-        cuda::load_rows<width>(keys(stage), k_rows, at, count);
-        cuda::load_rows<width>(values(stage), v_rows, at, count);
+        cuda::load_rows<width>(arrays.keys(stage), k_rows, at, count);
+        cuda::load_rows<width>(arrays.values(stage), v_rows, at, count);
       };
       const auto use = [&](int tile, int stage) {
-        const cuda::ScoreTile<T, false> at{task, head, first, tile * tile_rows};
-        cuda::with_pairs<tile_rows, is_careful>(at, whole, [&](auto reach, auto visible) {
-          float p[tile_rows / 8][4] = {};  // [16, tile_rows]
-          if (reach > 0) {
-            const unsigned kept = cuda::kept_scores(at, reach);  // first, because few registers are in use
-            Products::template add_scores<width>(own, keys(stage), reach, p);
-            softmax.online_softmax_step(at, visible, reach, p);
-            softmax.shrink_sums(sum);
-            if (task.has_dropout()) replace_dropped(kept, p);
-          }
-          if constexpr (is_careful) {
-            cuda::clear_not_finite<width>(values(stage), cuda::rows_in_tile(end - at.other, tile_rows));
-            __syncthreads();
-          }
-          if (reach == 0) return;
-          Products::template add_weighted_rows<width>(p, values(stage), reach, sum);
-          if constexpr (is_careful) cuda::add_not_finite(p, visible, reach, v_rows, at.other, sum);
-        });
+        const int other = tile * tile_rows;
+        if (!scores_of(0, other).template is_whole<tile_rows>(bound)) return add_tile(other, stage, is_careful);
+        if (task.has_dropout()) return add_whole_tile(other, stage, cuda::Constant<true>());
+        add_whole_tile(other, stage, cuda::Constant<false>());
       };
-      cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), stages, load, use);
+      cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), cuda::Constant<Tile::stages>(), load, read_queries, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
 
-    softmax.finish();
-    const cuda::ScoreTile<T, false> at{task, head, first, 0};
-    const float scale = task.plan.dropout.scale;
-    cuda::store_rows<width, false>(sum, scale * softmax.inverse_sum(0), scale * softmax.inverse_sum(1), own,
-                                   head.query_rows(y), first);
-    for (int half = 0; half < 2; ++half) {
-      const int i = at.own_row(2 * half);
-      if (i < head.queries && at.lane() % cuda::quad == 0) lse(head.h, head.q_begin + i) = softmax.log_sum_exp(half);
-    }
+    cuda::unrolled<slices>([&](int s) {
+      softmax[s].finish();
+      const Scores at = scores_of(s, 0);
+      const float scale = task.plan.dropout.scale;
+      cuda::store_rows<width, false>(sum[s], scale * softmax[s].inverse_sum(0), scale * softmax[s].inverse_sum(1),
+                                     arrays.own(at.slice), head.query_rows(y), first, at.slice);
+      for (int half = 0; half < 2; ++half) {
+        const int i = at.own_row(2 * half);
+        if (i < head.queries && at.lane() % cuda::quad == 0)
+          lse(head.h, head.q_begin + i) = softmax[s].log_sum_exp(half);
+      }
+    });
   };
-  cuda::for_each_head<false>(shared_head, task.plan, k, v, process);
+  cuda::for_each_head<false>(arrays.head, task.plan, k, v, process);
 }
 
 }  // namespace
@@ -127,10 +188,10 @@ void attention(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, Matrix
   const Index widest = std::max(q.width, v.width) / plan.heads;
   if (widest > cuda::widest_head) return cuda::attend_wide(plan, q, k, v, y, lse);
   cuda::with_tile(plan, widest, [&]<class Math, int width>() {
-    const AttentionLaunch to = ForwardTile<T, Math, width>::launch(plan.longest_q, plan.longest_k);
+    const AttentionLaunch to = ForwardTile<T, Math, width>::launch(plan.longest_q);
     cuda::launch<attend<T, Math, width>>(to.grid(plan, plan.longest_q),
                                          static_cast<unsigned>(to.warps * cuda::warp_size), to.shared_bytes,
-                                         cuda::current_stream(), AttentionTask<T>{plan}, q, k, v, y, lse, to.stages);
+                                         cuda::current_stream(), AttentionTask<T>{plan}, q, k, v, y, lse);
   });
 }
 

@@ -6,23 +6,24 @@
 
 #include "../device/launch.cuh"
 #include "../device/workspace.cuh"
+#include "kept_draws.cuh"
 #include "rows.cuh"
 
 namespace heddle::cuda {
 
 // --- the task --------------------------------------------------------------------------------------------------------
 
-// A plan, and what the kernels need of its dropout: the number of generator calls for one query's scores, and the keys
-// of the generator's rounds.
+// A plan, and what the kernels need of its dropout: the number of generator calls for one query's scores, the keys of
+// the generator's rounds, and the decisions on its draws.
 template <class T>
 struct AttentionTask {
   kernel::AttentionPlan<T> plan;
-  Index calls_per_row = kernel::calls_per_score_row(plan.longest_k);
+  std::uint32_t calls_per_row = static_cast<std::uint32_t>(kernel::calls_per_score_row(plan.longest_k));
   kernel::PhiloxKeys keys = kernel::PhiloxKeys(plan.draws.key());
+  KeptDraws kept = KeptDraws(plan.dropout);
+  bool may_mask = plan.causal || plan.mask.data || plan.bias.data;  // pairs of rows of the same sequence
 
   HEDDLE_HD bool has_dropout() const { return plan.dropout.threshold > 0; }
-  // Returns whether pairs of a query and a key of the same sequence may be masked.
-  HEDDLE_HD bool may_mask() const { return plan.causal || plan.mask.data || plan.bias.data; }
 };
 
 // The operands of a backward.
@@ -35,12 +36,14 @@ struct BackwardInputs {
 // One head of one sequence.
 template <class T>
 struct SequenceHead {
-  Index pair;  // b * heads + h
+  Index pair;                // b * heads + h
+  std::uint64_t first_call;  // of the dropout's generator, for the first query's scores
   int b, h, heads;
   int q_begin, queries, k_begin, keys;
 
   __device__ SequenceHead(const kernel::AttentionPlan<T>& plan, Index number)
       : pair(number),
+        first_call(static_cast<std::uint64_t>(number * plan.longest_q * kernel::calls_per_score_row(plan.longest_k))),
         b(static_cast<int>(number / plan.heads)),
         h(static_cast<int>(number % plan.heads)),
         heads(static_cast<int>(plan.heads)),
@@ -103,9 +106,9 @@ constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(BlockHead
 
 constexpr int other_step = 16;  // other rows are processed in steps of 16: the depth of a tensor core's bf16 product
 
-template <class Count>
-HEDDLE_HD int tiles_for(Count count, int each) {
-  return static_cast<int>((count + each - 1) / each);
+// Unsigned quotients by a constant take one instruction.
+HEDDLE_HD inline int tiles_for(Index count, unsigned each) {
+  return static_cast<int>((static_cast<unsigned>(count) + each - 1) / each);
 }
 // Returns how many of the `left` rows a tile has, rounded up to whole steps.
 __device__ inline int rows_in_tile(int left, int tile_rows) {
@@ -113,11 +116,18 @@ __device__ inline int rows_in_tile(int left, int tile_rows) {
   return left < tile_rows ? (left + other_step - 1) / other_step * other_step : tile_rows;
 }
 
+// A number that is known from its type.
+template <auto value>
+struct Constant {
+  HEDDLE_HD constexpr operator decltype(value)() const { return value; }
+};
+
 // Processes tiles [first, last): load(tile, stage) starts a tile's copies, and use(tile, stage) runs when they are
-// complete. With s stages (1, 2 or 4) the copies of the next s - 1 tiles are under way meanwhile. All threads of the
-// block call this.
-template <class Load, class Use>
-__device__ __forceinline__ void for_each_tile(int first, int last, int stages, Load load, Use use) {
+// complete. With s stages (1, 2 or 4, which may be a Constant) the copies of the next s - 1 tiles are under way
+// meanwhile. begin() runs once before the first tile, when the copies that precede the tiles' are complete. All threads
+// of the block call this.
+template <class Stages, class Load, class Begin, class Use>
+__device__ __forceinline__ void for_each_tile(int first, int last, Stages stages, Load load, Begin begin, Use use) {
   const int ahead = stages - 1;  // tiles
   for (int tile = first - ahead; tile < last; ++tile) {
     if (tile >= first) {
@@ -134,6 +144,7 @@ __device__ __forceinline__ void for_each_tile(int first, int last, int stages, L
       wait_copies<0>();
       __syncthreads();
     }
+    if (tile == first) begin();
     if (tile >= first) use(tile, (tile - first) & ahead);
   }
 }
@@ -157,46 +168,55 @@ inline unsigned grid_height(Index heads) {
 
 // The launch configuration of a kernel whose warps own rows. The kernel's results do not depend on it.
 struct AttentionLaunch {
-  int warps, stages;
+  int warps, warp_rows, stages;
   std::size_t shared_bytes;
 
-  int rows() const { return warps * rows_per_warp; }
+  int rows() const { return warps * warp_rows; }
   template <class T>
   dim3 grid(const kernel::AttentionPlan<T>& plan, Index longest_own) const {
     return {blocks_for(longest_own, rows()), grid_height(head_count(plan))};
   }
 };
 
-// Chooses the warps, the stages and the shared memory of a block. bytes(warps, stages) returns the shared memory that a
-// block needs.
-//   warps   Enough for the own rows of the longest sequence, rounded up to an even number, up to Tile::warps.
-//   stages  A stage holds one tile of other rows. There is one stage if all other rows fit into a tile, otherwise there
-//           are two. Up to 128 other rows get a stage for each tile if the shared memory of a multiprocessor then
-//           suffices for `blocks` blocks, as many as its registers allow.
-// A block that would exceed the limit of shared memory gets fewer warps, then a single stage.
+// Chooses the warps of a block and its shared memory, bytes(warps): enough warps for the own rows of the longest
+// sequence, in pairs if a warp has 16 of them, up to Tile::warps. A block that would exceed the GPU's limit of shared
+// memory gets fewer.
 template <class Tile, class Bytes>
-AttentionLaunch choose_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
-  constexpr int least = 2;                // warps: two of them share a group of own keys
+AttentionLaunch choose_launch(Index longest_own, Bytes bytes) {
+  constexpr int least = 2 * slice_rows / Tile::warp_rows;  // warps: those that share a group of 32 own keys
+  const Index wanted = (longest_own + 2 * slice_rows - 1) / (2 * slice_rows) * least;
+  AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, Tile::warps)), Tile::warp_rows, Tile::stages,
+                         0};
+  const auto limit = static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  while (bytes(launch.warps) > limit && launch.warps > least)
+    launch.warps = std::max(least, launch.warps / (2 * least) * least);
+  launch.shared_bytes = bytes(launch.warps);
+  return launch;
+}
+
+// Chooses also the number of stages, for kernels that can have fewer or more than two. There is one if all other rows
+// fit into a tile, otherwise there are two. Up to 128 other rows get a stage for each tile if the shared memory of a
+// multiprocessor then suffices for `blocks` blocks, as many as its registers allow. A block that exceeds the limit of
+// shared memory with the least warps gets a single stage. bytes(warps, stages) returns what a block needs.
+template <class Tile, class Bytes>
+AttentionLaunch choose_staged_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
   constexpr Index held_at_once = 128;     // other rows
   constexpr std::size_t reserved = 1024;  // bytes that CUDA reserves in each block
-  const Index wanted = (longest_own + least * rows_per_warp - 1) / (least * rows_per_warp) * least;
-  AttentionLaunch launch{static_cast<int>(std::clamp<Index>(wanted, least, Tile::warps)),
-                         longest_other > Tile::other_rows ? 2 : 1, 0};
-  const auto fit = [&](int count, std::size_t limit) {
-    launch.shared_bytes = bytes(launch.warps, launch.stages);
-    return static_cast<std::size_t>(count) * (launch.shared_bytes + reserved) <= limit;
+  const auto with_stages = [&](int stages) {
+    AttentionLaunch launch = choose_launch<Tile>(longest_own, [&](int warps) { return bytes(warps, stages); });
+    launch.stages = stages;
+    return launch;
   };
+  const auto limit = [](cudaDeviceAttr which) { return static_cast<std::size_t>(device_attribute(which)); };
+  if (longest_other <= Tile::other_rows) return with_stages(1);
   if (longest_other > 2 * Tile::other_rows && longest_other <= held_at_once) {
-    launch.stages = held_at_once / Tile::other_rows;
-    if (!fit(blocks, static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor))))
-      launch.stages = 2;
+    const AttentionLaunch launch = with_stages(held_at_once / Tile::other_rows);
+    if (static_cast<std::size_t>(blocks) * (launch.shared_bytes + reserved) <=
+        limit(cudaDevAttrMaxSharedMemoryPerMultiprocessor))
+      return launch;
   }
-  const std::size_t of_block =
-      static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) + reserved;
-  while (!fit(1, of_block) && launch.warps > least) launch.warps = std::max(least, launch.warps / (2 * least) * least);
-  if (!fit(1, of_block)) launch.stages = 1;
-  fit(1, of_block);
-  return launch;
+  const AttentionLaunch launch = with_stages(2);
+  return launch.shared_bytes <= limit(cudaDevAttrMaxSharedMemoryPerBlockOptin) ? launch : with_stages(1);
 }
 
 // Fp32 rows whose products run on tensor cores, which take 11 significant bits of each operand.

@@ -9,74 +9,109 @@
 
 namespace heddle::cuda {
 
-// A number that is known from its type.
-template <auto value>
-struct Constant {
-  HEDDLE_HD constexpr operator decltype(value)() const { return value; }
+// A slice of own rows in shared memory, `width` wide.
+template <class T, int width>
+struct SharedRows {
+  const T* rows;
+
+  __device__ void read(const T* from) { rows = from; }
 };
 
-// Products in the arithmetic that the type names: float, bf16, or Tf32 for rows of float.
-//   add_scores         scores [16, 8 n] += own other^T, for rows of shared memory that are `width` wide
-//   add_weighted_rows  sum [16, width] += scores other
+// Products in the arithmetic that the type names: float, bf16, or Tf32 for rows of float. A warp has `slices` of 16 own
+// rows, and reads the other rows once for all of them.
+//   add_scores         scores [slices, 16, 8 n] += own other^T, for rows of shared memory that are `width` wide
+//   Weights<n>         scores [16, 8 n], rounded to the type that the products take
+//   add_weighted_rows  sum [slices, 16, width] += weights other
 // Other rows from `reach` on, a multiple of 16, are left out; a constant is passed as its type. All lanes of the warp
 // call these.
 template <class T>
 struct Products;
 
-template <int columns>
-__device__ __forceinline__ void set_zero(float (&sum)[columns][4]) {
-  for (auto& part : sum) part[0] = part[1] = part[2] = part[3] = 0;
+template <int slices, int columns>
+__device__ __forceinline__ void set_zero(float (&sum)[slices][columns][4]) {
+  for (auto& of_slice : sum)
+    for (auto& part : of_slice) part[0] = part[1] = part[2] = part[3] = 0;
 }
+
+// Replaces the dropped ones of scores[m][2 half] and scores[m][2 half + 1] by zero: those whose bit 15 or 31 of `kept`
+// is not set. Weights have a function of the same meaning.
+template <int n>
+__device__ __forceinline__ void drop_scores(float (&scores)[n][4], int m, int half, std::uint32_t kept) {
+  scores[m][2 * half] = kept & 0x8000u ? scores[m][2 * half] : 0.f;
+  scores[m][2 * half + 1] = static_cast<std::int32_t>(kept) < 0 ? scores[m][2 * half + 1] : 0.f;
+}
+
+// Scores as an operand of products that take floats.
+template <int n>
+struct FloatWeights {
+  float at[n][4];
+
+  __device__ __forceinline__ void set(const float (&scores)[n][4]) {
+    for (int m = 0; m < n; ++m)
+      for (int e = 0; e < 4; ++e) at[m][e] = scores[m][e];
+  }
+  __device__ __forceinline__ void drop(int m, int half, std::uint32_t kept) { drop_scores(at, m, half, kept); }
+};
 
 // --- full fp32 on CUDA cores -----------------------------------------------------------------------------------------
 
 template <>
 struct Products<float> {
-  template <int width, class Reach, int n>
-  __device__ __forceinline__ static void add_scores(const float* own, const float* other, Reach reach,
-                                                    float (&scores)[n][4]) {
+  template <int n>
+  using Weights = FloatWeights<n>;
+
+  template <int width, int slices, class Reach, int n>
+  __device__ __forceinline__ static void add_scores(const SharedRows<float, width>* own, const float* other,
+                                                    Reach reach, float (*scores)[n][4]) {
     constexpr int stride = row_stride<float, width>;
     const int lane = lane_index();
-    own += lane / quad * stride;
     other += lane % quad * 2 * stride;
-    for (int d = 0; d < width; d += per_access<float>) {
-      const auto a0 = load_vector<per_access<float>>(own + d),
-                 a8 = load_vector<per_access<float>>(own + 8 * stride + d);
-      for (int m = 0; m < n; ++m) {
-        if (m * 8 >= reach) continue;
-        const auto b0 = load_vector<per_access<float>>(other + m * 8 * stride + d);
-        const auto b1 = load_vector<per_access<float>>(other + (m * 8 + 1) * stride + d);
-        for (int i = 0; i < per_access<float>; ++i) {
-          scores[m][0] += a0.at[i] * b0.at[i];
-          scores[m][1] += a0.at[i] * b1.at[i];
-          scores[m][2] += a8.at[i] * b0.at[i];
-          scores[m][3] += a8.at[i] * b1.at[i];
+    for (int s = 0; s < slices; ++s) {
+      const float* const rows = own[s].rows + lane / quad * stride;
+      for (int d = 0; d < width; d += per_access<float>) {
+        const auto a0 = load_vector<per_access<float>>(rows + d),
+                   a8 = load_vector<per_access<float>>(rows + 8 * stride + d);
+        for (int m = 0; m < n; ++m) {
+          if (m * 8 >= reach) continue;
+          const auto b0 = load_vector<per_access<float>>(other + m * 8 * stride + d);
+          const auto b1 = load_vector<per_access<float>>(other + (m * 8 + 1) * stride + d);
+          for (int i = 0; i < per_access<float>; ++i) {
+            scores[s][m][0] += a0.at[i] * b0.at[i];
+            scores[s][m][1] += a0.at[i] * b1.at[i];
+            scores[s][m][2] += a8.at[i] * b0.at[i];
+            scores[s][m][3] += a8.at[i] * b1.at[i];
+          }
         }
       }
     }
   }
 
   // Adds the weighted rows. Passes each score to the other lanes of its quad, which hold the other columns.
-  template <int width, class Reach, int n>
-  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, Reach reach,
-                                                           float (&sum)[width / 8][4]) {
+  template <int width, int slices, class Reach, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const Weights<n>* weights, const float* other, Reach reach,
+                                                           float (*sum)[width / 8][4]) {
     constexpr int stride = row_stride<float, width>;
     const int lane = lane_index();
     other += lane % quad * 2;
+    for (int s = 0; s < slices; ++s) {
+      const auto& w = weights[s].at;
 #ifdef __CUDACC__
 #pragma unroll
 #endif
-    for (int m = 0; m < n; ++m) {
-      if (m * 8 >= reach) continue;
-      for (int t = 0; t < quad; ++t) {
-        const float* const row = other + (m * 8 + t * 2) * stride;
-        add_row<width>(__shfl_sync(all_lanes, scores[m][0], t, quad), __shfl_sync(all_lanes, scores[m][2], t, quad),
-                       row, sum);
-        add_row<width>(__shfl_sync(all_lanes, scores[m][1], t, quad), __shfl_sync(all_lanes, scores[m][3], t, quad),
-                       row + stride, sum);
+      for (int m = 0; m < n; ++m) {
+        if (m * 8 >= reach) continue;
+        for (int t = 0; t < quad; ++t) {
+          const float* const row = other + (m * 8 + t * 2) * stride;
+          add_row<width>(__shfl_sync(all_lanes, w[m][0], t, quad), __shfl_sync(all_lanes, w[m][2], t, quad), row,
+                         sum[s]);
+          add_row<width>(__shfl_sync(all_lanes, w[m][1], t, quad), __shfl_sync(all_lanes, w[m][3], t, quad),
+                         row + stride, sum[s]);
+        }
       }
     }
   }
+
+ private:
   template <int width>
   __device__ __forceinline__ static void add_row(float w, float w8, const float* row, float (&sum)[width / 8][4]) {
     for (int d = 0; d < width / 8; ++d) {
@@ -91,54 +126,87 @@ struct Products<float> {
 
 // --- bf16 on tensor cores --------------------------------------------------------------------------------------------
 
-// add_weighted_rows rounds the scores to bf16.
+// Returns where a lane reads its row of four 8 x 8 matrices, which cover 16 rows and 16 columns. The second matrix lies
+// below the first one.
+template <int width>
+__device__ int matrix_row() {
+  return lane_index() % 16 * row_stride<bf16, width> + lane_index() / 16 * 8;
+}
+
+// A slice of own rows in registers, as fragments of a tensor core's operand.
+template <int width>
+struct OwnFragments {
+  std::uint32_t words[width / 16][4];
+
+  __device__ __forceinline__ void read(const bf16* rows) {
+    for (int d = 0; d < width / 16; ++d) load_matrices(words[d], rows + matrix_row<width>() + d * 16);
+  }
+};
+
 template <>
 struct Products<bf16> {
-  // Returns where a lane reads its row of four 8 x 8 matrices, which cover 16 rows and 16 columns. The second matrix
-  // lies below the first one, or, for other rows of add_scores, to its right.
-  template <int width>
-  __device__ static int matrix_row() {
-    return lane_index() % 16 * row_stride<bf16, width> + lane_index() / 16 * 8;
-  }
-  template <int width>
-  __device__ static int other_matrix_row() {
-    return (lane_index() % 8 + lane_index() / 16 * 8) * row_stride<bf16, width> + lane_index() / 8 % 2 * 8;
-  }
+  // pair[m][half]: scores[m][2 half] and scores[m][2 half + 1].
+  template <int n>
+  struct Weights {
+    std::uint32_t pair[n][2];
 
-  template <int width, class Reach, int n>
-  __device__ __forceinline__ static void add_scores(const bf16* own, const bf16* other, Reach reach,
-                                                    float (&scores)[n][4]) {
-    own += matrix_row<width>();
-    other += other_matrix_row<width>();
-    for (int d = 0; d < width; d += 16) {
-      std::uint32_t a[4];
-      load_matrices(a, own + d);
+    __device__ __forceinline__ void set(const float (&scores)[n][4]) {
+      for (int m = 0; m < n; ++m)
+        for (int half = 0; half < 2; ++half) pair[m][half] = round_pair(scores[m][2 * half], scores[m][2 * half + 1]);
+    }
+    __device__ __forceinline__ void drop(int m, int half, std::uint32_t kept) { pair[m][half] &= spread_signs(kept); }
+  };
+
+  // `own` are SharedRows<bf16, width> or OwnFragments<width>.
+  template <int width, int slices, class Own, class Reach, int n>
+  __device__ __forceinline__ static void add_scores(const Own* own, const bf16* other, Reach reach,
+                                                    float (*scores)[n][4]) {
+    // The second of the four matrices lies to the right of the first one.
+    other += (lane_index() % 8 + lane_index() / 16 * 8) * row_stride<bf16, width> + lane_index() / 8 % 2 * 8;
+    for (int d = 0; d < width / 16; ++d) {
+      std::uint32_t a[slices][4];
+      for (int s = 0; s < slices; ++s) load_fragment(own[s], d, a[s]);
       for (int m = 0; m < n; m += 2) {
         if (m * 8 >= reach) continue;
         std::uint32_t b[4];
-        load_matrices(b, other + m * 8 * row_stride<bf16, width> + d);
-        mma_bf16(scores[m], a, {b[0], b[1]});
-        mma_bf16(scores[m + 1], a, {b[2], b[3]});
+        load_matrices(b, other + m * 8 * row_stride<bf16, width> + d * 16);
+        for (int s = 0; s < slices; ++s) {
+          mma_bf16(scores[s][m], a[s], {b[0], b[1]});
+          mma_bf16(scores[s][m + 1], a[s], {b[2], b[3]});
+        }
       }
     }
   }
 
-  template <int width, class Reach, int n>
-  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const bf16* other, Reach reach,
-                                                           float (&sum)[width / 8][4]) {
+  template <int width, int slices, class Reach, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const Weights<n>* weights, const bf16* other, Reach reach,
+                                                           float (*sum)[width / 8][4]) {
     other += matrix_row<width>();
     for (int m = 0; m < n; m += 2) {
       if (m * 8 >= reach) continue;
-      const float(&left)[4] = scores[m], (&right)[4] = scores[m + 1];
-      const std::uint32_t a[4] = {round_pair(left[0], left[1]), round_pair(left[2], left[3]),
-                                  round_pair(right[0], right[1]), round_pair(right[2], right[3])};
       for (int d = 0; d < width / 8; d += 2) {
         std::uint32_t b[4];
         load_matrices<true>(b, other + m * 8 * row_stride<bf16, width> + d * 8);
-        mma_bf16(sum[d], a, {b[0], b[1]});
-        mma_bf16(sum[d + 1], a, {b[2], b[3]});
+        for (int s = 0; s < slices; ++s) {
+          const auto& pair = weights[s].pair;
+          const std::uint32_t a[4] = {pair[m][0], pair[m][1], pair[m + 1][0], pair[m + 1][1]};
+          mma_bf16(sum[s][d], a, {b[0], b[1]});
+          mma_bf16(sum[s][d + 1], a, {b[2], b[3]});
+        }
       }
     }
+  }
+
+ private:
+  template <int width>
+  __device__ __forceinline__ static void load_fragment(const SharedRows<bf16, width>& own, int d,
+                                                       std::uint32_t (&words)[4]) {
+    load_matrices(words, own.rows + matrix_row<width>() + d * 16);
+  }
+  template <int width>
+  __device__ __forceinline__ static void load_fragment(const OwnFragments<width>& own, int d,
+                                                       std::uint32_t (&words)[4]) {
+    for (int i = 0; i < 4; ++i) words[i] = own.words[d][i];
   }
 };
 
@@ -146,6 +214,9 @@ struct Products<bf16> {
 
 template <>
 struct Products<Tf32> {
+  template <int n>
+  using Weights = FloatWeights<n>;
+
   // Returns x rounded to TF32, as the word that mma_tf32 takes.
   __device__ static std::uint32_t word(float x) {
 #ifdef __CUDACC__
@@ -159,39 +230,42 @@ struct Products<Tf32> {
 #endif
   }
 
-  template <int width, class Reach, int n>
-  __device__ __forceinline__ static void add_scores(const float* own, const float* other, Reach reach,
-                                                    float (&scores)[n][4]) {
+  template <int width, int slices, class Reach, int n>
+  __device__ __forceinline__ static void add_scores(const SharedRows<float, width>* own, const float* other,
+                                                    Reach reach, float (*scores)[n][4]) {
     constexpr int stride = row_stride<float, width>;
-    const int lane = lane_index();
-    own += lane / quad * stride + lane % quad;
-    other += lane / quad * stride + lane % quad;
-    for (int d = 0; d < width; d += 8) {
-      const std::uint32_t a[4] = {word(own[d]), word(own[8 * stride + d]), word(own[d + quad]),
-                                  word(own[8 * stride + d + quad])};
-      for (int m = 0; m < n; ++m) {
-        if (m * 8 >= reach) continue;
-        const float* const row = other + m * 8 * stride + d;
-        mma_tf32(scores[m], a, {word(row[0]), word(row[quad])});
+    const int lane = lane_index(), at = lane / quad * stride + lane % quad;
+    other += at;
+    for (int d = 0; d < width; d += 8)
+      for (int s = 0; s < slices; ++s) {
+        const float* const rows = own[s].rows + at + d;
+        const std::uint32_t a[4] = {word(rows[0]), word(rows[8 * stride]), word(rows[quad]),
+                                    word(rows[8 * stride + quad])};
+        for (int m = 0; m < n; ++m) {
+          if (m * 8 >= reach) continue;
+          const float* const row = other + m * 8 * stride + d;
+          mma_tf32(scores[s][m], a, {word(row[0]), word(row[quad])});
+        }
       }
-    }
   }
 
   // Adds the weighted rows. Rows t and t + 4 of operand b are other rows 2 t and 2 t + 1 of each eight, because this
   // lane holds the scores of those two.
-  template <int width, class Reach, int n>
-  __device__ __forceinline__ static void add_weighted_rows(const float (&scores)[n][4], const float* other, Reach reach,
-                                                           float (&sum)[width / 8][4]) {
+  template <int width, int slices, class Reach, int n>
+  __device__ __forceinline__ static void add_weighted_rows(const Weights<n>* weights, const float* other, Reach reach,
+                                                           float (*sum)[width / 8][4]) {
     constexpr int stride = row_stride<float, width>;
     const int lane = lane_index();
     other += lane % quad * 2 * stride + lane / quad;
     for (int m = 0; m < n; ++m) {
       if (m * 8 >= reach) continue;
-      const float(&s)[4] = scores[m];
-      const std::uint32_t a[4] = {word(s[0]), word(s[2]), word(s[1]), word(s[3])};
-      for (int d = 0; d < width / 8; ++d) {
-        const float* const row = other + m * 8 * stride + d * 8;
-        mma_tf32(sum[d], a, {word(row[0]), word(row[stride])});
+      for (int s = 0; s < slices; ++s) {
+        const float(&w)[4] = weights[s].at[m];
+        const std::uint32_t a[4] = {word(w[0]), word(w[2]), word(w[1]), word(w[3])};
+        for (int d = 0; d < width / 8; ++d) {
+          const float* const row = other + m * 8 * stride + d * 8;
+          mma_tf32(sum[s][d], a, {word(row[0]), word(row[stride])});
+        }
       }
     }
   }
@@ -202,20 +276,22 @@ struct Products<Tf32> {
 // A masked pair has weight 0, but 0 * NaN is NaN. A kernel whose sums hold NaN repeats its work carefully: with NaN and
 // infinity removed from the rows in shared memory. It adds their products only to the own rows that see them.
 
-// Calls add_tiles(Constant<false>()), and then, if pairs may be masked and holds_nan() is true in any thread,
-// add_tiles(Constant<true>()). All threads of the block call this.
+// Calls add_tiles(false), and then, if pairs may be masked and holds_nan() is true in any thread, add_tiles(true). All
+// threads of the block call this.
 template <class T, class AddTiles, class HoldsNan>
 __device__ __forceinline__ void add_tiles_carefully(const AttentionTask<T>& task, AddTiles add_tiles,
                                                     HoldsNan holds_nan) {
-  add_tiles(Constant<false>());
-  if (task.may_mask() && __syncthreads_or(holds_nan())) add_tiles(Constant<true>());
+  bool is_careful = false;
+  do add_tiles(is_careful);
+  while (!is_careful && task.may_mask && (is_careful = __syncthreads_or(holds_nan())));
 }
 
-template <int columns>
-__device__ bool holds_nan(const float (&sum)[columns][4]) {
+template <int slices, int columns>
+__device__ bool holds_nan(const float (&sum)[slices][columns][4]) {
   bool any = false;
-  for (int d = 0; d < columns; ++d)
-    for (int e = 0; e < 4; ++e) any = any || sum[d][e] != sum[d][e];
+  for (const auto& of_slice : sum)
+    for (const auto& part : of_slice)
+      for (const float x : part) any = any || x != x;
   return any;
 }
 

@@ -7,12 +7,24 @@
 
 namespace heddle::cuda {
 
-constexpr int rows_per_warp = 16;  // rows of a tensor core's product
-constexpr int quad = 4;            // lanes that hold the same row of a product
+constexpr int slice_rows = 16;  // a slice of own rows: as many as a tensor core's product has
+constexpr int quad = 4;         // lanes that hold the same row of a product
 
 // Unsigned remainders and quotients take one instruction.
 __device__ inline int lane_index() { return static_cast<int>(threadIdx.x % warp_size); }
 __device__ inline int warp_index() { return static_cast<int>(threadIdx.x / warp_size); }
+
+// Returns the lane, read anew, so that the compiler keeps nothing that depends on it in registers meanwhile. Signed,
+// because with an unsigned one nvcc 13.0 splits the stores of store_rows() into words.
+__device__ inline int reread_lane_index() {
+#ifdef __CUDACC__
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread % warp_size;
+#else
+  return lane_index();
+#endif
+}
 
 // --- rows in global memory -------------------------------------------------------------------------------------------
 
@@ -48,20 +60,23 @@ constexpr int per_access = access_bytes / static_cast<int>(sizeof(T));
 template <class T, int width>
 constexpr int row_stride = width + per_access<T>;
 
-// The copies of whole tiles of a head's rows in two matrices. A thread copies one access of each row_step-th row. All
-// distances are known at compile time, so a copy takes two instructions.
+// The copies of a head's rows in two matrices, tile by tile, as long as the tiles are whole. A thread copies one access
+// of each row_step-th row. Its first access moves on by a tile at a time, and all other distances are known at compile
+// time, so a copy takes two instructions.
 template <class T, int width, int tile_rows, int threads>
 class TileCopies {
  public:
-  __device__ TileCopies(const HeadRows<const T>& c, const HeadRows<const T>& d)
-      : c_(c), d_(d), tiles_(fit(c) && fit(d) && blockDim.x == threads ? c.count / tile_rows : 0) {}
+  // The copies from tile `first` on. There are none if the rows are narrower than `width` or not aligned, or if the
+  // block has fewer threads.
+  __device__ TileCopies(const HeadRows<const T>& c, const HeadRows<const T>& d, int first)
+      : c_(c, first), d_(d, first), end_(fit(c) && fit(d) && blockDim.x == threads ? c.count / tile_rows : 0) {}
 
-  // Starts the copies of tile `tile`. Returns false if load_rows() has to load it: if it is not whole, if the rows are
-  // narrower than `width` or not aligned, or if the block has fewer threads. All threads of the block call this.
-  __device__ __forceinline__ bool start(int tile, T* to_c, T* to_d) const {
-    if (tile >= tiles_) return false;
-    c_.start(tile, to_c);
-    d_.start(tile, to_d);
+  // Starts the copies of tile `tile`, the successor of that of the last call. Returns false if load_rows() has to load
+  // it. All threads of the block call this.
+  __device__ __forceinline__ bool start(int tile, T* to_c, T* to_d) {
+    if (tile >= end_) return false;
+    c_.start(to_c);
+    d_.start(to_d);
     return true;
   }
 
@@ -72,22 +87,23 @@ class TileCopies {
   __device__ static bool fit(const HeadRows<const T>& x) { return x.vectors && x.width == width; }
 
   struct Matrix {
-    const T* from;  // in the first tile
+    const T* next;  // the thread's first access of the next tile
     int stride;
 
-    __device__ explicit Matrix(const HeadRows<const T>& x)
-        : from(x.data + Index{first_row()} * x.stride + column()), stride(x.stride) {}
+    __device__ Matrix(const HeadRows<const T>& x, int first)
+        : next(x.data + (Index{first} * tile_rows + first_row()) * x.stride + column()), stride(x.stride) {}
 
-    __device__ __forceinline__ void start(int tile, T* to) const {
-      if (row_step > tile_rows && first_row() >= tile_rows) return;
-      to += first_row() * row_stride<T, width> + column();
-      const T* const of_tile = from + Index{tile * tile_rows} * stride;
-      for (int row = 0; row < tile_rows; row += row_step)
-        copy_async(to + row * row_stride<T, width>, of_tile + Index{row} * stride);
+    __device__ __forceinline__ void start(T* to) {
+      if (row_step <= tile_rows || first_row() < tile_rows) {
+        to += first_row() * row_stride<T, width> + column();
+        for (int row = 0; row < tile_rows; row += row_step)
+          copy_async(to + row * row_stride<T, width>, next + Index{row} * stride);
+      }
+      next += Index{tile_rows} * stride;
     }
   };
   Matrix c_, d_;
-  int tiles_;
+  int end_;
 };
 
 // Loads `rows` rows from `first` on. Fills the rest with zeros: rows after the sequence's last and columns after the
@@ -97,7 +113,7 @@ __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
   constexpr int each = per_access<T>, of_row = width / each;  // elements of an access, and accesses of a row
   if (x.vectors) {
     const int d = static_cast<int>(threadIdx.x % of_row) * each, begin = static_cast<int>(threadIdx.x / of_row);
-    const int step = static_cast<int>(blockDim.x / of_row);  // rows; a block has at least 64 threads
+    const int step = static_cast<int>(blockDim.x / of_row);  // rows; a block has at least 32 threads
     const int last = d < x.width ? x.count - first : 0;
     T* to = tile + begin * row_stride<T, width> + d;
     const T* from = x.data + static_cast<Index>(first + begin) * x.stride + d;
@@ -122,14 +138,14 @@ __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
     }
 }
 
-// Stores the warp's own rows from registers to global memory. Rows 0 to 7 are multiplied by `factor`, rows 8 to 15 by
-// `factor8`. They pass through `staging`, [16, row_stride] of shared memory that only this warp uses meanwhile.
+// Stores 16 own rows of a warp, the block's slice `slice`, from registers to global memory. Rows 0 to 7 are multiplied
+// by `factor`, rows 8 to 15 by `factor8`. They pass through `staging`, [16, row_stride] of shared memory that only this
+// warp uses meanwhile.
 template <int width, bool own_keys, class T>
 __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], float factor, float factor8, T* staging,
-                                           HeadRows<T> to, int first) {
+                                           HeadRows<T> to, int first, int slice) {
   constexpr int each = per_access<T>, of_row = width / each;  // elements of an access, and accesses of a row
-  // Signed, because with lane_index() nvcc 13.0 splits the stores into words.
-  const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+  const int lane = reread_lane_index();
   T* const at = staging + lane / quad * row_stride<T, width> + lane % quad * 2;
   __syncwarp();  // until no lane reads what `staging` held
   for (int d = 0; d < width / 8; ++d) {
@@ -137,9 +153,9 @@ __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], flo
     store_vector(at + 8 * d + 8 * row_stride<T, width>, Vector<T, 2>{{T(sum[d][2] * factor8), T(sum[d][3] * factor8)}});
   }
   __syncwarp();
-  const auto row_of = [&](int row) { return first + own_row_offset<own_keys>(warp * rows_per_warp + row); };
+  const auto row_of = [&](int row) { return first + own_row_offset<own_keys>(slice * slice_rows + row); };
   if (to.vectors)
-    for (int row = lane / of_row, d = lane % of_row * each; row < rows_per_warp; row += warp_size / of_row) {
+    for (int row = lane / of_row, d = lane % of_row * each; row < slice_rows; row += warp_size / of_row) {
       const int n = row_of(row);
       if (n < to.count && d < to.width)
         store_vector(&to(n, d), load_vector<each>(staging + row * row_stride<T, width> + d));
@@ -148,7 +164,7 @@ __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], flo
 #ifdef __CUDACC__
 #pragma unroll 1
 #endif
-    for (int i = lane; i < rows_per_warp * width; i += warp_size) {
+    for (int i = lane; i < slice_rows * width; i += warp_size) {
       const int row = i / width, d = i % width, n = row_of(row);
       if (n < to.count && d < to.width) to(n, d) = staging[row * row_stride<T, width> + d];
     }

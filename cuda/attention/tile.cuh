@@ -18,66 +18,62 @@ namespace heddle::cuda {
 
 using AllBits = Constant<~0u>;
 
-// The rows from `begin` on that precede `end`.
-struct RowRange {
-  int begin, end;
-  __device__ bool has(int row) const { return begin <= row && row < end; }
-};
-
-// The tile of scores from own row `own` and other row `other` on, as one lane sees it. In a word of bits, bit 4 n + e
-// belongs to scores[n][e].
+// The scores of a slice of 16 own rows with a tile of other rows, as one lane sees them. `own` is the block's first own
+// row, `other` the tile's first row. In a word of bits, bit 4 n + e belongs to scores[n][e].
 template <class T, bool own_keys>
 struct ScoreTile {
   const AttentionTask<T>& task;
   const SequenceHead<T>& head;
   int own, other;
+  int slice = warp_index();  // of the block
 
   __device__ static int lane() { return lane_index(); }
-  __device__ static int warp() { return warp_index(); }
   __device__ int own_row(int e) const {
-    return own + own_row_offset<own_keys>(warp() * rows_per_warp + lane() / quad + e / 2 * 8);
+    return own + own_row_offset<own_keys>(slice * slice_rows + lane() / quad + e / 2 * 8);
   }
   __device__ int other_row(int m, int e) const { return other + m * 8 + lane() % quad * 2 + e % 2; }
   __device__ int query(int m, int e) const { return own_keys ? other_row(m, e) : own_row(e); }
   __device__ int key(int m, int e) const { return own_keys ? own_row(e) : other_row(m, e); }
   __device__ int own_count() const { return own_keys ? head.keys : head.queries; }
   __device__ int other_count() const { return own_keys ? head.queries : head.keys; }
-  __device__ int first_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp); }
-  __device__ int last_own() const { return own + own_row_offset<own_keys>(warp() * rows_per_warp + rows_per_warp - 1); }
+  __device__ int first_own() const { return own + own_row_offset<own_keys>(slice * slice_rows); }
+  __device__ int last_own() const { return own + own_row_offset<own_keys>(slice * slice_rows + slice_rows - 1); }
+
+  __device__ bool has_own_rows() const { return first_own() < own_count(); }
 
   // Returns how many of the tile's other rows the warp has to process: rows from that number on form no visible pair
-  // with a row of the warp. The number is rounded up to whole steps, and is the same in all lanes.
+  // with a row of the slice. The number is rounded up to whole steps, and is the same in all lanes.
   __device__ int reach(int tile_rows) const {
-    if (first_own() >= own_count()) return 0;
+    if (!has_own_rows()) return 0;
     int rows = other_count() - other;
     if (task.plan.causal && own_keys && other_count() <= first_own()) return 0;
     if (task.plan.causal && !own_keys) rows = rows < last_own() + 1 - other ? rows : last_own() + 1 - other;
     return rows_in_tile(rows, tile_rows);
   }
 
-  // Returns whether all pairs of the warp's rows and the tile's 8 n other rows exist and are not hidden by the
+  // Returns whether all pairs of the slice's rows and the tile's 8 n other rows exist and are not hidden by the
   // causal mask.
   template <int n>
   __device__ bool is_inside() const {
     const bool all_causal = !task.plan.causal || (own_keys ? last_own() <= other : other + 8 * n - 1 <= first_own());
     return all_causal && last_own() < own_count() && other + 8 * n <= other_count();
   }
-  // Returns the other rows, in whole tiles, that form only visible pairs with the warp's rows, if the scores need no
-  // more than a positive factor. Own queries after the sequence's last do not matter, because nothing is stored for
-  // them. The same in all lanes.
+  // A tile is whole if its pairs with the slice are all visible and the scores need no more than a positive factor. Own
+  // queries after the sequence's last do not matter, because nothing is stored for them. This returns a bound, the same
+  // in all lanes: own queries make a tile whole if it precedes the bound, own keys if it does not and is complete.
   template <int tile_rows>
-  __device__ RowRange whole_rows() const {
-    if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0)) return {0, 0};
-    if ((own_keys ? last_own() : first_own()) >= own_count()) return {0, 0};
-    RowRange range{0, other_count()};
-    if (task.plan.causal) {
-      if (own_keys)
-        range.begin = last_own();
-      else
-        range.end = range.end < first_own() + 1 ? range.end : first_own() + 1;
-    }
-    return {(range.begin + tile_rows - 1) / tile_rows * tile_rows, range.end / tile_rows * tile_rows};
+  __device__ int whole_bound() const {
+    if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0)) return no_whole;
+    if ((own_keys ? last_own() : first_own()) >= own_count()) return no_whole;
+    if (own_keys) return task.plan.causal ? last_own() : 0;
+    const int end = task.plan.causal && first_own() + 1 < other_count() ? first_own() + 1 : other_count();
+    return end / tile_rows * tile_rows;
   }
+  template <int tile_rows>
+  __device__ bool is_whole(int bound) const {
+    return own_keys ? bound <= other && other + tile_rows <= other_count() : other < bound;
+  }
+  static constexpr int no_whole = own_keys ? std::numeric_limits<int>::max() : 0;
 
   // Returns which pairs exist and are not masked, among the first `reach` other rows.
   template <int n>
@@ -140,16 +136,6 @@ struct ScoreTile {
     return left <= 0 ? 0u : left > 8 * 7 ? ~0u : (1u << (left + 7) / 8 * 4) - 1;
   }
 };
-
-// Calls f(reach, visible) for a tile, with constants if its other rows are in `whole`. Careful work (products.cuh)
-// needs no instance for whole tiles.
-template <int tile_rows, bool is_careful, class T, bool own_keys, class F>
-__device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, RowRange whole, F f) {
-  if constexpr (!is_careful)
-    if (whole.has(tile.other)) return f(Constant<tile_rows>(), AllBits());
-  const int reach = tile.reach(tile_rows);
-  f(reach, tile.template visible<tile_rows / 8>(reach));
-}
 
 // --- exponentials ----------------------------------------------------------------------------------------------------
 
@@ -271,10 +257,10 @@ struct QueryStatistics {
 
 // Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p
 // d; `dp` holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the statistics of the query
-// of scores[m][e].
-template <class T, bool own_keys, class Visible, class Reach, int n, class Lse, class Delta>
+// of scores[m][e], and kept_scale(m, e) returns d.
+template <class T, bool own_keys, class Visible, class Reach, int n, class Lse, class Delta, class KeptScale>
 __device__ __forceinline__ void compute_score_gradients(const ScoreTile<T, own_keys>& tile, Visible visible,
-                                                        unsigned kept, Reach reach, Lse lse, Delta delta,
+                                                        Reach reach, Lse lse, Delta delta, KeptScale kept_scale,
                                                         float (&scores)[n][4], float (&dp)[n][4]) {
   const float scale = tile.add_bias(visible, scores);
   for (int m = 0; m < n; ++m) {
@@ -284,19 +270,14 @@ __device__ __forceinline__ void compute_score_gradients(const ScoreTile<T, own_k
       scores[m][e] = sees ? exp_of_score<T>(scores[m][e], scale, lse(m, e)) : 0.f;
     }
   }
-  const auto multiply = [&](auto kept_scale) {
-    for (int m = 0; m < n; ++m) {
-      if (m * 8 >= reach) continue;
-      for (int e = 0; e < 4; ++e) {
-        const bool sees = visible >> (m * 4 + e) & 1;
-        dp[m][e] = sees ? scores[m][e] * (dp[m][e] * kept_scale(m, e) - delta(m, e)) : 0.f;
-        scores[m][e] *= kept_scale(m, e);  // a NaN stays
-      }
+  for (int m = 0; m < n; ++m) {
+    if (m * 8 >= reach) continue;
+    for (int e = 0; e < 4; ++e) {
+      const bool sees = visible >> (m * 4 + e) & 1;
+      dp[m][e] = sees ? scores[m][e] * (dp[m][e] * kept_scale(m, e) - delta(m, e)) : 0.f;
+      scores[m][e] *= kept_scale(m, e);  // a NaN stays
     }
-  };
-  if (!tile.task.has_dropout()) return multiply([](int, int) { return 1.f; });
-  const float scale_of_kept = tile.task.plan.dropout.scale;
-  multiply([&](int m, int e) { return kept >> (m * 4 + e) & 1 ? scale_of_kept : 0.f; });
+  }
 }
 
 }  // namespace heddle::cuda

@@ -30,11 +30,11 @@ using kernel::PerScore;
 
 constexpr int wide_warps = 4;  // warps of a block
 constexpr int wide_threads = wide_warps * warp_size;
-[[maybe_unused]] constexpr int wide_blocks = 2;        // blocks on a multiprocessor, as many as its registers allow
-constexpr int wide_rows = wide_warps * rows_per_warp;  // own rows of a block
-constexpr int tile_rows = 64;                          // other rows of a tile
-constexpr int chunk = 64;                              // columns that are loaded together
-constexpr int sums = tile_rows / 8;                    // a lane's scores: [sums][4]
+[[maybe_unused]] constexpr int wide_blocks = 2;     // blocks on a multiprocessor, as many as its registers allow
+constexpr int wide_rows = wide_warps * slice_rows;  // own rows of a block
+constexpr int tile_rows = 64;                       // other rows of a tile
+constexpr int chunk = 64;                           // columns that are loaded together
+constexpr int sums = tile_rows / 8;                 // a lane's scores: [sums][4]
 static_assert(wide_rows == tile_rows, "tiles are square, so that masked ones can be skipped from either side");
 
 template <class T>
@@ -67,7 +67,7 @@ class ChunkedProducts {
   template <int n>
   __device__ __forceinline__ void add(HeadRows<const T> own, int own_first, HeadRows<const T> other, int other_first,
                                       int reach, float (&scores)[n][4]) const {
-    const T* const own_of_warp = own_ + warp_index() * rows_per_warp * row_stride<T, chunk>;
+    const SharedRows<T, chunk> own_of_warp{own_ + warp_index() * slice_rows * row_stride<T, chunk>};
     for (int d = 0; d < own.width; d += chunk) {
       __syncthreads();  // until no warp reads the previous chunk
       load_rows<chunk>(own_, own.columns_from(d), own_first, wide_rows);
@@ -75,7 +75,7 @@ class ChunkedProducts {
       commit_copies();
       wait_copies<0>();
       __syncthreads();
-      if (reach > 0) Products<Math>::template add_scores<chunk>(own_of_warp, other_, reach, scores);
+      if (reach > 0) Products<Math>::template add_scores<chunk, 1>(&own_of_warp, other_, reach, &scores);
     }
   }
 
@@ -116,9 +116,9 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
       const unsigned visible = reach > 0 ? at.template visible<sums>(reach) : 0;
       if (reach > 0) softmax.compute_probabilities(at, visible, reach, p);
       if (reach > 0 && task.has_dropout()) {
-        const unsigned kept = kept_scores(at, reach);
+        const KeptFactors<sums> kept(at, reach);
         for (int m = 0; m < sums; ++m)
-          for (int e = 0; e < 4; ++e) p[m][e] *= kept >> (m * 4 + e) & 1 ? 1.f : 0.f;  // a NaN stays
+          for (int e = 0; e < 4; ++e) p[m][e] *= kept(m, e) > 0 ? 1.f : 0.f;  // a NaN stays
       }
       for (int m = 0; m < sums; ++m)
         for (int e = 0; e < 4; ++e)
@@ -144,9 +144,11 @@ __device__ __forceinline__ void compute_tile_gradients(const Products& products,
   products.add(head.query_rows(x.dy), at.own, head.key_rows(x.v), at.other, reach, ds);
   if (reach == 0) return;
   const QueryStatistics statistics(at, x.lse, x.delta);
-  compute_score_gradients(
-      at, at.template visible<n>(reach), kept_scores(at, reach), reach,
-      [&](int, int e) { return statistics.lse[e / 2]; }, [&](int, int e) { return statistics.delta[e / 2]; }, pd, ds);
+  with_kept<n>(at, reach, [&](const auto& kept) {
+    compute_score_gradients(
+        at, at.template visible<n>(reach), reach, [&](int, int e) { return statistics.lse[e / 2]; },
+        [&](int, int e) { return statistics.delta[e / 2]; }, kept, pd, ds);
+  });
 }
 
 template <class T, class Math>
@@ -192,8 +194,8 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
     const auto x_rows = (own_keys ? head.query_rows(x) : head.key_rows(x)).columns_from(d);
     const int begin = own_keys && task.plan.causal ? first / tile_rows : 0;
     const int end = own_keys ? head.queries : visible_keys(task, head, first);
-    float sum[chunk / 8][4];  // [16, chunk] of the warp
-    const auto add_tiles = [&]<bool is_careful>(Constant<is_careful>) {
+    float sum[1][chunk / 8][4];  // [1, 16, chunk] of the warp
+    const auto add_tiles = [&](bool is_careful) {
       set_zero(sum);
       const auto load = [&](int tile, int stage) {
         load_rows<chunk>(tiles + stage * tile_size<T>, x_rows, tile * tile_rows, tile_rows);
@@ -201,27 +203,29 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
       const auto use = [&](int tile, int stage) {
         const ScoreTile<T, own_keys> at{task, head, first, tile * tile_rows};
         const int reach = at.reach(tile_rows);
-        float weights[sums][4];  // [16, tile_rows] of the warp
+        float scores[sums][4];  // [16, tile_rows] of the warp
         for (int m = 0; m < sums; ++m)
           for (int e = 0; e < 4; ++e) {
             const bool inside = at.query(m, e) < head.queries && at.key(m, e) < head.keys && m * 8 < reach;
-            weights[m][e] = inside ? static_cast<float>(w(pair, at.query(m, e), at.key(m, e))) : 0.f;
+            scores[m][e] = inside ? static_cast<float>(w(pair, at.query(m, e), at.key(m, e))) : 0.f;
           }
         T* const rows = tiles + stage * tile_size<T>;
-        if constexpr (is_careful) {
+        if (is_careful) {
           clear_not_finite<chunk>(rows, tile_rows);
           __syncthreads();
         }
         if (reach == 0) return;
-        Products<Math>::template add_weighted_rows<chunk>(weights, rows, reach, sum);
-        if constexpr (is_careful)
-          add_not_finite(weights, at.template visible<sums>(reach), reach, x_rows, at.other, sum);
+        if (is_careful) add_not_finite(scores, at.template visible<sums>(reach), reach, x_rows, at.other, sum[0]);
+        typename Products<Math>::template Weights<sums> weights;
+        weights.set(scores);
+        Products<Math>::template add_weighted_rows<chunk, 1>(&weights, rows, reach, sum);
       };
-      for_each_tile(begin, tiles_for(end, tile_rows), stages, load, use);
+      for_each_tile(
+          begin, tiles_for(end, tile_rows), stages, load, [] {}, use);
     };
     add_tiles_carefully(task, add_tiles, [&] { return holds_nan(sum); });
-    T* const own = staging + ScoreTile<T, own_keys>::warp() * rows_per_warp * row_stride<T, chunk>;
-    store_rows<chunk, own_keys>(sum, scale, scale, own, y_rows.columns_from(d), first);
+    T* const own = staging + warp_index() * slice_rows * row_stride<T, chunk>;
+    store_rows<chunk, own_keys>(sum[0], scale, scale, own, y_rows.columns_from(d), first, warp_index());
   }
 }
 
@@ -267,7 +271,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(Atten
         float column = sum[m][e] + sum[m][2 + e];
         for (int distance = quad; distance < warp_size; distance *= 2)
           column += __shfl_xor_sync(all_lanes, column, distance);
-        if (at.lane() < quad) warp_sums[at.warp()][at.other_row(m, e) - j] = column;
+        if (at.lane() < quad) warp_sums[at.slice][at.other_row(m, e) - j] = column;
       }
     __syncthreads();
     const int column = static_cast<int>(threadIdx.x);

@@ -70,4 +70,15 @@ __device__ inline std::uint32_t round_pair(float first, float second) {
 #endif
 }
 
+// Returns a word whose halves have the top bit of the halves of x in all bits.
+__device__ inline std::uint32_t spread_signs(std::uint32_t x) {
+#ifdef __CUDACC__
+  std::uint32_t word;
+  asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(word) : "r"(x));
+  return word;
+#else
+  return (x >> 31) * 0xffff0000u | (x >> 15 & 1) * 0xffffu;
+#endif
+}
+
 }  // namespace heddle::cuda

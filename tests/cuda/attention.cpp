@@ -38,12 +38,13 @@ TEMPLATE_TEST_CASE("cuda attention: each width of tiles and beyond, ragged lengt
 }
 
 TEMPLATE_TEST_CASE("cuda attention: on either side of the tiles' and the blocks' sizes", "", float, bf16) {
-  for (const int T : watched() ? Lengths{32, 65} : Lengths{15, 16, 17, 31, 32, 64, 65, 128, 129, 257})
+  for (const int T :
+       watched() ? Lengths{32, 65} : Lengths{15, 16, 17, 31, 32, 33, 48, 49, 64, 65, 81, 96, 128, 129, 257})
     for (const bool causal : {false, true}) {
       CAPTURE(T);
       expect_attention_of<TestType>({.queries = {T}, .causal = causal}, 16);
-      for (const Index K : {128, 136})
-        if ((T == 65 || T == 129) && !watched())
+      for (const Index K : {64, 128, 136})
+        if ((T == 65 || T == 81 || T == 129) && !watched())
           expect_attention_of<TestType>({.queries = {T}, .causal = causal, .dropout = 0.1}, K);
     }
 }

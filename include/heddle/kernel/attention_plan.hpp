@@ -52,7 +52,7 @@ struct AttentionPlan {
 inline constexpr Index keys_per_draw_group = 32;
 inline constexpr Index calls_per_draw_group = 4;
 // Returns how many calls one query's scores take.
-constexpr Index calls_per_score_row(Index keys) {
+HEDDLE_HD constexpr Index calls_per_score_row(Index keys) {
   return (keys + keys_per_draw_group - 1) / keys_per_draw_group * calls_per_draw_group;
 }
 
