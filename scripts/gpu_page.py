@@ -2,8 +2,12 @@
 
 import json
 import textwrap
+from pathlib import Path
+
+import kernel_model
 
 NOTHING = "not measured"
+COSTS = Path(__file__).resolve().parent.parent / "docs" / "kernel-costs.json"
 PARTS = ("device", "attention", "limits", "steps", "rows")  # the stages of scripts/gpu-check that measure heddle
 GOALS = {  # seconds on an H200 for the work that docs/gpu.md names
     "attention/32x12x512x64/lengths/dropout/forward": 80e-6,
@@ -14,7 +18,8 @@ GOALS = {  # seconds on an H200 for the work that docs/gpu.md names
 ATTENTION = (
     "Batch x heads x longest text x head width. `lengths`: texts have 3/4 of the longest length on average; PyTorch pads "
     "them, except on nested tensors. heddle is deterministic. The PyTorch columns show its fastest variant and its "
-    "fastest deterministic variant. The ratio is to the fastest one; the share is relative to the fastest product above."
+    "fastest deterministic variant. The ratio is to the fastest one; the share is relative to the fastest product above. "
+    "Modelled: the time that the counts of docs/kernel-costs.md allow if nothing waits."
 )
 ROWS = "GB/s count the minimum traffic of an operation. The share is relative to the rate of a copy of the same matrix."
 STEPS = (
@@ -130,7 +135,8 @@ def limits(r):
 
 def attention(r):
     lines = ["## Attention, bf16", "", paragraph(ATTENTION), "",
-             *table("work", "heddle", "PyTorch", "deterministic", "ratio", "TFLOP/s", "share", "goal on an H200")]
+             *table("work", "heddle", "modelled", "PyTorch", "deterministic", "ratio", "TFLOP/s", "share", "goal on an H200")]
+    costs = json.loads(text_of(COSTS, "{}")).get("model", [])
     for name in r.names("attention/"):
         ways = r.theirs(name), r.theirs(name, lambda p: p.get("deterministic"))
         if not name.endswith("backward"):
@@ -139,7 +145,8 @@ def attention(r):
         if not name.endswith("backward"):
             said[1] = ""
         rate, ours = r.rate(name, "flops"), r.ours(name)
-        lines.append(row(name[10:], shown(ours), *said, ratio(seconds_of(ways[0]), ours), number(rate, 1e12),
+        model = kernel_model.modelled(costs, r.gpu, name)
+        lines.append(row(name[10:], shown(ours), shown(model) if model else "", *said, ratio(seconds_of(ways[0]), ours), number(rate, 1e12),
                          percent(rate, r.peak()), shown(GOALS[name]) if name in GOALS else ""))
     lines += ["", "All variants of PyTorch:", "", *table("work", "variant", "computes padding", "time, or reason for none")]
     for peer in r.peers:

@@ -1,0 +1,95 @@
+"""The page that scripts/kernel-costs writes."""
+
+import kernel_model
+import sass
+from gpu_page import paragraph, row, shown, table
+
+ABOUT = (
+    "Counted without a GPU by `scripts/kernel-costs`, and never measured: in the machine code that ptxas of nvcc {nvcc} makes for sm_90a, and "
+    "in what the PTX interpreter ran ([kernels.md](kernels.md)). `scripts/test` counts again and fails if a figure is above its budget "
+    "(`cuda/attention/budgets.json`). [benchmarks-h200.md](benchmarks-h200.md) has measured times."
+)
+TILE = (
+    "The instructions of one warp for one tile of other rows whose pairs are all visible, on the cheapest way once around the loop: its "
+    "copies, scores, exponentials, draws and sums. A product is one instruction of a tensor core: 16 x 8 x 16 in bf16, 16 x 8 x 8 in TF32. "
+    "The budget is in instructions a product. Warps: as many as the registers of a multiprocessor hold. No loop has a call, an integer "
+    "division or local memory, and each has one barrier a tile."
+)
+CALLS = (
+    "What ran for one text of 512 tokens and two heads, in bf16, per call: PTX instructions of a warp by class, sectors of 32 bytes of global "
+    "memory with the fewest that the accesses need, and wavefronts of shared memory with those of accesses without bank conflicts. Width 160 "
+    "is that of wide heads, whose scores are in global memory."
+)
+FORWARD = (
+    "The kernels of the same call at width 64. The first row is FlashAttention-3's forward (hdim 64, bf16, no mask) on the same interpreter. "
+    "The limit of the forward without dropout is {limit} instructions a score."
+)
+MODEL = (
+    "Times that follow from the counts if nothing waits (`scripts/kernel_model.py`): the largest of what issue slots, tensor cores, special "
+    "functions, shared memory and global memory need, where each multiprocessor processes whole blocks. `scripts/gpu-check` prints them "
+    "beside measured times. Published: rates of others on an H100 SXM in fp16, without mask and dropout."
+)
+FLASH_3 = {"instructions": 226000, "int": 20100, "pred": 10000, "branch": 3000, "floating": 126000, "mov": 51600}
+SCORES = 2 * 512 * 512
+FORWARD_LIMIT = 17  # PTX instructions of a lane for a score
+
+
+def tiles(rows, budgets):
+    classes = [name for name in sass.CLASSES if name not in ("other", "barrier")]
+    lines = table("kernel", "width", "dropout", "instructions", "a product", "budget", *classes, "registers", "warps")
+    for r in rows:
+        keys = ("kernel", "type", "width", "dropout")
+        budget = next((b["per_product"] for b in budgets["tiles"] if all(b[k] == r[k] for k in keys)), "none")
+        counts = [str(r["classes"].get(name, 0)) for name in classes]
+        lines.append(row(f"`{r['kernel']}`", str(r["width"]), "yes" if r["dropout"] else "", str(r["instructions"]), f"{r['per_product']:.2f}",
+                         str(budget), *counts, str(r["registers"]), str(r["warps"])))  # fmt: skip
+    return lines
+
+
+def calls(rows):
+    lines = table("kernel", "width", "dropout", "instructions", "mma", "int", "pred", "branch", "mov", "floating point", "bar",
+                  "sectors loaded", "sectors stored", "shared loads", "shared stores")  # fmt: skip
+    for r in rows:
+        pair = lambda name: f"{r[name] // r['launches']} ({r[name + '_least'] // r['launches']})"  # noqa: E731
+        count = lambda *names: str(sum(r["classes"].get(name, 0) for name in names) // r["launches"])  # noqa: E731
+        lines.append(row(f"`{r['kernel']}`", str(r["width"]), "yes" if r["dropout"] else "", str(r["instructions"] // r["launches"]),
+                         count("mma"), count("int"), count("pred"), count("branch"), count("mov"), count("fp", "mufu", "cvt"), count("bar"),
+                         pair("sectors_loaded"), pair("sectors_stored"), pair("shared_loads"), pair("shared_stores")))  # fmt: skip
+    return lines
+
+
+def per_score(r):
+    return r["instructions"] / r["launches"] * 32 / SCORES
+
+
+def forward(rows):
+    lines = table("", "all", "a score", "integer", "predicates", "branches", "floating point", "moves")
+    lines.append(row("FlashAttention-3", f"{FLASH_3['instructions']}", f"{FLASH_3['instructions'] * 32 / SCORES:.1f}",
+                     *(str(FLASH_3[name]) for name in ("int", "pred", "branch", "floating", "mov"))))  # fmt: skip
+    for r in rows:
+        if r["width"] != 64 or r["kernel"] == "compute_delta":
+            continue
+        count = lambda *names: str(sum(r["classes"].get(name, 0) for name in names) // r["launches"])  # noqa: E731
+        lines.append(row(f"`{r['kernel']}`" + (", dropout" if r["dropout"] else ""), str(r["instructions"] // r["launches"]),
+                         f"{per_score(r):.1f}", count("int"), count("pred"), count("branch"), count("fp", "mufu", "cvt"), count("mov")))  # fmt: skip
+    return lines
+
+
+def modelled(rows):
+    lines = table("GPU", "texts x heads x tokens x width", "", "dropout", "modelled", "TFLOP/s", "limited by", "published TFLOP/s")
+    for r in rows:
+        published = r["gpu"] == "H100" and r["shape"][1] == 32 and not r["dropout"]
+        others = ", ".join(f"{name} {rate}" for name, rate in kernel_model.PUBLISHED[r["direction"]].items()) if published else ""
+        lines.append(row(r["gpu"], " x ".join(map(str, r["shape"])), r["direction"], "yes" if r["dropout"] else "", shown(r["seconds"]),
+                         str(r["tflops"]), ", ".join(dict.fromkeys(r["limits"])), others))  # fmt: skip
+    return lines
+
+
+def page(figures, budgets):
+    lines = ["# What the attention kernels cost", "", paragraph(ABOUT.format(nvcc=figures["nvcc"])), "", "## One tile", "", paragraph(TILE)]
+    for of_type in ("bf16", "TF32"):
+        lines += ["", f"### {of_type}", "", *tiles([r for r in figures["tiles"] if r["type"] == of_type], budgets)]
+    lines += ["", "## Whole calls", "", paragraph(CALLS), "", *calls(figures["calls"])]
+    lines += ["", "### Beside FlashAttention-3", "", paragraph(FORWARD.format(limit=FORWARD_LIMIT)), "", *forward(figures["calls"])]
+    lines += ["", "## A model of the time", "", paragraph(MODEL), "", *modelled(figures["model"])]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,67 @@
+"""Tests of scripts/sass.py on machine code with known loops. Prints `ok: …` or `FAILED: …`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+import sass  # noqa: E402
+
+# A loop over tiles with a fast path of three products, a slow path that calls a function, and a rolled inner loop of draws.
+CODE = """
+\t.section\t.text.kernel,"ax",@progbits
+.text.kernel:
+        /*0000*/                   S2R R0, SR_TID.X ;
+.L_tile:
+        /*0010*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+        /*0020*/              @!P0 BRA `(.L_slow) ;
+        /*0030*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*0040*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*0050*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*0060*/               @P1 BRA `(.L_next) ;
+.L_draw:
+        /*0070*/                   IMAD.WIDE.U32 R2, R3, -0x2daee0ad, RZ ;
+        /*0080*/              @!P2 BRA `(.L_draw) ;
+        /*0090*/                   BRA `(.L_next) ;
+.L_slow:
+        /*00a0*/                   CALL.REL.NOINC `($divide) ;
+        /*00b0*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*00c0*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*00d0*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+        /*00e0*/                   IMAD.MOV.U32 R2, RZ, RZ, R3 ;
+.L_next:
+        /*00f0*/               @P3 BRA `(.L_tile) ;
+        /*0100*/                   EXIT ;
+\t.section\t.text.other,"ax",@progbits
+.text.other:
+        /*0000*/                   EXIT ;
+"""
+
+
+def check(claim, holds):
+    print(f"{'ok' if holds else 'FAILED'}: {claim}")
+    return holds
+
+
+def product(instruction):
+    return instruction.part == "HMMA"
+
+
+def draw(instruction):
+    return "-0x2daee0ad" in instruction.operands
+
+
+kernels = sass.kernels_of(CODE)
+kernel = kernels[0]
+loops = sorted(kernel.loops(), key=lambda loop: len(loop[1]))
+cost = lambda way: way and sum(len(kernel.blocks[block]) for block in way)  # noqa: E731
+rounds = lambda *needs: [cost(kernel.cheapest_round(*loop, needs)) for loop in loops]  # noqa: E731
+results = [
+    check("all kernels are found, with their names", [k.name for k in kernels] == ["kernel", "other"]),
+    check("the loop over tiles contains the loop of draws", len(loops) == 2 and loops[0][1] < loops[1][1]),
+    check("the fast path is the cheapest way with all products", rounds((product, 3)) == [None, 7]),
+    check("an inner loop is repeated until its need is met", rounds((product, 3), (draw, 4)) == [None, 7 + 8 + 1]),
+    check("a loop without a need's instructions has no way", rounds((lambda i: i.part == "LDSM", 1)) == [None, None]),
+    check("a move by the multiplier is a move", sass.class_of(kernel.blocks[5][-1]) == "move"),
+]
+sys.exit(0 if all(results) else 1)
