@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import sass  # noqa: E402
 
-# A loop over tiles with a fast path of three products, a slow path that calls a function, and a rolled inner loop of draws.
+# A loop over tiles with a fast path of three products, a slow path that calls a function, and an inner loop of draws.
 CODE = """
 \t.section\t.text.kernel,"ax",@progbits
 .text.kernel:
