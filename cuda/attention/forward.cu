@@ -34,7 +34,7 @@ struct ForwardTile {
   static constexpr int threads = cuda::block_threads(128);  // at most
   static constexpr int warps = threads / cuda::warp_size;
   // Blocks on a multiprocessor, as many as its registers allow.
-  static constexpr int blocks = is_tf32 && width <= 64 || width == 16 && tensor_cores ? 3 : 2;
+  static constexpr int blocks = tensor_cores && (width == 16 || (is_tf32 && width <= 64)) ? 3 : 2;
 
   static AttentionLaunch launch(Index longest_q) {
     return cuda::choose_launch<ForwardTile>(longest_q, [](int of_queries) {
