@@ -29,9 +29,8 @@ MODEL = (
     "functions, shared memory and global memory need, where each multiprocessor processes whole blocks. `scripts/gpu-check` prints them "
     "beside measured times. Published: rates of others on an H100 SXM in fp16, without mask and dropout."
 )
-FLASH_3 = {"instructions": 226000, "int": 20100, "pred": 10000, "branch": 3000, "floating": 126000, "mov": 51600}
+FLASH_3 = {"instructions": 226000, "int": 20100, "pred": 10000, "branch": 3000, "fp": 126000, "mov": 51600}  # FlashAttention-3's forward
 SCORES = 2 * 512 * 512
-FORWARD_LIMIT = 17  # PTX instructions of a lane for a score
 
 
 def tiles(rows, budgets):
@@ -46,32 +45,36 @@ def tiles(rows, budgets):
     return lines
 
 
+def of_call(row, *classes):
+    """Returns how many instructions of some classes a call ran."""
+    return sum(row["classes"].get(name, 0) for name in classes) // row["launches"]
+
+
+def per_score(row):
+    return row["instructions"] / row["launches"] * 32 / SCORES
+
+
+def counts(row):
+    return [str(of_call(row, *names)) for names in (("int",), ("pred",), ("branch",), ("fp", "mufu", "cvt"), ("mov",))]
+
+
 def calls(rows):
-    lines = table("kernel", "width", "dropout", "instructions", "mma", "int", "pred", "branch", "mov", "floating point", "bar",
+    lines = table("kernel", "width", "dropout", "instructions", "mma", "int", "pred", "branch", "floating point", "mov", "bar",
                   "sectors loaded", "sectors stored", "shared loads", "shared stores")  # fmt: skip
     for r in rows:
         pair = lambda name: f"{r[name] // r['launches']} ({r[name + '_least'] // r['launches']})"  # noqa: E731
-        count = lambda *names: str(sum(r["classes"].get(name, 0) for name in names) // r["launches"])  # noqa: E731
         lines.append(row(f"`{r['kernel']}`", str(r["width"]), "yes" if r["dropout"] else "", str(r["instructions"] // r["launches"]),
-                         count("mma"), count("int"), count("pred"), count("branch"), count("mov"), count("fp", "mufu", "cvt"), count("bar"),
-                         pair("sectors_loaded"), pair("sectors_stored"), pair("shared_loads"), pair("shared_stores")))  # fmt: skip
+                         str(of_call(r, "mma")), *counts(r), str(of_call(r, "bar")),
+                         *map(pair, ("sectors_loaded", "sectors_stored", "shared_loads", "shared_stores"))))  # fmt: skip
     return lines
-
-
-def per_score(r):
-    return r["instructions"] / r["launches"] * 32 / SCORES
 
 
 def forward(rows):
     lines = table("", "all", "a score", "integer", "predicates", "branches", "floating point", "moves")
-    lines.append(row("FlashAttention-3", f"{FLASH_3['instructions']}", f"{FLASH_3['instructions'] * 32 / SCORES:.1f}",
-                     *(str(FLASH_3[name]) for name in ("int", "pred", "branch", "floating", "mov"))))  # fmt: skip
-    for r in rows:
-        if r["width"] != 64 or r["kernel"] == "compute_delta":
-            continue
-        count = lambda *names: str(sum(r["classes"].get(name, 0) for name in names) // r["launches"])  # noqa: E731
-        lines.append(row(f"`{r['kernel']}`" + (", dropout" if r["dropout"] else ""), str(r["instructions"] // r["launches"]),
-                         f"{per_score(r):.1f}", count("int"), count("pred"), count("branch"), count("fp", "mufu", "cvt"), count("mov")))  # fmt: skip
+    flash_3 = {"instructions": FLASH_3["instructions"], "launches": 1, "classes": FLASH_3}
+    for name, r in [("FlashAttention-3", flash_3)] + [(f"`{r['kernel']}`" + (", dropout" if r["dropout"] else ""), r) for r in rows
+                                                     if r["width"] == 64 and r["kernel"] != "compute_delta"]:  # fmt: skip
+        lines.append(row(name, str(r["instructions"] // r["launches"]), f"{per_score(r):.1f}", *counts(r)))
     return lines
 
 
@@ -90,6 +93,6 @@ def page(figures, budgets):
     for of_type in ("bf16", "TF32"):
         lines += ["", f"### {of_type}", "", *tiles([r for r in figures["tiles"] if r["type"] == of_type], budgets)]
     lines += ["", "## Whole calls", "", paragraph(CALLS), "", *calls(figures["calls"])]
-    lines += ["", "### Beside FlashAttention-3", "", paragraph(FORWARD.format(limit=FORWARD_LIMIT)), "", *forward(figures["calls"])]
+    lines += ["", "### Beside FlashAttention-3", "", paragraph(FORWARD.format(limit=budgets["forward_per_score"])), "", *forward(figures["calls"])]
     lines += ["", "## A model of the time", "", paragraph(MODEL), "", *modelled(figures["model"])]
     return "\n".join(lines) + "\n"

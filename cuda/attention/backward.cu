@@ -89,7 +89,6 @@ struct BackwardTile {
 template <class T, int width>
 struct BackwardArrays {
   using Tile = BackwardTile<T, width>;
-  static constexpr int stages = Tile::stages;
   cuda::BlockHead<T>* head;
   float *log_sums, *deltas;  // [stages, other_rows] of the queries in c and d
   T *a, *b;                  // [rows, width]
@@ -98,8 +97,8 @@ struct BackwardArrays {
 
   __device__ BackwardArrays(cuda::SharedArrays arrays, int used_stages)
       : head(arrays.take<cuda::BlockHead<T>>(1)),
-        log_sums(arrays.take<float>(stages * Tile::other_rows)),
-        deltas(arrays.take<float>(stages * Tile::other_rows)),
+        log_sums(arrays.take<float>(Tile::stages * Tile::other_rows)),
+        deltas(arrays.take<float>(Tile::stages * Tile::other_rows)),
         rows(static_cast<int>(blockDim.x) / cuda::warp_size * slice_rows) {
     a = arrays.take<T>(held_rows(rows) * row_stride<T, width>);
     b = arrays.take<T>(held_rows(rows) * row_stride<T, width>);
@@ -117,7 +116,7 @@ struct BackwardArrays {
 
   static AttentionLaunch launch(Index longest_own, Index longest_other, int blocks) {
     return cuda::choose_staged_launch<Tile>(longest_own, longest_other, blocks, [](int warps, int used_stages) {
-      constexpr std::size_t numbers = 2 * stages * Tile::other_rows * sizeof(float);
+      constexpr std::size_t numbers = 2 * Tile::stages * Tile::other_rows * sizeof(float);
       const int of_rows = 2 * (held_rows(warps * slice_rows) + used_stages * Tile::other_rows);
       return cuda::shared_head_bytes + numbers + static_cast<std::size_t>(of_rows * row_stride<T, width>) * sizeof(T);
     });
@@ -146,7 +145,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
       cuda::load_rows<width>(arrays.a, head.query_rows(x.q), first, rows);
       cuda::load_rows<width>(arrays.b, head.query_rows(x.dy), first, rows);
     }
-    const cuda::ScoreTile<T, false> own{task, head, first, 0};
+    const Scores own{task, head, first, 0};
     const cuda::QueryStatistics statistics(own, x.lse, x.delta);
     const int whole = own.template whole_bound<tile_rows>();
 
@@ -161,38 +160,34 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
         cuda::load_rows<width>(arrays.c(stage), k_rows, at, count);
         cuda::load_rows<width>(arrays.d(stage), v_rows, at, count);
       };
-      const auto add_tile = [&](const Scores& at, int stage, auto reach, auto visible, auto repairs) {
-        T* const keys = arrays.c(stage);
-        float p[1][n][4] = {}, ds[1][n][4] = {};  // [1, 16, tile_rows]
-        if (reach > 0) {
-          Products::template add_scores<width, 1>(&own_q, keys, reach, p);
-          Products::template add_scores<width, 1>(&own_dy, arrays.d(stage), reach, ds);
-          cuda::with_kept<n>(at, reach, [&](const auto& kept) {
-            cuda::compute_score_gradients(
-                at, visible, reach, [&](int, int e) { return statistics.lse[e / 2]; },
-                [&](int, int e) { return statistics.delta[e / 2]; }, kept, p[0], ds[0]);
-          });
-        }
-        if (repairs) {
-          __syncthreads();  // until every warp has multiplied the keys
-          cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
-          __syncthreads();
-        }
-        if (reach == 0) return;
-        if (repairs) cuda::add_not_finite(ds[0], visible, reach, k_rows, at.other, sum[0]);
-        typename Products::template Weights<n> weights;
-        weights.set(ds[0]);
-        Products::template add_weighted_rows<width, 1>(&weights, keys, reach, sum);
+      const auto use = [&](int tile, int stage) {
+        const Scores at{task, head, first, tile * tile_rows};
+        cuda::with_pairs<tile_rows>(at, bound, is_careful, [&](auto reach, auto visible, auto repairs) {
+          T* const keys = arrays.c(stage);
+          float p[1][n][4] = {}, ds[1][n][4] = {};  // [1, 16, tile_rows]
+          if (reach > 0) {
+            Products::template add_scores<width, 1>(&own_q, keys, reach, p);
+            Products::template add_scores<width, 1>(&own_dy, arrays.d(stage), reach, ds);
+            cuda::with_kept<n>(at, reach, [&](const auto& kept) {
+              cuda::compute_score_gradients(
+                  at, visible, reach, [&](int, int e) { return statistics.lse[e / 2]; },
+                  [&](int, int e) { return statistics.delta[e / 2]; }, kept, p[0], ds[0]);
+            });
+          }
+          if (repairs) {
+            __syncthreads();  // until every warp has multiplied the keys
+            cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
+            __syncthreads();
+          }
+          if (reach == 0) return;
+          if (repairs) cuda::add_not_finite(ds[0], visible, reach, k_rows, at.other, sum[0]);
+          typename Products::template Weights<n> weights;
+          weights.set(ds[0]);
+          Products::template add_weighted_rows<width, 1>(&weights, keys, reach, sum);
+        });
       };
       cuda::for_each_tile(
-          0, cuda::tiles_for(end, tile_rows), stages, load, [] {},
-          [&](int tile, int stage) {
-            const Scores at{task, head, first, tile * tile_rows};
-            if (at.template is_whole<tile_rows>(bound))
-              return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits(), cuda::Constant<false>());
-            const int reach = at.reach(tile_rows);
-            add_tile(at, stage, reach, at.template visible<n>(reach), is_careful);
-          });
+          0, cuda::tiles_for(end, tile_rows), stages, load, [] {}, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
     cuda::store_rows<width, false>(sum[0], task.plan.scale, task.plan.scale, arrays.own(arrays.a), head.query_rows(dq),
@@ -250,49 +245,45 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
         cuda::load_rows<width>(arrays.c(stage), q_rows, at, count);
         cuda::load_rows<width>(arrays.d(stage), dy_rows, at, count);
       };
-      const auto add_tile = [&](const Scores& at, int stage, auto reach, auto visible, auto repairs) {
-        T* const queries = arrays.c(stage);
-        T* const gradients = arrays.d(stage);
-        float pd[1][n][4] = {}, ds[1][n][4] = {};  // [1, 16, tile_rows]
-        if (reach > 0) {
-          Products::template add_scores<width, 1>(&own_k, queries, reach, pd);
-          Products::template add_scores<width, 1>(&own_v, gradients, reach, ds);
-          const auto number = [&](const float* of, int m, int e) {
-            return of[stage * tile_rows + at.other_row(m, e) - at.other];
-          };
-          cuda::with_kept<n>(at, reach, [&](const auto& kept) {
-            cuda::compute_score_gradients(
-                at, visible, reach, [&](int m, int e) { return number(arrays.log_sums, m, e); },
-                [&](int m, int e) { return number(arrays.deltas, m, e); }, kept, pd[0], ds[0]);
-          });
-        }
-        if (repairs) {
-          const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
-          __syncthreads();  // until every warp has multiplied queries and gradients
-          cuda::clear_not_finite<width>(queries, count);
-          cuda::clear_not_finite<width>(gradients, count);
-          __syncthreads();
-        }
-        if (reach == 0) return;
-        if (repairs) {
-          cuda::add_not_finite(pd[0], visible, reach, dy_rows, at.other, sum_v[0]);
-          cuda::add_not_finite(ds[0], visible, reach, q_rows, at.other, sum_k[0]);
-        }
-        typename Products::template Weights<n> weights;
-        weights.set(pd[0]);
-        Products::template add_weighted_rows<width, 1>(&weights, gradients, reach, sum_v);
-        weights.set(ds[0]);
-        Products::template add_weighted_rows<width, 1>(&weights, queries, reach, sum_k);
+      const auto use = [&](int tile, int stage) {
+        const Scores at{task, head, first, tile * tile_rows};
+        cuda::with_pairs<tile_rows>(at, bound, is_careful, [&](auto reach, auto visible, auto repairs) {
+          T* const queries = arrays.c(stage);
+          T* const gradients = arrays.d(stage);
+          float pd[1][n][4] = {}, ds[1][n][4] = {};  // [1, 16, tile_rows]
+          if (reach > 0) {
+            Products::template add_scores<width, 1>(&own_k, queries, reach, pd);
+            Products::template add_scores<width, 1>(&own_v, gradients, reach, ds);
+            const auto number = [&](const float* of, int m, int e) {
+              return of[stage * tile_rows + at.other_row(m, e) - at.other];
+            };
+            cuda::with_kept<n>(at, reach, [&](const auto& kept) {
+              cuda::compute_score_gradients(
+                  at, visible, reach, [&](int m, int e) { return number(arrays.log_sums, m, e); },
+                  [&](int m, int e) { return number(arrays.deltas, m, e); }, kept, pd[0], ds[0]);
+            });
+          }
+          if (repairs) {
+            const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
+            __syncthreads();  // until every warp has multiplied queries and gradients
+            cuda::clear_not_finite<width>(queries, count);
+            cuda::clear_not_finite<width>(gradients, count);
+            __syncthreads();
+          }
+          if (reach == 0) return;
+          if (repairs) {
+            cuda::add_not_finite(pd[0], visible, reach, dy_rows, at.other, sum_v[0]);
+            cuda::add_not_finite(ds[0], visible, reach, q_rows, at.other, sum_k[0]);
+          }
+          typename Products::template Weights<n> weights;
+          weights.set(pd[0]);
+          Products::template add_weighted_rows<width, 1>(&weights, gradients, reach, sum_v);
+          weights.set(ds[0]);
+          Products::template add_weighted_rows<width, 1>(&weights, queries, reach, sum_k);
+        });
       };
       cuda::for_each_tile(
-          begin, end, stages, load, [] {},
-          [&](int tile, int stage) {
-            const Scores at{task, head, first, tile * tile_rows};
-            if (at.template is_whole<tile_rows>(bound))
-              return add_tile(at, stage, cuda::Constant<tile_rows>(), cuda::AllBits(), cuda::Constant<false>());
-            const int reach = at.reach(tile_rows);
-            add_tile(at, stage, reach, at.template visible<n>(reach), is_careful);
-          });
+          begin, end, stages, load, [] {}, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v); });
     const float scale = task.plan.scale;

@@ -137,6 +137,14 @@ struct ScoreTile {
   }
 };
 
+// Calls f(reach, visible, is_careful) for a tile, with constants if it is whole. `bound`: whole_bound().
+template <int tile_rows, class T, bool own_keys, class F>
+__device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, int bound, bool is_careful, F f) {
+  if (tile.template is_whole<tile_rows>(bound)) return f(Constant<tile_rows>(), AllBits(), Constant<false>());
+  const int reach = tile.reach(tile_rows);
+  f(reach, tile.template visible<tile_rows / 8>(reach), is_careful);
+}
+
 // --- exponentials ----------------------------------------------------------------------------------------------------
 
 constexpr float log2_e = 1.44269504f;
