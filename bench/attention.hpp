@@ -9,6 +9,7 @@ struct AttentionCase {
   Index batch, heads, head_dim, length;
   double fill = 1, dropout = 0;
   bool backward = false;
+  std::optional<Index> window = {};
 
   std::vector<int> lengths() const {
     std::vector<int> all;
@@ -18,10 +19,13 @@ struct AttentionCase {
     }
     return all;
   }
-  // Counts two products in the forward and five in the backward, each of every query with every key of its sequence.
+  // Counts two products in the forward and five in the backward, each of every query with every key that it sees.
   double flops() const {
     double pairs = 0;
-    for (const int n : lengths()) pairs += static_cast<double>(n) * n;
+    for (const Index n : lengths()) {
+      const Index reach = std::min(window.value_or(n), n - 1);  // a query far from both ends sees 2 reach + 1 keys
+      pairs += static_cast<double>(n * (2 * reach + 1) - reach * (reach + 1));
+    }
     return (backward ? 14.0 : 4.0) * pairs * static_cast<double>(heads * head_dim);
   }
 };
@@ -32,7 +36,8 @@ auto attention_call_of(const AttentionCase& c, const Tensor<T>& qkv, const Tenso
   return [=, leaf = c.backward ? variable(qkv) : qkv, random = Random(1)]() mutable {
     const Index D = c.heads * c.head_dim;
     const auto part = [&](Index i) { return columns(leaf, i * D, D); };
-    AttentionOptions<T> options{.heads = c.heads, .dropout = c.dropout, .random = &random, .mask = mask};
+    AttentionOptions<T> options{
+        .heads = c.heads, .window = c.window, .dropout = c.dropout, .random = &random, .mask = mask};
     const Tensor<T> y = attention(part(0), part(1), part(2), texts, options);
     if (!c.backward) return;
     backward(y, dy);

@@ -64,11 +64,12 @@ void run(const Flags& flags) {
     if (flags.json)
       std::printf(
           "{\"what\":\"%s\",\"batch\":%lld,\"heads\":%lld,\"head_dim\":%lld,\"length\":%lld,\"fill\":%g,"
-          "\"dtype\":\"%s\",\"dropout\":%g,\"mask\":%s,\"device\":\"%s\",\"threads\":%d,\"seconds\":%.9g,"
+          "\"window\":%lld,\"dtype\":\"%s\",\"dropout\":%g,\"mask\":%s,\"device\":\"%s\",\"threads\":%d,\"seconds\":%."
+          "9g,"
           "\"flops_per_second\":%.6g,\"peak_flops_per_second\":%.6g}\n",
           what, static_cast<long long>(c.batch), static_cast<long long>(c.heads), static_cast<long long>(c.head_dim),
-          static_cast<long long>(c.length), c.fill, flags.dtype.c_str(), c.dropout, flags.mask ? "true" : "false",
-          flags.device.c_str(), flags.threads, seconds, rate, limit);
+          static_cast<long long>(c.length), c.fill, static_cast<long long>(c.window.value_or(-1)), flags.dtype.c_str(),
+          c.dropout, flags.mask ? "true" : "false", flags.device.c_str(), flags.threads, seconds, rate, limit);
     else
       std::printf("%-18s %12.3f %12.1f %7.1f%%\n", what, seconds * 1e3, rate / 1e9, 100 * rate / limit);
   }
@@ -89,6 +90,8 @@ int main(int argc, char** argv) {
   size("--head-dim", flags.shape.head_dim, "Width of a head");
   size("--length", flags.shape.length, "Tokens of the longest sequence");
   app.add_option("--fill", flags.shape.fill, "Mean length, as a share of the longest")->check(CLI::Range(0.5, 1.0));
+  app.add_option("--window", flags.shape.window, "Greatest distance of a key that a query sees")
+      ->check(CLI::Range(Index{0}, Index{1} << 20));
   app.add_option("--dtype", flags.dtype, "Type of queries, keys and values")->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--dropout", flags.shape.dropout, "Share of attention weights to drop")->check(CLI::Range(0.0, 0.999));
   app.add_flag("--mask", flags.mask, "Padded rows and a mask of keys instead of packed rows");

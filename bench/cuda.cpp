@@ -28,7 +28,7 @@ struct Work {
 // The sizes of all benchmarks.
 struct Sizes {
   Index texts = 32, heads = 12, width = 768;
-  std::vector<Index> lengths{512, 128, 2048}, head_widths{64},
+  std::vector<Index> lengths{512, 128, 2048}, windowed_lengths{2048}, head_widths{64},
       copied_bytes{6291456, 12582912, 25165824, 50331648, 1073741824};
   std::vector<Index> products{4096, 8192}, rows{16384, 4096};
   Index linear_rows = 4096;
@@ -43,6 +43,7 @@ Sizes tiny_sizes() {
           .heads = 1,
           .width = 64,
           .lengths = {24},
+          .windowed_lengths = {24},
           .copied_bytes = {8192},
           .products = {32},
           .rows = {16},
@@ -58,6 +59,7 @@ Sizes counted_sizes() {
   return {.texts = 1,
           .heads = 2,
           .lengths = {512},
+          .windowed_lengths = {512, 1024},
           .head_widths = {16, 32, 64, 128, 160},
           .copied_bytes = {},
           .products = {},
@@ -107,11 +109,13 @@ void add_peak(Index n) {
 
 // --- operations ---
 
-void add_attention(const Sizes& sizes_of, Index length, Index head_width, double fill, double dropout) {
+void add_attention(const Sizes& sizes_of, Index length, Index head_width, double fill, double dropout,
+                   std::optional<Index> window = {}) {
   for (const bool backward : {false, true}) {
-    const AttentionCase c{sizes_of.texts, sizes_of.heads, head_width, length, fill, dropout, backward};
+    const AttentionCase c{sizes_of.texts, sizes_of.heads, head_width, length, fill, dropout, backward, window};
     const std::string name = "attention/" + sizes({c.batch, c.heads, length, c.head_dim}) +
                              (fill < 1 ? "/lengths" : "/full") + (dropout > 0 ? "/dropout" : "") +
+                             (window ? "/window" + std::to_string(*window) : "") +
                              (backward ? "/forward_backward" : "/forward");
     all.push_back({"attention", name, {{"flops", c.flops()}}, [=]() -> Call {
                      const Sequences texts = Sequences::packed(c.lengths()).to(Device::cuda);
@@ -182,6 +186,8 @@ void add_all(const Sizes& s) {
     for (const Index head_width : s.head_widths)
       for (const double fill : {0.75, 1.0})
         for (const double dropout : {0.1, 0.0}) add_attention(s, length, head_width, fill, dropout);
+  constexpr Index window = 64;  // that of ModernBERT's local layers
+  for (const Index length : s.windowed_lengths) add_attention(s, length, 64, 1, 0, window);
   for (const Index bytes : s.copied_bytes) add_copy(bytes);
   for (const Index n : s.products) add_peak(n);
   add_step(

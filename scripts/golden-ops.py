@@ -309,7 +309,7 @@ def begins(lengths, padded_to):
     return [sum(lengths[:b]) for b in range(len(lengths))]
 
 
-def probabilities(q, k, h, heads, b, scale, causal, mask, bias):
+def probabilities(q, k, h, heads, b, scale, causal, window, mask, bias):
     """Returns the probabilities [Tq, Tk] of one head of one sequence; mask and bias are [B|1, H|1, Tq, Tk] of the whole batch."""
     width = q.shape[1] // heads
     columns = slice(h * width, (h + 1) * width)
@@ -322,10 +322,14 @@ def probabilities(q, k, h, heads, b, scale, causal, mask, bias):
         allowed = allowed & place(mask)
     if causal:
         allowed = allowed.tril()
+    if window is not None:
+        allowed = allowed.triu(-window).tril(window)
     return masked_softmax(scores, allowed) if k.shape[0] else torch.zeros_like(scores)
 
 
-def attention(q, k, v, length, key_length=None, mask=None, bias=None, heads=1, scale=None, causal=False, padded_to=0):
+def attention(
+    q, k, v, length, key_length=None, mask=None, bias=None, heads=1, scale=None, causal=False, window=None, padded_to=0
+):
     """Returns rows [N, heads * width of v]; padding rows are zeros."""
     lengths, key_lengths = length.tolist(), (length if key_length is None else key_length).tolist()
     first, first_key = begins(lengths, padded_to), begins(key_lengths, padded_to)
@@ -334,7 +338,7 @@ def attention(q, k, v, length, key_length=None, mask=None, bias=None, heads=1, s
     for b, (n, m) in enumerate(zip(lengths, key_lengths)):
         rows, keys = slice(first[b], first[b] + n), slice(first_key[b], first_key[b] + m)
         parts = [
-            probabilities(q[rows], k[keys], h, heads, b, scale, causal, mask, bias)
+            probabilities(q[rows], k[keys], h, heads, b, scale, causal, window, mask, bias)
             @ v[keys, h * width : (h + 1) * width]
             for h in range(heads)
         ]
@@ -343,7 +347,7 @@ def attention(q, k, v, length, key_length=None, mask=None, bias=None, heads=1, s
 
 
 def attention_weights(
-    q, k, length, key_length=None, mask=None, bias=None, heads=1, scale=None, causal=False, padded_to=0
+    q, k, length, key_length=None, mask=None, bias=None, heads=1, scale=None, causal=False, window=None, padded_to=0
 ):
     lengths, key_lengths = length.tolist(), (length if key_length is None else key_length).tolist()
     first, first_key = begins(lengths, padded_to), begins(key_lengths, padded_to)
@@ -351,7 +355,7 @@ def attention_weights(
     for b, (n, m) in enumerate(zip(lengths, key_lengths)):
         rows, keys = slice(first[b], first[b] + n), slice(first_key[b], first_key[b] + m)
         for h in range(heads):
-            y[b, h, :n, :m] = probabilities(q[rows], k[keys], h, heads, b, scale, causal, mask, bias)
+            y[b, h, :n, :m] = probabilities(q[rows], k[keys], h, heads, b, scale, causal, window, mask, bias)
     return y
 
 
@@ -379,6 +383,11 @@ def attentions(g):
         ("bias_cross", [2, 3], [4, 2], 2, 3, 2, None, (1, 2), {}),
         ("mask_and_bias", [3, 2], None, 2, 3, 3, (2, 1), (1, 2), {}),
         ("mask_padded", [2, 3], None, 2, 3, 3, (2, 1), None, {"padded_to": 3}),
+        ("window", [5, 1, 4], None, 2, 3, 3, None, None, {"window": 1}),
+        ("window_causal", [5, 2], None, 2, 3, 3, None, None, {"window": 2, "causal": True}),
+        ("window_cross", [6, 2], [3, 5], 2, 3, 2, None, None, {"window": 1}),  # queries 4 and 5 see no key
+        ("window_0", [3, 4], None, 2, 3, 3, None, None, {"window": 0}),
+        ("window_mask_and_bias", [3, 5], None, 2, 3, 3, (2, 1), (1, 2), {"window": 2}),
     ]
     for op in ("attention", "attention_weights"):
         for label, lengths, key_lengths, heads, width, value_width, mask_shape, bias_shape, options in cases:

@@ -24,6 +24,11 @@ FORWARD = (
     "The kernels of the same call at width 64. The first row is FlashAttention-3's forward (hdim 64, bf16, no mask) on the same interpreter. "
     "The limit of the forward without dropout is {limit} instructions a score."
 )
+LOCAL = (
+    "The kernels of one text with two heads of width 64 and `.window = 64`, in bf16. Tiles outside of the window are not visited: the "
+    "instructions for each query do not grow with the text. A text whose instructions for each query grow by a tenth from 512 to 1,024 tokens "
+    "is a failure. The first block of queries, and the last, see half of the keys that the others see."
+)
 MODEL = (
     "Times that follow from the counts if nothing waits (`scripts/kernel_model.py`): the largest of what issue slots, tensor cores, special "
     "functions, shared memory and global memory need, where each multiprocessor processes whole blocks. `scripts/gpu-check` prints them "
@@ -78,6 +83,15 @@ def forward(rows):
     return lines
 
 
+def local(rows):
+    lines = table("kernel", "tokens", "instructions", "a query", "mma", "sectors loaded", "sectors stored")
+    for r in rows:
+        per_call = lambda name: str(r[name] // r["launches"])  # noqa: E731
+        lines.append(row(f"`{r['kernel']}`", str(r["length"]), per_call("instructions"), str(r["a_query"]), str(of_call(r, "mma")),
+                         per_call("sectors_loaded"), per_call("sectors_stored")))  # fmt: skip
+    return lines
+
+
 def modelled(rows):
     lines = table("GPU", "texts x heads x tokens x width", "", "dropout", "modelled", "TFLOP/s", "limited by", "published TFLOP/s")
     for r in rows:
@@ -94,5 +108,6 @@ def page(figures, budgets):
         lines += ["", f"### {of_type}", "", *tiles([r for r in figures["tiles"] if r["type"] == of_type], budgets)]
     lines += ["", "## Whole calls", "", paragraph(CALLS), "", *calls(figures["calls"])]
     lines += ["", "### Beside FlashAttention-3", "", paragraph(FORWARD.format(limit=budgets["forward_per_score"])), "", *forward(figures["calls"])]
+    lines += ["", "### Local attention", "", paragraph(LOCAL), "", *local(figures["local_calls"])]
     lines += ["", "## A model of the time", "", paragraph(MODEL), "", *modelled(figures["model"])]
     return "\n".join(lines) + "\n"

@@ -140,23 +140,22 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                            const HeadRows<const T>& v_rows) {
     if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
-    const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
-    if (end > 0) {
+    const cuda::TileRange tiles(cuda::rows_seen_by_any<false>(task, head.keys, first, first + rows - 1), tile_rows);
+    if (!tiles.is_empty()) {
       cuda::load_rows<width>(arrays.a, head.query_rows(x.q), first, rows);
       cuda::load_rows<width>(arrays.b, head.query_rows(x.dy), first, rows);
     }
     const Scores own{task, head, first, 0};
     const cuda::QueryStatistics statistics(own, x.lse, x.delta);
-    const int whole = own.template whole_bound<tile_rows>();
 
     float sum[1][width / 8][4];  // [1, 16, width] of the warp
     const auto add_tiles = [&](bool is_careful) {
       cuda::set_zero(sum);
-      const int bound = is_careful ? Scores::no_whole : whole;
-      cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(k_rows, v_rows, 0);
+      int bound = is_careful ? 0 : own.template whole_bound<tile_rows>(tiles.first * tile_rows);
+      cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(k_rows, v_rows, tiles.first);
       const auto load = [&](int tile, int stage) {
         if (copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
-        const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
+        const int at = tile * tile_rows, count = cuda::rows_in_tile(k_rows.count - at, tile_rows);
         cuda::load_rows<width>(arrays.c(stage), k_rows, at, count);
         cuda::load_rows<width>(arrays.d(stage), v_rows, at, count);
       };
@@ -176,7 +175,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
           }
           if (repairs) {
             __syncthreads();  // until every warp has multiplied the keys
-            cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(end - at.other, tile_rows));
+            cuda::clear_not_finite<width>(keys, cuda::rows_in_tile(k_rows.count - at.other, tile_rows));
             __syncthreads();
           }
           if (reach == 0) return;
@@ -187,7 +186,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
         });
       };
       cuda::for_each_tile(
-          0, cuda::tiles_for(end, tile_rows), stages, load, [] {}, use);
+          tiles.first, tiles.last, stages, load, [] {}, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
     cuda::store_rows<width, false>(sum[0], task.plan.scale, task.plan.scale, arrays.own(arrays.a), head.query_rows(dq),
@@ -215,20 +214,19 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                            const HeadRows<const T>& dy_rows) {
     if (Index{blockIdx.x} * rows >= head.keys) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
-    const int begin = task.plan.causal ? first / tile_rows : 0, end = cuda::tiles_for(head.queries, tile_rows);
-    if (begin < end) {
+    const cuda::TileRange tiles(cuda::rows_seen_by_any<true>(task, head.queries, first, first + rows - 1), tile_rows);
+    if (!tiles.is_empty()) {
       cuda::load_rows<width, true>(arrays.a, head.key_rows(x.k), first, rows);
       cuda::load_rows<width, true>(arrays.b, head.key_rows(x.v), first, rows);
     }
     const Scores own{task, head, first, 0};
-    const int whole = own.template whole_bound<tile_rows>();
 
     float sum_k[1][width / 8][4], sum_v[1][width / 8][4];  // [1, 16, width] of the warp
     const auto add_tiles = [&](bool is_careful) {
       cuda::set_zero(sum_k);
       cuda::set_zero(sum_v);
-      const int bound = is_careful ? Scores::no_whole : whole;
-      cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(q_rows, dy_rows, begin);
+      int bound = is_careful ? 0 : own.template whole_bound<tile_rows>(tiles.first * tile_rows);
+      cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(q_rows, dy_rows, tiles.first);
       const auto load = [&](int tile, int stage) {
         const int at = tile * tile_rows;
         const auto row = static_cast<int>(threadIdx.x);  // a block has at least tile_rows threads
@@ -241,7 +239,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                                   inside ? &x.delta(head.h, query) : x.delta.data, inside);
         }
         if (copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
-        const int count = cuda::rows_in_tile(head.queries - at, tile_rows);
+        const int count = cuda::rows_in_tile(q_rows.count - at, tile_rows);
         cuda::load_rows<width>(arrays.c(stage), q_rows, at, count);
         cuda::load_rows<width>(arrays.d(stage), dy_rows, at, count);
       };
@@ -264,7 +262,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
             });
           }
           if (repairs) {
-            const int count = cuda::rows_in_tile(head.queries - at.other, tile_rows);
+            const int count = cuda::rows_in_tile(q_rows.count - at.other, tile_rows);
             __syncthreads();  // until every warp has multiplied queries and gradients
             cuda::clear_not_finite<width>(queries, count);
             cuda::clear_not_finite<width>(gradients, count);
@@ -283,7 +281,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
         });
       };
       cuda::for_each_tile(
-          begin, end, stages, load, [] {}, use);
+          tiles.first, tiles.last, stages, load, [] {}, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v); });
     const float scale = task.plan.scale;

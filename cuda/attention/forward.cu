@@ -81,13 +81,12 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
                            const HeadRows<const T>& v_rows) {
     if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
-    const int end = task.plan.causal && first + rows < head.keys ? first + rows : head.keys;
+    const cuda::TileRange tiles(cuda::rows_seen_by_any<false>(task, head.keys, first, first + rows - 1), tile_rows);
     const auto scores_of = [&](int s, int other) { return Scores{task, head, first, other, first_slice + s}; };
-    const int whole = scores_of(0, 0).template whole_bound<tile_rows>();
     typename Tile::Own own[slices];
     cuda::SoftmaxRows<T> softmax[slices];
     float sum[slices][width / 8][4];  // [slices, 16, width] of the warp
-    if (end > 0) cuda::load_rows<width>(arrays.queries, head.query_rows(q), first, rows);
+    if (!tiles.is_empty()) cuda::load_rows<width>(arrays.queries, head.query_rows(q), first, rows);
     cuda::commit_copies();
     const auto read_queries = [&] {
       __syncwarp();  // keeps this a branch: predicated instructions take their slots in each tile
@@ -119,7 +118,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
     // Adds any tile, one slice after the other: tests each pair, and keeps NaN from masked pairs if it is careful.
     const auto add_tile = [&](int other, int stage, bool is_careful) {
       if (is_careful) {
-        cuda::clear_not_finite<width>(arrays.values(stage), cuda::rows_in_tile(end - other, tile_rows));
+        cuda::clear_not_finite<width>(arrays.values(stage), cuda::rows_in_tile(k_rows.count - other, tile_rows));
         __syncthreads();
       }
       typename Products::template Weights<n> weights[slices] = {};
@@ -146,21 +145,27 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
     const auto add_tiles = [&](bool is_careful) {
       for (auto& of_slice : softmax) of_slice = {};
       cuda::set_zero(sum);
-      cuda::TileCopies<T, width, tile_rows, Tile::threads> copies(k_rows, v_rows, 0);
-      const int bound = is_careful ? Scores::no_whole : whole;
+      cuda::TileCopies<T, width, tile_rows, Tile::threads> copies(k_rows, v_rows, tiles.first);
+      const auto whole_bound = [&](int from) {
+        return is_careful ? 0 : scores_of(0, from).template whole_bound<tile_rows>(from, slices);
+      };
+      int bound = whole_bound(tiles.first * tile_rows);
       const auto load = [&](int tile, int stage) {
         if (copies.start(tile, arrays.keys(stage), arrays.values(stage))) return;
-        const int at = tile * tile_rows, count = cuda::rows_in_tile(end - at, tile_rows);
+        const int at = tile * tile_rows, count = cuda::rows_in_tile(k_rows.count - at, tile_rows);
         cuda::load_rows<width>(arrays.keys(stage), k_rows, at, count);
         cuda::load_rows<width>(arrays.values(stage), v_rows, at, count);
       };
       const auto use = [&](int tile, int stage) {
         const int other = tile * tile_rows;
-        if (!scores_of(0, other).template is_whole<tile_rows>(bound)) return add_tile(other, stage, is_careful);
+        if (other >= bound) {
+          bound = whole_bound(other + tile_rows);
+          return add_tile(other, stage, is_careful);
+        }
         if (task.has_dropout()) return add_whole_tile(other, stage, cuda::Constant<true>());
         add_whole_tile(other, stage, cuda::Constant<false>());
       };
-      cuda::for_each_tile(0, cuda::tiles_for(end, tile_rows), cuda::Constant<Tile::stages>(), load, read_queries, use);
+      cuda::for_each_tile(tiles.first, tiles.last, cuda::Constant<Tile::stages>(), load, read_queries, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
 

@@ -21,7 +21,7 @@ struct AttentionTask {
   std::uint32_t calls_per_row = static_cast<std::uint32_t>(kernel::calls_per_score_row(plan.longest_k));
   kernel::PhiloxKeys keys = kernel::PhiloxKeys(plan.draws.key());
   KeptDraws kept = KeptDraws(plan.dropout);
-  bool may_mask = plan.causal || plan.mask.data || plan.bias.data;  // pairs of rows of the same sequence
+  bool may_mask = plan.limits_distances() || plan.mask.data || plan.bias.data;  // pairs of rows of the same sequence
 
   HEDDLE_HD bool has_dropout() const { return plan.dropout.threshold > 0; }
 };
@@ -102,6 +102,26 @@ __device__ __forceinline__ void for_each_head(BlockHead<T>* shared, const kernel
 }
 constexpr std::size_t shared_head_bytes = SharedArrays::rounded(sizeof(BlockHead<float>));
 
+// --- distances -------------------------------------------------------------------------------------------------------
+
+// A range of rows.
+struct RowRange {
+  int begin, end;
+};
+
+// Return the other rows that some own row of [first, last] sees, and those that all of them see, if no mask hides them.
+// The numbers of rows of the sequence are not considered, except that the first function returns existing rows.
+template <bool own_keys, class T>
+__device__ __forceinline__ RowRange rows_seen_by_any(const AttentionTask<T>& task, int others, int first, int last) {
+  const int before = own_keys ? task.plan.future : task.plan.past, after = own_keys ? task.plan.past : task.plan.future;
+  return {first > before ? first - before : 0, last + 1 < others - after ? last + 1 + after : others};
+}
+template <bool own_keys, class T>
+__device__ __forceinline__ RowRange rows_seen_by_all(const AttentionTask<T>& task, int others, int first, int last) {
+  const int before = own_keys ? task.plan.future : task.plan.past, after = own_keys ? task.plan.past : task.plan.future;
+  return {last - before, first + 1 < others - after ? first + 1 + after : others};
+}
+
 // --- tiles -----------------------------------------------------------------------------------------------------------
 
 constexpr int other_step = 16;  // other rows are processed in steps of 16: the depth of a tensor core's bf16 product
@@ -122,6 +142,18 @@ struct Constant {
   HEDDLE_HD constexpr operator decltype(value)() const { return value; }
 };
 
+// The tiles [first, last) of other rows that a block processes.
+struct TileRange {
+  int first, last;
+
+  // Takes the rows that the block sees.
+  __device__ TileRange(RowRange seen, unsigned tile_rows)
+      : first(seen.begin < seen.end ? static_cast<int>(static_cast<unsigned>(seen.begin) / tile_rows) : 0),
+        last(seen.begin < seen.end ? tiles_for(seen.end, tile_rows) : 0) {}
+  __device__ bool is_empty() const { return first == last; }
+  __device__ bool has(int tile) const { return first <= tile && tile < last; }
+};
+
 // Processes tiles [first, last): load(tile, stage) starts a tile's copies, and use(tile, stage) runs when they are
 // complete. With s stages (1, 2 or 4, which may be a Constant) the copies of the next s - 1 tiles are under way
 // meanwhile. begin() runs once before the first tile, when the copies that precede the tiles' are complete. All threads
@@ -138,14 +170,14 @@ __device__ __forceinline__ void for_each_tile(int first, int last, Stages stages
       __syncthreads();  // the tile is complete, and no warp reads the previous one
     }
     const int loaded = tile + ahead;
-    if (loaded < last) load(loaded, (loaded - first) & ahead);
+    if (loaded < last) load(loaded, loaded & ahead);
     commit_copies();
     if (stages == 1) {
       wait_copies<0>();
       __syncthreads();
     }
     if (tile == first) begin();
-    if (tile >= first) use(tile, (tile - first) & ahead);
+    if (tile >= first) use(tile, tile & ahead);
   }
 }
 

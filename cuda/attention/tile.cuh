@@ -45,42 +45,32 @@ struct ScoreTile {
   // with a row of the slice. The number is rounded up to whole steps, and is the same in all lanes.
   __device__ int reach(int tile_rows) const {
     if (!has_own_rows()) return 0;
-    int rows = other_count() - other;
-    if (task.plan.causal && own_keys && other_count() <= first_own()) return 0;
-    if (task.plan.causal && !own_keys) rows = rows < last_own() + 1 - other ? rows : last_own() + 1 - other;
-    return rows_in_tile(rows, tile_rows);
+    const RowRange seen = rows_seen_by_any<own_keys>(task, other_count(), first_own(), last_own());
+    if (other + tile_rows <= seen.begin || seen.end <= seen.begin) return 0;
+    return rows_in_tile(seen.end - other, tile_rows);
   }
 
-  // Returns whether all pairs of the slice's rows and the tile's 8 n other rows exist and are not hidden by the
-  // causal mask.
-  template <int n>
-  __device__ bool is_inside() const {
-    const bool all_causal = !task.plan.causal || (own_keys ? last_own() <= other : other + 8 * n - 1 <= first_own());
-    return all_causal && last_own() < own_count() && other + 8 * n <= other_count();
-  }
-  // A tile is whole if its pairs with the slice are all visible and the scores need no more than a positive factor. Own
-  // queries after the sequence's last do not matter, because nothing is stored for them. This returns a bound, the same
-  // in all lanes: own queries make a tile whole if it precedes the bound, own keys if it does not and is complete.
+  // A tile is whole if its pairs with `slices` slices are all visible and the scores need no more than a positive
+  // factor. Own queries after the sequence's last do not matter, because nothing is stored for them. This returns a
+  // bound, the same in all lanes: the tile that begins at row `from` and its successors are whole if they begin before
+  // the bound.
   template <int tile_rows>
-  __device__ int whole_bound() const {
-    if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0)) return no_whole;
-    if ((own_keys ? last_own() : first_own()) >= own_count()) return no_whole;
-    if (own_keys) return task.plan.causal ? last_own() : 0;
-    const int end = task.plan.causal && first_own() + 1 < other_count() ? first_own() + 1 : other_count();
-    return end / tile_rows * tile_rows;
+  __device__ int whole_bound(int from, int slices = 1) const {
+    if (task.plan.mask.data || task.plan.bias.data || !(task.plan.scale > 0)) return 0;
+    if ((own_keys ? last_own() : first_own()) >= own_count()) return 0;
+    const int last = last_own() + (slices - 1) * slice_rows;
+    const RowRange seen = rows_seen_by_all<own_keys>(task, other_count(), first_own(), last);
+    return from < seen.begin ? 0 : seen.end - tile_rows + 1;
   }
-  template <int tile_rows>
-  __device__ bool is_whole(int bound) const {
-    return own_keys ? bound <= other && other + tile_rows <= other_count() : other < bound;
-  }
-  static constexpr int no_whole = own_keys ? std::numeric_limits<int>::max() : 0;
 
   // Returns which pairs exist and are not masked, among the first `reach` other rows.
   template <int n>
   __device__ unsigned visible(int reach) const {
     static_assert(n * 4 <= 32, "a word has a bit for each of a lane's scores");
     const kernel::AttentionPlan<T>& plan = task.plan;
-    unsigned bits = is_inside<n>() ? ~0u : inside();
+    const RowRange seen = rows_seen_by_all<own_keys>(task, other_count(), first_own(), last_own());
+    const bool all = seen.begin <= other && other + 8 * n <= seen.end && last_own() < own_count();
+    unsigned bits = all ? ~0u : in_reach();
     if (!plan.mask.data && !plan.bias.data) return bits;
 #ifdef __CUDACC__
 #pragma unroll 1
@@ -115,17 +105,14 @@ struct ScoreTile {
   }
 
  private:
-  // Returns which pairs exist and are not hidden by the causal mask: a range of the other rows for each own row.
-  __device__ unsigned inside() const {
+  // Returns which pairs exist and have a visible distance: a range of the other rows for each own row.
+  __device__ unsigned in_reach() const {
     unsigned bits = 0;
     for (int e = 0; e < 4; ++e) {
       const int row = own_row(e);
-      int end = row < own_count() ? other_count() - other : 0;
-      if (task.plan.causal && !own_keys) end = end < row + 1 - other ? end : row + 1 - other;
-      unsigned seen = before(end, e);
-      if (task.plan.causal && own_keys) seen &= ~before(row - other, e);
+      const RowRange seen = rows_seen_by_any<own_keys>(task, other_count(), row, row);
       constexpr unsigned every = 0x11111111;  // bit 0 of each n; shifted by e, bit e of each n
-      bits |= seen & every << e;
+      if (row < own_count()) bits |= before(seen.end - other, e) & ~before(seen.begin - other, e) & every << e;
     }
     return bits;
   }
@@ -137,10 +124,12 @@ struct ScoreTile {
   }
 };
 
-// Calls f(reach, visible, is_careful) for a tile, with constants if it is whole. `bound`: whole_bound().
+// Calls f(reach, visible, is_careful) for a tile, with constants if it is whole. `bound` is the whole_bound() of the
+// first tile, or 0 if the block is careful; this moves it on.
 template <int tile_rows, class T, bool own_keys, class F>
-__device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, int bound, bool is_careful, F f) {
-  if (tile.template is_whole<tile_rows>(bound)) return f(Constant<tile_rows>(), AllBits(), Constant<false>());
+__device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, int& bound, bool is_careful, F f) {
+  if (tile.other < bound) return f(Constant<tile_rows>(), AllBits(), Constant<false>());
+  if (!is_careful) bound = tile.template whole_bound<tile_rows>(tile.other + tile_rows);
   const int reach = tile.reach(tile_rows);
   f(reach, tile.template visible<tile_rows / 8>(reach), is_careful);
 }

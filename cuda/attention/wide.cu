@@ -83,11 +83,12 @@ class ChunkedProducts {
   T *own_, *other_;
 };
 
-// Returns an upper bound on the number of keys that any query of a block sees. `first` is the block's first query.
-template <class T>
-__device__ int visible_keys(const AttentionTask<T>& task, const SequenceHead<T>& head, int first) {
-  if (first >= head.queries) return 0;
-  return task.plan.causal && first + wide_rows < head.keys ? first + wide_rows : head.keys;
+// Returns the tiles that a block processes. `first` is the block's first own row.
+template <bool own_keys, class T>
+__device__ TileRange tiles_of_block(const AttentionTask<T>& task, const SequenceHead<T>& head, int first) {
+  const int own = own_keys ? head.keys : head.queries, others = own_keys ? head.queries : head.keys;
+  if (first >= own) return {{0, 0}, tile_rows};
+  return {rows_seen_by_any<own_keys>(task, others, first, first + wide_rows - 1), tile_rows};
 }
 
 template <class T, class Math>
@@ -97,10 +98,12 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
   const ChunkedProducts<T, Math> products{SharedArrays()};
   for (Index pair = y.first_head + blockIdx.y; pair < y.first_head + y.heads; pair += gridDim.y) {
     const SequenceHead<T> head(task.plan, pair);
-    const int first = static_cast<int>(blockIdx.x) * wide_rows, end = visible_keys(task, head, first);
+    const int first = static_cast<int>(blockIdx.x) * wide_rows;
+    const TileRange seen = tiles_of_block<false>(task, head, first);
     const auto q_rows = head.query_rows(q), k_rows = head.key_rows(k);
     SoftmaxRows<T> softmax;
-    for (int j = 0; j < end; j += tile_rows) {
+    for (int tile = seen.first; tile < seen.last; ++tile) {
+      const int j = tile * tile_rows;
       const ScoreTile<T, false> at{task, head, first, j};
       const int reach = at.reach(tile_rows);
       float scores[sums][4] = {};  // [16, tile_rows] of the warp
@@ -108,11 +111,15 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
       if (reach > 0) softmax.online_softmax_step(at, at.template visible<sums>(reach), reach, scores);
     }
     softmax.finish();
-    for (int j = 0; j < y.keys; j += tile_rows) {
+    // weigh_rows() does not read the tiles that the block does not see. As attention weights they are zeros.
+    const bool all = !lse.data;
+    for (int tile = all ? 0 : seen.first; tile < (all ? tiles_for(y.keys, tile_rows) : seen.last); ++tile) {
+      const int j = tile * tile_rows;
+      const bool is_seen = seen.has(tile);
       const ScoreTile<T, false> at{task, head, first, j};
-      const int reach = j < end ? at.reach(tile_rows) : 0;
+      const int reach = is_seen ? at.reach(tile_rows) : 0;
       float p[sums][4] = {};  // [16, tile_rows] of the warp
-      if (j < end) products.add(q_rows, first, k_rows, j, reach, p);
+      if (is_seen) products.add(q_rows, first, k_rows, j, reach, p);
       const unsigned visible = reach > 0 ? at.template visible<sums>(reach) : 0;
       if (reach > 0) softmax.compute_probabilities(at, visible, reach, p);
       if (reach > 0 && task.has_dropout()) {
@@ -158,10 +165,10 @@ __global__ __launch_bounds__(wide_threads,
   const ChunkedProducts<T, Math> products{SharedArrays()};
   const int tiles = tiles_for(pd.keys, tile_rows);
   const int first = static_cast<int>(blockIdx.x) / tiles * wide_rows;
-  const int j = static_cast<int>(blockIdx.x) % tiles * tile_rows;
+  const int tile = static_cast<int>(blockIdx.x) % tiles, j = tile * tile_rows;
   for (Index pair = pd.first_head + blockIdx.y; pair < pd.first_head + pd.heads; pair += gridDim.y) {
     const SequenceHead<T> head(task.plan, pair);
-    if (j >= visible_keys(task, head, first)) continue;  // no kernel reads these scores
+    if (!tiles_of_block<false>(task, head, first).has(tile)) continue;  // no kernel reads these scores
     const ScoreTile<T, false> at{task, head, first, j};
     float tile_pd[sums][4] = {}, tile_ds[sums][4] = {};  // [16, tile_rows] of the warp
     compute_tile_gradients(products, at, x, tile_pd, tile_ds);
@@ -192,8 +199,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
     const auto y_rows = own_keys ? head.key_rows(y) : head.query_rows(y);
     if (first >= y_rows.count) continue;
     const auto x_rows = (own_keys ? head.query_rows(x) : head.key_rows(x)).columns_from(d);
-    const int begin = own_keys && task.plan.causal ? first / tile_rows : 0;
-    const int end = own_keys ? head.queries : visible_keys(task, head, first);
+    const TileRange seen = tiles_of_block<own_keys>(task, head, first);
     float sum[1][chunk / 8][4];  // [1, 16, chunk] of the warp
     const auto add_tiles = [&](bool is_careful) {
       set_zero(sum);
@@ -221,7 +227,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
         Products<Math>::template add_weighted_rows<chunk, 1>(&weights, rows, reach, sum);
       };
       for_each_tile(
-          begin, tiles_for(end, tile_rows), stages, load, [] {}, use);
+          seen.first, seen.last, stages, load, [] {}, use);
     };
     add_tiles_carefully(task, add_tiles, [&] { return holds_nan(sum); });
     T* const own = staging + warp_index() * slice_rows * row_stride<T, chunk>;
@@ -240,7 +246,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(Atten
   const bool shared_queries = dbias.query_stride == 0;
   const int tiles = tiles_for(plan.longest_k, tile_rows);
   const int own_first = static_cast<int>(blockIdx.x) / tiles * wide_rows;
-  const int j = static_cast<int>(blockIdx.x) % tiles * tile_rows;
+  const int tile = static_cast<int>(blockIdx.x) % tiles, j = tile * tile_rows;
   for (Index own = blockIdx.y; own < own_b * own_h; own += gridDim.y) {
     float sum[sums][4] = {};  // [16, tile_rows] of the warp
     for (Index b = own / own_h; b < plan.q_begin.extent[0]; b += own_b)
@@ -248,7 +254,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void bias_gradient(Atten
         const SequenceHead<T> head(plan, b * plan.heads + h);
         const int last = shared_queries ? head.queries : own_first + 1;
         for (int first = own_first; first < last; first += wide_rows) {
-          if (j >= visible_keys(task, head, first)) continue;
+          if (!tiles_of_block<false>(task, head, first).has(tile)) continue;
           const ScoreTile<T, false> at{task, head, first, j};
           float pd[sums][4] = {}, ds[sums][4] = {};
           compute_tile_gradients(products, at, x, pd, ds);

@@ -65,6 +65,31 @@ TEMPLATE_TEST_CASE("cuda attention: dropout draws the same mask as on the CPU", 
         expect_attention_of<TestType>({.heads = 3, .queries = ragged(), .causal = causal, .dropout = dropout}, K);
 }
 
+TEMPLATE_TEST_CASE("cuda attention: within a window of distances", "", float, bf16) {
+  const Lengths lengths = watched() ? Lengths{1, 0, 65} : Lengths{1, 0, 33, 150};
+  for (const Index K : {16, 32, 64, 128, 136})
+    for (const bool causal : {false, true})
+      for (const Index window : watched() ? std::vector<Index>{17} : std::vector<Index>{0, 5, 31, 64}) {
+        if (window != 31 && K != 16 && K != 64) continue;
+        expect_attention_of<TestType>(
+            {.heads = 2, .queries = lengths, .causal = causal, .dropout = K == 64 ? 0.1 : 0, .window = window}, K);
+      }
+}
+
+TEMPLATE_TEST_CASE("cuda attention: every combination of options", "", float, bf16) {
+  const auto check = [](Index K, const Lengths& lengths) {
+    for_each_combination<TestType>(lengths, [&](const AttentionForm& form, const Tensor<double>& bias) {
+      Inputs inputs = attention_inputs<TestType>(form, K, K);
+      if (bias) inputs.push_back(bias);
+      expect_attention<TestType>(attention_function(form), inputs, usual_sizes<TestType>(form, K, K, !!bias));
+    });
+  };
+  for (const Index K : is_long_run() ? std::vector<Index>{16, 24, 32, 64, 128, 136} : std::vector<Index>{24, 136}) {
+    if (!is_long_run()) check(K, watched() ? Lengths{15, 17, 33} : Lengths{15, 17, 33, 65});
+    for (const int longest : is_long_run() ? odd_lengths : Lengths()) check(K, {longest});
+  }
+}
+
 TEMPLATE_TEST_CASE("cuda attention: a scale that is negative or zero", "", float, bf16) {
   const Index T = ragged().back();
   for (const double scale : {-0.5, 0.0})

@@ -54,11 +54,12 @@ inline constexpr bool has_thread_sanitizer = __has_feature(thread_sanitizer);
 inline constexpr bool has_thread_sanitizer = false;
 #endif
 
+/// Returns whether tests may take minutes, as in scripts/test --all.
+inline bool is_long_run() { return std::getenv("HEDDLE_EXHAUSTIVE") != nullptr; }
+
 /// Returns whether tests use all their shapes: always without sanitizers, and under sanitizers if HEDDLE_EXHAUSTIVE is
 /// set, as by scripts/test --all. Otherwise they use fewer or smaller shapes, but still each kind of shape.
-inline bool is_exhaustive() {
-  return !(has_address_sanitizer || has_thread_sanitizer) || std::getenv("HEDDLE_EXHAUSTIVE") != nullptr;
-}
+inline bool is_exhaustive() { return !(has_address_sanitizer || has_thread_sanitizer) || is_long_run(); }
 
 /// Returns whether a slow tool watches the memory accesses of kernels, so that grids must be small: ThreadSanitizer,
 /// which supports about 8,000 threads at a time, or compute-sanitizer, whose callers set HEDDLE_RACES_WATCHED.

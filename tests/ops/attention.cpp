@@ -21,6 +21,7 @@ struct GoldenCall {
         keys(c.has("key_length") ? Sequences::packed(integers(c["key_length"])) : sequences) {
     options.heads = static_cast<Index>(c.option("heads"));
     options.causal = c.option("causal", 0) != 0;
+    if (c.has("window")) options.window = static_cast<Index>(c.option("window"));
     if (c.has("scale")) options.scale = c.option("scale");
     if (c.has("mask")) options.mask = Tensor<bool>(c["mask"].shape, c["mask"].as<bool>());
     if (c.has("bias")) options.bias = Tensor<double>(c["bias"].shape, c["bias"].as<double>());
@@ -42,8 +43,10 @@ void expect_golden_attention(double tolerance) {
   for (const Case& c : golden("attention")) {
     INFO(c.label);
     const GoldenCall call(c);
-    AttentionOptions<T> options{
-        .heads = call.options.heads, .scale = call.options.scale, .causal = call.options.causal};
+    AttentionOptions<T> options{.heads = call.options.heads,
+                                .scale = call.options.scale,
+                                .causal = call.options.causal,
+                                .window = call.options.window};
     std::vector<std::string> roles{"q", "k", "v"};
     if (c.has("bias")) roles.push_back("bias");
     expect_case<T>(
@@ -87,8 +90,11 @@ TEST_CASE("attention_weights: PyTorch's values") {
       using A = typename std::decay_t<decltype(in[0])>::Element;
       const Device device = in[0].device();
       const Sequences sequences = call.sequences.to(device), keys = call.keys.to(device);
-      AttentionOptions<A> options{
-          .heads = call.options.heads, .scale = call.options.scale, .causal = call.options.causal, .keys = &keys};
+      AttentionOptions<A> options{.heads = call.options.heads,
+                                  .scale = call.options.scale,
+                                  .causal = call.options.causal,
+                                  .window = call.options.window,
+                                  .keys = &keys};
       if (call.options.mask.has_data()) options.mask = call.options.mask.to(device);
       if (call.options.bias) options.bias = converted<A>(call.options.bias, device);
       return attention_weights(in[0], in[1], sequences, options);

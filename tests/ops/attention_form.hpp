@@ -21,6 +21,7 @@ struct AttentionForm {
   Tensor<bool> mask = {};
   Index padded_to = 0;
   std::optional<double> scale = {};
+  std::optional<Index> window = {};
 
   Sequences sequences(const Lengths& lengths) const {
     return padded_to > 0 ? Sequences::padded(lengths, padded_to) : Sequences::packed(lengths);
@@ -29,7 +30,7 @@ struct AttentionForm {
   Sequences of_keys() const { return sequences(keys.empty() ? queries : keys); }
 };
 
-/// A scope in which call_attention() computes calls in float with plain_attention().
+/// A scope in which call_attention() computes calls in float and double with plain_attention().
 struct PlainAttentionScope {
   inline static bool is_active = false;
   PlainAttentionScope() { is_active = true; }
@@ -46,13 +47,14 @@ Tensor<A> call_attention(const AttentionForm& form, const ColumnSlice<A>& q, con
   const AttentionOptions<A> options{.heads = form.heads,
                                     .scale = form.scale,
                                     .causal = form.causal,
+                                    .window = form.window,
                                     .dropout = form.dropout,
                                     .random = &random,
                                     .mask = form.mask.has_data() ? form.mask.to(device) : form.mask,
                                     .bias = bias,
                                     .keys = &keys};
   const auto alone = [](const ColumnSlice<A>& x) { return slice(x.x, 1, x.first, x.first + x.width); };
-  if constexpr (std::is_same_v<A, float>)
+  if constexpr (!std::is_same_v<A, bf16>)
     if (PlainAttentionScope::is_active) return plain_attention(alone(q), alone(k), alone(v), queries, options);
   return attention(q, k, v, queries, options);
 }
@@ -78,6 +80,34 @@ inline Tensor<bool> random_mask(const Shape& shape, std::uint64_t seed, double s
   Tensor<bool> mask(shape);
   for (Index i = 0; i < u.size(); ++i) mask.data()[i] = u.data()[i] < share;
   return mask;
+}
+
+/// The lengths and windows of for_each_combination().
+const Lengths odd_lengths{1, 2, 15, 16, 17, 63, 64, 65, 127, 129, 257};
+const std::vector<Index> odd_windows{0, 1, 7, 15, 16, 31, 64, 100};
+
+/// Calls f(form, bias) for every combination of options that decide which scores there are: causal, a window, a mask, a
+/// bias with -infinity, dropout, and keys of other sequences. The bias is empty in calls without one. The combinations
+/// take turns with the lengths of the longest sequence.
+template <class T, class F>
+void for_each_combination(const Lengths& lengths, F f) {
+  for (std::size_t options = 0; options < 64; ++options) {
+    const int longest = lengths[(options + options / 4) % lengths.size()];
+    const auto has = [&](int option) { return (options >> option & 1) != 0; };
+    AttentionForm form{.heads = 2, .queries = {longest, longest / 2 + 1}, .causal = has(0)};
+    if (has(1)) form.keys = {std::max(longest - 5, 1), longest};
+    if (has(2)) form.dropout = 0.2;
+    if (has(3)) form.window = odd_windows[(options + options / 8 * 3) % odd_windows.size()];
+    const Index queries = form.of_queries().longest(), keys = form.of_keys().longest();
+    if (has(4)) form.mask = random_mask({2, 1, queries, keys}, 4, 0.8);
+    Tensor<double> bias;
+    if (has(5)) {
+      bias = random<T>({1, 2, queries, keys}, 5);
+      for (Index i = 0; i < bias.size(); i += 7) bias.data()[i] = -infinity<double>;
+    }
+    CAPTURE(form.queries, form.keys, form.mask.has_data(), static_cast<bool>(bias));
+    f(form, bias);
+  }
 }
 
 /// Returns a copy of x in which these rows hold `value`.
@@ -125,9 +155,26 @@ void expect_attention(F&& f, const Inputs& inputs, const std::vector<double>& us
   });
 }
 
+/// Returns the usual sizes of y and of the gradients. A query that sees one key has a gradient of 0: the difference of
+/// two equal terms, each the product of a row of dy and a row of v, times an element of k or q, which may be 4 in
+/// normal numbers. y and the gradient of v are sums of probabilities times an element of v or dy. These may all be
+/// nearly equal, and with a bias several times the mean. In bf16 the GPU rounds differences and probabilities: the
+/// sizes are multiplied so that 8 last bits in float become a rounding to bf16.
+template <class T>
+std::vector<double> usual_sizes(const AttentionForm& form, Index K, Index V, bool has_bias) {
+  const auto root = [](Index n) { return std::sqrt(static_cast<double>(n)); };
+  const double last_bit = std::is_same_v<T, bf16> ? 0x1p12 : 1;
+  const double kept = last_bit / (1 - form.dropout), product = kept * root(V);
+  const double scale = 4 * std::abs(form.scale.value_or(1 / root(K)));
+  const Index queries = form.of_queries().rows(), keys = std::max<Index>(form.of_keys().longest(), 1);
+  const double probability = (has_bias ? 4.0 : 1.0) / static_cast<double>(keys);
+  return {4 * kept * probability * root(keys), scale * product, scale * product * root(queries),
+          4 * kept * probability * root(queries), product * root(queries * form.heads)};
+}
+
 template <class T>
 void expect_attention_of(const AttentionForm& form, Index K, Index V, const Tensor<double>& bias = {}) {
-  CAPTURE(K, V, form.heads, form.causal, form.dropout);
+  CAPTURE(K, V, form.heads, form.causal, form.window, form.dropout);
   Inputs inputs = attention_inputs<T>(form, K, V);
   if (bias) inputs.push_back(bias);
   expect_attention<T>(attention_function(form), inputs);

@@ -24,12 +24,15 @@ struct PerScore {
 template <class A>
 inline constexpr A masked_score = -std::numeric_limits<A>::infinity();
 
+// A distance that no two rows have.
+inline constexpr int any_distance = 1 << 30;
+
 template <class T>
 struct AttentionPlan {
   View<const int, 1> q_begin, q_length, k_begin, k_length;  // [B] first row and number of rows of each sequence
   Index longest_q, longest_k, heads;
   Acc<T> scale;
-  bool causal;
+  int past, future;  // query i sees keys i - past to i + future, except masked ones
   PerScore<const bool> mask;
   PerScore<const T> bias;
   DropoutRule dropout;
@@ -38,11 +41,14 @@ struct AttentionPlan {
 
   Index count() const { return q_begin.extent[0]; }
 
+  // Returns whether distances hide some pairs.
+  HEDDLE_HD bool limits_distances() const { return past < any_distance || future < any_distance; }
+
   // Returns whether query i of sequence b and head h must not see key j.
   HEDDLE_HD bool is_masked(Index b, Index h, Index i, Index j) const {
     const bool* const visible = mask.row(b, h, i);
     const T* const added = bias.row(b, h, i);
-    return (causal && j > i) || (visible && !visible[j]) ||
+    return i - j > past || j - i > future || (visible && !visible[j]) ||
            (added && static_cast<Acc<T>>(added[j]) == masked_score<Acc<T>>);
   }
 };

@@ -69,14 +69,15 @@ DrawnAttention draw_attention(Draw& draw) {
   form.queries = draw_lengths(draw, B);
   if (draw.once_in(3)) form.keys = draw_lengths(draw, B);
   form.causal = draw.once_in(2);
+  if (draw.once_in(3)) form.window = draw.one_of<Index>({0, 1, 7, 15, 16, 31, 32, 64, 100});
   form.dropout = draw.one_of({0.0, 0.0, 0.1, 0.5});
   if (draw.once_in(5)) form.scale = draw.one_of({1.0, -0.3, 0.0, 0.02});
   if (draw.once_in(4))
     form.padded_to =
         std::max(longest(form.queries), longest(form.keys.empty() ? form.queries : form.keys)) + draw.between(1, 5);
   draw.tell("heads", form.heads, "queries", Catch::Detail::stringify(form.queries), "keys",
-            Catch::Detail::stringify(form.keys), "causal", form.causal, "dropout", form.dropout, "scale",
-            form.scale.value_or(0), "padded", form.padded_to);
+            Catch::Detail::stringify(form.keys), "causal", form.causal, "window", form.window.value_or(-1), "dropout",
+            form.dropout, "scale", form.scale.value_or(0), "padded", form.padded_to);
   draw_widths(draw, call);
   call.score_shape = draw_score_shape(draw, form);
   if (draw.once_in(2)) draw_mask(draw, call);
@@ -109,24 +110,6 @@ auto function_of(const DrawnAttention& call) {
   };
 }
 
-// Returns the usual sizes of y and of the gradients. A query that sees one key has a gradient of 0: the difference of
-// two equal terms, each the product of a row of dy and a row of v, times an element of k or q, which may be 4 in normal
-// numbers. y and the gradient of v are sums of probabilities times an element of v or dy. These may all be nearly
-// equal, and with a bias several times the mean. In bf16 the GPU rounds differences and probabilities: the sizes are
-// multiplied so that 8 last bits in float become a rounding to bf16.
-template <class T>
-std::vector<double> usual_sizes(const DrawnAttention& call) {
-  const AttentionForm& form = call.form;
-  const auto root = [](Index n) { return std::sqrt(static_cast<double>(n)); };
-  const double last_bit = std::is_same_v<T, bf16> ? 0x1p12 : 1;
-  const double kept = last_bit / (1 - form.dropout), product = kept * root(call.V);
-  const double scale = 4 * std::abs(form.scale.value_or(1 / root(call.K)));
-  const Index queries = form.of_queries().rows(), keys = std::max<Index>(form.of_keys().longest(), 1);
-  const double probability = (call.has_bias ? 4.0 : 1.0) / static_cast<double>(keys);
-  return {4 * kept * probability * root(keys), scale * product, scale * product * root(queries),
-          4 * kept * probability * root(queries), product * root(queries * form.heads)};
-}
-
 // Checks that NaN and infinity in keys that no query sees change no bit.
 template <class T>
 void check_hidden_keys(const DrawnAttention& call, Inputs inputs) {
@@ -151,7 +134,7 @@ void check_attention(Draw& draw) {
   draw.with_type([&]<class T>(T) {
     const DrawnAttention call = draw_attention(draw);
     const Inputs inputs = draw_operands<T>(draw, call);
-    expect_attention<T>(function_of(call), inputs, usual_sizes<T>(call));
+    expect_attention<T>(function_of(call), inputs, usual_sizes<T>(call.form, call.K, call.V, call.has_bias));
     check_hidden_keys<T>(call, inputs);
   });
 }
@@ -166,7 +149,9 @@ void check_attention_in_tf32(Draw& draw) {
   const AllowedTf32 scope;
   expect_close(evaluate<float>(f, inputs, Device::cuda), exact, [&](std::size_t part) {
     return plain_errors<float>(exact[part].values, plain[part].values,
-                               {.times = 3.0 / 8, .last_bits = 0x1p13, .usual_size = usual_sizes<float>(call)[part]});
+                               {.times = 3.0 / 8,
+                                .last_bits = 0x1p13,
+                                .usual_size = usual_sizes<float>(call.form, call.K, call.V, call.has_bias)[part]});
   });
   check_hidden_keys<float>(call, inputs);
 }

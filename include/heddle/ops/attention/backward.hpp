@@ -97,9 +97,9 @@ void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const Atten
     const auto dq = accumulator(tiles.dq, dq_rows);  // [queries, K]
     const auto q = widen(row_range(x.q, i, end), tiles.q);
     const auto dy = widen(row_range(x.dy, i, end), tiles.dy);
-    const Index keys = visible_keys(plan, x.k.rows, end);
-    for (Index j = 0; j < keys; j += tile_keys(plan)) {
-      const Index last = std::min(keys, j + tile_keys(plan));
+    const KeyRange keys = keys_of_tiles(plan, x.k.rows, i, end);
+    for (Index j = keys.begin; j < keys.end; j += tile_keys(plan)) {
+      const Index last = std::min(keys.end, j + tile_keys(plan));
       const auto k = widen(row_range(x.k, j, last), tiles.k);
       const auto v = widen(row_range(x.v, j, last), tiles.v);
       add_gradients<T>(plan, {b, h, i, j},

@@ -38,7 +38,7 @@ struct AttentionCall {
   Sequences queries, keys;
   Index heads;
   double scale;
-  bool causal;
+  int past, future;  // the greatest distances of visible keys
   Tensor<bool> mask;
   Tensor<T> bias;
   kernel::DropoutRule dropout = {};
@@ -54,13 +54,15 @@ struct AttentionCall {
         keys(options.keys ? *options.keys : sequences),
         heads(options.heads),
         scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.width) / static_cast<double>(heads)))),
-        causal(options.causal),
+        past(static_cast<int>(std::min<Index>(options.window.value_or(kernel::any_distance), kernel::any_distance))),
+        future(options.causal ? 0 : past),
         mask(options.mask),
         bias(options.bias) {
     require_rows(op, {"q", q}, queries);
     require_rows(op, {"k", k}, keys);
     require_heads(op, {"q", q, 1});
     require(std::isfinite(scale), op, ": scale must be finite, got ", scale);
+    require(past >= 0, op, ": window must not be negative, got ", past);
     require_same(op, "heads * K", {"q", q, 1}, {"k", k, 1});
     require<ShapeError>(queries.count() == keys.count(), op, ": there are ", queries.count(),
                         " sequences of queries and ", keys.count(), " of keys; both must have the same number");
@@ -112,7 +114,8 @@ struct AttentionCall {
             keys.longest(),
             heads,
             static_cast<Acc<T>>(scale),
-            causal,
+            past,
+            future,
             kernel::per_score(mask),
             kernel::per_score(bias),
             dropout,

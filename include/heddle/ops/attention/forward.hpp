@@ -6,11 +6,12 @@
 
 namespace heddle::kernel {
 
-// Returns how many heads of the longest sequence to give to a thread. Each score costs `width` multiplications.
+// Returns how many heads of the longest sequence to give to a thread. Each visible score costs `width` multiplications.
 template <class T>
 Index head_grain(const AttentionPlan<T>& plan, Index width) {
   constexpr Index multiplications = 1000000;  // a few tens of microseconds
-  return multiplications / (plan.longest_q * plan.longest_k * width + 1) + 1;
+  const Index keys = std::min(plan.longest_k, Index{plan.past} + plan.future + 1);
+  return multiplications / (plan.longest_q * keys * width + 1) + 1;
 }
 
 template <class T>
@@ -43,16 +44,16 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
   std::fill_n(top, y.rows, std::numeric_limits<A>::lowest());
   std::fill_n(sum, y.rows, A(0));
 
-  const Index keys = visible_keys(plan, k.rows, at.i + y.rows);
-  for (at.j = 0; at.j < keys; at.j += tile_keys(plan)) {
-    const Index last = std::min(keys, at.j + tile_keys(plan));
+  const KeyRange keys = keys_of_tiles(plan, k.rows, at.i, at.i + y.rows);
+  for (at.j = keys.begin; at.j < keys.end; at.j += tile_keys(plan)) {
+    const Index last = std::min(keys.end, at.j + tile_keys(plan));
     const auto k_tile = widen(row_range(k, at.j, last), tiles.k);  // [keys, K]
     const auto v_tile = widen(row_range(v, at.j, last), tiles.v);  // [keys, V]
     const auto s = tiles.s(y.rows, last - at.j);                   // [rows, keys] scores, then exp(score - top)
     compute_scores(plan, at, q_tile, k_tile, s);
     for (Index r = 0; r < s.rows; ++r) {
       const A shrink = online_softmax_step(s, r, top[r], sum[r]);
-      if (at.j > 0 && shrink != 1) scale_row(&o(r, 0), &o(r, 0), o.width, shrink);
+      if (at.j > keys.begin && shrink != 1) scale_row(&o(r, 0), &o(r, 0), o.width, shrink);
     }
     if (plan.dropout.is_active()) {
       const auto factors = tiles.factors(s.rows, s.width);

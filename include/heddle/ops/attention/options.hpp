@@ -13,6 +13,7 @@ struct AttentionOptions {
   Index heads = 1;                   ///< number of heads
   std::optional<double> scale = {};  ///< 1 / sqrt(K) if not given
   bool causal = false;               ///< query i sees keys 0 to i
+  std::optional<Index> window = {};  ///< query i sees keys i - window to i + window; every key if not given
   double dropout = 0;                ///< the dropout probability; active if and only if `random` is given
   Random* random = nullptr;          ///< generator of the dropout mask
   Tensor<bool> mask = {};            ///< [B or 1, H or 1, Tq or 1, Tk] true where a query may see a key

@@ -24,17 +24,29 @@ struct TileOrigin {
   Index b, h, i, j;
 };
 
-// Returns an upper bound on the number of keys that a query before `end` sees. `keys` is the number of keys of its
-// sequence.
+// A range of keys.
+struct KeyRange {
+  Index begin, end;
+};
+// Returns the keys that query i sees, if no mask hides them, among the `keys` keys of its sequence.
 template <class T>
-Index visible_keys(const AttentionPlan<T>& plan, Index keys, Index end) {
-  return plan.causal ? std::min(keys, end) : keys;
+KeyRange keys_in_reach(const AttentionPlan<T>& plan, Index keys, Index i) {
+  const Index end = std::clamp<Index>(i + plan.future + 1, 0, keys);
+  return {std::clamp<Index>(i - plan.past, 0, end), end};
+}
+// Returns the keys of the tiles that queries [first, end) need. They begin with those of a call of the dropout's
+// generator.
+template <class T>
+KeyRange keys_of_tiles(const AttentionPlan<T>& plan, Index keys, Index first, Index end) {
+  const KeyRange seen{keys_in_reach(plan, keys, first).begin, keys_in_reach(plan, keys, end - 1).end};
+  return {seen.begin < seen.end ? seen.begin / keys_per_draw_group * keys_per_draw_group : seen.end, seen.end};
 }
 
 // Returns whether some of a tile's scores s may be masked.
 template <class T>
 bool may_be_masked(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> s) {
-  return plan.mask.data || plan.bias.data || (plan.causal && at.j + s.width > at.i + 1);
+  const Index last_query = at.i + s.rows - 1, last_key = at.j + s.width - 1;
+  return plan.mask.data || plan.bias.data || last_query - at.j > plan.past || last_key - at.i > plan.future;
 }
 // Calls f(r, c) for the masked scores of a tile.
 template <class T, class F>
@@ -148,7 +160,13 @@ void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<cons
     if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r)) add_row(scores, bias + at.j, s.width);
     std::fill(scores + s.width, scores + s.stride, masked_score<Acc<T>>);
   }
-  if (may_be_masked(plan, at, s))
+  if (!may_be_masked(plan, at, s)) return;
+  for (Index r = 0; r < s.rows; ++r) {
+    const KeyRange seen = keys_in_reach(plan, at.j + s.width, at.i + r);
+    std::fill(&s(r, 0), &s(r, 0) + std::clamp<Index>(seen.begin - at.j, 0, s.width), masked_score<Acc<T>>);
+    std::fill(&s(r, 0) + std::clamp<Index>(seen.end - at.j, 0, s.width), &s(r, 0) + s.width, masked_score<Acc<T>>);
+  }
+  if (plan.mask.data || plan.bias.data)
     for_each_masked(plan, at, s, [&](Index r, Index c) { s(r, c) = masked_score<Acc<T>>; });
 }
 
