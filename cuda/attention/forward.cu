@@ -89,7 +89,8 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
     if (!tiles.is_empty()) cuda::load_rows<width>(arrays.queries, head.query_rows(q), first, rows);
     cuda::commit_copies();
     const auto read_queries = [&] {
-      __syncwarp();  // keeps this a branch: predicated instructions take their slots in each tile
+      cuda::wait_copies<Tile::stages - 1>();
+      __syncthreads();  // the queries are complete
       cuda::unrolled<slices>([&](int s) { own[s].read(arrays.own(first_slice + s)); });
     };
 

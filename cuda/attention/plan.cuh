@@ -156,19 +156,22 @@ struct TileRange {
 
 // Processes tiles [first, last): load(tile, stage) starts a tile's copies, and use(tile, stage) runs when they are
 // complete. With s stages (1, 2 or 4, which may be a Constant) the copies of the next s - 1 tiles are under way
-// meanwhile. begin() runs once before the first tile, when the copies that precede the tiles' are complete. All threads
-// of the block call this.
+// meanwhile. begin() runs before the first tile, when the copies of the s - 1 first tiles are under way. All threads of
+// the block call this.
 template <class Stages, class Load, class Begin, class Use>
 __device__ __forceinline__ void for_each_tile(int first, int last, Stages stages, Load load, Begin begin, Use use) {
   const int ahead = stages - 1;  // tiles
-  for (int tile = first - ahead; tile < last; ++tile) {
-    if (tile >= first) {
-      if (stages == 2)
-        wait_copies<0>();
-      else if (stages == 4)
-        wait_copies<2>();
-      __syncthreads();  // the tile is complete, and no warp reads the previous one
-    }
+  for (int tile = first; tile < first + ahead; ++tile) {
+    if (tile < last) load(tile, tile & ahead);
+    commit_copies();
+  }
+  if (first < last) begin();
+  for (int tile = first; tile < last; ++tile) {
+    if (stages == 2)
+      wait_copies<0>();
+    else if (stages == 4)
+      wait_copies<2>();
+    __syncthreads();  // the tile is complete, and no warp reads the previous one
     const int loaded = tile + ahead;
     if (loaded < last) load(loaded, loaded & ahead);
     commit_copies();
@@ -176,8 +179,7 @@ __device__ __forceinline__ void for_each_tile(int first, int last, Stages stages
       wait_copies<0>();
       __syncthreads();
     }
-    if (tile == first) begin();
-    if (tile >= first) use(tile, tile & ahead);
+    use(tile, tile & ahead);
   }
 }
 
