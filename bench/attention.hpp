@@ -9,7 +9,7 @@ struct AttentionCase {
   Index batch, heads, head_dim, length;
   double fill = 1, dropout = 0;
   bool backward = false;
-  std::optional<Index> window = {};
+  Index window = AttentionOptions<float>().window;
 
   std::vector<int> lengths() const {
     std::vector<int> all;
@@ -23,7 +23,7 @@ struct AttentionCase {
   double flops() const {
     double pairs = 0;
     for (const Index n : lengths()) {
-      const Index reach = std::min(window.value_or(n), n - 1);  // a query far from both ends sees 2 reach + 1 keys
+      const Index reach = std::min(window, n - 1);  // a query far from both ends sees 2 reach + 1 keys
       pairs += static_cast<double>(n * (2 * reach + 1) - reach * (reach + 1));
     }
     return (backward ? 14.0 : 4.0) * pairs * static_cast<double>(heads * head_dim);

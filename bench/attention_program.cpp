@@ -64,12 +64,12 @@ void run(const Flags& flags) {
     if (flags.json)
       std::printf(
           "{\"what\":\"%s\",\"batch\":%lld,\"heads\":%lld,\"head_dim\":%lld,\"length\":%lld,\"fill\":%g,"
-          "\"window\":%lld,\"dtype\":\"%s\",\"dropout\":%g,\"mask\":%s,\"device\":\"%s\",\"threads\":%d,\"seconds\":%."
-          "9g,"
-          "\"flops_per_second\":%.6g,\"peak_flops_per_second\":%.6g}\n",
+          "\"window\":%lld,\"dtype\":\"%s\",\"dropout\":%g,\"mask\":%s,\"device\":\"%s\",\"threads\":%d,"
+          "\"seconds\":%.9g,\"flops_per_second\":%.6g,\"peak_flops_per_second\":%.6g}\n",
           what, static_cast<long long>(c.batch), static_cast<long long>(c.heads), static_cast<long long>(c.head_dim),
-          static_cast<long long>(c.length), c.fill, static_cast<long long>(c.window.value_or(-1)), flags.dtype.c_str(),
-          c.dropout, flags.mask ? "true" : "false", flags.device.c_str(), flags.threads, seconds, rate, limit);
+          static_cast<long long>(c.length), c.fill, static_cast<long long>(std::min(c.window, c.length)),
+          flags.dtype.c_str(), c.dropout, flags.mask ? "true" : "false", flags.device.c_str(), flags.threads, seconds,
+          rate, limit);
     else
       std::printf("%-18s %12.3f %12.1f %7.1f%%\n", what, seconds * 1e3, rate / 1e9, 100 * rate / limit);
   }

@@ -110,12 +110,12 @@ void add_peak(Index n) {
 // --- operations ---
 
 void add_attention(const Sizes& sizes_of, Index length, Index head_width, double fill, double dropout,
-                   std::optional<Index> window = {}) {
+                   Index window = AttentionOptions<float>().window) {
   for (const bool backward : {false, true}) {
     const AttentionCase c{sizes_of.texts, sizes_of.heads, head_width, length, fill, dropout, backward, window};
     const std::string name = "attention/" + sizes({c.batch, c.heads, length, c.head_dim}) +
                              (fill < 1 ? "/lengths" : "/full") + (dropout > 0 ? "/dropout" : "") +
-                             (window ? "/window" + std::to_string(*window) : "") +
+                             (window < AttentionOptions<float>().window ? "/window" + std::to_string(window) : "") +
                              (backward ? "/forward_backward" : "/forward");
     all.push_back({"attention", name, {{"flops", c.flops()}}, [=]() -> Call {
                      const Sequences texts = Sequences::packed(c.lengths()).to(Device::cuda);

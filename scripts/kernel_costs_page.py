@@ -25,9 +25,9 @@ FORWARD = (
     "The limit of the forward without dropout is {limit} instructions a score."
 )
 LOCAL = (
-    "The kernels of one text with two heads of width 64 and `.window = 64`, in bf16. Tiles outside of the window are not visited: the "
-    "instructions for each query do not grow with the text. A text whose instructions for each query grow by a tenth from 512 to 1,024 tokens "
-    "is a failure. The first block of queries, and the last, see half of the keys that the others see."
+    "The kernels of one text with two heads of width 64 and `.window = 64`, in bf16. Tiles outside of the window are not visited, so the "
+    "instructions for each query of a head (those of a warp count for each of its lanes) do not grow with the text, except that the blocks at "
+    "both ends see fewer keys. It is a failure if a query takes a tenth more with 1,024 tokens than with 512."
 )
 MODEL = (
     "Times that follow from the counts if nothing waits (`scripts/kernel_model.py`): the largest of what issue slots, tensor cores, special "

@@ -21,6 +21,8 @@ struct AttentionTask {
   std::uint32_t calls_per_row = static_cast<std::uint32_t>(kernel::calls_per_score_row(plan.longest_k));
   kernel::PhiloxKeys keys = kernel::PhiloxKeys(plan.draws.key());
   KeptDraws kept = KeptDraws(plan.dropout);
+  int past = static_cast<int>(std::min<Index>(plan.past, std::numeric_limits<int>::max()));
+  int future = static_cast<int>(std::min<Index>(plan.future, std::numeric_limits<int>::max()));
   bool may_mask = plan.limits_distances() || plan.mask.data || plan.bias.data;  // pairs of rows of the same sequence
 
   HEDDLE_HD bool has_dropout() const { return plan.dropout.threshold > 0; }
@@ -113,12 +115,12 @@ struct RowRange {
 // The numbers of rows of the sequence are not considered, except that the first function returns existing rows.
 template <bool own_keys, class T>
 __device__ __forceinline__ RowRange rows_seen_by_any(const AttentionTask<T>& task, int others, int first, int last) {
-  const int before = own_keys ? task.plan.future : task.plan.past, after = own_keys ? task.plan.past : task.plan.future;
+  const int before = own_keys ? task.future : task.past, after = own_keys ? task.past : task.future;
   return {first > before ? first - before : 0, last + 1 < others - after ? last + 1 + after : others};
 }
 template <bool own_keys, class T>
 __device__ __forceinline__ RowRange rows_seen_by_all(const AttentionTask<T>& task, int others, int first, int last) {
-  const int before = own_keys ? task.plan.future : task.plan.past, after = own_keys ? task.plan.past : task.plan.future;
+  const int before = own_keys ? task.future : task.past, after = own_keys ? task.past : task.future;
   return {last - before, first + 1 < others - after ? first + 1 + after : others};
 }
 

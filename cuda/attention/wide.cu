@@ -88,7 +88,9 @@ template <bool own_keys, class T>
 __device__ TileRange tiles_of_block(const AttentionTask<T>& task, const SequenceHead<T>& head, int first) {
   const int own = own_keys ? head.keys : head.queries, others = own_keys ? head.queries : head.keys;
   if (first >= own) return {{0, 0}, tile_rows};
-  return {rows_seen_by_any<own_keys>(task, others, first, first + wide_rows - 1), tile_rows};
+  // Rows after the last own row would add tiles that the kernels of the other side skip.
+  const int last = first + wide_rows < own ? first + wide_rows - 1 : own - 1;
+  return {rows_seen_by_any<own_keys>(task, others, first, last), tile_rows};
 }
 
 template <class T, class Math>

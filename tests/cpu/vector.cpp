@@ -107,3 +107,21 @@ TEST_CASE("vector: integers are added as unsigned words") {
   CHECK(sum[1] == 4);
   CHECK(static_cast<std::int64_t>(sum[2]) == std::numeric_limits<std::int32_t>::min());
 }
+
+TEMPLATE_TEST_CASE("vector: exp_or_zero", "", float, double) {
+  using V = Vector<TestType>;
+  const auto at = [](TestType x) { return exp_or_zero(V(x)).lanes[0]; };
+  constexpr TestType infinity = std::numeric_limits<TestType>::infinity();
+  CHECK(at(-infinity) == 0);
+  CHECK(at(-1000) == 0);
+  CHECK(at(0) == 1);
+  CHECK(std::isnan(at(std::numeric_limits<TestType>::quiet_NaN())));
+  double most = 0;  // last bits
+  for (double x = -87; x <= 88; x += 0x1.9p-9) {
+    const auto number = static_cast<TestType>(x);
+    const double exact = std::exp(static_cast<double>(number)),
+                 bit = std::numeric_limits<TestType>::epsilon() * std::exp2(std::floor(std::log2(exact)));
+    most = std::max(most, std::abs(static_cast<double>(at(number)) - exact) / bit);
+  }
+  CHECK(most < 2);
+}

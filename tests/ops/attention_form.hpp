@@ -21,7 +21,7 @@ struct AttentionForm {
   Tensor<bool> mask = {};
   Index padded_to = 0;
   std::optional<double> scale = {};
-  std::optional<Index> window = {};
+  Index window = AttentionOptions<float>().window;
 
   Sequences sequences(const Lengths& lengths) const {
     return padded_to > 0 ? Sequences::padded(lengths, padded_to) : Sequences::packed(lengths);

@@ -65,7 +65,7 @@ TEMPLATE_TEST_CASE("attention: a window as wide as the longest sequence changes 
         AttentionForm form{.queries = {70, 3}, .keys = {33, 69}, .causal = causal, .dropout = 0.1};
         const Inputs inputs = attention_inputs<TestType>(form, K, K);
         const Evaluation without = evaluate<TestType>(attention_function(form), inputs, device);
-        for (const Index window : {Index{69}, Index{1} << 40}) {
+        for (const Index window : {Index{69}, Index{1} << 40, std::numeric_limits<Index>::max() - 1}) {
           form.window = window;
           CHECK((evaluate<TestType>(attention_function(form), inputs, device) == without));
         }
@@ -97,10 +97,24 @@ TEMPLATE_TEST_CASE("attention: a NaN reaches only the queries whose window has i
   });
 }
 
+TEST_CASE("attention: a product that overflows reaches only the queries that see its value") {
+  const Index at = 60;
+  on_each_device<float>([&](Device device) {
+    const AttentionForm form{.queries = {64}, .window = 5};
+    Inputs inputs = attention_inputs<float>(form, 4, 4);
+    inputs[2] = with_rows(inputs[2], {at}, 3e38);
+    const Evaluation all = evaluate<float>(attention_function(form), inputs, device, full<double>({64, 4}, 2));
+    for (Index i = 0; i < at - 5; ++i)
+      for (Index d = 0; d < 4; ++d) REQUIRE(std::isfinite(all[1].values[static_cast<std::size_t>(i * 4 + d)]));
+  });
+}
+
 TEST_CASE("attention: queries beyond all keys' windows give zeros") {
   for (const Index K : {8, 136}) {
+    // Wide heads: a block of keys must not read what no block of queries wrote.
+    for (const Index window : {1, 40, 60})
+      expect_attention_of<float>({.queries = {65, 150}, .keys = {60, 20}, .window = window}, K);
     const AttentionForm form{.queries = {150}, .keys = {20}, .window = 5};
-    expect_attention_of<float>(form, K);
     on_each_device<float>([&](Device device) {
       const Evaluation all = evaluate<float>(attention_function(form), attention_inputs<float>(form, K, K), device);
       for (const std::size_t part : {0u, 1u})  // y and dq
@@ -112,7 +126,10 @@ TEST_CASE("attention: queries beyond all keys' windows give zeros") {
 TEST_CASE("attention: a window below 0 is refused") {
   const auto s = Sequences::packed({3});
   const Tensor<float> x({3, 4});
-  const AttentionOptions<float> options{.window = -1};
-  CHECK_THROWS_WITH(attention(x, x, x, s, options), "attention: window must not be negative, got -1");
-  CHECK_THROWS_WITH(attention_weights(x, x, s, options), "attention_weights: window must not be negative, got -1");
+  for (const Index window : {Index{-1}, Index{-1} << 32, std::numeric_limits<Index>::min()}) {
+    const AttentionOptions<float> options{.window = window};
+    const std::string said = "window must not be negative, got " + std::to_string(window);
+    CHECK_THROWS_WITH(attention(x, x, x, s, options), "attention: " + said);
+    CHECK_THROWS_WITH(attention_weights(x, x, s, options), "attention_weights: " + said);
+  }
 }

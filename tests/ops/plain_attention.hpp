@@ -108,7 +108,7 @@ class PlainAttention {
       at.p(j) = s * scale_;
       const T bias = options_.bias ? options_.bias.data()[place(options_.bias, at, j)] : T(0);
       if (options_.bias) at.p(j) += bias;
-      if ((options_.causal && j > i) || (options_.window && std::abs(i - j) > *options_.window) ||
+      if ((options_.causal && j > i) || std::abs(i - j) > options_.window ||
           (options_.mask.has_data() && !options_.mask.data()[place(options_.mask, at, j)]) ||
           bias == -std::numeric_limits<T>::infinity())
         continue;

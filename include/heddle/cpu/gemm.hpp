@@ -11,12 +11,6 @@
 
 namespace heddle::kernel {
 
-// Returns a read-only view.
-template <class T>
-MatrixView<const T> as_const(MatrixView<T> x) {
-  return {x.data, x.rows, x.width, x.stride};
-}
-
 // Returns a copy of x in the type that T accumulates in.
 template <class T>
 RowMatrix<Acc<T>> widened(MatrixView<const T> x) {

@@ -2,7 +2,7 @@
 // registers of AVX2. The right operand is transposed panel by panel in the first-level cache, while the next panel is
 // prefetched: libraries copy a larger part of it before they begin, and wait for the memory.
 #pragma once
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/tile_product.hpp>
 
 namespace heddle::kernel {
 
@@ -30,7 +30,7 @@ class PanelLhs {
     for (Index n = 0; n < c.width; n += panel_columns)
       for (Index k = 0; k < depth_; k += part) {
         const Index depth = std::min(part, depth_ - k), columns = std::min(panel_columns, c.width - n);
-        transpose(&b(n, k), b.stride, columns, depth, panel);
+        transpose_rows<panel_columns>(MatrixView<const float>{&b(n, k), columns, depth, b.stride}, panel);
         const bool is_last_part = k + part >= depth_;
         const Index next_n = is_last_part ? n + panel_columns : n, next_k = is_last_part ? 0 : k + part;
         const Prefetch next{next_n < c.width ? &b(next_n, next_k) : nullptr, b.stride,
@@ -41,8 +41,8 @@ class PanelLhs {
   }
 
  private:
-  using Packet = Eigen::internal::packet_traits<float>::type;
-  static constexpr Index lanes = sizeof(Packet) / sizeof(float);
+  using Packet = kernel::Packet<float>;
+  static constexpr Index lanes = packet_lanes<float>;
   static constexpr Index panel_columns = 2 * lanes;
   // Each part of a sum is accumulated from 0 and then added to c, which limits rounding errors. A panel of AVX2 takes
   // 16 KiB.
@@ -61,37 +61,6 @@ class PanelLhs {
     const float* b;
     Index stride, rows;
   };
-
-  // Calls f(i) for i = 0 to n - 1, each a constant, so that arrays indexed by i stay in registers at every level of
-  // optimization.
-  template <int n, class F>
-  static void unrolled(F&& f) {
-    [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }
-    (std::make_integer_sequence<int, n>{});
-  }
-
-// g++ warns that the vector type Packet loses its attributes as a template argument of PacketBlock.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wignored-attributes"
-  // Transposes `columns` rows of b into panel [depth, panel_columns]; the other columns become zero.
-  static void transpose(const float* b, Index stride, Index columns, Index depth, float* panel) {
-    for (Index n = 0; n < panel_columns; n += lanes) {
-      Index k = 0;
-      if (n + lanes <= columns)
-        for (; k + lanes <= depth; k += lanes) {
-          Eigen::internal::PacketBlock<Packet, lanes> square;
-          unrolled<lanes>(
-              [&](auto i) { square.packet[i] = Eigen::internal::ploadu<Packet>(b + (n + i) * stride + k); });
-          Eigen::internal::ptranspose(square);
-          unrolled<lanes>(
-              [&](auto i) { Eigen::internal::pstore(panel + (k + i) * panel_columns + n, square.packet[i]); });
-        }
-      for (; k < depth; ++k)
-        for (Index i = 0; i < lanes; ++i)
-          panel[k * panel_columns + n + i] = n + i < columns ? b[(n + i) * stride + k] : 0.f;
-    }
-  }
-#pragma GCC diagnostic pop
 
   // Multiplies all rows by the panel, in blocks of similar size. Each block prefetches its share of the next panel.
   void all_rows(const float* x, Index depth, const float* panel, Block out, Prefetch next) const {

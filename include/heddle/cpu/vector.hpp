@@ -74,6 +74,30 @@ struct Vector {
   friend Vector exp(Vector x) {
     return x.with_eigen([](const auto& v) { return v.exp(); });
   }
+  // Returns exp(x) for x <= 88, with an error of about one last bit; where it is less than the smallest normal number,
+  // exactly 0. For float the function takes half as many instructions as exp().
+  friend Vector exp_or_zero(Vector x) {
+    constexpr A smallest = std::numeric_limits<A>::min();
+    if constexpr (std::is_same_v<A, double>) {
+      return max(exp(x) - smallest, Vector(0));
+    } else {
+      // exp(x) = 2^n exp(r), where n is the integer next to x / log 2. The sum with 1.5 * 2^23 rounds to an integer and
+      // holds it in its lowest bits. log 2 has two parts, so that n times the first is exact (Cody and Waite, 1980).
+      constexpr float to_integer = 0x1.8p23f, log_2 = 0.693359375f, rest_of_log_2 = -2.12194440e-4f;
+      const Vector shifted = x * Vector(1.44269504f) + to_integer, n = shifted - to_integer;
+      const Vector r = x - n * log_2 - n * rest_of_log_2;
+      // (exp(r) - 1 - r) / r^2 for |r| <= log(2) / 2: the polynomial with the least greatest error.
+      Vector q = r * Vector(0x1.6a23cep-10f) + 0x1.123a2p-7f;
+      q = q * r + 0x1.5558f2p-5f;
+      q = q * r + 0x1.555492p-3f;
+      q = q * r + 0x1.fffffcp-2f;
+      const Vector exp_of_r = q * (r * r) + r + Vector(1);
+      const Words one = reinterpret_cast<Words>(Lanes{} + 1.f);
+      const Vector power = reinterpret_cast<Lanes>((reinterpret_cast<Words>(shifted.lanes) << 23) + one);
+      constexpr float log_of_smallest = -87.33654f;
+      return select(x < log_of_smallest, Vector(0), exp_of_r * power);
+    }
+  }
   friend Vector log(Vector x) {
     return x.with_eigen([](const auto& v) { return v.log(); });
   }

@@ -24,15 +24,15 @@ struct PerScore {
 template <class A>
 inline constexpr A masked_score = -std::numeric_limits<A>::infinity();
 
-// A distance that no two rows have.
-inline constexpr int any_distance = 1 << 30;
+// A distance that no two rows have. Sums with a row's number do not overflow.
+inline constexpr Index any_distance = Index{1} << 62;
 
 template <class T>
 struct AttentionPlan {
   View<const int, 1> q_begin, q_length, k_begin, k_length;  // [B] first row and number of rows of each sequence
   Index longest_q, longest_k, heads;
   Acc<T> scale;
-  int past, future;  // query i sees keys i - past to i + future, except masked ones
+  Index past, future;  // query i sees keys i - past to i + future, except masked ones
   PerScore<const bool> mask;
   PerScore<const T> bias;
   DropoutRule dropout;

@@ -76,8 +76,8 @@ DrawnAttention draw_attention(Draw& draw) {
     form.padded_to =
         std::max(longest(form.queries), longest(form.keys.empty() ? form.queries : form.keys)) + draw.between(1, 5);
   draw.tell("heads", form.heads, "queries", Catch::Detail::stringify(form.queries), "keys",
-            Catch::Detail::stringify(form.keys), "causal", form.causal, "window", form.window.value_or(-1), "dropout",
-            form.dropout, "scale", form.scale.value_or(0), "padded", form.padded_to);
+            Catch::Detail::stringify(form.keys), "causal", form.causal, "window", form.window, "dropout", form.dropout,
+            "scale", form.scale.value_or(0), "padded", form.padded_to);
   draw_widths(draw, call);
   call.score_shape = draw_score_shape(draw, form);
   if (draw.once_in(2)) draw_mask(draw, call);

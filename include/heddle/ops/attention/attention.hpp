@@ -66,8 +66,8 @@ struct GradientLayout {
 /// are zero. A masked key or value changes nothing, even if it is NaN or infinite. The result depends neither on the
 /// number of threads nor on padding. @throws ShapeError if q, k or v does not have one row per row of its sequences, if
 /// its width is not a positive multiple of `heads`, if q and k differ in width, if the numbers of sequences differ, and
-/// if a mask or bias has axes other than AttentionOptions lists. @throws Error for a scale that is not finite, and for
-/// a dropout outside [0, 1), before or after rounding.
+/// if a mask or bias has axes other than AttentionOptions lists. @throws Error for a scale that is not finite, a
+/// negative window, and a dropout outside [0, 1), before or after rounding.
 template <class Q>
 requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
     const Q& q_rows,  // [Nq, H * K] or [B, Tq, H * K], a tensor or some of its columns, like k and v
@@ -118,7 +118,7 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
 
 /// Returns the attention weights [B, H, Tq, Tk], for visualization; they are zero for padding. Tq and Tk are the padded
 /// or longest lengths of the sequences. Applies no dropout and records no gradient. @throws ShapeError as attention()
-/// does, and Error for a scale that is not finite.
+/// does, and Error for a scale that is not finite and for a negative window.
 template <class Q>
 requires Floating<typename Q::Element> Tensor<typename Q::Element> attention_weights(
     const Q& q_rows,                                 // as in attention()

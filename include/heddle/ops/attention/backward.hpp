@@ -6,48 +6,63 @@
 
 namespace heddle::kernel {
 
-// The operands of one head of one sequence, or of one tile of it. A gradient that is not required has no data.
-template <class T, class Gradient>
-struct AttentionOperands {
+// The operands of one head of one sequence. A gradient that is not required has no data.
+template <class T>
+struct HeadOperands {
   MatrixView<const T> q, k, v, dy;
   const Acc<T>*lse, *delta;  // [queries]
-  MatrixView<Gradient> dq, dk, dv;
+  MatrixView<T> dq, dk, dv;
+};
+// The operands of a tile, and the sums of the gradients. q is scaled.
+template <class A>
+struct TileOperands {
+  MatrixView<const A> q, k, dy;
+  const A *lse, *delta;  // [queries]
+  MatrixView<A> dq, dk, dv;
 };
 
 template <class T>
 struct BackwardTiles {
   using A = Acc<T>;
-  TileBuffer<A> q, k, v, dy, p, ds, factors, dq, dk, dv;
+  TransposedRows<A> k_transposed, v_transposed;  // of the head
+  TileBuffer<A> k, dk, dv;                       // of the head
+  TileBuffer<A> wide, q, dy, p, ds, factors, dq;
 
   BackwardTiles(const AttentionPlan<T>& plan, Index K, Index V)
-      : q(tile_queries(plan), K),
-        k(tile_keys(plan), K),
-        v(tile_keys(plan), V),
+      : k_transposed(plan.longest_k, K),
+        v_transposed(plan.longest_k, V),
+        k(plan.longest_k, K),
+        dk(plan.longest_k, K),
+        dv(plan.longest_k, V),
+        wide(panel_keys, std::max(K, V)),
+        q(tile_queries(plan), K),
         dy(tile_queries(plan), V),
         p(tile_queries(plan), tile_keys(plan)),
         ds(tile_queries(plan), tile_keys(plan)),
         factors(tile_queries(plan), tile_keys(plan)),
-        dq(tile_queries(plan), K),
-        dk(plan.longest_k, K),
-        dv(plan.longest_k, V) {}
+        dq(tile_queries(plan), K) {}
 };
 
-// Adds one tile's contribution to dq and dk (without the scale), dv and dbias.
+// Adds one tile's contribution to dq (without the scale), dk, dv and dbias.
 template <class T>
-void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionOperands<Acc<T>, Acc<T>>& x,
-                   PerScore<Acc<T>> dbias, BackwardTiles<T>& tiles) {
+void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const TileOperands<Acc<T>>& x, PerScore<Acc<T>> dbias,
+                   BackwardTiles<T>& tiles) {
+  using A = Acc<T>;
   const auto p = tiles.p(x.q.rows, x.k.rows);    // [queries, keys] scores, then weights
   const auto ds = tiles.ds(x.q.rows, x.k.rows);  // [queries, keys] dp, then ds
   const bool dropped = plan.dropout.is_active();
   const auto pd = dropped ? tiles.factors(x.q.rows, x.k.rows) : p;  // [queries, keys] d, then p d
-  compute_scores(plan, at, x.q, x.k, p);
-  product<false, true>(x.dy, x.v, ds, Into::set);
+  compute_scores(plan, at, x.q, tiles.k_transposed, p);
+  tiles.v_transposed.multiply(x.dy, at.j, ds);
+  // A product that overflows is checked with dp. delta is not finite if the forward's result is not.
+  const bool isolate_nan =
+      may_be_masked(plan, at, p) &&
+      !(all_finite(x.q) && all_finite(x.k) && all_finite(as_const(ds)) && all_finite<A>({x.delta, 1, p.rows, p.rows}));
   if (dropped) draw_tile_factors(plan, at, pd);
-  using A = Acc<T>;
   for (Index r = 0; r < p.rows; ++r) {
     A *const pr = &p(r, 0), *const dsr = &ds(r, 0), *const pdr = &pd(r, 0);
     const A lse = x.lse[r], delta = x.delta[r];
-    for_each_chunk<A>(p.stride, [&](Chunk<A> chunk) {  // with the padding, so that all chunks are full
+    for_each_chunk<A>(whole_vectors<A>(p.width), [&](Chunk<A> chunk) {  // with the padding, so that all chunks are full
       const Vector<A> weight = exp_or_zero(chunk.load(pr) - lse);
       Vector<A> dweight = chunk.load(dsr);
       if (dropped) {
@@ -61,10 +76,6 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const AttentionO
     });
   }
 
-  // delta is checked because it is not finite if the forward's result is not finite.
-  const bool isolate_nan =
-      may_be_masked(plan, at, p) && !(all_finite(x.q) && all_finite(x.k) && all_finite(x.v) && all_finite(x.dy) &&
-                                      all_finite<Acc<T>>({x.delta, 1, p.rows, p.rows}));
   if (isolate_nan) for_each_masked(plan, at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
   for (Index r = 0; dbias.data && r < ds.rows; ++r)
     add_row(dbias.row(at.b, at.h, at.i + r) + at.j, &ds(r, 0), ds.width);
@@ -87,28 +98,30 @@ void store_scaled(MatrixView<T> to, MatrixView<Acc<T>> sum, Acc<T> scale) {
 }
 
 template <class T>
-void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const AttentionOperands<T, T>& x,
-                     PerScore<Acc<T>> dbias, BackwardTiles<T>& tiles) {
+void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const HeadOperands<T>& x, PerScore<Acc<T>> dbias,
+                     BackwardTiles<T>& tiles) {
   const auto dk = accumulator(tiles.dk, x.dk);  // [keys, K]
   const auto dv = accumulator(tiles.dv, x.dv);  // [keys, V]
+  const auto k_head = copied(x.k, tiles.k);     // [keys, K]
+  tiles.k_transposed.set(k_head, tiles.wide);
+  tiles.v_transposed.set(x.v, tiles.wide);
   for (Index i = 0; i < x.q.rows; i += tile_queries(plan)) {
     const Index end = std::min(x.q.rows, i + tile_queries(plan));
     const auto dq_rows = row_range(x.dq, i, end);
     const auto dq = accumulator(tiles.dq, dq_rows);  // [queries, K]
-    const auto q = widen(row_range(x.q, i, end), tiles.q);
-    const auto dy = widen(row_range(x.dy, i, end), tiles.dy);
+    const auto q = copied(row_range(x.q, i, end), tiles.q, plan.scale);
+    const auto dy = copied(row_range(x.dy, i, end), tiles.dy);
     const KeyRange keys = keys_of_tiles(plan, x.k.rows, i, end);
     for (Index j = keys.begin; j < keys.end; j += tile_keys(plan)) {
       const Index last = std::min(keys.end, j + tile_keys(plan));
-      const auto k = widen(row_range(x.k, j, last), tiles.k);
-      const auto v = widen(row_range(x.v, j, last), tiles.v);
+      const auto k = row_range(k_head, j, last);
       add_gradients<T>(plan, {b, h, i, j},
-                       {q, k, v, dy, x.lse + i, x.delta + i, dq, row_range(dk, j, last), row_range(dv, j, last)}, dbias,
+                       {q, k, dy, x.lse + i, x.delta + i, dq, row_range(dk, j, last), row_range(dv, j, last)}, dbias,
                        tiles);
     }
     store_scaled(dq_rows, dq, plan.scale);
   }
-  store_scaled(x.dk, dk, plan.scale);
+  store_scaled(x.dk, dk, Acc<T>(1));
   store_scaled(x.dv, dv, Acc<T>(1));
 }
 
@@ -131,8 +144,8 @@ void attention_backward(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q
           const auto queries = [&](auto x) { return head_of(x, plan.q_begin(b), plan.q_length(b), h, H); };
           const auto keys = [&](auto x) { return head_of(x, plan.k_begin(b), plan.k_length(b), h, H); };
           const Index at = h * lse.extent[1] + plan.q_begin(b);
-          const AttentionOperands<T, T> x{queries(q),      keys(k),     keys(v),  queries(dy), lse.data + at,
-                                          delta.data + at, queries(dq), keys(dk), keys(dv)};
+          const HeadOperands<T> x{queries(q),      keys(k),     keys(v),  queries(dy), lse.data + at,
+                                  delta.data + at, queries(dq), keys(dk), keys(dv)};
           const MatrixView<const T> y_head = queries(y);
           for (Index r = 0; r < x.q.rows; ++r)
             delta.data[at + r] = sum_of<A>(y_head.width, [dyr = &x.dy(r, 0), yr = &y_head(r, 0)](Chunk<A> chunk) {

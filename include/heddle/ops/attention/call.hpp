@@ -38,7 +38,7 @@ struct AttentionCall {
   Sequences queries, keys;
   Index heads;
   double scale;
-  int past, future;  // the greatest distances of visible keys
+  Index past, future;  // the greatest distances of visible keys
   Tensor<bool> mask;
   Tensor<T> bias;
   kernel::DropoutRule dropout = {};
@@ -54,7 +54,7 @@ struct AttentionCall {
         keys(options.keys ? *options.keys : sequences),
         heads(options.heads),
         scale(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.width) / static_cast<double>(heads)))),
-        past(static_cast<int>(std::min<Index>(options.window.value_or(kernel::any_distance), kernel::any_distance))),
+        past(std::min(options.window, kernel::any_distance)),
         future(options.causal ? 0 : past),
         mask(options.mask),
         bias(options.bias) {

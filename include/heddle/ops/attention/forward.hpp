@@ -10,20 +10,23 @@ namespace heddle::kernel {
 template <class T>
 Index head_grain(const AttentionPlan<T>& plan, Index width) {
   constexpr Index multiplications = 1000000;  // a few tens of microseconds
-  const Index keys = std::min(plan.longest_k, Index{plan.past} + plan.future + 1);
+  const Index keys = std::min(plan.longest_k, plan.past + 1 + std::min(plan.future, plan.longest_k));
   return multiplications / (plan.longest_q * keys * width + 1) + 1;
 }
 
 template <class T>
 struct ForwardTiles {
   using A = Acc<T>;
-  TileBuffer<A> q, k, v, s, factors, o;
+  TransposedRows<A> k;  // of the head
+  TileBuffer<A> v;      // of the head
+  TileBuffer<A> wide, q, s, factors, o;
   Tensor<A> top, sum;
 
   ForwardTiles(const AttentionPlan<T>& p, Index K, Index V)
-      : q(tile_queries(p), K),
-        k(tile_keys(p), K),
-        v(tile_keys(p), V),
+      : k(p.longest_k, K),
+        v(p.longest_k, V),
+        wide(panel_keys, K),
+        q(tile_queries(p), K),
         s(tile_queries(p), tile_keys(p)),
         factors(tile_queries(p), tile_keys(p)),
         o(tile_queries(p), V),
@@ -31,26 +34,26 @@ struct ForwardTiles {
         sum({tile_queries(p)}) {}
 };
 
-// Computes the rows of y for queries [at.i, at.i + y.rows) of one head, and the log-sum-exp of their scores.
+// Computes the rows of y for queries [at.i, at.i + y.rows) of one head, and the log-sum-exp of their scores. v are the
+// head's values; its keys are in `tiles`.
 template <class T>
-void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, MatrixView<const T> k,
-            MatrixView<const T> v, MatrixView<T> y, Acc<T>* lse, ForwardTiles<T>& tiles) {
+void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, MatrixView<const Acc<T>> v,
+            MatrixView<T> y, Acc<T>* lse, ForwardTiles<T>& tiles) {
   using A = Acc<T>;
-  const auto q_tile = widen(q, tiles.q);    // [rows, K]
-  const auto o = tiles.o(y.rows, y.width);  // [rows, V]
-  A* const top = tiles.top.data();          // [rows]
-  A* const sum = tiles.sum.data();          // [rows]
+  const auto q_tile = copied(q, tiles.q, plan.scale);  // [rows, K]
+  const auto o = tiles.o(y.rows, y.width);             // [rows, V]
+  A* const top = tiles.top.data();                     // [rows]
+  A* const sum = tiles.sum.data();                     // [rows]
   for (Index r = 0; r < o.rows; ++r) std::fill_n(&o(r, 0), o.width, A(0));
   std::fill_n(top, y.rows, std::numeric_limits<A>::lowest());
   std::fill_n(sum, y.rows, A(0));
 
-  const KeyRange keys = keys_of_tiles(plan, k.rows, at.i, at.i + y.rows);
+  const KeyRange keys = keys_of_tiles(plan, v.rows, at.i, at.i + y.rows);
   for (at.j = keys.begin; at.j < keys.end; at.j += tile_keys(plan)) {
     const Index last = std::min(keys.end, at.j + tile_keys(plan));
-    const auto k_tile = widen(row_range(k, at.j, last), tiles.k);  // [keys, K]
-    const auto v_tile = widen(row_range(v, at.j, last), tiles.v);  // [keys, V]
-    const auto s = tiles.s(y.rows, last - at.j);                   // [rows, keys] scores, then exp(score - top)
-    compute_scores(plan, at, q_tile, k_tile, s);
+    const auto v_tile = row_range(v, at.j, last);  // [keys, V]
+    const auto s = tiles.s(y.rows, last - at.j);   // [rows, keys] scores, then exp(score - top)
+    compute_scores(plan, at, q_tile, tiles.k, s);
     for (Index r = 0; r < s.rows; ++r) {
       const A shrink = online_softmax_step(s, r, top[r], sum[r]);
       if (at.j > keys.begin && shrink != 1) scale_row(&o(r, 0), &o(r, 0), o.width, shrink);
@@ -59,7 +62,7 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
       const auto factors = tiles.factors(s.rows, s.width);
       draw_tile_factors(plan, at, factors);
       for (Index r = 0; r < s.rows; ++r)
-        for_each_chunk<A>(s.stride, [to = &s(r, 0), factor = &factors(r, 0)](Chunk<A> chunk) {
+        for_each_chunk<A>(whole_vectors<A>(s.width), [to = &s(r, 0), factor = &factors(r, 0)](Chunk<A> chunk) {
           chunk.store(to, chunk.load(to) * chunk.load(factor));
         });
     }
@@ -82,12 +85,12 @@ void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixV
     for (Index pair = first; pair < last; ++pair) {
       const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
       const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);
-      const auto k_head = head_of(k, plan.k_begin(b), plan.k_length(b), h, H);
-      const auto v_head = head_of(v, plan.k_begin(b), plan.k_length(b), h, H);
+      tiles.k.set(head_of(k, plan.k_begin(b), plan.k_length(b), h, H), tiles.wide);
+      const auto v_head = copied(head_of(v, plan.k_begin(b), plan.k_length(b), h, H), tiles.v);
       const auto y_head = head_of(y, plan.q_begin(b), queries, h, H);
       for (Index i = 0; i < queries; i += tile_queries(plan)) {
         const Index end = std::min(queries, i + tile_queries(plan));
-        attend<T>(plan, {b, h, i, 0}, row_range(q_head, i, end), k_head, v_head, row_range(y_head, i, end),
+        attend<T>(plan, {b, h, i, 0}, row_range(q_head, i, end), v_head, row_range(y_head, i, end),
                   &lse(h, plan.q_begin(b) + i), tiles);
       }
     }
@@ -100,21 +103,26 @@ void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q,
   using A = Acc<T>;
   const Index H = plan.heads;
   parallel(plan.count() * H, head_grain(plan, q.width / H), [&](Index first, Index last) {
-    TileBuffer<A> q_buffer(tile_queries(plan), q.width / H), k_buffer(plan.longest_k, q.width / H),
-        s_buffer(tile_queries(plan), plan.longest_k);
+    TileBuffer<A> q_buffer(tile_queries(plan), q.width / H), s_buffer(tile_queries(plan), plan.longest_k);
+    TileBuffer<A> wide(panel_keys, q.width / H);
+    TransposedRows<A> keys(plan.longest_k, q.width / H);
     for (Index pair = first; pair < last; ++pair) {
       const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
       const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);
-      const auto k_head = widen(head_of(k, plan.k_begin(b), plan.k_length(b), h, H), k_buffer);
+      const auto k_head = head_of(k, plan.k_begin(b), plan.k_length(b), h, H);
+      keys.set(k_head, wide);
       std::fill_n(y.data + pair * y.extent[2] * y.extent[3], y.extent[2] * y.extent[3], static_cast<T>(0.f));
-      for (Index i = 0; i < queries && k_head.rows > 0; i += tile_queries(plan)) {
-        const auto q_tile = widen(row_range(q_head, i, std::min(queries, i + tile_queries(plan))), q_buffer);
-        const auto s = s_buffer(q_tile.rows, k_head.rows);
-        compute_scores(plan, {b, h, i, 0}, q_tile, k_head, s);
+      for (Index i = 0; i < queries; i += tile_queries(plan)) {
+        const Index end = std::min(queries, i + tile_queries(plan));
+        const KeyRange seen = keys_of_tiles(plan, k_head.rows, i, end);
+        if (seen.begin == seen.end) continue;
+        const auto q_tile = copied(row_range(q_head, i, end), q_buffer, plan.scale);
+        const auto s = s_buffer(q_tile.rows, seen.end - seen.begin);
+        compute_scores(plan, {b, h, i, seen.begin}, q_tile, keys, s);
         for (Index r = 0; r < s.rows; ++r) {
           A top = std::numeric_limits<A>::lowest(), sum = 0;
           online_softmax_step(s, r, top, sum);
-          scale_row(&y(b, h, i + r, 0), &s(r, 0), s.width, sum == 0 ? A(0) : 1 / sum);
+          scale_row(&y(b, h, i + r, seen.begin), &s(r, 0), s.width, sum == 0 ? A(0) : 1 / sum);
         }
       }
     }

@@ -2,7 +2,8 @@
 // with k, v and q.
 #pragma once
 #include <heddle/base/threads.hpp>
-#include <heddle/cpu/gemm.hpp>
+#include <heddle/cpu/tile_product.hpp>
+#include <heddle/cpu/vector.hpp>
 #include <heddle/kernel/attention_plan.hpp>
 #include <heddle/ops/softmax.hpp>
 
@@ -34,12 +35,16 @@ KeyRange keys_in_reach(const AttentionPlan<T>& plan, Index keys, Index i) {
   const Index end = std::clamp<Index>(i + plan.future + 1, 0, keys);
   return {std::clamp<Index>(i - plan.past, 0, end), end};
 }
-// Returns the keys of the tiles that queries [first, end) need. They begin with those of a call of the dropout's
-// generator.
+// Keys are transposed in panels of this many.
+inline constexpr Index panel_keys = 64;
+static_assert(panel_keys % keys_per_draw_group == 0,
+              "a tile begins with a panel and a call of the dropout's generator");
+
+// Returns the keys of the tiles that queries [first, end) need. They begin with a panel.
 template <class T>
 KeyRange keys_of_tiles(const AttentionPlan<T>& plan, Index keys, Index first, Index end) {
   const KeyRange seen{keys_in_reach(plan, keys, first).begin, keys_in_reach(plan, keys, end - 1).end};
-  return {seen.begin < seen.end ? seen.begin / keys_per_draw_group * keys_per_draw_group : seen.end, seen.end};
+  return {seen.begin < seen.end ? seen.begin / panel_keys * panel_keys : seen.end, seen.end};
 }
 
 // Returns whether some of a tile's scores s may be masked.
@@ -63,18 +68,18 @@ void for_each_visible(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Ac
       if (!plan.is_masked(at.b, at.h, at.i + r, at.j + c)) f(r, c);
 }
 
-// Memory for one matrix of a tile, reused by every tile of a piece. Rows are padded to whole vectors.
+// Memory for a matrix, reused by every head or tile of a piece. Rows are padded to an odd number of cache lines, so
+// that vectors are full, and the elements of a column spread over all sets of the cache.
 template <class A>
 class TileBuffer {
  public:
-  TileBuffer(Index rows, Index width) : memory_({rows, padded(width)}) {}
+  TileBuffer(Index rows, Index width) : memory_({rows, stride(width)}) {}
   // Returns the first `rows` rows as a matrix of `width` columns.
-  MatrixView<A> operator()(Index rows, Index width) { return {memory_.data(), rows, width, padded(width)}; }
+  MatrixView<A> operator()(Index rows, Index width) { return {memory_.data(), rows, width, stride(width)}; }
 
  private:
-  static constexpr Index vector = 16;  // floats in the widest register
-  static_assert(vector % Vector<A>::width == 0);
-  static constexpr Index padded(Index width) { return (width + vector - 1) / vector * vector; }
+  static constexpr Index line = 64 / sizeof(A);  // elements
+  static Index stride(Index width) { return ((width + line - 1) / line | 1) * line; }
   Tensor<A> memory_;
 };
 
@@ -91,16 +96,15 @@ MatrixView<T> row_range(MatrixView<T> x, Index first, Index last) {
   return {x.data ? x.data + first * x.stride : nullptr, last - first, x.width, x.stride};
 }
 
-// Returns x in the type that T accumulates in: x itself, or a copy in `buffer`.
+// Returns a copy of x in the type that T accumulates in, multiplied by `factor`.
 template <class T>
-MatrixView<const Acc<T>> widen(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer) {
-  if constexpr (std::is_same_v<T, Acc<T>>) {
-    return x;
-  } else {
-    const auto wide = buffer(x.rows, x.width);
-    for (Index n = 0; n < x.rows; ++n) copy_row(&wide(n, 0), &x(n, 0), x.width);
-    return as_const(wide);
+MatrixView<const Acc<T>> copied(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer, Acc<T> factor = 1) {
+  const auto rows = buffer(x.rows, x.width);
+  for (Index n = 0; n < x.rows; ++n) {
+    scale_row(&rows(n, 0), &x(n, 0), x.width, factor);
+    std::fill(&rows(n, 0) + x.width, &rows(n, 0) + rows.stride, Acc<T>(0));
   }
+  return as_const(rows);
 }
 
 // Returns whether all elements are finite. NaN and infinity times zero are NaN, and so is a sum with them.
@@ -112,14 +116,57 @@ bool all_finite(MatrixView<const A> x) {
   return sum == 0;
 }
 
+// Returns n, rounded up to whole vectors.
+template <class A>
+constexpr Index whole_vectors(Index n) {
+  return (n + Vector<A>::width - 1) / Vector<A>::width * Vector<A>::width;
+}
+
+// The transposed rows of a head's keys or values in panels [width, panel_keys], for the products q k^T and dy v^T.
+template <class A>
+class TransposedRows {
+ public:
+  TransposedRows(Index rows, Index width)
+      : width_(width), memory_({(rows + panel_keys - 1) / panel_keys, width * panel_keys}) {}
+
+  // Takes the rows of another head. `wide` is memory for a panel's rows in A, unused if x has this type.
+  template <class T>
+  void set(MatrixView<const T> x, TileBuffer<A>& wide) {
+    for (Index j = 0; j < x.rows; j += panel_keys) {
+      const auto rows = row_range(x, j, std::min(x.rows, j + panel_keys));
+      if constexpr (std::is_same_v<T, A>)
+        transpose_rows<panel_keys>(rows, memory_.data() + j * width_);
+      else
+        transpose_rows<panel_keys>(copied(rows, wide), memory_.data() + j * width_);
+    }
+  }
+
+  // Computes y = left x^T for the rows from j on, the first of a panel.
+  void multiply(MatrixView<const A> left, Index j, MatrixView<A> y) const {
+    for (Index c = 0; c < y.width; c += panel_keys)
+      TileProduct<A>::run(left, panel(j + c), panel_keys,
+                          {&y(0, c), y.rows, std::min(panel_keys, y.width - c), y.stride}, Into::set);
+  }
+
+ private:
+  const A* panel(Index j) const { return std::as_const(memory_).data() + j * width_; }
+  Index width_;
+  Tensor<A> memory_;
+};
+
+// Computes to += left x, for x with padded rows.
+template <class A>
+void add_product(LeftTile<A> left, MatrixView<const A> x, MatrixView<A> to) {
+  TileProduct<A>::run(left, x.data, x.stride, to, Into::add);
+}
+
 // Returns x with zeros in place of NaN and infinity.
 template <class A>
-Tensor<A> finite_part(MatrixView<const A> x) {
-  Tensor<A> part({x.rows, x.width});
-  const auto values = view<2>(part);
+MatrixView<const A> finite_part(MatrixView<const A> x, TileBuffer<A>& buffer) {
+  const auto part = buffer(x.rows, x.width);
   for (Index n = 0; n < x.rows; ++n)
-    for (Index d = 0; d < x.width; ++d) values(n, d) = std::isfinite(x(n, d)) ? x(n, d) : A(0);
-  return part;
+    for (Index d = 0; d < part.stride; ++d) part(n, d) = d < x.width && std::isfinite(x(n, d)) ? x(n, d) : A(0);
+  return as_const(part);
 }
 
 // Computes to += w x for w [queries, keys] and x [keys, D]. If `isolate_nan`, NaN and infinity in x reach only the
@@ -127,10 +174,10 @@ Tensor<A> finite_part(MatrixView<const A> x) {
 template <class T, class A = Acc<T>>
 void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool isolate_nan, MatrixView<A> w,
                     MatrixView<const A> x, MatrixView<A> to) {
-  if (!isolate_nan) return product<false, false>(as_const(w), x, to, Into::add);
-  const Tensor<A> finite = finite_part(x);
-  const auto x_finite = matrix_view(finite);
-  product<false, false>(as_const(w), x_finite, to, Into::add);
+  if (!isolate_nan) return add_product<A>(as_const(w), x, to);
+  TileBuffer<A> buffer(x.rows, x.width);
+  const auto x_finite = finite_part(x, buffer);
+  add_product<A>(as_const(w), x_finite, to);
   for_each_visible(plan, at, w, [&](Index r, Index c) {
     for (Index d = 0; d < x.width; ++d) to(r, d) += w(r, c) * (x(c, d) - x_finite(c, d));
   });
@@ -139,26 +186,26 @@ void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool isolate_na
 template <class T, class A = Acc<T>>
 void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool isolate_nan, MatrixView<A> w, MatrixView<const A> x,
                  MatrixView<A> to) {
-  if (!isolate_nan) return product<true, false>(as_const(w), x, to, Into::add);
-  const Tensor<A> finite = finite_part(x);
-  const auto x_finite = matrix_view(finite);
-  product<true, false>(as_const(w), x_finite, to, Into::add);
+  const auto w_transposed = LeftTile<A>::transposed(as_const(w));
+  if (!isolate_nan) return add_product<A>(w_transposed, x, to);
+  TileBuffer<A> buffer(x.rows, x.width);
+  const auto x_finite = finite_part(x, buffer);
+  add_product<A>(w_transposed, x_finite, to);
   for_each_visible(plan, at, w, [&](Index r, Index c) {
     for (Index d = 0; d < x.width; ++d) to(c, d) += w(r, c) * (x(r, d) - x_finite(r, d));
   });
 }
 
-// Computes s = scale * q k^T + bias. Masked scores and the padding of rows become -infinity, for any
-// content of q and k.
+// Computes s = q k^T + bias for scaled q. Masked scores and the padding of rows become -infinity, for any content of q
+// and k.
 template <class T>
-void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q, MatrixView<const Acc<T>> k,
-                    MatrixView<Acc<T>> s) {
-  product<false, true>(q, k, s, Into::set);
+void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q,
+                    const TransposedRows<Acc<T>>& k, MatrixView<Acc<T>> s) {
+  k.multiply(q, at.j, s);
   for (Index r = 0; r < s.rows; ++r) {
     Acc<T>* const scores = &s(r, 0);
-    scale_row(scores, scores, s.stride, plan.scale);  // with the padding, so that all chunks are full
     if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r)) add_row(scores, bias + at.j, s.width);
-    std::fill(scores + s.width, scores + s.stride, masked_score<Acc<T>>);
+    std::fill(scores + s.width, scores + whole_vectors<Acc<T>>(s.width), masked_score<Acc<T>>);
   }
   if (!may_be_masked(plan, at, s)) return;
   for (Index r = 0; r < s.rows; ++r) {
@@ -175,13 +222,13 @@ void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<cons
 // multiply its own sums over earlier tiles.
 template <class A>
 A online_softmax_step(MatrixView<A> s, Index r, A& top, A& sum) {
-  A* const scores = &s(r, 0);  // with the padding
-  const A before = top,
-          greatest = std::max(top, max_of<A>(s.stride, [&](Chunk<A> chunk) { return chunk.load(scores); }));
+  A* const scores = &s(r, 0);
+  const Index padded = whole_vectors<A>(s.width);
+  const A before = top, greatest = std::max(top, max_of<A>(padded, [&](Chunk<A> chunk) { return chunk.load(scores); }));
   // Without an earlier score, exp() would underflow, which is slow.
   const A shrink = before == std::numeric_limits<A>::lowest() ? A(0) : std::exp(before - greatest);
   top = greatest;
-  sum = sum * shrink + sum_of<A>(s.stride, [&](Chunk<A> chunk) {
+  sum = sum * shrink + sum_of<A>(padded, [&](Chunk<A> chunk) {
           const Vector<A> e = exp_or_zero(chunk.load(scores) - greatest);
           chunk.store(scores, e);
           return e;

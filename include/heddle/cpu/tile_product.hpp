@@ -1,0 +1,127 @@
+// Products of tiles, matrices that stay in the first-level caches. Neither operand is copied: the elements of a are
+// broadcast, the rows of b are read as vectors, and the sums stay in registers. Libraries copy both operands into their
+// own layout first, which takes as long as the product if there are only some ten rows.
+#pragma once
+#include <heddle/cpu/eigen.hpp>
+
+namespace heddle::kernel {
+
+template <class A>
+using Packet = typename Eigen::internal::packet_traits<A>::type;
+template <class A>
+inline constexpr Index packet_lanes = Eigen::internal::packet_traits<A>::size;
+
+// Returns a read-only view.
+template <class T>
+MatrixView<const T> as_const(MatrixView<T> x) {
+  return {x.data, x.rows, x.width, x.stride};
+}
+
+// Calls f(i) for i = 0 to n - 1, each a constant, so that arrays indexed by i stay in registers at every level of
+// optimization.
+template <int n, class F>
+[[gnu::always_inline]] inline void unrolled(F&& f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }
+  (std::make_integer_sequence<int, n>{});
+}
+
+// g++ warns that the vector type Packet loses its attributes as a template argument of PacketBlock.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"
+// Transposes x, which has at most `columns` rows, into to [x.width, columns]; the other columns become zero.
+template <Index columns, class A>
+void transpose_rows(MatrixView<const A> x, A* to) {
+  constexpr int lanes = static_cast<int>(packet_lanes<A>);
+  for (Index n = 0; n < columns; n += lanes) {
+    Index k = 0;
+    if (n + lanes <= x.rows)
+      for (; k + lanes <= x.width; k += lanes) {
+        Eigen::internal::PacketBlock<Packet<A>, lanes> square;
+        unrolled<lanes>([&](auto i) { square.packet[i] = Eigen::internal::ploadu<Packet<A>>(&x(n + i, k)); });
+        Eigen::internal::ptranspose(square);
+        unrolled<lanes>([&](auto i) { Eigen::internal::pstoreu(to + (k + i) * columns + n, square.packet[i]); });
+      }
+    for (; k < x.width; ++k)
+      for (Index i = 0; i < lanes; ++i) to[k * columns + n + i] = n + i < x.rows ? x(n + i, k) : A(0);
+  }
+}
+#pragma GCC diagnostic pop
+
+// A left operand: its element (m, k) is data[m * row + k * column], so that a transposed matrix is one, too.
+template <class A>
+struct LeftTile {
+  const A* data;
+  Index rows, depth, row, column;
+
+  LeftTile(MatrixView<const A> x) : data(x.data), rows(x.rows), depth(x.width), row(x.stride), column(1) {}
+  static LeftTile transposed(MatrixView<const A> x) {
+    LeftTile t(x);
+    std::swap(t.rows, t.depth);
+    std::swap(t.row, t.column);
+    return t;
+  }
+};
+
+// The product of a left operand with a matrix b whose rows are padded to whole vectors.
+template <class A>
+class TileProduct {
+ public:
+  // Computes c = a b, or c += a b, for b [a.depth, c.width]. The rows of b and c are padded to whole vectors, which are
+  // read and written.
+  static void run(LeftTile<A> a, const A* b, Index b_stride, MatrixView<A> c, Into into) {
+    Index n = 0;
+    for (; n + most_vectors * lanes <= c.width; n += most_vectors * lanes)
+      columns<most_vectors>(a, b + n, b_stride, c, n, into);
+    if constexpr (most_vectors > 2)
+      if (c.width - n > lanes) {
+        columns<2>(a, b + n, b_stride, c, n, into);
+        n += 2 * lanes;
+      }
+    for (; n < c.width; n += lanes) columns<1>(a, b + n, b_stride, c, n, into);
+  }
+
+ private:
+  static constexpr Index lanes = packet_lanes<A>;
+  static constexpr bool many_registers = sizeof(Packet<A>) == 64;  // AVX-512 has 32 of them, others have 16 or more
+  static constexpr int most_vectors = many_registers ? 4 : 2;
+  static constexpr int most_rows = 6;
+
+  // Computes `vectors` vectors of columns of c, from column n on.
+  template <int vectors>
+  static void columns(LeftTile<A> a, const A* b, Index b_stride, MatrixView<A> c, Index n, Into into) {
+    // One vector of columns leaves registers for more rows, and needs them: a sum takes a product every four cycles.
+    constexpr int rows = vectors == 1 ? 2 * most_rows : most_rows;
+    Index m = 0;
+    const auto at = [&](Index first) { return a.data + first * a.row; };
+    for (; m + rows <= a.rows; m += rows) block<rows, vectors>(at(m), a, b, b_stride, &c(m, n), c.stride, into);
+    for (; m + 4 <= a.rows; m += 4) block<4, vectors>(at(m), a, b, b_stride, &c(m, n), c.stride, into);
+    for (; m < a.rows; ++m) block<1, vectors>(at(m), a, b, b_stride, &c(m, n), c.stride, into);
+  }
+
+  template <int rows, int vectors>
+  [[gnu::noinline]] static void block(const A* x, const LeftTile<A>& a, const A* b, Index b_stride, A* c,
+                                      Index c_stride, Into into) {
+    using namespace Eigen::internal;
+    Packet<A> sums[unsigned{rows}][unsigned{vectors}];
+    unrolled<rows>([&](auto r) { unrolled<vectors>([&](auto v) { sums[r][v] = pset1<Packet<A>>(A(0)); }); });
+    const Index row = a.row, column = a.column;
+    for (Index k = a.depth; k > 0; --k) {
+      Packet<A> of_b[unsigned{vectors}];
+      unrolled<vectors>([&](auto v) { of_b[v] = ploadu<Packet<A>>(b + v * lanes); });
+      unrolled<rows>([&](auto r) {
+        const Packet<A> value = pset1<Packet<A>>(x[r * row]);
+        unrolled<vectors>([&](auto v) { sums[r][v] = pmadd(value, of_b[v], sums[r][v]); });
+      });
+      x += column;
+      b += b_stride;
+    }
+    unrolled<rows>([&](auto r) {
+      unrolled<vectors>([&](auto v) {
+        A* const to = c + r * c_stride + v * lanes;
+        pstoreu(to, into == Into::add ? padd(ploadu<Packet<A>>(to), sums[r][v]) : sums[r][v]);
+      });
+    });
+  }
+};
+
+}  // namespace heddle::kernel
