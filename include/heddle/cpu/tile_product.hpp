@@ -69,6 +69,9 @@ class TileProduct {
   // Computes c = a b, or c += a b, for b [a.depth, c.width]. The rows of b and c are padded to whole vectors, which are
   // read and written.
   static void run(LeftTile<A> a, const A* b, Index b_stride, MatrixView<A> c, Into into) {
+    if (a.depth == 0 && into == Into::set)
+      for (Index m = 0; m < c.rows; ++m) std::fill_n(&c(m, 0), c.width, A(0));
+    if (a.depth == 0 || c.rows == 0) return;  // an operand without elements may have no data
     Index n = 0;
     for (; n + most_vectors * lanes <= c.width; n += most_vectors * lanes)
       columns<most_vectors>(a, b + n, b_stride, c, n, into);
