@@ -25,6 +25,11 @@ typedef double Doubles __attribute__((vector_size(register_bytes)));
 typedef std::uint32_t Words __attribute__((vector_size(register_bytes)));
 typedef std::uint16_t Halves __attribute__((vector_size(register_bytes / 2)));
 
+// Returns 2^n for the integer n that the lowest bits of each lane hold.
+inline Floats power_of_lowest_bits(Floats x) {
+  return reinterpret_cast<Floats>((reinterpret_cast<Words>(x) << 23) + 0x3f800000u);
+}
+
 // The lanes of one register, of type float or double (A). In a formula, a number stands for a vector of equal lanes.
 // Lanes is a vector type of g++ and clang, whose operators compile to single instructions. The register's size is part
 // of the type, so that object files for different instruction sets do not share functions that take vectors.
@@ -92,8 +97,7 @@ struct Vector {
       q = q * r + 0x1.555492p-3f;
       q = q * r + 0x1.fffffcp-2f;
       const Vector exp_of_r = q * (r * r) + r + Vector(1);
-      const Words one = reinterpret_cast<Words>(Lanes{} + 1.f);
-      const Vector power = reinterpret_cast<Lanes>((reinterpret_cast<Words>(shifted.lanes) << 23) + one);
+      const Vector power = power_of_lowest_bits(shifted.lanes);
       constexpr float log_of_smallest = -87.33654f;
       return select(x < log_of_smallest, Vector(0), exp_of_r * power);
     }
