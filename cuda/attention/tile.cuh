@@ -129,8 +129,8 @@ struct ScoreTile {
 template <int tile_rows, class T, bool own_keys, class F>
 __device__ __forceinline__ void with_pairs(const ScoreTile<T, own_keys>& tile, int& bound, bool is_careful, F f) {
   if (tile.other < bound) return f(Constant<tile_rows>(), AllBits(), Constant<false>());
-  if (!is_careful) bound = tile.template whole_bound<tile_rows>(tile.other + tile_rows);
   const int reach = tile.reach(tile_rows);
+  if (!is_careful) bound = tile.template whole_bound<tile_rows>(tile.other + tile_rows);
   f(reach, tile.template visible<tile_rows / 8>(reach), is_careful);
 }
 
