@@ -129,11 +129,11 @@ template <class T, class Math, int width>
 __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                              BackwardTile<T, width>::query_blocks) void query_gradient(AttentionTask<T> task,
                                                                                        cuda::BackwardInputs<T> x,
-                                                                                       MatrixView<T> dq, int stages) {
+                                                                                       MatrixView<T> dq, int ahead) {
   using Products = cuda::Products<Math>;
   using Scores = cuda::ScoreTile<T, false>;
   constexpr int tile_rows = BackwardTile<T, width>::other_rows, n = tile_rows / 8;
-  const BackwardArrays<T, width> arrays({}, stages);
+  const BackwardArrays<T, width> arrays({}, ahead + 1);
   const int rows = arrays.rows;
   const cuda::SharedRows<T, width> own_q{arrays.own(arrays.a)}, own_dy{arrays.own(arrays.b)};
   const auto process = [&](const cuda::SequenceHead<T>& head, const HeadRows<const T>& k_rows,
@@ -186,7 +186,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
         });
       };
       cuda::for_each_tile(
-          tiles.first, tiles.last, stages, load, [] {}, use);
+          tiles.first, tiles.last, ahead, load, [] {}, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
     cuda::store_rows<width, false>(sum[0], task.plan.scale, task.plan.scale, arrays.own(arrays.a), head.query_rows(dq),
@@ -202,12 +202,11 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                              BackwardTile<T, width>::key_blocks) void key_value_gradients(AttentionTask<T> task,
                                                                                           cuda::BackwardInputs<T> x,
                                                                                           MatrixView<T> dk,
-                                                                                          MatrixView<T> dv,
-                                                                                          int stages) {
+                                                                                          MatrixView<T> dv, int ahead) {
   using Products = cuda::Products<Math>;
   using Scores = cuda::ScoreTile<T, true>;
   constexpr int tile_rows = BackwardTile<T, width>::other_rows, n = tile_rows / 8;
-  const BackwardArrays<T, width> arrays({}, stages);
+  const BackwardArrays<T, width> arrays({}, ahead + 1);
   const int rows = arrays.rows;
   const cuda::SharedRows<T, width> own_k{arrays.own(arrays.a)}, own_v{arrays.own(arrays.b)};
   const auto process = [&](const cuda::SequenceHead<T>& head, const HeadRows<const T>& q_rows,
@@ -281,7 +280,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
         });
       };
       cuda::for_each_tile(
-          tiles.first, tiles.last, stages, load, [] {}, use);
+          tiles.first, tiles.last, ahead, load, [] {}, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum_k) || cuda::holds_nan(sum_v); });
     const float scale = task.plan.scale;
@@ -311,7 +310,7 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> 
     const auto launch = [&]<auto kernel>(Index longest_own, Index longest_other, int blocks, auto... gradients) {
       const AttentionLaunch to = BackwardArrays<T, width>::launch(longest_own, longest_other, blocks);
       cuda::launch<kernel>(to.grid(plan, longest_own), static_cast<unsigned>(to.warps * cuda::warp_size),
-                           to.shared_bytes, cuda::current_stream(), task, x, gradients..., to.stages);
+                           to.shared_bytes, cuda::current_stream(), task, x, gradients..., to.stages - 1);
     };
     if (dq.data)
       launch.template operator()<query_gradient<T, Math, width>>(plan.longest_q, plan.longest_k, Tile::query_blocks,

@@ -18,9 +18,10 @@ __device__ std::uint64_t call_number(const AttentionTask<T>& task, const Sequenc
 template <int n, class T, class Reach, class F>
 __device__ __forceinline__ void draw_for_queries(const ScoreTile<T, false>& tile, Reach reach, F f) {
   constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
+  const std::uint64_t first =
+      call_number(tile.task, tile.head, tile.own_row(0), tile.other / group * quad + tile.lane() % quad);
   for (int half = 0; half < 2; ++half) {
-    std::uint64_t call =
-        call_number(tile.task, tile.head, tile.own_row(2 * half), tile.other / group * quad + tile.lane() % quad);
+    std::uint64_t call = first + static_cast<unsigned>(half * 8) * std::uint64_t{tile.task.calls_per_row};
     for (int m = 0; m < n; m += quad) {
       if (m * 8 >= reach) continue;
       const kernel::PhiloxWords words = tile.task.plan.draws(call, tile.task.keys);

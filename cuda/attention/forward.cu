@@ -166,7 +166,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
         if (task.has_dropout()) return add_whole_tile(other, stage, cuda::Constant<true>());
         add_whole_tile(other, stage, cuda::Constant<false>());
       };
-      cuda::for_each_tile(tiles.first, tiles.last, cuda::Constant<Tile::stages>(), load, read_queries, use);
+      cuda::for_each_tile(tiles.first, tiles.last, cuda::Constant<Tile::stages - 1>(), load, read_queries, use);
     };
     cuda::add_tiles_carefully(task, add_tiles, [&] { return cuda::holds_nan(sum); });
 

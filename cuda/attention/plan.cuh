@@ -21,6 +21,7 @@ struct AttentionTask {
   std::uint32_t calls_per_row = static_cast<std::uint32_t>(kernel::calls_per_score_row(plan.longest_k));
   kernel::PhiloxKeys keys = kernel::PhiloxKeys(plan.draws.key());
   KeptDraws kept = KeptDraws(plan.dropout);
+  // The plan's distances.
   int past = static_cast<int>(std::min<Index>(plan.past, std::numeric_limits<int>::max()));
   int future = static_cast<int>(std::min<Index>(plan.future, std::numeric_limits<int>::max()));
   bool may_mask = plan.limits_distances() || plan.mask.data || plan.bias.data;  // pairs of rows of the same sequence
@@ -112,7 +113,7 @@ struct RowRange {
 };
 
 // Return the other rows that some own row of [first, last] sees, and those that all of them see, if no mask hides them.
-// The numbers of rows of the sequence are not considered, except that the first function returns existing rows.
+// `others` is the number of other rows. The second range may begin before row 0.
 template <bool own_keys, class T>
 __device__ __forceinline__ RowRange rows_seen_by_any(const AttentionTask<T>& task, int others, int first, int last) {
   const int before = own_keys ? task.future : task.past, after = own_keys ? task.past : task.future;
@@ -157,27 +158,26 @@ struct TileRange {
 };
 
 // Processes tiles [first, last): load(tile, stage) starts a tile's copies, and use(tile, stage) runs when they are
-// complete. With s stages (1, 2 or 4, which may be a Constant) the copies of the next s - 1 tiles are under way
-// meanwhile. begin() runs before the first tile, when the copies of the s - 1 first tiles are under way. All threads of
-// the block call this.
-template <class Stages, class Load, class Begin, class Use>
-__device__ __forceinline__ void for_each_tile(int first, int last, Stages stages, Load load, Begin begin, Use use) {
-  const int ahead = stages - 1;  // tiles
+// complete. The copies of the next `ahead` tiles (0, 1 or 3, which may be a Constant) are under way meanwhile; there are
+// ahead + 1 stages. begin() runs before the first tile, when the copies of the first `ahead` tiles are under way. All
+// threads of the block call this.
+template <class Ahead, class Load, class Begin, class Use>
+__device__ __forceinline__ void for_each_tile(int first, int last, Ahead ahead, Load load, Begin begin, Use use) {
   for (int tile = first; tile < first + ahead; ++tile) {
     if (tile < last) load(tile, tile & ahead);
     commit_copies();
   }
   if (first < last) begin();
   for (int tile = first; tile < last; ++tile) {
-    if (stages == 2)
+    if (ahead == 1)
       wait_copies<0>();
-    else if (stages == 4)
+    else if (ahead == 3)
       wait_copies<2>();
     __syncthreads();  // the tile is complete, and no warp reads the previous one
     const int loaded = tile + ahead;
     if (loaded < last) load(loaded, loaded & ahead);
     commit_copies();
-    if (stages == 1) {
+    if (ahead == 0) {
       wait_copies<0>();
       __syncthreads();
     }

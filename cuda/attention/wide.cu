@@ -114,8 +114,8 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
     }
     softmax.finish();
     // weigh_rows() does not read the tiles that the block does not see. As attention weights they are zeros.
-    const bool all = !lse.data;
-    for (int tile = all ? 0 : seen.first; tile < (all ? tiles_for(y.keys, tile_rows) : seen.last); ++tile) {
+    const TileRange written = lse.data ? seen : TileRange({0, static_cast<int>(y.keys)}, tile_rows);
+    for (int tile = written.first; tile < written.last; ++tile) {
       const int j = tile * tile_rows;
       const bool is_seen = seen.has(tile);
       const ScoreTile<T, false> at{task, head, first, j};
@@ -188,10 +188,10 @@ __global__ __launch_bounds__(wide_threads,
 template <class T, class Math, bool own_keys>
 __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(AttentionTask<T> task, ScoreMatrices<const T> w,
                                                                         MatrixView<const T> x, float scale,
-                                                                        MatrixView<T> y, int stages) {
+                                                                        MatrixView<T> y, int ahead) {
   SharedArrays arrays;
-  T* const staging = arrays.take<T>(tile_size<T>);         // [64, chunk] results
-  T* const tiles = arrays.take<T>(stages * tile_size<T>);  // [stages, tile_rows, chunk] of x
+  T* const staging = arrays.take<T>(tile_size<T>);              // [64, chunk] results
+  T* const tiles = arrays.take<T>((ahead + 1) * tile_size<T>);  // [stages, tile_rows, chunk] of x
   const int chunks = tiles_for(y.width / task.plan.heads, chunk);
   const int first = static_cast<int>(blockIdx.x) / chunks * wide_rows,
             d = static_cast<int>(blockIdx.x) % chunks * chunk;
@@ -229,7 +229,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void weigh_rows(Attentio
         Products<Math>::template add_weighted_rows<chunk, 1>(&weights, rows, reach, sum);
       };
       for_each_tile(
-          seen.first, seen.last, stages, load, [] {}, use);
+          seen.first, seen.last, ahead, load, [] {}, use);
     };
     add_tiles_carefully(task, add_tiles, [&] { return holds_nan(sum); });
     T* const own = staging + warp_index() * slice_rows * row_stride<T, chunk>;
@@ -313,9 +313,9 @@ void launch_weigh(const AttentionTask<T>& task, const ScoreMatrices<T>& w, Matri
   const Index longest = own_keys ? task.plan.longest_k : task.plan.longest_q;
   const unsigned chunks = blocks_for(y.width / task.plan.heads, chunk);
   const ScoreMatrices<const T> read{w.data, w.first_head, w.heads, w.queries, w.keys};
-  constexpr int stages = 2;
+  constexpr int ahead = 1;
   launch<weigh_rows<T, Math, own_keys>>({blocks_for(longest, wide_rows) * chunks, grid_height(w.heads)}, wide_threads,
-                                        three_tiles<T>, current_stream(), task, read, x, scale, y, stages);
+                                        three_tiles<T>, current_stream(), task, read, x, scale, y, ahead);
 }
 
 }  // namespace
