@@ -62,6 +62,12 @@ auto matrix_view(M&& m) {
   }
 }
 
+// Returns a read-only view.
+template <class T>
+MatrixView<const T> as_const(MatrixView<T> x) {
+  return {x.data, x.rows, x.width, x.stride};
+}
+
 // The use of a product: it overwrites its output, or it is added to it.
 enum class Into { set, add };
 

@@ -2,7 +2,7 @@
 // registers of AVX2. The right operand is transposed panel by panel in the first-level cache, while the next panel is
 // prefetched: libraries copy a larger part of it before they begin, and wait for the memory.
 #pragma once
-#include <heddle/cpu/tile_product.hpp>
+#include <heddle/cpu/packets.hpp>
 
 namespace heddle::kernel {
 

@@ -3,7 +3,7 @@
 // libraries copy each part of it into their own layout before they use it. Other processors use PanelLhs
 // (panel_lhs.hpp).
 #pragma once
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/packets.hpp>
 
 namespace heddle::kernel {
 
@@ -12,7 +12,7 @@ namespace heddle::kernel {
 class SkinnyLhs {
  public:
   // Whether the vector registers are those of AVX-512.
-  static constexpr bool is_supported = Eigen::internal::packet_traits<float>::size == 16;
+  static constexpr bool is_supported = packet_lanes<float> == 16;
 
   // Returns whether SkinnyLhs is faster than the general product for these sizes.
   static bool is_faster(Index rows, Index columns, Index depth) {
@@ -32,8 +32,8 @@ class SkinnyLhs {
   }
 
  private:
-  using Packet = Eigen::internal::packet_traits<float>::type;
-  static constexpr Index lanes = sizeof(Packet) / sizeof(float);
+  using Packet = kernel::Packet<float>;
+  static constexpr Index lanes = packet_lanes<float>;
   static constexpr int most_columns = 4, most_rows = 5;  // the sums of a block stay in registers
 
   // Computes the columns [n, n + most_columns) of c.

@@ -2,50 +2,9 @@
 // broadcast, the rows of b are read as vectors, and the sums stay in registers. Libraries copy both operands into their
 // own layout first, which takes as long as the product if there are only some ten rows.
 #pragma once
-#include <heddle/cpu/eigen.hpp>
+#include <heddle/cpu/packets.hpp>
 
 namespace heddle::kernel {
-
-template <class A>
-using Packet = typename Eigen::internal::packet_traits<A>::type;
-template <class A>
-inline constexpr Index packet_lanes = Eigen::internal::packet_traits<A>::size;
-
-// Returns a read-only view.
-template <class T>
-MatrixView<const T> as_const(MatrixView<T> x) {
-  return {x.data, x.rows, x.width, x.stride};
-}
-
-// Calls f(i) for i = 0 to n - 1, each a constant, so that arrays indexed by i stay in registers at every level of
-// optimization.
-template <int n, class F>
-[[gnu::always_inline]] inline void unrolled(F&& f) {
-  [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }
-  (std::make_integer_sequence<int, n>{});
-}
-
-// g++ warns that the vector type Packet loses its attributes as a template argument of PacketBlock.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wignored-attributes"
-// Transposes x, which has at most `columns` rows, into to [x.width, columns]; the other columns become zero.
-template <Index columns, class A>
-void transpose_rows(MatrixView<const A> x, A* to) {
-  constexpr int lanes = static_cast<int>(packet_lanes<A>);
-  for (Index n = 0; n < columns; n += lanes) {
-    Index k = 0;
-    if (n + lanes <= x.rows)
-      for (; k + lanes <= x.width; k += lanes) {
-        Eigen::internal::PacketBlock<Packet<A>, lanes> square;
-        unrolled<lanes>([&](auto i) { square.packet[i] = Eigen::internal::ploadu<Packet<A>>(&x(n + i, k)); });
-        Eigen::internal::ptranspose(square);
-        unrolled<lanes>([&](auto i) { Eigen::internal::pstoreu(to + (k + i) * columns + n, square.packet[i]); });
-      }
-    for (; k < x.width; ++k)
-      for (Index i = 0; i < lanes; ++i) to[k * columns + n + i] = n + i < x.rows ? x(n + i, k) : A(0);
-  }
-}
-#pragma GCC diagnostic pop
 
 // A left operand: its element (m, k) is data[m * row + k * column], so that a transposed matrix is one, too.
 template <class A>

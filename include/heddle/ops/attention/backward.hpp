@@ -26,7 +26,7 @@ struct BackwardTiles {
   using A = Acc<T>;
   TransposedRows<A> k_transposed, v_transposed;  // of the head
   TileBuffer<A> k, dk, dv;                       // of the head
-  TileBuffer<A> wide, q, dy, p, ds, factors, dq;
+  TileBuffer<A> q, dy, p, ds, factors, dq;
 
   BackwardTiles(const AttentionPlan<T>& plan, Index K, Index V)
       : k_transposed(plan.longest_k, K),
@@ -34,7 +34,6 @@ struct BackwardTiles {
         k(plan.longest_k, K),
         dk(plan.longest_k, K),
         dv(plan.longest_k, V),
-        wide(panel_keys, std::max(K, V)),
         q(tile_queries(plan), K),
         dy(tile_queries(plan), V),
         p(tile_queries(plan), tile_keys(plan)),
@@ -54,7 +53,7 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const TileOperan
   const auto pd = dropped ? tiles.factors(x.q.rows, x.k.rows) : p;  // [queries, keys] d, then p d
   compute_scores(plan, at, x.q, tiles.k_transposed, p);
   tiles.v_transposed.multiply(x.dy, at.j, ds);
-  // A product that overflows is checked with dp. delta is not finite if the forward's result is not.
+  // dp is not finite if v or dy is not, or if their product overflows; delta is not if the forward's result is not.
   const bool isolate_nan =
       may_be_masked(plan, at, p) &&
       !(all_finite(x.q) && all_finite(x.k) && all_finite(as_const(ds)) && all_finite<A>({x.delta, 1, p.rows, p.rows}));
@@ -103,8 +102,8 @@ void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const HeadO
   const auto dk = accumulator(tiles.dk, x.dk);  // [keys, K]
   const auto dv = accumulator(tiles.dv, x.dv);  // [keys, V]
   const auto k_head = copied(x.k, tiles.k);     // [keys, K]
-  tiles.k_transposed.set(k_head, tiles.wide);
-  tiles.v_transposed.set(x.v, tiles.wide);
+  tiles.k_transposed.set(k_head);
+  tiles.v_transposed.set(x.v);
   for (Index i = 0; i < x.q.rows; i += tile_queries(plan)) {
     const Index end = std::min(x.q.rows, i + tile_queries(plan));
     const auto dq_rows = row_range(x.dq, i, end);

@@ -19,13 +19,12 @@ struct ForwardTiles {
   using A = Acc<T>;
   TransposedRows<A> k;  // of the head
   TileBuffer<A> v;      // of the head
-  TileBuffer<A> wide, q, s, factors, o;
+  TileBuffer<A> q, s, factors, o;
   Tensor<A> top, sum;
 
   ForwardTiles(const AttentionPlan<T>& p, Index K, Index V)
       : k(p.longest_k, K),
         v(p.longest_k, V),
-        wide(panel_keys, K),
         q(tile_queries(p), K),
         s(tile_queries(p), tile_keys(p)),
         factors(tile_queries(p), tile_keys(p)),
@@ -85,7 +84,7 @@ void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixV
     for (Index pair = first; pair < last; ++pair) {
       const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
       const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);
-      tiles.k.set(head_of(k, plan.k_begin(b), plan.k_length(b), h, H), tiles.wide);
+      tiles.k.set(head_of(k, plan.k_begin(b), plan.k_length(b), h, H));
       const auto v_head = copied(head_of(v, plan.k_begin(b), plan.k_length(b), h, H), tiles.v);
       const auto y_head = head_of(y, plan.q_begin(b), queries, h, H);
       for (Index i = 0; i < queries; i += tile_queries(plan)) {
@@ -104,13 +103,12 @@ void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q,
   const Index H = plan.heads;
   parallel(plan.count() * H, head_grain(plan, q.width / H), [&](Index first, Index last) {
     TileBuffer<A> q_buffer(tile_queries(plan), q.width / H), s_buffer(tile_queries(plan), plan.longest_k);
-    TileBuffer<A> wide(panel_keys, q.width / H);
     TransposedRows<A> keys(plan.longest_k, q.width / H);
     for (Index pair = first; pair < last; ++pair) {
       const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
       const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);
       const auto k_head = head_of(k, plan.k_begin(b), plan.k_length(b), h, H);
-      keys.set(k_head, wide);
+      keys.set(k_head);
       std::fill_n(y.data + pair * y.extent[2] * y.extent[3], y.extent[2] * y.extent[3], static_cast<T>(0.f));
       for (Index i = 0; i < queries; i += tile_queries(plan)) {
         const Index end = std::min(queries, i + tile_queries(plan));

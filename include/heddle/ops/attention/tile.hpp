@@ -127,17 +127,17 @@ template <class A>
 class TransposedRows {
  public:
   TransposedRows(Index rows, Index width)
-      : width_(width), memory_({(rows + panel_keys - 1) / panel_keys, width * panel_keys}) {}
+      : width_(width), memory_({(rows + panel_keys - 1) / panel_keys, width * panel_keys}), panel_(panel_keys, width) {}
 
-  // Takes the rows of another head. `wide` is memory for a panel's rows in A, unused if x has this type.
+  // Takes the rows of another head.
   template <class T>
-  void set(MatrixView<const T> x, TileBuffer<A>& wide) {
+  void set(MatrixView<const T> x) {
     for (Index j = 0; j < x.rows; j += panel_keys) {
       const auto rows = row_range(x, j, std::min(x.rows, j + panel_keys));
       if constexpr (std::is_same_v<T, A>)
         transpose_rows<panel_keys>(rows, memory_.data() + j * width_);
       else
-        transpose_rows<panel_keys>(copied(rows, wide), memory_.data() + j * width_);
+        transpose_rows<panel_keys>(copied(rows, panel_), memory_.data() + j * width_);
     }
   }
 
@@ -152,6 +152,7 @@ class TransposedRows {
   const A* panel(Index j) const { return std::as_const(memory_).data() + j * width_; }
   Index width_;
   Tensor<A> memory_;
+  TileBuffer<A> panel_;  // the rows of a panel, if their type is not A
 };
 
 // Computes to += left x, for x with padded rows.
@@ -205,13 +206,10 @@ void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<cons
   for (Index r = 0; r < s.rows; ++r) {
     Acc<T>* const scores = &s(r, 0);
     if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r)) add_row(scores, bias + at.j, s.width);
-    std::fill(scores + s.width, scores + whole_vectors<Acc<T>>(s.width), masked_score<Acc<T>>);
-  }
-  if (!may_be_masked(plan, at, s)) return;
-  for (Index r = 0; r < s.rows; ++r) {
     const KeyRange seen = keys_in_reach(plan, at.j + s.width, at.i + r);
-    std::fill(&s(r, 0), &s(r, 0) + std::clamp<Index>(seen.begin - at.j, 0, s.width), masked_score<Acc<T>>);
-    std::fill(&s(r, 0) + std::clamp<Index>(seen.end - at.j, 0, s.width), &s(r, 0) + s.width, masked_score<Acc<T>>);
+    const auto of_tile = [&](Index key) { return std::max<Index>(key - at.j, 0); };
+    std::fill(scores, scores + std::min(of_tile(seen.begin), s.width), masked_score<Acc<T>>);
+    std::fill(scores + of_tile(seen.end), scores + whole_vectors<Acc<T>>(s.width), masked_score<Acc<T>>);
   }
   if (plan.mask.data || plan.bias.data)
     for_each_masked(plan, at, s, [&](Index r, Index c) { s(r, c) = masked_score<Acc<T>>; });

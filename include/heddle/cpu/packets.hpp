@@ -1,0 +1,43 @@
+// Vector registers, for kernels that keep their sums in them. Eigen provides the instructions: Packet is its type of a
+// register.
+#pragma once
+#include <heddle/cpu/eigen.hpp>
+
+namespace heddle::kernel {
+
+template <class A>
+using Packet = typename Eigen::internal::packet_traits<A>::type;
+template <class A>
+inline constexpr Index packet_lanes = Eigen::internal::packet_traits<A>::size;
+
+// Calls f(i) for i = 0 to n - 1, each a constant, so that arrays indexed by i stay in registers at every level of
+// optimization.
+template <int n, class F>
+[[gnu::always_inline]] inline void unrolled(F&& f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) { (f(std::integral_constant<int, i>{}), ...); }
+  (std::make_integer_sequence<int, n>{});
+}
+
+// g++ warns that the vector type Packet loses its attributes as a template argument of PacketBlock.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"
+// Transposes x, which has at most `columns` rows, into to [x.width, columns]; the other columns become zero.
+template <Index columns, class A>
+void transpose_rows(MatrixView<const A> x, A* to) {
+  constexpr int lanes = static_cast<int>(packet_lanes<A>);
+  for (Index n = 0; n < columns; n += lanes) {
+    Index k = 0;
+    if (n + lanes <= x.rows)
+      for (; k + lanes <= x.width; k += lanes) {
+        Eigen::internal::PacketBlock<Packet<A>, lanes> square;
+        unrolled<lanes>([&](auto i) { square.packet[i] = Eigen::internal::ploadu<Packet<A>>(&x(n + i, k)); });
+        Eigen::internal::ptranspose(square);
+        unrolled<lanes>([&](auto i) { Eigen::internal::pstoreu(to + (k + i) * columns + n, square.packet[i]); });
+      }
+    for (; k < x.width; ++k)
+      for (Index i = 0; i < lanes; ++i) to[k * columns + n + i] = n + i < x.rows ? x(n + i, k) : A(0);
+  }
+}
+#pragma GCC diagnostic pop
+
+}  // namespace heddle::kernel
