@@ -158,9 +158,9 @@ struct TileRange {
 };
 
 // Processes tiles [first, last): load(tile, stage) starts a tile's copies, and use(tile, stage) runs when they are
-// complete. The copies of the next `ahead` tiles (0, 1 or 3, which may be a Constant) are under way meanwhile; there are
-// ahead + 1 stages. begin() runs before the first tile, when the copies of the first `ahead` tiles are under way. All
-// threads of the block call this.
+// complete. The copies of the next `ahead` tiles (0, 1 or 3, which may be a Constant) are under way meanwhile, so there
+// are ahead + 1 stages. begin() runs before the first tile, when the copies of the first `ahead` tiles are under way.
+// All threads of the block call this.
 template <class Ahead, class Load, class Begin, class Use>
 __device__ __forceinline__ void for_each_tile(int first, int last, Ahead ahead, Load load, Begin begin, Use use) {
   for (int tile = first; tile < first + ahead; ++tile) {
