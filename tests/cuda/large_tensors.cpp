@@ -157,20 +157,21 @@ std::vector<T> attention_from(Index first, Index K) {
   const Tensor<T> bias = randn<T>({1, 1, 1, longer}, random).to(Device::cuda);
   Tensor<float> lse({heads, first + LastRows<T>::used}, Device::cuda), delta = empty_like(lse),
                                                                        dbias({longer}, Device::cuda);
-  const kernel::AttentionPlan<T> plan{view<1>(begin),
-                                      view<1>(length),
-                                      view<1>(begin),
-                                      view<1>(length),
-                                      longer,
-                                      longer,
-                                      heads,
-                                      0.2f,
-                                      true,
-                                      {},
-                                      kernel::per_score(bias),
-                                      kernel::DropoutRule("large_tensors", 0.25),
-                                      {5, 0, 3},
-                                      false};
+  const kernel::AttentionPlan<T> plan{.q_begin = view<1>(begin),
+                                      .q_length = view<1>(length),
+                                      .k_begin = view<1>(begin),
+                                      .k_length = view<1>(length),
+                                      .longest_q = longer,
+                                      .longest_k = longer,
+                                      .heads = heads,
+                                      .scale = 0.2f,
+                                      .past = kernel::any_distance,
+                                      .future = 0,
+                                      .mask = {},
+                                      .bias = kernel::per_score(bias),
+                                      .dropout = kernel::DropoutRule("large_tensors", 0.25),
+                                      .draws = {5, 0, 3},
+                                      .tf32 = false};
   const auto& x = std::as_const(qkv);
   kernel::attention(Cuda{}, plan, x.columns(0, D), x.columns(D, D), x.columns(2 * D, D), y.columns(0, D), view<2>(lse));
   kernel::attention_backward(
