@@ -11,7 +11,8 @@ ABOUT = (
 )
 TILE = (
     "The instructions of one warp for one tile of other rows whose pairs are all visible, on the cheapest way once around the loop: its "
-    "copies, scores, exponentials, draws and sums. A product is one instruction of a tensor core: 16 x 8 x 16 in bf16, 16 x 8 x 8 in TF32. "
+    "copies, scores, exponentials, draws and sums. With dropout, the forward stores its decisions, which the backward reads, as long as they "
+    "take no more memory than the result (stored); beyond that the backward draws again (drawn). A product is one instruction of a tensor core: 16 x 8 x 16 in bf16, 16 x 8 x 8 in TF32. "
     "The budget is in instructions a product. Warps: as many as the registers of a multiprocessor hold. No loop has a call, an integer "
     "division or local memory, and each has one barrier a tile."
 )
@@ -45,7 +46,7 @@ def tiles(rows, budgets):
         keys = ("kernel", "type", "width", "dropout")
         budget = next((b["per_product"] for b in budgets["tiles"] if all(b[k] == r[k] for k in keys)), "none")
         counts = [str(r["classes"].get(name, 0)) for name in classes]
-        lines.append(row(f"`{r['kernel']}`", str(r["width"]), "yes" if r["dropout"] else "", str(r["instructions"]), f"{r['per_product']:.2f}",
+        lines.append(row(f"`{r['kernel']}`", str(r["width"]), "" if r["dropout"] == "none" else r["dropout"], str(r["instructions"]), f"{r['per_product']:.2f}",
                          str(budget), *counts, str(r["registers"]), str(r["warps"])))  # fmt: skip
     return lines
 

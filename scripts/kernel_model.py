@@ -75,7 +75,9 @@ def model(figures):
         for shape in SHAPES:
             texts, heads, tokens, width = shape
             for dropout in (False, True):
-                found = {r["kernel"]: r for r in figures["tiles"] if (r["type"], r["width"], r["dropout"]) == ("bf16", width, dropout)}
+                # The decisions are stored while a query's bits take no more memory than its row of the result.
+                way = "none" if not dropout else "stored" if tokens <= 8 * 2 * width else "drawn"
+                found = {r["kernel"]: r for r in figures["tiles"] if (r["type"], r["width"], r["dropout"]) == ("bf16", width, way)}
                 delta = 2 * texts * heads * tokens * width * 2 / gpu.bandwidth
                 for direction, kernels in {"forward": ["attend"], "backward": ["query_gradient", "key_value_gradients"]}.items():
                     times = [seconds(found[k], gpu, shape, found[k]["own_rows"], found[k]["tile_rows"]) for k in kernels]

@@ -213,8 +213,11 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
                            const HeadRows<const T>& dy_rows) {
     if (Index{blockIdx.x} * rows >= head.keys) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
-    const cuda::TileRange tiles(cuda::rows_seen_by_any<true>(task, head.queries, first, first + rows - 1), tile_rows);
-    if (!tiles.is_empty()) {
+    // Computed again by each caller: registers are scarce.
+    const auto seen_tiles = [&] {
+      return cuda::TileRange(cuda::rows_seen_by_any<true>(task, head.queries, first, first + rows - 1), tile_rows);
+    };
+    if (!seen_tiles().is_empty()) {
       cuda::load_rows<width, true>(arrays.a, head.key_rows(x.k), first, rows);
       cuda::load_rows<width, true>(arrays.b, head.key_rows(x.v), first, rows);
     }
@@ -222,6 +225,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
 
     float sum_k[1][width / 8][4], sum_v[1][width / 8][4];  // [1, 16, width] of the warp
     const auto add_tiles = [&](bool is_careful) {
+      const cuda::TileRange tiles = seen_tiles();
       cuda::set_zero(sum_k);
       cuda::set_zero(sum_v);
       int bound = is_careful ? 0 : own.template whole_bound<tile_rows>(tiles.first * tile_rows);
@@ -303,7 +307,7 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> 
   const cuda::BackwardInputs<T> x{q, k, v, dy, lse, {delta.data, {delta.extent[0], delta.extent[1]}}};
   if (dbias.data) cuda::sum_bias_gradient(plan, x, dbias);
   const Index widest = std::max(q.width, v.width) / plan.heads;
-  if (widest > cuda::widest_head) return cuda::attend_wide_backward(plan, x, dq, dk, dv);
+  if (widest > widest_tiled_head) return cuda::attend_wide_backward(plan, x, dq, dk, dv);
   const AttentionTask<T> task{plan};
   cuda::with_tile(plan, widest, [&]<class Math, int width>() {
     using Tile = BackwardTile<T, width>;

@@ -1,9 +1,11 @@
-// Dropout of a tile of scores. kernel/attention_plan.hpp assigns the generator's calls to the keys; every kernel
-// repeats the same draws, and no mask is stored.
+// Dropout of a tile of scores. kernel/attention_plan.hpp assigns the generator's calls to the keys. The backward reads
+// the forward's decisions, a bit for each score, if the plan has memory for them. Otherwise it repeats the draws.
 #pragma once
 #include "tile.cuh"
 
 namespace heddle::cuda {
+
+constexpr int draw_group = static_cast<int>(kernel::keys_per_draw_group);  // keys
 
 // Returns the number of the generator call `call` for the scores of query i.
 template <class T>
@@ -17,9 +19,8 @@ __device__ std::uint64_t call_number(const AttentionTask<T>& task, const Sequenc
 // scores: those of one own row for four neighboring m. Leaves out other rows from `reach` on.
 template <int n, class T, class Reach, class F>
 __device__ __forceinline__ void draw_for_queries(const ScoreTile<T, false>& tile, Reach reach, F f) {
-  constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
   const std::uint64_t first =
-      call_number(tile.task, tile.head, tile.own_row(0), tile.other / group * quad + tile.lane() % quad);
+      call_number(tile.task, tile.head, tile.own_row(0), tile.other / draw_group * quad + tile.lane() % quad);
   for (int half = 0; half < 2; ++half) {
     std::uint64_t call = first + static_cast<unsigned>(half * 8) * std::uint64_t{tile.task.calls_per_row};
     for (int m = 0; m < n; m += quad) {
@@ -37,10 +38,9 @@ __device__ __forceinline__ void draw_for_queries(const ScoreTile<T, false>& tile
 // the 4 queries.
 template <class T>
 __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reach) {
-  constexpr int group = static_cast<int>(kernel::keys_per_draw_group);
   constexpr int g_odd = quad, g_upper = 4 * quad;  // distances of lanes
   const int g = tile.lane() / quad, turn = g / 4 * 2 + g % 2;
-  const int of_keys = tile.own / group * quad + tile.slice / 2 * quad + tile.slice % 2 * 2 + g % 4 / 2;
+  const int of_keys = tile.own / draw_group * quad + tile.slice / 2 * quad + tile.slice % 2 * 2 + g % 4 / 2;
   std::uint64_t call = call_number(tile.task, tile.head, tile.other_row(turn / 2, turn % 2), of_keys);
   unsigned bits = 0;
 #ifdef __CUDACC__
@@ -58,30 +58,109 @@ __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reac
   return bits;
 }
 
-// The factors of a tile's scores: the dropout's scale if a score is kept, 0 if it is dropped.
+// --- stored decisions ------------------------------------------------------------------------------------------------
+
+// A unit of stored decisions has a word for each lane of the warp that owns its 16 queries. Bit 8 e + 2 m + half of it
+// belongs to scores[m][2 half + e]. The word of lane 4 g + t is number 8 (g / 2) + 2 t + g % 2, so that a warp of own
+// keys reads the words of two neighboring queries at once. The forward writes no unit without a visible pair, so what
+// the backward reads there may be anything.
+
+// Returns where word `word` of a unit is.
+template <class T, bool own_keys>
+__device__ std::uint16_t* kept_word(const ScoreTile<T, own_keys>& tile, int slice_of_queries, int group_of_keys,
+                                    int word) {
+  const std::uint32_t unit = static_cast<std::uint32_t>(slice_of_queries) * tile.task.groups_per_row +
+                             static_cast<std::uint32_t>(group_of_keys);
+  constexpr auto of_unit = static_cast<std::uint32_t>(kernel::words_of_kept_unit);
+  return tile.task.plan.kept + (tile.head.first_word + unit * of_unit + static_cast<std::uint32_t>(word));
+}
+// Returns where the lane's word in the first unit of a tile is.
+template <class T>
+__device__ std::uint16_t* kept_words_of_queries(const ScoreTile<T, false>& tile) {
+  const int g = tile.lane() / quad, t = tile.lane() % quad;
+  return kept_word(tile, static_cast<int>(static_cast<unsigned>(tile.first_own()) / slice_rows),
+                   tile.other / draw_group, g / 2 * (2 * quad) + t * 2 + g % 2);
+}
+
+// Draws as draw_for_queries() does, and stores the decisions if the plan has memory for them.
+template <int n, class T, class Reach, class F>
+__device__ __forceinline__ void draw_and_store(const ScoreTile<T, false>& tile, Reach reach, F f) {
+  std::uint32_t bits = 0;  // bit 16 e + 2 m + half
+  draw_for_queries<n>(tile, reach, [&](int m, int half, std::uint32_t kept) {
+    f(m, half, kept);
+    bits |= spread_signs(kept) & 0x10001u << (2 * m + half);
+  });
+  if (!tile.task.plan.kept) return;
+  std::uint16_t* const words = kept_words_of_queries(tile);
+  for (int j = 0; j < n / quad; ++j)
+    if (j * draw_group < reach)
+      words[j * kernel::words_of_kept_unit] = static_cast<std::uint16_t>(byte_of_halves(bits, j));
+}
+
+// Calls f(m, e, kept) for the scores of a tile that precede `reach`, where kept is 0 if the forward has dropped
+// scores[m][e], and else 1.
+template <int n, class T, class Reach, class F>
+__device__ __forceinline__ void read_kept(const ScoreTile<T, false>& tile, Reach reach, F f) {
+  const std::uint16_t* const words = kept_words_of_queries(tile);
+  for (int j = 0; j < n / quad; ++j) {
+    if (j * draw_group >= reach) continue;
+    const std::uint32_t word = words[j * kernel::words_of_kept_unit];
+    for (int m = 0; m < quad; ++m)
+      for (int e = 0; e < 4; ++e) f(quad * j + m, e, word >> (e % 2 * 8 + 2 * m + e / 2) & 1);
+  }
+}
+template <int n, class T, class Reach, class F>
+__device__ __forceinline__ void read_kept(const ScoreTile<T, true>& tile, Reach reach, F f) {
+  const int g = tile.lane() / quad, t = tile.slice % 2 * 2 + g % 4 / 2;
+  const int word_of_query = tile.lane() % quad * (2 * quad) + t * 2;
+  const int bit = g % 2 * 8 + g / 4 * 2;  // of own row g; that of own row g + 8 is 4 higher
+  for (int m = 0; m < n; m += 2) {
+    if (m * 8 >= reach) continue;
+    const std::uint16_t* const of_query =
+        kept_word(tile, tile.other / slice_rows + m / 2, tile.own / draw_group + tile.slice / 2, word_of_query);
+    const std::uint32_t words = *reinterpret_cast<const std::uint32_t*>(of_query) >> bit;
+    for (int half = 0; half < 2; ++half)
+      for (int e = 0; e < 4; ++e) f(m + half, e, words >> (e % 2 * 16 + e / 2 * 4 + half) & 1);
+  }
+}
+
+// --- factors ---------------------------------------------------------------------------------------------------------
+
+// The factors of a tile's scores: the dropout's scale if a score is kept, 0 if it is dropped. `other` of the tile is a
+// multiple of 32; so is `own` if the own rows are keys.
 template <int n>
 class KeptFactors {
  public:
-  // Draws for the other rows that precede `reach`. `other` of the tile is a multiple of 32; so is `own` if the own rows
-  // are keys.
+  // Draws for the other rows that precede `reach`.
   template <class T, bool own_keys, class Reach>
-  __device__ __forceinline__ KeptFactors(const ScoreTile<T, own_keys>& tile, Reach reach) {
+  __device__ __forceinline__ static KeptFactors drawn(const ScoreTile<T, own_keys>& tile, Reach reach) {
     const float scale = tile.task.plan.dropout.scale;
+    KeptFactors factors;
     if constexpr (own_keys) {
       const unsigned bits = kept_scores_of_keys(tile, reach);
       for (int m = 0; m < n; ++m)
-        for (int e = 0; e < 4; ++e) factors_[m][e] = bits >> (m * 4 + e) & 1 ? scale : 0.f;
+        for (int e = 0; e < 4; ++e) factors.at_[m][e] = bits >> (m * 4 + e) & 1 ? scale : 0.f;
     } else {
       draw_for_queries<n>(tile, reach, [&](int m, int half, std::uint32_t kept) {
-        factors_[m][2 * half] = kept & 0x8000u ? scale : 0.f;
-        factors_[m][2 * half + 1] = static_cast<std::int32_t>(kept) < 0 ? scale : 0.f;
+        factors.at_[m][2 * half] = kept & 0x8000u ? scale : 0.f;
+        factors.at_[m][2 * half + 1] = static_cast<std::int32_t>(kept) < 0 ? scale : 0.f;
       });
     }
+    return factors;
   }
-  __device__ float operator()(int m, int e) const { return factors_[m][e]; }
+  // Reads what the forward has decided.
+  template <class T, bool own_keys, class Reach>
+  __device__ __forceinline__ static KeptFactors stored(const ScoreTile<T, own_keys>& tile, Reach reach) {
+    const float scale = tile.task.plan.dropout.scale;
+    KeptFactors factors;
+    read_kept<n>(tile, reach, [&](int m, int e, std::uint32_t kept) { factors.at_[m][e] = kept ? scale : 0.f; });
+    return factors;
+  }
+
+  __device__ float operator()(int m, int e) const { return at_[m][e]; }
 
  private:
-  float factors_[n][4] = {};
+  float at_[n][4] = {};
 };
 
 // The factors without dropout.
@@ -92,8 +171,9 @@ struct AllKept {
 // Calls f(kept) with the factors of a tile's scores.
 template <int n, class T, bool own_keys, class Reach, class F>
 __device__ __forceinline__ void with_kept(const ScoreTile<T, own_keys>& tile, Reach reach, F f) {
-  if (tile.task.has_dropout()) return f(KeptFactors<n>(tile, reach));
-  f(AllKept());
+  if (!tile.task.has_dropout()) return f(AllKept());
+  if (tile.task.plan.kept) return f(KeptFactors<n>::stored(tile, reach));
+  f(KeptFactors<n>::drawn(tile, reach));
 }
 
 }  // namespace heddle::cuda

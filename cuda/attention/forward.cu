@@ -110,7 +110,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
           softmax[s].shrink_sums(sum[s]);
           weights[s].set(p[j]);
           if constexpr (drops)
-            cuda::draw_for_queries<n>(scores_of(s, other), reach, [&](auto... drawn) { weights[s].drop(drawn...); });
+            cuda::draw_and_store<n>(scores_of(s, other), reach, [&](auto... drawn) { weights[s].drop(drawn...); });
         });
       });
       Products::template add_weighted_rows<width, slices>(weights, arrays.values(stage), reach, sum);
@@ -135,7 +135,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
         softmax[s].online_softmax_step(at, visible, of_slice, p[0]);
         softmax[s].shrink_sums(sum[s]);
         if (task.has_dropout())
-          cuda::draw_for_queries<n>(at, of_slice, [&](auto... drawn) { cuda::drop_scores(p[0], drawn...); });
+          cuda::draw_and_store<n>(at, of_slice, [&](auto... drawn) { cuda::drop_scores(p[0], drawn...); });
         if (is_careful) cuda::add_not_finite(p[0], visible, of_slice, v_rows, other, sum[s]);
         weights[s].set(p[0]);
       });
@@ -192,7 +192,7 @@ template <OnGpu T>
 void attention(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixView<const T> k, MatrixView<const T> v,
                MatrixView<T> y, View<float, 2> lse) {
   const Index widest = std::max(q.width, v.width) / plan.heads;
-  if (widest > cuda::widest_head) return cuda::attend_wide(plan, q, k, v, y, lse);
+  if (widest > widest_tiled_head) return cuda::attend_wide(plan, q, k, v, y, lse);
   cuda::with_tile(plan, widest, [&]<class Math, int width>() {
     const AttentionLaunch to = ForwardTile<T, Math, width>::launch(plan.longest_q);
     cuda::launch<attend<T, Math, width>>(to.grid(plan, plan.longest_q),

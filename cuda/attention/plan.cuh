@@ -13,12 +13,13 @@ namespace heddle::cuda {
 
 // --- the task --------------------------------------------------------------------------------------------------------
 
-// A plan, and what the kernels need of its dropout: the number of generator calls for one query's scores, the keys of
-// the generator's rounds, and the decisions on its draws.
+// A plan, and what the kernels need of its dropout: the numbers of generator calls and of groups of calls for one
+// query's scores, the keys of the generator's rounds, and the decisions on its draws.
 template <class T>
 struct AttentionTask {
   kernel::AttentionPlan<T> plan;
   std::uint32_t calls_per_row = static_cast<std::uint32_t>(kernel::calls_per_score_row(plan.longest_k));
+  std::uint32_t groups_per_row = calls_per_row / static_cast<std::uint32_t>(kernel::calls_per_draw_group);
   kernel::PhiloxKeys keys = kernel::PhiloxKeys(plan.draws.key());
   KeptDraws kept = KeptDraws(plan.dropout);
   // The plan's distances.
@@ -41,12 +42,14 @@ template <class T>
 struct SequenceHead {
   Index pair;                // b * heads + h
   std::uint64_t first_call;  // of the dropout's generator, for the first query's scores
+  std::uint32_t first_word;  // of the stored decisions (dropout.cuh)
   int b, h, heads;
   int q_begin, queries, k_begin, keys;
 
   __device__ SequenceHead(const kernel::AttentionPlan<T>& plan, Index number)
       : pair(number),
         first_call(static_cast<std::uint64_t>(number * plan.longest_q * kernel::calls_per_score_row(plan.longest_k))),
+        first_word(static_cast<std::uint32_t>(number * kernel::kept_words(plan.longest_q, plan.longest_k))),
         b(static_cast<int>(number / plan.heads)),
         h(static_cast<int>(number % plan.heads)),
         heads(static_cast<int>(plan.heads)),
@@ -187,8 +190,6 @@ __device__ __forceinline__ void for_each_tile(int first, int last, Ahead ahead, 
 
 // --- the launch ------------------------------------------------------------------------------------------------------
 
-constexpr Index widest_head = 128;  // the widest head whose tiles fit into shared memory
-
 inline int device_attribute(cudaDeviceAttr which) {
   int device = 0, value = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
@@ -265,7 +266,7 @@ void with_tile_width(Index widest, F&& f) {
   if (widest <= 16) return f(std::integral_constant<int, 16>());
   if (widest <= 32) return f(std::integral_constant<int, 32>());
   if (widest <= 64) return f(std::integral_constant<int, 64>());
-  f(std::integral_constant<int, static_cast<int>(widest_head)>());
+  f(std::integral_constant<int, static_cast<int>(kernel::widest_tiled_head)>());
 }
 // Calls f with the arithmetic of a plan's products, as a type: T or Tf32 (products.cuh).
 template <class T, class F>

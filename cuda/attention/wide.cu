@@ -125,7 +125,7 @@ __global__ __launch_bounds__(wide_threads, wide_blocks) void probabilities(Atten
       const unsigned visible = reach > 0 ? at.template visible<sums>(reach) : 0;
       if (reach > 0) softmax.compute_probabilities(at, visible, reach, p);
       if (reach > 0 && task.has_dropout()) {
-        const KeptFactors<sums> kept(at, reach);
+        const auto kept = KeptFactors<sums>::drawn(at, reach);
         for (int m = 0; m < sums; ++m)
           for (int e = 0; e < 4; ++e) p[m][e] *= kept(m, e) > 0 ? 1.f : 0.f;  // a NaN stays
       }

@@ -70,6 +70,15 @@ __device__ inline std::uint32_t round_pair(float first, float second) {
 #endif
 }
 
+// Returns byte `from` of each half of x, from 0 or 1, as the bytes of a half.
+__device__ inline std::uint32_t byte_of_halves(std::uint32_t x, int from) {
+#ifdef __CUDACC__
+  return __byte_perm(x, 0, from == 0 ? 0x4420 : 0x4431);
+#else
+  return (x >> 8 * from & 0xffu) | (x >> (8 + 8 * from) & 0xff00u);
+#endif
+}
+
 // Returns a word whose halves have the top bit of the halves of x in all bits.
 __device__ inline std::uint32_t spread_signs(std::uint32_t x) {
 #ifdef __CUDACC__

@@ -65,6 +65,74 @@ TEMPLATE_TEST_CASE("cuda attention: dropout draws the same mask as on the CPU", 
         expect_attention_of<TestType>({.heads = 3, .queries = ragged(), .causal = causal, .dropout = dropout}, K);
 }
 
+namespace {
+
+// Computes y, dq, dk, dv and dbias with dropout in kernels that store the decisions, or draw twice.
+template <class T>
+std::vector<T> with_decisions(bool are_stored, Index K, const Lengths& queries, const Lengths& keys, Index window) {
+  const Sequences of_q = Sequences::packed(queries).to(Device::cuda), of_k = Sequences::packed(keys).to(Device::cuda);
+  const auto there = [&](Shape shape, std::uint64_t seed) { return cast<T>(random<T>(shape, seed)).to(Device::cuda); };
+  constexpr Index heads = 2;
+  const Tensor<T> q = there({of_q.rows(), heads * K}, 1), k = there({of_k.rows(), heads * K}, 2),
+                  v = there({of_k.rows(), heads * K}, 3), dy = there({of_q.rows(), heads * K}, 4);
+  Random draws(5);
+  const AttentionOptions<T> options{
+      .heads = heads, .window = window, .bias = there({1, 1, of_q.longest(), of_k.longest()}, 6), .keys = &of_k};
+  detail::AttentionCall<T> call("attention", q, k, of_q, options);
+  call.draw("attention", 0.3, &draws);
+  const Index words = of_q.count() * heads * kernel::kept_words(of_q.longest(), of_k.longest());
+  if (are_stored) call.kept = Tensor<int>({words / 2}, Device::cuda);
+
+  Tensor<T> y = empty_like(q), dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
+  Tensor<float> lse({heads, q.dim(0)}, Device::cuda), delta = empty_like(lse);
+  Tensor<float> dbias = zeros<float>(call.bias.shape()).to(Device::cuda);
+  using kernel::matrix_view;
+  const auto of = [](auto& x) { return matrix_view(x, 0, x.dim(1)); };
+  kernel::attention(Cuda{}, call.plan(), of(q), of(k), of(v), of(y), view<2>(lse));
+  kernel::attention_backward(Cuda{}, call.plan(), of(q), of(k), of(v), of(std::as_const(y)),
+                             view<2>(std::as_const(lse)), of(dy), view<2>(delta), of(dq), of(dk), of(dv),
+                             kernel::per_score(dbias));
+  std::vector<T> all;
+  for (const Tensor<T>& x : {y, dq, dk, dv, cast<T>(dbias)}) {
+    const std::vector<T> values = x.host();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("cuda attention: stored decisions give the same bits as drawn ones", "", float, bf16) {
+  const std::vector<std::pair<Lengths, Lengths>> shapes =
+      watched() ? std::vector<std::pair<Lengths, Lengths>>{{{33, 0, 2}, {1, 3, 65}}}
+                : std::vector<std::pair<Lengths, Lengths>>{
+                      {{1}, {1}}, {{31, 0, 16}, {33, 5, 0}}, {{65, 3}, {257, 17}}, {{130, 1, 48}, {64, 95, 32}}};
+  for (const Index K : {16, 32, 64, 128})
+    for (const auto& [queries, keys] : shapes)
+      for (const Index window : {kernel::any_distance, Index{20}}) {
+        CAPTURE(K, queries, keys, window);
+        CHECK(same_bits(with_decisions<TestType>(true, K, queries, keys, window),
+                        with_decisions<TestType>(false, K, queries, keys, window)));
+      }
+}
+
+TEST_CASE("cuda attention: decisions are stored while they take no more memory than the result") {
+  const auto are_stored = [](int length, Index K, double dropout) {
+    const Sequences sequences = Sequences::packed({length}).to(Device::cuda);
+    const Tensor<bf16> q({length, K}, Device::cuda);
+    Random random(1);
+    detail::AttentionCall<bf16> call("attention", q, q, sequences, {});
+    call.draw("attention", dropout, &random);
+    call.store_decisions(q);
+    return call.kept.has_data();
+  };
+  CHECK(are_stored(256, 16, 0.1));
+  CHECK_FALSE(are_stored(257, 16, 0.1));
+  CHECK_FALSE(are_stored(256, 16, 0));
+  CHECK(are_stored(512, 128, 0.1));
+  CHECK_FALSE(are_stored(512, 136, 0.1));  // has a kernel that keeps scores
+}
+
 TEMPLATE_TEST_CASE("cuda attention: within a window of distances", "", float, bf16) {
   const Lengths lengths = watched() ? Lengths{1, 0, 65} : Lengths{1, 0, 33, 150};
   for (const Index K : {16, 32, 64, 128, 136})

@@ -54,13 +54,20 @@ Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tens
   }
   (std::index_sequence_for<In...>{});
 }
+namespace detail {
+// Returns whether record() attaches a backward to the result of an operation on these tensors.
+template <class T>
+bool is_recorded(const std::vector<Tensor<T>>& operands) {
+  return grad_mode == GradMode::recording &&
+         std::any_of(operands.begin(), operands.end(), [](const Tensor<T>& x) { return x.requires_grad(); });
+}
+}  // namespace detail
+
 /// Records an operation with any number of inputs of one type: `backward` returns a vector with one gradient per input.
 /// backward() throws ShapeError for a gradient of another shape.
 template <class T, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::vector<Tensor<T>>& operands, Backward backward) {
-  const bool wanted =
-      std::any_of(operands.begin(), operands.end(), [](const Tensor<T>& x) { return x.requires_grad(); });
-  if (detail::grad_mode != detail::GradMode::recording || !wanted) return y.without_node();
+  if (!detail::is_recorded(operands)) return y.without_node();
   using Recorded = detail::RecordedList<T, Backward>;
   return detail::with_node(y, new Recorded(op, y.shape(), std::move(backward), operands));
 }

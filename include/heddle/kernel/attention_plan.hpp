@@ -24,6 +24,9 @@ struct PerScore {
 template <class A>
 inline constexpr A masked_score = -std::numeric_limits<A>::infinity();
 
+// The widest head for which kernels of the GPU keep no scores in memory.
+inline constexpr Index widest_tiled_head = 128;
+
 // A distance that no two rows have. Sums with a row's number do not overflow.
 inline constexpr Index any_distance = Index{1} << 62;
 
@@ -38,6 +41,9 @@ struct AttentionPlan {
   DropoutRule dropout;
   Draws draws;
   bool tf32;  // on the GPU, for floats: products round their operands to 11 significant bits
+  // On the GPU: memory for dropout's decisions, kept_words() for each head of a sequence, fewer than 2^32 in all. The
+  // forward writes them, and the backward reads them instead of drawing again. Null: it draws again.
+  std::uint16_t* kept = nullptr;
 
   Index count() const { return q_begin.extent[0]; }
 
@@ -60,6 +66,14 @@ inline constexpr Index calls_per_draw_group = 4;
 // Returns how many calls one query's scores take.
 HEDDLE_HD constexpr Index calls_per_score_row(Index keys) {
   return (keys + keys_per_draw_group - 1) / keys_per_draw_group * calls_per_draw_group;
+}
+
+// The decisions of dropout that a plan has memory for: a bit for each score. A unit of words holds those of 16 queries
+// and 32 keys.
+inline constexpr Index words_of_kept_unit = 32;
+// Returns the number of words of one head's scores.
+HEDDLE_HD constexpr Index kept_words(Index queries, Index keys) {
+  return (queries + 15) / 16 * ((keys + keys_per_draw_group - 1) / keys_per_draw_group) * words_of_kept_unit;
 }
 
 }  // namespace heddle::kernel

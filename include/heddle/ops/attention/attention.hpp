@@ -1,6 +1,6 @@
 // attention(q, k, v, sequences): softmax(scale q k^T + bias) v within each sequence and head (Vaswani et al. 2017).
 // Never stores the [T, T] attention weights: memory is linear in T, and the backward recomputes them from one number
-// per query and head.
+// per query and head. On the GPU it stores dropout's decisions while they take no more memory than the result.
 #pragma once
 #include <array>
 
@@ -85,6 +85,11 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
 
   Tensor<T> y({call.q.x.dim(0), v.width}, v.device());                    // [Nq, H * Kv]
   Tensor<Acc<T>> log_sum_exp({call.heads, call.q.x.dim(0)}, v.device());  // [H, Nq]
+  const detail::GradientLayout<T> layout(call, v);
+  std::vector<Tensor<T>> operands = layout.tensors;
+  operands.push_back(call.bias);
+  if constexpr (detail::has_cuda)
+    if (detail::is_recorded(operands)) call.store_decisions(y);
   dispatch(v.x, [&](auto device) {
     using namespace kernel;
     if (detail::valid_rows(call.queries) < y.dim(0)) clear(device, view<1>(y));
@@ -92,9 +97,6 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
                       matrix_view(y, 0, v.width), view<2>(log_sum_exp));
   });
 
-  const detail::GradientLayout<T> layout(call, v);
-  std::vector<Tensor<T>> operands = layout.tensors;
-  operands.push_back(call.bias);
   const Tensor<T> rows = record("attention", y, operands, [=](const Tensor<T>& dy) {
     using namespace kernel;
     std::vector<Tensor<T>> gradients(layout.tensors.size());

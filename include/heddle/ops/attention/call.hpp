@@ -43,6 +43,7 @@ struct AttentionCall {
   Tensor<T> bias;
   kernel::DropoutRule dropout = {};
   kernel::Draws draws = {};
+  Tensor<int> kept;  // on the GPU, if the forward stores dropout's decisions: memory for them
   bool tf32 = false;
 
   // Takes rows, or padded batches [B, T, ...]. Throws ShapeError and Error.
@@ -86,6 +87,16 @@ struct AttentionCall {
                                                     kernel::calls_per_score_row(keys.longest())));
   }
 
+  // Lets the forward on a GPU store dropout's decisions for the backward, unless they would take more memory than its
+  // result y.
+  void store_decisions(const Tensor<T>& y) {
+    constexpr Index of_word = sizeof(std::uint16_t), of_int = sizeof(int), of_element = sizeof(T);  // bytes
+    const Index words = queries.count() * heads * kernel::kept_words(queries.longest(), keys.longest());
+    if (y.device() == Device::cuda && dropout.is_active() && words >> 32 == 0 &&
+        words * of_word <= y.size() * of_element && std::max(q.width, y.dim(1)) <= heads * kernel::widest_tiled_head)
+      kept = Tensor<int>({words * of_word / of_int}, y.device());
+  }
+
   // Checks that x is a whole number of heads wide. Throws ShapeError.
   void require_heads(const char* op, const Operand& x) const {
     require_rank(op, x, 2);
@@ -120,7 +131,8 @@ struct AttentionCall {
             kernel::per_score(bias),
             dropout,
             draws,
-            tf32};
+            tf32,
+            kept ? reinterpret_cast<std::uint16_t*>(const_cast<int*>(kept.device_data())) : nullptr};
   }
 };
 
