@@ -25,15 +25,20 @@ template <int n, class F>
 template <Index columns, class A>
 void transpose_rows(MatrixView<const A> x, A* to) {
   constexpr int lanes = static_cast<int>(packet_lanes<A>);
+  const Packet<A> zero = Eigen::internal::pset1<Packet<A>>(A(0));
   for (Index n = 0; n < columns; n += lanes) {
     Index k = 0;
-    if (n + lanes <= x.rows)
+    if (n < x.rows)
       for (; k + lanes <= x.width; k += lanes) {
         Eigen::internal::PacketBlock<Packet<A>, lanes> square;
-        unrolled<lanes>([&](auto i) { square.packet[i] = Eigen::internal::ploadu<Packet<A>>(&x(n + i, k)); });
+        unrolled<lanes>([&](auto i) {
+          square.packet[i] = n + i < x.rows ? Eigen::internal::ploadu<Packet<A>>(&x(n + i, k)) : zero;
+        });
         Eigen::internal::ptranspose(square);
         unrolled<lanes>([&](auto i) { Eigen::internal::pstoreu(to + (k + i) * columns + n, square.packet[i]); });
       }
+    else
+      for (; k < x.width; ++k) Eigen::internal::pstoreu(to + k * columns + n, zero);
     for (; k < x.width; ++k)
       for (Index i = 0; i < lanes; ++i) to[k * columns + n + i] = n + i < x.rows ? x(n + i, k) : A(0);
   }

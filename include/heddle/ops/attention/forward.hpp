@@ -67,10 +67,11 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
     }
     add_to_queries(plan, at, may_be_masked(plan, at, s) && !all_finite(v_tile), s, v_tile, o);
   }
-  for (Index r = 0; r < y.rows; ++r) {
-    scale_row(&y(r, 0), &o(r, 0), y.width, sum[r] == 0 ? A(0) : 1 / sum[r]);
-    lse[r] = sum[r] == 0 ? std::numeric_limits<A>::infinity() : top[r] + std::log(sum[r]);
-  }
+  for (Index r = 0; r < y.rows; ++r) scale_row(&y(r, 0), &o(r, 0), y.width, sum[r] == 0 ? A(0) : 1 / sum[r]);
+  for_each_chunk<A>(y.rows, [&](Chunk<A> chunk) {
+    const Vector<A> sums = chunk.load(sum), infinite(std::numeric_limits<A>::infinity());
+    chunk.store(lse, select(sums == Vector<A>(0), infinite, chunk.load(top) + log(sums)));
+  });
 }
 
 // Computes y and lse. lse [H, Nq] is infinite for a query that sees no key, so that its weights exp(score -
