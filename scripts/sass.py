@@ -2,6 +2,8 @@
 
 import collections
 import heapq
+import math
+import operator
 import re
 
 # The classes of instructions, by the first part of an opcode.
@@ -87,28 +89,53 @@ class Kernel:
         begin = first, reached((0,) * len(needs), first)
         if any(number and not any(counted[n][i] for n in loop) for i, number in enumerate(numbers)):
             return None
-        # A*: each missing instruction is one that the rest of the way has.
-        missing = lambda sums: sum(numbers) - sum(sums)  # noqa: E731
+        # A*: the rest of a way takes at least what it would take if each needed instruction were paid for, plus the
+        # payments for those that are missing. A price of 1 pays for the instruction itself, a higher one also for what
+        # comes with it.
+        paid = []
+        for i, price in [(0, 1)] + [(i, price) for i, number in enumerate(numbers) if number for price in (2, 4, 6, 8, 10, 12)]:
+            prices = [(price if i == j else 1) * (number > 0) for j, number in enumerate(numbers)]
+            if rest := self._paid_rest(first, loop, {n: sum(map(operator.mul, prices, counted[n])) for n in loop}):
+                paid.append((prices, rest))
+        owed = lambda prices, sums: sum(price * (number - have) for price, number, have in zip(prices, numbers, sums))  # noqa: E731
+        least_rest = lambda n, sums: max((rest[n] + owed(prices, sums) for prices, rest in paid), default=0)  # noqa: E731
         lengths, before = {begin: len(self.blocks[first])}, {}
-        queue = [(lengths[begin] + missing(begin[1]), lengths[begin], begin)]
+        queue = [(lengths[begin], lengths[begin], begin)]
         while queue:
             _, length, state = heapq.heappop(queue)
             block, sums = state
             if length > lengths[state]:
                 continue
+            if block == first and state != begin:
+                way = []
+                while state in before:
+                    state = before[state]
+                    way.append(state[0])
+                return way[::-1]
             for follower in self.followers[block]:
-                if follower == first and sums == numbers:
-                    way = [block]
-                    while state in before:
-                        state = before[state]
-                        way.append(state[0])
-                    return way[::-1]
-                if follower == first or follower not in loop:
+                if follower not in loop or (follower == first and sums != numbers):
                     continue
-                then, longer = (follower, reached(sums, follower)), length + len(self.blocks[follower])
+                back = follower == first
+                then = (first, None) if back else (follower, reached(sums, follower))
+                longer = length + (0 if back else len(self.blocks[follower]))
                 if longer < lengths.get(then, longer + 1):
                     lengths[then], before[then] = longer, state
-                    heapq.heappush(queue, (longer + missing(then[1]), longer, then))
+                    heapq.heappush(queue, (longer + (0 if back else least_rest(*then)), longer, then))
+        return None
+
+    def _paid_rest(self, first, loop, payments):
+        """Returns for each block of a loop what the rest of a way takes at least after it, if each block is paid for. Returns None if a round
+        of an inner loop earns more than it takes."""
+        rest, order = {n: math.inf for n in loop}, sorted(loop, reverse=True)
+        cost = {n: len(self.blocks[n]) - payments[n] for n in loop}
+        for _ in range(len(loop) + 1):
+            changed = False
+            for n in order:
+                least = min((0 if f == first else cost[f] + rest[f] for f in self.followers[n] if f in loop), default=math.inf)
+                if least < rest[n]:
+                    rest[n], changed = least, True
+            if not changed:
+                return rest
         return None
 
 
