@@ -53,7 +53,8 @@ def seconds(row, gpu, shape, own_rows, tile_rows):
     tiles = -(-tokens // tile_rows) * WARPS_OF_BLOCK * -(-blocks // gpu.multiprocessors)
     times = {part: cycles * tiles / gpu.clock for part, cycles in parts(row, gpu).items()}
     matrices = {"attend": 4, "query_gradient": 5, "key_value_gradients": 6}[row["kernel"]]
-    times["memory"] = matrices * texts * heads * tokens * width * 2 / gpu.bandwidth
+    decisions = {"attend": 1, "query_gradient": 1, "key_value_gradients": 2}[row["kernel"]] * (row["dropout"] == "stored")  # a bit a score
+    times["memory"] = texts * heads * tokens * (matrices * width * 2 + decisions * tokens / 8) / gpu.bandwidth
     limit = max(times, key=times.get)
     return times[limit], limit
 

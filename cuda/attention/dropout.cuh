@@ -62,8 +62,8 @@ __device__ unsigned kept_scores_of_keys(const ScoreTile<T, true>& tile, int reac
 
 // A unit of stored decisions has a word for each lane of the warp that owns its 16 queries. Bit 8 e + 2 m + half of it
 // belongs to scores[m][2 half + e]. The word of lane 4 g + t is number 8 (g / 2) + 2 t + g % 2, so that a warp of own
-// keys reads the words of two neighboring queries at once. The forward writes no unit without a visible pair, so what
-// the backward reads there may be anything.
+// keys reads the words of two neighboring queries at once. The forward may leave units without a visible distance
+// unwritten; what the backward reads there has no effect.
 
 // Returns where word `word` of a unit is.
 template <class T, bool own_keys>

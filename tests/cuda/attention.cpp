@@ -131,6 +131,7 @@ TEST_CASE("cuda attention: decisions are stored while they take no more memory t
   CHECK_FALSE(are_stored(256, 16, 0));
   CHECK(are_stored(512, 128, 0.1));
   CHECK_FALSE(are_stored(512, 136, 0.1));  // has a kernel that keeps scores
+  CHECK_FALSE(are_stored(0, 16, 0.1));
 }
 
 TEMPLATE_TEST_CASE("cuda attention: within a window of distances", "", float, bf16) {

@@ -91,10 +91,11 @@ struct AttentionCall {
   // result y.
   void store_decisions(const Tensor<T>& y) {
     constexpr Index of_word = sizeof(std::uint16_t), of_int = sizeof(int), of_element = sizeof(T);  // bytes
-    const Index words = queries.count() * heads * kernel::kept_words(queries.longest(), keys.longest());
-    if (y.device() == Device::cuda && dropout.is_active() && words >> 32 == 0 &&
-        words * of_word <= y.size() * of_element && std::max(q.width, y.dim(1)) <= heads * kernel::widest_tiled_head)
-      kept = Tensor<int>({words * of_word / of_int}, y.device());
+    const Index most = std::min<Index>(y.size() * of_element / of_word, std::numeric_limits<std::uint32_t>::max());
+    const Index pairs = queries.count() * heads, words = kernel::kept_words(queries.longest(), keys.longest());
+    if (y.device() == Device::cuda && dropout.is_active() && pairs > 0 && words <= most / pairs &&
+        std::max(q.width, y.dim(1)) <= heads * kernel::widest_tiled_head)
+      kept = Tensor<int>({pairs * words * of_word / of_int}, y.device());
   }
 
   // Checks that x is a whole number of heads wide. Throws ShapeError.
