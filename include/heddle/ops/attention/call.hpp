@@ -93,7 +93,7 @@ struct AttentionCall {
     constexpr Index of_word = sizeof(std::uint16_t), of_int = sizeof(int), of_element = sizeof(T);  // bytes
     const Index most = std::min<Index>(y.size() * of_element / of_word, std::numeric_limits<std::uint32_t>::max());
     const Index pairs = queries.count() * heads, words = kernel::kept_words(queries.longest(), keys.longest());
-    if (y.device() == Device::cuda && dropout.is_active() && pairs > 0 && words <= most / pairs &&
+    if (y.device() == Device::cuda && dropout.is_active() && words > 0 && words <= most / pairs &&
         std::max(q.width, y.dim(1)) <= heads * kernel::widest_tiled_head)
       kept = Tensor<int>({pairs * words * of_word / of_int}, y.device());
   }
