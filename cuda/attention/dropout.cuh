@@ -82,7 +82,7 @@ __device__ std::uint16_t* kept_words_of_queries(const ScoreTile<T, false>& tile)
                    tile.other / draw_group, g / 2 * (2 * quad) + t * 2 + g % 2);
 }
 
-// Draws as draw_for_queries() does, and stores the decisions if the plan has memory for them.
+// Draws as draw_for_queries() does and stores the decisions.
 template <int n, class T, class Reach, class F>
 __device__ __forceinline__ void draw_and_store(const ScoreTile<T, false>& tile, Reach reach, F f) {
   std::uint32_t bits = 0;  // bit 16 e + 2 m + half
@@ -90,11 +90,28 @@ __device__ __forceinline__ void draw_and_store(const ScoreTile<T, false>& tile, 
     f(m, half, kept);
     bits |= spread_signs(kept) & 0x10001u << (2 * m + half);
   });
-  if (!tile.task.plan.kept) return;
   std::uint16_t* const words = kept_words_of_queries(tile);
   for (int j = 0; j < n / quad; ++j)
     if (j * draw_group < reach)
       words[j * kernel::words_of_kept_unit] = static_cast<std::uint16_t>(byte_of_halves(bits, j));
+}
+
+// Whether scores are dropped, and whether the forward stores which.
+enum class Dropout { none, drawn, stored };
+
+// Calls f(Constant<dropout>()) with what the task asks for.
+template <class T, class F>
+__device__ __forceinline__ void with_dropout(const AttentionTask<T>& task, F f) {
+  if (!task.has_dropout()) return f(Constant<Dropout::none>());
+  if (!task.plan.kept) return f(Constant<Dropout::drawn>());
+  f(Constant<Dropout::stored>());
+}
+
+// Draws for a tile of the forward as draw_for_queries() does.
+template <int n, Dropout dropout, class T, class Reach, class F>
+__device__ __forceinline__ void draw(const ScoreTile<T, false>& tile, Reach reach, F f) {
+  if constexpr (dropout == Dropout::drawn) draw_for_queries<n>(tile, reach, f);
+  if constexpr (dropout == Dropout::stored) draw_and_store<n>(tile, reach, f);
 }
 
 // Calls f(m, e, kept) for the scores of a tile that precede `reach`, where kept is 0 if the forward has dropped
@@ -171,9 +188,11 @@ struct AllKept {
 // Calls f(kept) with the factors of a tile's scores.
 template <int n, class T, bool own_keys, class Reach, class F>
 __device__ __forceinline__ void with_kept(const ScoreTile<T, own_keys>& tile, Reach reach, F f) {
-  if (!tile.task.has_dropout()) return f(AllKept());
-  if (tile.task.plan.kept) return f(KeptFactors<n>::stored(tile, reach));
-  f(KeptFactors<n>::drawn(tile, reach));
+  with_dropout(tile.task, [&]<Dropout dropout>(Constant<dropout>) {
+    if constexpr (dropout == Dropout::none) f(AllKept());
+    if constexpr (dropout == Dropout::drawn) f(KeptFactors<n>::drawn(tile, reach));
+    if constexpr (dropout == Dropout::stored) f(KeptFactors<n>::stored(tile, reach));
+  });
 }
 
 }  // namespace heddle::cuda

@@ -17,6 +17,7 @@ namespace {
 
 using cuda::AttentionLaunch;
 using cuda::AttentionTask;
+using cuda::Dropout;
 using cuda::HeadRows;
 using cuda::row_stride;
 
@@ -34,7 +35,9 @@ struct ForwardTile {
   static constexpr int threads = cuda::block_threads(128);  // at most
   static constexpr int warps = threads / cuda::warp_size;
   // Blocks on a multiprocessor, as many as its registers allow.
-  static constexpr int blocks = tensor_cores && (width == 16 || (is_tf32 && width <= 64)) ? 3 : 2;
+  static constexpr int blocks = is_tf32 && (width == 16 || width == 64)                     ? 4
+                                : tensor_cores && (width == 16 || (is_tf32 && width == 32)) ? 3
+                                                                                            : 2;
 
   static AttentionLaunch launch(Index longest_q) {
     return cuda::choose_launch<ForwardTile>(longest_q, [](int of_queries) {
@@ -81,12 +84,15 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
                            const HeadRows<const T>& v_rows) {
     if (Index{blockIdx.x} * rows >= head.queries) return;  // the whole block
     const int first = static_cast<int>(blockIdx.x) * rows;
-    const cuda::TileRange tiles(cuda::rows_seen_by_any<false>(task, head.keys, first, first + rows - 1), tile_rows);
+    // Computed again by each caller: registers are scarce.
+    const auto seen_tiles = [&] {
+      return cuda::TileRange(cuda::rows_seen_by_any<false>(task, head.keys, first, first + rows - 1), tile_rows);
+    };
     const auto scores_of = [&](int s, int other) { return Scores{task, head, first, other, first_slice + s}; };
     typename Tile::Own own[slices];
     cuda::SoftmaxRows<T> softmax[slices];
     float sum[slices][width / 8][4];  // [slices, 16, width] of the warp
-    if (!tiles.is_empty()) cuda::load_rows<width>(arrays.queries, head.query_rows(q), first, rows);
+    if (!seen_tiles().is_empty()) cuda::load_rows<width>(arrays.queries, head.query_rows(q), first, rows);
     cuda::commit_copies();
     const auto read_queries = [&] {
       cuda::wait_copies<Tile::stages - 1>();
@@ -95,10 +101,11 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
     };
 
     // Adds a tile all of whose pairs are visible, as they are in most tiles. Scores: 1.1; softmax: 2; sums: 0.7;
-    // dropout: 4.2. Its draws need registers, so with them the scores of one slice are computed after the other.
-    const auto add_whole_tile = [&]<bool drops>(int other, int stage, cuda::Constant<drops>) {
+    // dropout: 4.2, and 0.5 if its decisions are stored. Its draws need registers, so with them the scores of one slice
+    // are computed after the other.
+    const auto add_whole_tile = [&]<Dropout dropout>(int other, int stage, cuda::Constant<dropout>) {
       constexpr cuda::Constant<tile_rows> reach;
-      constexpr int at_once = drops ? 1 : slices;
+      constexpr int at_once = dropout == Dropout::none ? slices : 1;
       typename Products::template Weights<n> weights[slices] = {};
       cuda::unrolled<slices / at_once>([&](int i) {
         if (i > 0 && !scores_of(i, other).has_own_rows()) return;
@@ -109,8 +116,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
           softmax[s].online_softmax_step(scores_of(s, other), cuda::AllBits(), reach, p[j]);
           softmax[s].shrink_sums(sum[s]);
           weights[s].set(p[j]);
-          if constexpr (drops)
-            cuda::draw_and_store<n>(scores_of(s, other), reach, [&](auto... drawn) { weights[s].drop(drawn...); });
+          cuda::draw<n, dropout>(scores_of(s, other), reach, [&](auto... drawn) { weights[s].drop(drawn...); });
         });
       });
       Products::template add_weighted_rows<width, slices>(weights, arrays.values(stage), reach, sum);
@@ -134,8 +140,9 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
         Products::template add_scores<width, 1>(own + s, arrays.keys(stage), of_slice, p);
         softmax[s].online_softmax_step(at, visible, of_slice, p[0]);
         softmax[s].shrink_sums(sum[s]);
-        if (task.has_dropout())
-          cuda::draw_and_store<n>(at, of_slice, [&](auto... drawn) { cuda::drop_scores(p[0], drawn...); });
+        cuda::with_dropout(task, [&]<Dropout dropout>(cuda::Constant<dropout>) {
+          cuda::draw<n, dropout>(at, of_slice, [&](auto... drawn) { cuda::drop_scores(p[0], drawn...); });
+        });
         if (is_careful) cuda::add_not_finite(p[0], visible, of_slice, v_rows, other, sum[s]);
         weights[s].set(p[0]);
       });
@@ -144,6 +151,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
 
     // Iterates over the tiles of keys. Copies and the loop: 0.5.
     const auto add_tiles = [&](bool is_careful) {
+      const cuda::TileRange tiles = seen_tiles();
       for (auto& of_slice : softmax) of_slice = {};
       cuda::set_zero(sum);
       cuda::TileCopies<T, width, tile_rows, Tile::threads> copies(k_rows, v_rows, tiles.first);
@@ -163,8 +171,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
           bound = whole_bound(other + tile_rows);
           return add_tile(other, stage, is_careful);
         }
-        if (task.has_dropout()) return add_whole_tile(other, stage, cuda::Constant<true>());
-        add_whole_tile(other, stage, cuda::Constant<false>());
+        cuda::with_dropout(task, [&](auto dropout) { add_whole_tile(other, stage, dropout); });
       };
       cuda::for_each_tile(tiles.first, tiles.last, cuda::Constant<Tile::stages - 1>(), load, read_queries, use);
     };

@@ -75,8 +75,6 @@ class TileCopies {
   // it. All threads of the block call this.
   __device__ __forceinline__ bool start(int tile, T* to_c, T* to_d) {
     if (tile >= end_) return false;
-    c_.advance();
-    d_.advance();
     c_.start(to_c);
     d_.start(to_d);
     return true;
@@ -89,19 +87,19 @@ class TileCopies {
   __device__ static bool fit(const HeadRows<const T>& x) { return x.vectors && x.width == width; }
 
   struct Matrix {
-    const T* from;  // the thread's first access of the tile that advance() chose last
+    const T* next;  // the thread's first access of the next tile
     int stride;
 
     __device__ Matrix(const HeadRows<const T>& x, int first)
-        : from(x.data + (Index{first - 1} * tile_rows + first_row()) * x.stride + column()), stride(x.stride) {}
+        : next(x.data + (Index{first} * tile_rows + first_row()) * x.stride + column()), stride(x.stride) {}
 
-    __device__ __forceinline__ void advance() { from += Index{tile_rows} * stride; }
     __device__ __forceinline__ void start(T* to) {
       if (row_step <= tile_rows || first_row() < tile_rows) {
         to += first_row() * row_stride<T, width> + column();
         for (int row = 0; row < tile_rows; row += row_step)
-          copy_async(to + row * row_stride<T, width>, from + Index{row} * stride);
+          copy_async(to + row * row_stride<T, width>, next + Index{row} * stride);
       }
+      next += Index{tile_rows} * stride;
     }
   };
   Matrix c_, d_;
