@@ -30,6 +30,7 @@ struct Sizes {
   Index texts = 32, heads = 12, width = 768;
   std::vector<Index> lengths{512, 128, 2048}, windowed_lengths{2048}, head_widths{64},
       copied_bytes{6291456, 12582912, 25165824, 50331648, 1073741824};
+  Index short_texts = 0;  // of 128 tokens
   std::vector<Index> products{4096, 8192}, rows{16384, 4096};
   Index linear_rows = 4096;
   Index vocabulary = 28996, step_length = 128;
@@ -62,6 +63,7 @@ Sizes counted_sizes() {
           .windowed_lengths = {512, 1024},
           .head_widths = {16, 32, 64, 128, 160},
           .copied_bytes = {},
+          .short_texts = 28,
           .products = {},
           .rows = {},
           .linear_rows = 0,
@@ -188,6 +190,9 @@ void add_all(const Sizes& s) {
         for (const double dropout : {0.1, 0.0}) add_attention(s, length, head_width, fill, dropout);
   constexpr Index window = 64;  // that of ModernBERT's local layers
   for (const Index length : s.windowed_lengths) add_attention(s, length, 64, 1, 0, window);
+  if (s.short_texts > 0)
+    for (const double dropout : {0.1, 0.0})
+      add_attention({.texts = s.short_texts, .heads = s.heads}, 128, 64, 1, dropout);
   for (const Index bytes : s.copied_bytes) add_copy(bytes);
   for (const Index n : s.products) add_peak(n);
   add_step(

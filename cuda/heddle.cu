@@ -4,6 +4,7 @@
 #include "arithmetic.cu"
 #include "attention/backward.cu"
 #include "attention/forward.cu"
+#include "attention/head_backward.cu"
 #include "attention/wide.cu"
 #include "cast.cu"
 #include "compare.cu"

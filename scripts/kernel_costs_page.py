@@ -13,6 +13,7 @@ TILE = (
     "The instructions of one warp for one tile of other rows whose pairs are all visible, on the cheapest way once around the loop: its "
     "copies, scores, exponentials, draws and sums. With dropout, the forward stores its decisions, which the backward reads, as long as they "
     "take no more memory than the result (stored); beyond that the backward draws again (drawn). A product is one instruction of a tensor core: 16 x 8 x 16 in bf16, 16 x 8 x 8 in TF32. "
+    "`head_gradients 128` and `256` are its instances for up to 128 and 256 keys; a tile of theirs includes a warp's share of dq, over all keys. "
     "The budget is in instructions a product. Warps: as many as the registers of a multiprocessor hold. No loop has a call, an integer "
     "division or local memory, and each has one barrier a tile."
 )
@@ -30,6 +31,10 @@ LOCAL = (
     "instructions for each query of a head (those of a warp count for each of its lanes) do not grow with the text, except that the blocks at "
     "both ends see fewer keys. It is a failure if a query takes a tenth more with 1,024 tokens than with 512."
 )
+SHORT = (
+    "The kernels of 28 texts of 128 tokens with two heads of width 64, in bf16: `head_gradients` has a block for each head, and computes all "
+    "gradients from one computation of the scores."
+)
 MODEL = (
     "Times that follow from the counts if nothing waits (`scripts/kernel_model.py`): the largest of what issue slots, tensor cores, special "
     "functions, shared memory and global memory need, where each multiprocessor processes whole blocks. `scripts/gpu-check` prints them "
@@ -37,6 +42,7 @@ MODEL = (
 )
 FLASH_3 = {"instructions": 226000, "int": 20100, "pred": 10000, "branch": 3000, "fp": 126000, "mov": 51600}  # FlashAttention-3's forward
 SCORES = 2 * 512 * 512
+SHORT_SCORES = 28 * 2 * 128 * 128
 
 
 def tiles(rows, budgets):
@@ -56,22 +62,28 @@ def of_call(row, *classes):
     return sum(row["classes"].get(name, 0) for name in classes) // row["launches"]
 
 
-def per_score(row):
-    return row["instructions"] / row["launches"] * 32 / SCORES
+def per_score(row, scores=SCORES):
+    return row["instructions"] / row["launches"] * 32 / scores
 
 
 def counts(row):
     return [str(of_call(row, *names)) for names in (("int",), ("pred",), ("branch",), ("fp", "mufu", "cvt"), ("mov",))]
 
 
+MEMORY = ("sectors_loaded", "sectors_stored", "shared_loads", "shared_stores")
+
+
+def with_least(row, name):
+    return f"{row[name] // row['launches']} ({row[name + '_least'] // row['launches']})"
+
+
 def calls(rows):
     lines = table("kernel", "width", "dropout", "instructions", "mma", "int", "pred", "branch", "floating point", "mov", "bar",
                   "sectors loaded", "sectors stored", "shared loads", "shared stores")  # fmt: skip
     for r in rows:
-        pair = lambda name: f"{r[name] // r['launches']} ({r[name + '_least'] // r['launches']})"  # noqa: E731
         lines.append(row(f"`{r['kernel']}`", str(r["width"]), "yes" if r["dropout"] else "", str(r["instructions"] // r["launches"]),
                          str(of_call(r, "mma")), *counts(r), str(of_call(r, "bar")),
-                         *map(pair, ("sectors_loaded", "sectors_stored", "shared_loads", "shared_stores"))))  # fmt: skip
+                         *(with_least(r, name) for name in MEMORY)))  # fmt: skip
     return lines
 
 
@@ -93,6 +105,14 @@ def local(rows):
     return lines
 
 
+def short(rows):
+    lines = table("kernel", "dropout", "instructions", "a score", "mma", "sectors loaded", "sectors stored", "shared loads", "shared stores")
+    for r in rows:
+        lines.append(row(f"`{r['kernel']}`", "yes" if r["dropout"] else "", str(r["instructions"] // r["launches"]), f"{per_score(r, SHORT_SCORES):.1f}",
+                         str(of_call(r, "mma")), *(with_least(r, name) for name in MEMORY)))  # fmt: skip
+    return lines
+
+
 def modelled(rows):
     lines = table("GPU", "texts x heads x tokens x width", "", "dropout", "modelled", "TFLOP/s", "limited by", "published TFLOP/s")
     for r in rows:
@@ -110,5 +130,6 @@ def page(figures, budgets):
     lines += ["", "## Whole calls", "", paragraph(CALLS), "", *calls(figures["calls"])]
     lines += ["", "### Beside FlashAttention-3", "", paragraph(FORWARD.format(limit=budgets["forward_per_score"])), "", *forward(figures["calls"])]
     lines += ["", "### Local attention", "", paragraph(LOCAL), "", *local(figures["local_calls"])]
+    lines += ["", "### Short texts", "", paragraph(SHORT), "", *short(figures["short_calls"])]
     lines += ["", "## A model of the time", "", paragraph(MODEL), "", *modelled(figures["model"])]
     return "\n".join(lines) + "\n"

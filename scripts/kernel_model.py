@@ -18,6 +18,7 @@ SPECIAL_CYCLES = 8  # of a scheduler's special-function unit for a warp's instru
 SHARED_BYTES = 128  # of shared memory a cycle
 REGISTERS = 65536  # of a multiprocessor
 WARPS_OF_BLOCK = 4
+HEAD_KERNELS = ("head_gradients 128", "head_gradients 256")  # by the most keys of a block; for heads up to 64 wide
 
 # Published rates for 32 texts of 512 tokens and 2,048 columns in heads of 64, in TFLOP/s on an H100 SXM (fp16, no mask,
 # no dropout), read from the charts of FlashAttention-3 (Shah et al., 2024).
@@ -46,14 +47,15 @@ def parts(row, gpu):
     }
 
 
-def seconds(row, gpu, shape, own_rows, tile_rows):
+def seconds(row, gpu, shape):
     """Returns the seconds of a kernel for texts of one length, and the part that limits it."""
     texts, heads, tokens, width = shape
-    blocks = texts * heads * -(-tokens // (own_rows * WARPS_OF_BLOCK))
-    tiles = -(-tokens // tile_rows) * WARPS_OF_BLOCK * -(-blocks // gpu.multiprocessors)
+    warps = int(row["kernel"].split()[1]) // row["own_rows"] if row["kernel"] in HEAD_KERNELS else WARPS_OF_BLOCK
+    blocks = texts * heads * -(-tokens // (row["own_rows"] * warps))
+    tiles = -(-tokens // row["tile_rows"]) * warps * -(-blocks // gpu.multiprocessors)
     times = {part: cycles * tiles / gpu.clock for part, cycles in parts(row, gpu).items()}
-    matrices = {"attend": 4, "query_gradient": 5, "key_value_gradients": 6}[row["kernel"]]
-    decisions = {"attend": 1, "query_gradient": 1, "key_value_gradients": 2}[row["kernel"]] * (row["dropout"] == "stored")  # a bit a score
+    matrices = {"attend": 4, "query_gradient": 5, "key_value_gradients": 6}.get(row["kernel"], 9)
+    decisions = {"key_value_gradients": 2}.get(row["kernel"], 1) * (row["dropout"] == "stored")  # a bit a score
     times["memory"] = texts * heads * tokens * (matrices * width * 2 + decisions * tokens / 8) / gpu.bandwidth
     limit = max(times, key=times.get)
     return times[limit], limit
@@ -80,9 +82,11 @@ def model(figures):
                 way = "none" if not dropout else "stored" if tokens <= 8 * 2 * width else "drawn"
                 found = {r["kernel"]: r for r in figures["tiles"] if (r["type"], r["width"], r["dropout"]) == ("bf16", width, way)}
                 delta = 2 * texts * heads * tokens * width * 2 / gpu.bandwidth
-                for direction, kernels in {"forward": ["attend"], "backward": ["query_gradient", "key_value_gradients"]}.items():
-                    times = [seconds(found[k], gpu, shape, found[k]["own_rows"], found[k]["tile_rows"]) for k in kernels]
-                    total = sum(time for time, _ in times) + (delta if direction == "backward" else 0)
+                of_head = next((k for k in HEAD_KERNELS if tokens <= int(k.split()[1])), None)  # computes delta, too
+                backward = [of_head] if of_head else ["query_gradient", "key_value_gradients"]
+                for direction, kernels in {"forward": ["attend"], "backward": backward}.items():
+                    times = [seconds(found[k], gpu, shape) for k in kernels]
+                    total = sum(time for time, _ in times) + (delta if direction == "backward" and not of_head else 0)
                     flops = (4 if direction == "forward" else 10) * texts * heads * tokens * tokens * width
                     rows.append({
                         "gpu": gpu.name, "shape": list(shape), "direction": direction, "dropout": dropout, "seconds": total,

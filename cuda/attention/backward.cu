@@ -13,6 +13,7 @@
 #include "../device/instances.cuh"
 #include "../device/vector.cuh"
 #include "dropout.cuh"
+#include "head_backward.cuh"
 #include "wide.cuh"
 
 namespace heddle::kernel {
@@ -26,35 +27,22 @@ using cuda::slice_rows;
 
 // --- delta -----------------------------------------------------------------------------------------------------------
 
-constexpr int delta_lanes = 8;  // lanes that share a row of a head
 constexpr int delta_threads = cuda::block_threads(256);
 
 // Computes delta [H, Nq], the sum of y dy over the columns of a head. `vectors`: whether 16-byte accesses are aligned.
 template <class T>
 __global__ __launch_bounds__(delta_threads) void compute_delta(MatrixView<const T> y, MatrixView<const T> dy,
                                                                Index heads, bool vectors, View<float, 2> delta) {
-  constexpr int each = cuda::per_access<T>;
-  const Index item = (Index{blockIdx.x} * delta_threads + threadIdx.x) / delta_lanes;
+  constexpr int lanes = cuda::delta_lanes;
+  const Index item = (Index{blockIdx.x} * delta_threads + threadIdx.x) / lanes;
   const bool is_small = item >> 31 == 0;  // a quotient of 64 bits takes a hundred instructions
   const Index n = is_small ? Index{static_cast<int>(item) / static_cast<int>(heads)} : item / heads;
-  const Index h = item - n * heads, width = static_cast<int>(y.width) / static_cast<int>(heads);
-  const int lane = static_cast<int>(threadIdx.x) % delta_lanes;
-  const Index end = n < delta.extent[1] ? width : 0;
-  float sum = 0;
-  if (vectors) {
-    for (Index d = lane * each; d < end; d += delta_lanes * each) {
-      float a[each], b[each];
-      cuda::load_floats(&y(n, h * width + d), a);
-      cuda::load_floats(&dy(n, h * width + d), b);
-      for (int e = 0; e < each; ++e) sum += a[e] * b[e];
-    }
-  } else {
-    for (Index d = lane; d < end; d += delta_lanes)
-      sum += static_cast<float>(y(n, h * width + d)) * static_cast<float>(dy(n, h * width + d));
-  }
-  for (int distance = delta_lanes / 2; distance > 0; distance /= 2)
-    sum += __shfl_xor_sync(cuda::all_lanes, sum, distance);
-  if (lane == 0 && n < delta.extent[1]) delta(h, n) = sum;
+  const Index h = item - n * heads;
+  const int width = static_cast<int>(y.width) / static_cast<int>(heads);
+  const bool inside = n < delta.extent[1];
+  const float sum = cuda::sum_delta(y.data + n * y.stride + h * width, dy.data + n * dy.stride + h * width,
+                                    inside ? width : 0, vectors);
+  if (inside && threadIdx.x % lanes == 0) delta(h, n) = sum;
 }
 
 template <class T>
@@ -63,7 +51,7 @@ void launch_delta(MatrixView<const T> y, MatrixView<const T> dy, Index heads, Vi
     const Index bytes = (x.stride | x.width / heads) * static_cast<Index>(sizeof(T));
     return cuda::aligned<cuda::per_access<T>>(x.data) && bytes % cuda::access_bytes == 0;
   };
-  cuda::launch<compute_delta<T>>(cuda::blocks_for(delta.extent[0] * delta.extent[1] * delta_lanes, delta_threads),
+  cuda::launch<compute_delta<T>>(cuda::blocks_for(delta.extent[0] * delta.extent[1] * cuda::delta_lanes, delta_threads),
                                  delta_threads, 0, cuda::current_stream(), y, dy, heads,
                                  in_vectors(y) && in_vectors(dy), delta);
 }
@@ -303,8 +291,10 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> 
                         MatrixView<const T> v, MatrixView<const T> y, View<const float, 2> lse, MatrixView<const T> dy,
                         View<float, 2> delta, MatrixView<T> dq, MatrixView<T> dk, MatrixView<T> dv,
                         PerScore<float> dbias) {
-  launch_delta(y, dy, plan.heads, delta);
   const cuda::BackwardInputs<T> x{q, k, v, dy, lse, {delta.data, {delta.extent[0], delta.extent[1]}}};
+  if constexpr (std::is_same_v<T, bf16>)
+    if (cuda::compute_head_gradients(plan, x, y, dq, dk, dv)) return;
+  launch_delta(y, dy, plan.heads, delta);
   if (dbias.data) cuda::sum_bias_gradient(plan, x, dbias);
   const Index widest = std::max(q.width, v.width) / plan.heads;
   if (widest > widest_tiled_head) return cuda::attend_wide_backward(plan, x, dq, dk, dv);

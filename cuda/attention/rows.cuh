@@ -15,7 +15,7 @@ __device__ inline int lane_index() { return static_cast<int>(threadIdx.x % warp_
 __device__ inline int warp_index() { return static_cast<int>(threadIdx.x / warp_size); }
 
 // Returns the lane, read anew, so that the compiler keeps nothing that depends on it in registers meanwhile. Signed,
-// because with an unsigned one nvcc 13.0 splits the stores of store_rows() into words.
+// because with an unsigned one nvcc 13.0 needs up to four instructions more for a tile of attend.
 __device__ inline int reread_lane_index() {
 #ifdef __CUDACC__
   int thread;
@@ -107,15 +107,16 @@ class TileCopies {
 };
 
 // Loads `rows` rows from `first` on. Fills the rest with zeros: rows after the sequence's last and columns after the
-// head's last. All threads of the block call this; the caller commits and waits for the copies.
-template <int width, bool own_keys = false, class T>
+// head's last. `gap` elements follow each 16 rows. All threads of the block call this; the caller commits and waits for
+// the copies.
+template <int width, bool own_keys = false, int gap = 0, class T>
 __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
   constexpr int each = per_access<T>, of_row = width / each;  // elements of an access, and accesses of a row
   if (x.vectors) {
     const int d = static_cast<int>(threadIdx.x % of_row) * each, begin = static_cast<int>(threadIdx.x / of_row);
     const int step = static_cast<int>(blockDim.x / of_row);  // rows; a block has at least 32 threads
     const int last = d < x.width ? x.count - first : 0;
-    T* to = tile + begin * row_stride<T, width> + d;
+    T* to = tile + begin * row_stride<T, width> + d;  // without gaps
     const T* from = x.data + static_cast<Index>(first + begin) * x.stride + d;
     const Index from_step = static_cast<Index>(step) * x.stride;
 #ifdef __CUDACC__
@@ -124,7 +125,7 @@ __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
     for (int row = begin; row < rows; row += step) {
       if constexpr (own_keys) from = x.data + static_cast<Index>(first + own_row_offset<true>(row)) * x.stride + d;
       const bool inside = (own_keys ? own_row_offset<true>(row) : row) < last;
-      copy_async(to, inside ? from : x.data, inside ? access_bytes : 0);
+      copy_async(to + row / slice_rows * gap, inside ? from : x.data, inside ? access_bytes : 0);
       to += step * row_stride<T, width>;
       from += from_step;
     }
@@ -134,7 +135,7 @@ __device__ void load_rows(T* tile, HeadRows<const T> x, int first, int rows) {
 #endif
     for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += static_cast<int>(blockDim.x)) {
       const int row = i / width, d = i % width, n = first + own_row_offset<own_keys>(row);
-      tile[row * row_stride<T, width> + d] = n < x.count && d < x.width ? x(n, d) : T(0.f);
+      tile[row * row_stride<T, width> + row / slice_rows * gap + d] = n < x.count && d < x.width ? x(n, d) : T(0.f);
     }
 }
 
@@ -157,8 +158,7 @@ __device__ __forceinline__ void store_rows(const float (&sum)[width / 8][4], flo
   if (to.vectors)
     for (int row = lane / of_row, d = lane % of_row * each; row < slice_rows; row += warp_size / of_row) {
       const int n = row_of(row);
-      if (n < to.count && d < to.width)
-        store_vector(&to(n, d), load_vector<each>(staging + row * row_stride<T, width> + d));
+      if (n < to.count && d < to.width) copy_access(&to(n, d), staging + row * row_stride<T, width> + d);
     }
   else
 #ifdef __CUDACC__

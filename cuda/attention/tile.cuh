@@ -10,6 +10,7 @@
 #pragma once
 #include "../device/block.cuh"
 #include "../device/fast_math.cuh"
+#include "../device/vector.cuh"
 #include "products.cuh"
 
 namespace heddle::cuda {
@@ -146,13 +147,14 @@ __device__ float exp_for(float x) {
   else
     return fast_exp2(x * log2_e);
 }
-// Returns exp(score * scale - shift) with the same accuracy. For bf16 this saves one instruction.
+// Returns exp(score * scale - shift) with the same accuracy. For bf16 this saves one instruction. The kernels that
+// recompute a score must get the same bits, so the compiler has no choice of the product that it fuses with the sum.
 template <class T>
 __device__ float exp_of_score(float score, float scale, float shift) {
   if constexpr (std::is_same_v<T, float>)
-    return exp_for<T>(score * scale - shift);
+    return exp_for<T>(fmaf(score, scale, -shift));
   else
-    return fast_exp2(score * (scale * log2_e) - shift * log2_e);
+    return fast_exp2(fmaf(score, scale * log2_e, -(shift * log2_e)));
 }
 
 // --- softmax ---------------------------------------------------------------------------------------------------------
@@ -252,6 +254,30 @@ struct QueryStatistics {
   }
 };
 
+constexpr int delta_lanes = 8;  // lanes that share a query
+
+// Returns delta of a query: the sum of y dy over the `width` columns of a head. All lanes of the warp call this, eight
+// neighboring ones for the same query. `vectors`: accesses of 16 bytes are aligned.
+template <class T>
+__device__ __forceinline__ float sum_delta(const T* y, const T* dy, int width, bool vectors) {
+  constexpr int each = per_access<T>;
+  const int lane = lane_index() % delta_lanes;
+  float sum = 0;
+  if (vectors) {
+    for (int d = lane * each; d < width; d += delta_lanes * each) {
+      float a[each], b[each];
+      load_floats(y + d, a);
+      load_floats(dy + d, b);
+      for (int e = 0; e < each; ++e) sum = fmaf(a[e], b[e], sum);
+    }
+  } else {
+    for (int d = lane; d < width; d += delta_lanes)
+      sum = fmaf(static_cast<float>(y[d]), static_cast<float>(dy[d]), sum);
+  }
+  for (int distance = delta_lanes / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(all_lanes, sum, distance);
+  return sum;
+}
+
 // Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p
 // d; `dp` holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the statistics of the query
 // of scores[m][e], and kept_scale(m, e) returns d.
@@ -271,7 +297,7 @@ __device__ __forceinline__ void compute_score_gradients(const ScoreTile<T, own_k
     if (m * 8 >= reach) continue;
     for (int e = 0; e < 4; ++e) {
       const bool sees = visible >> (m * 4 + e) & 1;
-      dp[m][e] = sees ? scores[m][e] * (dp[m][e] * kept_scale(m, e) - delta(m, e)) : 0.f;
+      dp[m][e] = sees ? scores[m][e] * fmaf(dp[m][e], kept_scale(m, e), -delta(m, e)) : 0.f;
       scores[m][e] *= kept_scale(m, e);  // a NaN stays
     }
   }

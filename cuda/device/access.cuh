@@ -41,6 +41,19 @@ __device__ void store_vector(T* to, const Vector<T, count>& values) {
   *reinterpret_cast<Vector<T, count>*>(to) = values;
 }
 
+// Copies 16 bytes between aligned addresses, in one access. nvcc 13.0 sometimes splits that of a Vector.
+template <class T>
+__device__ void copy_access(T* to, const T* from) {
+  constexpr int count = access_bytes / static_cast<int>(sizeof(T));
+  require_aligned<count>(from);
+  require_aligned<count>(to);
+#ifdef __CUDACC__
+  *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+#else
+  std::memcpy(to, from, access_bytes);
+#endif
+}
+
 // Returns whether vectors of `width` elements may begin at each of the pointers.
 template <int width, class... T>
 bool aligned(const T*... pointers) {

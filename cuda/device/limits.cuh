@@ -14,6 +14,8 @@ struct Limits {
   Index range_blocks = Index{1} << 12;      // blocks that copy one range of rows
   Index reduce_blocks = 1024;               // blocks of a reduction whose axis is split into pieces
   std::size_t pitch = 0x7fffffff;           // bytes from one row to the next that cudaMemcpy2DAsync accepts
+  // From how many heads on each has a block in attention's backward; -1: as many as the GPU's multiprocessors hold.
+  Index block_heads = -1;
 };
 // Not synchronized: only tests change it, while no other thread calls an operation.
 inline Limits limits;

@@ -67,53 +67,136 @@ TEMPLATE_TEST_CASE("cuda attention: dropout draws the same mask as on the CPU", 
 
 namespace {
 
-// Computes y, dq, dk, dv and dbias with dropout in kernels that store the decisions, or draw twice.
+// A call of the kernels themselves, for two heads.
+struct KernelCall {
+  Index K;
+  Lengths queries, keys;
+  Index window = kernel::any_distance;
+  bool has_bias = false;
+  double scale = 1, dropout = 0;
+  bool stores_decisions = false;
+};
+
+// Returns y, dq, dk, dv and dbias.
 template <class T>
-std::vector<T> with_decisions(bool are_stored, Index K, const Lengths& queries, const Lengths& keys, Index window) {
-  const Sequences of_q = Sequences::packed(queries).to(Device::cuda), of_k = Sequences::packed(keys).to(Device::cuda);
+std::vector<T> results_of(const KernelCall& of) {
+  const Sequences q_rows = Sequences::packed(of.queries).to(Device::cuda),
+                  k_rows = Sequences::packed(of.keys).to(Device::cuda);
   const auto there = [&](Shape shape, std::uint64_t seed) { return cast<T>(random<T>(shape, seed)).to(Device::cuda); };
   constexpr Index heads = 2;
-  const Tensor<T> q = there({of_q.rows(), heads * K}, 1), k = there({of_k.rows(), heads * K}, 2),
-                  v = there({of_k.rows(), heads * K}, 3), dy = there({of_q.rows(), heads * K}, 4);
+  const Index columns = heads * of.K;
+  const Tensor<T> q = there({q_rows.rows(), columns}, 1), k = there({k_rows.rows(), columns}, 2),
+                  v = there({k_rows.rows(), columns}, 3), dy = there({q_rows.rows(), columns}, 4);
+  AttentionOptions<T> options{.heads = heads, .scale = of.scale, .window = of.window, .keys = &k_rows};
+  if (of.has_bias) options.bias = there({1, 1, q_rows.longest(), k_rows.longest()}, 6);
   Random draws(5);
-  const AttentionOptions<T> options{
-      .heads = heads, .window = window, .bias = there({1, 1, of_q.longest(), of_k.longest()}, 6), .keys = &of_k};
-  detail::AttentionCall<T> call("attention", q, k, of_q, options);
-  call.draw("attention", 0.3, &draws);
-  const Index words = of_q.count() * heads * kernel::kept_words(of_q.longest(), of_k.longest());
-  if (are_stored) call.kept = Tensor<int>({words / 2}, Device::cuda);
+  detail::AttentionCall<T> call("attention", q, k, q_rows, options);
+  call.draw("attention", of.dropout, &draws);
+  const Index words = q_rows.count() * heads * kernel::kept_words(q_rows.longest(), k_rows.longest());
+  if (of.stores_decisions) call.kept = Tensor<int>({words / 2}, Device::cuda);
 
   Tensor<T> y = empty_like(q), dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
-  Tensor<float> lse({heads, q.dim(0)}, Device::cuda), delta = empty_like(lse);
-  Tensor<float> dbias = zeros<float>(call.bias.shape()).to(Device::cuda);
+  Tensor<float> lse({heads, q.dim(0)}, Device::cuda), delta = empty_like(lse), dbias;
+  if (of.has_bias) dbias = zeros<float>(call.bias.shape()).to(Device::cuda);
   using kernel::matrix_view;
-  const auto of = [](auto& x) { return matrix_view(x, 0, x.dim(1)); };
-  kernel::attention(Cuda{}, call.plan(), of(q), of(k), of(v), of(y), view<2>(lse));
-  kernel::attention_backward(Cuda{}, call.plan(), of(q), of(k), of(v), of(std::as_const(y)),
-                             view<2>(std::as_const(lse)), of(dy), view<2>(delta), of(dq), of(dk), of(dv),
-                             kernel::per_score(dbias));
+  const auto all_columns = [](auto& x) { return matrix_view(x, 0, x.dim(1)); };
+  kernel::attention(Cuda{}, call.plan(), all_columns(q), all_columns(k), all_columns(v), all_columns(y), view<2>(lse));
+  kernel::attention_backward(Cuda{}, call.plan(), all_columns(q), all_columns(k), all_columns(v),
+                             all_columns(std::as_const(y)), view<2>(std::as_const(lse)), all_columns(dy),
+                             view<2>(delta), all_columns(dq), all_columns(dk), all_columns(dv),
+                             of.has_bias ? kernel::per_score(dbias) : kernel::PerScore<float>());
   std::vector<T> all;
-  for (const Tensor<T>& x : {y, dq, dk, dv, cast<T>(dbias)}) {
+  const auto append = [&](const Tensor<T>& x) {
     const std::vector<T> values = x.host();
     all.insert(all.end(), values.begin(), values.end());
-  }
+  };
+  for (const auto* x : {&y, &dq, &dk, &dv}) append(*x);
+  if (of.has_bias) append(cast<T>(dbias));
   return all;
+}
+
+using LengthPair = std::pair<Lengths, Lengths>;  // of queries and keys
+using LengthPairs = std::vector<LengthPair>;
+
+// Returns lengths for which two heads are more than the y dimension of a grid allows. Some sequences are empty. A large
+// grid gets short ones.
+LengthPair more_heads_than_a_grid(int longest) {
+  if (LowGrid::height > 100) longest = 2;
+  LengthPair lengths;
+  for (Index b = 0; b < LowGrid::height / 2 + 4; ++b) {
+    lengths.first.push_back(b % 3 == 2 ? 0 : longest);
+    lengths.second.push_back(b % 3 == 1 ? 0 : longest - 1);
+  }
+  return lengths;
 }
 
 }  // namespace
 
 TEMPLATE_TEST_CASE("cuda attention: stored decisions give the same bits as drawn ones", "", float, bf16) {
-  const std::vector<std::pair<Lengths, Lengths>> shapes =
-      watched() ? std::vector<std::pair<Lengths, Lengths>>{{{33, 0, 2}, {1, 3, 65}}}
-                : std::vector<std::pair<Lengths, Lengths>>{
-                      {{1}, {1}}, {{31, 0, 16}, {33, 5, 0}}, {{65, 3}, {257, 17}}, {{130, 1, 48}, {64, 95, 32}}};
+  const LengthPairs shapes =
+      watched()
+          ? LengthPairs{{{33, 0, 2}, {1, 3, 65}}}
+          : LengthPairs{{{1}, {1}}, {{31, 0, 16}, {33, 5, 0}}, {{65, 3}, {257, 17}}, {{130, 1, 48}, {64, 95, 32}}};
   for (const Index K : {16, 32, 64, 128})
     for (const auto& [queries, keys] : shapes)
       for (const Index window : {kernel::any_distance, Index{20}}) {
         CAPTURE(K, queries, keys, window);
-        CHECK(same_bits(with_decisions<TestType>(true, K, queries, keys, window),
-                        with_decisions<TestType>(false, K, queries, keys, window)));
+        KernelCall call{K, queries, keys, window, true, 1, 0.3};
+        const auto drawn = results_of<TestType>(call);
+        call.stores_decisions = true;
+        CHECK(same_bits(results_of<TestType>(call), drawn));
       }
+}
+
+namespace {
+
+// Checks a call's results if blocks own heads against those if they do not.
+void expect_same_bits_of_block_heads(KernelCall call) {
+  for (const double dropout : {0.0, 0.3})
+    for (const bool stores : {false, true}) {
+      if (dropout == 0 && stores) continue;
+      CAPTURE(call.K, call.scale, dropout, stores);
+      call.dropout = dropout;
+      call.stores_decisions = stores;
+      const auto with_limit = [&](Index heads) {
+        const LoweredLimits low({.block_heads = heads});
+        return results_of<bf16>(call);
+      };
+      CHECK(same_bits(with_limit(0), with_limit(std::numeric_limits<Index>::max())));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("cuda attention: gradients have the same bits if a block owns a head") {
+  const LengthPairs shapes = watched() ? LengthPairs{{{33, 0, 2}, {1, 3, 65}}}
+                                       : LengthPairs{{{1, 0, 2}, {1, 3, 0}},
+                                                     {{31, 0, 16}, {33, 5, 0}},
+                                                     {{65, 3, 127}, {64, 17, 128}},
+                                                     {{256, 33}, {129, 256}},
+                                                     {{257}, {31}},
+                                                     {{31}, {257}}};
+  for (const Index K : {8, 13, 16, 24, 32, 40, 64, 72})
+    for (const auto& [queries, keys] : shapes) {
+      if (K != 64 && K != 13 && queries[0] == 256) continue;
+      CAPTURE(queries, keys);
+      expect_same_bits_of_block_heads({K, queries, keys});
+    }
+  for (const double scale : {-0.5, 0.0})
+    expect_same_bits_of_block_heads({.K = 16, .queries = {33}, .keys = {32}, .scale = scale});
+}
+
+TEST_CASE("cuda attention: gradients if a block owns more heads than one") {
+  [[maybe_unused]] const LowGrid low;
+  const auto [queries, keys] = more_heads_than_a_grid(34);
+  expect_same_bits_of_block_heads({.K = 8, .queries = queries, .keys = keys});
+}
+
+TEST_CASE("cuda attention: gradients against the CPU's if a block owns a head") {
+  const LoweredLimits low({.block_heads = 0});
+  for (const auto& [K, V] : {std::pair<Index, Index>{16, 16}, {24, 64}, {64, 7}})
+    for (const double dropout : {0.0, 0.2})
+      expect_attention_of<bf16>({.heads = 2, .queries = ragged(), .dropout = dropout}, K, V);
 }
 
 TEST_CASE("cuda attention: decisions are stored while they take no more memory than the result") {
@@ -210,12 +293,7 @@ TEMPLATE_TEST_CASE("cuda attention: columns of one product, aligned or not, some
 
 TEMPLATE_TEST_CASE("cuda attention: more heads than the y dimension of a grid allows", "", float, bf16) {
   [[maybe_unused]] const LowGrid low;
-  const int longest = LowGrid::height > 100 ? 2 : 32;
-  Lengths queries, keys;
-  for (Index b = 0; b < LowGrid::height / 2 + 4; ++b) {
-    queries.push_back(b % 3 == 2 ? 0 : longest);
-    keys.push_back(b % 3 == 1 ? 0 : longest - 1);
-  }
+  const auto [queries, keys] = more_heads_than_a_grid(32);
   for (const Index K : {8, 136})
     for (const bool causal : {false, true})
       expect_attention_of<TestType>({.heads = 2, .queries = queries, .keys = keys, .causal = causal}, K);

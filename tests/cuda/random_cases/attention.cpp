@@ -3,6 +3,7 @@
 
 #include "../../instances.hpp"
 #include "../../ops/attention_form.hpp"
+#include "../lowered_limits.hpp"
 #include "families.hpp"
 
 namespace heddle::testing {
@@ -134,6 +135,7 @@ void check_attention(Draw& draw) {
   draw.with_type([&]<class T>(T) {
     const DrawnAttention call = draw_attention(draw);
     const Inputs inputs = draw_operands<T>(draw, call);
+    const LoweredLimits low({.block_heads = 0});
     expect_attention<T>(function_of(call), inputs, usual_sizes<T>(call.form, call.K, call.V, call.has_bias));
     check_hidden_keys<T>(call, inputs);
   });
