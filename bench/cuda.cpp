@@ -7,10 +7,12 @@
 // the choice of an algorithm for each product, the loading of kernels and the first allocations; NAME/step has those of
 // later steps. bench/peers/gpu.py does the same work in PyTorch under the same names; scripts/gpu-report writes a page
 // with both results.
+#include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "attention.hpp"
+#include "device/limits.cuh"
 #include "gpu_steps.hpp"
 
 namespace heddle::bench::gpu {
@@ -30,7 +32,7 @@ struct Sizes {
   Index texts = 32, heads = 12, width = 768;
   std::vector<Index> lengths{512, 128, 2048}, windowed_lengths{2048}, head_widths{64},
       copied_bytes{6291456, 12582912, 25165824, 50331648, 1073741824};
-  Index short_texts = 0;  // of 128 tokens
+  std::vector<Index> short_lengths{};
   std::vector<Index> products{4096, 8192}, rows{16384, 4096};
   Index linear_rows = 4096;
   Index vocabulary = 28996, step_length = 128;
@@ -63,7 +65,7 @@ Sizes counted_sizes() {
           .windowed_lengths = {512, 1024},
           .head_widths = {16, 32, 64, 128, 160},
           .copied_bytes = {},
-          .short_texts = 28,
+          .short_lengths = {128},
           .products = {},
           .rows = {},
           .linear_rows = 0,
@@ -190,9 +192,8 @@ void add_all(const Sizes& s) {
         for (const double dropout : {0.1, 0.0}) add_attention(s, length, head_width, fill, dropout);
   constexpr Index window = 64;  // that of ModernBERT's local layers
   for (const Index length : s.windowed_lengths) add_attention(s, length, 64, 1, 0, window);
-  if (s.short_texts > 0)
-    for (const double dropout : {0.1, 0.0})
-      add_attention({.texts = s.short_texts, .heads = s.heads}, 128, 64, 1, dropout);
+  for (const Index length : s.short_lengths)
+    for (const double dropout : {0.1, 0.0}) add_attention(s, length, 64, 1, dropout);
   for (const Index bytes : s.copied_bytes) add_copy(bytes);
   for (const Index n : s.products) add_peak(n);
   add_step(
@@ -235,6 +236,7 @@ void print(const Json& line) {
 struct Flags {
   std::string group, filter;
   bool list = false, gpu = false, tiny = false, counted = false;
+  Index block_heads = cuda::Limits().block_heads;
 };
 
 bool is_chosen(const Work& work, const Flags& flags) {
@@ -308,7 +310,11 @@ bool parse(int argc, char** argv, Flags& flags) {
       flags.group = argv[++i];
     else if (flag == "--filter" && i + 1 < argc)
       flags.filter = argv[++i];
-    else
+    else if (flag == "--block-heads" && i + 1 < argc) {
+      const std::string_view number = argv[++i];
+      const auto [end, error] = std::from_chars(number.begin(), number.end(), flags.block_heads);
+      if (error != std::errc() || end != number.end() || flags.block_heads < 0) return false;
+    } else
       return false;
   }
   const std::vector<std::string> groups{"", "attention", "limits", "steps", "rows"};
@@ -318,14 +324,16 @@ bool parse(int argc, char** argv, Flags& flags) {
 int run(int argc, char** argv) {
   Flags flags;
   if (!parse(argc, argv, flags)) {
-    std::fprintf(stderr,
-                 "usage: cuda_bench [--group GROUP] [--filter TEXT] [--list | --gpu] [--tiny | --counted]\n"
-                 "  --group   attention, limits, steps or rows alone\n"
-                 "  --filter  the benchmarks whose name contains TEXT\n"
-                 "  --list    print the benchmarks; needs no GPU\n"
-                 "  --gpu     print the GPU alone\n"
-                 "  --tiny    small sizes and few calls, to test this program\n"
-                 "  --counted attention of one text in few calls, for scripts/kernel-costs\n");
+    std::fprintf(
+        stderr,
+        "usage: cuda_bench [--group GROUP] [--filter TEXT] [--list | --gpu] [--tiny | --counted] [--block-heads N]\n"
+        "  --group   attention, limits, steps or rows alone\n"
+        "  --filter  the benchmarks whose name contains TEXT\n"
+        "  --list    print the benchmarks; needs no GPU\n"
+        "  --gpu     print the GPU alone\n"
+        "  --tiny    small sizes and few calls, to test this program\n"
+        "  --counted attention of one text in few calls, for scripts/kernel-costs\n"
+        "  --block-heads  from N heads on, attention's backward of short texts is one kernel\n");
     return 2;
   }
   add_all(flags.tiny ? tiny_sizes() : flags.counted ? counted_sizes() : Sizes());
@@ -338,6 +346,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   print(machine());
+  cuda::limits.block_heads = flags.block_heads;
   return flags.gpu || measure(flags) ? 0 : 1;
 }
 

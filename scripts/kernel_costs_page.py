@@ -32,8 +32,7 @@ LOCAL = (
     "both ends see fewer keys. It is a failure if a query takes a tenth more with 1,024 tokens than with 512."
 )
 SHORT = (
-    "The kernels of 28 texts of 128 tokens with two heads of width 64, in bf16: `head_gradients` has a block for each head, and computes all "
-    "gradients from one computation of the scores."
+    "The kernels of one text of 128 tokens with two heads of width 64, in bf16. `head_gradients` computes the scores once for all gradients."
 )
 MODEL = (
     "Times that follow from the counts if nothing waits (`scripts/kernel_model.py`): the largest of what issue slots, tensor cores, special "
@@ -42,7 +41,7 @@ MODEL = (
 )
 FLASH_3 = {"instructions": 226000, "int": 20100, "pred": 10000, "branch": 3000, "fp": 126000, "mov": 51600}  # FlashAttention-3's forward
 SCORES = 2 * 512 * 512
-SHORT_SCORES = 28 * 2 * 128 * 128
+SHORT_SCORES = 2 * 128 * 128
 
 
 def tiles(rows, budgets):

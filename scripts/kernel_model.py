@@ -29,10 +29,15 @@ PUBLISHED = {
 SHAPES = ((32, 12, 512, 64), (32, 12, 128, 64), (32, 12, 2048, 64), (32, 32, 512, 64))  # texts, heads, tokens, head width
 
 
-def resident_warps(registers):
-    """Returns how many warps of blocks of four a multiprocessor's registers hold."""
+def warps_of_block(kernel):
+    """Returns the most warps of a kernel's block."""
+    return int(kernel.split()[1]) // 32 if kernel in HEAD_KERNELS else WARPS_OF_BLOCK
+
+
+def resident_warps(registers, warps):
+    """Returns how many warps a multiprocessor's registers hold, in blocks of `warps`."""
     of_warp = (registers * 32 + 255) // 256 * 256
-    return min(64, REGISTERS // (of_warp * WARPS_OF_BLOCK) * WARPS_OF_BLOCK)
+    return min(64, REGISTERS // (of_warp * warps) * warps)
 
 
 def parts(row, gpu):
@@ -50,12 +55,12 @@ def parts(row, gpu):
 def seconds(row, gpu, shape):
     """Returns the seconds of a kernel for texts of one length, and the part that limits it."""
     texts, heads, tokens, width = shape
-    warps = int(row["kernel"].split()[1]) // row["own_rows"] if row["kernel"] in HEAD_KERNELS else WARPS_OF_BLOCK
+    warps = warps_of_block(row["kernel"])
     blocks = texts * heads * -(-tokens // (row["own_rows"] * warps))
     tiles = -(-tokens // row["tile_rows"]) * warps * -(-blocks // gpu.multiprocessors)
     times = {part: cycles * tiles / gpu.clock for part, cycles in parts(row, gpu).items()}
     matrices = {"attend": 4, "query_gradient": 5, "key_value_gradients": 6}.get(row["kernel"], 9)
-    decisions = {"key_value_gradients": 2}.get(row["kernel"], 1) * (row["dropout"] == "stored")  # a bit a score
+    decisions = {"attend": 1, "query_gradient": 1}.get(row["kernel"], 2) * (row["dropout"] == "stored")  # a bit a score
     times["memory"] = texts * heads * tokens * (matrices * width * 2 + decisions * tokens / 8) / gpu.bandwidth
     limit = max(times, key=times.get)
     return times[limit], limit

@@ -1,4 +1,5 @@
-// attention's backward on the GPU, for heads up to 128 wide; wide.cu handles wider ones and the gradient of the bias.
+// attention's backward on the GPU, for heads up to 128 wide; wide.cu handles wider ones and the gradient of the bias,
+// and head_backward.cu short sequences.
 // Formulas: ops/attention/backward.hpp.
 //
 //   compute_delta        Eight lanes own a row of a head. y and dy are read once.

@@ -9,7 +9,6 @@
 // lists rows, traffic and shared arrays of every attention kernel.
 #include "head_backward.cuh"
 
-#include "../device/limits.cuh"
 #include "../device/unrolled.cuh"
 #include "dropout.cuh"
 
@@ -34,8 +33,7 @@ struct HeadArrays {
   static constexpr int gap = 4 * per_access<bf16>;
   static constexpr int slice_size = slice_rows * row_stride<bf16, width>;
   static constexpr int tile_size = Tile::other_rows * row_stride<bf16, width>;
-  static constexpr int eight_keys = 8 * row_stride<bf16, Tile::other_rows> + gap,
-                       of_scores = Tile::rows / 8 * eight_keys;
+  static constexpr int ds_size = Tile::rows / 8 * (8 * row_stride<bf16, Tile::other_rows> + gap);
   static constexpr int k_size = Tile::rows / slice_rows * (slice_size + gap),
                        v_size = Tile::rows / slice_rows * slice_size;
   static constexpr int staged = slice_rows * row_stride<bf16, slice_rows>;
@@ -55,16 +53,16 @@ struct HeadArrays {
         k(arrays.take<bf16>(k_size)),
         v(arrays.take<bf16>(v_size)),
         tiles(arrays.take<bf16>(4 * tile_size)),
-        ds(arrays.take<bf16>(2 * of_scores)),
+        ds(arrays.take<bf16>(2 * ds_size)),
         staging(arrays.take<bf16>(warps * staged)) {}
-  static constexpr std::size_t bytes =
-      shared_head_bytes + SharedArrays::rounded(sizeof(HeadRows<bf16>)) + 2 * Tile::rows * sizeof(float) +
-      (k_size + v_size + 4 * tile_size + 2 * of_scores + warps * staged) * sizeof(bf16);
+  static constexpr std::size_t bytes = shared_head_bytes + SharedArrays::rounded(sizeof(HeadRows<bf16>)) +
+                                       2 * Tile::rows * sizeof(float) +
+                                       (k_size + v_size + 4 * tile_size + 2 * ds_size + warps * staged) * sizeof(bf16);
 
   __device__ bf16* q(int stage) const { return tiles + stage * 2 * tile_size; }
   __device__ bf16* dy(int stage) const { return tiles + (stage * 2 + 1) * tile_size; }
-  __device__ bf16* scores(int tile) const { return ds + tile % 2 * of_scores; }
-  // Return where a slice of own keys, and where a key's gradients of scores begin.
+  __device__ bf16* ds_of(int tile) const { return ds + tile % 2 * ds_size; }
+  // Return where a slice of own keys begins in k, and where a key's row begins in ds.
   __device__ static int slice_of_k(int slice) { return slice * (slice_size + gap); }
   __device__ static int row_of_ds(int key) { return key * row_stride<bf16, Tile::other_rows> + key / 8 * gap; }
 };
@@ -163,7 +161,7 @@ __global__ __launch_bounds__(HeadTile<width, warps>::threads, HeadTile<width, wa
       Dots::add_weighted_rows<width, slices>(weights, gradients, reach, sum_v);
       // The lane's key in the other slice stands 4 keys further, that of own row g + 8 stands 16 keys further.
       const int lane = lane_index(), key = own_row_offset<true>(first_slice * slice_rows + lane / quad);
-      bf16* const to = arrays.scores(tile) + Arrays::row_of_ds(key) + first + lane % quad * 2;
+      bf16* const to = arrays.ds_of(tile) + Arrays::row_of_ds(key) + first + lane % quad * 2;
       unrolled<slices>([&](int s) {
         weights[s].set(ds[s]);
         for (int m = 0; m < n; ++m)
@@ -184,7 +182,7 @@ __global__ __launch_bounds__(HeadTile<width, warps>::threads, HeadTile<width, wa
         const int row = unit % 2 * slice_rows, column = unit / 2 * slice_rows, first = tile * tile_rows + row;
         if (first >= head.queries || column >= dq_rows.width) continue;
         float sum[2][4] = {};
-        add_query_gradients<width, warps>(arrays.scores(tile) + row, arrays.k + column, groups, sum);
+        add_query_gradients<width, warps>(arrays.ds_of(tile) + row, arrays.k + column, groups, sum);
         store_rows<slice_rows, false>(sum, task.plan.scale, task.plan.scale,
                                       arrays.staging + warp_index() * Arrays::staged, dq_rows.columns_from(column),
                                       first, 0);
@@ -226,20 +224,31 @@ __global__ __launch_bounds__(HeadTile<width, warps>::threads, HeadTile<width, wa
   for_each_head<true>(arrays.head, task.plan, x.q, x.dy, process);
 }
 
+// Returns whether the heads fill the GPU: all multiprocessors have as many blocks as their registers hold, and the keys
+// are at least half of the blocks' rows. `keys` is the number of all keys.
+template <class Tile>
+bool fill_the_gpu(const kernel::AttentionPlan<bf16>& plan, Index keys, std::size_t bytes) {
+  const Index blocks = device_attribute(cudaDevAttrMultiProcessorCount) * Index{Tile::blocks};
+  const auto memory = static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
+  return head_count(plan) >= blocks && 2 * keys >= plan.count() * Tile::rows &&
+         Tile::blocks * (bytes + reserved_block_bytes) <= memory;
+}
+
 }  // namespace
 
 bool compute_head_gradients(const kernel::AttentionPlan<bf16>& plan, const BackwardInputs<bf16>& x,
                             MatrixView<const bf16> y, MatrixView<bf16> dq, MatrixView<bf16> dk, MatrixView<bf16> dv) {
-  constexpr Index longest = 256, widest = 64;
+  constexpr Index longest = 256, widest = 64;  // for heads up to 32 wide half as long: too few of eight warps had dq
   const Index width = std::max(x.q.width, x.v.width) / plan.heads, rows = std::max(plan.longest_q, plan.longest_k);
   const AttentionTask<bf16> task{plan};
   if (task.may_mask || rows > longest || width > widest || !dq.data || !dk.data || !dv.data) return false;
-  const auto launch_if_possible = [&]<int tile_width, int warps>() {
+  const auto launch_if_faster = [&]<int tile_width, int warps>() {
     using Tile = HeadTile<tile_width, warps>;
     constexpr std::size_t bytes = HeadArrays<tile_width, warps>::bytes;
-    const Index blocks = device_attribute(cudaDevAttrMultiProcessorCount) * Index{Tile::blocks};
-    if (head_count(plan) < (limits.block_heads < 0 ? blocks : limits.block_heads)) return false;
+    if (block_threads(Tile::threads) < Tile::threads) return false;
     if (bytes > static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))) return false;
+    if (limits.block_heads < 0 ? !fill_the_gpu<Tile>(plan, x.k.rows, bytes) : head_count(plan) < limits.block_heads)
+      return false;
     launch<head_gradients<tile_width, warps>>({1, grid_height(head_count(plan))}, Tile::threads, bytes,
                                               current_stream(), task, x, y, dq, dk, dv);
     return true;
@@ -247,8 +256,9 @@ bool compute_head_gradients(const kernel::AttentionPlan<bf16>& plan, const Backw
   bool is_done = false;
   with_tile_width(width, [&](auto tile_width) {
     if constexpr (tile_width <= widest)
-      is_done = rows <= longest / 2 ? launch_if_possible.template operator()<tile_width, 4>()
-                                    : launch_if_possible.template operator()<tile_width, 8>();
+      if (rows <= longest / 2) is_done = launch_if_faster.template operator()<tile_width, 4>();
+    if constexpr (tile_width == widest)
+      if (rows > longest / 2) is_done = launch_if_faster.template operator()<tile_width, 8>();
   });
   return is_done;
 }

@@ -5,8 +5,9 @@
 namespace heddle::cuda {
 
 // Computes dq, dk and dv in one kernel, with the bits of backward.cu's kernels. Returns false and computes nothing for
-// heads with masks, biases or limited distances, for more than 256 queries or keys or more than 64 columns, if a
-// gradient has no data, and if there are too few heads for all multiprocessors.
+// heads with masks, biases or limited distances, for more than 64 columns, for more than 256 queries or keys (128 if
+// there are up to 32 columns), if a gradient has no data, if a block has too little shared memory, and if the heads do
+// not fill the GPU.
 bool compute_head_gradients(const kernel::AttentionPlan<bf16>& plan, const BackwardInputs<bf16>& x,
                             MatrixView<const bf16> y, MatrixView<bf16> dq, MatrixView<bf16> dk, MatrixView<bf16> dv);
 

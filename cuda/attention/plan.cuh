@@ -5,6 +5,7 @@
 #include <heddle/gpu/kernels.hpp>
 
 #include "../device/launch.cuh"
+#include "../device/limits.cuh"
 #include "../device/workspace.cuh"
 #include "kept_draws.cuh"
 #include "rows.cuh"
@@ -190,6 +191,8 @@ __device__ __forceinline__ void for_each_tile(int first, int last, Ahead ahead, 
 
 // --- the launch ------------------------------------------------------------------------------------------------------
 
+constexpr std::size_t reserved_block_bytes = 1024;  // of shared memory, by CUDA in each block
+
 inline int device_attribute(cudaDeviceAttr which) {
   int device = 0, value = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
@@ -199,9 +202,7 @@ inline int device_attribute(cudaDeviceAttr which) {
 
 // Returns the y dimension of a grid for `heads` heads of all sequences. If it is less than `heads`, a block processes
 // several heads.
-inline unsigned grid_height(Index heads) {
-  return static_cast<unsigned>(std::min<Index>(heads, device_attribute(cudaDevAttrMaxGridDimY)));
-}
+inline unsigned grid_height(Index heads) { return static_cast<unsigned>(std::min(heads, limits.head_blocks)); }
 
 // The launch configuration of a kernel whose warps own rows. The kernel's results do not depend on it.
 struct AttentionLaunch {
@@ -237,8 +238,7 @@ AttentionLaunch choose_launch(Index longest_own, Bytes bytes) {
 // shared memory with the least warps gets a single stage. bytes(warps, stages) returns what a block needs.
 template <class Tile, class Bytes>
 AttentionLaunch choose_staged_launch(Index longest_own, Index longest_other, int blocks, Bytes bytes) {
-  constexpr Index held_at_once = 128;     // other rows
-  constexpr std::size_t reserved = 1024;  // bytes that CUDA reserves in each block
+  constexpr Index held_at_once = 128;  // other rows
   const auto with_stages = [&](int stages) {
     AttentionLaunch launch = choose_launch<Tile>(longest_own, [&](int warps) { return bytes(warps, stages); });
     launch.stages = stages;
@@ -248,7 +248,7 @@ AttentionLaunch choose_staged_launch(Index longest_own, Index longest_other, int
   if (longest_other <= Tile::other_rows) return with_stages(1);
   if (longest_other > 2 * Tile::other_rows && longest_other <= held_at_once) {
     const AttentionLaunch launch = with_stages(held_at_once / Tile::other_rows);
-    if (static_cast<std::size_t>(blocks) * (launch.shared_bytes + reserved) <=
+    if (static_cast<std::size_t>(blocks) * (launch.shared_bytes + reserved_block_bytes) <=
         limit(cudaDevAttrMaxSharedMemoryPerMultiprocessor))
       return launch;
   }

@@ -11,10 +11,11 @@ struct Limits {
   Index norm_blocks = 256;                  // blocks of a norm's backward: about two for each multiprocessor
   Index id_blocks = 256;                    // blocks of check_ids: one with an invalid id reads all earlier ids, so few
   Index gradient_column_blocks = 65535;     // blocks that share the columns of sum_taken_rows: a grid's y dimension
+  Index head_blocks = 65535;                // blocks that share the heads of attention: a grid's y dimension
   Index range_blocks = Index{1} << 12;      // blocks that copy one range of rows
   Index reduce_blocks = 1024;               // blocks of a reduction whose axis is split into pieces
   std::size_t pitch = 0x7fffffff;           // bytes from one row to the next that cudaMemcpy2DAsync accepts
-  // From how many heads on each has a block in attention's backward; -1: as many as the GPU's multiprocessors hold.
+  // The fewest heads for which attention's backward gives each a block. -1: it decides by the GPU and the lengths.
   Index block_heads = -1;
 };
 // Not synchronized: only tests change it, while no other thread calls an operation.

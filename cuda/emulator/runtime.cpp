@@ -252,7 +252,6 @@ cudaError_t cudaGetDevice(int* number) {
 constexpr std::size_t reserved_shared_bytes = 1024;  // bytes that CUDA reserves in each block
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
-    case cudaDevAttrMaxGridDimY: *value = device().grid_height; return cudaSuccess;
     case cudaDevAttrMultiProcessorCount: *value = device().multiprocessors; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor: *value = device().capability; return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;

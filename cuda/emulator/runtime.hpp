@@ -30,7 +30,6 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault
 };
 enum cudaDeviceAttr {
-  cudaDevAttrMaxGridDimY = 6,
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
@@ -97,10 +96,9 @@ struct cudaLaunchConfig_t {
 
 namespace heddle::emulator {
 
-// The properties of the only device. A block has as much shared memory as on an H100. A test may lower the limits of
-// memory and of the grid's y dimension.
+// The properties of the only device. A block has as much shared memory as on an H100. A test may lower the memory.
 struct Device {
-  int count = 1, multiprocessors = 4, capability = 8, grid_height = 65535;
+  int count = 1, multiprocessors = 4, capability = 8;
   std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
   int driver_version = 13000;
   cudaError_t driver = cudaSuccess,

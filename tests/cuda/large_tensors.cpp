@@ -1,4 +1,5 @@
-// Operations on tensors of more than 2^31 elements: offsets beyond 32 bits. Where the GPU is interpreted, memory that
+// Operations on tensors of more than 2^31 elements, whose offsets go beyond 32 bits, and on more heads than a grid's y
+// dimension allows. Where the GPU is interpreted, memory that
 // no operation touches costs nothing, because it consists of fresh pages. Prints `ok: …` or `FAILED: …` for each
 // operation. Exits with 77 if there is too little memory.
 #include <cuda_runtime_api.h>
@@ -195,6 +196,35 @@ void check_attention(const char* what, Index K) {
   cuda::trim();
 }
 
+// Checks attention over more heads than a grid's y dimension allows. All sequences are alike, and so must be their
+// results.
+template <class T>
+void check_many_heads(const char* what, Index K) {
+  constexpr Index heads = 2, length = 3, count = 65536 / heads + 5;
+  const Index size = length * heads * K;  // of a sequence
+  const auto repeated = [&](std::uint64_t seed) {
+    Random random(seed);
+    const std::vector<T> once = randn<T>({size}, random).host();
+    std::vector<T> all;
+    for (Index b = 0; b < count; ++b) all.insert(all.end(), once.begin(), once.end());
+    return Tensor<T>({count * length, heads * K}, all).to(Device::cuda);
+  };
+  const Sequences sequences = Sequences::packed(std::vector<int>(count, length)).to(Device::cuda);
+  const Tensor<T> q = variable(repeated(1)), k = variable(repeated(2)), v = variable(repeated(3));
+  const Tensor<T> y = attention(q, k, v, sequences, {.heads = heads});
+  backward(y, repeated(4));
+  bool is_right = true;
+  for (const Tensor<T>& x : {detach(y), q.grad(), k.grad(), v.grad()}) {
+    const std::vector<T> values = x.host();
+    const auto of = [&](Index b) { return values.data() + b * size; };
+    for (Index b = 1; b < count; ++b)
+      is_right = is_right && std::memcmp(of(b), of(0), static_cast<std::size_t>(size) * sizeof(T)) == 0;
+    is_right = is_right && std::all_of(of(0), of(1), [](T value) { return std::isfinite(static_cast<float>(value)); });
+  }
+  report(what, is_right);
+  cuda::trim();
+}
+
 // Returns the memory that the machine can give, in GiB. An interpreted GPU takes its memory from there, too.
 double available_on_host() {
   std::ifstream info("/proc/meminfo");
@@ -224,5 +254,8 @@ int main() {
   check_attention<bf16>("attention in bf16", 64);
   check_attention<float>("attention in float", 64);
   check_attention<bf16>("attention with wide heads", 160);
+  check_many_heads<bf16>("attention in bf16 over many heads", 8);
+  check_many_heads<float>("attention in float over many heads", 8);
+  check_many_heads<bf16>("attention over many wide heads", 136);
   return failures > 0;
 }

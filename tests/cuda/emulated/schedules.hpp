@@ -1,4 +1,4 @@
-// Schedules, scarce memory and limited grids of the emulator. ../real has the same interface for a real GPU.
+// Schedules and scarce memory of the emulator. ../real has the same interface for a real GPU.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -33,18 +33,6 @@ class ScarceMemory {
 
  private:
   const std::size_t before_ = emulator::device().memory;
-};
-
-// A scope in which the y dimension of grids is limited to `height`.
-class LowGrid {
- public:
-  static constexpr Index height = 2;
-  LowGrid() { emulator::device().grid_height = height; }
-  LowGrid(const LowGrid&) = delete;
-  ~LowGrid() { emulator::device().grid_height = before_; }
-
- private:
-  const int before_ = emulator::device().grid_height;
 };
 
 }  // namespace heddle::testing

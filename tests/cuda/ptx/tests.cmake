@@ -7,13 +7,12 @@ add_test(NAME cuda_ptx_self_test
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/self_test.sh $<TARGET_FILE:cuda_ptx_self_test>)
 set_tests_properties(cuda_ptx_self_test PROPERTIES LABELS cuda)
 
-# The tests of the kernels, in each mode of the interpreter. Two of them take minutes. Three runs cover the modes that
-# scripts/test needs: `races` is `plain` with checks.
-set(many_heads "*more heads than the y dimension*")
+# The tests of the kernels, in each mode of the interpreter. Three runs cover the modes that scripts/test needs: `races`
+# is `plain` with checks.
 function(heddle_ptx_mode mode labels)
   string(REPLACE "," "_" name ${mode})
   add_test(NAME cuda_ptx_${name}
-           COMMAND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/modes.sh $<TARGET_FILE:cuda_tests> ${mode} "~${many_heads}")
+           COMMAND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/modes.sh $<TARGET_FILE:cuda_tests> ${mode})
   set_tests_properties(cuda_ptx_${name} PROPERTIES LABELS "${labels}" COST 100)
 endfunction()
 foreach(mode races lazy,a100 rtx3060)
@@ -22,9 +21,6 @@ endforeach()
 foreach(mode plain lazy a100 rtx4090 rtx5090 reverse early_copies truncate approximate keep_nan zeros no_epilogue refused_epilogue)
   heddle_ptx_mode(${mode} "cuda;exhaustive")
 endforeach()
-add_test(NAME cuda_ptx_many_heads
-         COMMAND ${CMAKE_CURRENT_LIST_DIR}/modes.sh $<TARGET_FILE:cuda_tests> plain "${many_heads}")
-set_tests_properties(cuda_ptx_many_heads PROPERTIES LABELS "cuda;exhaustive")
 
 # scripts/test compiles the kernels for sm_80 in another stage.
 add_test(NAME cuda_ptx_spills COMMAND ${PROJECT_SOURCE_DIR}/tests/cuda/spills.sh ${PROJECT_BINARY_DIR}/spills sm_90a $<TARGET_FILE:heddle_cuda>)

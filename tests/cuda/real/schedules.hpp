@@ -1,4 +1,4 @@
-// Schedules, scarce memory and limited grids of a real GPU. ../emulated has the same interface for the emulator.
+// Schedules and scarce memory of a real GPU. ../emulated has the same interface for the emulator.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -24,11 +24,6 @@ struct ScarceMemory {
     std::size_t all = 0;
     if (cudaMemGetInfo(&bytes, &all) != cudaSuccess) FAIL("cudaMemGetInfo");
   }
-};
-
-// The GPU's own limit of a grid's y dimension.
-struct LowGrid {
-  static constexpr Index height = 65535;
 };
 
 }  // namespace heddle::testing
