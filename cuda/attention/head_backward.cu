@@ -22,11 +22,11 @@ struct HeadTile {
   static constexpr int rows = warps * warp_rows;                     // keys, and queries, at most
   static constexpr int other_rows = 32;                              // queries of a tile
   static constexpr int threads = warps * warp_size;
-  static constexpr int blocks = 8 / warps;  // on a multiprocessor, as many as its registers allow
+  static constexpr int blocks = 8 / warps;  // on a multiprocessor, whose registers hold eight warps at width 64
 };
 
 // The shared memory of a block. Eight neighboring keys are rows of two slices of own keys. So that one access covers
-// all banks, a gap follows each slice of k, and each eight keys of ds.
+// all banks, a gap follows each slice of k and each eight keys of ds.
 template <int width, int warps>
 struct HeadArrays {
   using Tile = HeadTile<width, warps>;
@@ -224,8 +224,8 @@ __global__ __launch_bounds__(HeadTile<width, warps>::threads, HeadTile<width, wa
   for_each_head<true>(arrays.head, task.plan, x.q, x.dy, process);
 }
 
-// Returns whether the heads fill the GPU: all multiprocessors have as many blocks as their registers hold, and the keys
-// are at least half of the blocks' rows. `keys` is the number of all keys.
+// Returns whether the heads fill the GPU: each multiprocessor gets Tile::blocks blocks and has memory for them, and the
+// keys are at least half of the blocks' rows. `keys` is the number of all keys.
 template <class Tile>
 bool fill_the_gpu(const kernel::AttentionPlan<bf16>& plan, Index keys, std::size_t bytes) {
   const Index blocks = device_attribute(cudaDevAttrMultiProcessorCount) * Index{Tile::blocks};
@@ -238,14 +238,15 @@ bool fill_the_gpu(const kernel::AttentionPlan<bf16>& plan, Index keys, std::size
 
 bool compute_head_gradients(const kernel::AttentionPlan<bf16>& plan, const BackwardInputs<bf16>& x,
                             MatrixView<const bf16> y, MatrixView<bf16> dq, MatrixView<bf16> dk, MatrixView<bf16> dv) {
-  constexpr Index longest = 256, widest = 64;  // for heads up to 32 wide half as long: too few of eight warps had dq
+  // Heads up to 32 wide have no blocks of eight warps, because at least half of the warps would have no share of dq.
+  constexpr Index longest = 256, widest = 64;
   const Index width = std::max(x.q.width, x.v.width) / plan.heads, rows = std::max(plan.longest_q, plan.longest_k);
   const AttentionTask<bf16> task{plan};
   if (task.may_mask || rows > longest || width > widest || !dq.data || !dk.data || !dv.data) return false;
   const auto launch_if_faster = [&]<int tile_width, int warps>() {
     using Tile = HeadTile<tile_width, warps>;
     constexpr std::size_t bytes = HeadArrays<tile_width, warps>::bytes;
-    if (block_threads(Tile::threads) < Tile::threads) return false;
+    if (block_threads(Tile::threads) < Tile::threads) return false;  // ThreadSanitizer checks smaller blocks alone
     if (bytes > static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))) return false;
     if (limits.block_heads < 0 ? !fill_the_gpu<Tile>(plan, x.k.rows, bytes) : head_count(plan) < limits.block_heads)
       return false;
