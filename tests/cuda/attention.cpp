@@ -175,6 +175,8 @@ TEST_CASE("cuda attention: gradients have the same bits if a block owns a head")
   for (const double scale : {-0.5, 0.0})
     expect_same_bits_of_block_heads({.K = 16, .queries = {33}, .keys = {32}, .scale = scale});
   expect_same_bits_of_block_heads({.K = 16, .queries = {33}, .keys = {32}, .unused = 1});
+  // exp(-lse), which is the probability of a key after the sequence's last, is infinite for some queries.
+  expect_same_bits_of_block_heads({.K = 16, .queries = {33}, .keys = {1}, .scale = 100});
 }
 
 TEST_CASE("cuda attention: gradients if a block owns more heads than one") {
