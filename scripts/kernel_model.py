@@ -18,7 +18,7 @@ SPECIAL_CYCLES = 8  # of a scheduler's special-function unit for a warp's instru
 SHARED_BYTES = 128  # of shared memory a cycle
 REGISTERS = 65536  # of a multiprocessor
 WARPS_OF_BLOCK = 4
-HEAD_KERNELS = ("head_gradients 128", "head_gradients 256")  # by the most keys of a block; for heads up to 64 wide
+HEAD_KERNELS = {"head_gradients 128": 128, "head_gradients 256": 256}  # the most keys of a block; for heads up to 64 wide
 
 # Published rates for 32 texts of 512 tokens and 2,048 columns in heads of 64, in TFLOP/s on an H100 SXM (fp16, no mask,
 # no dropout), read from the charts of FlashAttention-3 (Shah et al., 2024).
@@ -31,7 +31,7 @@ SHAPES = ((32, 12, 512, 64), (32, 12, 128, 64), (32, 12, 2048, 64), (32, 32, 512
 
 def warps_of_block(kernel):
     """Returns the most warps of a kernel's block."""
-    return int(kernel.split()[1]) // 32 if kernel in HEAD_KERNELS else WARPS_OF_BLOCK
+    return HEAD_KERNELS[kernel] // 32 if kernel in HEAD_KERNELS else WARPS_OF_BLOCK
 
 
 def resident_warps(registers, warps):
@@ -87,7 +87,7 @@ def model(figures):
                 way = "none" if not dropout else "stored" if tokens <= 8 * 2 * width else "drawn"
                 found = {r["kernel"]: r for r in figures["tiles"] if (r["type"], r["width"], r["dropout"]) == ("bf16", width, way)}
                 delta = 2 * texts * heads * tokens * width * 2 / gpu.bandwidth
-                of_head = next((k for k in HEAD_KERNELS if tokens <= int(k.split()[1])), None)  # computes delta, too
+                of_head = next((kernel for kernel, keys in HEAD_KERNELS.items() if tokens <= keys), None)  # computes delta, too
                 backward = [of_head] if of_head else ["query_gradient", "key_value_gradients"]
                 for direction, kernels in {"forward": ["attend"], "backward": backward}.items():
                     times = [seconds(found[k], gpu, shape) for k in kernels]

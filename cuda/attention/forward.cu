@@ -35,9 +35,7 @@ struct ForwardTile {
   static constexpr int threads = cuda::block_threads(128);  // at most
   static constexpr int warps = threads / cuda::warp_size;
   // Blocks on a multiprocessor, as many as its registers allow.
-  static constexpr int blocks = is_tf32 && (width == 16 || width == 64)                     ? 4
-                                : tensor_cores && (width == 16 || (is_tf32 && width == 32)) ? 3
-                                                                                            : 2;
+  static constexpr int blocks = !tensor_cores || width > 64 ? 2 : is_tf32 ? (width == 32 ? 3 : 4) : width == 16 ? 3 : 2;
 
   static AttentionLaunch launch(Index longest_q) {
     return cuda::choose_launch<ForwardTile>(longest_q, [](int of_queries) {

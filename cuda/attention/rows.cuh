@@ -75,8 +75,10 @@ class TileCopies {
   // it. All threads of the block call this.
   __device__ __forceinline__ bool start(int tile, T* to_c, T* to_d) {
     if (tile >= end_) return false;
+    if (moves_first) move_on();
     c_.start(to_c);
     d_.start(to_d);
+    if (!moves_first) move_on();
     return true;
   }
 
@@ -86,22 +88,29 @@ class TileCopies {
   __device__ static int column() { return static_cast<int>(threadIdx.x % of_row) * per_access<T>; }
   __device__ static bool fit(const HeadRows<const T>& x) { return x.vectors && x.width == width; }
 
+  // With one access a tile, a thread moves on before it. Moving on after it, nvcc would keep a copy of the address.
+  static constexpr bool moves_first = row_step >= tile_rows;
+
   struct Matrix {
-    const T* next;  // the thread's first access of the next tile
+    const T* at;  // the thread's first access of the next tile, or of the last one if it moves first
     int stride;
 
     __device__ Matrix(const HeadRows<const T>& x, int first)
-        : next(x.data + (Index{first} * tile_rows + first_row()) * x.stride + column()), stride(x.stride) {}
+        : at(x.data + (Index{first - moves_first} * tile_rows + first_row()) * x.stride + column()), stride(x.stride) {}
 
-    __device__ __forceinline__ void start(T* to) {
-      if (row_step <= tile_rows || first_row() < tile_rows) {
-        to += first_row() * row_stride<T, width> + column();
-        for (int row = 0; row < tile_rows; row += row_step)
-          copy_async(to + row * row_stride<T, width>, next + Index{row} * stride);
-      }
-      next += Index{tile_rows} * stride;
+    __device__ __forceinline__ void move_on() { at += Index{tile_rows} * stride; }
+    __device__ __forceinline__ void start(T* to) const {
+      if (row_step > tile_rows && first_row() >= tile_rows) return;
+      to += first_row() * row_stride<T, width> + column();
+      for (int row = 0; row < tile_rows; row += row_step)
+        copy_async(to + row * row_stride<T, width>, at + Index{row} * stride);
     }
   };
+  __device__ __forceinline__ void move_on() {
+    c_.move_on();
+    d_.move_on();
+  }
+
   Matrix c_, d_;
   int end_;
 };

@@ -1,7 +1,6 @@
 // Operations on tensors of more than 2^31 elements, whose offsets go beyond 32 bits, and on more heads than a grid's y
-// dimension allows. Where the GPU is interpreted, memory that
-// no operation touches costs nothing, because it consists of fresh pages. Prints `ok: …` or `FAILED: …` for each
-// operation. Exits with 77 if there is too little memory.
+// dimension allows. Where the GPU is interpreted, memory that no operation touches costs nothing, because it is made of
+// fresh pages. Prints `ok: …` or `FAILED: …` for each operation. Exits with 77 if there is too little memory.
 #include <cuda_runtime_api.h>
 
 #include <cstring>

@@ -135,7 +135,7 @@ void check_attention(Draw& draw) {
   draw.with_type([&]<class T>(T) {
     const DrawnAttention call = draw_attention(draw);
     const Inputs inputs = draw_operands<T>(draw, call);
-    const LoweredLimits low({.block_heads = 0});
+    const LoweredLimits low({.block_heads = 0});  // a block owns a head wherever one can
     expect_attention<T>(function_of(call), inputs, usual_sizes<T>(call.form, call.K, call.V, call.has_bias));
     check_hidden_keys<T>(call, inputs);
   });
