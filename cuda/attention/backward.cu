@@ -143,10 +143,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
       int bound = is_careful ? 0 : own.template whole_bound<tile_rows>(tiles.first * tile_rows);
       cuda::TileCopies<T, width, tile_rows, BackwardTile<T, width>::threads> copies(k_rows, v_rows, tiles.first);
       const auto load = [&](int tile, int stage) {
-        if (copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
-        const int at = tile * tile_rows, count = cuda::rows_in_tile(k_rows.count - at, tile_rows);
-        cuda::load_rows<width>(arrays.c(stage), k_rows, at, count);
-        cuda::load_rows<width>(arrays.d(stage), v_rows, at, count);
+        cuda::load_tile(copies, k_rows, v_rows, tile, arrays.c(stage), arrays.d(stage));
       };
       const auto use = [&](int tile, int stage) {
         const Scores at{task, head, first, tile * tile_rows};
@@ -230,10 +227,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
           cuda::copy_number_async(arrays.deltas + stage * tile_rows + row,
                                   inside ? &x.delta(head.h, query) : x.delta.data, inside);
         }
-        if (copies.start(tile, arrays.c(stage), arrays.d(stage))) return;
-        const int count = cuda::rows_in_tile(q_rows.count - at, tile_rows);
-        cuda::load_rows<width>(arrays.c(stage), q_rows, at, count);
-        cuda::load_rows<width>(arrays.d(stage), dy_rows, at, count);
+        cuda::load_tile(copies, q_rows, dy_rows, tile, arrays.c(stage), arrays.d(stage));
       };
       const auto use = [&](int tile, int stage) {
         const Scores at{task, head, first, tile * tile_rows};

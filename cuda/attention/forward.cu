@@ -158,10 +158,7 @@ __global__ __launch_bounds__(ForwardTile<T, Math, width>::threads, ForwardTile<T
       };
       int bound = whole_bound(tiles.first * tile_rows);
       const auto load = [&](int tile, int stage) {
-        if (copies.start(tile, arrays.keys(stage), arrays.values(stage))) return;
-        const int at = tile * tile_rows, count = cuda::rows_in_tile(k_rows.count - at, tile_rows);
-        cuda::load_rows<width>(arrays.keys(stage), k_rows, at, count);
-        cuda::load_rows<width>(arrays.values(stage), v_rows, at, count);
+        cuda::load_tile(copies, k_rows, v_rows, tile, arrays.keys(stage), arrays.values(stage));
       };
       const auto use = [&](int tile, int stage) {
         const int other = tile * tile_rows;

@@ -192,10 +192,7 @@ __global__ __launch_bounds__(HeadTile<width, warps>::threads, HeadTile<width, wa
 
     TileCopies<bf16, width, tile_rows, Tile::threads> copies(q_rows, dy_rows, 0);
     const auto load = [&](int tile, int stage) {
-      if (copies.start(tile, arrays.q(stage), arrays.dy(stage))) return;
-      const int at = tile * tile_rows, count = rows_in_tile(q_rows.count - at, tile_rows);
-      load_rows<width>(arrays.q(stage), q_rows, at, count);
-      load_rows<width>(arrays.dy(stage), dy_rows, at, count);
+      load_tile(copies, q_rows, dy_rows, tile, arrays.q(stage), arrays.dy(stage));
     };
     const auto use = [&](int tile, int stage) {
       if (tile > 0) store_query_gradients(tile - 1);

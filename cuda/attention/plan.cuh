@@ -143,6 +143,17 @@ __device__ inline int rows_in_tile(int left, int tile_rows) {
   return left < tile_rows ? (left + other_step - 1) / other_step * other_step : tile_rows;
 }
 
+// Starts the copies of tile `tile` of two matrices, the successor of that of the last call. All threads of the block
+// call this.
+template <class T, int width, int tile_rows, int threads>
+__device__ __forceinline__ void load_tile(TileCopies<T, width, tile_rows, threads>& copies, const HeadRows<const T>& c,
+                                          const HeadRows<const T>& d, int tile, T* to_c, T* to_d) {
+  if (copies.start(tile, to_c, to_d)) return;
+  const int at = tile * tile_rows, count = rows_in_tile(c.count - at, tile_rows);
+  load_rows<width>(to_c, c, at, count);
+  load_rows<width>(to_d, d, at, count);
+}
+
 // A number that is known from its type.
 template <auto value>
 struct Constant {
