@@ -353,7 +353,7 @@ __global__ __launch_bounds__(threads) void spread_rows(View<const T, 2> dy, Sequ
   T* to = &dx(rows.first(at.o) + at.number, at.d);  // advanced in steps: nvcc splits a store at a recomputed address
   for (Index n = at.number; n < count; n += row_step, to += row_step * partition.inner) {
     if (partition.wide) {
-      cuda::store_vector(to, share);
+      cuda::store_global(to, share);
       continue;
     }
     for (int i = 0; i < width<T>; ++i)

@@ -41,6 +41,28 @@ __device__ void store_vector(T* to, const Vector<T, count>& values) {
   *reinterpret_cast<Vector<T, count>*>(to) = values;
 }
 
+// Stores a vector in global memory as store_vector() does, but in whole accesses: nvcc 13.0 splits some of
+// store_vector()'s into single elements.
+template <int count, class T>
+__device__ void store_global(T* to, const Vector<T, count>& values) {
+#ifdef __CUDACC__
+  constexpr int bytes = sizeof(T) * count, word = sizeof(std::uint32_t);
+  if constexpr (bytes % (2 * word) == 0) {
+    const auto w = __builtin_bit_cast(Vector<std::uint32_t, bytes / word>, values);
+    const std::size_t at = __cvta_generic_to_global(to);
+    unrolled<bytes / access_bytes>([&](int i) {
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at + i * access_bytes), "r"(w.at[4 * i]),
+                   "r"(w.at[4 * i + 1]), "r"(w.at[4 * i + 2]), "r"(w.at[4 * i + 3])
+                   : "memory");
+    });
+    if constexpr (bytes % access_bytes > 0)
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(at), "r"(w.at[0]), "r"(w.at[1]) : "memory");
+    return;
+  }
+#endif
+  store_vector(to, values);
+}
+
 // Copies 16 bytes between aligned addresses, in one access. nvcc 13.0 sometimes splits that of a Vector.
 template <class T>
 __device__ void copy_access(T* to, const T* from) {

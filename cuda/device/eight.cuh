@@ -56,7 +56,7 @@ template <bool vectors, class T, class I>
 __device__ void store_eight(T* to, I valid, const Eight<T>& values) {
   const auto elements = __builtin_bit_cast(typename Eight<T>::Elements, values.words);
   if constexpr (vectors) {
-    if (valid > 0) store_vector(to, elements);
+    if (valid > 0) store_global(to, elements);
   } else {
     for (int i = 0; i < eight; ++i)
       if (i < valid) to[i] = elements.at[i];

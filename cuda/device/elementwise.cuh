@@ -38,7 +38,7 @@ struct Stretch {
   }
   template <int width, class T>
   __device__ void store(T* y, const Vector<T, width>& values) const {
-    if (whole) return store_vector(y + first, values);
+    if (whole) return store_global(y + first, values);
     unrolled<width>([&](int k) {
       if (at(k) < end) y[at(k)] = values.at[k];
     });
