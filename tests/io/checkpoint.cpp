@@ -394,7 +394,10 @@ TEST_CASE("load_optimizer: refuses another optimizer's state and changes nothing
   io::save_optimizer(run.adam.state(), file);
   optim::AdamW decoupled(run.net);
   CHECK(error_of<FileError>([&] { io::load_optimizer(decoupled.state(), file); }) ==
-        file + ": is not the state of the optimizer AdamW");
+        file + ": is the state of the optimizer Adam, not of AdamW");
+  io::save(run.net, run.folder / "weights");
+  CHECK(error_of<FileError>([&] { io::load_optimizer(decoupled.state(), run.folder / "weights"); }) ==
+        run.folder / "weights: is not the state of an optimizer");
   Random random(3);
   Hidden<nn::Linear<>> other{nn::Linear<>(3, 4, random)};
   optim::Adam adam(other);

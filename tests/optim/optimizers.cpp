@@ -395,6 +395,18 @@ TEST_CASE("optimizers: a step without any gradient is an error unless it is allo
   CHECK_THROWS_WITH(sgd.step(), message);
 }
 
+TEST_CASE("optimizers: a step of frozen parameters alone is an error that says so") {
+  const char* const message = "Sgd: all parameters are frozen, by freeze() or by their group";
+  TwoWeights model;
+  optim::Sgd group(model, {}, {{.select = [](const std::string&) { return true; }, .frozen = true}});
+  model.set_grads({1, 1}, {1});
+  CHECK_THROWS_WITH(group.step(), message);
+  optim::Sgd sgd(model);
+  each_parameter(model, [](const Name&, auto& p) { p.freeze(); });
+  CHECK_THROWS_WITH(sgd.step(), message);
+  sgd.step(1, optim::Gradients::optional);
+}
+
 TEST_CASE("optimizers: an option outside its range is refused where it is given, with its name and range") {
   TwoWeights model;
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();

@@ -177,23 +177,25 @@ TEST_CASE("RunCheckpoints: steps that are repeated after a restore are written a
   const TemporaryFolder folder;
   SmallRun run(folder);
   run.train_to(1);
-  run.checkpoints.save(run.state);
-  run.train_to(2);
   run.state.best = 0.5;
+  run.checkpoints.publish(1, true);
+  run.checkpoints.save(run.state);
+  const std::vector<float> first = run.weights();
+  run.train_to(2);
+  run.state.best = 0.25;
   run.checkpoints.publish(2, true);
   const std::vector<float> before = run.weights();
   REQUIRE(run.resume());
   run.train_to(2, 0.25);
   REQUIRE(run.weights() != before);
-  run.state.best = 0.25;
   run.checkpoints.publish(2, false);
   CHECK(weights_in(folder / "last.safetensors") == run.weights());
   run.checkpoints.save(run.state);
   CHECK(weights_in(checkpoint_file(folder, "2", "model.safetensors")) == run.weights());
-  CHECK(weights_in(checkpoint_file(folder, "2", "best.safetensors")) == before);
+  CHECK(weights_in(checkpoint_file(folder, "2", "best.safetensors")) == first);
 }
 
-TEST_CASE("RunCheckpoints: the same step and epoch are saved once") {
+TEST_CASE("RunCheckpoints: the same state is saved once") {
   const TemporaryFolder folder;
   SmallRun run(folder);
   run.train_to(1);
@@ -209,6 +211,67 @@ TEST_CASE("RunCheckpoints: the same step and epoch are saved once") {
   const ino_t second = inode(checkpoint_file(folder, "1", "manifest.json"));
   again.checkpoints.save(again.state);
   CHECK(inode(checkpoint_file(folder, "1", "manifest.json")) == second);
+}
+
+TEST_CASE("RunCheckpoints: what changes after the last save of a step is saved when the run finishes") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(4);
+  run.state.own = {{"loss", 1}};
+  run.checkpoints.save(run.state);
+  run.state.own = {{"final", 7}};
+  run.state.best = 0.5;
+  run.checkpoints.publish(4, true);
+  run.checkpoints.finish(run.state);
+  SmallRun again(folder);
+  const auto found = again.checkpoints.find();
+  REQUIRE(found);
+  CHECK(again.checkpoints.finished(*found));
+  CHECK(found->own == nlohmann::json{{"final", 7}});
+  CHECK(found->best == 0.5);
+  CHECK(weights_in(checkpoint_file(folder, "4", "best.safetensors")) == run.weights());
+}
+
+TEST_CASE("RunCheckpoints: a best score without best weights of this run is an error, and nothing is saved") {
+  const char* const message =
+      "RunCheckpoints: state.best is 0.1, but no publish(step, true) has written the best weights";
+  const TemporaryFolder folder;
+  {
+    SmallRun earlier(folder);
+    earlier.train_to(1);
+    earlier.checkpoints.publish(1, true);
+    earlier.checkpoints.save(earlier.state);  // its best score is not finite, so it has no best weights
+  }
+  SmallRun run(folder);
+  REQUIRE(run.resume());
+  run.train_to(2);
+  run.state.best = 0.1;
+  CHECK(error_of<Error>([&] { run.checkpoints.save(run.state); }) == message);
+  CHECK_FALSE(std::filesystem::exists(checkpoint_file(folder, "2", "manifest.json")));
+  run.checkpoints.publish(2, true);
+  run.checkpoints.save(run.state);
+  CHECK(weights_in(checkpoint_file(folder, "2", "best.safetensors")) == run.weights());
+}
+
+TEST_CASE("RunCheckpoints: moment estimates that could not be restored are not saved") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(1);
+  run.checkpoints.save(run.state);
+  run.train_to(2);
+  std::string name;
+  run.adam.state().each([&](auto& slot) {
+    if (!name.empty() || !slot.moments[0]) return;
+    name = slot.name;
+    slot.moments[0].data()[0] = std::nanf("");
+  });
+  REQUIRE_FALSE(name.empty());
+  const std::string error = error_of<Error>([&] { run.checkpoints.save(run.state); });
+  CHECK(error.find(name) != std::string::npos);
+  CHECK(error.find("but must be finite") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(checkpoint_file(folder, "2", "manifest.json")));
+  SmallRun again(folder);
+  CHECK(again.resume());
 }
 
 TEST_CASE("RunCheckpoints: weights that are not finite are named and never saved") {

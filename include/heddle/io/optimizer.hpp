@@ -18,19 +18,20 @@ inline std::string moment_name(const optim::Moment& moment, const std::string& p
 
 // Throws FileError for values that no update produces: the next update would corrupt the weights. A mean of squares may
 // be infinite; its weight then changes only by decoupled weight decay.
-template <class T>
-void check_moment(const std::string& file, const std::string& name, const std::vector<T>& values, bool nonnegative) {
+template <class E, class T>
+void check_moment(const std::string& file, const std::string& name, std::span<const T> values, bool nonnegative) {
   const auto refused = std::find_if_not(values.begin(), values.end(),
                                         [&](T value) { return nonnegative ? value >= 0 : std::isfinite(value); });
   if (refused != values.end())
-    fail<FileError>(file, ": ", quoted_name(name), " holds ", *refused,
-                    nonnegative ? " but must be at least 0" : " but must be finite");
+    fail<E>(file, ": ", quoted_name(name), " holds ", *refused,
+            nonnegative ? " but must be at least 0" : " but must be finite");
 }
 
 }  // namespace detail
 
-/// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws WriteError
-/// as write_safetensors() does.
+/// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws Error for
+/// a moment estimate that load_optimizer() would refuse, and leaves the file as it was; WriteError as
+/// write_safetensors() does.
 inline FileSum save_optimizer(const optim::Slots& state, const std::string& path) {
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written
@@ -41,7 +42,12 @@ inline FileSum save_optimizer(const optim::Slots& state, const std::string& path
       if (!slot.moments[k] || slot.moments[k].size() == 0) continue;
       const auto values = slot.moments[k].to(Device::cpu);
       host_copies.push_back(values);
-      tensors.push_back(tensor_bytes(detail::moment_name(state.moments()[k], slot.name), values));
+      const optim::Moment& moment = state.moments()[k];
+      const std::string name = detail::moment_name(moment, slot.name);
+      detail::check_moment<Error>(printable(path), name,
+                                  std::span(values.data(), static_cast<std::size_t>(values.size())),
+                                  moment.is_nonnegative);
+      tensors.push_back(tensor_bytes(name, values));
     }
   });
   return write_safetensors(path, std::move(tensors), {{"optimizer", state.optimizer()}});
@@ -54,8 +60,9 @@ inline void load_optimizer(optim::Slots& state, const std::string& path) {
   const Safetensors file = read_safetensors(path);
   const std::string shown = printable(path), kind = state.optimizer();
   const auto kind_in_file = file.metadata().find("optimizer");
-  require<FileError>(kind_in_file != file.metadata().end() && kind_in_file->second == kind, shown,
-                     ": is not the state of the optimizer ", kind);
+  require<FileError>(kind_in_file != file.metadata().end(), shown, ": is not the state of an optimizer");
+  require<FileError>(kind_in_file->second == kind, shown, ": is the state of the optimizer ",
+                     printable(kind_in_file->second), ", not of ", kind);
   constexpr std::int64_t most_steps = 1'000'000'000'000;
   std::size_t known = 0;
   for (const bool write : {false, true}) {
@@ -87,7 +94,7 @@ inline void load_optimizer(optim::Slots& state, const std::string& path) {
                            " keeps no moment estimates after ", steps, " updates");
         std::vector<T> values;
         if (exists) values = read(name, slot.parameter->value().shape(), std::vector<T>());
-        detail::check_moment(shown, name, values, moment.is_nonnegative);
+        detail::check_moment<FileError>(shown, name, std::span<const T>(values), moment.is_nonnegative);
         if (write) slot.moments[k] = exists ? Tensor<T>(slot.parameter->shape(), values) : Tensor<T>();
       }
     });

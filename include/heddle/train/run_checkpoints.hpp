@@ -80,7 +80,7 @@ class RunCheckpoints {
     if (!found_) return std::nullopt;
     return read_state(nlohmann::json::parse(found_->manifest.state), settings_, io::printable(found_->folder));
   }
-  /// Restores weights, moment estimates and the best weights from the checkpoint that find() returned.
+  /// Restores weights, moment estimates and the best weights from the checkpoint whose state find() returned.
   /// @throws Error if it returned none, and if the checkpoint has weights that were not added; FileError for a file
   /// that cannot be read or does not fit the model or the optimizer; and WriteError if the best weights cannot be
   /// copied.
@@ -99,8 +99,8 @@ class RunCheckpoints {
     // A resumed run is unfinished until finish(), even if it has no step left.
     ::unlink(finished_file().c_str());
     is_restored_ = true;
-    saved_step_ = state.step;
-    saved_epoch_ = state.epoch;
+    saved_state_ = text_of(state);
+    has_best_ = found_->has("best.safetensors");
     // The steps after the checkpoint run again and may give other weights, so files written for them before must not be
     // reused.
     best_step_ = -1;
@@ -115,20 +115,24 @@ class RunCheckpoints {
     if (is_best) {
       write_weights(step, file("model.safetensors"));
       best_step_ = step;
+      has_best_ = true;
     }
     write_weights(step, file("last.safetensors"));
   }
 
-  /// Saves a checkpoint, unless the newest one is of the same step and epoch, and removes all but this one and the one
-  /// before it: without find(), all checkpoints of an earlier run. If state.best is finite, the checkpoint has the best
-  /// weights, which publish() must have written. @throws RunFailed for weights that are not finite, and if the file of
-  /// the best weights cannot be read; Error for further state that is not valid UTF-8; and WriteError if the checkpoint
-  /// cannot be written.
+  /// Saves a checkpoint, unless the newest one has the same state, and removes all but this one and the one before it:
+  /// without find(), all checkpoints of an earlier run. If state.best is finite, the checkpoint has the best weights,
+  /// which publish() must have written. @throws RunFailed for weights that are not finite, and if the file of the best
+  /// weights cannot be read; Error for a finite state.best without best weights, for moment estimates that restore()
+  /// would refuse, and for further state that is not valid UTF-8; and WriteError if the checkpoint cannot be written.
   void save(const RunState& state) {
-    if (state.step == saved_step_ && state.epoch == saved_epoch_) return;
+    const std::string text = text_of(state);
+    if (text == saved_state_) return;
+    require(!std::isfinite(state.best) || has_best_, "RunCheckpoints: state.best is ", state.best,
+            ", but no publish(step, true) has written the best weights");
     require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved since the previous checkpoint");
     for (const FurtherWeights& further : further_) further.require_finite(state.step);
-    const std::string saved = all_.save(state.step, text_of(state), [&](const std::string& folder) {
+    const std::string saved = all_.save(state.step, text, [&](const std::string& folder) {
       io::FileSums files{{"model.safetensors", write_weights(state.step, folder + "/model.safetensors")},
                          {"optimizer.safetensors", io::save_optimizer(optimizer_, folder + "/optimizer.safetensors")}};
       for (const FurtherWeights& further : further_) files[further.file] = further.save(folder + '/' + further.file);
@@ -137,8 +141,7 @@ class RunCheckpoints {
       return files;
     });
     written_.path = saved + "/model.safetensors";
-    saved_step_ = state.step;
-    saved_epoch_ = state.epoch;
+    saved_state_ = text;
   }
 
   /// Saves the state as save() does, and marks the run as finished. Call it after the final metrics were reported.
@@ -147,7 +150,8 @@ class RunCheckpoints {
     save(state);
     io::write_atomically(finished_file(), std::to_string(state.step));
   }
-  /// Returns whether the run was marked as finished in this state. @throws FileError if the mark cannot be read.
+  /// Returns whether the run was marked as finished in this state, which find() returned. Call it before restore(), which
+  /// removes the mark. @throws FileError if the mark cannot be read.
   bool finished(const RunState& state) const {
     struct stat status {};
     return ::stat(finished_file().c_str(), &status) == 0 &&
@@ -191,7 +195,9 @@ class RunCheckpoints {
   std::function<void(const std::string&)> note_;
   io::Checkpoints all_;
   std::optional<io::Checkpoint> found_;
-  Index saved_step_ = -1, saved_epoch_ = -1, best_step_ = -1;
+  std::string saved_state_;  // of the newest checkpoint
+  Index best_step_ = -1;     // of the best weights that this process has written
+  bool has_best_ = false;    // whether model.safetensors has the best weights of this run
   struct Written {
     Index step = -1;
     std::string path;

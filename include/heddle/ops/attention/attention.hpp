@@ -141,6 +141,10 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention_wei
 template <class Q, class... Others>
 requires Refused<typename Q::Element, Others...>
 void attention(const Q&, const Others&...) = delete;  // needs one floating-point type: cast<float>(q)
+template <class Q, class K, class V>
+requires(!std::integral<typename Q::Element> && Refused<typename Q::Element, K, V>) void attention(
+    const Q&, const K&, const V&, const Sequences&,  // needs one floating-point type: cast<float>(q)
+    const AttentionOptions<typename Q::Element>&) = delete;
 template <class Q>
 requires std::integral<typename Q::Element>
 void attention(const Q&, const auto&, const auto&, const Sequences&,  // needs cast<float>(q)
@@ -148,6 +152,10 @@ void attention(const Q&, const auto&, const auto&, const Sequences&,  // needs c
 template <class Q, class... Others>
 requires Refused<typename Q::Element, Others...>
 void attention_weights(const Q&, const Others&...) = delete;  // needs one floating-point type: cast<float>(q)
+template <class Q, class K>
+requires(!std::integral<typename Q::Element> && Refused<typename Q::Element, K>) void attention_weights(
+    const Q&, const K&, const Sequences&,  // needs one floating-point type: cast<float>(q)
+    const AttentionOptions<typename Q::Element>&) = delete;
 template <class Q>
 requires std::integral<typename Q::Element>
 void attention_weights(const Q&, const auto&, const Sequences&,  // needs cast<float>(q)
