@@ -84,9 +84,9 @@ const CublasLt& lt() {
 
 // --- one shape ---
 
-// All that the choice of an algorithm depends on: type, arithmetic, extents, transposes, strides, the batch's size and
+// All that the choice of an algorithm depends on: types, arithmetic, extents, transposes, strides, the batch's size and
 // offsets, bias, row sums, accumulation into c, and alignment.
-using Key = std::array<Index, 19>;
+using Key = std::array<Index, 20>;
 
 // Returns the alignment of a pointer, up to the largest that cuBLASLt distinguishes.
 Index alignment_of(const void* data) {
@@ -97,13 +97,17 @@ Index alignment_of(const void* data) {
 }
 
 template <class T>
+constexpr cudaDataType_t data_type = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
+
+template <class T>
 cublasComputeType_t arithmetic_of() {
   return std::is_same_v<T, float> && cuda::tf32_is_allowed() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-template <class T>
-Key key_of(const Product<T>& p) {
+template <class T, class E>
+Key key_of(const Product<T, E>& p) {
   return {sizeof(T),
+          sizeof(E),
           arithmetic_of<T>(),
           p.c.rows,
           p.c.width,
@@ -125,12 +129,14 @@ Key key_of(const Product<T>& p) {
 }
 
 // Returns the shapes of a product, and what else it computes, for a message.
-template <class T>
-std::string described(const Product<T>& p) {
+template <class T, class E>
+std::string described(const Product<T, E>& p) {
   std::ostringstream text;
   text << (p.count > 1 ? std::to_string(p.count) + " products" : "a product") << " of [" << p.c.rows << ", "
        << cuda::depth_of(p) << "] and [" << cuda::depth_of(p) << ", " << p.c.width << "] in "
-       << (std::is_same_v<T, float> ? "float" : "bf16");
+       << (std::is_same_v<T, float>   ? "float"
+           : std::is_same_v<E, float> ? "bf16 with sums in float"
+                                      : "bf16");
   if (p.bias) text << " with a bias";
   if (p.row_sums) text << " with row sums";
   return text.str();
@@ -141,8 +147,8 @@ bool is_aligned(const void* data) { return alignment_of(data) >= 16; }
 
 // Returns whether cuBLASLt may use an epilogue. Its preferences include no alignment of the bias, so it may read and
 // write 16 bytes at once.
-template <class T>
-bool is_aligned(const Product<T>& p) {
+template <class T, class E>
+bool is_aligned(const Product<T, E>& p) {
   const void* const pointers[] = {p.a.data, p.b.data, p.c.data, p.bias, p.row_sums};
   return std::all_of(std::begin(pointers), std::end(pointers), [](const void* x) { return is_aligned(x); });
 }
@@ -163,9 +169,8 @@ void put_row(const T* row, MatrixView<T> c) {
 // The descriptors and the algorithm of a shape. Plans are kept for the life of the process.
 class Plan {
  public:
-  template <class T>
-  explicit Plan(const Product<T>& p) {
-    constexpr cudaDataType_t type = std::is_same_v<T, float> ? CUDA_R_32F : CUDA_R_16BF;
+  template <class T, class E>
+  explicit Plan(const Product<T, E>& p) {
     lt().check(lt().MatmulDescCreate(&product_, arithmetic_of<T>(), CUDA_R_32F), "cublasLtMatmulDescCreate");
     // cuBLASLt's first operand is our b, its second one our a.
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -173,18 +178,18 @@ class Plan {
     has_epilogue_ = (p.bias || p.row_sums) && is_aligned(p);
     if (has_epilogue_) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type<E>);
       set_bias(p);
     }
-    first_ = layout(type, p.b.width, p.b.rows, p.b.stride, p.count, p.next_b);
-    second_ = layout(type, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
-    result_ = layout(type, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
+    first_ = layout(data_type<T>, p.b.width, p.b.rows, p.b.stride, p.count, p.next_b);
+    second_ = layout(data_type<T>, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
+    result_ = layout(data_type<E>, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
     // Not every GPU supports the epilogues for every type.
     if (!choose(p) && !(drop_epilogue() && choose(p))) fail<CudaError>("cuBLASLt has no algorithm for ", described(p));
   }
 
-  template <class T>
-  void run(const Product<T>& p) {
+  template <class T, class E>
+  void run(const Product<T, E>& p) {
     cublasStatus_t status = enqueue(p);
     // The heuristic may have offered an algorithm that does not support the epilogue.
     if (status != CUBLAS_STATUS_SUCCESS && drop_epilogue() && choose(p)) status = enqueue(p);
@@ -192,16 +197,16 @@ class Plan {
       fail<CudaError>("cublasLtMatmul: ", lt().GetStatusString(status), " for ", described(p));
     if (cuda::synchronizes_each_launch()) cuda::synchronize();
     if (!has_epilogue_ && p.row_sums)
-      sum(Cuda{}, View<const T, 3>{p.a.data, {1, p.a.rows, p.a.width}}, 1.f, View<T, 2>{p.row_sums, {1, p.a.width}});
+      sum(Cuda{}, View<const T, 3>{p.a.data, {1, p.a.rows, p.a.width}}, 1.f, View<E, 2>{p.row_sums, {1, p.a.width}});
   }
 
  private:
-  template <class T>
-  cublasStatus_t enqueue(const Product<T>& p) const {
+  template <class T, class E>
+  cublasStatus_t enqueue(const Product<T, E>& p) const {
     if (has_epilogue_) set_bias(p);
     const bool adds_to_bias = p.bias && !has_epilogue_;
     for (Index matrix = 0; adds_to_bias && matrix < p.count; ++matrix)
-      put_row(p.bias, MatrixView<T>{p.c.data + matrix * p.next_c, p.c.rows, p.c.width, p.c.stride});
+      put_row(p.bias, MatrixView<E>{p.c.data + matrix * p.next_c, p.c.rows, p.c.width, p.c.stride});
     const float alpha = 1, beta = adds_to_bias || p.into == Into::add ? 1 : 0;
     const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
     return lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
@@ -223,8 +228,8 @@ class Plan {
                "cublasLtMatmulDescSetAttribute");
   }
 
-  template <class T>
-  void set_bias(const Product<T>& p) const {
+  template <class T, class E>
+  void set_bias(const Product<T, E>& p) const {
     const void* const given = p.bias ? p.bias : p.row_sums;
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, given);
   }
@@ -244,8 +249,8 @@ class Plan {
   }
 
   // Chooses an algorithm. Returns false if there is none.
-  template <class T>
-  bool choose(const Product<T>& p) {
+  template <class T, class E>
+  bool choose(const Product<T, E>& p) {
     cublasLtMatmulPreference_t preference = nullptr;
     lt().check(lt().MatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     const auto set_preference = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -280,8 +285,8 @@ class Plan {
 
 // Returns the plan of a shape. All plans are cached, although every ragged batch may have another number of rows:
 // choosing an algorithm takes about 100 µs, a cached plan only a few hundred bytes.
-template <class T>
-Plan& plan_for(const Product<T>& p) {
+template <class T, class E>
+Plan& plan_for(const Product<T, E>& p) {
   static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;
   const Key key = key_of(p);
   const auto found = plans->find(key);
@@ -301,20 +306,21 @@ std::string heddle::cuda::products_unavailable() try {
 
 namespace heddle::kernel {
 
-template <OnGpu T>
-void multiply(const Product<T>& product) {
+template <OnGpu T, OnGpu E>
+void multiply(const Product<T, E>& product) {
   if (cuda::finish_if_empty(product)) return;
-  Product<T> p = product;
-  std::optional<cuda::Workspace<T>> aligned_bias;
+  Product<T, E> p = product;
+  std::optional<cuda::Workspace<E>> aligned_bias;
   if (p.bias && !is_aligned(p.bias)) {
     aligned_bias.emplace(p.c.width);
-    cuda::on_device(aligned_bias->data(), p.bias, static_cast<std::size_t>(p.c.width) * sizeof(T));
+    cuda::on_device(aligned_bias->data(), p.bias, static_cast<std::size_t>(p.c.width) * sizeof(E));
     p.bias = aligned_bias->data();
   }
   static std::mutex mutex;  // a plan's bias is set for each call
   const std::lock_guard lock(mutex);
   plan_for(p).run(p);
 }
-[[maybe_unused, gnu::used]] constexpr auto gemm_instances = std::tuple(&multiply<float>, &multiply<bf16>);
+[[maybe_unused, gnu::used]] constexpr auto gemm_instances =
+    std::tuple(&multiply<float, float>, &multiply<bf16, bf16>, &multiply<bf16, float>);
 
 }  // namespace heddle::kernel

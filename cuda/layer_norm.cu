@@ -17,15 +17,17 @@ void layer_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, View<const T, 
   cuda::launch_norm(cuda::GivenRows<T>{x}, cuda::LayerNormOperands<T>{gamma, beta, mean, rstd}, eps, y);
 }
 
-template <OnGpu T>
+template <OnGpu T, OnGpu E>
 void layer_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
-                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
-                         View<T, 1> dbeta) {
+                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, View<E, 1> dgamma,
+                         View<E, 1> dbeta) {
   const cuda::LayerNormGradient<T> of{dy, x, gamma, mean, rstd};
   cuda::launch_norm_backward(cuda::NoBranch(), of, dx, dgamma, dbeta);
 }
 
-[[maybe_unused, gnu::used]] constexpr auto layer_norm_instances = cuda::instances<float, bf16>(
-    []<class T>(cuda::Type<T>) { return std::tuple(&layer_norm<T>, &layer_norm_backward<T>); });
+[[maybe_unused, gnu::used]] constexpr auto layer_norm_instances =
+    cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
+      return std::tuple(&layer_norm<T>, &layer_norm_backward<T, T>, &layer_norm_backward<T, float>);
+    });
 
 }  // namespace heddle::kernel

@@ -5,7 +5,7 @@
 // It finds the piece in a table of parameters, which is copied to the GPU before the launch.
 //
 //   update_piece     A thread processes 16 bytes at a time. Value and moment estimates are read and written once; the
-//                    gradient is read once.
+//                    gradient is read once. The value's cast to bf16, if there is one, is written.
 //   find_not_finite  Gradients are read once.
 //   scale_piece      Gradients are read once, and their multiples written.
 //   sum_squares      Gradients are read once; one double is written for each piece. The last block to finish adds
@@ -44,7 +44,7 @@ Index size_of(const UpdateArgs<Rule>& args) {
 }
 template <class Rule>
 bool can_move_vectors(const UpdateArgs<Rule>& args) {
-  bool aligned = cuda::aligned<width>(args.value.data, args.gradient);
+  bool aligned = cuda::aligned<width>(args.value.data, args.gradient) && cuda::aligned<width>(args.cast);
   for (const float* moment : args.moments) aligned = aligned && cuda::aligned<width>(moment);
   return aligned;
 }
@@ -126,6 +126,7 @@ __global__ __launch_bounds__(threads) void update_piece(View<const Entry<UpdateA
       for (int k = 0; k < moment_count; ++k) moments[k][i] = of_element[k];
     }
     cuda::store_floats(args.value.data + e, p);
+    if (args.cast) cuda::store_floats(args.cast + e, p);
     for (int k = 0; k < moment_count; ++k)
       if (args.moments[k]) cuda::store_floats(args.moments[k] + e, moments[k]);
   });

@@ -75,16 +75,19 @@ void residual_layer_norm(Cuda, ElementDropout drop, View<const T, 2> x, View<con
   cuda::launch_norm(SummedRows<T>{drop, x, branch, sum}, cuda::LayerNormOperands<T>{gamma, beta, mean, rstd}, eps, y);
 }
 
-template <OnGpu T>
+template <OnGpu T, OnGpu E>
 void residual_layer_norm_backward(Cuda device, ElementDropout drop, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
-                                  View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta) {
+                                  View<T, 2> dx, View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta) {
   if (!dbranch.data) return layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, dgamma, dbeta);
   const cuda::LayerNormGradient<T> of{dy, sum, gamma, mean, rstd};
   cuda::launch_norm_backward(DroppedBranch<T>{drop, dbranch}, of, dx, dgamma, dbeta);
 }
 
-[[maybe_unused, gnu::used]] constexpr auto residual_layer_norm_instances = cuda::instances<float, bf16>(
-    []<class T>(cuda::Type<T>) { return std::tuple(&residual_layer_norm<T>, &residual_layer_norm_backward<T>); });
+[[maybe_unused, gnu::used]] constexpr auto residual_layer_norm_instances =
+    cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
+      return std::tuple(&residual_layer_norm<T>, &residual_layer_norm_backward<T, T>,
+                        &residual_layer_norm_backward<T, float>);
+    });
 
 }  // namespace heddle::kernel

@@ -15,14 +15,16 @@ void rms_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, double eps, View
   cuda::launch_norm(cuda::GivenRows<T>{x}, cuda::RmsNormOperands<T>{gamma, rstd}, eps, y);
 }
 
-template <OnGpu T>
+template <OnGpu T, OnGpu E>
 void rms_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const float, 1> rstd,
-                       View<T, 2> dx, View<T, 1> dgamma) {
+                       View<T, 2> dx, View<E, 1> dgamma) {
   const cuda::RmsNormGradient<T> of{dy, x, gamma, {}, rstd};
-  cuda::launch_norm_backward(cuda::NoBranch(), of, dx, dgamma, {});
+  cuda::launch_norm_backward(cuda::NoBranch(), of, dx, dgamma, View<E, 1>{});
 }
 
-[[maybe_unused, gnu::used]] constexpr auto rms_norm_instances = cuda::instances<float, bf16>(
-    []<class T>(cuda::Type<T>) { return std::tuple(&rms_norm<T>, &rms_norm_backward<T>); });
+[[maybe_unused, gnu::used]] constexpr auto rms_norm_instances =
+    cuda::instances<float, bf16>([]<class T>(cuda::Type<T>) {
+      return std::tuple(&rms_norm<T>, &rms_norm_backward<T, T>, &rms_norm_backward<T, float>);
+    });
 
 }  // namespace heddle::kernel

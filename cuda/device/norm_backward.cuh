@@ -162,9 +162,9 @@ __device__ void add_splits(float (&sums)[count]) {
     for (int i = 0; i < count; ++i) sums[i] += parts[w][i][lane];
 }
 
-template <class T, bool centered>
+template <class T, bool centered, class E>
 __global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(NormGradient<T, centered> of,
-                                                                              View<T, 1> dgamma, View<T, 1> dbeta) {
+                                                                              View<E, 1> dgamma, View<E, 1> dbeta) {
   const Index d = Index{blockIdx.x} * warp_size + threadIdx.x;
   const bool inside = d < dgamma.extent[0];
   float sums[NormGradient<T, centered>::parameters] = {};  // of dgamma and dbeta
@@ -175,26 +175,26 @@ __global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(No
   }
   add_splits(sums);
   if (threadIdx.y > 0 || !inside) return;
-  dgamma(d) = T(sums[0]);
-  if constexpr (centered) dbeta(d) = T(sums[1]);
+  dgamma(d) = E(sums[0]);
+  if constexpr (centered) dbeta(d) = E(sums[1]);
 }
 
 // Adds the blocks' sums. `made` [blocks, parameters D] holds each block's sums for dgamma, then those for dbeta.
-template <class T>
-__global__ __launch_bounds__(NormTile::splits* warp_size) void add_blocks(View<const float, 2> made, View<T, 1> dgamma,
-                                                                          View<T, 1> dbeta) {
+template <class E>
+__global__ __launch_bounds__(NormTile::splits* warp_size) void add_blocks(View<const float, 2> made, View<E, 1> dgamma,
+                                                                          View<E, 1> dbeta) {
   const Index D = dgamma.extent[0], k = Index{blockIdx.x} * warp_size + threadIdx.x;
   const bool inside = k < made.extent[1];
   float sum[1] = {};
   for (Index block = threadIdx.y; inside && block < made.extent[0]; block += NormTile::splits) sum[0] += made(block, k);
   add_splits(sum);
   if (threadIdx.y > 0 || !inside) return;
-  (k < D ? dgamma(k) : dbeta(k - D)) = T(sum[0]);
+  (k < D ? dgamma(k) : dbeta(k - D)) = E(sum[0]);
 }
 
-template <class Branch, class T, bool centered>
-void launch_norm_backward(const Branch& branch, const NormGradient<T, centered>& of, View<T, 2> dx, View<T, 1> dgamma,
-                          View<T, 1> dbeta) {
+template <class Branch, class T, bool centered, class E>
+void launch_norm_backward(const Branch& branch, const NormGradient<T, centered>& of, View<T, 2> dx, View<E, 1> dgamma,
+                          View<E, 1> dbeta) {
   const Index N = dx.extent[0], D = dx.extent[1], parameters = of.parameters;
   if (D == 0) return;
   const cudaStream_t stream = current_stream();
@@ -207,10 +207,10 @@ void launch_norm_backward(const Branch& branch, const NormGradient<T, centered>&
     launch<norm_backward<L, Branch, T, centered>>(static_cast<unsigned>(blocks), layout.block(), 0, stream, layout, of,
                                                   dx, branch, View<float, 3>{memory.data(), {parts, parameters, D}});
     if constexpr (L::whole)
-      launch<add_blocks<T>>(blocks_for(parameters * D, warp_size), block, 0, stream,
+      launch<add_blocks<E>>(blocks_for(parameters * D, warp_size), block, 0, stream,
                             View<const float, 2>{memory.data(), {parts, parameters * D}}, dgamma, dbeta);
     else
-      launch<sum_parameters<T, centered>>(blocks_for(D, warp_size), block, 0, stream, of, dgamma, dbeta);
+      launch<sum_parameters<T, centered, E>>(blocks_for(D, warp_size), block, 0, stream, of, dgamma, dbeta);
   });
 }
 

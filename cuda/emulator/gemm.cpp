@@ -24,8 +24,8 @@ std::vector<float> by_rows(MatrixView<const T> x, bool transposed) {
   return y;
 }
 
-template <class T>
-void multiply_one(const Product<T>& p, Index matrix) {
+template <class T, class E>
+void multiply_one(const Product<T, E>& p, Index matrix) {
   const auto at = [&](auto x, Index next) {
     x.data += matrix * next;
     return x;
@@ -44,20 +44,21 @@ void multiply_one(const Product<T>& p, Index matrix) {
       const float* const row = &b[static_cast<std::size_t>(k * c.width)];
       for (std::size_t n = 0; n < sum.size(); ++n) sum[n] += factor * row[n];
     }
-    for (Index n = 0; n < c.width; ++n) c(m, n) = T(sum[static_cast<std::size_t>(n)]);
-    if (p.row_sums) p.row_sums[m] = T(std::accumulate(&a[0] + m * depth, &a[0] + (m + 1) * depth, 0.f));
+    for (Index n = 0; n < c.width; ++n) c(m, n) = E(sum[static_cast<std::size_t>(n)]);
+    if (p.row_sums) p.row_sums[m] = E(std::accumulate(&a[0] + m * depth, &a[0] + (m + 1) * depth, 0.f));
   }
 }
 
 }  // namespace
 
-template <OnGpu T>
-void multiply(const Product<T>& product) {
+template <OnGpu T, OnGpu E>
+void multiply(const Product<T, E>& product) {
   if (cuda::finish_if_empty(product)) return;
   emulator::enqueue_host_work(static_cast<cudaStream_t>(cuda::stream()), [product] {
     for (Index matrix = 0; matrix < product.count; ++matrix) multiply_one(product, matrix);
   });
 }
-[[maybe_unused, gnu::used]] constexpr auto gemm_instances = std::tuple(&multiply<float>, &multiply<bf16>);
+[[maybe_unused, gnu::used]] constexpr auto gemm_instances =
+    std::tuple(&multiply<float, float>, &multiply<bf16, bf16>, &multiply<bf16, float>);
 
 }  // namespace heddle::kernel

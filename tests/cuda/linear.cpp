@@ -11,16 +11,17 @@ using namespace heddle::testing;
 
 namespace {
 
-template <class T>
+// E is the type of the sums.
+template <class T, class E = T>
 void check_column_sums(Index N, Index D) {
   CAPTURE(N, D);
-  const auto sums = [&]<class A>(const Tensor<A>& dy) {
-    Tensor<A> dbias({D}, dy.device());
+  const auto sums = [&]<class A, class B>(const Tensor<A>& dy, B) {
+    Tensor<B> dbias({D}, dy.device());
     dispatch(dy, [&](auto device) { kernel::column_sums(device, view<2>(dy), view<1>(dbias)); });
     return joined(dbias.host());
   };
   const auto dy = random<T>({N, D}, 1);
-  expect_close<T>(sums(converted<T>(dy, Device::cuda)), sums(dy), sums(converted<float>(dy)));
+  expect_close<E>(sums(converted<T>(dy, Device::cuda), E()), sums(dy, double()), sums(converted<float>(dy), float()));
 }
 
 // How many elements after an aligned address each operand of a product begins, and how many columns on the right of
@@ -29,17 +30,18 @@ struct Placement {
   Index a, b, bias, c, unused = 0;
 };
 
-// Returns products whose operands are placed so: with a bias, plain, and with row sums. The unused columns of c must
-// not change.
-template <class A>
+// Returns products whose operands are placed so: with a bias, plain, and with row sums. The gradients of b and of the
+// bias are in E. The unused columns of c must not change.
+template <class A, class E = A>
 std::vector<double> placed_products(const Placement& at, Device device) {
   constexpr Index M = 16, N = 40, K = 24;
-  const auto drawn = [&](Index rows, Index width, Index shift, std::uint64_t seed) {
-    return converted<A>(random<bf16>({shift + rows * (width + at.unused)}, seed), device);
+  const auto drawn = [&]<class T>(T, Index rows, Index width, Index shift, std::uint64_t seed) {
+    return converted<T>(random<bf16>({shift + rows * (width + at.unused)}, seed), device);
   };
-  const auto a = drawn(M, K, at.a, 1), b = drawn(N, K, at.b, 2), bias = drawn(1, N, at.bias, 3),
-             d = drawn(M, N, at.b, 4);
-  auto c = drawn(M, N, at.c, 5), da = drawn(M, K, at.c, 6), db = drawn(N, K, at.c, 7), sums = drawn(1, N, at.bias, 8);
+  const auto a = drawn(A(), M, K, at.a, 1), b = drawn(A(), N, K, at.b, 2), bias = drawn(A(), 1, N, at.bias, 3),
+             d = drawn(A(), M, N, at.b, 4);
+  auto c = drawn(A(), M, N, at.c, 5), da = drawn(A(), M, K, at.c, 6);
+  auto db = drawn(E(), N, K, at.c, 7), sums = drawn(E(), 1, N, at.bias, 8);
   const auto matrix = [&](auto data, Index shift, Index rows, Index width) {
     return MatrixView<std::remove_pointer_t<decltype(data)>>{data + shift, rows, width, width + at.unused};
   };
@@ -55,12 +57,13 @@ std::vector<double> placed_products(const Placement& at, Device device) {
     if (at.unused == 0)
       gemm_tn_and_column_sums(
           where, View<const A, 2>{d.device_data() + at.b, {M, N}}, View<const A, 2>{a.device_data() + at.a, {M, K}},
-          View<A, 2>{db.device_data() + at.c, {N, K}}, View<A, 1>{sums.device_data() + at.bias, {N}});
+          View<E, 2>{db.device_data() + at.c, {N, K}}, View<E, 1>{sums.device_data() + at.bias, {N}});
   });
   return joined(c.host(), da.host(), db.host(), sums.host());
 }
 
-template <class T>
+// E is the type of the gradients of b and of the bias.
+template <class T, class E = T>
 void check_placed_products() {
   for (const Placement& at : {Placement{0, 0, 0, 0},
                               {1, 0, 0, 0},
@@ -75,7 +78,7 @@ void check_placed_products() {
                               {8, 8, 8, 8, 16},
                               {1, 3, 1, 2, 5}}) {
     CAPTURE(at.a, at.b, at.bias, at.c, at.unused);
-    expect_close<T>(placed_products<T>(at, Device::cuda), placed_products<double>(at, Device::cpu),
+    expect_close<T>(placed_products<T, E>(at, Device::cuda), placed_products<double>(at, Device::cpu),
                     placed_products<float>(at, Device::cpu));
   }
 }
@@ -85,6 +88,7 @@ void check_placed_products() {
 TEST_CASE("cuda products: operands and a bias at addresses of any alignment, with and without unused columns") {
   check_placed_products<float>();
   check_placed_products<bf16>();
+  check_placed_products<bf16, float>();
 }
 
 TEMPLATE_TEST_CASE("cuda products: batches of matrices, some of them shared", "", float, bf16) {
@@ -131,6 +135,7 @@ TEST_CASE("cuda column_sums: the error is at most twice that of float on the CPU
       if (races_are_watched() && N * D > 33 * 257) continue;
       check_column_sums<float>(N, D);
       check_column_sums<bf16>(N, D);
+      check_column_sums<bf16, float>(N, D);
     }
   check_column_sums<float>(300, 128);
   check_column_sums<bf16>(5000, 1);

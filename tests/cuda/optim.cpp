@@ -41,14 +41,16 @@ class OnDevice {
  public:
   explicit OnDevice(const Parameters& in) {
     for (const auto& s : in.state) {
+      casts_.push_back(std::make_unique<DeviceArray<bf16>>(std::vector<bf16>(s.value.size() + in.shift, bf16(77.f))));
       state.push_back({put(s.value, in.shift), put(s.gradient, in.shift), put(s.first, in.shift),
-                       put(s.second, in.shift), static_cast<Index>(s.value.size())});
+                       put(s.second, in.shift), casts_.back()->data() + in.shift, static_cast<Index>(s.value.size())});
       gradients.push_back({state.back().gradient, {state.back().size}});
     }
     cudaDeviceSynchronize();  // the copies are on another stream
   }
   struct Pointers {
     float *value, *gradient, *first, *second;
+    bf16* cast;
     Index size;
   };
   std::vector<Pointers> state;
@@ -62,6 +64,7 @@ class OnDevice {
     return arrays_.back()->data() + shift;
   }
   std::vector<std::unique_ptr<DeviceArray<float>>> arrays_;
+  std::vector<std::unique_ptr<DeviceArray<bf16>>> casts_;
 };
 
 // Returns the rule of parameter i. Its settings differ from those of its neighbors.
@@ -83,7 +86,16 @@ kernel::UpdateArgs<Rule> arguments(const Rule& rule, const OnDevice::Pointers& p
   kernel::UpdateArgs<Rule> args{rule, {p.value, {p.size}}, p.gradient, {}};
   args.moments[0] = rule.needs_moments() ? p.first : nullptr;
   if constexpr (kernel::UpdateArgs<Rule>::moment_count > 1) args.moments[1] = p.second;
+  args.cast = p.cast;
   return args;
+}
+
+bool has_cast(std::size_t parameter) { return parameter % 3 != 2; }
+// Checks that each element of a cast is the value, rounded to bf16, and that nothing is written before it.
+void expect_cast(const OnDevice::Pointers& p, const std::vector<float>& value, std::size_t shift) {
+  std::vector<bf16> cast(value.size());
+  cuda::to_host(cast.data(), p.cast - shift, cast.size() * sizeof(bf16));
+  for (std::size_t e = 0; e < cast.size(); ++e) REQUIRE(cast[e].bits == bf16(value[e]).bits);
 }
 
 // Returns values and moment estimates after a step, one parameter after another.
@@ -91,15 +103,18 @@ template <class Options>
 std::vector<double> on_gpu(const Options& options, const Parameters& in) {
   const OnDevice device(in);
   std::vector<kernel::UpdateArgs<decltype(rule_of(options, 0))>> updates;
-  for (std::size_t i = 0; i < device.state.size(); ++i)
+  for (std::size_t i = 0; i < device.state.size(); ++i) {
     updates.push_back(arguments(rule_of(options, i), device.state[i]));
+    if (!has_cast(i)) updates.back().cast = nullptr;
+  }
   kernel::update(Cuda{}, updates);
   cuda::synchronize();
   std::vector<double> all;
-  for (const auto& p : device.state)
-    for (const float* array : {p.value, p.first, p.second}) {
+  for (std::size_t i = 0; i < device.state.size(); ++i)
+    for (const auto& p = device.state[i]; const float* array : {p.value, p.first, p.second}) {
       std::vector<float> values(static_cast<std::size_t>(p.size) + in.shift);
       cuda::to_host(values.data(), array - in.shift, values.size() * sizeof(float));
+      if (array == p.value && has_cast(i)) expect_cast(p, values, in.shift);
       for (std::size_t e = 0; e < in.shift; ++e) REQUIRE(values[e] == 77);
       all.insert(all.end(), values.begin() + static_cast<std::ptrdiff_t>(in.shift), values.end());
     }
@@ -206,7 +221,7 @@ TEST_CASE("cuda update: the first step with momentum does not depend on the memo
 
 TEST_CASE("cuda update: only parameters whose arrays are all aligned move in vectors") {
   const Parameters in({257});
-  for (const int which : {0, 1, 2, 3}) {
+  for (const int which : {0, 1, 2, 3, 4}) {
     CAPTURE(which);
     const OnDevice device(in);
     OnDevice::Pointers p = device.state[0];
@@ -215,6 +230,7 @@ TEST_CASE("cuda update: only parameters whose arrays are all aligned move in vec
     if (which == 1) ++p.gradient;
     if (which == 2) ++p.first;
     if (which == 3) ++p.second;
+    if (which == 4) ++p.cast;
     kernel::update(Cuda{}, std::vector{arguments(rule_of(optim::AdamOptions(), 0), p)});
     cuda::synchronize();
   }

@@ -1,4 +1,5 @@
-// RowGradient: a gradient that may be sparse by rows.
+// RowGradient: a gradient that may be sparse by rows. WeightGradient: a gradient that may be in the type of its
+// sums.
 #pragma once
 #include <heddle/core/dispatch.hpp>
 #include <heddle/core/move.hpp>
@@ -35,4 +36,19 @@ struct RowGradient {
   }
 };
 
+namespace detail {
+
+// The gradient of a bf16 tensor: rounded to bf16, or the sums in float, which only the cast of a parameter takes. One
+// of them is empty.
+struct Bf16Gradient {
+  Tensor<bf16> rounded;
+  Tensor<float> sums;
+
+  Bf16Gradient(const Tensor<bf16>& dx) : rounded(dx) {}
+  explicit Bf16Gradient(const Tensor<float>& dx) : sums(dx) {}
+};
+template <class T>
+using WeightGradient = std::conditional_t<std::is_same_v<T, bf16>, Bf16Gradient, Tensor<T>>;
+
+}  // namespace detail
 }  // namespace heddle

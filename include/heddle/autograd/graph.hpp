@@ -64,6 +64,18 @@ class BackwardPass {
     deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
   }
 
+  // Delivers the gradient of a bf16 tensor, which is the cast of a parameter if there are sums.
+  template <class T>
+  void deliver(const Node& from, const NodeRef& input, const Bf16Gradient& dx) {
+    if (dx.sums)
+      static_cast<CastOfWeight<bf16>*>(input.get())->take(*this, from, dx.sums);
+    else
+      deliver(from, input, dx.rounded);
+  }
+
+  // Returns whether the gradient of a node is collected, although the node is not a leaf.
+  bool collects(const Node& node) const { return stand_in(&node); }
+
   // Begins with dy, the gradient of y, and runs until no node has a pending gradient. Rethrows what a backward throws.
   // If y was computed on another stream, the pass is ordered after the work of that stream, and its later work, which
   // may reuse saved tensors' memory, after the pass.
@@ -168,10 +180,10 @@ struct Recorded final : NodeOf<T> {
   template <class G>
   static constexpr bool is_gradient = (sizeof...(In) == 1 &&
                                        ((std::is_same_v<G, Tensor<In>> || std::is_same_v<G, RowGradient<In>>)&&...)) ||
-                                      std::is_convertible_v<G, std::tuple<Tensor<In>...>>;
+                                      std::is_convertible_v<G, std::tuple<WeightGradient<In>...>>;
 
   template <std::size_t... Is>
-  void hand_on(BackwardPass& pass, const std::tuple<Tensor<In>...>& grads, std::index_sequence<Is...>) {
+  void hand_on(BackwardPass& pass, const std::tuple<WeightGradient<In>...>& grads, std::index_sequence<Is...>) {
     (pass.deliver<In>(*this, std::exchange(inputs[Is], {}), std::get<Is>(grads)), ...);
   }
   template <class U>

@@ -90,5 +90,13 @@ struct Leaf final : NodeOf<T> {
   }
 };
 
+// The node of a parameter's cast. It hands a gradient in the type of its sums to the parameter, without rounding it.
+template <class T>
+struct CastOfWeight : NodeOf<T> {
+  explicit CastOfWeight(Shape s) : NodeOf<T>("cast", s) {}
+  bool is_leaf() const override { return false; }
+  virtual void take(BackwardPass& pass, const Node& from, const Tensor<Acc<T>>& dx) = 0;
+};
+
 }  // namespace detail
 }  // namespace heddle

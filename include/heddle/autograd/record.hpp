@@ -26,6 +26,24 @@ Tensor<T> with_node(const Tensor<T>& y, Node* node) {
   mark_stream(*node, y.device());
   return y.with_node(reference);
 }
+
+// Calls f<E>() and returns its result. E is the type in which a backward computes the gradients of these weights: the
+// type of their sums if the weights are casts of parameters, otherwise T.
+template <class T, class F, class... Weights>
+auto with_gradient_type(F&& f, const Tensor<T>& weight, const Weights&... others) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    const auto takes_sums = [](const Tensor<T>& x) {
+      return !x.requires_grad() || dynamic_cast<const CastOfWeight<T>*>(x.node().get());
+    };
+    if (takes_sums(weight) && (takes_sums(others) && ...)) return f.template operator()<Acc<T>>();
+  }
+  return f.template operator()<T>();
+}
+// Returns memory on x's device for the gradient of a weight, or an empty tensor if it requires none.
+template <class E, class T>
+Tensor<E> gradient_memory(const Tensor<T>& weight) {
+  return weight.requires_grad() ? Tensor<E>(weight.shape(), weight.device()) : Tensor<E>();
+}
 }  // namespace detail
 
 /// Names the inputs of an operation for record().

@@ -29,8 +29,8 @@ MatrixView<T> some_rows(MatrixView<T> x, Index first, Index last) {
 // Computes c = a b, or c += a b, on the calling thread. Calls Eigen's internal product directly, as Eigen's BLAS does:
 // Eigen's expressions would instantiate products of vectors and of small blocks for each pair of operands, which costs
 // seconds of compile time.
-template <bool transpose_a, bool transpose_b, class T>
-void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into) {
+template <bool transpose_a, bool transpose_b, class T, class E>
+void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into into) {
 #ifdef HEDDLE_ONEDNN
   constexpr Index worth_packing =
       16384;  // multiplications; for smaller products oneDNN's overhead is larger than its gain
@@ -52,10 +52,14 @@ void product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into
     Eigen::internal::general_matrix_matrix_product<Index, T, order_a, false, T, order_b, false, RowMajor, 1>::run(
         c.rows, c.width, depth, a.data, a.stride, b.data, b.stride, c.data, 1, c.stride, T(1), blocking, nullptr);
   } else {
-    RowMatrix<Acc<T>> a_wide = widened(a), b_wide = widened(b), sum(c.rows, c.width);
+    RowMatrix<Acc<T>> a_wide = widened(a), b_wide = widened(b);
+    const auto multiply = [&](MatrixView<Acc<T>> to) {
+      product<transpose_a, transpose_b>(as_const(matrix_view(a_wide)), as_const(matrix_view(b_wide)), to, into);
+    };
+    if constexpr (std::is_same_v<E, Acc<T>>) return multiply(c);
+    RowMatrix<Acc<T>> sum(c.rows, c.width);
     if (into == Into::add) sum = widened(as_const(c));
-    product<transpose_a, transpose_b>(as_const(matrix_view(a_wide)), as_const(matrix_view(b_wide)), matrix_view(sum),
-                                      into);
+    multiply(matrix_view(sum));
     for (Index n = 0; n < c.rows; ++n) copy_row(&c(n, 0), sum.data() + n * c.width, c.width);
   }
 }
@@ -77,8 +81,8 @@ using SmallLhs = std::conditional_t<SkinnyLhs::is_supported, SkinnyLhs, PanelLhs
 // Computes c = a b, or c += a b, block by block. Calls prologue(block, row, column) before a block's product, and
 // epilogue(block, row, column) after it, while the block is in the cache. c is cut by columns for SmallLhs, otherwise
 // by rows or by columns, whichever are more numerous.
-template <bool transpose_a, bool transpose_b, class T, class Prologue, class Epilogue>
-void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into, Prologue&& prologue,
+template <bool transpose_a, bool transpose_b, class T, class E, class Prologue, class Epilogue>
+void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into into, Prologue&& prologue,
                       Epilogue&& epilogue) {
   const Index longer = std::max(c.rows, c.width), depth = transpose_a ? a.rows : a.width,
               work = c.rows * c.width * depth;
@@ -95,7 +99,7 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T
     }
   parallel(longer, product_grain(longer, work), [&](Index first, Index last) {
     const bool by_rows = c.rows == longer;
-    const MatrixView<T> block = by_rows ? some_rows<false>(c, first, last) : some_rows<true>(c, first, last);
+    const MatrixView<E> block = by_rows ? some_rows<false>(c, first, last) : some_rows<true>(c, first, last);
     const Index at[] = {by_rows ? first : 0, by_rows ? 0 : first};
     prologue(block, at[0], at[1]);
     product<transpose_a, transpose_b>(by_rows ? some_rows<transpose_a>(a, first, last) : a,
@@ -107,8 +111,8 @@ void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T
 struct Nothing {
   void operator()(const auto&, Index, Index) const {}
 };
-template <bool transpose_a, bool transpose_b, class T>
-void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into) {
+template <bool transpose_a, bool transpose_b, class T, class E>
+void parallel_product(MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into into) {
   parallel_product<transpose_a, transpose_b>(a, b, c, into, Nothing{}, Nothing{});
 }
 
@@ -132,9 +136,10 @@ void gemm_nt_bias(Cpu, MatrixView<const T> a, MatrixView<const T> b, View<const 
   };
   parallel_product<false, true>(a, b, c, bias.data ? Into::add : Into::set, put_bias, epilogue);
 }
-// Computes c [M, N] = a^T b for a [K, M] and b [K, N].
-template <class T>
-void gemm_tn(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
+// Computes c [M, N] = a^T b for a [K, M] and b [K, N]. The elements E of c are T, or Acc<T> for the sums without
+// rounding.
+template <class T, class E>
+void gemm_tn(Cpu, MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into into = Into::set) {
   parallel_product<true, false>(a, b, c, into);
 }
 

@@ -91,15 +91,18 @@ auto handle(dnnl_status_t (*destroy)(T), Make make) {
   return Handle<T, dnnl_status_t (*)(T)>(destroy, make);
 }
 
-// The layout of a bf16 matrix for oneDNN; sizes and stride may be `later`, that is, given when the kernel runs.
+template <class T>
+inline constexpr dnnl_data_type_t data_type = std::is_same_v<T, float> ? dnnl_f32 : dnnl_bf16;
+
+// The layout of a matrix for oneDNN; sizes and stride may be `later`, that is, given when the kernel runs.
 class MatrixLayout {
  public:
   static constexpr Index later = DNNL_RUNTIME_DIM_VAL;
 
-  MatrixLayout(Index rows, Index columns, bool transposed, Index stride) {
+  MatrixLayout(dnnl_data_type_t type, Index rows, Index columns, bool transposed, Index stride) {
     const dnnl_dims_t sizes = {rows, columns}, strides = {transposed ? 1 : stride, transposed ? stride : 1};
 #if DNNL_VERSION_MAJOR >= 3
-    require_success(dnnl_memory_desc_create_with_strides(&layout_, 2, sizes, dnnl_bf16, strides));
+    require_success(dnnl_memory_desc_create_with_strides(&layout_, 2, sizes, type, strides));
   }
   ~MatrixLayout() { dnnl_memory_desc_destroy(layout_); }
   dnnl_memory_desc_t get() const { return layout_; }
@@ -107,7 +110,7 @@ class MatrixLayout {
  private:
   dnnl_memory_desc_t layout_ = nullptr;
 #else
-    require_success(dnnl_memory_desc_init_by_strides(&layout_, 2, sizes, dnnl_bf16, strides));
+    require_success(dnnl_memory_desc_init_by_strides(&layout_, 2, sizes, type, strides));
   }
   const dnnl_memory_desc_t* get() const { return &layout_; }
 
@@ -119,7 +122,8 @@ class MatrixLayout {
   MatrixLayout(const MatrixLayout&) = delete;
 };
 
-// The kernels of one thread: oneDNN binds their scratch memory to the thread that created them.
+// The kernels of one thread, with results in T: oneDNN binds their scratch memory to the thread that created them.
+template <class T>
 class Bf16Products {
  public:
   static Bf16Products& of_this_thread() {
@@ -128,21 +132,21 @@ class Bf16Products {
   }
 
   void operator()(bool transpose_a, bool transpose_b, MatrixView<const bf16> a, MatrixView<const bf16> b,
-                  MatrixView<bf16> c, bool add) {
+                  MatrixView<T> c, bool add) {
     auto& kernel = kernels_[static_cast<std::size_t>(transpose_a * 4 + transpose_b * 2 + add)];
     if (!kernel)
       kernel = std::make_unique<Kernel>(dnnl_primitive_destroy,
                                         [&](dnnl_primitive_t* to) { return make(transpose_a, transpose_b, add, to); });
-    const auto operand = [&](Index rows, Index columns, bool transposed, Index stride, const bf16* data) {
-      const MatrixLayout layout(rows, columns, transposed, stride);
+    const auto operand = [&]<class E>(Index rows, Index columns, bool transposed, Index stride, const E* data) {
+      const MatrixLayout layout(data_type<E>, rows, columns, transposed, stride);
       return handle(dnnl_memory_destroy, [&](dnnl_memory_t* memory) {
-        return dnnl_memory_create(memory, layout.get(), engine_, const_cast<bf16*>(data));
+        return dnnl_memory_create(memory, layout.get(), engine_, const_cast<E*>(data));
       });
     };
     const Index depth = transpose_a ? a.rows : a.width;
     const auto a_memory = operand(c.rows, depth, transpose_a, a.stride, a.data);
     const auto b_memory = operand(depth, c.width, transpose_b, b.stride, b.data);
-    const auto c_memory = operand(c.rows, c.width, false, c.stride, c.data);
+    const auto c_memory = operand(c.rows, c.width, false, c.stride, static_cast<const T*>(c.data));
     const dnnl_exec_arg_t arguments[] = {
         {DNNL_ARG_SRC, a_memory}, {DNNL_ARG_WEIGHTS, b_memory}, {DNNL_ARG_DST, c_memory}};
     require_success(dnnl_primitive_execute(*kernel, stream_, 3, arguments));
@@ -154,8 +158,8 @@ class Bf16Products {
 
   dnnl_status_t make(bool transpose_a, bool transpose_b, bool add, dnnl_primitive_t* to) const {
     constexpr Index later = MatrixLayout::later;
-    const MatrixLayout a(later, later, transpose_a, later), b(later, later, transpose_b, later),
-        c(later, later, false, later);
+    const MatrixLayout a(dnnl_bf16, later, later, transpose_a, later), b(dnnl_bf16, later, later, transpose_b, later),
+        c(data_type<T>, later, later, false, later);
     const auto sum = handle(dnnl_post_ops_destroy, dnnl_post_ops_create);
     const auto attributes = handle(dnnl_primitive_attr_destroy, dnnl_primitive_attr_create);
 #if DNNL_VERSION_MAJOR >= 3
@@ -184,11 +188,12 @@ class Bf16Products {
   std::array<std::unique_ptr<Kernel>, 8> kernels_;
 };
 
-// Computes the product in bf16: accumulates in float and rounds once. Throws OutOfMemory.
-inline void product(bool transpose_a, bool transpose_b, MatrixView<const bf16> a, MatrixView<const bf16> b,
-                    MatrixView<bf16> c, bool add) {
+// Computes the product of bf16 operands: accumulates in float, and rounds once if T is bf16. Throws OutOfMemory.
+template <class T>
+void product(bool transpose_a, bool transpose_b, MatrixView<const bf16> a, MatrixView<const bf16> b, MatrixView<T> c,
+             bool add) {
   const SingleThread alone;
-  Bf16Products::of_this_thread()(transpose_a, transpose_b, a, b, c, add);
+  Bf16Products<T>::of_this_thread()(transpose_a, transpose_b, a, b, c, add);
 }
 
 }  // namespace heddle::kernel::onednn

@@ -60,9 +60,9 @@ template <OnGpu T>
 void gemm_nn(Cuda, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
   multiply(Product<T>{a, b, false, false, c, into});
 }
-template <OnGpu T>
-void gemm_tn(Cuda, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c, Into into = Into::set) {
-  multiply(Product<T>{a, b, true, false, c, into});
+template <OnGpu T, OnGpu E>
+void gemm_tn(Cuda, MatrixView<const T> a, MatrixView<const T> b, MatrixView<E> c, Into into = Into::set) {
+  multiply(Product<T, E>{a, b, true, false, c, into});
 }
 template <OnGpu T>
 void gemm_nt_bias(Cuda, MatrixView<const T> a, MatrixView<const T> b, View<const T, 1> bias, MatrixView<T> c) {
@@ -92,15 +92,15 @@ void linear_gelu(Cuda device, View<const T, 2> x, View<const T, 2> weight, View<
   const Index size = z.extent[0] * z.extent[1];
   map(device, Gelu{}, View<const T, 1>{z.data, {size}}, View<T, 1>{y.data, {size}});
 }
-template <OnGpu T>
-void column_sums(Cuda device, View<const T, 2> dy, View<T, 1> dbias) {
+template <OnGpu T, OnGpu E>
+void column_sums(Cuda device, View<const T, 2> dy, View<E, 1> dbias) {
   const auto [N, D] = dy.extent;
-  sum(device, View<const T, 3>{dy.data, {1, N, D}}, 1.f, View<T, 2>{dbias.data, {1, D}});
+  sum(device, View<const T, 3>{dy.data, {1, N, D}}, 1.f, View<E, 2>{dbias.data, {1, D}});
 }
-template <OnGpu T>
-void gemm_tn_and_column_sums(Cuda device, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dweight,
-                             View<T, 1> dbias) {
-  Product<T> product{matrix_view(dy), matrix_view(x), true, false, matrix_view(dweight)};
+template <OnGpu T, OnGpu E>
+void gemm_tn_and_column_sums(Cuda device, View<const T, 2> dy, View<const T, 2> x, View<E, 2> dweight,
+                             View<E, 1> dbias) {
+  Product<T, E> product{matrix_view(dy), matrix_view(x), true, false, matrix_view(dweight)};
   const bool multiplies = x.extent[0] > 0 && x.extent[1] > 0;
   if (multiplies) product.row_sums = dbias.data;
   multiply(product);

@@ -104,24 +104,25 @@ void softmax_backward(Cuda, F, View<const T, 3> dy, View<const T, 3> y, View<T, 
 template <OnGpu T>
 void layer_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
                 View<float, 1> mean, View<float, 1> rstd);
-template <OnGpu T>
+// Here and below, the gradients of parameters are in T, or in float for T bf16.
+template <OnGpu T, OnGpu E>
 void layer_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
-                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
-                         View<T, 1> dbeta);
+                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, View<E, 1> dgamma,
+                         View<E, 1> dbeta);
 template <OnGpu T>
 void residual_layer_norm(Cuda, ElementDropout dropout, View<const T, 2> x, View<const T, 2> branch,
                          View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y,
                          View<float, 1> mean, View<float, 1> rstd);
-template <OnGpu T>
+template <OnGpu T, OnGpu E>
 void residual_layer_norm_backward(Cuda, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
-                                  View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta);
+                                  View<T, 2> dx, View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta);
 
 template <OnGpu T>
 void rms_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, double eps, View<T, 2> y, View<float, 1> rstd);
-template <OnGpu T>
+template <OnGpu T, OnGpu E>
 void rms_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const float, 1> rstd,
-                       View<T, 2> dx, View<T, 1> dgamma);
+                       View<T, 2> dx, View<E, 1> dgamma);
 
 // Computes the loss. Ignores a row whose label is not a class.
 template <OnGpu T, Label L>
@@ -151,19 +152,20 @@ void topk(Cuda, bool largest, View<const T, 2> x, View<Index, 2> position);
 
 // --- products (cuda/gemm.cu) ---
 
-// c [M, N] = a b + bias [N], or c += a b, for each matrix of a batch. a and b are stored by rows, or transposed.
-template <OnGpu T>
+// c [M, N] = a b + bias [N], or c += a b, for each matrix of a batch. a and b are stored by rows, or transposed. E is
+// T, or float for the sums of a product in bf16 without rounding.
+template <OnGpu T, OnGpu E = T>
 struct Product {
   MatrixView<const T> a, b;
   bool transpose_a, transpose_b;
-  MatrixView<T> c;
+  MatrixView<E> c;
   Into into = Into::set;
-  const T* bias = nullptr;                              // [N], or null
+  const E* bias = nullptr;                              // [N], or null
   Index count = 1, next_a = 0, next_b = 0, next_c = 0;  // matrices in the batch, and elements from one to the next
-  T* row_sums = nullptr;  // [M] the row sums of the operand a [M, K], or null; requires count = 1 and transpose_a
+  E* row_sums = nullptr;  // [M] the row sums of the operand a [M, K], or null; requires count = 1 and transpose_a
 };
-template <OnGpu T>
-void multiply(const Product<T>& product);
+template <OnGpu T, OnGpu E>
+void multiply(const Product<T, E>& product);
 
 // --- attention (cuda/attention/) ---
 

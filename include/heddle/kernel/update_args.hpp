@@ -1,5 +1,6 @@
 // UpdateArgs: one parameter in a step of an optimizer, as kernels receive it.
 #pragma once
+#include <heddle/base/bf16.hpp>
 #include <heddle/base/view.hpp>
 
 namespace heddle::kernel {
@@ -15,6 +16,7 @@ struct UpdateArgs {
   View<T, 1> value;
   const T* gradient;
   T* moments[unsigned{moment_count}];  // the optimizer's state of each element; null if the rule does not need it now
+  bf16* cast = nullptr;                // receives the new value as bf16, or null
 };
 
 }  // namespace heddle::kernel

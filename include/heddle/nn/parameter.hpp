@@ -71,6 +71,23 @@ class OnSharedStream {
   void* before_ = nullptr;
 };
 
+// The node of a parameter's cast to U.
+template <class U, class T>
+class CastOf final : public CastOfWeight<U> {
+ public:
+  explicit CastOf(const Tensor<T>& parameter) : CastOfWeight<U>(parameter.shape()), parameter_(parameter.node()) {}
+  void run(BackwardPass& pass) override { pass.deliver<T>(*this, parameter_, cast<T>(std::as_const(this->grad))); }
+  void take(BackwardPass& pass, const Node& from, const Tensor<Acc<U>>& dx) override {
+    if (pass.collects(*this))
+      pass.deliver<U>(from, NodeRef(this), cast<U>(dx));
+    else
+      pass.deliver<T>(from, parameter_, cast<T>(dx));
+  }
+
+ private:
+  NodeRef parameter_;
+};
+
 // A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are
 // handles to it that follow it: a write, a move to another device or a new node reaches them all.
 template <class T>
@@ -87,6 +104,18 @@ class MasterTensor {
   // the host.
   T* data() { return published(value_.data()); }
   T* device_data() { return published(value_.device_data()); }
+  // Returns the places that an update writes on the calling thread's stream: the values, and their cast to bf16. The
+  // cast is null if as<bf16>() has made none, and if its memory may still be read: by a graph that saved it, or by
+  // another stream.
+  std::pair<T*, bf16*> to_update() {
+    Tensor<bf16>* const rounded = std::any_cast<Tensor<bf16>>(&cast_);
+    const bool is_ours = rounded && is_current() && !rounded->is_shared() && is_on_stream_of_cast();
+    T* const values = device_data();
+    if (!is_ours) return {values, nullptr};
+    cast_version_ = value_.version();
+    cast_readers_.clear();
+    return {values, rounded->device_data()};
+  }
   // Writes values of the same shape. Throws ShapeError for another shape.
   void assign(const Tensor<T>& from) {
     require_same_shape(from.shape());
@@ -128,24 +157,35 @@ class MasterTensor {
     update(*by);
   }
 
-  // Returns the value in another type. The cast is cached until the value is written. Its backward casts the gradient
-  // to T. On the GPU the shared stream computes it, because the cast may outlive the stream of the calling thread.
+  // Returns the value in another type. The cast is cached until the value is written, unless an update writes both. Its
+  // backward casts the gradient to T. On the GPU the shared stream computes it, because the cast may outlive the stream of the calling thread.
   template <class U>
   Tensor<U> as() const {
     const CriticalSection section(mutex_);
-    if (cast_version_ != value_.version() || !std::any_cast<Tensor<U>>(&cast_)) {
+    if (!is_current() || !std::any_cast<Tensor<U>>(&cast_)) {
       const NoGrad quiet;
       const OnSharedStream scope(value_.device());
       cast_ = cast<U>(detach(value_));
       cast_version_ = value_.version();
       cast_readers_.clear();
+      if constexpr (has_cuda) cast_stream_ = cuda::stream();
     }
     order_reader();
     const auto& values = std::any_cast<const Tensor<U>&>(cast_);
-    return record("cast", values, inputs(value_), [](const Tensor<U>& dy) { return cast<T>(dy); });
+    const bool is_recorded = grad_mode == GradMode::recording && value_.requires_grad();
+    return is_recorded ? with_node(values, new CastOf<U, T>(value_)) : values;
   }
 
  private:
+  bool is_current() const { return cast_version_ == value_.version(); }
+  // Returns whether the calling thread's stream made the cast and no other one has read it.
+  bool is_on_stream_of_cast() const {
+    if constexpr (has_cuda)
+      if (value_.device() == Device::cuda)
+        return cuda::stream() == cast_stream_ &&
+               std::all_of(cast_readers_.begin(), cast_readers_.end(), [&](void* s) { return s == cast_stream_; });
+    return true;
+  }
   // Orders the calling thread's stream after the cast, once for each stream.
   void order_reader() const {
     if constexpr (has_cuda) {
@@ -189,6 +229,7 @@ class MasterTensor {
   mutable std::any cast_;
   mutable std::uint64_t cast_version_ = 0;
   mutable std::vector<void*> cast_readers_;  // streams whose work is ordered after the cast
+  mutable void* cast_stream_ = nullptr;      // on the GPU, the stream that made it
 };
 
 template <class T>

@@ -76,10 +76,10 @@ void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<cons
   }
 }
 
-template <class T>
+template <class T, class E>
 void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
-                         View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, View<T, 1> dgamma,
-                         View<T, 1> dbeta) {
+                         View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, View<E, 1> dgamma,
+                         View<E, 1> dbeta) {
   const Index N = x.extent[0], D = x.extent[1];
   if (D == 0) return;
   const Pieces pieces(N, row_grain(D));
@@ -105,12 +105,16 @@ template <class T>
 Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, const Tensor<T>& y,
                             const Tensor<Acc<T>>& mean, const Tensor<Acc<T>>& rstd) {
   return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
-    Tensor<T> dx = empty_like(x), dgamma = empty_like(gamma), dbeta = empty_like(beta);
-    dispatch(x, [&](auto device) {
-      kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
-                                  view<2>(dx), view<1>(dgamma), view<1>(dbeta));
-    });
-    return std::tuple(dx, dgamma, dbeta);
+    Tensor<T> dx = empty_like(x);
+    const auto compute = [&]<class E>() -> std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> {
+      Tensor<E> dgamma(gamma.shape(), gamma.device()), dbeta = empty_like(dgamma);
+      dispatch(x, [&](auto device) {
+        kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
+                                    view<2>(dx), view<1>(dgamma), view<1>(dbeta));
+      });
+      return {dx, WeightGradient<T>(dgamma), WeightGradient<T>(dbeta)};
+    };
+    return with_gradient_type(compute, gamma, beta);
   });
 }
 

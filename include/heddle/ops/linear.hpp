@@ -10,8 +10,8 @@ namespace heddle {
 namespace kernel {
 
 // Computes dbias, the sum of dy's rows. Each column is added up from the first row to the last.
-template <class T>
-void column_sums(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
+template <class T, class E>
+void column_sums(Cpu, View<const T, 2> dy, View<E, 1> dbias) {
   constexpr Index grain = 256;  // columns: some cache lines of each row
   parallel(dbias.extent[0], grain, [&](Index begin, Index end) {
     Scratch<Acc<T>> scratch(end - begin);
@@ -22,9 +22,9 @@ void column_sums(Cpu, View<const T, 2> dy, View<T, 1> dbias) {
 }
 
 // Computes dweight = dy^T x and dbias. One function, because on the GPU cuBLASLt computes both in one pass over dy.
-template <class T>
-void gemm_tn_and_column_sums(Cpu device, View<const T, 2> dy, View<const T, 2> x, View<T, 2> dweight,
-                             View<T, 1> dbias) {
+template <class T, class E>
+void gemm_tn_and_column_sums(Cpu device, View<const T, 2> dy, View<const T, 2> x, View<E, 2> dweight,
+                             View<E, 1> dbias) {
   gemm_tn(device, matrix_view(dy), matrix_view(x), matrix_view(dweight));
   column_sums(device, dy, dbias);
 }
@@ -51,25 +51,25 @@ View<const T, 1> bias_view(const Tensor<T>& bias, Index out) {
 
 // Computes the gradients of x, weight and bias from dy = d(x weight^T + bias); skips those that are not required.
 template <class T>
-std::tuple<Tensor<T>, Tensor<T>, Tensor<T>> linear_backward(const Tensor<T>& dy, const Tensor<T>& x,
-                                                            const Tensor<T>& weight, const Tensor<T>& bias) {
+std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> linear_backward(const Tensor<T>& dy, const Tensor<T>& x,
+                                                                            const Tensor<T>& weight,
+                                                                            const Tensor<T>& bias) {
   using namespace kernel;
-  Tensor<T> dx, dweight, dbias;
-  dispatch(x, [&](auto device) {
-    if (x.requires_grad()) {
-      dx = empty_like(x);
-      gemm_nn(device, matrix_view(dy), matrix_view(weight), matrix_view(dx));
-    }
-    if (weight.requires_grad()) dweight = empty_like(weight);
-    if (bias.requires_grad()) dbias = empty_like(bias);
-    if (dweight && dbias)
-      gemm_tn_and_column_sums(device, view<2>(dy), view<2>(x), view<2>(dweight), view<1>(dbias));
-    else if (dweight)
-      gemm_tn(device, matrix_view(dy), matrix_view(x), matrix_view(dweight));
-    else if (dbias)
-      column_sums(device, view<2>(dy), view<1>(dbias));
-  });
-  return {dx, dweight, dbias};
+  Tensor<T> dx = gradient_memory<T>(x);
+  if (dx) dispatch(x, [&](auto device) { gemm_nn(device, matrix_view(dy), matrix_view(weight), matrix_view(dx)); });
+  const auto of_weights = [&]<class E>() -> std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> {
+    Tensor<E> dweight = gradient_memory<E>(weight), dbias = gradient_memory<E>(bias);
+    dispatch(x, [&](auto device) {
+      if (dweight && dbias)
+        gemm_tn_and_column_sums(device, view<2>(dy), view<2>(x), view<2>(dweight), view<1>(dbias));
+      else if (dweight)
+        gemm_tn(device, matrix_view(dy), matrix_view(x), matrix_view(dweight));
+      else if (dbias)
+        column_sums(device, view<2>(dy), view<1>(dbias));
+    });
+    return {dx, WeightGradient<T>(dweight), WeightGradient<T>(dbias)};
+  };
+  return with_gradient_type(of_weights, weight, bias);
 }
 
 }  // namespace detail

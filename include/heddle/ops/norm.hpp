@@ -20,7 +20,8 @@ class NormGradientSums {
   // Returns the sums [D] of one piece for one parameter.
   Acc<T>* of(Index piece, int parameter) { return sums_.data() + (piece * parameters + parameter) * D_; }
 
-  void store_to(const View<T, 1> (&gradients)[unsigned{parameters}]) {
+  template <class E>
+  void store_to(const View<E, 1> (&gradients)[unsigned{parameters}]) {
     for (Index piece = 1; piece < pieces_; ++piece) add_row(of(0, 0), of(piece, 0), parameters * D_);
     for (int parameter = 0; parameter < parameters; ++parameter)
       copy_row(gradients[parameter].data, of(0, parameter), D_);

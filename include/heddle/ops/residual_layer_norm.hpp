@@ -47,10 +47,10 @@ void residual_layer_norm(Cpu, ElementDropout dropout, View<const T, 2> x, View<c
 
 // Computes dx, dbranch, dgamma and dbeta. If nothing is dropped, dbranch equals dx: the caller passes a view without
 // data and uses dx.
-template <class T>
+template <class T, class E>
 void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd,
-                                  View<T, 2> dx, View<T, 2> dbranch, View<T, 1> dgamma, View<T, 1> dbeta) {
+                                  View<T, 2> dx, View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta) {
   const Index N = sum.extent[0], D = sum.extent[1], unit = rows_per_draw_block(dropout, D);
   if (D == 0) return;
   const Pieces pieces = norm_pieces(N, D, unit);
@@ -113,15 +113,20 @@ Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
   const detail::ResidualNorm<T> r = detail::residual_norm(op, x, branch, gamma, beta, eps, p, random);
   return record(op, r.y, inputs(x, branch, gamma, beta),
                 [gamma, beta, dropout = r.dropout, sum = r.sum, mean = r.mean, rstd = r.rstd](const Tensor<T>& dy) {
-                  Tensor<T> dx = empty_like(sum), dbranch, dgamma = empty_like(gamma), dbeta = empty_like(beta);
+                  Tensor<T> dx = empty_like(sum), dbranch;
                   if (dropout.rule.is_active()) dbranch = empty_like(sum);
                   const View<T, 2> none{nullptr, {0, 0}};
-                  dispatch(sum, [&](auto device) {
-                    kernel::residual_layer_norm_backward(
-                        device, dropout, view<2>(dy), view<2>(sum), view<1>(gamma), view<1>(mean), view<1>(rstd),
-                        view<2>(dx), dbranch ? view<2>(dbranch) : none, view<1>(dgamma), view<1>(dbeta));
-                  });
-                  return std::tuple(dx, dbranch ? dbranch : dx, dgamma, dbeta);
+                  using Weight = detail::WeightGradient<T>;
+                  const auto compute = [&]<class E>() -> std::tuple<Tensor<T>, Tensor<T>, Weight, Weight> {
+                    Tensor<E> dgamma(gamma.shape(), gamma.device()), dbeta = empty_like(dgamma);
+                    dispatch(sum, [&](auto device) {
+                      kernel::residual_layer_norm_backward(
+                          device, dropout, view<2>(dy), view<2>(sum), view<1>(gamma), view<1>(mean), view<1>(rstd),
+                          view<2>(dx), dbranch ? view<2>(dbranch) : none, view<1>(dgamma), view<1>(dbeta));
+                    });
+                    return {dx, dbranch ? dbranch : dx, Weight(dgamma), Weight(dbeta)};
+                  };
+                  return detail::with_gradient_type(compute, gamma, beta);
                 });
 }
 

@@ -28,9 +28,9 @@ void rms_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, double eps, View<
 
 // With h = x * rstd and dh = dy * gamma:  dx = rstd * (dh - h * mean(dh * h)),  and dgamma is the sum of dy * h over
 // the rows.
-template <class T>
+template <class T, class E>
 void rms_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const Acc<T>, 1> rstd,
-                       View<T, 2> dx, View<T, 1> dgamma) {
+                       View<T, 2> dx, View<E, 1> dgamma) {
   using A = Acc<T>;
   const Index D = x.extent[1];
   if (D == 0) return;
@@ -73,12 +73,16 @@ Tensor<T> rms_norm(const Tensor<T>& x,      // [..., D]
            [&](auto device) { kernel::rms_norm(device, view<2>(x), view<1>(gamma), eps, view<2>(y), view<1>(rstd)); });
 
   return record("rms_norm", y, inputs(x, gamma), [=](const Tensor<T>& dy) {
-    Tensor<T> dx = empty_like(x), dgamma = empty_like(gamma);
-    dispatch(x, [&](auto device) {
-      kernel::rms_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(rstd), view<2>(dx),
-                                view<1>(dgamma));
-    });
-    return std::tuple(dx, dgamma);
+    Tensor<T> dx = empty_like(x);
+    const auto compute = [&]<class E>() -> std::tuple<Tensor<T>, detail::WeightGradient<T>> {
+      Tensor<E> dgamma(gamma.shape(), gamma.device());
+      dispatch(x, [&](auto device) {
+        kernel::rms_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(rstd), view<2>(dx),
+                                  view<1>(dgamma));
+      });
+      return {dx, detail::WeightGradient<T>(dgamma)};
+    };
+    return detail::with_gradient_type(compute, gamma);
   });
 }
 

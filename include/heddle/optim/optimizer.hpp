@@ -196,7 +196,9 @@ class Optimizer {
   template <class T>
   kernel::UpdateArgs<Rule<T>> arguments(Slot<T>& slot, const RowGradient<T>& gradient, double factor) const {
     kernel::UpdateArgs<Rule<T>> args{rule_of(slot, factor, slot.steps), {}, gradient.values.device_data(), {}};
-    args.value = {slot.parameter->device_data(), {slot.parameter->shape().size()}};
+    const auto [value, cast] = slot.parameter->to_update();
+    args.value = {value, {slot.parameter->shape().size()}};
+    args.cast = cast;
     if (args.rule.needs_moments())
       for (std::size_t k = 0; k < Rule<T>::moments.size(); ++k) args.moments[k] = slot.moments[k].device_data();
     return args;
@@ -297,7 +299,10 @@ void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
     if (collect) work.push_back(collect(*this));
   std::erase_if(work, [](const auto& each) { return each->is_empty(); });
   if (work.empty() && gradients == Gradients::required) {
+    bool trains = false;
+    slots_.each([&](const auto& slot) { trains |= !slot.frozen && slot.parameter->value().requires_grad(); });
     clear_gradients();
+    require(trains, Options::optimizer, ": all parameters are frozen, by freeze() or by their group");
     fail(Options::optimizer, ": no trainable parameter has a gradient; call backward first, and make the ",
          "optimizer for the model that is trained");
   }

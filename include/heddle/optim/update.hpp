@@ -93,6 +93,7 @@ void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element*
   constexpr int moment_count = UpdateArgs<Rule>::moment_count;
   const Rule rule = args.rule;
   T* const value = args.value.data + first;
+  [[maybe_unused]] bf16* const cast = args.cast ? args.cast + first : nullptr;
   T* moments[unsigned{moment_count}];
   for (int k = 0; k < moment_count; ++k) moments[k] = args.moments[k] ? args.moments[k] + first : nullptr;
   for_each_chunk<T>(count, [&](Chunk<T> at) {
@@ -101,6 +102,8 @@ void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element*
       m[k] = moments[k] ? at.load(moments[k]) : Vector<T>(T(0));  // the rule does not use an absent moment
     rule(p, at.load(gradient), m);
     at.store(value, p);
+    if constexpr (std::is_same_v<T, float>)
+      if (cast) at.store(cast, p);
     for (int k = 0; k < moment_count; ++k)
       if (moments[k]) at.store(moments[k], m[k]);
   });

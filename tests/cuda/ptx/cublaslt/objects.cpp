@@ -43,8 +43,12 @@ std::string wrong_problem(const Problem& problem) {
       return "a leading dimension is " + std::to_string(layout->leading_dimension) + " for " +
              std::to_string(layout->rows) + " rows";
     if (layout->batch_count != a.batch_count || layout->batch_count < 1) return "the batch counts differ";
-    if (bytes_of(layout->type) == 0 || layout->type != a.type) return "the types are not all float or all bf16";
+    if (bytes_of(layout->type) == 0) return "a type is neither float nor bf16";
   }
+  if (a.type != b.type || c.type != d.type || (d.type != a.type && d.type != CUDA_R_32F))
+    return "A and B, or C and D, differ in type, or operands of float have a result of bf16";
+  if (operation.has_epilogue() && operation.bias_type >= 0 && operation.bias_type != d.type)
+    return "the bias does not have the type of D";
   return operation.scale_type == CUDA_R_32F ? "" : "the scale type is not float";
 }
 
