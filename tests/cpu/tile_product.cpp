@@ -56,7 +56,7 @@ TEMPLATE_TEST_CASE("tile_product: rows are transposed into a panel", "", float, 
     for (const Index width : {1, 7, 16, 33, 64}) {
       const Numbers<TestType> x(rows, width, 1);
       std::vector<TestType> panel(static_cast<std::size_t>(width * 64), TestType(99));
-      kernel::transpose_rows<64>(x.view(), panel.data());
+      kernel::transpose_rows(x.view(), 64, panel.data());
       for (Index d = 0; d < width; ++d)
         for (Index n = 0; n < 64; ++n)
           REQUIRE(panel[static_cast<std::size_t>(d * 64 + n)] == (n < rows ? x(n, d) : TestType(0)));

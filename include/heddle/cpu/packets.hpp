@@ -22,8 +22,8 @@ template <int n, class F>
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wignored-attributes"
 // Transposes x, which has at most `columns` rows, into to [x.width, columns]; the other columns become zero.
-template <Index columns, class A>
-void transpose_rows(MatrixView<const A> x, A* to) {
+template <class A>
+void transpose_rows(MatrixView<const A> x, Index columns, A* to) {
   constexpr int lanes = static_cast<int>(packet_lanes<A>);
   const Packet<A> zero = Eigen::internal::pset1<Packet<A>>(A(0));
   for (Index n = 0; n < columns; n += lanes) {

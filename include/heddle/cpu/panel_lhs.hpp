@@ -30,7 +30,7 @@ class PanelLhs {
     for (Index n = 0; n < c.width; n += panel_columns)
       for (Index k = 0; k < depth_; k += part) {
         const Index depth = std::min(part, depth_ - k), columns = std::min(panel_columns, c.width - n);
-        transpose_rows<panel_columns>(MatrixView<const float>{&b(n, k), columns, depth, b.stride}, panel);
+        transpose_rows(MatrixView<const float>{&b(n, k), columns, depth, b.stride}, panel_columns, panel);
         const bool is_last_part = k + part >= depth_;
         const Index next_n = is_last_part ? n + panel_columns : n, next_k = is_last_part ? 0 : k + part;
         const Prefetch next{next_n < c.width ? &b(next_n, next_k) : nullptr, b.stride,

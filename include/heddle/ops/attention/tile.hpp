@@ -135,9 +135,9 @@ class TransposedRows {
     for (Index j = 0; j < x.rows; j += panel_keys) {
       const auto rows = row_range(x, j, std::min(x.rows, j + panel_keys));
       if constexpr (std::is_same_v<T, A>)
-        transpose_rows<panel_keys>(rows, memory_.data() + j * width_);
+        transpose_rows(rows, panel_keys, memory_.data() + j * width_);
       else
-        transpose_rows<panel_keys>(copied(rows, panel_), memory_.data() + j * width_);
+        transpose_rows(copied(rows, panel_), panel_keys, memory_.data() + j * width_);
     }
   }
 
