@@ -3,7 +3,6 @@
 // rows n whose label y is not ignored:
 //   loss_n = (1 - e) w_y (-log p_y) + e / C sum_c w_c (-log p_c),   mean = sum_n loss_n / sum_n w_y
 #pragma once
-#include <iterator>
 #include <numeric>
 
 #include <heddle/autograd/record.hpp>
@@ -46,8 +45,9 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
   const std::vector<A> all_weights = weights_or_ones(class_weights, C);
   const A* const w = all_weights.data();
   const A share = static_cast<A>(1 - smoothing), smooth = static_cast<A>(smoothing / static_cast<double>(C));
+  const Pieces pieces(logits.extent[0], row_grain(C));
   double sums[Pieces::most] = {}, weights[Pieces::most] = {};
-  parallel(Pieces(logits.extent[0], row_grain(C)), [&](Index piece, Index first, Index last) {
+  parallel(pieces, [&](Index piece, Index first, Index last) {
     for (Index n = first; n < last; ++n) {
       if (by_row) loss(n) = T(A(0));
       if (labels(n) == ignored) continue;
@@ -68,9 +68,9 @@ void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::i
     divisor(0) = 1;
     return;
   }
-  const double weight = std::accumulate(std::begin(weights), std::end(weights), 0.0);
+  const double weight = std::accumulate(weights, weights + pieces.count, 0.0);
   divisor(0) = static_cast<A>(weight);
-  loss(0) = static_cast<T>(static_cast<A>(std::accumulate(std::begin(sums), std::end(sums), 0.0) / weight));
+  loss(0) = static_cast<T>(static_cast<A>(std::accumulate(sums, sums + pieces.count, 0.0) / weight));
 }
 
 // Computes dlogits = (p sum(t) - t) dy / divisor, with t_c = (1 - e) w_y [c = y] + e / C w_c.
