@@ -83,7 +83,8 @@ class heddle::Tensor {
   /// Returns the number of elements.
   Index size() const { return shape_.size(); }
   /// Returns the device that holds the block.
-  Device device() const { return device_; }
+  // A constant without CUDA, so that the code for other devices is not compiled.
+  Device device() const { return detail::has_cuda ? device_ : Device::cpu; }
   /// Returns whether the handle has memory, that is, is not empty.
   bool has_data() const { return storage_ != nullptr; }
   /// Returns has_data(). For a Tensor<bool> returns its only element, so that `if (any(isnan(x)))` tests the value.
@@ -135,7 +136,7 @@ class heddle::Tensor {
   /// host synchronizes. @throws OutOfMemory, and Error for a device that this build does not support or for double on
   /// the GPU.
   Tensor to(Device device) const {
-    if (device == device_) return *this;
+    if (device == this->device()) return *this;
     Tensor y(shape_, device);
     if constexpr (detail::has_cuda) {
       const auto copy = device == Device::cuda ? cuda::to_device : cuda::to_host;
@@ -243,7 +244,7 @@ class heddle::Tensor {
       fail("an empty tensor is used: it was made without a shape, or moved from");
   }
   void require_host() const {
-    require(device_ == Device::cpu, "data: a tensor of shape ", shape_, " is on ", device_,
+    require(device() == Device::cpu, "data: a tensor of shape ", shape_, " is on ", device(),
             "; use host() or to(Device::cpu)");
   }
 
