@@ -157,7 +157,7 @@ class Optimizer {
   void check_options() const;
   void clear_gradients() {
     slots_.each([](auto& slot) {
-      if (slot.parameter->value().requires_grad()) slot.parameter->value().set_grad({});
+      if (const heddle::detail::NodeRef& node = slot.parameter->value().node()) node->clear();
     });
   }
 
@@ -296,8 +296,8 @@ void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
   heddle::detail::require_nonnegative(Options::optimizer, "the factor on the learning rate", factor);
   std::vector<std::unique_ptr<heddle::detail::StepWork>> work;
   for (const auto collect : collect_)
-    if (collect) work.push_back(collect(*this));
-  std::erase_if(work, [](const auto& each) { return each->is_empty(); });
+    if (collect)
+      if (auto each = collect(*this); !each->is_empty()) work.push_back(std::move(each));
   if (work.empty() && gradients == Gradients::required) {
     bool trains = false;
     slots_.each([&](const auto& slot) { trains |= !slot.frozen && slot.parameter->value().requires_grad(); });
