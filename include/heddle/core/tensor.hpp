@@ -19,9 +19,21 @@
 #include <heddle/core/storage.hpp>
 
 namespace heddle::detail {
+
 template <class T>
 class MasterTensor;  // nn/parameter.hpp
+
+// Allocates the memory of a tensor, or wraps `wrapped` if it is not null. Throws OutOfMemory, and Error for a device
+// that this build does not support.
+[[gnu::noinline]] inline std::shared_ptr<Storage> make_storage(const Shape& shape, std::size_t element_size,
+                                                               Device device, void* wrapped) {
+  require(has_cuda || device == Device::cpu, "Tensor: this build has no CUDA backend; configure with -DHEDDLE_CUDA=ON");
+  require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(element_size),
+                       "out of memory: shape ", shape, " requested");
+  return std::make_shared<Storage>(wrapped, static_cast<std::size_t>(shape.size()) * element_size, device);
 }
+
+}  // namespace heddle::detail
 namespace heddle::cuda {
 template <class T>
 void record_stream(const Tensor<T>& x, void* stream);
@@ -307,14 +319,9 @@ Tensor<T>::Tensor(Shape shape, const std::vector<T>& values) : Tensor(shape) {
 }
 template <class T>
 Tensor<T>::Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), device_(device) {
-  require(detail::has_cuda || device == Device::cpu,
-          "Tensor: this build has no CUDA backend; configure with -DHEDDLE_CUDA=ON");
-  require(device == Device::cpu || !std::is_same_v<T, double>,
+  require(!detail::has_cuda || device == Device::cpu || !std::is_same_v<T, double>,
           "Tensor: double is for the CPU only, to check results; use float or bf16 on the GPU");
-  require<OutOfMemory>(shape.size() <= std::numeric_limits<Index>::max() / static_cast<Index>(sizeof(T)),
-                       "out of memory: shape ", shape, " requested");
-  const std::size_t bytes = static_cast<std::size_t>(shape.size()) * sizeof(T);
-  storage_ = std::make_shared<detail::Storage>(wrapped, bytes, device);
+  storage_ = detail::make_storage(shape, sizeof(T), device, wrapped);
   data_ = static_cast<T*>(storage_->memory);
 }
 
