@@ -78,9 +78,9 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const TileOperan
   if (isolate_nan) for_each_masked(plan, at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
   for (Index r = 0; dbias.data && r < ds.rows; ++r)
     add_row(dbias.row(at.b, at.h, at.i + r) + at.j, &ds(r, 0), ds.width);
-  if (x.dq.data) add_to_queries(plan, at, isolate_nan, ds, x.k, x.dq);
-  if (x.dk.data) add_to_keys(plan, at, isolate_nan, ds, x.q, x.dk);
-  if (x.dv.data) add_to_keys(plan, at, isolate_nan, pd, x.dy, x.dv);
+  if (x.dq.data) add_weighted(AddTo::queries, plan, at, isolate_nan, ds, x.k, x.dq);
+  if (x.dk.data) add_weighted(AddTo::keys, plan, at, isolate_nan, ds, x.q, x.dk);
+  if (x.dv.data) add_weighted(AddTo::keys, plan, at, isolate_nan, pd, x.dy, x.dv);
 }
 
 // Returns a zeroed matrix to accumulate a gradient in, or one without data if the gradient is not required.

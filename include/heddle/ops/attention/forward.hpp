@@ -65,7 +65,7 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
           chunk.store(to, chunk.load(to) * chunk.load(factor));
         });
     }
-    add_to_queries(plan, at, may_be_masked(plan, at, s) && !all_finite(v_tile), s, v_tile, o);
+    add_weighted(AddTo::queries, plan, at, may_be_masked(plan, at, s) && !all_finite(v_tile), s, v_tile, o);
   }
   for (Index r = 0; r < y.rows; ++r) scale_row(&y(r, 0), &o(r, 0), y.width, sum[r] == 0 ? A(0) : 1 / sum[r]);
   for_each_chunk<A>(y.rows, [&](Chunk<A> chunk) {

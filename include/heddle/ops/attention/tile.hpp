@@ -170,30 +170,22 @@ MatrixView<const A> finite_part(MatrixView<const A> x, TileBuffer<A>& buffer) {
   return as_const(part);
 }
 
-// Computes to += w x for w [queries, keys] and x [keys, D]. If `isolate_nan`, NaN and infinity in x reach only the
-// queries that see their key: a masked pair has w = 0, but 0 * NaN is NaN.
+// The rows that a product of a tile's weights w [queries, keys] is added to: w x for queries, w^T x for keys.
+enum class AddTo { queries, keys };
+// Computes to += w x for x [keys, D], or to += w^T x for x [queries, D]. If `isolate_nan`, NaN and infinity in x reach
+// only the rows of visible pairs: a masked pair has w = 0, but 0 * NaN is NaN.
 template <class T, class A = Acc<T>>
-void add_to_queries(const AttentionPlan<T>& plan, TileOrigin at, bool isolate_nan, MatrixView<A> w,
-                    MatrixView<const A> x, MatrixView<A> to) {
-  if (!isolate_nan) return add_product<A>(as_const(w), x, to);
+void add_weighted(AddTo side, const AttentionPlan<T>& plan, TileOrigin at, bool isolate_nan, MatrixView<A> w,
+                  MatrixView<const A> x, MatrixView<A> to) {
+  const bool to_keys = side == AddTo::keys;
+  const LeftTile<A> left = to_keys ? LeftTile<A>::transposed(as_const(w)) : LeftTile<A>(as_const(w));
+  if (!isolate_nan) return add_product<A>(left, x, to);
   TileBuffer<A> buffer(x.rows, x.width);
   const auto x_finite = finite_part(x, buffer);
-  add_product<A>(as_const(w), x_finite, to);
+  add_product<A>(left, x_finite, to);
   for_each_visible(plan, at, w, [&](Index r, Index c) {
-    for (Index d = 0; d < x.width; ++d) to(r, d) += w(r, c) * (x(c, d) - x_finite(c, d));
-  });
-}
-// Computes to += w^T x for x [queries, D]; `isolate_nan` is as in add_to_queries.
-template <class T, class A = Acc<T>>
-void add_to_keys(const AttentionPlan<T>& plan, TileOrigin at, bool isolate_nan, MatrixView<A> w, MatrixView<const A> x,
-                 MatrixView<A> to) {
-  const auto w_transposed = LeftTile<A>::transposed(as_const(w));
-  if (!isolate_nan) return add_product<A>(w_transposed, x, to);
-  TileBuffer<A> buffer(x.rows, x.width);
-  const auto x_finite = finite_part(x, buffer);
-  add_product<A>(w_transposed, x_finite, to);
-  for_each_visible(plan, at, w, [&](Index r, Index c) {
-    for (Index d = 0; d < x.width; ++d) to(c, d) += w(r, c) * (x(r, d) - x_finite(r, d));
+    const Index n = to_keys ? c : r, of_x = to_keys ? r : c;
+    for (Index d = 0; d < x.width; ++d) to(n, d) += w(r, c) * (x(of_x, d) - x_finite(of_x, d));
   });
 }
 
