@@ -96,6 +96,18 @@ TEST_CASE("bf16 weights: a sum that bf16 cannot hold, from two uses and two back
   });
 }
 
+TEST_CASE("bf16 weights: the sums are the gradient, not a copy of it") {
+  constexpr Index size = 1024, bytes = size * size * static_cast<Index>(sizeof(float));
+  const auto parameters = parameters_of({full<double>({size, size}, 1)}, Device::cpu);
+  const Tensor<bf16> x = full<bf16>({1, size}, 1), y = linear(x, parameters[0].as<bf16>());
+  const auto stats = [] { return HostPool::instance().stats(); };
+  const auto idle = static_cast<Index>(stats().peak - stats().in_use);
+  const Tensor<char> filler({idle + 1});  // so that the peak grows with what is allocated below
+  const std::size_t before = stats().peak;
+  backward(y, x);
+  CHECK(stats().peak - before < 2 * bytes);
+}
+
 TEST_CASE("bf16 weights: beside a variable of bf16, both gradients are rounded") {
   on_each_device<float>([](Device device) {
     const auto parameters = parameters_of({full<double>({1, 1}, 1)}, device);

@@ -80,6 +80,8 @@ class CastOf final : public CastOfWeight<U> {
   void take(BackwardPass& pass, const Node& from, const Tensor<Acc<U>>& dx) override {
     if (pass.collects(*this))
       pass.deliver<U>(from, NodeRef(this), cast<U>(dx));
+    else if constexpr (std::is_same_v<T, Acc<U>>)
+      pass.deliver<T>(from, parameter_, dx);  // not a second handle, of which the leaf would make a copy
     else
       pass.deliver<T>(from, parameter_, cast<T>(dx));
   }
