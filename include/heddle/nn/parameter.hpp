@@ -159,8 +159,9 @@ class MasterTensor {
     update(*by);
   }
 
-  // Returns the value in another type. The cast is cached until the value is written, unless an update writes both. Its
-  // backward casts the gradient to T. On the GPU the shared stream computes it, because the cast may outlive the stream of the calling thread.
+  // Returns the value in another type. The cast is kept until the value is written, unless an update writes both. Its
+  // backward casts the gradient to T. On the GPU the shared stream computes it, because the cast may outlive the stream
+  // of the calling thread.
   template <class U>
   Tensor<U> as() const {
     const CriticalSection section(mutex_);

@@ -150,8 +150,8 @@ class RunCheckpoints {
     save(state);
     io::write_atomically(finished_file(), std::to_string(state.step));
   }
-  /// Returns whether the run was marked as finished in this state, which find() returned. Call it before restore(), which
-  /// removes the mark. @throws FileError if the mark cannot be read.
+  /// Returns whether the run was marked as finished in this state, which find() returned. Call it before restore(),
+  /// which removes the mark. @throws FileError if the mark cannot be read.
   bool finished(const RunState& state) const {
     struct stat status {};
     return ::stat(finished_file().c_str(), &status) == 0 &&
