@@ -14,5 +14,9 @@ int main() {
   std::printf("loss %.4f, then %.4f\n", static_cast<double>(before), static_cast<double>(after));
   heddle::io::save(model, "consumer.safetensors");
   heddle::io::load(model, "consumer.safetensors");
-  return after < before ? 0 : 1;
+  // Weights of float with activations of bf16.
+  const heddle::nn::Linear<> layer(2, 1, random);
+  const auto x = heddle::full<heddle::bf16>({3, 2}, 1);
+  heddle::backward(layer(x), heddle::full<heddle::bf16>({3, 1}, 1));
+  return after < before && layer.weight.grad().host() == std::vector<float>{3, 3} ? 0 : 1;
 }

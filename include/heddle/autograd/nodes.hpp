@@ -20,6 +20,7 @@ template <class T>
 struct NodeOf : Node {
   const Shape shape;
   Tensor<T> grad;
+  bool takes_sums = false;  // whether it is a CastOfWeight
 
   // Creates the node of an operation; `s` is the shape of the result and of its gradient.
   NodeOf(const char* name, Shape s) : Node(name), shape(s) {}
@@ -93,7 +94,7 @@ struct Leaf final : NodeOf<T> {
 // The node of a parameter's cast. It hands a gradient in the type of its sums to the parameter, without rounding it.
 template <class T>
 struct CastOfWeight : NodeOf<T> {
-  explicit CastOfWeight(Shape s) : NodeOf<T>("cast", s) {}
+  explicit CastOfWeight(Shape s) : NodeOf<T>("cast", s) { this->takes_sums = true; }
   bool is_leaf() const override { return false; }
   virtual void take(BackwardPass& pass, const Node& from, const Tensor<Acc<T>>& dx) = 0;
 };

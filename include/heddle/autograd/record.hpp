@@ -33,7 +33,7 @@ template <class T, class F, class... Weights>
 auto with_gradient_type(F&& f, const Tensor<T>& weight, const Weights&... others) {
   if constexpr (std::is_same_v<T, bf16>) {
     const auto takes_sums = [](const Tensor<T>& x) {
-      return !x.requires_grad() || dynamic_cast<const CastOfWeight<T>*>(x.node().get());
+      return !x.requires_grad() || static_cast<const NodeOf<T>*>(x.node().get())->takes_sums;
     };
     if (takes_sums(weight) && (takes_sums(others) && ...)) return f.template operator()<Acc<T>>();
   }
