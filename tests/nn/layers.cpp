@@ -97,6 +97,10 @@ TEST_CASE("nn: a layer refuses sizes that do not fit") {
   CHECK_THROWS_WITH(nn::MultiHeadAttention<>(10, 3, random),
                     "MultiHeadAttention: D = 10 does not divide into 3 heads; give a head_width");
   CHECK_THROWS_WITH(nn::Linear<>(0, 3, random), "Linear: in must be at least 1, got 0");
+  CHECK_THROWS_WITH(nn::Encoder<>(1, {.D = 0, .heads = 2}, random), "MultiHeadAttention: D must be at least 1, got 0");
+  CHECK_THROWS_WITH(nn::Encoder<>(1, {.D = 8, .heads = 2, .ff_width = -1}, random),
+                    "FeedForward: width must be at least 1, got -1");
+  CHECK_THROWS_WITH(nn::CrossAttention<>(0, 2, random), "CrossAttention: D must be at least 1, got 0");
   CHECK_THROWS_AS(nn::Embedding<>(5, -1, random), ShapeError);
 }
 

@@ -440,6 +440,9 @@ TEST_CASE("RunCheckpoints: the state of EarlyStopping, before its first improvem
   CHECK(error_of<Error>([&] {
           run.checkpoints.save(run.state);
         }).starts_with("RunCheckpoints: RunState::own cannot be saved: "));
+  run.state.own = {{"losses", {0.5, std::nan("")}}};
+  CHECK(error_of<Error>([&] { run.checkpoints.save(run.state); }) ==
+        "RunCheckpoints: RunState::own holds a number that is not finite, which JSON cannot express; save it as text");
 }
 
 TEST_CASE("RunCheckpoints: further weights and state of the caller") {

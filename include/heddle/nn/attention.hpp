@@ -73,6 +73,7 @@ struct MultiHeadAttention {
 
  private:
   static Index width(Index D, int heads, Index head_width) {
+    require_size("MultiHeadAttention", "D", D);
     require_size("MultiHeadAttention", "heads", heads);
     require<ShapeError>(head_width >= 0, "MultiHeadAttention: head_width must not be negative, got ", head_width);
     require<ShapeError>(head_width > 0 || D % heads == 0, "MultiHeadAttention: D = ", D, " does not divide into ",

@@ -54,6 +54,7 @@ struct CrossAttention {
 
  private:
   static Index divisible(Index D, int heads) {
+    require_size("CrossAttention", "D", D);
     require_size("CrossAttention", "heads", heads);
     require<ShapeError>(D % heads == 0, "CrossAttention: D = ", D, " does not divide into ", heads, " heads");
     return D;

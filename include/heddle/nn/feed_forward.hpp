@@ -16,7 +16,9 @@ struct FeedForward {
 
   /// Draws the weights of both linear maps, D to width and width to D. @throws ShapeError for a size below 1.
   [[gnu::cold]] FeedForward(Index D, Index width, Random& random, Activation function = Activation::gelu)
-      : in(D, width, random), out(width, D, random), activation(function) {}
+      : in(require_size("FeedForward", "D", D), require_size("FeedForward", "width", width), random),
+        out(width, D, random),
+        activation(function) {}
   /// Copies the members of `other` for clone().
   FeedForward(const FeedForward& other, Cloning& c)
       : in(c(other.in)), out(c(other.out)), activation(other.activation) {}

@@ -124,7 +124,8 @@ class RunCheckpoints {
   /// without find(), all checkpoints of an earlier run. If state.best is finite, the checkpoint has the best weights,
   /// which publish() must have written. @throws RunFailed for weights that are not finite, and if the file of the best
   /// weights cannot be read; Error for a finite state.best without best weights, for moment estimates that restore()
-  /// would refuse, and for further state that is not valid UTF-8; and WriteError if the checkpoint cannot be written.
+  /// would refuse, and for further state with a number that is not finite or text that is not UTF-8; and WriteError if
+  /// the checkpoint cannot be written.
   void save(const RunState& state) {
     const std::string text = text_of(state);
     if (text == saved_state_) return;
@@ -166,9 +167,16 @@ class RunCheckpoints {
            std::any_of(further_.begin(), further_.end(), [&](const auto& further) { return further.file == name; });
   }
   std::string text_of(const RunState& state) const try {
+    require(holds_numbers(state.own), "RunCheckpoints: RunState::own holds a number that is not finite, which JSON ",
+            "cannot express; save it as text");
     return to_json(state, settings_).dump();
   } catch (const nlohmann::json::exception& error) {
     fail("RunCheckpoints: RunState::own cannot be saved: ", error.what());
+  }
+  // Returns whether all numbers of a JSON value are finite.
+  static bool holds_numbers(const nlohmann::json& value) {
+    if (value.is_number_float()) return std::isfinite(value.get<double>());
+    return !value.is_structured() || std::all_of(value.begin(), value.end(), holds_numbers);
   }
   std::string finished_file() const { return file("checkpoint/finished"); }
 
