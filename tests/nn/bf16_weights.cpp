@@ -129,6 +129,44 @@ TEST_CASE("bf16 weights: a frozen bias gets no gradient, the weight gets its sum
   });
 }
 
+TEST_CASE("bf16 weights: norms with frozen and constant parameters") {
+  on_each_device<float>([](Device device) {
+    const auto expect = [&](auto norm) {
+      const Tensor<bf16> x = variable(full<bf16>({257, 4}, 1, device)), dy = full<bf16>({257, 4}, 1, device);
+      for (const int frozen : {0, 1, 2, 3}) {
+        CAPTURE(frozen);
+        auto p = parameters_of({full<double>({4}, 1), full<double>({4}, 0)}, device);
+        if (frozen & 1) p[0].freeze();
+        if (frozen & 2) p[1].freeze();
+        backward(norm(x, p[0].as<bf16>(), p[1].as<bf16>()), dy);
+        CHECK(static_cast<bool>(p[0].grad()) == !(frozen & 1));
+        if (p[1].grad()) CHECK(p[1].grad().host() == std::vector<float>(4, 257));
+        CHECK(x.grad().shape() == x.shape());
+      }
+      backward(norm(x, full<bf16>({4}, 1, device), full<bf16>({4}, 0, device)), dy);
+    };
+    expect([](const auto& x, const auto& gamma, const auto& beta) { return layer_norm(x, gamma, beta); });
+    expect([](const auto& x, const auto& gamma, const auto&) { return rms_norm(x, gamma); });
+    expect([](const auto& x, const auto& gamma, const auto& beta) { return residual_layer_norm(x, x, gamma, beta); });
+    expect([](const auto& x, const auto& gamma, const auto& beta) {
+      return residual_layer_norm_with_sum(x, x, gamma, beta).norm;
+    });
+  });
+}
+
+TEST_CASE("bf16 weights: a cast serves one backward, and a cast to integers none") {
+  const Parameter<float> p(full<float>({3}, 1));
+  const Tensor<bf16> w = p.as<bf16>(), x = full<bf16>({2, 3}, 1), dy = full<bf16>({2, 3}, 1);
+  backward(x * w, dy);
+  const char* const message =
+      "backward: the graph through 'cast' was already used and freed by an earlier backward; compute the loss again to "
+      "differentiate it again";
+  CHECK_THROWS_WITH(backward(x * w, dy), message);
+  CHECK_THROWS_WITH(backward(rms_norm(x, w), dy), message);
+  backward(rms_norm(x, p.as<bf16>()), dy);
+  CHECK_FALSE(p.as<int>().requires_grad());
+}
+
 TEST_CASE("bf16 weights: grad() for the cast gives bf16, for the parameter float, and accumulates nothing") {
   on_each_device<float>([](Device device) {
     const auto parameters = parameters_of({full<double>({1, 1}, 1)}, device);
@@ -145,6 +183,21 @@ TEST_CASE("bf16 weights: a weight of double gets the sum") {
   const Tensor<bf16> x = full<bf16>({257, 1}, 1);
   backward(linear(x, weight.as<bf16>()), x);
   CHECK(weight.grad().item() == 257);
+}
+
+TEST_CASE("bf16 weights: a step of weights of double is seen by the next cast") {
+  Random random(1);
+  nn::Linear<double> model(2, 1, random);
+  const auto check = [&](auto optimizer) {
+    for (int step = 0; step < 3; ++step) {
+      const Tensor<bf16> y = model(full<bf16>({4, 2}, 1));
+      backward(mean(y * y));
+      optimizer.step();
+      CHECK(joined(model.weight.as<bf16>().host()) == joined(converted<bf16>(model.weight.value()).host()));
+    }
+  };
+  check(optim::AdamW(model, {.lr = 0.1}));
+  check(optim::Sgd(model, {.lr = 0.1}));
 }
 
 TEST_CASE("bf16 weights: a step writes the cast in the same memory") {

@@ -1,8 +1,13 @@
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "classifier.hpp"
 
 int main() {
+  // The first kernel of a process, which makes the pool of threads, runs while the weight is locked.
+  ::alarm(60);
+  heddle::Parameter<float>(heddle::Tensor<float>({100003}, std::vector<float>(100003, 1.f))).as<heddle::bf16>();
   const heddle::text::WordPiece tokenizer(heddle::text::Vocabulary("[UNK]\n[CLS]\n[SEP]\ngood\nbad\nnot\n"));
   const std::vector<std::string> texts{"good", "bad", "not good", "not bad"};
   heddle::data::LabelledSequences rows;

@@ -232,6 +232,18 @@ TEST_CASE("RunCheckpoints: what changes after the last save of a step is saved w
   CHECK(weights_in(checkpoint_file(folder, "4", "best.safetensors")) == run.weights());
 }
 
+TEST_CASE("RunCheckpoints: weights that change without a new step are saved with the state that goes with them") {
+  const TemporaryFolder folder;
+  SmallRun run(folder);
+  run.train_to(1);
+  run.checkpoints.save(run.state);
+  run.train_to(2);
+  run.state.step = 1;
+  run.state.own = {{"again", true}};
+  run.checkpoints.save(run.state);
+  CHECK(weights_in(checkpoint_file(folder, "1", "model.safetensors")) == run.weights());
+}
+
 TEST_CASE("RunCheckpoints: a best score without best weights of this run is an error, and nothing is saved") {
   const char* const message =
       "RunCheckpoints: state.best is 0.1, but no publish(step, true) has written the best weights";

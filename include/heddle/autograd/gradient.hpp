@@ -38,8 +38,8 @@ struct RowGradient {
 
 namespace detail {
 
-// The gradient of a bf16 tensor: rounded to bf16, or the sums in float, which only the cast of a parameter takes. One
-// of them is empty.
+// The gradient of a bf16 tensor: rounded to bf16, or the sums in float, which only the cast of a parameter takes. At
+// most one of them is given.
 struct Bf16Gradient {
   Tensor<bf16> rounded;
   Tensor<float> sums;

@@ -32,6 +32,8 @@ class BackwardPass {
       if (forward_stream_) cuda::order_streams(cuda::stream(), forward_stream_);
   }
 
+  const std::uint64_t id = next_node_id.fetch_add(1, std::memory_order_relaxed);  // above those of its nodes
+
   // Adds dx to the gradient of `input` and makes the node pending. Skips absent inputs and gradients. Throws ShapeError
   // if dx does not have the input's shape.
   template <class T>
@@ -64,9 +66,10 @@ class BackwardPass {
     deliver(from, input, dx.dense(static_cast<NodeOf<T>*>(input.get())->shape));
   }
 
-  // Delivers the gradient of a bf16 tensor, which is the cast of a parameter if there are sums.
+  // Delivers the gradient of a bf16 tensor. If there are sums, the input is absent or the cast of a parameter.
   template <class T>
   void deliver(const Node& from, const NodeRef& input, const Bf16Gradient& dx) {
+    if (!input) return;
     if (dx.sums)
       static_cast<CastOfWeight<bf16>*>(input.get())->take(*this, from, dx.sums);
     else

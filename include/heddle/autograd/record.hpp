@@ -28,7 +28,7 @@ Tensor<T> with_node(const Tensor<T>& y, Node* node) {
 }
 
 // Calls f<E>() and returns its result. E is the type in which a backward computes the gradients of these weights: the
-// type of their sums if the weights are casts of parameters, otherwise T.
+// type of their sums if those that require a gradient are casts of parameters, otherwise T.
 template <class T, class F, class... Weights>
 auto with_gradient_type(F&& f, const Tensor<T>& weight, const Weights&... others) {
   if constexpr (std::is_same_v<T, bf16>) {

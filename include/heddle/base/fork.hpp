@@ -29,9 +29,10 @@ class Forks {
     return *forks;
   }
 
-  /// Registers a hook. There is room for one of each static object that has a lock or threads.
+  /// Registers a hook. There is room for one of each static object that has a lock or threads. The calling thread may
+  /// be in a critical section, in which such an object is used for the first time.
   void add(const ForkHook& hook) {
-    const std::unique_lock alone(sections);
+    const std::lock_guard lock(mutex_);
     if (count_ < hooks_.size()) hooks_[count_++] = hook;
   }
 
@@ -41,21 +42,25 @@ class Forks {
   Forks() { ::pthread_atfork(before, in_parent, in_child); }
   static void before() noexcept {
     instance().sections.lock();
+    instance().mutex_.lock();
     instance().call(&ForkHook::before);
   }
   static void in_parent() noexcept {
     instance().call(&ForkHook::in_parent);
+    instance().mutex_.unlock();
     instance().sections.unlock();
   }
   static void in_child() noexcept {
     instance().call(&ForkHook::in_child);
-    new (&instance().sections)
-        std::shared_mutex;  // its owner is the parent's thread, as glibc sees it, so the child cannot unlock it
+    // Their owner is the parent's thread, as glibc sees it, so the child cannot unlock them.
+    new (&instance().mutex_) std::mutex;
+    new (&instance().sections) std::shared_mutex;
   }
   void call(void (*ForkHook::*function)() noexcept) const {
     for (std::size_t i = 0; i < count_; ++i) (hooks_[i].*function)();
   }
 
+  std::mutex mutex_;  // of the hooks
   std::array<ForkHook, 8> hooks_{};
   std::size_t count_ = 0;
 };

@@ -16,7 +16,7 @@ struct UpdateArgs {
   View<T, 1> value;
   const T* gradient;
   T* moments[unsigned{moment_count}];  // the optimizer's state of each element; null if the rule does not need it now
-  bf16* cast = nullptr;                // receives the new value as bf16, or null
+  bf16* cast = nullptr;                // receives the new value as bf16, from every kernel of an update; or null
 };
 
 }  // namespace heddle::kernel

@@ -71,23 +71,34 @@ class OnSharedStream {
   void* before_ = nullptr;
 };
 
-// The node of a parameter's cast to U.
+// The node of a parameter's cast to U. Like other nodes, it serves one backward pass.
 template <class U, class T>
 class CastOf final : public CastOfWeight<U> {
  public:
   explicit CastOf(const Tensor<T>& parameter) : CastOfWeight<U>(parameter.shape()), parameter_(parameter.node()) {}
-  void run(BackwardPass& pass) override { pass.deliver<T>(*this, parameter_, cast<T>(std::as_const(this->grad))); }
+  void run(BackwardPass& pass) override {
+    require_first(pass);
+    pass.deliver<T>(*this, parameter_, cast<T>(std::as_const(this->grad)));
+  }
   void take(BackwardPass& pass, const Node& from, const Tensor<Acc<U>>& dx) override {
+    require_first(pass);
     if (pass.collects(*this))
       pass.deliver<U>(from, NodeRef(this), cast<U>(dx));
     else if constexpr (std::is_same_v<T, Acc<U>>)
-      pass.deliver<T>(from, parameter_, dx);  // not a second handle, of which the leaf would make a copy
+      pass.deliver<T>(from, parameter_, dx);  // with a second handle, as cast() returns, the leaf would copy it
     else
       pass.deliver<T>(from, parameter_, cast<T>(dx));
   }
 
  private:
+  // Throws Error for a later pass than the first one.
+  void require_first(const BackwardPass& pass) {
+    const std::uint64_t before = pass_.exchange(pass.id);
+    require_alive(before == 0 || before == pass.id, this->op);
+  }
+
   NodeRef parameter_;
+  std::atomic<std::uint64_t> pass_ = 0;  // the id of the pass, which is above that of this node
 };
 
 // A tensor of a model in its master type, and its cast to the type of the activations. Parameters and buffers are
@@ -107,16 +118,16 @@ class MasterTensor {
   T* data() { return published(value_.data()); }
   T* device_data() { return published(value_.device_data()); }
   // Returns the places that an update writes on the calling thread's stream: the values, and their cast to bf16. The
-  // cast is null if as<bf16>() has made none, and if its memory may still be read: by a graph that saved it, or by
-  // another stream.
+  // cast is null for a T other than float, if as<bf16>() has made none of the current values, and if its memory may
+  // still be read: by the holder of a handle, such as a graph, or by another stream than the shared one.
   std::pair<T*, bf16*> to_update() {
-    Tensor<bf16>* const rounded = std::any_cast<Tensor<bf16>>(&cast_);
-    const bool is_ours = rounded && is_current() && !rounded->is_shared() && is_on_stream_of_cast();
+    bf16* cast = nullptr;
+    if constexpr (std::is_same_v<T, float>)
+      if (auto* const made = std::any_cast<Tensor<bf16>>(&cast_))
+        if (is_current() && !made->is_shared() && is_on_shared_stream()) cast = made->device_data();
     T* const values = device_data();
-    if (!is_ours) return {values, nullptr};
-    cast_version_ = value_.version();
-    cast_readers_.clear();
-    return {values, rounded->device_data()};
+    if (cast) cast_version_ = value_.version();
+    return {values, cast};
   }
   // Writes values of the same shape. Throws ShapeError for another shape.
   void assign(const Tensor<T>& from) {
@@ -175,14 +186,16 @@ class MasterTensor {
     }
     order_reader();
     const auto& values = std::any_cast<const Tensor<U>&>(cast_);
-    const bool is_recorded = grad_mode == GradMode::recording && value_.requires_grad();
-    return is_recorded ? with_node(values, new CastOf<U, T>(value_)) : values;
+    if constexpr (!std::is_integral_v<U>)
+      if (grad_mode == GradMode::recording && value_.requires_grad())
+        return with_node(values, new CastOf<U, T>(value_));
+    return values;
   }
 
  private:
   bool is_current() const { return cast_version_ == value_.version(); }
-  // Returns whether the calling thread's stream made the cast and no other one has read it.
-  bool is_on_stream_of_cast() const {
+  // Returns whether the calling thread's stream is the shared one, and no other has read the cast.
+  bool is_on_shared_stream() const {
     if constexpr (has_cuda)
       if (value_.device() == Device::cuda)
         return cuda::stream() == cast_stream_ &&
@@ -232,7 +245,7 @@ class MasterTensor {
   mutable std::any cast_;
   mutable std::uint64_t cast_version_ = 0;
   mutable std::vector<void*> cast_readers_;  // streams whose work is ordered after the cast
-  mutable void* cast_stream_ = nullptr;      // on the GPU, the stream that made it
+  mutable void* cast_stream_ = nullptr;      // on the GPU, the shared stream, which made it
 };
 
 template <class T>
@@ -270,7 +283,8 @@ class MasterHandle : public Tensor<T> {
   const T* device_data() const { return value().device_data(); }
   /// Overwrites the values in place, so optimizers and shared handles stay valid. @throws ShapeError for another shape.
   void assign(const Tensor<T>& values) { identity()->assign(values); }
-  /// Returns the value in the type of the activations: a differentiable cast, computed once per update.
+  /// Returns the value in the type of the activations: a differentiable cast, which is kept until the value changes.
+  /// Call it for each forward, because a result serves one backward.
   template <class U>
   Tensor<U> as() const {
     if constexpr (std::is_same_v<U, T>)

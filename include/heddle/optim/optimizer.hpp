@@ -299,10 +299,14 @@ void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
     if (collect)
       if (auto each = collect(*this); !each->is_empty()) work.push_back(std::move(each));
   if (work.empty() && gradients == Gradients::required) {
-    bool trains = false;
-    slots_.each([&](const auto& slot) { trains |= !slot.frozen && slot.parameter->value().requires_grad(); });
+    Index parameters = 0, frozen = 0;
+    slots_.each([&](const auto& slot) {
+      ++parameters;
+      frozen += slot.frozen || !slot.parameter->value().requires_grad();
+    });
     clear_gradients();
-    require(trains, Options::optimizer, ": all parameters are frozen, by freeze() or by their group");
+    require(parameters == 0 || frozen < parameters, Options::optimizer,
+            ": all parameters are frozen, by freeze() or by their group");
     fail(Options::optimizer, ": no trainable parameter has a gradient; call backward first, and make the ",
          "optimizer for the model that is trained");
   }

@@ -100,6 +100,7 @@ class RunCheckpoints {
     ::unlink(finished_file().c_str());
     is_restored_ = true;
     saved_state_ = text_of(state);
+    saved_step_ = state.step;
     has_best_ = found_->has("best.safetensors");
     // The steps after the checkpoint run again and may give other weights, so files written for them before must not be
     // reused.
@@ -129,6 +130,7 @@ class RunCheckpoints {
   void save(const RunState& state) {
     const std::string text = text_of(state);
     if (text == saved_state_) return;
+    if (state.step == saved_step_) written_ = {};  // the weights may have changed since
     require(!std::isfinite(state.best) || has_best_, "RunCheckpoints: state.best is ", state.best,
             ", but no publish(step, true) has written the best weights");
     require_finite(model_, "step " + std::to_string(state.step) + ", nothing was saved since the previous checkpoint");
@@ -143,6 +145,7 @@ class RunCheckpoints {
     });
     written_.path = saved + "/model.safetensors";
     saved_state_ = text;
+    saved_step_ = state.step;
   }
 
   /// Saves the state as save() does, and marks the run as finished. Call it after the final metrics were reported.
@@ -204,8 +207,9 @@ class RunCheckpoints {
   io::Checkpoints all_;
   std::optional<io::Checkpoint> found_;
   std::string saved_state_;  // of the newest checkpoint
-  Index best_step_ = -1;     // of the best weights that this process has written
-  bool has_best_ = false;    // whether model.safetensors has the best weights of this run
+  Index saved_step_ = -1;
+  Index best_step_ = -1;   // of the best weights that this process has written
+  bool has_best_ = false;  // whether model.safetensors has the best weights of this run
   struct Written {
     Index step = -1;
     std::string path;
