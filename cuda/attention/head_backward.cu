@@ -176,8 +176,8 @@ __global__ __launch_bounds__(HeadTile<width, warps>::threads, HeadTile<width, wa
     const int groups = tiles_for(head.keys, 2 * slice_rows);
     const auto store_query_gradients = [&](int tile) {
       HeadRows<bf16> dq_rows = *arrays.dq;
-      dq_rows.data =
-          dq.data + head.q_begin * dq.stride + head.h * dq_rows.width;  // not from *dq: nvcc knows its memory
+      // The address is computed from the kernel's argument, because nvcc then knows that it is in global memory.
+      dq_rows.data = dq.data + head.q_begin * dq.stride + head.h * dq_rows.width;
       constexpr int units = tile_rows * width / (slice_rows * slice_rows);
       for (int unit = warp_index(); unit < units; unit += warps) {
         const int row = unit % 2 * slice_rows, column = unit / 2 * slice_rows, first = tile * tile_rows + row;

@@ -88,7 +88,8 @@ class TileCopies {
   __device__ static int column() { return static_cast<int>(threadIdx.x % of_row) * per_access<T>; }
   __device__ static bool fit(const HeadRows<const T>& x) { return x.vectors && x.width == width; }
 
-  // With one access a tile, a thread moves on before it. Moving on after it, nvcc would keep a copy of the address.
+  // A thread that has a single access in a tile moves on before it. If it moved on afterwards, nvcc would keep a copy
+  // of the address.
   static constexpr bool moves_first = row_step >= tile_rows;
 
   struct Matrix {

@@ -41,6 +41,10 @@ struct SmallRun {
       state.curves["training"].add(loss.item());
     }
   }
+  void train_and_save(Index last) {
+    train_to(last);
+    checkpoints.save(state);
+  }
   bool resume() {
     const auto found = checkpoints.find();
     if (!found) return false;
@@ -97,8 +101,7 @@ TEST_CASE("RunCheckpoints: a run is resumed bit for bit") {
   {
     SmallRun killed(folder);
     CHECK_FALSE(killed.checkpoints.find());
-    killed.train_to(3);
-    killed.checkpoints.save(killed.state);
+    killed.train_and_save(3);
     killed.train_to(5);  // these steps are lost
   }
   SmallRun resumed(folder);
@@ -140,8 +143,7 @@ TEST_CASE("RunCheckpoints: publish writes the best and the last weights") {
   run.checkpoints.save(run.state);
   for (const char* name : {"model.safetensors", "best.safetensors"})
     CHECK(inode(checkpoint_file(folder, "3", name)) == inode(best));
-  run.train_to(4);
-  run.checkpoints.save(run.state);  // best weights of an earlier step are copied
+  run.train_and_save(4);  // best weights of an earlier step are copied
   CHECK(get(checkpoint_file(folder, "4", "best.safetensors")) == get(best));
   CHECK(inode(checkpoint_file(folder, "4", "best.safetensors")) != inode(best));
   CHECK(weights_in(checkpoint_file(folder, "4", "model.safetensors")) == run.weights());
@@ -157,8 +159,7 @@ TEST_CASE("RunCheckpoints: the best weights are restored with a checkpoint") {
     run.state.best = 0.5;
     run.checkpoints.publish(1, true);
     first = run.weights();
-    run.train_to(2);
-    run.checkpoints.save(run.state);
+    run.train_and_save(2);
     run.train_to(3);
     run.checkpoints.publish(3, true);  // better weights, which are not in the checkpoint
   }
@@ -168,8 +169,7 @@ TEST_CASE("RunCheckpoints: the best weights are restored with a checkpoint") {
   CHECK(run.state.best == 0.5);
   CHECK(weights_in(best) == first);
   CHECK(run.weights() != first);
-  run.train_to(3);
-  run.checkpoints.save(run.state);
+  run.train_and_save(3);
   CHECK(weights_in(checkpoint_file(folder, "3", "best.safetensors")) == first);
 }
 
@@ -198,8 +198,7 @@ TEST_CASE("RunCheckpoints: steps that are repeated after a restore are written a
 TEST_CASE("RunCheckpoints: the same state is saved once") {
   const TemporaryFolder folder;
   SmallRun run(folder);
-  run.train_to(1);
-  run.checkpoints.save(run.state);
+  run.train_and_save(1);
   const ino_t first = inode(checkpoint_file(folder, "1", "manifest.json"));
   run.checkpoints.save(run.state);
   CHECK(inode(checkpoint_file(folder, "1", "manifest.json")) == first);
@@ -235,8 +234,7 @@ TEST_CASE("RunCheckpoints: what changes after the last save of a step is saved w
 TEST_CASE("RunCheckpoints: weights that change without a new step are saved with the state that goes with them") {
   const TemporaryFolder folder;
   SmallRun run(folder);
-  run.train_to(1);
-  run.checkpoints.save(run.state);
+  run.train_and_save(1);
   run.train_to(2);
   run.state.step = 1;
   run.state.own = {{"again", true}};
@@ -268,8 +266,7 @@ TEST_CASE("RunCheckpoints: a best score without best weights of this run is an e
 TEST_CASE("RunCheckpoints: moment estimates that could not be restored are not saved") {
   const TemporaryFolder folder;
   SmallRun run(folder);
-  run.train_to(1);
-  run.checkpoints.save(run.state);
+  run.train_and_save(1);
   run.train_to(2);
   std::string name;
   run.adam.state().each([&](auto& slot) {
@@ -315,11 +312,9 @@ TEST_CASE("RunCheckpoints: a damaged checkpoint is noted, and the one before it 
   std::vector<float> first;
   {
     SmallRun run(folder);
-    run.train_to(1);
-    run.checkpoints.save(run.state);
+    run.train_and_save(1);
     first = run.everything();
-    run.train_to(2);
-    run.checkpoints.save(run.state);
+    run.train_and_save(2);
   }
   const std::string file = checkpoint_file(folder, "2", "optimizer.safetensors");
   std::string bytes = get(file);
@@ -330,8 +325,7 @@ TEST_CASE("RunCheckpoints: a damaged checkpoint is noted, and the one before it 
   CHECK(run.state.step == 1);
   CHECK(same_bits(run.everything(), first));
   CHECK(run.notes == std::vector<std::string>{file + ": is damaged: its checksum is wrong; the checkpoint is skipped"});
-  run.train_to(2);
-  run.checkpoints.save(run.state);  // replaces the damaged checkpoint
+  run.train_and_save(2);  // replaces the damaged checkpoint
   SmallRun again(folder);
   REQUIRE(again.resume());
   CHECK(again.state.step == 2);
@@ -345,8 +339,7 @@ TEST_CASE("RunCheckpoints: a damaged checkpoint is noted, and the one before it 
 TEST_CASE("RunCheckpoints: a finished run is no longer finished once it continues") {
   const TemporaryFolder folder;
   SmallRun run(folder);
-  run.train_to(2);
-  run.checkpoints.save(run.state);
+  run.train_and_save(2);
   CHECK_FALSE(run.checkpoints.finished(run.state));
   run.checkpoints.finish(run.state);
   CHECK(run.checkpoints.finished(run.state));
@@ -364,8 +357,7 @@ TEST_CASE("RunCheckpoints: a run that was started with other settings is refused
   const TemporaryFolder folder;
   {
     SmallRun run(folder);
-    run.train_to(1);
-    run.checkpoints.save(run.state);
+    run.train_and_save(1);
   }
   SmallRun run(folder, {{"--lr", "0.2"}, {"--seed", "1"}});
   const std::vector<float> before = run.everything();
@@ -376,8 +368,7 @@ TEST_CASE("RunCheckpoints: a run that was started with other settings is refused
   CHECK(same_bits(run.everything(), before));
   SmallRun same(folder, {});  // takes over the settings of the run
   REQUIRE(same.resume());
-  same.train_to(2);
-  same.checkpoints.save(same.state);
+  same.train_and_save(2);
   CHECK(error_of<Error>([&] { run.checkpoints.find(); }).find("--lr is 0.2 instead of 0.1") != std::string::npos);
 }
 

@@ -3,6 +3,7 @@
 // released with the last handle.
 #pragma once
 #include <algorithm>
+#include <concepts>
 #include <tuple>
 
 #include <heddle/autograd/nodes.hpp>
@@ -67,7 +68,7 @@ class BackwardPass {
   }
 
   // Delivers the gradient of a bf16 tensor. If there are sums, the input is absent or the cast of a parameter.
-  template <class T>
+  template <std::same_as<bf16> T>
   void deliver(const Node& from, const NodeRef& input, const Bf16Gradient& dx) {
     if (!input) return;
     if (dx.sums)
@@ -76,8 +77,8 @@ class BackwardPass {
       deliver(from, input, dx.rounded);
   }
 
-  // Returns whether the gradient of a node is collected, although the node is not a leaf.
-  bool collects(const Node& node) const { return stand_in(&node); }
+  // Returns whether the node is a target.
+  bool is_target(const Node& node) const { return stand_in(&node); }
 
   // Begins with dy, the gradient of y, and runs until no node has a pending gradient. Rethrows what a backward throws.
   // If y was computed on another stream, the pass is ordered after the work of that stream, and its later work, which

@@ -39,10 +39,10 @@ auto with_gradient_type(F&& f, const Tensor<T>& weight, const Weights&... others
   }
   return f.template operator()<T>();
 }
-// Returns memory on x's device for the gradient of a weight, or an empty tensor if it requires none.
+// Returns memory for the gradient of x, in elements of E, or an empty tensor if x requires none.
 template <class E, class T>
-Tensor<E> gradient_memory(const Tensor<T>& weight) {
-  return weight.requires_grad() ? Tensor<E>(weight.shape(), weight.device()) : Tensor<E>();
+Tensor<E> gradient_memory(const Tensor<T>& x) {
+  return x.requires_grad() ? Tensor<E>(x.shape(), x.device()) : Tensor<E>();
 }
 }  // namespace detail
 

@@ -16,7 +16,7 @@ inline std::string moment_name(const optim::Moment& moment, const std::string& p
   return std::string(moment.name) + '.' + parameter;
 }
 
-// Throws FileError for values that no update produces: the next update would corrupt the weights. A mean of squares may
+// Throws E for values that no update produces: the next update would corrupt the weights. A mean of squares may
 // be infinite; its weight then changes only by decoupled weight decay.
 template <class E, class T>
 void check_moment(const std::string& file, const std::string& name, std::span<const T> values, bool nonnegative) {

@@ -16,7 +16,7 @@ struct UpdateArgs {
   View<T, 1> value;
   const T* gradient;
   T* moments[unsigned{moment_count}];  // the optimizer's state of each element; null if the rule does not need it now
-  bf16* cast = nullptr;                // receives the new value as bf16, from every kernel of an update; or null
+  bf16* cast = nullptr;                // a kernel that updates the value writes it here, too, unless this is null
 };
 
 }  // namespace heddle::kernel

@@ -82,7 +82,7 @@ class CastOf final : public CastOfWeight<U> {
   }
   void take(BackwardPass& pass, const Node& from, const Tensor<Acc<U>>& dx) override {
     require_first(pass);
-    if (pass.collects(*this))
+    if (pass.is_target(*this))
       pass.deliver<U>(from, NodeRef(this), cast<U>(dx));
     else if constexpr (std::is_same_v<T, Acc<U>>)
       pass.deliver<T>(from, parameter_, dx);  // with a second handle, as cast() returns, the leaf would copy it

@@ -170,16 +170,17 @@ class RunCheckpoints {
            std::any_of(further_.begin(), further_.end(), [&](const auto& further) { return further.file == name; });
   }
   std::string text_of(const RunState& state) const try {
-    require(holds_numbers(state.own), "RunCheckpoints: RunState::own holds a number that is not finite, which JSON ",
+    require(has_finite_numbers(state.own),
+            "RunCheckpoints: RunState::own holds a number that is not finite, which JSON ",
             "cannot express; save it as text");
     return to_json(state, settings_).dump();
   } catch (const nlohmann::json::exception& error) {
     fail("RunCheckpoints: RunState::own cannot be saved: ", error.what());
   }
   // Returns whether all numbers of a JSON value are finite.
-  static bool holds_numbers(const nlohmann::json& value) {
+  static bool has_finite_numbers(const nlohmann::json& value) {
     if (value.is_number_float()) return std::isfinite(value.get<double>());
-    return !value.is_structured() || std::all_of(value.begin(), value.end(), holds_numbers);
+    return !value.is_structured() || std::all_of(value.begin(), value.end(), has_finite_numbers);
   }
   std::string finished_file() const { return file("checkpoint/finished"); }
 
