@@ -3,8 +3,8 @@
 //
 //   forward     x is read once and y is written once. Rows that do not fit into registers are read twice more, from
 //               cache.
-//   backward    dy and x are read once and dx is written once. dy and x of rows that do not fit into registers are read
-//               twice more.
+//   backward    dy and x are read once and dx is written once, or also read once if it is added to. dy and x of rows
+//               that do not fit into registers are read twice more.
 #include "device/instances.cuh"
 #include "device/norm_backward.cuh"
 #include "device/norm_forward.cuh"
@@ -19,10 +19,10 @@ void layer_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, View<const T, 
 
 template <OnGpu T, OnGpu E>
 void layer_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
-                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, View<E, 1> dgamma,
-                         View<E, 1> dbeta) {
+                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, Into into,
+                         View<E, 1> dgamma, View<E, 1> dbeta) {
   const cuda::LayerNormGradient<T> of{dy, x, gamma, mean, rstd};
-  cuda::launch_norm_backward(cuda::NoBranch(), of, dx, dgamma, dbeta);
+  cuda::launch_norm_backward(cuda::NoBranch{into == Into::add}, of, dx, dgamma, dbeta);
 }
 
 [[maybe_unused, gnu::used]] constexpr auto layer_norm_instances =

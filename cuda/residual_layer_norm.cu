@@ -58,6 +58,8 @@ struct DroppedBranch {
 
   bool aligned() const { return cuda::aligned<cuda::eight>(dbranch.data); }
   template <bool vectors, class I>
+  __device__ void complete(const T*, I, float (&)[cuda::eight]) const {}
+  template <bool vectors, class I>
   __device__ void store(Index e, I valid, const cuda::Eight<T>& dx) const {
     float values[cuda::eight];
     cuda::dropout_factors<vectors>(drop, e, values);
@@ -79,7 +81,7 @@ template <OnGpu T, OnGpu E>
 void residual_layer_norm_backward(Cuda device, ElementDropout drop, View<const T, 2> dy, View<const T, 2> sum,
                                   View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
                                   View<T, 2> dx, View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta) {
-  if (!dbranch.data) return layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, dgamma, dbeta);
+  if (!dbranch.data) return layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, Into::set, dgamma, dbeta);
   const cuda::LayerNormGradient<T> of{dy, sum, gamma, mean, rstd};
   cuda::launch_norm_backward(DroppedBranch<T>{drop, dbranch}, of, dx, dgamma, dbeta);
 }

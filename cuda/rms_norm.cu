@@ -17,9 +17,9 @@ void rms_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, double eps, View
 
 template <OnGpu T, OnGpu E>
 void rms_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const float, 1> rstd,
-                       View<T, 2> dx, View<E, 1> dgamma) {
+                       View<T, 2> dx, Into into, View<E, 1> dgamma) {
   const cuda::RmsNormGradient<T> of{dy, x, gamma, {}, rstd};
-  cuda::launch_norm_backward(cuda::NoBranch(), of, dx, dgamma, View<E, 1>{});
+  cuda::launch_norm_backward(cuda::NoBranch{into == Into::add}, of, dx, dgamma, View<E, 1>{});
 }
 
 [[maybe_unused, gnu::used]] constexpr auto rms_norm_instances =

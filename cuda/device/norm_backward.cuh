@@ -2,9 +2,10 @@
 // include/heddle/ops/layer_norm.hpp and rms_norm.hpp, which has neither mean nor dbeta.
 //
 //   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded
-//                    while the current one is processed. dx is written once. The sums of dgamma and dbeta stay in
-//                    registers and are written once for each block. If a row does not fit into registers, a block owns
-//                    one row: dy and x are read twice, the second time from cache, and once more by sum_parameters.
+//                    while the current one is processed. dx is written once, or added to. The sums of dgamma and dbeta
+//                    stay in registers and are written once for each block. If a row does not fit into registers, a
+//                    block owns one row: dy and x are read twice, the second time from cache, and once more by
+//                    sum_parameters.
 //   sum_parameters   Only for rows that do not fit into registers. A block owns 32 columns of dgamma and dbeta and
 //                    iterates over all rows.
 //   add_blocks       Only for rows that fit. A block owns 32 sums of dgamma or dbeta and adds the partial sums of the
@@ -83,16 +84,25 @@ __device__ void add_teams(const L& layout, const float (&of_thread)[parameters][
   }
 }
 
-// The branch of a norm without a residual connection.
+// The branch of a norm without a residual connection. If the norm `adds`, it adds its gradient to the values in dx.
 struct NoBranch {
+  bool adds;
+
   static bool aligned() { return true; }
+  template <bool vectors, class T, class I>
+  __device__ void complete(const T* dx, I valid, float (&values)[eight]) const {
+    if (!adds) return;
+    const Eight<T> before = load_eight<vectors>(dx, valid);
+    for (int i = 0; i < eight; ++i) values[i] += before[i];
+  }
   template <bool vectors, class T>
   __device__ void store(Index, Index, const Eight<T>&) const {}
 };
 
-// Computes dx, writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight
-// elements). If L::whole, `sums` [blocks, parameters, D] receives the block's parts of dgamma and dbeta. The launch
-// bounds favor registers over occupancy.
+// Computes dx, passes it to branch.complete<vectors>(address of the first element, number of valid elements, eight
+// values), writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight elements).
+// If L::whole, `sums` [blocks, parameters, D] receives the block's parts of dgamma and dbeta. The launch bounds favor
+// registers over occupancy.
 template <class L, class Branch, class T, bool centered>
 __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T, centered> of, View<T, 2> dx,
                                                                Branch branch, View<float, 3> sums) {
@@ -140,8 +150,9 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
           const int at = group * eight + i;
           values[i] = row.rstd * (dh(at) - mean_dh - row.h(at) * mean_dh_h);
         }
-        const auto result = Eight<T>::rounded(values);
         const Column d = first + layout.column(group);
+        branch.template complete<L::vectors>(dx.data + n * D + d, end - d, values);
+        const auto result = Eight<T>::rounded(values);
         store_eight<L::vectors>(dx.data + n * D + d, end - d, result);
         branch.template store<L::vectors>(n * D + d, end - d, result);
       });

@@ -61,6 +61,10 @@ TEMPLATE_TEST_CASE("cuda layer_norm: a single operand at an unaligned address", 
   expect_unaligned_norms<TestType>(normalize_rows, operands<TestType>(3, 64));
 }
 
+TEMPLATE_TEST_CASE("cuda layer_norm: a gradient that is added to another is rounded once", "", float, bf16) {
+  expect_added_norms<TestType>(normalize_rows, operands<TestType>);
+}
+
 TEMPLATE_TEST_CASE("cuda layer_norm: results do not depend on schedules or garbage in memory", "", float, bf16) {
   expect_norms_always<TestType>(normalize_rows, operands<TestType>);
 }

@@ -1,6 +1,7 @@
 // Shapes and operands for the CUDA kernels of norms (cuda/device/norm_layout.cuh).
 #pragma once
 #include <heddle/core/create.hpp>
+#include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/reshape.hpp>
 #include <heddle/ops/slice.hpp>
 
@@ -34,6 +35,19 @@ void expect_norms(F&& f, Index N, Index D, const Inputs& operands) {
   expect_agrees<T>(f, operands, gpu_function_errors);
 }
 
+// Returns f with a second use of in[0], whose gradient is 2 dy: the gradient of the norm is added to it.
+template <class F>
+auto beside_another_use(F f) {
+  return [f](const auto& in) {
+    auto inner = in;
+    inner[0] = in[0] * 1;
+    const auto y = f(inner);
+    using Gradient = std::decay_t<decltype(y)>;
+    return record("beside_another_use", y * 1, inputs(y, inner[0]),
+                  [](const Gradient& dy) { return std::tuple(dy, dy * 2); });
+  };
+}
+
 // Checks that values and gradients are the same with every schedule.
 template <class T, class F, class Operands>
 void expect_norms_always(F&& f, Operands&& operands) {
@@ -64,6 +78,19 @@ void expect_unaligned_norms(F&& f, const Inputs& operands) {
     };
     expect_agrees<T>(of_placed, inputs, gpu_function_errors);
   }
+}
+
+// Compares f beside another use on all devices, in each layout and with each operand at an unaligned address.
+// operands(N, D) returns the inputs.
+template <class T, class F, class Operands>
+void expect_added_norms(F f, Operands&& operands) {
+  const auto added = beside_another_use(f);
+  for (const Index D : {Index{1}, Index{33}, Index{64}, Index{776}, Index{1032}, Index{1033}, streamed_row()})
+    expect_norms<T>(added, 3, D, operands(3, D));
+  expect_norms<T>(added, 0, 33, operands(0, 33));
+  expect_unaligned_norms<T>(added, operands(3, 64));
+  const LoweredLimits low({.norm_blocks = 2});
+  expect_norms<T>(added, 33, 64, operands(33, 64));
 }
 
 }  // namespace heddle::testing

@@ -41,6 +41,10 @@ TEMPLATE_TEST_CASE("cuda rms_norm: a single operand at an unaligned address", ""
   expect_unaligned_norms<TestType>(divide_rows, rows_and_gamma<TestType>(3, 64));
 }
 
+TEMPLATE_TEST_CASE("cuda rms_norm: a gradient that is added to another is rounded once", "", float, bf16) {
+  expect_added_norms<TestType>(divide_rows, rows_and_gamma<TestType>);
+}
+
 TEMPLATE_TEST_CASE("cuda rms_norm: results do not depend on schedules or garbage in memory", "", float, bf16) {
   expect_norms_always<TestType>(divide_rows, rows_and_gamma<TestType>);
 }

@@ -49,7 +49,7 @@ class BackwardPass {
       if (leaves_) reached_leaves_.push_back(input);  // otherwise it is a stand-in, which lives as long as the pass
       return static_cast<Leaf<T>*>(node)->take(from, dx);
     }
-    const bool first = !node->grad;
+    const bool first = !std::exchange(node->is_lent, false) && !node->grad;
     node->add(from, dx);
     if (!first) return;
     pending_.push_back(input);

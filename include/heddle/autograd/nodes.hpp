@@ -21,10 +21,14 @@ struct NodeOf : Node {
   const Shape shape;
   Tensor<T> grad;
   bool takes_sums = false;  // whether it is a CastOfWeight
+  bool is_lent = false;     // whether contribution_to() has given `grad` to a backward that adds to it
 
   // Creates the node of an operation; `s` is the shape of the result and of its gradient.
   NodeOf(const char* name, Shape s) : Node(name), shape(s) {}
-  void clear() override { grad = {}; }
+  void clear() override {
+    grad = {};
+    is_lent = false;
+  }
   void copy_grad(Node& to) override { static_cast<NodeOf&>(to).add(*this, grad); }
 
   // Adds a contribution; `from` is the operation that computed it.

@@ -44,6 +44,27 @@ template <class E, class T>
 Tensor<E> gradient_memory(const Tensor<T>& x) {
   return x.requires_grad() ? Tensor<E>(x.shape(), x.device()) : Tensor<E>();
 }
+
+// Memory for a contribution to a gradient, and what to do with the values in it.
+template <class T>
+struct Contribution {
+  Tensor<T> dx;
+  kernel::Into into = kernel::Into::set;
+};
+// Returns memory for a contribution to the gradient of x, which the backward then has to return as that gradient. If
+// the pass has computed other contributions, and nothing else refers to their sum, the memory is that sum: the backward
+// adds to it, which saves a pass over both.
+template <class T>
+Contribution<T> contribution_to(const Tensor<T>& x) {
+  if (x.requires_grad()) {
+    auto& node = *static_cast<NodeOf<T>*>(x.node().get());
+    if (!node.is_leaf() && node.grad && !node.grad.is_shared() && node.grad.device() == x.device()) {
+      node.is_lent = true;
+      return {std::exchange(node.grad, {}), kernel::Into::add};
+    }
+  }
+  return {empty_like(x)};
+}
 }  // namespace detail
 
 /// Names the inputs of an operation for record().

@@ -104,11 +104,11 @@ void softmax_backward(Cuda, F, View<const T, 3> dy, View<const T, 3> y, View<T, 
 template <OnGpu T>
 void layer_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
                 View<float, 1> mean, View<float, 1> rstd);
-// Here and below, the gradients of parameters are in T, or in float for T bf16.
+// Here and below, the gradients of parameters are in T, or in float for T bf16. dx is overwritten, or added to.
 template <OnGpu T, OnGpu E>
 void layer_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
-                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, View<E, 1> dgamma,
-                         View<E, 1> dbeta);
+                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, Into into,
+                         View<E, 1> dgamma, View<E, 1> dbeta);
 template <OnGpu T>
 void residual_layer_norm(Cuda, ElementDropout dropout, View<const T, 2> x, View<const T, 2> branch,
                          View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y,
@@ -122,7 +122,7 @@ template <OnGpu T>
 void rms_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, double eps, View<T, 2> y, View<float, 1> rstd);
 template <OnGpu T, OnGpu E>
 void rms_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const float, 1> rstd,
-                       View<T, 2> dx, View<E, 1> dgamma);
+                       View<T, 2> dx, Into into, View<E, 1> dgamma);
 
 // Computes the loss. Ignores a row whose label is not a class.
 template <OnGpu T, Label L>

@@ -54,11 +54,12 @@ std::pair<A, A> layer_norm_means(const A* dy, const A* x, const A* gamma, A mean
   return {sum_of_lanes(sum) / static_cast<A>(D), sum_of_lanes(sum_h) / static_cast<A>(D)};
 }
 
-// Computes rows [first, last) of dx. Accumulates the contributions of these rows to dgamma and dbeta in the sums of one
-// piece. With h = (x - mean) * rstd and dh = dy * gamma:  dx = rstd * (dh - mean(dh) - h * mean(dh * h)).
+// Computes rows [first, last) of dx, or adds to them. Accumulates the contributions of these rows to dgamma and dbeta
+// in the sums of one piece. With h = (x - mean) * rstd and dh = dy * gamma:
+// dx = rstd * (dh - mean(dh) - h * mean(dh * h)).
 template <class T>
 void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
-                              View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx,
+                              View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, Into into,
                               NormGradientSums<T, 2>& sums, Index piece, Index first, Index last) {
   using A = Acc<T>;
   const Index D = x.extent[1];
@@ -71,21 +72,22 @@ void layer_norm_rows_backward(View<const T, 2> dy, View<const T, 2> x, View<cons
     const std::pair<A, A> means = layer_norm_means(dyn, xn, scale, m, r, D, sums.of(piece, 0), sums.of(piece, 1));
     const A mean_dh = means.first, slope = r * means.second;
     for_each_chunk<A>(D, [&](Chunk<A> at) {
-      at.store(dxn, r * (at.load(dyn) * at.load(scale) - mean_dh - (at.load(xn) - m) * slope));
+      const Vector<A> given = r * (at.load(dyn) * at.load(scale) - mean_dh - (at.load(xn) - m) * slope);
+      at.store(dxn, into == Into::add ? Vector<A>(at.load(dxn) + given) : given);
     });
   }
 }
 
 template <class T, class E>
 void layer_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
-                         View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, View<E, 1> dgamma,
-                         View<E, 1> dbeta) {
+                         View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx, Into into,
+                         View<E, 1> dgamma, View<E, 1> dbeta) {
   const Index N = x.extent[0], D = x.extent[1];
   if (D == 0) return;
   const Pieces pieces(N, row_grain(D));
   NormGradientSums<T, 2> sums(pieces.count, D);  // of dgamma and dbeta
   parallel(pieces, [&](Index piece, Index first, Index last) {
-    layer_norm_rows_backward(dy, x, gamma, mean, rstd, dx, sums, piece, first, last);
+    layer_norm_rows_backward(dy, x, gamma, mean, rstd, dx, into, sums, piece, first, last);
   });
   sums.store_to({dgamma, dbeta});
 }
@@ -105,14 +107,14 @@ template <class T>
 Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, const Tensor<T>& y,
                             const Tensor<Acc<T>>& mean, const Tensor<Acc<T>>& rstd) {
   return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
-    Tensor<T> dx = empty_like(x);
+    Contribution<T> to_x = contribution_to(x);
     const auto compute = [&]<class E>() -> std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> {
       Tensor<E> dgamma(gamma.shape(), gamma.device()), dbeta = empty_like(dgamma);
       dispatch(x, [&](auto device) {
         kernel::layer_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(mean), view<1>(rstd),
-                                    view<2>(dx), view<1>(dgamma), view<1>(dbeta));
+                                    view<2>(to_x.dx), to_x.into, view<1>(dgamma), view<1>(dbeta));
       });
-      return {dx, WeightGradient<T>(dgamma), WeightGradient<T>(dbeta)};
+      return {to_x.dx, WeightGradient<T>(dgamma), WeightGradient<T>(dbeta)};
     };
     return with_gradient_type(compute, gamma, beta);
   });

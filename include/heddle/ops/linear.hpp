@@ -55,8 +55,13 @@ std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> linear_backward(cons
                                                                             const Tensor<T>& weight,
                                                                             const Tensor<T>& bias) {
   using namespace kernel;
-  Tensor<T> dx = gradient_memory<T>(x);
-  if (dx) dispatch(x, [&](auto device) { gemm_nn(device, matrix_view(dy), matrix_view(weight), matrix_view(dx)); });
+  Contribution<T> to_x;
+  if (x.requires_grad()) {
+    to_x = contribution_to(x);
+    dispatch(x, [&](auto device) {
+      gemm_nn(device, matrix_view(dy), matrix_view(weight), matrix_view(to_x.dx), to_x.into);
+    });
+  }
   const auto of_weights = [&]<class E>() -> std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> {
     Tensor<E> dweight = gradient_memory<E>(weight), dbias = gradient_memory<E>(bias);
     dispatch(x, [&](auto device) {
@@ -67,7 +72,7 @@ std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> linear_backward(cons
       else if (dbias)
         column_sums(device, view<2>(dy), view<1>(dbias));
     });
-    return {dx, WeightGradient<T>(dweight), WeightGradient<T>(dbias)};
+    return {to_x.dx, WeightGradient<T>(dweight), WeightGradient<T>(dbias)};
   };
   return with_gradient_type(of_weights, weight, bias);
 }

@@ -57,7 +57,7 @@ void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> 
   NormGradientSums<T, 2> sums(pieces.count, D);  // of dgamma and dbeta
   parallel(pieces, [&](Index piece, Index first_unit, Index last_unit) {
     const Index first = first_unit * unit, last = std::min(N, last_unit * unit);
-    layer_norm_rows_backward(dy, sum, gamma, mean, rstd, dx, sums, piece, first, last);
+    layer_norm_rows_backward(dy, sum, gamma, mean, rstd, dx, Into::set, sums, piece, first, last);
     if (!dbranch.data) return;
     multiply_by_factors<T>(dropout, dx.data, dbranch.data, first * D, last * D);
   });

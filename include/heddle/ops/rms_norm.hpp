@@ -30,7 +30,7 @@ void rms_norm(Cpu, View<const T, 2> x, View<const T, 1> gamma, double eps, View<
 // the rows.
 template <class T, class E>
 void rms_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const Acc<T>, 1> rstd,
-                       View<T, 2> dx, View<E, 1> dgamma) {
+                       View<T, 2> dx, Into into, View<E, 1> dgamma) {
   using A = Acc<T>;
   const Index D = x.extent[1];
   if (D == 0) return;
@@ -51,8 +51,10 @@ void rms_norm_backward(Cpu, View<const T, 2> dy, View<const T, 2> x, View<const 
         sum_dh_h += dyd * at.load(scale) * h;
       });
       const A slope = r * sum_of_lanes(sum_dh_h) / static_cast<A>(D);
-      for_each_chunk<A>(D,
-                        [&](Chunk<A> at) { at.store(dxn, r * (at.load(dyn) * at.load(scale) - at.load(xn) * slope)); });
+      for_each_chunk<A>(D, [&](Chunk<A> at) {
+        const Vector<A> given = r * (at.load(dyn) * at.load(scale) - at.load(xn) * slope);
+        at.store(dxn, into == Into::add ? Vector<A>(at.load(dxn) + given) : given);
+      });
     }
   });
   sums.store_to({dgamma});
@@ -73,14 +75,14 @@ Tensor<T> rms_norm(const Tensor<T>& x,      // [..., D]
            [&](auto device) { kernel::rms_norm(device, view<2>(x), view<1>(gamma), eps, view<2>(y), view<1>(rstd)); });
 
   return record("rms_norm", y, inputs(x, gamma), [=](const Tensor<T>& dy) {
-    Tensor<T> dx = empty_like(x);
+    detail::Contribution<T> to_x = detail::contribution_to(x);
     const auto compute = [&]<class E>() -> std::tuple<Tensor<T>, detail::WeightGradient<T>> {
       Tensor<E> dgamma(gamma.shape(), gamma.device());
       dispatch(x, [&](auto device) {
-        kernel::rms_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(rstd), view<2>(dx),
-                                  view<1>(dgamma));
+        kernel::rms_norm_backward(device, view<2>(dy), view<2>(x), view<1>(gamma), view<1>(rstd), view<2>(to_x.dx),
+                                  to_x.into, view<1>(dgamma));
       });
-      return {dx, detail::WeightGradient<T>(dgamma)};
+      return {to_x.dx, detail::WeightGradient<T>(dgamma)};
     };
     return detail::with_gradient_type(compute, gamma);
   });
