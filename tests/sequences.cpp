@@ -57,6 +57,23 @@ TEST_CASE("Sequences: the mask of packed, padded and left-padded sequences") {
   });
 }
 
+TEST_CASE("Sequences: index tensors move to the GPU and back in one block") {
+  on_each_device<int>([](Device device) {
+    for (const std::vector<int>& lengths : {std::vector<int>{}, {0, 0}, {1}, {2, 0, 3}, std::vector<int>(65, 3)}) {
+      const Sequences here = Sequences::packed(lengths), there = here.to(device), back = there.to(Device::cpu);
+      CHECK(there.device() == device);
+      CHECK(there.begin().host() == here.begin().host());
+      CHECK(there.length().host() == here.length().host());
+      CHECK(there.position().host() == here.position().host());
+      CHECK(there.position().shape() == here.position().shape());
+      CHECK(back.device() == Device::cpu);
+      CHECK(back.position().host() == here.position().host());
+      CHECK(there.to(device).begin().host() == here.begin().host());
+      if (device == Device::cuda && !lengths.empty()) CHECK(there.begin().is_shared());
+    }
+  });
+}
+
 TEST_CASE("Sequences: packed sequences of one length") {
   const Sequences equal = Sequences::packed(3, 2);
   CHECK(equal.begins() == std::vector<int>{0, 2, 4});

@@ -161,10 +161,10 @@ class Training {
     Random hiding(flags_.seed, stream(Stream::masks, state_.step));
     const Scored scored = score<A>(model_, batch, hiding, &random);
     const Tensor<float> loss = cross_entropy(scored.z, scored.labels);
-    const double value = loss.item();
+    backward(loss);
+    const double value = loss.item();  // after the backward: on the GPU, the host waits here
     require<train::RunFailed>(std::isfinite(value), "the loss of step ", state_.step + 1,
                               " is not finite; nothing was saved after it");
-    backward(loss);
     if (flags_.clip > 0) optim::clip_grad_norm(model_, flags_.clip);
     const double factor = schedule_(state_.step);
     optimizer_.step(factor);

@@ -3,9 +3,11 @@
 #include <numeric>
 
 #include "../catch.hpp"
+#include "../harness/devices.hpp"
 
 using namespace heddle;
 using namespace heddle::data;
+using namespace heddle::testing;
 
 TEST_CASE("batches: every epoch holds each row once; the last batch may be smaller") {
   for (const Index rows : {0, 1, 31, 32, 33, 257}) {
@@ -45,9 +47,15 @@ TEST_CASE("batches: gathers rows as packed sequences") {
   set.add(c, 1);
   const std::vector<Index> rows{2, 0, 1};
   const Batch batch = set.batch(rows);
-  CHECK(batch.ids.host() == std::vector<int>{4, 1, 2, 3});
-  CHECK(batch.sequences.length().host() == std::vector<int>{1, 3, 0});
-  CHECK(batch.labels.host() == std::vector<int>{1, 1, 0});
+  on_each_device<int>([&](Device device) {
+    const Batch there = batch.to(device);
+    CHECK(there.ids.device() == device);
+    CHECK(there.ids.host() == std::vector<int>{4, 1, 2, 3});
+    CHECK(there.sequences.device() == device);
+    CHECK(there.sequences.length().host() == std::vector<int>{1, 3, 0});
+    CHECK(there.labels.host() == std::vector<int>{1, 1, 0});
+    CHECK_FALSE(there.types);
+  });
 }
 
 TEST_CASE("batches: refuse a batch size of 0, a batch that does not exist, and rows that cannot be") {

@@ -2,9 +2,13 @@
 // real tokens without gaps. In a padded batch [B, T, D], sequence b is within rows [b * T, (b + 1) * T). Row-wise
 // operations do not need Sequences.
 #pragma once
-#include <heddle/core/tensor.hpp>
+#include <heddle/core/move_together.hpp>
 
 namespace heddle {
+
+namespace data {
+struct Batch;
+}
 
 /// B sequences with N rows in total. The index tensors are on one device; first rows and lengths are also on the host.
 class Sequences {
@@ -99,13 +103,13 @@ class Sequences {
   /// Returns a copy on another device. @throws Error for a device that this build does not support.
   Sequences to(Device device) const {
     Sequences s = *this;
-    s.begin_ = begin_.to(device);
-    s.length_ = length_.to(device);
-    s.position_ = position_.to(device);
+    detail::move_together(device, {&s.begin_, &s.length_, &s.position_});
     return s;
   }
 
  private:
+  friend struct data::Batch;
+
   Sequences(const std::vector<int>& begin, const std::vector<int>& lengths, Index rows, Index T)
       : begins_(begin), lengths_(lengths), padded_to_(T) {
     for (std::size_t b = 0; b < lengths.size(); ++b)

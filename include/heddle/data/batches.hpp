@@ -76,10 +76,13 @@ struct Batch {
   Tensor<int> labels;      ///< [B]
   Tensor<int> types = {};  ///< [N] 1 for the second text of a pair; empty if there is none
 
-  /// Returns the batch on `device`. Shares the tensors that are on that device already. @throws Error for a device that
-  /// this build does not support.
+  /// Returns the batch on `device`. Shares the tensors that are on that device already. On the GPU, the tensors that it
+  /// copies share one block. @throws Error for a device that this build does not support.
   Batch to(Device device) const {
-    return {ids.to(device), sequences.to(device), labels.to(device), types ? types.to(device) : types};
+    Batch b = *this;
+    Sequences& s = b.sequences;
+    detail::move_together(device, {&b.ids, &b.labels, &b.types, &s.begin_, &s.length_, &s.position_});
+    return b;
   }
   /// Returns the number of tokens without padding.
   Index tokens() const {

@@ -36,9 +36,7 @@ struct RowRanges {
   // Returns the ranges on another device.
   RowRanges to_device(Device device) const {
     RowRanges s = *this;
-    s.from = from.to(device);
-    s.to = to.to(device);
-    s.count = count.to(device);
+    move_together(device, {&s.from, &s.to, &s.count});
     return s;
   }
 };
