@@ -2,9 +2,9 @@
 // opened by products_unavailable() or by the first product, so that a program starts on a machine without it.
 //
 // cuBLASLt's matrices are column-major: our row-major c = a b is its c^T = b^T a^T on the same memory. The algorithm
-// for each shape is cached. All products accumulate in fp32; fp32 products use full fp32 unless TF32 is allowed. The
-// workspace belongs to heddle, so that the choice of the algorithm, and with it every bit of a result, does not depend
-// on other work.
+// for each shape is cached; shapes whose numbers of rows differ little share one. All products accumulate in fp32; fp32
+// products use full fp32 unless TF32 is allowed. The workspace belongs to heddle, so that the choice of the algorithm,
+// and with it every bit of a result, does not depend on other work.
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -32,6 +32,7 @@ struct CublasLt {
   HEDDLE_CUBLAS(Create);
   HEDDLE_CUBLAS(GetStatusString);
   HEDDLE_CUBLAS(Matmul);
+  HEDDLE_CUBLAS(MatmulAlgoCheck);
   HEDDLE_CUBLAS(MatmulAlgoGetHeuristic);
   HEDDLE_CUBLAS(MatmulDescCreate);
   HEDDLE_CUBLAS(MatmulDescDestroy);
@@ -58,6 +59,7 @@ struct CublasLt {
     HEDDLE_CUBLAS(Create);
     HEDDLE_CUBLAS(GetStatusString);
     HEDDLE_CUBLAS(Matmul);
+    HEDDLE_CUBLAS(MatmulAlgoCheck);
     HEDDLE_CUBLAS(MatmulAlgoGetHeuristic);
     HEDDLE_CUBLAS(MatmulDescCreate);
     HEDDLE_CUBLAS(MatmulDescDestroy);
@@ -84,9 +86,9 @@ const CublasLt& lt() {
 
 // --- one shape ---
 
-// All that the choice of an algorithm depends on: types, arithmetic, extents, transposes, strides, the batch's size and
-// offsets, bias, row sums, accumulation into c, and alignment.
-using Key = std::array<Index, 20>;
+// All that the choice of an algorithm depends on, except the types: arithmetic, extents, transposes, strides, the
+// batch's size and offsets, bias, row sums, accumulation into c, and alignment.
+using Key = std::array<Index, 18>;
 
 // Returns the alignment of a pointer, up to the largest that cuBLASLt distinguishes.
 Index alignment_of(const void* data) {
@@ -106,9 +108,7 @@ cublasComputeType_t arithmetic_of() {
 
 template <class T, class E>
 Key key_of(const Product<T, E>& p) {
-  return {sizeof(T),
-          sizeof(E),
-          arithmetic_of<T>(),
+  return {arithmetic_of<T>(),
           p.c.rows,
           p.c.width,
           cuda::depth_of(p),
@@ -169,8 +169,10 @@ void put_row(const T* row, MatrixView<T> c) {
 // The descriptors and the algorithm of a shape. Plans are kept for the life of the process.
 class Plan {
  public:
+  // Takes over the algorithm of `similar`, the plan of a shape with another number of rows, if cuBLASLt accepts it;
+  // otherwise, and without a similar plan, asks cuBLASLt for one.
   template <class T, class E>
-  explicit Plan(const Product<T, E>& p) {
+  Plan(const Product<T, E>& p, const Plan* similar) {
     lt().check(lt().MatmulDescCreate(&product_, arithmetic_of<T>(), CUDA_R_32F), "cublasLtMatmulDescCreate");
     // cuBLASLt's first operand is our b, its second one our a.
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -184,6 +186,7 @@ class Plan {
     first_ = layout(data_type<T>, p.b.width, p.b.rows, p.b.stride, p.count, p.next_b);
     second_ = layout(data_type<T>, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
     result_ = layout(data_type<E>, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
+    if (similar && adopt(*similar)) return;
     // Not every GPU supports the epilogues for every type.
     if (!choose(p) && !(drop_epilogue() && choose(p))) fail<CudaError>("cuBLASLt has no algorithm for ", described(p));
   }
@@ -191,6 +194,7 @@ class Plan {
   template <class T, class E>
   void run(const Product<T, E>& p) {
     cublasStatus_t status = enqueue(p);
+    if (status != CUBLAS_STATUS_SUCCESS && std::exchange(is_adopted_, false) && choose(p)) status = enqueue(p);
     // The heuristic may have offered an algorithm that does not support the epilogue.
     if (status != CUBLAS_STATUS_SUCCESS && drop_epilogue() && choose(p)) status = enqueue(p);
     if (status != CUBLAS_STATUS_SUCCESS)
@@ -248,6 +252,20 @@ class Plan {
     return made;
   }
 
+  // Takes over the algorithm of a similar shape. Returns false if it does not suit this shape.
+  bool adopt(const Plan& similar) {
+    if (!similar.has_epilogue_) drop_epilogue();
+    cublasLtMatmulHeuristicResult_t checked{};
+    const cublasStatus_t status =
+        lt().MatmulAlgoCheck(lt().handle, product_, first_, second_, result_, result_, &similar.algorithm_, &checked);
+    if (status != CUBLAS_STATUS_SUCCESS || checked.state != CUBLAS_STATUS_SUCCESS ||
+        checked.workspaceSize > workspace_bytes)
+      return false;
+    algorithm_ = similar.algorithm_;
+    is_adopted_ = true;
+    return true;
+  }
+
   // Chooses an algorithm. Returns false if there is none.
   template <class T, class E>
   bool choose(const Product<T, E>& p) {
@@ -281,17 +299,38 @@ class Plan {
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
   bool has_epilogue_ = false;  // whether the product itself adds the bias or computes the row sums
+  bool is_adopted_ = false;    // whether the algorithm was chosen for another number of rows
 };
 
-// Returns the plan of a shape. All plans are cached, although every ragged batch may have another number of rows:
-// choosing an algorithm takes about 100 µs, a cached plan only a few hundred bytes.
+// Returns the number of rows whose algorithm serves `rows`: up to an eighth more. Every ragged batch has another number
+// of rows, and asking cuBLASLt for an algorithm takes about 100 µs.
+Index shared_rows(Index rows) {
+  Index step = 1;
+  while (rows > 16 * step) step *= 2;
+  return (rows + step - 1) / step * step;
+}
+
+// Returns the product with another number of rows of a, for the choice of an algorithm: the pointers serve for their
+// alignment only.
+template <class T, class E>
+Product<T, E> with_rows(Product<T, E> p, Index rows) {
+  p.a.rows = rows;
+  (p.transpose_a ? p.b.rows : p.c.rows) = rows;
+  return p;
+}
+
+// Returns the plan of a shape. All plans are cached: each takes a few hundred bytes. The algorithm depends on the shape
+// alone, and not on the shapes before it.
 template <class T, class E>
 Plan& plan_for(const Product<T, E>& p) {
-  static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;
+  static std::map<Key, Plan>* const plans = new std::map<Key, Plan>;  // of these types
   const Key key = key_of(p);
   const auto found = plans->find(key);
   if (found != plans->end()) return found->second;
-  return plans->try_emplace(key, p).first->second;
+  const Index rows = shared_rows(p.a.rows);
+  const bool shares = p.count == 1 && rows != p.a.rows && !(p.transpose_a && p.transpose_b);
+  const Plan* const similar = shares ? &plan_for(with_rows(p, rows)) : nullptr;
+  return plans->try_emplace(key, p, similar).first->second;
 }
 
 }  // namespace
@@ -310,6 +349,7 @@ template <OnGpu T, OnGpu E>
 void multiply(const Product<T, E>& product) {
   if (cuda::finish_if_empty(product)) return;
   Product<T, E> p = product;
+  if (p.count == 1) p.next_a = p.next_b = p.next_c = 0;
   std::optional<cuda::Workspace<E>> aligned_bias;
   if (p.bias && !is_aligned(p.bias)) {
     aligned_bias.emplace(p.c.width);

@@ -18,6 +18,7 @@ for mode in ${2//,/ }; do
     zeros) variables+=(PTX_FILL=0) ;;                             # content of fresh memory
     no_epilogue) variables+=(PTX_NO_EPILOGUE=1) ;;
     refused_epilogue) variables+=(PTX_REFUSE=epilogue) ;;
+    refused_check) variables+=(PTX_REFUSE=check) ;;
     *) echo "modes.sh: there is no mode $mode" >&2; exit 2 ;;
   esac
 done

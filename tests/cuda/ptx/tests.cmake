@@ -18,7 +18,7 @@ endfunction()
 foreach(mode races lazy,a100 rtx3060)
   heddle_ptx_mode(${mode} cuda)
 endforeach()
-foreach(mode plain lazy a100 rtx4090 rtx5090 reverse early_copies truncate approximate keep_nan zeros no_epilogue refused_epilogue)
+foreach(mode plain lazy a100 rtx4090 rtx5090 reverse early_copies truncate approximate keep_nan zeros no_epilogue refused_epilogue refused_check)
   heddle_ptx_mode(${mode} "cuda;exhaustive")
 endforeach()
 

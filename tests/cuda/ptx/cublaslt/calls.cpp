@@ -1,7 +1,8 @@
 // The functions of cuBLASLt. They check more than NVIDIA's: an object that does not exist, descriptions that do not fit
-// together, an algorithm that was chosen for another product, and pointers that are less aligned than the heuristic was
-// told. PTX_NO_EPILOGUE=1 makes the heuristic offer nothing for an epilogue, as for some types on some GPUs. PTX_REFUSE
-// makes cublasLtMatmul refuse what the heuristic has offered.
+// together, an algorithm that was chosen for another product and not checked for this one, and pointers that are less
+// aligned than the heuristic was told. PTX_NO_EPILOGUE=1 makes the heuristic offer nothing for an epilogue, as for some
+// types on some GPUs. PTX_REFUSE makes cublasLtMatmul refuse what the heuristic has offered, or the heuristic or
+// cublasLtMatmulAlgoCheck refuse all.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +29,8 @@ struct Totals {
 
 std::mutex mutex;
 std::set<const void*> objects;  // those that exist
+// Algorithms, by the hash of the problem that they were chosen for, and the hashes of the problems that they may solve.
+std::set<std::pair<std::uint64_t, std::uint64_t>> accepted;
 
 cublasStatus_t refuse(const char* call, const std::string& reason) {
   std::fprintf(stderr, "ptx: refused: %s: %s\n", call, reason.c_str());
@@ -179,11 +182,23 @@ void check_alignment(const Product& product, const Algorithm& algorithm) {
     heddle_ptx_raise_fault(cudaErrorMisalignedAddress, "cublasLtMatmul: the bias is not aligned to 16 bytes");
 }
 
+bool is_algorithm(const Algorithm& algorithm) {
+  return !std::memcmp(algorithm.magic, algorithm_magic, sizeof(algorithm_magic));
+}
+void accept(const Algorithm& algorithm, const Problem& problem) {
+  const std::lock_guard lock(mutex);
+  accepted.emplace(algorithm.problem, hash_of(problem));
+}
+bool is_accepted(const Algorithm& algorithm, const Problem& problem) {
+  const std::lock_guard lock(mutex);
+  return accepted.contains({algorithm.problem, hash_of(problem)});
+}
+
 // Returns what is wrong with a call, or an empty string.
 std::string wrong_call(const Product& product, const Algorithm& algorithm, const void* workspace, std::size_t bytes) {
   const Problem& problem = product.problem;
-  if (std::memcmp(algorithm.magic, algorithm_magic, sizeof(algorithm_magic)) || algorithm.problem != hash_of(problem))
-    return "the algorithm was chosen for another product";
+  if (!is_algorithm(algorithm) || !is_accepted(algorithm, problem))
+    return "the algorithm was chosen for another product, and not checked for this one";
   if (bytes < algorithm.workspace_bytes || !heddle_ptx_host_pointer(workspace, bytes))
     return "the workspace is too small, or not inside one allocation";
   if (product.c == product.d && problem.c != problem.d) return "C and D are one matrix with two layouts";
@@ -265,15 +280,36 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const cublasLtEpilogue_t epilogue = problem.operation.epilogue;
   if (!is_supported(epilogue)) unsupported("cuBLASLt's epilogue " + std::to_string(epilogue));
   if (problem.operation.has_epilogue() && heddle_ptx_lacks_epilogues()) return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm{{}, {}, hash_of(problem), preference->workspace_bytes, false, false};
+  if (heddle_ptx_refuses("heuristic")) return CUBLAS_STATUS_NOT_SUPPORTED;
+  Algorithm algorithm{{}, {}, hash_of(problem), hash_of(problem, false), preference->workspace_bytes, false, false};
   std::copy(std::begin(algorithm_magic), std::end(algorithm_magic), algorithm.magic);
   std::copy(std::begin(preference->alignments), std::end(preference->alignments), algorithm.alignments);
   set_roundings(algorithm, problem, *preference);
+  accept(algorithm, problem);
   results[0] = {};
   std::memcpy(&results[0].algo, &algorithm, sizeof(algorithm));
   results[0].workspaceSize = preference->workspace_bytes;
   results[0].state = CUBLAS_STATUS_SUCCESS;
   *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* chosen, cublasLtMatmulHeuristicResult_t* result) {
+  constexpr const char* call = "cublasLtMatmulAlgoCheck";
+  Problem problem;
+  if (const std::string wrong = read_problem(operation, {a, b, c, d}, problem); !wrong.empty())
+    return refuse(call, wrong);
+  Algorithm algorithm;
+  std::memcpy(&algorithm, chosen, sizeof(algorithm));
+  if (!is_algorithm(algorithm)) return refuse(call, "the algorithm does not come from the heuristic");
+  if (algorithm.kind != hash_of(problem, false) || heddle_ptx_refuses("check")) return CUBLAS_STATUS_NOT_SUPPORTED;
+  accept(algorithm, problem);
+  *result = {};
+  result->algo = *chosen;
+  result->workspaceSize = algorithm.workspace_bytes;
+  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -290,7 +326,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   std::memcpy(&algorithm, chosen, sizeof(algorithm));
   if (const std::string wrong = wrong_call(product, algorithm, workspace, bytes); !wrong.empty())
     return refuse(call, wrong);
-  if (heddle_ptx_refuses_product(product.problem.operation.has_epilogue())) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (heddle_ptx_refuses("all") || (product.problem.operation.has_epilogue() && heddle_ptx_refuses("epilogue")))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   product.is_rounded_twice = (algorithm.rounds_before_c && product.beta != 0) || algorithm.rounds_before_bias;
   ++totals.products;
   check_alignment(product, algorithm);

@@ -10,7 +10,7 @@ std::size_t bytes_of(cudaDataType type) {
 }
 
 // FNV-1a.
-std::uint64_t hash_of(const Problem& problem) {
+std::uint64_t hash_of(const Problem& problem, bool with_extents) {
   std::uint64_t hash = 0xcbf29ce484222325;
   const auto add = [&](auto value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x100000001b3; };
   const Operation& operation = problem.operation;
@@ -18,8 +18,10 @@ std::uint64_t hash_of(const Problem& problem) {
     add(value);
   for (const Layout* layout : {&problem.a, &problem.b, &problem.c, &problem.d}) {
     add(layout->type);
-    add(layout->rows);
-    add(layout->columns);
+    if (with_extents) {
+      add(layout->rows);
+      add(layout->columns);
+    }
     add(layout->leading_dimension);
     add(layout->batch_count);
     add(layout->batch_stride);

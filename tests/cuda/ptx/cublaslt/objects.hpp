@@ -48,6 +48,7 @@ struct Algorithm {
   char magic[8];
   std::uint32_t alignments[4];  // those that the heuristic was promised
   std::uint64_t problem;        // hash_of(the problem that it was chosen for)
+  std::uint64_t kind;           // the same without extents
   std::uint64_t workspace_bytes;
   bool rounds_before_c, rounds_before_bias;  // whether the product is rounded to the type of D before the addition
 };
@@ -57,7 +58,8 @@ constexpr char algorithm_magic[8] = {'h', 'e', 'd', 'd', 'l', 'e', 'L', 't'};
 // Returns the bytes of an element, or 0 for a type that is not supported.
 std::size_t bytes_of(cudaDataType type);
 
-std::uint64_t hash_of(const Problem& problem);
+// Without extents, problems that differ only in these have the same hash.
+std::uint64_t hash_of(const Problem& problem, bool with_extents = true);
 
 // Returns what is wrong with a problem, or an empty string.
 std::string wrong_problem(const Problem& problem);

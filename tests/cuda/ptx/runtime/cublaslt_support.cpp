@@ -26,10 +26,7 @@ void heddle_ptx_raise_fault(cudaError_t error, const char* what) {
 
 bool heddle_ptx_lacks_epilogues() { return runtime_options.no_epilogue; }
 
-bool heddle_ptx_refuses_product(bool has_epilogue) {
-  const RefusedProducts refused = refused_products();
-  return refused == RefusedProducts::all || (refused == RefusedProducts::with_epilogue && has_epilogue);
-}
+bool heddle_ptx_refuses(const char* what) { return is_refused(what); }
 
 bool heddle_ptx_prints_summary() { return runtime_options.summary; }
 

@@ -13,11 +13,10 @@ cudaError_t heddle_ptx_enqueue(cudaStream_t stream, void (*run)(void*), void* da
 // Reports a fault that a GPU would have in a product's kernel.
 void heddle_ptx_raise_fault(cudaError_t error, const char* what);
 
-// The settings: whether the heuristic knows no algorithm with an epilogue (PTX_NO_EPILOGUE); whether a product is
-// refused although the heuristic has offered an algorithm (PTX_REFUSE, which may change during the run); and whether
-// totals are printed at exit (PTX_SUMMARY).
+// The settings: whether the heuristic knows no algorithm with an epilogue (PTX_NO_EPILOGUE); whether PTX_REFUSE, which
+// may change during the run, is `what`; and whether totals are printed at exit (PTX_SUMMARY).
 bool heddle_ptx_lacks_epilogues();
-bool heddle_ptx_refuses_product(bool has_epilogue);
+bool heddle_ptx_refuses(const char* what);
 bool heddle_ptx_prints_summary();
 
 }  // extern "C"

@@ -68,7 +68,9 @@ bool read_gpu(const std::string& value, const Gpu*& gpu) {
   return gpu != std::end(gpus);
 }
 
-bool read_refusal(const std::string& value) { return value == "epilogue" || value == "all"; }
+bool read_refusal(const std::string& value) {
+  return value == "epilogue" || value == "all" || value == "check" || value == "heuristic";
+}
 
 // --- The settings ---
 
@@ -101,7 +103,7 @@ constexpr Setting settings[] = {
     {"PTX_ORDER", "reverse, random, or random and a seed, as in random7",
      [](auto& value, auto&) { return read_order(value); }},
     {"PTX_RACES", "0 or 1", [](auto& value, auto&) { return read_flag(value, options.races); }},
-    {"PTX_REFUSE", "epilogue or all", [](auto& value, auto&) { return read_refusal(value); }},
+    {"PTX_REFUSE", "epilogue, all, check or heuristic", [](auto& value, auto&) { return read_refusal(value); }},
     {"PTX_SUMMARY", "0 or 1", [](auto& value, auto& runtime) { return read_flag(value, runtime.summary); }},
     {"PTX_TRACE", "0 or 1", [](auto& value, auto&) { return read_flag(value, options.trace); }},
     {"PTX_TRAFFIC", "0 or 1", [](auto& value, auto&) { return read_traffic(value); }},
@@ -142,11 +144,9 @@ RuntimeOptions read_environment() {
 
 const RuntimeOptions runtime_options = read_environment();
 
-RefusedProducts refused_products() {
+bool is_refused(const std::string& what) {
   const char* const value = std::getenv("PTX_REFUSE");
-  const std::string refused = value ? value : "";
-  if (refused == "epilogue") return RefusedProducts::with_epilogue;
-  return refused == "all" ? RefusedProducts::all : RefusedProducts::none;
+  return value && value == what;
 }
 
 }  // namespace heddle::ptx

@@ -34,9 +34,11 @@ struct RuntimeOptions {
 };
 extern const RuntimeOptions runtime_options;
 
-// The products that cuBLASLt refuses to run although its heuristic offered an algorithm: PTX_REFUSE.
-enum class RefusedProducts { none, with_epilogue, all };
-// Reads PTX_REFUSE again, because tests set it for single products.
-RefusedProducts refused_products();
+// Returns whether cuBLASLt refuses what PTX_REFUSE says. Reads it again, because tests set it for single products:
+//   epilogue   to run a product with an epilogue, although its heuristic offered an algorithm
+//   all        to run any product
+//   check      an algorithm that was chosen for other extents
+//   heuristic  to choose an algorithm
+bool is_refused(const std::string& what);
 
 }  // namespace heddle::ptx
