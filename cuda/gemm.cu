@@ -177,8 +177,8 @@ class Plan {
     // cuBLASLt's first operand is our b, its second one our a.
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    has_epilogue_ = (p.bias || p.row_sums) && is_aligned(p);
-    if (has_epilogue_) {
+    choice_.has_epilogue = (p.bias || p.row_sums) && is_aligned(p);
+    if (choice_.has_epilogue) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type<E>);
       set_bias(p);
@@ -186,9 +186,11 @@ class Plan {
     first_ = layout(data_type<T>, p.b.width, p.b.rows, p.b.stride, p.count, p.next_b);
     second_ = layout(data_type<T>, p.a.width, p.a.rows, p.a.stride, p.count, p.next_a);
     result_ = layout(data_type<E>, p.c.width, p.c.rows, p.c.stride, p.count, p.next_c);
-    if (similar && adopt(*similar)) return;
+    is_adopted_ = similar && adopt(*similar);
     // Not every GPU supports the epilogues for every type.
-    if (!choose(p) && !(drop_epilogue() && choose(p))) fail<CudaError>("cuBLASLt has no algorithm for ", described(p));
+    if (!is_adopted_ && !choose(p) && !(drop_epilogue() && choose(p)))
+      fail<CudaError>("cuBLASLt has no algorithm for ", described(p));
+    offered_ = choice_;
   }
 
   template <class T, class E>
@@ -200,29 +202,29 @@ class Plan {
     if (status != CUBLAS_STATUS_SUCCESS)
       fail<CudaError>("cublasLtMatmul: ", lt().GetStatusString(status), " for ", described(p));
     if (cuda::synchronizes_each_launch()) cuda::synchronize();
-    if (!has_epilogue_ && p.row_sums)
+    if (!choice_.has_epilogue && p.row_sums)
       sum(Cuda{}, View<const T, 3>{p.a.data, {1, p.a.rows, p.a.width}}, 1.f, View<E, 2>{p.row_sums, {1, p.a.width}});
   }
 
  private:
   template <class T, class E>
   cublasStatus_t enqueue(const Product<T, E>& p) const {
-    if (has_epilogue_) set_bias(p);
-    const bool adds_to_bias = p.bias && !has_epilogue_;
+    if (choice_.has_epilogue) set_bias(p);
+    const bool adds_to_bias = p.bias && !choice_.has_epilogue;
     for (Index matrix = 0; adds_to_bias && matrix < p.count; ++matrix)
       put_row(p.bias, MatrixView<E>{p.c.data + matrix * p.next_c, p.c.rows, p.c.width, p.c.stride});
     const float alpha = 1, beta = adds_to_bias || p.into == Into::add ? 1 : 0;
     const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
     return lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
-                       p.c.data, result_, &algorithm_, memory.data(), workspace_bytes, cuda::current_stream());
+                       p.c.data, result_, &choice_.algorithm, memory.data(), workspace_bytes, cuda::current_stream());
   }
 
   // Leaves the bias or the row sums to a pass of their own. Hopper's algorithms then round to bf16 twice: the product,
   // and its sum with the bias, which is in c. Returns false if the product has no epilogue.
   bool drop_epilogue() {
-    if (!has_epilogue_) return false;
+    if (!choice_.has_epilogue) return false;
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
-    has_epilogue_ = false;
+    choice_.has_epilogue = false;
     return true;
   }
 
@@ -252,17 +254,17 @@ class Plan {
     return made;
   }
 
-  // Takes over the algorithm of a similar shape. Returns false if it does not suit this shape.
+  // Takes over the algorithm that `similar` was made with, whatever has become of it since, so that the choice depends
+  // on the shape alone. Returns false if it does not suit this shape.
   bool adopt(const Plan& similar) {
-    if (!similar.has_epilogue_) drop_epilogue();
+    if (similar.offered_.has_epilogue != choice_.has_epilogue) return false;
     cublasLtMatmulHeuristicResult_t checked{};
-    const cublasStatus_t status =
-        lt().MatmulAlgoCheck(lt().handle, product_, first_, second_, result_, result_, &similar.algorithm_, &checked);
+    const cublasStatus_t status = lt().MatmulAlgoCheck(lt().handle, product_, first_, second_, result_, result_,
+                                                       &similar.offered_.algorithm, &checked);
     if (status != CUBLAS_STATUS_SUCCESS || checked.state != CUBLAS_STATUS_SUCCESS ||
         checked.workspaceSize > workspace_bytes)
       return false;
-    algorithm_ = similar.algorithm_;
-    is_adopted_ = true;
+    choice_.algorithm = similar.offered_.algorithm;
     return true;
   }
 
@@ -291,15 +293,18 @@ class Plan {
     lt().MatmulPreferenceDestroy(preference);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
     lt().check(status, "cublasLtMatmulAlgoGetHeuristic");
-    algorithm_ = best.algo;
+    choice_.algorithm = best.algo;
     return found > 0;
   }
 
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
-  cublasLtMatmulAlgo_t algorithm_{};
-  bool has_epilogue_ = false;  // whether the product itself adds the bias or computes the row sums
-  bool is_adopted_ = false;    // whether the algorithm was chosen for another number of rows
+  struct Choice {
+    cublasLtMatmulAlgo_t algorithm{};
+    bool has_epilogue = false;  // whether the product itself adds the bias or computes the row sums
+  };
+  Choice choice_, offered_;  // the present one, and that of the constructor
+  bool is_adopted_ = false;  // whether the algorithm was chosen for another number of rows
 };
 
 // Returns the number of rows whose algorithm serves `rows`: up to an eighth more. Every ragged batch has another number
@@ -329,7 +334,11 @@ Plan& plan_for(const Product<T, E>& p) {
   if (found != plans->end()) return found->second;
   const Index rows = shared_rows(p.a.rows);
   const bool shares = p.count == 1 && rows != p.a.rows && !(p.transpose_a && p.transpose_b);
-  const Plan* const similar = shares ? &plan_for(with_rows(p, rows)) : nullptr;
+  const Plan* similar = nullptr;
+  try {
+    if (shares) similar = &plan_for(with_rows(p, rows));
+  } catch (const CudaError&) {  // the exact number of rows may have an algorithm
+  }
   return plans->try_emplace(key, p, similar).first->second;
 }
 

@@ -1,4 +1,5 @@
 // Linear layers on the GPU.
+#include <cstdlib>
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/linear_gelu.hpp>
 #include <heddle/ops/matmul.hpp>
@@ -62,9 +63,15 @@ std::vector<double> placed_products(const Placement& at, Device device) {
   return joined(c.host(), da.host(), db.host(), sums.host());
 }
 
+// Returns whether the PTX interpreter's cuBLASLt computes no bias: a Hopper GPU then rounds the product before it adds
+// the bias.
+bool lacks_epilogues() { return std::getenv("PTX_NO_EPILOGUE") || std::getenv("PTX_REFUSE"); }
+
 // E is the type of the gradients of b and of the bias.
 template <class T, class E = T>
 void check_placed_products() {
+  const bool rounds_twice = std::is_same_v<T, bf16> && lacks_epilogues();
+  const PlainErrors accepted{.last_bits = rounds_twice ? 0x1p-9 / 0x1p-23 : 1};
   for (const Placement& at : {Placement{0, 0, 0, 0},
                               {1, 0, 0, 0},
                               {0, 1, 0, 0},
@@ -79,7 +86,7 @@ void check_placed_products() {
                               {1, 3, 1, 2, 5}}) {
     CAPTURE(at.a, at.b, at.bias, at.c, at.unused);
     expect_close<T>(placed_products<T, E>(at, Device::cuda), placed_products<double>(at, Device::cpu),
-                    placed_products<float>(at, Device::cpu));
+                    placed_products<float>(at, Device::cpu), accepted);
   }
 }
 

@@ -135,3 +135,19 @@ TEST_CASE("contributions: a pass that fails beside a lent gradient leaves none b
   backward(sum(linear(h, weight)), Tensor<float>(Shape{}, {1}));
   CHECK(x.grad().host() == std::vector<float>{10, 20});
 }
+
+TEST_CASE("contributions: a nested pass that fails does not take the outer pass's gradient") {
+  const auto x = variable(Tensor<float>({1, 2}, {1, 2}));
+  const auto h = x * 1;
+  auto weight = Tensor<float>({2, 2}, {1, 1, 1, 1});
+  const auto inner = sum(linear(h, variable(weight)));
+  const auto outer = record("with_inner_pass", h * 1, inputs(h), [inner](const Tensor<float>& dy) {
+    CHECK_THROWS_AS(backward(inner), Error);
+    return dy * 1;
+  });
+  const auto y = sum(outer);
+  const auto loss = y + sum(h * 10);
+  weight.data()[0] = 5;
+  backward(loss);
+  CHECK(x.grad().host() == std::vector<float>{11, 11});
+}

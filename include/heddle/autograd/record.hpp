@@ -52,13 +52,15 @@ struct Contribution {
   kernel::Into into = kernel::Into::set;
 };
 // Returns memory for a contribution to the gradient of x, which the backward then has to return as that gradient. If
-// the pass has computed other contributions, and nothing else refers to their sum, the memory is that sum: the backward
-// adds to it, which saves a pass over both.
+// the running pass has computed other contributions, and neither a handle nor another stream may read their sum, the
+// memory is that sum: the backward adds to it, which saves a pass over both.
 template <class T>
 Contribution<T> contribution_to(const Tensor<T>& x) {
   if (x.requires_grad()) {
     auto& node = *static_cast<NodeOf<T>*>(x.node().get());
-    if (!node.is_leaf() && node.grad && !node.grad.is_shared() && node.grad.device() == x.device()) {
+    const Tensor<T>& others = node.grad;
+    if (!node.is_leaf() && others && node.pass_id == running_pass && !others.is_shared() &&
+        !others.is_on_other_streams() && others.device() == x.device()) {
       node.is_lent = true;
       return {std::exchange(node.grad, {}), kernel::Into::add};
     }

@@ -17,6 +17,7 @@ struct BasicStorage {
   const Device device;
   const bool owned;
   std::uint64_t version = 0;
+  bool on_other_streams = false;  // whether cuda::record_stream() has named a stream that uses it
 
   // Allocates `size` bytes on `where`, or wraps memory owned by the caller if `wrapped` is not null. Throws
   // OutOfMemory.

@@ -207,6 +207,8 @@ class heddle::Tensor {
   }
   /// Returns whether the block has other handles, or belongs to the caller (wrap).
   bool is_shared() const { return storage_ && (storage_.use_count() > 1 || !storage_->owned); }
+  /// Returns whether cuda::record_stream() has named another stream that uses the block.
+  bool is_on_other_streams() const { return storage_ && storage_->on_other_streams; }
   /// Returns the number of writes to the block, which all its handles share.
   std::uint64_t version() const { return storage_ ? storage_->version : 0; }
 
@@ -331,7 +333,10 @@ Tensor<T>::Tensor(Shape shape, Device device, T* wrapped) : shape_(shape), devic
 template <class T>
 void cuda::record_stream(const Tensor<T>& x, void* stream) {
   if constexpr (detail::has_cuda)
-    if (x.device_ == Device::cuda && x.storage_->owned) record_stream(x.storage_->memory, stream);
+    if (x.device_ == Device::cuda && x.storage_->owned) {
+      record_stream(x.storage_->memory, stream);
+      x.storage_->on_other_streams = true;
+    }
 }
 
 /// Returns an uninitialized tensor with x's shape and device.

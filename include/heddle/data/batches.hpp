@@ -77,7 +77,8 @@ struct Batch {
   Tensor<int> types = {};  ///< [N] 1 for the second text of a pair; empty if there is none
 
   /// Returns the batch on `device`. Shares the tensors that are on that device already. On the GPU, the tensors that it
-  /// copies share one block. @throws Error for a device that this build does not support.
+  /// copies share one block: a write to one of them counts as a write to all. @throws Error for a device that this
+  /// build does not support.
   Batch to(Device device) const {
     Batch b = *this;
     Sequences& s = b.sequences;
