@@ -1,4 +1,4 @@
-// Operations that add their contribution to the gradient of their input, instead of returning it (contribution_to in
+// Operations that add their contribution to the gradient of their input, instead of returning it (Contribution in
 // autograd/record.hpp).
 #include <heddle/ops/arithmetic.hpp>
 #include <heddle/ops/layer_norm.hpp>

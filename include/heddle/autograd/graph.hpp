@@ -26,7 +26,6 @@ class BackwardPass {
   // A pass that did not finish leaves no gradients behind, not even partial sums in leaves.
   ~BackwardPass() {
     grad_mode = previous_;
-    running_pass = outer_;
     for (const NodeRef& node : pending_) node->clear();
     if (!finished_)
       for (const NodeRef& leaf : reached_leaves_) leaf->clear();
@@ -53,7 +52,6 @@ class BackwardPass {
     const bool first = !std::exchange(node->is_lent, false) && !node->grad;
     node->add(from, dx);
     if (!first) return;
-    node->pass_id = id;
     pending_.push_back(input);
     std::push_heap(pending_.begin(), pending_.end(), older);
   }
@@ -123,7 +121,6 @@ class BackwardPass {
   bool leaves_;
   void* forward_stream_ = nullptr;  // the stream on which y was computed, if it is not the calling thread's
   GradMode previous_ = std::exchange(grad_mode, GradMode::backward);
-  const std::uint64_t outer_ = std::exchange(running_pass, id);
 };
 
 // Throws Error for a node whose backward ran before.

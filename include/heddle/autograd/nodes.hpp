@@ -20,9 +20,8 @@ template <class T>
 struct NodeOf : Node {
   const Shape shape;
   Tensor<T> grad;
-  bool takes_sums = false;    // whether it is a CastOfWeight
-  bool is_lent = false;       // whether contribution_to() has given `grad` to a backward that adds to it
-  std::uint64_t pass_id = 0;  // the pass that computed the first contribution to `grad`
+  bool takes_sums = false;  // whether it is a CastOfWeight
+  bool is_lent = false;     // whether a Contribution has taken `grad`, to add to it
 
   // Creates the node of an operation; `s` is the shape of the result and of its gradient.
   NodeOf(const char* name, Shape s) : Node(name), shape(s) {}

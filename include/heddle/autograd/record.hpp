@@ -1,5 +1,7 @@
 // record(): makes an operation differentiable.
 #pragma once
+#include <exception>
+
 #include <heddle/autograd/graph.hpp>
 
 namespace heddle {
@@ -45,28 +47,41 @@ Tensor<E> gradient_memory(const Tensor<T>& x) {
   return x.requires_grad() ? Tensor<E>(x.shape(), x.device()) : Tensor<E>();
 }
 
-// Memory for a contribution to a gradient, and what to do with the values in it.
+// Memory for a contribution to the gradient of x, which the backward has to return as that gradient. If the pass has
+// computed other contributions, and neither a handle nor another stream may read their sum, the memory is that sum: the
+// backward adds to it, which saves a pass over both.
 template <class T>
-struct Contribution {
-  Tensor<T> dx;
-  kernel::Into into = kernel::Into::set;
-};
-// Returns memory for a contribution to the gradient of x, which the backward then has to return as that gradient. If
-// the running pass has computed other contributions, and neither a handle nor another stream may read their sum, the
-// memory is that sum: the backward adds to it, which saves a pass over both.
-template <class T>
-Contribution<T> contribution_to(const Tensor<T>& x) {
-  if (x.requires_grad()) {
+class Contribution {
+ public:
+  Tensor<T> dx;                           // empty if x requires no gradient
+  kernel::Into into = kernel::Into::set;  // whether to overwrite the memory or to add to it
+
+  explicit Contribution(const Tensor<T>& x) {
+    if (!x.requires_grad()) return;
     auto& node = *static_cast<NodeOf<T>*>(x.node().get());
     const Tensor<T>& others = node.grad;
-    if (!node.is_leaf() && others && node.pass_id == running_pass && !others.is_shared() &&
-        !others.is_on_other_streams() && others.device() == x.device()) {
-      node.is_lent = true;
-      return {std::exchange(node.grad, {}), kernel::Into::add};
+    if (node.is_leaf() || !others || others.is_shared() || others.is_on_other_streams() ||
+        others.device() != x.device()) {
+      dx = empty_like(x);
+      return;
     }
+    dx = std::exchange(node.grad, {});
+    into = kernel::Into::add;
+    node.is_lent = true;
+    lender_ = &node;
   }
-  return {empty_like(x)};
-}
+  Contribution(const Contribution&) = delete;
+  // A backward that throws gives the sum back, which may belong to an outer pass.
+  ~Contribution() {
+    if (!lender_ || std::uncaught_exceptions() == exceptions_) return;
+    lender_->grad = dx;
+    lender_->is_lent = false;
+  }
+
+ private:
+  NodeOf<T>* lender_ = nullptr;
+  const int exceptions_ = std::uncaught_exceptions();
+};
 }  // namespace detail
 
 /// Names the inputs of an operation for record().

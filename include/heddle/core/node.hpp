@@ -13,7 +13,6 @@ enum class GradMode { recording, disabled, backward };
 inline thread_local GradMode grad_mode = GradMode::recording;
 
 class BackwardPass;
-inline thread_local std::uint64_t running_pass = 0;  // the id of the innermost one on this thread
 
 // One recorded operation, or a leaf: the node of a variable or parameter. Ids ascend in execution order: if nodes are
 // visited in descending order, each node's gradient is complete when the node is visited.

@@ -107,7 +107,8 @@ template <class T>
 Tensor<T> record_layer_norm(const Tensor<T>& x, const Tensor<T>& gamma, const Tensor<T>& beta, const Tensor<T>& y,
                             const Tensor<Acc<T>>& mean, const Tensor<Acc<T>>& rstd) {
   return record("layer_norm", y, inputs(x, gamma, beta), [=](const Tensor<T>& dy) {
-    Contribution<T> to_x = contribution_to(x);
+    Contribution<T> to_x(x);
+    if (!to_x.dx) to_x.dx = empty_like(x);
     const auto compute = [&]<class E>() -> std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> {
       Tensor<E> dgamma(gamma.shape(), gamma.device()), dbeta = empty_like(dgamma);
       dispatch(x, [&](auto device) {

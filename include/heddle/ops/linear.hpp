@@ -55,13 +55,11 @@ std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> linear_backward(cons
                                                                             const Tensor<T>& weight,
                                                                             const Tensor<T>& bias) {
   using namespace kernel;
-  Contribution<T> to_x;
-  if (x.requires_grad()) {
-    to_x = contribution_to(x);
+  Contribution<T> to_x(x);
+  if (to_x.dx)
     dispatch(x, [&](auto device) {
       gemm_nn(device, matrix_view(dy), matrix_view(weight), matrix_view(to_x.dx), to_x.into);
     });
-  }
   const auto of_weights = [&]<class E>() -> std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> {
     Tensor<E> dweight = gradient_memory<E>(weight), dbias = gradient_memory<E>(bias);
     dispatch(x, [&](auto device) {

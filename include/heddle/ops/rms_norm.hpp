@@ -75,7 +75,8 @@ Tensor<T> rms_norm(const Tensor<T>& x,      // [..., D]
            [&](auto device) { kernel::rms_norm(device, view<2>(x), view<1>(gamma), eps, view<2>(y), view<1>(rstd)); });
 
   return record("rms_norm", y, inputs(x, gamma), [=](const Tensor<T>& dy) {
-    detail::Contribution<T> to_x = detail::contribution_to(x);
+    detail::Contribution<T> to_x(x);
+    if (!to_x.dx) to_x.dx = empty_like(x);
     const auto compute = [&]<class E>() -> std::tuple<Tensor<T>, detail::WeightGradient<T>> {
       Tensor<E> dgamma(gamma.shape(), gamma.device());
       dispatch(x, [&](auto device) {
