@@ -82,7 +82,7 @@ struct Batch {
   Batch to(Device device) const {
     Batch b = *this;
     Sequences& s = b.sequences;
-    detail::move_together(device, {&b.ids, &b.labels, &b.types, &s.begin_, &s.length_, &s.position_});
+    heddle::detail::move_together(device, {&b.ids, &b.labels, &b.types, &s.begin_, &s.length_, &s.position_});
     return b;
   }
   /// Returns the number of tokens without padding.
