@@ -49,9 +49,9 @@ class BackwardPass {
       if (leaves_) reached_leaves_.push_back(input);  // otherwise it is a stand-in, which lives as long as the pass
       return static_cast<Leaf<T>*>(node)->take(from, dx);
     }
-    const bool first = !std::exchange(node->is_lent, false) && !node->grad;
+    const bool is_pending = std::exchange(node->is_lent, false) || node->grad;
     node->add(from, dx);
-    if (!first) return;
+    if (is_pending) return;
     pending_.push_back(input);
     std::push_heap(pending_.begin(), pending_.end(), older);
   }

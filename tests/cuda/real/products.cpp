@@ -1,6 +1,6 @@
-// What cuBLASLt refuses: to run a product although its heuristic offered an algorithm, or to choose an algorithm. Only
-// the PTX interpreter's cuBLASLt reads PTX_REFUSE; with another one, these tests compute ordinary products. Their
-// shapes occur in no other test, because a plan is kept for each shape.
+// These tests let cuBLASLt refuse to run a product although its heuristic offered an algorithm, or to choose an
+// algorithm. Only the PTX interpreter's cuBLASLt reads PTX_REFUSE; with another one, they compute ordinary products.
+// Their shapes occur in no other test, because a plan is kept for each shape.
 #include <cuda_runtime.h>
 
 #include <heddle/ops/linear.hpp>
