@@ -2,8 +2,8 @@
 //
 //   rows        Forward. A team of threads owns a row: 1 to 32 lanes for up to 1024 classes, a block for more. A block
 //               iterates over rows. It reads the logits once, or twice with label smoothing (the second time from
-//               cache). Finally it writes the sums of its rows' losses and weights.
-//   finish      For the mean: one block adds the partial sums of `rows` and divides the losses by the weights.
+//               cache). For the mean it finally writes the sums of its rows' losses and weights; the last block to
+//               finish adds those of all blocks, and divides the losses by the weights.
 //   held        Backward. A team owns a row and keeps it in registers: logits are read once, and dlogits written once.
 //   streamed    Backward of rows that a block cannot hold: above 16,384 classes, or 4,096 without accesses of 16 bytes.
 //               A block owns a row and reads it twice, the second time from cache.
@@ -23,7 +23,7 @@ namespace {
 
 using cuda::infinity;
 
-constexpr int finish_threads = cuda::block_threads(256);
+constexpr int smooth_threads = cuda::block_threads(256);
 constexpr int logits_threads = cuda::block_threads(512);  // the most threads of a block that owns a row
 
 // The target distribution of a row. The target t of class c is `smooth` w_c, plus `share` w_y if c is the label y.
@@ -72,12 +72,19 @@ __device__ float smoothed_loss(const Team& team, const Targets<T, L>& targets, c
   return team.sum(loss);
 }
 
-// Computes the losses. `sums` [blocks, 2] receives the block's sum of losses and its sum of weights. If `row_losses`
-// has data, it receives the loss of each row.
+// The results of the forward. Without a mean, `losses` has the loss of each row, and the divisor is 1.
+template <class T>
+struct LossResults {
+  View<T, 1> losses;       // [N], or [1] for the mean
+  View<float, 1> divisor;  // [1] the sum of the rows' weights
+  View<float, 1> log_sum;  // [N]
+  View<float, 2> sums;     // [blocks, 2] the sums of the block's losses and weights; no data without a mean
+  unsigned* done;          // blocks that have finished
+};
+
 template <int width, class Team, class T, class L>
 __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team team, View<const T, 2> logits,
-                                                                         Targets<T, L> targets, View<float, 1> log_sum,
-                                                                         View<T, 1> row_losses, View<float, 2> sums) {
+                                                                         Targets<T, L> targets, LossResults<T> to) {
   float loss = 0, weight = 0;
   for (Index first = Index{blockIdx.x} * team.rows(); first < logits.extent[0];
        first += Index{gridDim.x} * team.rows()) {
@@ -91,41 +98,42 @@ __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team te
     float row_loss = 0;
     if (label >= 0) {
       const float w = targets.weight(label);
-      log_sum(n) = log_all;
+      to.log_sum(n) = log_all;
       row_loss = targets.share * w * (log_all - (static_cast<float>(z[label]) - all.greatest));
       if (targets.smooth > 0) row_loss += targets.smooth * smoothed;
       loss += row_loss;
       weight += w;
     }
-    if (row_losses.data && n < row_losses.extent[0]) row_losses(n) = T(row_loss);
+    if (!to.sums.data && n < to.losses.extent[0]) to.losses(n) = T(row_loss);
+  }
+  if (!to.sums.data) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) to.divisor(0) = 1;
+    return;
+  }
+  loss = cuda::block_sum(loss);
+  weight = cuda::block_sum(weight);
+  if (threadIdx.x == 0) {
+    to.sums(blockIdx.x, 0) = loss;
+    to.sums(blockIdx.x, 1) = weight;
+  }
+  if (!cuda::finishes_last(to.done, static_cast<int>(gridDim.x))) return;
+  loss = weight = 0;
+  for (Index block = threadIdx.x; block < to.sums.extent[0]; block += blockDim.x) {
+    loss += to.sums(block, 0);
+    weight += to.sums(block, 1);
   }
   loss = cuda::block_sum(loss);
   weight = cuda::block_sum(weight);
   if (threadIdx.x > 0) return;
-  sums(blockIdx.x, 0) = loss;
-  sums(blockIdx.x, 1) = weight;
+  to.divisor(0) = weight;
+  to.losses(0) = T(loss / weight);
 }
 
 template <class T>
-__global__ __launch_bounds__(finish_threads) void cross_entropy_finish(View<const float, 2> sums, View<T, 1> loss,
-                                                                       View<float, 1> divisor) {
-  float losses = 0, weights = 0;
-  for (Index block = threadIdx.x; block < sums.extent[0]; block += finish_threads) {
-    losses += sums(block, 0);
-    weights += sums(block, 1);
-  }
-  losses = cuda::block_sum(losses);
-  weights = cuda::block_sum(weights);
-  if (threadIdx.x > 0) return;
-  divisor(0) = weights;
-  loss(0) = T(losses / weights);
-}
-
-template <class T>
-__global__ __launch_bounds__(finish_threads) void cross_entropy_smoothed(View<const T, 1> weights, float smooth,
+__global__ __launch_bounds__(smooth_threads) void cross_entropy_smoothed(View<const T, 1> weights, float smooth,
                                                                          float* sum) {
   float all = 0;
-  for (Index c = threadIdx.x; c < weights.extent[0]; c += finish_threads)
+  for (Index c = threadIdx.x; c < weights.extent[0]; c += smooth_threads)
     all += smooth * static_cast<float>(weights(c));
   all = cuda::block_sum(all);
   if (threadIdx.x == 0) *sum = all;
@@ -230,24 +238,21 @@ void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::
   const Index N = logits.extent[0], C = logits.extent[1];
   const cudaStream_t stream = cuda::current_stream();
   const Targets<T, L> targets(labels, ignored, C, class_weights, smoothing);
-  const cuda::Workspace<float> memory(cuda::limits.loss_blocks * 2);
-  Index blocks = 0;
   const auto launch = [&]<int width>(std::integral_constant<int, width>) {
     const auto rows = [&]<class Team>(Team team) {
-      blocks = std::min<Index>(cuda::blocks_for(N, team.rows()), cuda::limits.loss_blocks);
-      const View<float, 2> sums{memory.data(), {blocks, 2}};
+      // At least one, because the mean of no rows is written as well.
+      const Index blocks = std::clamp<Index>(cuda::blocks_for(N, team.rows()), 1, cuda::limits.loss_blocks);
+      const cuda::Workspace<float> memory(blocks * 2);
+      const LossResults<T> to{
+          loss, divisor, log_sum, {by_row ? nullptr : memory.data(), {blocks, 2}}, cuda::counters(1)};
       cuda::launch<cross_entropy_rows<width, Team, T, L>>(static_cast<unsigned>(blocks), team.threads(), 0, stream,
-                                                          team, logits, targets, log_sum,
-                                                          by_row ? loss : View<T, 1>{nullptr, {0}}, sums);
+                                                          team, logits, targets, to);
     };
     constexpr int each = cuda::most_held<width>;
     if (C <= cuda::warp_size * cuda::warp_size) return rows(cuda::LaneTeam::for_row(C, each));
     rows(cuda::BlockTeam<logits_threads>::for_row(C, each));
   };
   cuda::with_width<T>(C, launch, logits.data, class_weights.data);
-  if (by_row) return fill(Cuda{}, divisor, 1.f);
-  const View<const float, 2> sums{memory.data(), {blocks, 2}};
-  cuda::launch<cross_entropy_finish<T>>(1, finish_threads, 0, stream, sums, loss, divisor);
 }
 
 template <OnGpu T, Label L>
@@ -261,7 +266,7 @@ void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, 
   const cuda::Workspace<float> all_smooth(1);
   const bool add_up = class_weights.data && smoothing > 0;
   if (add_up)
-    cuda::launch<cross_entropy_smoothed<T>>(1, finish_threads, 0, stream, class_weights, targets.smooth,
+    cuda::launch<cross_entropy_smoothed<T>>(1, smooth_threads, 0, stream, class_weights, targets.smooth,
                                             all_smooth.data());
   const LossScale scale{static_cast<float>(smoothing), add_up ? all_smooth.data() : nullptr, divisor.data, by_row};
   const auto launch = [&]<int width>(std::integral_constant<int, width>) {

@@ -13,8 +13,8 @@
 #include <heddle/optim/adam_rule.hpp>
 #include <heddle/optim/sgd_rule.hpp>
 
+#include "device/block.cuh"
 #include "device/instances.cuh"
-#include "device/shared.cuh"
 #include "device/vector.cuh"
 #include "device/workspace.cuh"
 
@@ -181,7 +181,7 @@ __device__ double block_sum(double value) {
   return value;
 }
 
-// Computes the sum of squares of all gradients. `done` counts the blocks that have finished; the caller sets it to 0.
+// Computes the sum of squares of all gradients. `done` counts the blocks that have finished.
 __global__ __launch_bounds__(threads) void sum_squares(View<const Entry<ScaleArgs>, 1> entries, View<double, 1> sums,
                                                        unsigned* done, double* total) {
   const Piece own(entries);
@@ -193,13 +193,8 @@ __global__ __launch_bounds__(threads) void sum_squares(View<const Entry<ScaleArg
     for (int i = 0; i < count; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   });
   sum = block_sum(sum);
-  auto& last = cuda::shared<bool>();
-  if (threadIdx.x == 0) {
-    sums(blockIdx.x) = sum;
-    last = cuda::count_after_writes(done) == gridDim.x - 1;
-  }
-  __syncthreads();
-  if (!last) return;
+  if (threadIdx.x == 0) sums(blockIdx.x) = sum;
+  if (!cuda::finishes_last(done, static_cast<int>(gridDim.x))) return;
   sum = 0;
   for (Index k = threadIdx.x; k < sums.extent[0]; k += threads) sum += sums(k);
   sum = block_sum(sum);
@@ -243,11 +238,9 @@ double sum_of_squares(Cuda, const std::vector<View<const float, 1>>& gradients) 
   const steps::Table table(steps::to_read(gradients));
   if (table.pieces() == 0) return 0;
   const cuda::Workspace<double> memory(table.pieces() + 1);
-  const cuda::Workspace<unsigned> done(1);
   double* const total = memory.data() + table.pieces();
-  cuda::clear(done.data(), sizeof(unsigned));
   cuda::launch<steps::sum_squares>(table.blocks(), steps::threads, 0, cuda::current_stream(), table.entries(),
-                                   View<double, 1>{memory.data(), {table.pieces()}}, done.data(), total);
+                                   View<double, 1>{memory.data(), {table.pieces()}}, cuda::counters(1), total);
   double sum = 0;
   cuda::to_host(&sum, total, sizeof(double));
   return sum;

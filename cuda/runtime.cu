@@ -11,6 +11,7 @@
 #include <heddle/gpu/kernels.hpp>
 #include "device/launch.cuh"
 #include "device/report.cuh"
+#include "device/workspace.cuh"
 
 namespace heddle::cuda {
 namespace {
@@ -165,6 +166,24 @@ Pool& pool() {
   return *one;
 }
 
+// Returns most_counters zeros in device memory for kernels on `stream`, which run one after the other. They are never
+// freed, like the pool: a later stream of the same address finds zeros as well.
+constexpr Index most_counters = 64;
+unsigned* counters_of(cudaStream_t stream) {
+  static std::mutex mutex;
+  static auto* const of_streams = new std::map<cudaStream_t, unsigned*>;
+  const std::lock_guard lock(mutex);
+  unsigned*& memory = (*of_streams)[stream];
+  if (!memory) {
+    constexpr std::size_t bytes = most_counters * sizeof(unsigned);
+    void* made = nullptr;
+    check(cudaMalloc(&made, bytes), "cudaMalloc");
+    check(cudaMemsetAsync(made, 0, bytes, stream), "cudaMemsetAsync");
+    memory = static_cast<unsigned*>(made);
+  }
+  return memory;
+}
+
 // --- reports ---
 
 // The host and device addresses of the record of invalid input (device/report.cuh). It is never freed, like the pool.
@@ -242,6 +261,10 @@ void synchronize() {
 }
 Report* report() { return reports().device; }
 
+unsigned* counters(Index count) {
+  require(count <= most_counters, "a kernel needs ", count, " counters; there are ", most_counters);
+  return counters_of(current());
+}
 void* allocate(std::size_t bytes) { return pool().allocate(bytes, current()); }
 void release(void* memory, std::size_t bytes) noexcept { pool().release(memory, bytes, current()); }
 void trim() { pool().trim(); }

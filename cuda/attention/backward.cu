@@ -2,15 +2,16 @@
 // and head_backward.cu short sequences.
 // Formulas: ops/attention/backward.hpp.
 //
-//   compute_delta        Eight lanes own a row of a head. y and dy are read once.
 //   query_gradient       A block owns up to 64 queries of one head of one sequence, 16 for each warp, and iterates over
-//                        tiles of the keys that they see. q and dy are read and dq is written once; k and v are read
-//                        once for each block.
+//                        tiles of the keys that they see. q and y are read once and dy twice; dq and delta are written
+//                        once; k and v are read once for each block.
 //   key_value_gradients  A block owns up to 64 keys likewise and iterates over tiles of queries. k and v are read once,
 //                        and dk and dv are written once; q and dy are read once for each block.
+//   compute_delta        Only for gradients that need delta before or without query_gradient. Eight lanes own a row of
+//                        a head. y and dy are read once.
 //
-// Both recompute the scores, so that a single warp computes each sum, in a fixed order: no atomics, and no partial sums
-// in memory. docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
+// The first two recompute the scores, so that a single warp computes each sum, in a fixed order: no atomics, and no
+// partial sums in memory. docs/kernels.md lists rows, traffic and shared arrays of every attention kernel.
 #include "../device/instances.cuh"
 #include "../device/vector.cuh"
 #include "dropout.cuh"
@@ -115,10 +116,9 @@ struct BackwardArrays {
 // --- dq --------------------------------------------------------------------------------------------------------------
 
 template <class T, class Math, int width>
-__global__ __launch_bounds__(BackwardTile<T, width>::threads,
-                             BackwardTile<T, width>::query_blocks) void query_gradient(AttentionTask<T> task,
-                                                                                       cuda::BackwardInputs<T> x,
-                                                                                       MatrixView<T> dq, int ahead) {
+__global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, width>::query_blocks) void query_gradient(
+    AttentionTask<T> task, cuda::BackwardInputs<T> x, MatrixView<const T> y, View<float, 2> delta, MatrixView<T> dq,
+    int ahead) {
   using Products = cuda::Products<Math>;
   using Scores = cuda::ScoreTile<T, false>;
   constexpr int tile_rows = BackwardTile<T, width>::other_rows, n = tile_rows / 8;
@@ -135,7 +135,7 @@ __global__ __launch_bounds__(BackwardTile<T, width>::threads,
       cuda::load_rows<width>(arrays.b, head.query_rows(x.dy), first, rows);
     }
     const Scores own{task, head, first, 0};
-    const cuda::QueryStatistics statistics(own, x.lse, x.delta);
+    const cuda::QueryStatistics statistics(own, x.lse, head.query_rows(y), head.query_rows(x.dy), delta);
 
     float sum[1][width / 8][4];  // [1, 16, width] of the warp
     const auto add_tiles = [&](bool is_careful) {
@@ -289,9 +289,9 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> 
   const cuda::BackwardInputs<T> x{q, k, v, dy, lse, {delta.data, {delta.extent[0], delta.extent[1]}}};
   if constexpr (std::is_same_v<T, bf16>)
     if (cuda::compute_head_gradients(plan, x, y, dq, dk, dv)) return;
-  launch_delta(y, dy, plan.heads, delta);
-  if (dbias.data) cuda::sum_bias_gradient(plan, x, dbias);
   const Index widest = std::max(q.width, v.width) / plan.heads;
+  if (dbias.data || !dq.data || widest > widest_tiled_head) launch_delta(y, dy, plan.heads, delta);
+  if (dbias.data) cuda::sum_bias_gradient(plan, x, dbias);
   if (widest > widest_tiled_head) return cuda::attend_wide_backward(plan, x, dq, dk, dv);
   const AttentionTask<T> task{plan};
   cuda::with_tile(plan, widest, [&]<class Math, int width>() {
@@ -302,8 +302,8 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> 
                            to.shared_bytes, cuda::current_stream(), task, x, gradients..., to.stages - 1);
     };
     if (dq.data)
-      launch.template operator()<query_gradient<T, Math, width>>(plan.longest_q, plan.longest_k, Tile::query_blocks,
-                                                                 dq);
+      launch.template operator()<query_gradient<T, Math, width>>(plan.longest_q, plan.longest_k, Tile::query_blocks, y,
+                                                                 delta, dq);
     if (dk.data || dv.data)
       launch.template operator()<key_value_gradients<T, Math, width>>(plan.longest_k, plan.longest_q, Tile::key_blocks,
                                                                       dk, dv);

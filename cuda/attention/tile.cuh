@@ -238,22 +238,6 @@ struct SoftmaxRows {
 
 // --- gradients -------------------------------------------------------------------------------------------------------
 
-// The log-sum-exp and delta of the two own queries of a lane.
-struct QueryStatistics {
-  float lse[2], delta[2];  // lse is infinite if there is no such query
-
-  template <class T>
-  __device__ QueryStatistics(const ScoreTile<T, false>& tile, View<const float, 2> all_lse,
-                             View<const float, 2> all_delta) {
-    for (int half = 0; half < 2; ++half) {
-      const int i = tile.own_row(2 * half), n = tile.head.q_begin + i;
-      const bool inside = i < tile.head.queries;
-      lse[half] = inside ? all_lse(tile.head.h, n) : infinity;
-      delta[half] = inside ? all_delta(tile.head.h, n) : 0.f;
-    }
-  }
-};
-
 constexpr int delta_lanes = 8;  // lanes that share a query
 
 // Returns delta of a query: the sum of y dy over the `width` columns of a head. All lanes of the warp call this, eight
@@ -277,6 +261,42 @@ __device__ __forceinline__ float sum_delta(const T* y, const T* dy, int width, b
   for (int distance = delta_lanes / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(all_lanes, sum, distance);
   return sum;
 }
+
+// The log-sum-exp and delta of the two own queries of a lane.
+struct QueryStatistics {
+  float lse[2], delta[2];  // lse is infinite if there is no such query
+
+  template <class T>
+  __device__ QueryStatistics(const ScoreTile<T, false>& tile, View<const float, 2> all_lse,
+                             View<const float, 2> all_delta) {
+    const SequenceHead<T>& head = tile.head;
+    for (int half = 0; half < 2; ++half) {
+      const int i = tile.own_row(2 * half);
+      const bool inside = i < head.queries;
+      lse[half] = inside ? all_lse(head.h, head.q_begin + i) : infinity;
+      delta[half] = inside && all_delta.data ? all_delta(head.h, head.q_begin + i) : 0.f;
+    }
+  }
+  // Computes delta, and writes it to `all_delta`. All lanes of the warp call this.
+  template <class T>
+  __device__ QueryStatistics(const ScoreTile<T, false>& tile, View<const float, 2> all_lse, const HeadRows<const T>& y,
+                             const HeadRows<const T>& dy, View<float, 2> all_delta)
+      : QueryStatistics(tile, all_lse, {}) {
+    constexpr int together = warp_size / delta_lanes;  // queries whose delta the warp computes at a time
+    const SequenceHead<T>& head = tile.head;
+    const int lane = lane_index();
+    unrolled<slice_rows / together>([&](int step) {
+      const int i = tile.first_own() + step * together + lane / delta_lanes;
+      const bool inside = i < head.queries;
+      const float sum = sum_delta(&y(i, 0), &dy(i, 0), inside ? dy.width : 0, y.vectors && dy.vectors);
+      if (inside && lane % delta_lanes == 0) all_delta(head.h, head.q_begin + i) = sum;
+      // The lane's queries stand in the rows lane / 4 and lane / 4 + 8 of the slice.
+      const float of_lane = __shfl_sync(all_lanes, sum, lane / quad % together * delta_lanes);
+      for (int half = 0; half < 2; ++half)
+        if ((lane / quad + half * 8) / together == step) delta[half] = of_lane;
+    });
+  }
+};
 
 // Computes the gradients of a tile's scores (formulas: ops/attention/backward.hpp). `scores` holds q k^T and becomes p
 // d; `dp` holds dy v^T and becomes ds = p (dp d - delta). lse(m, e) and delta(m, e) return the statistics of the query

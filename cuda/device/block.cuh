@@ -1,8 +1,9 @@
-// Sums and maxima over the threads of a block of whole warps, in a fixed order. All threads of the block must call
-// them, and each receives the result.
+// Sums and maxima over the threads of a block of whole warps, in a fixed order, and the last block to finish, which
+// adds what the others wrote. All threads of the block must call them, and each receives the result.
 #pragma once
 #include <limits>
 
+#include "access.cuh"
 #include "warp.cuh"
 
 namespace heddle::cuda {
@@ -30,6 +31,19 @@ __device__ inline float block_sum(float value) {
 // Returns the largest value of the block to each of its threads; NaN is ignored.
 __device__ inline float block_max(float value) {
   return reduce_block(value, -infinity, [](float v) { return warp_max(v); });
+}
+
+// Counts a block, and returns whether it is the last of `count`. The counter is 0 again afterwards. The threads of the
+// last block see what all threads of the others wrote before the call.
+__device__ inline bool finishes_last(unsigned* counter, int count) {
+  auto& is_last = shared<bool>();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = count_after_writes(counter) == static_cast<unsigned>(count) - 1;
+    if (is_last) *counter = 0;
+  }
+  __syncthreads();
+  return is_last;
 }
 
 }  // namespace heddle::cuda

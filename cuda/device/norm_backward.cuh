@@ -3,13 +3,12 @@
 //
 //   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded
 //                    while the current one is processed. dx is written once, or added to. The sums of dgamma and dbeta
-//                    stay in registers and are written once for each block. If a row does not fit into registers, a
-//                    block owns one row: dy and x are read twice, the second time from cache, and once more by
+//                    stay in registers. A block writes its own once; the last of 16 blocks to finish adds theirs, and
+//                    the last of 16 such groups adds those of the groups. If a row does not fit into registers, a block
+//                    owns one row: dy and x are read twice, the second time from cache, and once more by
 //                    sum_parameters.
 //   sum_parameters   Only for rows that do not fit into registers. A block owns 32 columns of dgamma and dbeta and
 //                    iterates over all rows.
-//   add_blocks       Only for rows that fit. A block owns 32 sums of dgamma or dbeta and adds the partial sums of the
-//                    blocks of norm_backward.
 #pragma once
 #include "limits.cuh"
 #include "norm_layout.cuh"
@@ -57,31 +56,86 @@ struct NormRow {
   __device__ float dyn(int i) const { return dy[i / eight][i % eight]; }
 };
 
-// Writes the block's sums of dgamma and dbeta, `of_thread`, added over its teams.
+// Where the sums of dgamma and dbeta go. They are added in two levels, each in a fixed order: the last block of a group
+// to finish adds the sums of its blocks, and the last group to finish adds those of the groups.
+template <class T>
+struct NormSums {
+  View<float, 2> of_blocks, of_groups;  // [blocks, parameters D] and [groups, parameters D]: dgamma, then dbeta
+  int group;                            // blocks of a group; the last one may have fewer
+  unsigned* done;                       // blocks of each group, and groups, that have finished: 0 before and after
+  void *dgamma, *dbeta;                 // [D] of float or of T
+  bool in_float;
+
+  // Stores `count` sums from number k on. They are all of dgamma or all of dbeta.
+  template <int count>
+  __device__ void store(Index k, const float (&sums)[count], Index D) const {
+    void* const to = k < D ? dgamma : dbeta;
+    const Index d = k < D ? k : k - D;
+    if (in_float)
+      store_floats(static_cast<float*>(to) + d, sums);
+    else
+      store_floats(static_cast<T*>(to) + d, sums);
+  }
+};
+
+// Writes the block's sums of dgamma and dbeta, `of_thread`, added over its teams, to `sums` [parameters D].
 template <class L, int parameters>
-__device__ void add_teams(const L& layout, const float (&of_thread)[parameters][L::values], View<float, 3> sums) {
-  const int D = static_cast<int>(sums.extent[2]);
+__device__ void add_teams(const L& layout, const float (&of_thread)[parameters][L::values], float* sums, int D) {
   if constexpr (!L::lanes) {
     for (int i = 0; i < L::values; ++i) {
       const int d = layout.column(i / eight) + i % eight;
       if (d >= D) continue;
-      for (int which = 0; which < parameters; ++which) sums(blockIdx.x, which, d) = of_thread[which][i];
+      for (int which = 0; which < parameters; ++which) sums[which * D + d] = of_thread[which][i];
     }
   } else {
-    auto& of_teams = shared<float[parameters][L::threads * L::values]>();  // each [teams, columns of a team]
-    const int width = layout.team.size() * L::values;
-    for (int i = 0; i < L::values; ++i) {
-      const int at = layout.team.row() * width + layout.column(i / eight) + i % eight;
-      for (int which = 0; which < parameters; ++which) of_teams[which][at] = of_thread[which][i];
-    }
+    // Value i of all threads, side by side. Four elements follow, so that neither the writes of a warp, one value of 32
+    // threads, nor its reads, eight values of four threads, share a bank.
+    auto& of_block = shared<float[parameters][L::values][L::threads + 4]>();
+    for (int i = 0; i < L::values; ++i)
+      for (int which = 0; which < parameters; ++which) of_block[which][i][threadIdx.x] = of_thread[which][i];
     __syncthreads();
+    const int bits = layout.team.bits;
     for (int which = 0; which < parameters; ++which)
       for (int d = static_cast<int>(threadIdx.x); d < D; d += L::threads) {
+        const int rank = d / eight & ((1 << bits) - 1), i = (d / eight >> bits) * eight + d % eight;
         float sum = 0;
-        for (int team = 0; team < layout.rows(); ++team) sum += of_teams[which][team * width + d];
-        sums(blockIdx.x, which, d) = sum;
+        for (int team = 0; team < layout.rows(); ++team) sum += of_block[which][i][(team << bits) + rank];
+        sums[which * D + d] = sum;
       }
   }
+}
+
+// Calls store(k, sums) with the sums of rows [first, last) of `x`, `each` columns from k on. All threads of the block
+// share the columns.
+template <int each, class Store>
+__device__ void add_rows(View<float, 2> x, int first, int last, Store store) {
+  constexpr int ahead = 8;  // rows whose loads a thread has in flight
+  const Index step = Index{blockDim.x} * each;
+  for (Index k = Index{threadIdx.x} * each; k < x.extent[1]; k += step) {
+    float sums[each] = {};
+    for (int row = first; row < last; row += ahead) {
+      float values[ahead][each] = {};
+      for (int i = 0; i < ahead; ++i)
+        if (row + i < last) load_floats(&x(row + i, k), values[i]);
+      for (int i = 0; i < ahead; ++i)
+        for (int e = 0; e < each; ++e) sums[e] += values[i][e];
+    }
+    store(k, sums);
+  }
+}
+
+// Adds the sums of all blocks, after each has written its own.
+template <int each, class T>
+__device__ void add_blocks(const NormSums<T>& sums, Index D) {
+  const auto blocks = static_cast<int>(gridDim.x), groups = static_cast<int>(sums.of_groups.extent[0]);
+  const int group = static_cast<int>(blockIdx.x) / sums.group, first = group * sums.group;
+  const int last = first + sums.group < blocks ? first + sums.group : blocks;
+  const auto store = [&](Index k, const float(&values)[each]) { sums.store(k, values, D); };
+  if (!finishes_last(sums.done + 1 + group, last - first)) return;
+  if (groups == 1) return add_rows<each>(sums.of_blocks, first, last, store);
+  add_rows<each>(sums.of_blocks, first, last,
+                 [&](Index k, const float(&values)[each]) { store_floats(&sums.of_groups(group, k), values); });
+  if (finishes_last(sums.done, groups)) add_rows<each>(sums.of_groups, 0, groups, store);
 }
 
 // The branch of a norm without a residual connection. If the norm `adds`, it adds its gradient to the values in dx.
@@ -101,11 +155,10 @@ struct NoBranch {
 
 // Computes dx, passes it to branch.complete<vectors>(address of the first element, number of valid elements, eight
 // values), writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight elements).
-// If L::whole, `sums` [blocks, parameters, D] receives the block's parts of dgamma and dbeta. The launch bounds favor
-// registers over occupancy.
+// If L::whole, computes dgamma and dbeta as well. The launch bounds favor registers over occupancy.
 template <class L, class Branch, class T, bool centered>
 __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T, centered> of, View<T, 2> dx,
-                                                               Branch branch, View<float, 3> sums) {
+                                                               Branch branch, NormSums<T> sums) {
   using Column = typename L::Column;
   const Index N = dx.extent[0], step = Index{gridDim.x} * layout.rows();
   const auto D = static_cast<Column>(dx.extent[1]);
@@ -158,7 +211,10 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
       });
     });
   }
-  if constexpr (L::whole) add_teams(layout, of_thread, sums);
+  if constexpr (L::whole) {
+    add_teams(layout, of_thread, &sums.of_blocks(blockIdx.x, 0), D);
+    add_blocks<L::vectors ? 4 : 1>(sums, D);
+  }
 }
 
 // Adds the sums of the block's warps (threadIdx.y) for each of 32 columns. The first warp receives the result.
@@ -190,37 +246,38 @@ __global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(No
   if constexpr (centered) dbeta(d) = E(sums[1]);
 }
 
-// Adds the blocks' sums. `made` [blocks, parameters D] holds each block's sums for dgamma, then those for dbeta.
-template <class E>
-__global__ __launch_bounds__(NormTile::splits* warp_size) void add_blocks(View<const float, 2> made, View<E, 1> dgamma,
-                                                                          View<E, 1> dbeta) {
-  const Index D = dgamma.extent[0], k = Index{blockIdx.x} * warp_size + threadIdx.x;
-  const bool inside = k < made.extent[1];
-  float sum[1] = {};
-  for (Index block = threadIdx.y; inside && block < made.extent[0]; block += NormTile::splits) sum[0] += made(block, k);
-  add_splits(sum);
-  if (threadIdx.y > 0 || !inside) return;
-  (k < D ? dgamma(k) : dbeta(k - D)) = E(sum[0]);
-}
-
 template <class Branch, class T, bool centered, class E>
 void launch_norm_backward(const Branch& branch, const NormGradient<T, centered>& of, View<T, 2> dx, View<E, 1> dgamma,
                           View<E, 1> dbeta) {
   const Index N = dx.extent[0], D = dx.extent[1], parameters = of.parameters;
   if (D == 0) return;
+  if (N == 0) {
+    clear(dgamma.data, static_cast<std::size_t>(D) * sizeof(E));
+    if (of.centered) clear(dbeta.data, static_cast<std::size_t>(D) * sizeof(E));
+    return;
+  }
   const cudaStream_t stream = current_stream();
   const dim3 block(warp_size, NormTile::splits);
-  const bool vectors = branch.aligned() && aligned<eight>(of.dy.data, of.x.data, of.gamma.data, dx.data);
+  const bool vectors = branch.aligned() && aligned<eight>(of.dy.data, of.x.data, of.gamma.data, dx.data) &&
+                       aligned<4>(dgamma.data, dbeta.data);
   with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
     const Index teams = blocks_for(N, layout.rows()), resident = std::min(teams, limits.norm_blocks);
-    const Index blocks = L::whole ? resident : teams, parts = L::whole ? resident : 0;
+    const Index blocks = L::whole ? resident : teams;
+    // A block, and a group, add up to about the same number of sums.
+    int group = 1;
+    while (Index{group} * group < blocks) group *= 2;
+    const Index groups = L::whole ? (blocks + group - 1) / group : 0, parts = L::whole ? blocks + groups : 0;
     const Workspace<float> memory(parts * parameters * D);
+    const NormSums<T> sums{{memory.data(), {parts - groups, parameters * D}},
+                           {memory.data() + (parts - groups) * parameters * D, {groups, parameters * D}},
+                           group,
+                           counters(1 + groups),
+                           dgamma.data,
+                           dbeta.data,
+                           std::is_same_v<E, float>};
     launch<norm_backward<L, Branch, T, centered>>(static_cast<unsigned>(blocks), layout.block(), 0, stream, layout, of,
-                                                  dx, branch, View<float, 3>{memory.data(), {parts, parameters, D}});
-    if constexpr (L::whole)
-      launch<add_blocks<E>>(blocks_for(parameters * D, warp_size), block, 0, stream,
-                            View<const float, 2>{memory.data(), {parts, parameters * D}}, dgamma, dbeta);
-    else
+                                                  dx, branch, sums);
+    if constexpr (!L::whole)
       launch<sum_parameters<T, centered, E>>(blocks_for(D, warp_size), block, 0, stream, of, dgamma, dbeta);
   });
 }

@@ -9,6 +9,10 @@ namespace heddle::cuda {
 
 inline cudaStream_t current_stream() { return static_cast<cudaStream_t>(stream()); }
 
+// Returns `count` numbers in device memory, which are 0, for one kernel on the calling thread's stream. The kernel must
+// leave 0 in all of them. Defined in runtime.cu.
+unsigned* counters(Index count);
+
 template <class T>
 class Workspace {
  public:
