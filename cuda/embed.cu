@@ -1,7 +1,18 @@
-// The check of ids and the gradient of embed on the GPU. Formulas: ops/check_ids.hpp and ops/embed.hpp.
+// The rows of embedding tables, the check of ids, and the gradient of tables on the GPU. Formulas: ops/check_ids.hpp and
+// ops/embed.hpp.
 //
 //   find_wrong_id    One block owns a range of ids, read once. A block that finds an invalid id also looks at the ids
 //                    before its range, because the first one is reported.
+//   embed_rows       One thread owns neighboring elements of a row of y, 16 bytes of the table. It reads the row's id,
+//                    which it checks, and its position. A row of each table is read for every row of y, which is
+//                    written once.
+//
+// The gradient of tables for up to 4096 ids:
+//   sum_occurrences  One block owns a position in `ids` and, if its id stands at no position before, the id's row of
+//                    dx. It lists the positions of the id and adds their rows of dy. dy is read once, the rows of dx
+//                    that were taken are written once, and each block reads the ids, mostly from cache. A second table
+//                    shares the launch.
+// For more ids:
 //   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes.
 //                    After a sort by row (device/sort.cuh), the positions of a row form a run: contiguous and in
 //                    ascending order.
@@ -13,7 +24,7 @@
 //                    dy is read once and dx written once; pieces are at most 1/128 of dy's elements, in float.
 //
 // Threads own single elements instead of 16 bytes if rows are not aligned. Pieces are counted from the start of a run,
-// so the sum of a row does not depend on which other rows were taken.
+// so the sum of a row does not depend on which other rows were taken, and has the same bits for any number of ids.
 #include <bit>
 #include <limits>
 
@@ -67,6 +78,19 @@ __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index f
   return last;
 }
 
+// Reports an invalid id, unless another report is pending.
+__device__ inline void report_id(const IdCheck& check, std::int64_t id, Index position, cuda::Report* report) {
+  if (atomicExch(&report->claimed, 1u)) return;
+  report->op = check.op;
+  report->what = check.what;
+  report->where = check.where;
+  report->id = id;
+  report->position = position;
+  report->limit = check.limit;
+  __threadfence_system();
+  atomicExch(&report->raised, 1u);
+}
+
 template <class I>
 __global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<const I, 1> ids, Index ids_per_block,
                                                          cuda::Report* report) {
@@ -74,15 +98,7 @@ __global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<con
   const Index end = behind < ids.extent[0] ? behind : ids.extent[0];
   const Index position = first_wrong(check, ids, begin, end);
   if (position == end || first_wrong(check, ids, 0, begin) < begin) return;
-  if (threadIdx.x > 0 || atomicExch(&report->claimed, 1u)) return;
-  report->op = check.op;
-  report->what = check.what;
-  report->where = check.where;
-  report->id = ids(position);
-  report->position = position;
-  report->limit = check.limit;
-  __threadfence_system();
-  atomicExch(&report->raised, 1u);
+  if (threadIdx.x == 0) report_id(check, ids(position), position, report);
 }
 
 template <class I>
@@ -97,11 +113,77 @@ void find(const IdCheck& check, View<const I, 1> ids) {
 
 }  // namespace wrong
 
+// --- rows and columns in threads ---
+
+constexpr int row_threads = 4 * warp_size;
+
+// Calls f(d) with the first column d of each vector of this thread. A block has a row of threads for each of its matrix
+// rows; a thread owns vectors of `each` neighboring columns.
+template <int each, class F>
+__device__ void each_column(Index D, F&& f) {
+  const Index step = Index{gridDim.y} * blockDim.x * each;
+  for (Index d = (Index{blockIdx.y} * blockDim.x + threadIdx.x) * each; d < D; d += step) f(d);
+}
+__device__ Index row_of_thread() { return Index{blockIdx.x} * blockDim.y + threadIdx.y; }
+
+// The launch: one thread per row and vector of `each` columns. Threads take several vectors if the grid's y would
+// exceed its limit.
+struct Threads {
+  dim3 grid, block;
+
+  Threads(Index rows, Index D, int each) {
+    const Index vectors = (D + each - 1) / each;
+    int columns = 1;
+    while (columns < vectors && columns < warp_size) columns *= 2;
+    const int together = row_threads / columns;
+    block = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(together));
+    grid =
+        dim3(cuda::blocks_for(rows, together),
+             static_cast<unsigned>(std::min((vectors + columns - 1) / columns, cuda::limits.gradient_column_blocks)));
+  }
+};
+
+// --- embed ---
+
+// Rounds values to elements of T.
+template <class T, int each>
+__device__ void round_to(float (&values)[each]) {
+  for (float& value : values) value = static_cast<float>(T(value));
+}
+
+template <int each, class T, class Y, class I>
+__global__ __launch_bounds__(row_threads) void embed_rows(IdCheck check, View<const I, 1> ids, View<const T, 2> table,
+                                                          View<const int, 1> position, View<const T, 2> positions,
+                                                          View<Y, 2> y, cuda::Report* report) {
+  const Index n = row_of_thread();
+  if (n >= y.extent[0]) return;
+  const auto id = static_cast<std::int64_t>(ids(n));
+  const bool exists = !check.is_invalid(id);
+  if (!exists && threadIdx.x == 0 && blockIdx.y == 0) {
+    Index first = 0;
+    while (!check.is_invalid(ids(first))) ++first;
+    if (first == n) wrong::report_id(check, id, n, report);
+  }
+  const Index t = positions.data ? position(n) : 0;
+  each_column<each>(y.extent[1], [&](Index d) {
+    float values[each] = {};
+    if (exists) cuda::load_floats(&table(id, d), values);
+    round_to<Y>(values);
+    if (positions.data) {
+      float added[each];
+      cuda::load_floats(&positions(t, d), added);
+      round_to<Y>(added);
+      for (int i = 0; i < each; ++i) values[i] += added[i];
+    }
+    cuda::store_floats(&y(n, d), values);
+  });
+}
+
 // --- sum_taken_rows ---
 
 namespace taken {
 
-constexpr int threads = 4 * warp_size;
+constexpr int threads = row_threads;
 constexpr int piece = 128;  // rows of dy in one partial sum, for a row that was taken at least this often
 constexpr int ahead = 4;    // rows whose loads a thread has in flight
 
@@ -142,14 +224,70 @@ __device__ void add(float (&sum)[each], Index first, Index last, At&& at) {
   }
 }
 
-// Calls f(d) with the first column d of each vector of this thread. A block has a row of threads for each of its matrix
-// rows; a thread owns vectors of `each` neighboring columns.
-template <int each, class F>
-__device__ void each_column(Index D, F&& f) {
-  const Index step = Index{gridDim.y} * blockDim.x * each;
-  for (Index d = (Index{blockIdx.y} * blockDim.x + threadIdx.x) * each; d < D; d += step) f(d);
+// The gradient of one table: row i of dx is the sum of the rows n of dy with ids(n) = i, except for row `frozen`, whose
+// gradient is 0.
+template <class I, class Y>
+struct TakenRows {
+  View<const I, 1> ids;
+  Index frozen;   // or -1
+  View<Y, 2> dx;  // zeros on entry
+};
+
+constexpr int most_scanned = 4096;  // ids whose occurrences a block lists
+
+// Adds the rows of dy that took the same row of dx as position blockIdx.x, if no earlier position took it.
+template <int each, class I, class T, class Y>
+__device__ void add_occurrences(const TakenRows<I, Y>& taken, View<const T, 2> dy) {
+  constexpr int warps = threads / warp_size;
+  auto& places = cuda::shared<int[most_scanned]>();
+  auto& of_warp = cuda::shared<int[warps]>();
+  const auto count_all = static_cast<int>(taken.ids.extent[0]), own = static_cast<int>(blockIdx.x);
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % warp_size, warp = thread / warp_size;
+  const I id = taken.ids(own);
+  if (id < 0 || id >= taken.dx.extent[0] || id == taken.frozen) return;
+  for (int first = 0; first < own; first += threads) {
+    const int n = first + thread;
+    if (__syncthreads_or(n < own && taken.ids(n) == id)) return;
+  }
+
+  int count = 0;
+  for (int first = own; first < count_all; first += threads) {
+    const int n = first + thread;
+    const bool is_same = n < count_all && taken.ids(n) == id;
+    const unsigned same = __ballot_sync(cuda::all_lanes, is_same);
+    if (lane == 0) of_warp[warp] = __popc(same);
+    __syncthreads();
+    int before = count;
+    for (int w = 0; w < warps; ++w) {
+      if (w < warp) before += of_warp[w];
+      count += of_warp[w];
+    }
+    if (is_same) places[before + __popc(same & ((1u << lane) - 1))] = n;
+    __syncthreads();  // the places are complete, and all threads have read of_warp
+  }
+
+  const auto at = [&](Index d) { return [&dy, &places, d](Index k) { return &dy(places[k], d); }; };
+  for (Index d = Index{thread} * each; d < dy.extent[1]; d += Index{threads} * each) {
+    float sum[each] = {};
+    Index k = 0;
+    for (; k + piece <= count; k += piece) {
+      float of_piece[each] = {};
+      add(of_piece, k, k + piece, at(d));
+      for (int i = 0; i < each; ++i) sum[i] += of_piece[i];
+    }
+    add(sum, k, Index{count}, at(d));
+    cuda::store_floats(&taken.dx(id, d), sum);
+  }
 }
-__device__ Index row_of_thread() { return Index{blockIdx.x} * blockDim.y + threadIdx.y; }
+
+template <int each, class T, class Y, class I>
+__global__ __launch_bounds__(threads) void sum_occurrences(TakenRows<I, Y> taken, TakenRows<int, Y> also,
+                                                           View<const T, 2> dy) {
+  if (blockIdx.y == 0)
+    add_occurrences<each>(taken, dy);
+  else
+    add_occurrences<each>(also, dy);
+}
 
 // Sums the whole pieces. The sum of piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole
 // pieces begin at least 128 apart, so no two share a row.
@@ -172,9 +310,9 @@ __global__ __launch_bounds__(threads) void sum_pieces(cuda::Pairs sorted, View<c
   });
 }
 
-template <int each, class T>
+template <int each, class T, class Y>
 __global__ __launch_bounds__(threads) void sum_runs(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy,
-                                                    View<const float, 2> pieces, View<T, 2> dx) {
+                                                    View<const float, 2> pieces, View<Y, 2> dx) {
   const Index v = row_of_thread();
   if (v >= dx.extent[0]) return;
   const Run run = runs(v);
@@ -187,38 +325,22 @@ __global__ __launch_bounds__(threads) void sum_runs(cuda::Pairs sorted, View<con
   });
 }
 
-// The launch: one thread per row and vector of `each` columns. Threads take several vectors if the grid's y would
-// exceed its limit.
-struct Threads {
-  dim3 grid, block;
-
-  Threads(Index rows, Index D, int each) {
-    const Index vectors = (D + each - 1) / each;
-    int columns = 1;
-    while (columns < vectors && columns < warp_size) columns *= 2;
-    const int together = threads / columns;
-    block = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(together));
-    grid =
-        dim3(cuda::blocks_for(rows, together),
-             static_cast<unsigned>(std::min((vectors + columns - 1) / columns, cuda::limits.gradient_column_blocks)));
-  }
-};
-
-template <int each, class T>
-void sum(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy, View<T, 2> dx, cudaStream_t stream) {
+template <int each, class T, class Y>
+void sum(cuda::Pairs sorted, View<const Run, 1> runs, View<const T, 2> dy, View<Y, 2> dx, cudaStream_t stream) {
   const auto [N, D] = dy.extent;
   const Index count = N / piece;
   const cuda::Workspace<float> memory(count * D);
   const Threads of_pieces(count, D, each), of_rows(dx.extent[0], D, each);
   cuda::launch<sum_pieces<each, T>>(of_pieces.grid, of_pieces.block, 0, stream, sorted, runs, dy,
                                     View<float, 2>{memory.data(), {count, D}});
-  cuda::launch<sum_runs<each, T>>(of_rows.grid, of_rows.block, 0, stream, sorted, runs, dy,
-                                  View<const float, 2>{memory.data(), {count, D}}, dx);
+  cuda::launch<sum_runs<each, T, Y>>(of_rows.grid, of_rows.block, 0, stream, sorted, runs, dy,
+                                     View<const float, 2>{memory.data(), {count, D}}, dx);
 }
 
-template <class T, class I>
-void sum_taken(View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
-  const Index N = ids.extent[0], V = dx.extent[0], D = dx.extent[1];
+// Computes all of dx by a sort of the ids.
+template <class I, class T, class Y>
+void sort_and_sum(const TakenRows<I, Y>& taken, View<const T, 2> dy) {
+  const Index N = taken.ids.extent[0], V = taken.dx.extent[0], D = taken.dx.extent[1];
   constexpr Index most = std::numeric_limits<unsigned>::max();
   require(N <= most && V <= most, "the gradient of a table with ", V, " rows for ", N, " ids: on the GPU at most ",
           most, " of each are supported");
@@ -226,18 +348,49 @@ void sum_taken(View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
   const cuda::Workspace<unsigned> pair_memory(4 * N);
   unsigned* const words = pair_memory.data();
   const cuda::Pairs pairs{words, words + N}, sorted{words + 2 * N, words + 3 * N};
-  cuda::launch<write_pairs<I>>(cuda::blocks_for(N, threads), threads, 0, stream, ids, V, pairs);
+  cuda::launch<write_pairs<I>>(cuda::blocks_for(N, threads), threads, 0, stream, taken.ids, V, pairs);
   cuda::sort_pairs(pairs, sorted, N, static_cast<int>(std::bit_width(static_cast<unsigned>(V))));
   const cuda::Workspace<Run> run_memory(V);
   const View<Run, 1> runs{run_memory.data(), {V}};
   cuda::clear(runs.data, static_cast<std::size_t>(V) * sizeof(Run));
   cuda::launch<mark_runs>(cuda::blocks_for(N, threads), threads, 0, stream, sorted, N, runs);
   const View<const Run, 1> marked{run_memory.data(), {V}};
-  constexpr int each = cuda::vector_width<T>;
-  if (D % each == 0 && cuda::aligned<each>(dy.data, dx.data))
-    sum<each>(sorted, marked, dy, dx, stream);
+  constexpr int each = cuda::vector_width<T, Y>;
+  if (D % each == 0 && cuda::aligned<each>(dy.data) && cuda::aligned<each>(taken.dx.data))
+    sum<each>(sorted, marked, dy, taken.dx, stream);
   else
-    sum<1>(sorted, marked, dy, dx, stream);
+    sum<1>(sorted, marked, dy, taken.dx, stream);
+  if (taken.frozen >= 0) cuda::clear(&taken.dx(taken.frozen, 0), static_cast<std::size_t>(D) * sizeof(Y));
+}
+
+template <class I, class Y>
+void clear(const TakenRows<I, Y>& taken) {
+  cuda::clear(taken.dx.data, static_cast<std::size_t>(taken.dx.extent[0] * taken.dx.extent[1]) * sizeof(Y));
+}
+
+// Computes all of dx of one table, or of two for the same dy. A table without rows is left out.
+template <class I, class T, class Y>
+void sum_taken(const TakenRows<I, Y>& taken, const TakenRows<int, Y>& also, View<const T, 2> dy) {
+  const Index N = dy.extent[0], D = dy.extent[1];
+  const bool has_taken = taken.dx.extent[0] > 0, has_also = also.dx.extent[0] > 0;
+  if (D == 0) return;
+  if (N > std::min<Index>(cuda::limits.scanned_ids, most_scanned)) {
+    if (has_taken) sort_and_sum(taken, dy);
+    if (has_also) sort_and_sum(also, dy);
+    return;
+  }
+  if (has_taken) clear(taken);
+  if (has_also) clear(also);
+  if (!has_taken && !has_also) return;
+  constexpr int each = cuda::vector_width<T, Y>;
+  const auto launch = [&]<int width>() {
+    const dim3 grid(static_cast<unsigned>(N), has_also ? 2 : 1);
+    cuda::launch<sum_occurrences<width, T, Y, I>>(grid, threads, 0, cuda::current_stream(), taken, also, dy);
+  };
+  if (D % each == 0 && cuda::aligned<each>(dy.data) && cuda::aligned<each>(taken.dx.data, also.dx.data))
+    launch.template operator()<each>();
+  else
+    launch.template operator()<1>();
 }
 
 }  // namespace taken
@@ -248,16 +401,32 @@ void check_ids(Cuda, const IdCheck& check, View<const I, 1> ids) {
   wrong::find(check, ids);
 }
 
-template <OnGpu T, Label I>
-void sum_taken_rows(Cuda, View<const I, 1> ids, View<const T, 2> dy, View<T, 2> dx) {
-  const Index size = dx.extent[0] * dx.extent[1];
-  if (ids.extent[0] == 0) return cuda::clear(dx.data, static_cast<std::size_t>(size) * sizeof(T));
-  if (size > 0) taken::sum_taken(ids, dy, dx);
+template <OnGpu T, OnGpu Y, Label I>
+void embed(Cuda, const IdCheck& check, View<const I, 1> ids, View<const T, 2> table, View<const int, 1> position,
+           View<const T, 2> positions, View<Y, 2> y) {
+  const Index D = y.extent[1];
+  constexpr int each = cuda::vector_width<T, Y>;
+  const auto launch = [&]<int width>() {
+    const Threads of(y.extent[0], D, width);
+    cuda::launch<embed_rows<width, T, Y, I>>(of.grid, of.block, 0, cuda::current_stream(), check, ids, table, position,
+                                             positions, y, cuda::report());
+  };
+  if (D % each == 0 && cuda::aligned<each>(table.data, positions.data) && cuda::aligned<each>(y.data))
+    launch.template operator()<each>();
+  else
+    launch.template operator()<1>();
 }
 
-[[maybe_unused, gnu::used]] constexpr auto embed_instances =
-    cuda::instances<std::int32_t, std::int64_t>([]<class I>(cuda::Type<I>) {
-      return std::tuple(&check_ids<I>, &sum_taken_rows<float, I>, &sum_taken_rows<bf16, I>);
-    });
+template <OnGpu T, OnGpu Y, Label I>
+void sum_taken_rows(Cuda, View<const T, 2> dy, View<const I, 1> ids, Index frozen, View<Y, 2> dx,
+                    View<const int, 1> position, View<Y, 2> dpositions) {
+  taken::sum_taken<I, T, Y>({ids, frozen, dx}, {position, -1, dpositions}, dy);
+}
+
+[[maybe_unused,
+  gnu::used]] constexpr auto embed_instances = cuda::instances<std::int32_t, std::int64_t>([]<class I>(cuda::Type<I>) {
+  return std::tuple(&check_ids<I>, &embed<float, float, I>, &embed<float, bf16, I>, &embed<bf16, bf16, I>,
+                    &sum_taken_rows<float, float, I>, &sum_taken_rows<bf16, float, I>, &sum_taken_rows<bf16, bf16, I>);
+});
 
 }  // namespace heddle::kernel

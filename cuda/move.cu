@@ -10,6 +10,8 @@
 //                     in shared memory. x is read once along its last axis; y is written once along its last axis.
 //   take_rows         One thread owns one word of y, of 16 bytes where rows allow it. Rows of x are read as often as
 //                     they are taken, y is written once, ids are read once and then from cache.
+//   end_rows          A block owns a row of a sequence and moves its words, each once; words are of 16 bytes where rows
+//                     allow it. In the backward, dx is cleared before.
 //   copy_row_ranges   Several blocks own a range of rows and move its words in turn, each once; words are of 16 bytes
 //                     where rows allow it.
 #include "device/elementwise.cuh"
@@ -21,6 +23,7 @@ namespace heddle::kernel {
 namespace {
 
 constexpr int move_threads = cuda::block_threads(256);
+constexpr int end_threads = cuda::block_threads(128);  // that own one row
 
 using Wide = cuda::Vector<std::uint64_t, 2>;  // a word of 16 bytes
 
@@ -164,7 +167,42 @@ __global__ __launch_bounds__(move_threads) void copy_row_ranges_kernel(View<cons
   for (Index i = part * move_threads + threadIdx.x; i < words; i += Index{parts} * move_threads) y[i] = x[i];
 }
 
+// Moves a row of each sequence, its first or its last, between x and row b of `of_sequences`.
+template <bool back, class W>
+__global__ __launch_bounds__(end_threads) void end_rows_kernel(bool last, View<const int, 1> begin,
+                                                               View<const int, 1> length, Index columns, const W* from,
+                                                               W* to) {
+  const Index b = blockIdx.x, row = begin(b) + (last ? length(b) - 1 : 0);
+  const bool exists = length(b) > 0;
+  if (back && !exists) return;
+  from += (back ? b : row) * columns;
+  to += (back ? row : b) * columns;
+  for (Index i = threadIdx.x; i < columns; i += end_threads) to[i] = exists ? from[i] : W{};
+}
+
+template <bool back, class W>
+void move_end_rows(bool last, View<const int, 1> begin, View<const int, 1> length, View<const W, 2> from,
+                   View<W, 2> to) {
+  if (from.extent[1] == 0) return;
+  in_widest_words(from.extent[1], from.data, to.data, [&](Index columns, auto* from_words, auto* to_words) {
+    using Word = std::remove_pointer_t<decltype(to_words)>;
+    cuda::launch<end_rows_kernel<back, Word>>(cuda::blocks_for(begin.extent[0], 1), end_threads, 0,
+                                              cuda::current_stream(), last, begin, length, columns, from_words,
+                                              to_words);
+  });
+}
+
 }  // namespace
+
+template <class W>
+void end_rows_words(bool last, View<const int, 1> begin, View<const int, 1> length, View<const W, 2> x, View<W, 2> y) {
+  move_end_rows<false>(last, begin, length, x, y);
+}
+template <class W>
+void end_rows_backward_words(bool last, View<const int, 1> begin, View<const int, 1> length, View<const W, 2> dy,
+                             View<W, 2> dx) {
+  move_end_rows<true>(last, begin, length, dy, dx);
+}
 
 template <class W>
 void fill_words(W* y, Index count, W value) {
@@ -228,7 +266,8 @@ void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<
 [[maybe_unused, gnu::used]] constexpr auto move_instances =
     cuda::instances<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>([]<class W>(cuda::Type<W>) {
       return std::tuple(&fill_words<W>, &permute_words<W>, &where_words<W>, &take_rows_words<W, std::int32_t>,
-                        &take_rows_words<W, std::int64_t>, &copy_row_ranges_words<W>);
+                        &take_rows_words<W, std::int64_t>, &copy_row_ranges_words<W>, &end_rows_words<W>,
+                        &end_rows_backward_words<W>);
     });
 
 }  // namespace heddle::kernel

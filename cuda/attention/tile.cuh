@@ -285,7 +285,10 @@ struct QueryStatistics {
     constexpr int together = warp_size / delta_lanes;  // queries whose delta the warp computes at a time
     const SequenceHead<T>& head = tile.head;
     const int lane = lane_index();
-    unrolled<slice_rows / together>([&](int step) {
+#ifdef __CUDACC__
+#pragma unroll(sizeof(T) == 2 ? 4 : 1)  // in float, registers are scarce
+#endif
+    for (int step = 0; step < slice_rows / together; ++step) {
       const int i = tile.first_own() + step * together + lane / delta_lanes;
       const bool inside = i < head.queries;
       const float sum = sum_delta(&y(i, 0), &dy(i, 0), inside ? dy.width : 0, y.vectors && dy.vectors);
@@ -294,7 +297,7 @@ struct QueryStatistics {
       const float of_lane = __shfl_sync(all_lanes, sum, lane / quad % together * delta_lanes);
       for (int half = 0; half < 2; ++half)
         if ((lane / quad + half * 8) / together == step) delta[half] = of_lane;
-    });
+    }
   }
 };
 

@@ -10,6 +10,7 @@ struct Limits {
   Index loss_blocks = 1024;                 // blocks of cross_entropy's forward: several for each multiprocessor
   Index norm_blocks = 256;                  // blocks of a norm's backward: about two for each multiprocessor
   Index id_blocks = 256;                    // blocks of check_ids: one with an invalid id reads all earlier ids, so few
+  Index scanned_ids = 4096;                 // ids whose occurrences sum_taken_rows finds without a sort, at most 4096
   Index gradient_column_blocks = 65535;     // blocks that share the columns of sum_taken_rows: a grid's y dimension
   Index head_blocks = 65535;                // blocks that share the heads of attention: a grid's y dimension
   Index range_blocks = Index{1} << 12;      // blocks that copy one range of rows

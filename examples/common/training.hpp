@@ -156,12 +156,13 @@ class Training {
 
   void step() {
     const train::Stopwatch since_start;
-    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch)).to(flags_.target_device());
+    const data::Batch on_host = splits_.train.batch(batches_(state_.epoch, state_.batch)),
+                      batch = on_host.to(flags_.target_device());
     Random random(flags_.seed, stream(Stream::dropout, state_.step));
     Random hiding(flags_.seed, stream(Stream::masks, state_.step));
     const Scored scored = score<A>(model_, batch, hiding, &random);
     const Tensor<float> loss = cross_entropy(scored.z, scored.labels);
-    backward(loss);
+    backward(loss, unit_);
     const double value = loss.item();  // after the backward: on the GPU, the host waits here
     require<train::RunFailed>(std::isfinite(value), "the loss of step ", state_.step + 1,
                               " is not finite; nothing was saved after it");
@@ -170,7 +171,8 @@ class Training {
     optimizer_.step(factor);
     ++state_.step;
     ++state_.batch;
-    const Index correct = count_correct(scored.z, scored.labels), rows = scored.labels.size();
+    const Tensor<int>& labels = makes_labels<A, Model> ? scored.labels : on_host.labels;
+    const Index correct = count_correct(scored.z, labels), rows = labels.size();
     state_.epoch_sums.add(value, correct, rows);
     metrics_->step(state_.step, value, flags_.lr * factor, batch.tokens(), since_start.seconds());
     if (events_) write_events(value, correct, rows, flags_.lr * factor);
@@ -272,6 +274,7 @@ class Training {
   data::Batches batches_;
   const Index per_epoch_;
   const std::function<double(Index)> schedule_;
+  const Tensor<float> unit_ = ones<float>(Shape{}, flags_.target_device());  // the gradient of each loss
   train::MetricsFile* metrics_ = nullptr;
   std::optional<train::EventWriter> events_;
   train::Progress progress_;

@@ -42,7 +42,7 @@ struct Tagger {
   nn::Linear<> out;
 
   Tensor<float> operator()(const Batch& batch, Random* random = nullptr) const {
-    return out(encoder(positions(embedding(batch.ids), batch.texts), batch.texts, random));  // [N, C]
+    return out(encoder(positions.embed(embedding, batch.ids, batch.texts), batch.texts, random));  // [N, C]
   }
   static void visit(auto& self, auto&& f) {
     f("embedding", self.embedding), f("positions", self.positions), f("encoder", self.encoder), f("out", self.out);

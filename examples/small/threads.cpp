@@ -33,7 +33,7 @@ struct Classifier {
   // Returns the probability of each class for each text, [B * C].
   std::vector<float> answer(const Request& request) const {
     const NoGrad no_grad;                                                                   // affects this thread only
-    const Tensor<float> x = positions(embedding(request.ids), request.texts);               // [N, D]
+    const Tensor<float> x = positions.embed(embedding, request.ids, request.texts);         // [N, D]
     const Tensor<float> logits = out(mean_rows(encoder(x, request.texts), request.texts));  // [B, C]
     return softmax(logits).host();
   }

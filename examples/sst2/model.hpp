@@ -101,7 +101,7 @@ struct Sst2Model {
  private:
   template <class A>
   Tensor<A> embedded(const Tensor<int>& ids, const Sequences& sequences) const {  // [N] to [N, D]
-    return positions(embedding.operator()<A>(ids), sequences);
+    return positions.embed<A>(embedding, ids, sequences);
   }
 };
 

@@ -1,5 +1,6 @@
-// The CUDA kernels that check ids and that sum the gradient of the taken rows.
+// The CUDA kernels that take rows of tables, check ids, and sum the gradient of the taken rows.
 #include <heddle/gpu/kernels.hpp>
+#include <heddle/nn/positions.hpp>
 #include <heddle/ops/check_ids.hpp>
 #include <heddle/ops/embed.hpp>
 
@@ -58,21 +59,33 @@ struct Taking {
   }
 };
 
-template <class T, class I>
-std::vector<double> on_gpu(const Taking<T, I>& in) {
+template <class Y, class T, class I>
+std::vector<double> summed(const Taking<T, I>& in, Index frozen) {
   std::vector<T> shifted(in.dy_shift, T(0.f));
   shifted.insert(shifted.end(), in.dy.begin(), in.dy.end());
   const DeviceArray ids(in.ids);
-  const DeviceArray dy(shifted), dx(std::vector<T>(size_of(in.V * in.D) + in.dx_shift, T(77.f)));
+  const DeviceArray dy(shifted);
+  const DeviceArray dx(std::vector<Y>(size_of(in.V * in.D) + in.dx_shift, Y(77.f)));
   cudaDeviceSynchronize();  // the copies are on another stream
-  kernel::sum_taken_rows(Cuda{}, View<const I, 1>{ids.data(), {in.N()}},
-                         View<const T, 2>{dy.data() + in.dy_shift, {in.N(), in.D}},
-                         View<T, 2>{dx.data() + in.dx_shift, {in.V, in.D}});
+  kernel::sum_taken_rows(Cuda{}, View<const T, 2>{dy.data() + in.dy_shift, {in.N(), in.D}},
+                         View<const I, 1>{ids.data(), {in.N()}}, frozen,
+                         View<Y, 2>{dx.data() + in.dx_shift, {in.V, in.D}});
   cuda::synchronize();
   std::vector<double> all = joined(dx.host());
   for (std::size_t i = 0; i < in.dx_shift; ++i) REQUIRE(all[i] == 77);
   all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(in.dx_shift));
   return all;
+}
+
+// Requires the same bits with a sort and without one, if there are few enough ids.
+template <class T, class I, class Y = T>
+std::vector<double> on_gpu(const Taking<T, I>& in, Index frozen = -1) {
+  const std::vector<double> found = summed<Y>(in, frozen);
+  cuda::Limits sorted = cuda::limits;
+  sorted.scanned_ids = 0;
+  const LoweredLimits low(sorted);
+  REQUIRE(summed<Y>(in, frozen) == found);
+  return found;
 }
 
 // Adds the rows of dy one by one, in the order of their positions.
@@ -279,4 +292,155 @@ TEST_CASE("cuda sum_taken_rows: results do not depend on schedules or garbage in
   expect_same_always([&] { return on_gpu(in); });
   const auto often = Taking<bf16, int>{3, 16, taken_as_often({130, 400, 2})}.with_numbers();
   expect_same_always([&] { return on_gpu(often); });
+}
+
+TEST_CASE("cuda sum_taken_rows: 4096 ids, and one more") {
+  if (races_are_watched()) return;
+  for (const Index N : {4096, 4097}) check_sums(Taking<float, int>{900, 4, drawn(N, 900)});
+}
+
+TEST_CASE("cuda sum_taken_rows: the gradient of a frozen row is 0") {
+  for (const Index frozen : {0, 1, 6}) {
+    const auto in = Taking<float, int>{7, 8, drawn(200, 7)}.with_numbers();
+    std::vector<double> expected = on_gpu(in);
+    std::fill_n(expected.begin() + frozen * in.D, in.D, 0.);
+    CHECK(on_gpu(in, frozen) == expected);
+  }
+}
+
+TEST_CASE("cuda sum_taken_rows: gradients in bf16 for a table in float are not rounded") {
+  for (const Index D : {3, 8, 64}) {
+    const auto in = Taking<bf16, int>{9, D, taken_as_often({3, 0, 130, 20})}.with_numbers();
+    Taking<float, int> same{in.V, D, in.ids};
+    for (const bf16 value : in.dy) same.dy.push_back(static_cast<float>(value));
+    CHECK(on_gpu<bf16, int, float>(in) == on_gpu(same));
+  }
+}
+
+// --- embed ---
+
+namespace {
+
+// Token ids in texts of several lengths, some of them empty.
+struct Texts {
+  Tensor<int> ids;
+  Sequences sequences;
+
+  static Texts packed(const std::vector<int>& lengths, Index V) {
+    const Sequences sequences = Sequences::packed(lengths);
+    return {Tensor<int>({sequences.rows()}, drawn(sequences.rows(), V)), sequences};
+  }
+  static Texts padded(const std::vector<int>& lengths, Index T, Index V) {
+    const Index B = static_cast<Index>(lengths.size());
+    return {Tensor<int>({B, T}, drawn(B * T, V)), Sequences::padded(lengths, T)};
+  }
+};
+
+// Returns the embeddings on a device, followed by the gradients of the tables that are trained.
+template <class A, class Positions>
+std::vector<std::vector<double>> embeddings_on(Device device, const Texts& texts, Index V, Index D) {
+  constexpr bool is_trained = !std::is_constructible_v<Positions, Index, Index>;
+  Random drawn_from(3);
+  nn::Embedding<> words(V, D, drawn_from, {.padding_id = 1});
+  auto positions = [&] {
+    if constexpr (is_trained)
+      return Positions(9, D, drawn_from);
+    else
+      return Positions(9, D);
+  }();
+  to(words, device);
+  to(positions, device);
+  const Tensor<A> y = positions.template embed<A>(words, texts.ids.to(device), texts.sequences.to(device));
+  backward(sum(cast<float>(y) * cast<float>(random<float>(y.shape(), 7)).to(device)));
+  const auto numbers = [](const auto& x) { return joined(x.host()); };
+  std::vector<std::vector<double>> found{numbers(y), numbers(words.weight.grad())};
+  if constexpr (is_trained) found.push_back(numbers(positions.weight.grad()));
+  return found;
+}
+
+template <class A, class Positions>
+void check_embeddings(const Texts& texts, Index V, Index D) {
+  CAPTURE(texts.ids.shape(), V, D, sizeof(A));
+  const auto expected = embeddings_on<A, Positions>(Device::cpu, texts, V, D),
+             found = embeddings_on<A, Positions>(Device::cuda, texts, V, D);
+  CHECK(found[0] == expected[0]);
+  CHECK(found[1] == expected[1]);
+  if (found.size() < 3) return;
+  // The CPU rounds the gradient of positions in bf16.
+  const double error = std::is_same_v<A, bf16> ? 0.004 : 0;
+  for (std::size_t i = 0; i < expected[2].size(); ++i)
+    CHECK(std::abs(found[2][i] - expected[2][i]) <= error * std::abs(expected[2][i]));
+}
+
+}  // namespace
+
+TEST_CASE("cuda embed: words and positions, and their gradients, have the bits of the CPU") {
+  for (const Index D : {1, 8, 33, 64}) {
+    const Index V = 11;
+    for (const Texts& texts : {Texts::packed({3, 0, 9, 1}, V), Texts::packed({}, V), Texts::padded({2, 5, 0}, 6, V)}) {
+      check_embeddings<float, nn::LearnedPositions<>>(texts, V, D);
+      check_embeddings<bf16, nn::LearnedPositions<>>(texts, V, D);
+      check_embeddings<float, nn::SinusoidalPositions<>>(texts, V, D);
+      check_embeddings<bf16, nn::SinusoidalPositions<>>(texts, V, D);
+    }
+  }
+}
+
+TEST_CASE("cuda embed: a frozen table has no gradient, and the other one has") {
+  const Texts texts = Texts::packed({3, 5}, 7);
+  Random drawn_from(3);
+  nn::Embedding<> words(7, 8, drawn_from);
+  nn::LearnedPositions<> positions(9, 8, drawn_from);
+  to(words, Device::cuda);
+  to(positions, Device::cuda);
+  words.weight.freeze();
+  backward(sum(positions.embed(words, texts.ids, texts.sequences.to(Device::cuda))));
+  CHECK(!words.weight.grad());
+  CHECK(joined(positions.weight.grad().host())[0] == 2);
+}
+
+TEST_CASE("cuda embed: the first invalid id is reported by the next synchronization") {
+  const auto message = [](const std::vector<int>& ids) -> std::string {
+    const Tensor<float> table = ones<float>({7, 4}).to(Device::cuda);
+    const Tensor<float> y = embed(Tensor<int>({static_cast<Index>(ids.size())}, ids).to(Device::cuda), table);
+    try {
+      cuda::synchronize();
+    } catch (const IndexError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(message({0, 6, 3}) == "");
+  CHECK(message({0, 7, 3, -1}) == "embed: id 7 at position 1 is outside the table's 7 rows");
+  std::vector<int> many(500, 2);
+  many[499] = many[130] = -4;
+  CHECK(message(many) == "embed: id -4 at position 130 is outside the table's 7 rows");
+  CHECK(message({1}) == "");  // the report is gone
+}
+
+TEST_CASE("cuda embed: errors of shapes and lengths are those of the CPU") {
+  Random drawn_from(3);
+  const auto message = [&](Device device, Index D, const std::vector<int>& lengths, Index rows) -> std::string {
+    nn::Embedding<> words(7, 8, drawn_from);
+    nn::LearnedPositions<> positions(9, D, drawn_from);
+    to(words, device);
+    to(positions, device);
+    try {
+      positions.embed(words, zeros<int>({rows}).to(device), Sequences::packed(lengths).to(device));
+    } catch (const Error& error) {
+      std::string text = error.what();
+      for (const char* name : {"the CPU", "the GPU"})
+        if (const auto at = text.find(name); at != text.npos) text.replace(at, 7, "a device");
+      return text;
+    }
+    return "";
+  };
+  const auto check = [&](Index D, const std::vector<int>& lengths, Index rows) {
+    const std::string expected = message(Device::cpu, D, lengths, rows);
+    CHECK(!expected.empty());
+    CHECK(message(Device::cuda, D, lengths, rows) == expected);
+  };
+  check(8, {10}, 10);
+  check(8, {3, 2}, 6);
+  check(7, {3, 2}, 5);
 }

@@ -53,6 +53,15 @@ void copy_row_ranges(Cuda, View<const int, 1> from, View<const int, 1> to, View<
                      View<T, 2> y) {
   copy_row_ranges_words(from, to, count, words(x), words(y));
 }
+template <class T>
+void end_rows(Cuda, bool last, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y) {
+  end_rows_words(last, begin, length, words(x), words(y));
+}
+template <class T>
+void end_rows_backward(Cuda, bool last, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
+                       View<T, 2> dx) {
+  end_rows_backward_words(last, begin, length, words(dy), words(dx));
+}
 
 // --- products ---
 

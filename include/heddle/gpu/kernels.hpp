@@ -40,6 +40,11 @@ void take_rows_words(View<const Id, 1> ids, View<const W, 2> x, View<W, 2> y);
 template <class W>
 void copy_row_ranges_words(View<const int, 1> from, View<const int, 1> to, View<const int, 1> count, View<const W, 2> x,
                            View<W, 2> y);
+template <class W>
+void end_rows_words(bool last, View<const int, 1> begin, View<const int, 1> length, View<const W, 2> x, View<W, 2> y);
+template <class W>
+void end_rows_backward_words(bool last, View<const int, 1> begin, View<const int, 1> length, View<const W, 2> dy,
+                             View<W, 2> dx);
 
 // --- elementwise (cuda/map.cu, arithmetic.cu, compare.cu, dropout.cu, cast.cu) ---
 
@@ -138,10 +143,16 @@ void cross_entropy_backward(Cuda, View<const T, 1> dy, View<const T, 2> logits, 
 // first one.
 template <Label Id>
 void check_ids(Cuda, const IdCheck& check, View<const Id, 1> ids);
+// Takes the rows `ids` of the table, rounded to Y. If `positions` has data, adds its rows `position`, rounded likewise.
+// An id outside the table gives zeros, and is reported as by check_ids(). T is float or Y.
+template <OnGpu T, OnGpu Y, Label Id>
+void embed(Cuda, const IdCheck& check, View<const Id, 1> ids, View<const T, 2> table, View<const int, 1> position,
+           View<const T, 2> positions, View<Y, 2> y);
 // Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are
-// skipped.
-template <OnGpu T, Label Id>
-void sum_taken_rows(Cuda, View<const Id, 1> ids, View<const T, 2> dy, View<T, 2> dx);
+// skipped; row `frozen` is 0, unless it is -1. Computes dpositions from `position` likewise, if it has rows.
+template <OnGpu T, OnGpu Y, Label Id>
+void sum_taken_rows(Cuda, View<const T, 2> dy, View<const Id, 1> ids, Index frozen, View<Y, 2> dx,
+                    View<const int, 1> position = {nullptr, {0}}, View<Y, 2> dpositions = {nullptr, {0, 0}});
 
 // --- selection (cuda/gather.cu, topk.cu) ---
 

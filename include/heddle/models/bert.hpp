@@ -94,7 +94,7 @@ struct BertEmbeddings {
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
-    const Tensor<A> x = positions(words.template operator()<A>(ids), sequences);
+    const Tensor<A> x = positions.template embed<A>(words, ids, sequences);
     require(types || !token_types, "BertEmbeddings: this model has no token types; leave the types empty");
     require<ShapeError>(!token_types || token_types.shape() == ids.shape(), "BertEmbeddings: the token types ",
                         token_types.shape(), " must have the shape of the ids, ", ids.shape());

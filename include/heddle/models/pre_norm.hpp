@@ -124,7 +124,7 @@ struct PreNormEncoder {
                     const ForwardOptions<A>& o = {}) const {  // [N] to [N, D]
     require(!o.types, "PreNormEncoder: this model has no token types; leave the types empty");
     Tensor<A> x =
-        dropout(norm(positions(tokens.template operator()<A>(ids), sequences)), config.embedding_dropout, o.random);
+        dropout(norm(positions.template embed<A>(tokens, ids, sequences)), config.embedding_dropout, o.random);
     if (o.hidden_states) o.hidden_states->push_back(x);
     for (const auto& layer : layers) {
       o.record(layer, x, sequences);

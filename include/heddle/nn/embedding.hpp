@@ -1,7 +1,6 @@
 #pragma once
 #include <heddle/nn/clone.hpp>
 #include <heddle/nn/init.hpp>
-#include <heddle/ops/cast.hpp>
 #include <heddle/ops/embed.hpp>
 
 namespace heddle::nn {
@@ -30,7 +29,7 @@ struct Embedding {
   /// a bf16 model does not cast the whole table. @throws IndexError for an id outside the table, as embed() does.
   template <class A = T, class Id>
   Tensor<A> operator()(const Tensor<Id>& ids) const {  // [...] int or int64, to [..., D]
-    return cast<A>(embed(ids, weight, padding_id));
+    return heddle::detail::embed_as<A>(ids, weight.value(), padding_id);
   }
 
   /// Visits the members.

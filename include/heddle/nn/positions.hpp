@@ -2,10 +2,8 @@
 // cosines) or learned.
 #pragma once
 #include <heddle/core/sequences.hpp>
-#include <heddle/nn/clone.hpp>
-#include <heddle/nn/init.hpp>
+#include <heddle/nn/embedding.hpp>
 #include <heddle/ops/arithmetic.hpp>
-#include <heddle/ops/embed.hpp>
 #include <heddle/ops/padded.hpp>
 
 namespace heddle::nn {
@@ -31,16 +29,52 @@ inline void require_positions(const char* module, const Sequences& sequences, In
                       " tokens is longer than the table's ", L, " positions");
 }
 
+namespace detail {
+
+// Rows that are not computed yet.
+struct RowsOn {
+  Shape of_rows;
+  Device where;
+  const Shape& shape() const { return of_rows; }
+  Device device() const { return where; }
+};
+
+// Checks that `x` has one row for each row of the sequences, as wide as the table.
+template <class Rows, class T>
+void require_rows_of_table(const char* module, const Rows& x, const Tensor<T>& table, const Sequences& sequences) {
+  require_rows(module, {"x", x}, sequences);
+  require_rank(module, {"x", x}, 2);
+  require_same(module, "D", {"x", x, 1}, {"the table", table, 1});
+}
+
+}  // namespace detail
+
 /// Returns x [N, D] or [B, T, D] with each token's row of the table [L, D] added. @throws ShapeError unless x is
 /// [sequences.rows(), D] or a padded batch [B, T, D] of these sequences, and IndexError for a position that is not in
 /// the table.
 template <class T>
 Tensor<T> add_positions(const char* module, const Tensor<T>& x, const Tensor<T>& table, const Sequences& sequences) {
   const Tensor<T> rows = heddle::detail::rows_of_batch(x, sequences);
-  require_rows(module, {"x", rows}, sequences);
-  require_rank(module, {"x", rows}, 2);
-  require_same(module, "D", {"x", rows, 1}, {"the table", table, 1});
+  detail::require_rows_of_table(module, rows, table, sequences);
   return heddle::detail::rows_as_given(rows + take_rows(table, sequences.position()), x.shape(), sequences);
+}
+
+/// Returns positions(embedding(ids), sequences) as activations of type A, on a GPU in one kernel. `positions` is one of
+/// the modules below, and `table` is its table [L, D]. @throws IndexError, ShapeError and Error as both modules do.
+template <class A, class T, class Id, class Positions>
+Tensor<A> embed_at_positions(const char* module, const Embedding<T>& embedding, const Tensor<Id>& ids,
+                             const Positions& positions, const Tensor<T>& table, const Sequences& sequences) {
+  if constexpr (heddle::detail::embeds_on_gpu<T, A>) {
+    const Tensor<T>& words = embedding.weight.value();
+    if (words.device() == Device::cuda && table.device() == Device::cuda) {
+      const Shape shape = heddle::detail::embedded_shape(ids.shape(), words.dim(1));
+      require_positions(module, sequences, table.dim(0));
+      detail::require_rows_of_table(
+          module, detail::RowsOn{heddle::detail::shape_of_rows(shape, sequences), words.device()}, table, sequences);
+      return heddle::detail::embed_as<A>(ids, words, embedding.padding_id, sequences.position(), table);
+    }
+  }
+  return positions(embedding.template operator()<A>(ids), sequences);
 }
 
 /// A fixed table that is added to x: x + pe(position). The table is saved with the weights.
@@ -63,6 +97,15 @@ struct SinusoidalPositions {
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
+
+  /// Returns (*this)(embedding(ids), sequences) as activations of type A, on a GPU in one kernel. @throws IndexError,
+  /// ShapeError and Error as both modules do.
+  template <class A = T, class Id>
+  Tensor<A> embed(const Embedding<T>& embedding, const Tensor<Id>& ids,
+                  const Sequences& sequences) const {  // [N] to [N, D], or [B, T] to [B, T, D]
+    return embed_at_positions<A>("SinusoidalPositions", embedding, ids, *this,
+                                 pe.value().with_shape({pe.shape()[1], pe.shape()[2]}), sequences);
+  }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) { f("pe", self.pe); }
@@ -92,6 +135,14 @@ struct LearnedPositions {
   }
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
+
+  /// Returns (*this)(embedding(ids), sequences) as activations of type A, on a GPU in one kernel. @throws IndexError,
+  /// ShapeError and Error as both modules do.
+  template <class A = T, class Id>
+  Tensor<A> embed(const Embedding<T>& embedding, const Tensor<Id>& ids,
+                  const Sequences& sequences) const {  // [N] to [N, D], or [B, T] to [B, T, D]
+    return embed_at_positions<A>("LearnedPositions", embedding, ids, *this, weight.value(), sequences);
+  }
 
   /// Visits the members.
   static void visit(auto& self, auto&& f) { f("weight", self.weight); }

@@ -8,6 +8,7 @@
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/vector.hpp>
+#include <heddle/ops/cast.hpp>
 #include <heddle/ops/check_ids.hpp>
 
 namespace heddle {
@@ -65,10 +66,8 @@ RowGradient<T> take_rows_backward(Cpu, View<const Id, 1> ids, View<const T, 2> d
 template <class Id, class T>
 RowGradient<T> take_rows_backward(Cuda device, View<const Id, 1> ids, View<const T, 2> dy, const Shape& shape,
                                   Index frozen) {
-  const Index D = dy.extent[1];
   Tensor<T> dx(shape, Device::cuda);
-  sum_taken_rows(device, ids, dy, View<T, 2>{dx.device_data(), {shape[0], D}});
-  if (frozen >= 0) fill(device, View<T, 1>{dx.device_data() + frozen * D, {D}}, static_cast<T>(0.f));
+  sum_taken_rows(device, dy, ids, frozen, View<T, 2>{dx.device_data(), {shape[0], dy.extent[1]}});
   return {{}, dx};
 }
 
@@ -100,6 +99,72 @@ Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x,
   }
 }
 
+// Returns the shape of the rows of a table of width D.
+inline Shape embedded_shape(const Shape& ids, Index D) {
+  std::vector<Index> extents(ids.begin(), ids.end());
+  extents.push_back(D);
+  return Shape(extents);
+}
+
+// Whether embed_on_gpu() takes tables of T and returns rows of A.
+template <class T, class A>
+inline constexpr bool embeds_on_gpu = has_cuda &&
+                                      (std::is_same_v<T, float> || std::is_same_v<T, bf16>)&&(std::is_same_v<A, T> ||
+                                                                                              std::is_same_v<A, bf16>);
+
+#ifdef HEDDLE_CUDA
+// Computes embed() on a GPU, in one kernel: the rows of the table, rounded to A. Adds the rows `position` of the table
+// `positions`, rounded likewise, unless they are empty; these are not checked.
+template <class A, class Id, class T>
+Tensor<A> embed_on_gpu(const kernel::IdCheck& check, const Tensor<Id>& ids, const Tensor<T>& table, Index frozen,
+                       const Tensor<int>& position = {}, const Tensor<T>& positions = {}) {
+  const Shape rows{ids.size(), table.dim(1)};
+  const auto table_view = [](auto& x) {
+    using Element = std::remove_pointer_t<decltype(x.device_data())>;
+    return x ? view<2>(x) : View<Element, 2>{nullptr, {0, 0}};
+  };
+  const auto position_view = [position] { return position ? view<1>(position) : View<const int, 1>{nullptr, {0}}; };
+  Tensor<A> y(embedded_shape(ids.shape(), rows[1]), Device::cuda);
+  kernel::embed(Cuda{}, check, view<1>(ids), view<2>(table), position_view(), table_view(positions),
+                View<A, 2>{y.device_data(), {rows[0], rows[1]}});
+  const auto gradient_of = [](const Tensor<T>& x) {
+    return x.requires_grad() ? std::optional<Shape>(x.shape()) : std::nullopt;
+  };
+  return record("embed", y, inputs(table, positions),
+                [=, of_table = gradient_of(table), of_positions = gradient_of(positions)](const Tensor<A>& dy) {
+                  Tensor<T> dtable, dpositions;
+                  if (of_table) dtable = Tensor<T>(*of_table, Device::cuda);
+                  if (of_positions) dpositions = Tensor<T>(*of_positions, Device::cuda);
+                  kernel::sum_taken_rows(Cuda{}, View<const A, 2>{dy.device_data(), {rows[0], rows[1]}}, view<1>(ids),
+                                         frozen, table_view(dtable), position_view(), table_view(dpositions));
+                  return std::tuple(dtable, dpositions);
+                });
+}
+#endif
+
+// Returns cast<A>(embed(ids, table, padding_id)), on a GPU in one kernel. There, the rows `position` of the table
+// `positions` are added, unless it is empty; these are not checked.
+template <class A, class Id, class T>
+Tensor<A> embed_as(const Tensor<Id>& ids, const Tensor<T>& table, std::optional<Index> padding_id,
+                   const Tensor<int>& position = {}, const Tensor<T>& positions = {}) {
+  require_rank("embed", {"table", table}, 2);
+  require<IndexError>(!padding_id || (*padding_id >= 0 && *padding_id < table.dim(0)), "embed: padding_id ",
+                      padding_id.value_or(0), " is outside the table's ", table.dim(0), " rows");
+  const kernel::IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
+  if (are_on_host_for(table.device(), ids)) {
+    check_ids(ids, check);
+    return embed_as<A>(ids.to(table.device()), table, padding_id, position, positions);
+  }
+  require_same_device("embed", {"ids", ids}, {"table", table});
+  const Index frozen = padding_id.value_or(-1);
+#ifdef HEDDLE_CUDA
+  if constexpr (embeds_on_gpu<T, A>)
+    if (table.device() == Device::cuda) return embed_on_gpu<A>(check, ids, table, frozen, position, positions);
+#endif
+  check_ids(ids, check);
+  return cast<A>(gather_rows("embed", ids, table, embedded_shape(ids.shape(), table.dim(1)), frozen));  // [..., D]
+}
+
 }  // namespace detail
 
 /// Returns the row of the table for each id, [..., D]. Ids on the host may be used with a table on a GPU. Row
@@ -110,19 +175,7 @@ template <class Id, class T>
 Tensor<T> embed(const Tensor<Id>& ids,   // [...] int or int64
                 const Tensor<T>& table,  // [V, D]
                 std::optional<Index> padding_id = {}) {
-  require_rank("embed", {"table", table}, 2);
-  require<IndexError>(!padding_id || (*padding_id >= 0 && *padding_id < table.dim(0)), "embed: padding_id ",
-                      padding_id.value_or(0), " is outside the table's ", table.dim(0), " rows");
-  const kernel::IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
-  if (detail::are_on_host_for(table.device(), ids)) {
-    detail::check_ids(ids, check);
-    return embed(ids.to(table.device()), table, padding_id);
-  }
-  require_same_device("embed", {"ids", ids}, {"table", table});
-  detail::check_ids(ids, check);
-  std::vector<Index> extents(ids.shape().begin(), ids.shape().end());
-  extents.push_back(table.dim(1));
-  return detail::gather_rows("embed", ids, table, Shape(extents), padding_id.value_or(-1));  // [..., D]
+  return detail::embed_as<T>(ids, table, padding_id);
 }
 
 /// Returns the rows of x with the given numbers, [M, ...]. The numbers may be on the host for an x on a GPU.

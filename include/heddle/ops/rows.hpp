@@ -53,6 +53,26 @@ void copy_row_ranges(Cpu, View<const int, 1> from, View<const int, 1> to, View<c
   });
 }
 
+// Copies a row of each sequence, its first or its last; the row of an empty sequence becomes zeros.
+template <class T>
+void end_rows(Cpu, bool last, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y) {
+  for (Index b = 0; b < y.extent[0]; ++b)
+    if (length(b) > 0)
+      std::copy_n(x.data + (begin(b) + (last ? length(b) - 1 : 0)) * x.extent[1], x.extent[1],
+                  y.data + b * y.extent[1]);
+    else
+      std::fill_n(y.data + b * y.extent[1], y.extent[1], T{});
+}
+// Copies the rows of dy to where end_rows() took them. dx must be zero on entry.
+template <class T>
+void end_rows_backward(Cpu, bool last, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
+                       View<T, 2> dx) {
+  for (Index b = 0; b < dy.extent[0]; ++b)
+    if (length(b) > 0)
+      std::copy_n(dy.data + b * dy.extent[1], dy.extent[1],
+                  dx.data + (begin(b) + (last ? length(b) - 1 : 0)) * dx.extent[1]);
+}
+
 // Computes y, the sum or the mean of the rows of each sequence.
 template <class T>
 void add_up_rows(Cpu, bool mean, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x,
@@ -179,15 +199,24 @@ namespace detail {
 template <class T>
 Tensor<T> end_rows(const char* op, const Tensor<T>& x, const Sequences& sequences, bool last) {
   require_rows(op, {"x", x}, sequences);
-  std::vector<int> from = sequences.begins(), place(from.size()), count = sequences.lengths();
-  for (std::size_t b = 0; b < from.size(); ++b) {
-    if (last && count[b] > 0) from[b] += count[b] - 1;
-    count[b] = std::min(count[b], 1);
-  }
-  std::iota(place.begin(), place.end(), 0);
-  const Index B = sequences.count();
-  const RowRanges ranges(last ? Tensor<int>({B}, from) : sequences.begin(), Tensor<int>({B}, place), count);
-  return move_rows(op, x, x.shape().with(0, B), x.dim(0), B, ranges.to_device(x.device()));  // [B, ...]
+  const Index width = x.shape().product(1, x.rank());
+  const auto rows_of = [width]<class E>(E* data, Index count) { return View<E, 2>{data, {count, width}}; };
+  Tensor<T> y(x.shape().with(0, sequences.count()), x.device());  // [B, ...]
+  dispatch(x, [&](auto device) {
+    kernel::end_rows(device, last, view<1>(sequences.begin()), view<1>(sequences.length()),
+                     rows_of(x.device_data(), x.dim(0)), rows_of(y.device_data(), y.dim(0)));
+  });
+  return record(op, y, inputs(x),
+                [=, begin = sequences.begin(), length = sequences.length(), shape = x.shape()](const Tensor<T>& dy) {
+                  Tensor<T> dx(shape, dy.device());
+                  dispatch(dy, [&](auto device) {
+                    kernel::clear(device, view<1>(dx));
+                    kernel::end_rows_backward(device, last, view<1>(begin), view<1>(length),
+                                              rows_of(dy.device_data(), dy.dim(0)),
+                                              rows_of(dx.device_data(), shape[0]));
+                  });
+                  return dx;
+                });
 }
 
 // Returns the sum or the mean of each sequence's rows.
