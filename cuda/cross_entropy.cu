@@ -16,6 +16,7 @@
 #include "device/instances.cuh"
 #include "device/limits.cuh"
 #include "device/online_softmax.cuh"
+#include "device/report.cuh"
 #include "device/workspace.cuh"
 
 namespace heddle::kernel {
@@ -82,9 +83,22 @@ struct LossResults {
   unsigned* done;          // blocks that have finished
 };
 
+// Reports the label of row n if it is the first invalid one.
+template <class L>
+struct LabelCheck {
+  IdCheck check;
+  View<const L, 1> labels;
+  cuda::Report* report;
+
+  __device__ void operator()(Index n) const {
+    if (n < labels.extent[0] && check.is_invalid(labels(n))) cuda::report_if_first(check, labels, n, report);
+  }
+};
+
 template <int width, class Team, class T, class L>
 __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team team, View<const T, 2> logits,
-                                                                         Targets<T, L> targets, LossResults<T> to) {
+                                                                         Targets<T, L> targets, LabelCheck<L> check,
+                                                                         LossResults<T> to) {
   float loss = 0, weight = 0;
   for (Index first = Index{blockIdx.x} * team.rows(); first < logits.extent[0];
        first += Index{gridDim.x} * team.rows()) {
@@ -95,6 +109,7 @@ __global__ __launch_bounds__(Team::most_threads) void cross_entropy_rows(Team te
     const float log_all = logf(all.sum);
     const float smoothed = targets.smooth > 0 ? smoothed_loss<width>(team, targets, z, C, all.greatest, log_all) : 0.f;
     if (team.rank() > 0) continue;
+    check(n);
     float row_loss = 0;
     if (label >= 0) {
       const float w = targets.weight(label);
@@ -232,7 +247,7 @@ __global__ __launch_bounds__(logits_threads) void cross_entropy_streamed(cuda::B
 }  // namespace
 
 template <OnGpu T, Label L>
-void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
+void cross_entropy(Cuda, const IdCheck& check, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
                    View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
                    View<float, 1> divisor, View<float, 1> log_sum) {
   const Index N = logits.extent[0], C = logits.extent[1];
@@ -246,7 +261,8 @@ void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::
       const LossResults<T> to{
           loss, divisor, log_sum, {by_row ? nullptr : memory.data(), {blocks, 2}}, cuda::counters(1)};
       cuda::launch<cross_entropy_rows<width, Team, T, L>>(static_cast<unsigned>(blocks), team.threads(), 0, stream,
-                                                          team, logits, targets, to);
+                                                          team, logits, targets,
+                                                          LabelCheck<L>{check, labels, cuda::report()}, to);
     };
     constexpr int each = cuda::most_held<width>;
     if (C <= cuda::warp_size * cuda::warp_size) return rows(cuda::LaneTeam::for_row(C, each));

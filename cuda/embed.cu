@@ -1,5 +1,5 @@
-// The rows of embedding tables, the check of ids, and the gradient of tables on the GPU. Formulas: ops/check_ids.hpp and
-// ops/embed.hpp.
+// The rows of embedding tables, the check of ids, and the gradient of tables on the GPU. Formulas: ops/check_ids.hpp
+// and ops/embed.hpp.
 //
 //   find_wrong_id    One block owns a range of ids, read once. A block that finds an invalid id also looks at the ids
 //                    before its range, because the first one is reported.
@@ -78,19 +78,6 @@ __device__ Index first_wrong(const IdCheck& check, View<const I, 1> ids, Index f
   return last;
 }
 
-// Reports an invalid id, unless another report is pending.
-__device__ inline void report_id(const IdCheck& check, std::int64_t id, Index position, cuda::Report* report) {
-  if (atomicExch(&report->claimed, 1u)) return;
-  report->op = check.op;
-  report->what = check.what;
-  report->where = check.where;
-  report->id = id;
-  report->position = position;
-  report->limit = check.limit;
-  __threadfence_system();
-  atomicExch(&report->raised, 1u);
-}
-
 template <class I>
 __global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<const I, 1> ids, Index ids_per_block,
                                                          cuda::Report* report) {
@@ -98,7 +85,7 @@ __global__ __launch_bounds__(threads) void find_wrong_id(IdCheck check, View<con
   const Index end = behind < ids.extent[0] ? behind : ids.extent[0];
   const Index position = first_wrong(check, ids, begin, end);
   if (position == end || first_wrong(check, ids, 0, begin) < begin) return;
-  if (threadIdx.x == 0) report_id(check, ids(position), position, report);
+  if (threadIdx.x == 0) cuda::raise_report(check, ids(position), position, report);
 }
 
 template <class I>
@@ -159,11 +146,7 @@ __global__ __launch_bounds__(row_threads) void embed_rows(IdCheck check, View<co
   if (n >= y.extent[0]) return;
   const auto id = static_cast<std::int64_t>(ids(n));
   const bool exists = !check.is_invalid(id);
-  if (!exists && threadIdx.x == 0 && blockIdx.y == 0) {
-    Index first = 0;
-    while (!check.is_invalid(ids(first))) ++first;
-    if (first == n) wrong::report_id(check, id, n, report);
-  }
+  if (!exists && threadIdx.x == 0 && blockIdx.y == 0) cuda::report_if_first(check, ids, n, report);
   const Index t = positions.data ? position(n) : 0;
   each_column<each>(y.extent[1], [&](Index d) {
     float values[each] = {};

@@ -71,19 +71,26 @@ struct DroppedBranch {
 }  // namespace
 
 template <OnGpu T>
-void residual_layer_norm(Cuda, ElementDropout drop, View<const T, 2> x, View<const T, 2> branch, View<const T, 1> gamma,
-                         View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y, View<float, 1> mean,
-                         View<float, 1> rstd) {
-  cuda::launch_norm(SummedRows<T>{drop, x, branch, sum}, cuda::LayerNormOperands<T>{gamma, beta, mean, rstd}, eps, y);
+void residual_layer_norm(Cuda, const ElementDropout& drop, const ElementDropout& result, View<const T, 2> x,
+                         View<const T, 2> branch, View<const T, 1> gamma, View<const T, 1> beta, double eps,
+                         View<T, 2> sum, View<T, 2> y, View<float, 1> mean, View<float, 1> rstd) {
+  cuda::with_norm_result(result, [&](const auto& kept) {
+    cuda::launch_norm(SummedRows<T>{drop, x, branch, sum}, cuda::LayerNormOperands<T>{gamma, beta, mean, rstd}, eps,
+                      kept, y);
+  });
 }
 
 template <OnGpu T, OnGpu E>
-void residual_layer_norm_backward(Cuda device, ElementDropout drop, View<const T, 2> dy, View<const T, 2> sum,
-                                  View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
-                                  View<T, 2> dx, View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta) {
-  if (!dbranch.data) return layer_norm_backward(device, dy, sum, gamma, mean, rstd, dx, Into::set, dgamma, dbeta);
-  const cuda::LayerNormGradient<T> of{dy, sum, gamma, mean, rstd};
-  cuda::launch_norm_backward(DroppedBranch<T>{drop, dbranch}, of, dx, dgamma, dbeta);
+void residual_layer_norm_backward(Cuda device, const ElementDropout& drop, const ElementDropout& result,
+                                  View<const T, 2> dy, View<const T, 2> sum, View<const T, 1> gamma,
+                                  View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx,
+                                  View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta) {
+  if (!dbranch.data)
+    return layer_norm_backward(device, result, dy, sum, gamma, mean, rstd, dx, Into::set, dgamma, dbeta);
+  cuda::with_norm_result(result, [&]<class Result>(const Result& kept) {
+    const cuda::LayerNormGradient<T, Result> of{dy, sum, gamma, mean, rstd, kept};
+    cuda::launch_norm_backward(DroppedBranch<T>{drop, dbranch}, of, dx, dgamma, dbeta);
+  });
 }
 
 [[maybe_unused, gnu::used]] constexpr auto residual_layer_norm_instances =

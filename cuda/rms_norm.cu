@@ -12,7 +12,7 @@ namespace heddle::kernel {
 
 template <OnGpu T>
 void rms_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, double eps, View<T, 2> y, View<float, 1> rstd) {
-  cuda::launch_norm(cuda::GivenRows<T>{x}, cuda::RmsNormOperands<T>{gamma, rstd}, eps, y);
+  cuda::launch_norm(cuda::GivenRows<T>{x}, cuda::RmsNormOperands<T>{gamma, rstd}, eps, cuda::WholeResult(), y);
 }
 
 template <OnGpu T, OnGpu E>

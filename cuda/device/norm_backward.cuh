@@ -2,11 +2,11 @@
 // include/heddle/ops/layer_norm.hpp and rms_norm.hpp, which has neither mean nor dbeta.
 //
 //   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded
-//                    while the current one is processed. dx is written once, or added to. The sums of dgamma and dbeta
-//                    stay in registers. A block writes its own once; the last of 16 blocks to finish adds theirs, and
-//                    the last of 16 such groups adds those of the groups. If a row does not fit into registers, a block
-//                    owns one row: dy and x are read twice, the second time from cache, and once more by
-//                    sum_parameters.
+//                    while the current one is processed, unless a dropout follows the norm. dx is written once, or
+//                    added to. The sums of dgamma and dbeta stay in registers. A block writes its own once; the last of
+//                    16 blocks to finish adds theirs, and the last of 16 such groups adds those of the groups. If a row
+//                    does not fit into registers, a block owns one row: dy and x are read twice, the second time from
+//                    cache, and once more by sum_parameters.
 //   sum_parameters   Only for rows that do not fit into registers. A block owns 32 columns of dgamma and dbeta and
 //                    iterates over all rows.
 #pragma once
@@ -17,22 +17,25 @@
 namespace heddle::cuda {
 
 // The inputs of a norm's gradient. A centered norm subtracts the mean and adds beta. rms_norm is not centered: its
-// `mean` is not read, and its dbeta is not written.
-template <class T, bool centered_>
+// `mean` is not read, and its dbeta is not written. `result` is what followed the norm, so dy is its gradient.
+template <class T, bool centered_, class Result_ = WholeResult>
 struct NormGradient {
+  using Element = T;
+  using Result = Result_;
   static constexpr bool centered = centered_;
   static constexpr int parameters = centered ? 2 : 1;  // gamma, and beta
   View<const T, 2> dy, x;
   View<const T, 1> gamma;
   View<const float, 1> mean, rstd;
+  Result result = {};
 
   __device__ float mean_of(Index n) const {
     if constexpr (centered) return mean(n);
     return 0;
   }
 };
-template <class T>
-using LayerNormGradient = NormGradient<T, true>;
+template <class T, class Result>
+using LayerNormGradient = NormGradient<T, true, Result>;
 template <class T>
 using RmsNormGradient = NormGradient<T, false>;
 
@@ -42,8 +45,8 @@ struct NormRow {
   Eight<T> dy[L::groups], x[L::groups];
   float mean, rstd;
 
-  template <bool centered>
-  __device__ void load(const L& layout, const NormGradient<T, centered>& of, Index n, typename L::Column first) {
+  template <class Gradient>
+  __device__ void load(const L& layout, const Gradient& of, Index n, typename L::Column first) {
     const bool exists = n < of.x.extent[0];
     const Index D = of.x.extent[1];
     const auto end = static_cast<typename L::Column>(exists ? D : 0);
@@ -51,6 +54,12 @@ struct NormRow {
     layout.load(of.x.data + n * D, first, end, x);
     mean = exists ? of.mean_of(n) : 0.f;
     rstd = exists ? of.rstd(n) : 0.f;
+  }
+  // Replaces dy by the gradient of the norm's result. Separate from load(), so that a row can be loaded ahead.
+  template <class Gradient>
+  __device__ void pass_result(const L& layout, const Gradient& of, Index n, typename L::Column first) {
+    const Index D = of.x.extent[1];
+    for (int g = 0; g < L::groups; ++g) of.result.template apply<L::vectors>(n * D + first + layout.column(g), dy[g]);
   }
   __device__ float h(int i) const { return (x[i / eight][i % eight] - mean) * rstd; }
   __device__ float dyn(int i) const { return dy[i / eight][i % eight]; }
@@ -156,10 +165,13 @@ struct NoBranch {
 // Computes dx, passes it to branch.complete<vectors>(address of the first element, number of valid elements, eight
 // values), writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight elements).
 // If L::whole, computes dgamma and dbeta as well. The launch bounds favor registers over occupancy.
-template <class L, class Branch, class T, bool centered>
-__global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGradient<T, centered> of, View<T, 2> dx,
-                                                               Branch branch, NormSums<T> sums) {
+template <class L, class Branch, class Gradient, class T>
+__global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, Gradient of, View<T, 2> dx, Branch branch,
+                                                               NormSums<T> sums) {
   using Column = typename L::Column;
+  constexpr bool centered = Gradient::centered;
+  constexpr bool loads_ahead =
+      std::is_same_v<typename Gradient::Result, WholeResult>;  // otherwise registers are scarce
   const Index N = dx.extent[0], step = Index{gridDim.x} * layout.rows();
   const auto D = static_cast<Column>(dx.extent[1]);
   NormRow<L, T> row, next;
@@ -167,16 +179,22 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, NormGra
   const auto dh = [&](int i) { return row.dyn(i) * scale[i / eight][i % eight]; };
   const auto load_again = [&](Index n, Column first) {
     row.load(layout, of, n, first);
+    row.pass_result(layout, of, n, first);
     layout.load(of.gamma.data, first, D, scale);
   };
 
-  float of_thread[NormGradient<T, centered>::parameters][L::values] = {};  // of dgamma, and of dbeta
+  float of_thread[Gradient::parameters][L::values] = {};  // of dgamma, and of dbeta
   Index n = Index{blockIdx.x} * layout.rows() + layout.team.row();
-  if constexpr (L::whole) next.load(layout, of, n, 0);
+  if constexpr (L::whole && loads_ahead) next.load(layout, of, n, 0);
   for (Index left = N - Index{blockIdx.x} * layout.rows(); left > 0; left -= step, n += step) {
     if constexpr (L::whole) {
-      row = next;
-      if (left > step) next.load(layout, of, n + step, 0);
+      if constexpr (loads_ahead) {
+        row = next;
+        if (left > step) next.load(layout, of, n + step, 0);
+      } else {
+        row.load(layout, of, n, 0);
+      }
+      row.pass_result(layout, of, n, 0);
       layout.load(of.gamma.data, 0, D, scale);  // from cache for each row: registers are scarce
     }
     float sum_dh = 0, sum_dh_h = 0;
@@ -229,14 +247,18 @@ __device__ void add_splits(float (&sums)[count]) {
     for (int i = 0; i < count; ++i) sums[i] += parts[w][i][lane];
 }
 
-template <class T, bool centered, class E>
-__global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(NormGradient<T, centered> of,
-                                                                              View<E, 1> dgamma, View<E, 1> dbeta) {
+template <class Gradient, class E>
+__global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(Gradient of, View<E, 1> dgamma,
+                                                                              View<E, 1> dbeta) {
+  using T = typename Gradient::Element;
+  constexpr bool centered = Gradient::centered;
   const Index d = Index{blockIdx.x} * warp_size + threadIdx.x;
   const bool inside = d < dgamma.extent[0];
-  float sums[NormGradient<T, centered>::parameters] = {};  // of dgamma and dbeta
+  float sums[Gradient::parameters] = {};  // of dgamma and dbeta
   for (Index n = threadIdx.y; inside && n < of.x.extent[0]; n += NormTile::splits) {
-    const float dyn = static_cast<float>(of.dy(n, d));
+    float dyn = static_cast<float>(of.dy(n, d));
+    if constexpr (!std::is_same_v<typename Gradient::Result, WholeResult>)
+      dyn = static_cast<float>(T(dyn * of.result.factor(n * of.x.extent[1] + d)));
     sums[0] += dyn * ((static_cast<float>(of.x(n, d)) - of.mean_of(n)) * of.rstd(n));
     if constexpr (centered) sums[1] += dyn;
   }
@@ -246,8 +268,8 @@ __global__ __launch_bounds__(NormTile::splits* warp_size) void sum_parameters(No
   if constexpr (centered) dbeta(d) = E(sums[1]);
 }
 
-template <class Branch, class T, bool centered, class E>
-void launch_norm_backward(const Branch& branch, const NormGradient<T, centered>& of, View<T, 2> dx, View<E, 1> dgamma,
+template <class Branch, class Gradient, class T, class E>
+void launch_norm_backward(const Branch& branch, const Gradient& of, View<T, 2> dx, View<E, 1> dgamma,
                           View<E, 1> dbeta) {
   const Index N = dx.extent[0], D = dx.extent[1], parameters = of.parameters;
   if (D == 0) return;
@@ -275,10 +297,10 @@ void launch_norm_backward(const Branch& branch, const NormGradient<T, centered>&
                            dgamma.data,
                            dbeta.data,
                            std::is_same_v<E, float>};
-    launch<norm_backward<L, Branch, T, centered>>(static_cast<unsigned>(blocks), layout.block(), 0, stream, layout, of,
+    launch<norm_backward<L, Branch, Gradient, T>>(static_cast<unsigned>(blocks), layout.block(), 0, stream, layout, of,
                                                   dx, branch, sums);
     if constexpr (!L::whole)
-      launch<sum_parameters<T, centered, E>>(blocks_for(D, warp_size), block, 0, stream, of, dgamma, dbeta);
+      launch<sum_parameters<Gradient, E>>(blocks_for(D, warp_size), block, 0, stream, of, dgamma, dbeta);
   });
 }
 

@@ -2,7 +2,8 @@
 // include/heddle/ops/layer_norm.hpp and rms_norm.hpp.
 //
 //   norm_forward     A team owns a row. If the row fits into registers, its inputs are read once and y is written once.
-//                    Otherwise a row is read once more for each statistic, mean and variance, from cache.
+//                    Otherwise a row is read once more for each statistic, mean and variance, from cache. A dropout of
+//                    the result is applied before y is written.
 #pragma once
 #include "norm_layout.cuh"
 
@@ -48,9 +49,9 @@ struct GivenRows {
 
 // Normalizes the rows of `source`. source.make(layout, n, first, end, row) computes this thread's part of row n;
 // columns from `end` on are 0. source.read(...) returns the same values again.
-template <class L, class Source, class Operands, class T>
+template <class L, class Source, class Operands, class Result, class T>
 __global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source source, Operands operands, float eps,
-                                                           View<T, 2> y) {
+                                                           Result result, View<T, 2> y) {
   constexpr bool centered = Operands::centered;
   using Column = typename L::Column;
   const Index N = y.extent[0], n = Index{blockIdx.x} * layout.rows() + layout.team.row();
@@ -93,12 +94,14 @@ __global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source sour
     }
     for (int g = 0; g < L::groups; ++g) {
       const Column d = first + layout.column(g);
-      float result[eight];
+      float values[eight];
       for (int i = 0; i < eight; ++i) {
-        result[i] = (row[g * eight + i] - m) * r * scale[g][i];
-        if constexpr (centered) result[i] += shift[g][i];
+        values[i] = (row[g * eight + i] - m) * r * scale[g][i];
+        if constexpr (centered) values[i] += shift[g][i];
       }
-      store_eight<L::vectors>(y.data + n * D + d, end - d, Eight<T>::rounded(result));
+      auto normed = Eight<T>::rounded(values);
+      result.template apply<L::vectors>(n * D + d, normed);
+      store_eight<L::vectors>(y.data + n * D + d, end - d, normed);
     }
   });
   if (layout.team.rank() > 0 || n >= N) return;
@@ -106,14 +109,15 @@ __global__ __launch_bounds__(L::threads) void norm_forward(L layout, Source sour
   operands.rstd(n) = r;
 }
 
-template <class Source, class Operands, class T>
-void launch_norm(const Source& source, const Operands& operands, double eps, View<T, 2> y) {
+template <class Source, class Operands, class Result, class T>
+void launch_norm(const Source& source, const Operands& operands, double eps, const Result& result, View<T, 2> y) {
   const Index N = y.extent[0], D = y.extent[1];
   if (D == 0) return;  // the mean of an empty row is undefined
   const bool vectors = source.aligned() && operands.aligned() && aligned<eight>(y.data);
   with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
-    launch<norm_forward<L, Source, Operands, T>>(blocks_for(N, layout.rows()), layout.block(), 0, current_stream(),
-                                                 layout, source, operands, static_cast<float>(eps), y);
+    launch<norm_forward<L, Source, Operands, Result, T>>(blocks_for(N, layout.rows()), layout.block(), 0,
+                                                         current_stream(), layout, source, operands,
+                                                         static_cast<float>(eps), result, y);
   });
 }
 

@@ -64,6 +64,36 @@ struct NormLayout {
   }
 };
 
+// What follows a norm: nothing, or a dropout. apply(e, eight) changes elements e to e + 7 of the norm's result, and in
+// the backward those of dy, in the same way; both are rounded before and after.
+struct WholeResult {
+  template <bool vectors, class T>
+  __device__ void apply(Index, Eight<T>&) const {}
+  __device__ float factor(Index) const { return 1; }
+};
+struct DroppedResult {
+  kernel::ElementDropout drop;
+
+  template <bool vectors, class T>
+  __device__ void apply(Index e, Eight<T>& elements) const {
+    float values[eight];
+    dropout_factors<vectors>(drop, e, values);
+    for (int i = 0; i < eight; ++i) values[i] *= elements[i];
+    elements = Eight<T>::rounded(values);
+  }
+  // Returns the factor of one element.
+  __device__ float factor(Index e) const {
+    float factors[eight];
+    dropout_factors<false>(drop, e, factors);
+    return factors[0];
+  }
+};
+// Calls f(WholeResult()), or f(DroppedResult{drop}) if `drop` drops anything.
+template <class F>
+void with_norm_result(const kernel::ElementDropout& drop, F&& f) {
+  drop.rule.is_active() ? f(DroppedResult{drop}) : f(WholeResult());
+}
+
 // Calls f with the first layout that holds D columns, or with the last.
 template <class L, class... Wider, class F>
 void with_first_layout(Index D, F&& f) {

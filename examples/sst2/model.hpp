@@ -34,8 +34,7 @@ struct Sst2Layer {
   template <class A>
   Tensor<A> operator()(Tensor<A> x, const Sequences& sequences, Random* random) const {  // [N, D]
     x = norm1(x, attention(x, sequences), 0, nullptr);
-    x = norm2(x, ff(x), dropout, random);
-    return heddle::dropout(x, dropout, random);
+    return norm2.dropped(x, ff(x), dropout, dropout, random);
   }
 
   static void visit(auto& self, auto&& f) {

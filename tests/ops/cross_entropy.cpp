@@ -22,8 +22,9 @@ Losses losses(const Tensor<float>& logits, const std::vector<L>& labels, std::in
   const View<const float, 1> weights{nullptr, {0}};
   const auto dy = ones<float>({1}, device);
   dispatch(logits, [&](auto tag) {
-    kernel::cross_entropy(tag, view<2>(logits), view<1>(y), ignored, weights, 0, false, view<1>(loss), view<1>(divisor),
-                          view<1>(log_sum));
+    const kernel::IdCheck check{"cross_entropy", "label", "none of the # classes", logits.dim(1), ignored};
+    kernel::cross_entropy(tag, check, view<2>(logits), view<1>(y), ignored, weights, 0, false, view<1>(loss),
+                          view<1>(divisor), view<1>(log_sum));
     kernel::cross_entropy_backward(tag, view<1>(dy), view<2>(logits), view<1>(y), ignored, weights, 0, false,
                                    view<1>(std::as_const(divisor)), view<1>(std::as_const(log_sum)), view<2>(gradient));
   });

@@ -3,6 +3,7 @@
 #include <heddle/ops/cast.hpp>
 #include <heddle/ops/linear.hpp>
 #include <heddle/ops/reduce.hpp>
+#include <heddle/ops/slice.hpp>
 
 #include "harness/agreement.hpp"
 #include "harness/golden.hpp"
@@ -39,6 +40,58 @@ TEST_CASE("linear: values and gradients are the same on every device") {
     expect_agrees<float>(with_bias, {random<float>({N, 7}, 1), random<float>({9, 7}, 2), random<float>({9}, 3)});
     expect_agrees_with_cpu<bf16>(with_bias, {random<bf16>({N, 7}, 1), random<bf16>({9, 7}, 2), random<bf16>({9}, 3)},
                                  2);
+  }
+}
+
+TEMPLATE_TEST_CASE("linear_parts: results and gradients are those of linear maps with slices of the weight", "", double,
+                   float, bf16) {
+  using T = TestType;
+  on_each_device<T>([](Device device) {
+    for (const auto& [B, N] : {std::pair{1, 1}, {3, 33}, {0, 5}, {2, 0}})
+      for (const Index rows : {1, 8, 15})
+        for (const bool has_bias : {true, false}) {
+          CAPTURE(B, N, rows, has_bias);
+          const auto evaluate = [&](auto f) {
+            const auto operand = [&](Shape shape, std::uint64_t seed) {
+              return variable(converted<T>(random<T>(shape, seed), device));
+            };
+            const Tensor<T> x = operand({B, 24}, 1), z = operand({N, 24}, 2), weight = operand({16, 24}, 3),
+                            bias = has_bias ? operand({16}, 4) : Tensor<T>();
+            const auto [of_x, of_z] = f(x, z, weight, bias, rows);
+            backward(sum(of_x * of_x) + sum(of_z * of_z));
+            std::vector<std::vector<double>> found{joined(of_x.host()), joined(of_z.host())};
+            for (const Tensor<T>& each : {x, z, weight}) found.push_back(joined(each.grad().host()));
+            if (has_bias) found.push_back(joined(bias.grad().host()));
+            return found;
+          };
+          CHECK(evaluate([](const auto& x, const auto& z, const auto& weight, const auto& bias, Index first) {
+                  return detail::linear_parts(x, z, weight, bias, first);
+                }) == evaluate([](const auto& x, const auto& z, const auto& weight, const auto& bias, Index first) {
+                  const auto part = [&](const auto& of, Index begin, Index end) {
+                    return linear(of, slice(weight, 0, begin, end), bias ? slice(bias, 0, begin, end) : bias);
+                  };
+                  return std::pair(part(x, 0, first), part(z, first, 16));
+                }));
+        }
+  });
+}
+
+TEST_CASE("linear_parts: a weight that requires no gradient, and one that alone requires one") {
+  const Tensor<double> x = random({2, 3}, 1), z = random({5, 3}, 2), weight = random({4, 3}, 3), bias = random({4}, 4);
+  const auto run = [&](const auto& in) {
+    const auto [of_x, of_z] = detail::linear_parts(in[0], in[1], in[2], in[3], 1);
+    return sum(of_x * of_x) + sum(of_z * of_z);
+  };
+  for (int alone = 0; alone < 4; ++alone) {
+    std::vector<Tensor<double>> in{x, z, weight, bias}, all = in;
+    in[static_cast<std::size_t>(alone)] = variable(in[static_cast<std::size_t>(alone)]);
+    for (Tensor<double>& each : all) each = variable(each);
+    backward(run(in));
+    backward(run(all));
+    for (int i = 0; i < 4; ++i) {
+      if (i == alone)
+        CHECK(in[static_cast<std::size_t>(i)].grad().host() == all[static_cast<std::size_t>(i)].grad().host());
+    }
   }
 }
 

@@ -26,7 +26,7 @@ struct Normed {
     const Tensor<T> x = converted<T>(in[0], device), branch = converted<T>(in[1], device),
                     gamma = converted<T>(in[2], device), beta = converted<T>(in[3], device);
     dispatch(x, [&](auto tag) {
-      kernel::residual_layer_norm(tag, drop, view<2>(x), view<2>(branch), view<1>(gamma), view<1>(beta), 1e-5,
+      kernel::residual_layer_norm(tag, drop, {}, view<2>(x), view<2>(branch), view<1>(gamma), view<1>(beta), 1e-5,
                                   view<2>(sum), view<2>(y), view<1>(mean), view<1>(rstd));
     });
   }
@@ -47,6 +47,64 @@ TEST_CASE("residual_layer_norm: is layer_norm(x + dropout(branch)), with the sam
         for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(y[i] == Approx(expected[i]).epsilon(1e-10).margin(1e-10));
       }
     }
+}
+
+TEMPLATE_TEST_CASE("residual_layer_norm and layer_norm: a dropout of the result has the bits of one that follows", "",
+                   float, bf16) {
+  using T = TestType;
+  const auto check = [](Device device, Index N, Index D, double p) {
+    CAPTURE(N, D, p);
+    const auto operand = [&](Shape shape, int seed) {
+      return variable(converted<T>(random<T>(shape, static_cast<std::uint64_t>(seed)), device));
+    };
+    // Returns the results and gradients of f, which takes the operands and a generator, and the generator's position.
+    const auto evaluate = [&](auto f) {
+      const Tensor<T> x = operand({N, D}, 1), branch = operand({N, D}, 2), gamma = operand({D}, 3),
+                      beta = operand({D}, 4);
+      Random random(5);
+      const Tensor<T> y = f(x, branch, gamma, beta, &random);
+      backward(y, converted<T>(heddle::testing::random<T>({N, D}, 6), device));
+      std::vector<std::vector<double>> found{joined(y.host()), {static_cast<double>(random.position())}};
+      for (const Tensor<T>& operand : {x, branch, gamma, beta})
+        found.push_back(operand.grad() ? joined(operand.grad().host()) : std::vector<double>());
+      return found;
+    };
+    CHECK(evaluate([p](const auto& x, const auto& branch, const auto& gamma, const auto& beta, Random* random) {
+            return residual_layer_norm(x, branch, gamma, beta, 1e-5, 0.2, random, p);
+          }) == evaluate([p](const auto& x, const auto& branch, const auto& gamma, const auto& beta, Random* random) {
+            return dropout(residual_layer_norm(x, branch, gamma, beta, 1e-5, 0.2, random), p, random);
+          }));
+    CHECK(evaluate([p](const auto& x, const auto&, const auto& gamma, const auto& beta, Random* random) {
+            return layer_norm(x, gamma, beta, 1e-5, p, random);
+          }) == evaluate([p](const auto& x, const auto&, const auto& gamma, const auto& beta, Random* random) {
+            return dropout(layer_norm(x, gamma, beta, 1e-5), p, random);
+          }));
+  };
+  on_each_device<T>([&](Device device) {
+    for (const Index N : {0, 1, 31})
+      for (const Index D : {0, 1, 33, 64, 257, 1032}) check(device, N, D, 0.3);
+    check(device, 5, 64, 0);
+    check(device, 2, is_exhaustive() ? 8200 : 2056, 0.3);
+  });
+}
+
+TEST_CASE("residual_layer_norm and layer_norm: the probability of the result's dropout is checked") {
+  const Tensor<double> x = heddle::testing::random({2, 3}, 1), gamma = heddle::testing::random({3}, 2);
+  Random random(3);
+  CHECK_THROWS_WITH(layer_norm(x, gamma, gamma, 1e-5, 1.5, &random),
+                    "layer_norm: the dropout probability must be in [0, 1), got 1.5");
+  CHECK_THROWS_WITH(residual_layer_norm(x, x, gamma, gamma, 1e-5, 0, &random, -0.5),
+                    "residual_layer_norm: the dropout probability must be in [0, 1), got -0.5");
+  CHECK(random.position() == 0);
+}
+
+TEST_CASE("layer_norm: the gradient with a dropout of the result matches finite differences") {
+  expect_gradients(
+      [](const auto& in) {
+        Random random(3);
+        return layer_norm(in[0], in[1], in[2], 1e-5, 0.4, &random);
+      },
+      {random({5, 33}, 1), random({33}, 2), random({33}, 3)}, 1e-5);
 }
 
 TEST_CASE("residual_layer_norm: values and gradients are PyTorch's") {

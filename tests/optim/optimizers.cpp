@@ -381,6 +381,43 @@ TEST_CASE("optimizers: training continues after a gradient that was not finite")
   });
 }
 
+TEST_CASE("optimizers: gradients that change after clipping are checked again") {
+  const char* const of_a =
+      "AdamW: the gradient of 'a' is not finite; nothing was updated, and all gradients were cleared";
+  on_each_device<float>([&](Device device) {
+    TwoWeights model;
+    to(model, device);
+    optim::AdamW adam(model);
+    const auto clip = [&](double norm) {
+      model.set_grads({3, 4}, {1});
+      CHECK(optim::clip_grad_norm(model, norm) == Approx(std::sqrt(26.)));
+    };
+    for (const double norm : {1., 100.}) {
+      clip(norm);
+      model.a.value().set_grad(Tensor<float>({2}, {1, quiet_nan<float>}).to(device));
+      CHECK_THROWS_WITH(adam.step(), of_a);
+
+      clip(norm);
+      backward(sum(model.a.value() * quiet_nan<float>));  // adds to the gradient
+      CHECK_THROWS_WITH(adam.step(), of_a);
+
+      clip(norm);
+      adam.step();
+      model.set_grads({quiet_nan<float>, 4}, {1});  // probably at the address of the former gradient
+      CHECK_THROWS_WITH(adam.step(), of_a);
+
+      if (device == Device::cuda) continue;
+      clip(norm);
+      Tensor<float> gradient = model.a.grad();
+      gradient.data()[1] = quiet_nan<float>;
+      CHECK_THROWS_WITH(adam.step(), of_a);
+    }
+    model.set_grads({quiet_nan<float>, 4}, {1});
+    CHECK(std::isnan(optim::clip_grad_norm(model, 1)));
+    CHECK_THROWS_WITH(adam.step(), of_a);
+  });
+}
+
 TEST_CASE("optimizers: a step without any gradient is an error unless it is allowed") {
   TwoWeights model, other;
   optim::Sgd sgd(model);

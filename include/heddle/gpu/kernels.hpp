@@ -106,22 +106,24 @@ void softmax(Cuda, F, View<const T, 3> x, bool empty_gives_zeros, View<T, 3> y);
 template <class F, OnGpu T>
 void softmax_backward(Cuda, F, View<const T, 3> dy, View<const T, 3> y, View<T, 3> dx);
 
+// `result` is the dropout of a norm's result; its rule is inactive if there is none. dy is the gradient after it.
 template <OnGpu T>
-void layer_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> y,
-                View<float, 1> mean, View<float, 1> rstd);
+void layer_norm(Cuda, const ElementDropout& result, View<const T, 2> x, View<const T, 1> gamma, View<const T, 1> beta,
+                double eps, View<T, 2> y, View<float, 1> mean, View<float, 1> rstd);
 // Here and below, the gradients of parameters are in T, or in float for T bf16. dx is overwritten, or added to.
 template <OnGpu T, OnGpu E>
-void layer_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma,
-                         View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx, Into into,
-                         View<E, 1> dgamma, View<E, 1> dbeta);
+void layer_norm_backward(Cuda, const ElementDropout& result, View<const T, 2> dy, View<const T, 2> x,
+                         View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx,
+                         Into into, View<E, 1> dgamma, View<E, 1> dbeta);
 template <OnGpu T>
-void residual_layer_norm(Cuda, ElementDropout dropout, View<const T, 2> x, View<const T, 2> branch,
-                         View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y,
-                         View<float, 1> mean, View<float, 1> rstd);
+void residual_layer_norm(Cuda, const ElementDropout& dropout, const ElementDropout& result, View<const T, 2> x,
+                         View<const T, 2> branch, View<const T, 1> gamma, View<const T, 1> beta, double eps,
+                         View<T, 2> sum, View<T, 2> y, View<float, 1> mean, View<float, 1> rstd);
 template <OnGpu T, OnGpu E>
-void residual_layer_norm_backward(Cuda, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
-                                  View<const T, 1> gamma, View<const float, 1> mean, View<const float, 1> rstd,
-                                  View<T, 2> dx, View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta);
+void residual_layer_norm_backward(Cuda, const ElementDropout& dropout, const ElementDropout& result,
+                                  View<const T, 2> dy, View<const T, 2> sum, View<const T, 1> gamma,
+                                  View<const float, 1> mean, View<const float, 1> rstd, View<T, 2> dx,
+                                  View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta);
 
 template <OnGpu T>
 void rms_norm(Cuda, View<const T, 2> x, View<const T, 1> gamma, double eps, View<T, 2> y, View<float, 1> rstd);
@@ -129,9 +131,9 @@ template <OnGpu T, OnGpu E>
 void rms_norm_backward(Cuda, View<const T, 2> dy, View<const T, 2> x, View<const T, 1> gamma, View<const float, 1> rstd,
                        View<T, 2> dx, Into into, View<E, 1> dgamma);
 
-// Computes the loss. Ignores a row whose label is not a class.
+// Computes the loss. Ignores a row whose label is not a class, and reports such a label as check_ids() does.
 template <OnGpu T, Label L>
-void cross_entropy(Cuda, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
+void cross_entropy(Cuda, const IdCheck& check, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
                    View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
                    View<float, 1> divisor, View<float, 1> log_sum);
 template <OnGpu T, Label L>

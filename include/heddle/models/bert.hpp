@@ -98,10 +98,9 @@ struct BertEmbeddings {
     require(types || !token_types, "BertEmbeddings: this model has no token types; leave the types empty");
     require<ShapeError>(!token_types || token_types.shape() == ids.shape(), "BertEmbeddings: the token types ",
                         token_types.shape(), " must have the shape of the ids, ", ids.shape());
-    if (!types) return heddle::dropout(norm(x), dropout, random);
-    if (token_types)
-      return heddle::dropout(norm(x, types->template operator()<A>(token_types), 0, nullptr), dropout, random);
-    return heddle::dropout(norm(x + slice(types->weight.template as<A>(), 0, 0, 1)), dropout, random);
+    if (!types) return norm.dropped(x, dropout, random);
+    if (token_types) return norm.dropped(x, types->template operator()<A>(token_types), 0, dropout, random);
+    return norm.dropped(x + slice(types->weight.template as<A>(), 0, 0, 1), dropout, random);
   }
 
   /// Visits the members.
@@ -164,12 +163,8 @@ struct BertLayer {
     const Tensor<A> weight = attention.qkv.weight.template as<A>(),
                     bias = attention.qkv.bias ? attention.qkv.bias->template as<A>() : Tensor<A>();
     const Index D = x.dim(1);
-    const auto project = [&](const Tensor<A>& of, Index begin, Index end) {
-      return linear(of, slice(weight, 0, begin, end), bias ? slice(bias, 0, begin, end) : bias);
-    };
-    const Tensor<A> rows = first_rows(x, sequences);   // [B, D]
-    const Tensor<A> query = project(rows, 0, D);       // [B, D]
-    const Tensor<A> key_value = project(x, D, 3 * D);  // [N, 2 * D]
+    const Tensor<A> rows = first_rows(x, sequences);                                         // [B, D]
+    const auto [query, key_value] = heddle::detail::linear_parts(rows, x, weight, bias, D);  // [B, D] and [N, 2 * D]
     const Sequences queries = Sequences::packed(sequences.count(), 1).to(sequences.device());
     AttentionOptions<A> o = options<A>(random);
     o.heads = attention.heads;

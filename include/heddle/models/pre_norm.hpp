@@ -123,8 +123,7 @@ struct PreNormEncoder {
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences,
                     const ForwardOptions<A>& o = {}) const {  // [N] to [N, D]
     require(!o.types, "PreNormEncoder: this model has no token types; leave the types empty");
-    Tensor<A> x =
-        dropout(norm(positions.template embed<A>(tokens, ids, sequences)), config.embedding_dropout, o.random);
+    Tensor<A> x = norm.dropped(positions.template embed<A>(tokens, ids, sequences), config.embedding_dropout, o.random);
     if (o.hidden_states) o.hidden_states->push_back(x);
     for (const auto& layer : layers) {
       o.record(layer, x, sequences);

@@ -29,7 +29,10 @@ struct Embedding {
   /// a bf16 model does not cast the whole table. @throws IndexError for an id outside the table, as embed() does.
   template <class A = T, class Id>
   Tensor<A> operator()(const Tensor<Id>& ids) const {  // [...] int or int64, to [..., D]
-    return heddle::detail::embed_as<A>(ids, weight.value(), padding_id);
+    if constexpr (std::is_same_v<A, T>)
+      return embed(ids, weight, padding_id);  // which heddle::compiled contains
+    else
+      return heddle::detail::embed_as<A>(ids, weight.value(), padding_id);
   }
 
   /// Visits the members.

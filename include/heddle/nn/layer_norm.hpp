@@ -38,6 +38,19 @@ struct LayerNorm {
   template <std::integral A>
   void operator()(const Tensor<A>&, const auto&...) const = delete;  // needs cast<float>(x)
 
+  /// Returns dropout((*this)(x), p, random), in one pass. @throws ShapeError and Error as above.
+  template <Floating A>
+  Tensor<A> dropped(const Tensor<A>& x, double p, Random* random) const {  // [..., D]
+    return layer_norm(x, gamma.template as<A>(), beta.template as<A>(), eps, p, random);
+  }
+  /// Returns dropout((*this)(x, branch, branch_p, random), p, random), in one pass. @throws ShapeError and Error as
+  /// above.
+  template <Floating A>
+  Tensor<A> dropped(const Tensor<A>& x, const Tensor<A>& branch, double branch_p, double p,
+                    Random* random) const {  // [..., D]
+    return residual_layer_norm(x, branch, gamma.template as<A>(), beta.template as<A>(), eps, branch_p, random, p);
+  }
+
   /// Returns the sum x + dropout(branch, p, random) and its norm; the forward takes one pass. @throws ShapeError and
   /// Error as above.
   template <Floating A>

@@ -37,10 +37,11 @@ std::vector<Acc<T>> weights_or_ones(View<const T, 1> class_weights, Index C) {
 // would lose digits. Each piece sums its rows; the sums of the pieces are then added in a fixed order. The sums are
 // doubles, because in float the error would grow with the number of rows.
 template <class T, class L>
-void cross_entropy(Cpu, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
+void cross_entropy(Cpu, const IdCheck& check, View<const T, 2> logits, View<const L, 1> labels, std::int64_t ignored,
                    View<const T, 1> class_weights, double smoothing, bool by_row, View<T, 1> loss,
                    View<Acc<T>, 1> divisor, View<Acc<T>, 1> log_sum) {
   using A = Acc<T>;
+  check_ids(Cpu{}, check, labels);
   const Index C = logits.extent[1];
   const std::vector<A> all_weights = weights_or_ones(class_weights, C);
   const A* const w = all_weights.data();
@@ -149,7 +150,6 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
     of_rows.reduction = Reduction::none;
     return sum(cross_entropy(logits, labels, of_rows));
   }
-  detail::check_ids(labels, check);
   const auto weights = [class_weights] {
     return class_weights ? view<1>(class_weights) : View<const T, 1>{nullptr, {0}};
   };
@@ -158,7 +158,7 @@ Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; paddi
   Tensor<T> loss(by_row ? labels.shape() : Shape{}, logits.device());
   Tensor<Acc<T>> divisor(Shape{}, logits.device()), log_sum(labels.shape(), logits.device());
   dispatch(logits, [&](auto device) {
-    kernel::cross_entropy(device, view<2>(logits), view<1>(labels), ignored, weights(), smoothing, by_row,
+    kernel::cross_entropy(device, check, view<2>(logits), view<1>(labels), ignored, weights(), smoothing, by_row,
                           view<1>(loss), view<1>(divisor), view<1>(log_sum));
   });
 

@@ -63,6 +63,17 @@ inline kernel::Draws take_draws(Index size, Random& random) {
   return random.take(static_cast<std::uint64_t>((size + kernel::draws16_per_call - 1) / kernel::draws16_per_call));
 }
 
+// Returns a dropout of `size` elements, with its draws; its rule is inactive without a generator or with p = 0. Throws
+// Error for a p outside [0, 1), before or after rounding.
+inline kernel::ElementDropout drawn_dropout(const char* op, double p, Index size, Random* random) {
+  kernel::ElementDropout dropout{kernel::DropoutRule(op, p), {}};
+  if (random && dropout.rule.is_active())
+    dropout.draws = take_draws(size, *random);
+  else
+    dropout.rule = {};
+  return dropout;
+}
+
 // Returns x with this dropout applied.
 template <class T>
 Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
@@ -77,9 +88,8 @@ Tensor<T> apply(const kernel::ElementDropout& dropout, const Tensor<T>& x) {
 /// @throws Error for a p outside [0, 1), before or after rounding.
 template <Floating T>
 Tensor<T> dropout(const Tensor<T>& x, double p, Random* random) {
-  kernel::ElementDropout dropout{kernel::DropoutRule("dropout", p), {}};
-  if (!random || !dropout.rule.is_active()) return x;
-  dropout.draws = detail::take_draws(x.size(), *random);
+  const kernel::ElementDropout dropout = detail::drawn_dropout("dropout", p, x.size(), random);
+  if (!dropout.rule.is_active()) return x;
   const auto apply = [dropout](const Tensor<T>& from) { return detail::apply(dropout, from); };
   return record("dropout", apply(x), inputs(x), apply);  // the backward applies the same dropout to dy
 }

@@ -1,5 +1,8 @@
 // linear(x, weight, bias): y = x weight^T + bias over the last axis of x.
 #pragma once
+#include <memory>
+#include <utility>
+
 #include <heddle/autograd/record.hpp>
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/gemm.hpp>
@@ -49,6 +52,24 @@ View<const T, 1> bias_view(const Tensor<T>& bias, Index out) {
   return bias ? view<1>(bias) : View<const T, 1>{nullptr, {out}};
 }
 
+// Computes rows [first, first + the columns of dy) of the gradients of weight and bias, unless these are empty.
+template <class E, class T>
+void compute_weight_gradients(const Tensor<T>& dy, const Tensor<T>& x, Tensor<E>& dweight, Tensor<E>& dbias,
+                              Index first) {
+  const Index out = dy.dim(-1), in = x.dim(-1);
+  dispatch(x, [&](auto device) {
+    using namespace kernel;
+    const View<E, 2> of_weight{dweight ? dweight.device_data() + first * in : nullptr, {out, in}};
+    const View<E, 1> of_bias{dbias ? dbias.device_data() + first : nullptr, {out}};
+    if (dweight && dbias)
+      gemm_tn_and_column_sums(device, view<2>(dy), view<2>(x), of_weight, of_bias);
+    else if (dweight)
+      gemm_tn(device, matrix_view(dy), matrix_view(x), matrix_view(of_weight));
+    else if (dbias)
+      column_sums(device, view<2>(dy), of_bias);
+  });
+}
+
 // Computes the gradients of x, weight and bias from dy = d(x weight^T + bias); skips those that are not required.
 template <class T>
 std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> linear_backward(const Tensor<T>& dy, const Tensor<T>& x,
@@ -62,17 +83,63 @@ std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> linear_backward(cons
     });
   const auto of_weights = [&]<class E>() -> std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> {
     Tensor<E> dweight = gradient_memory<E>(weight), dbias = gradient_memory<E>(bias);
-    dispatch(x, [&](auto device) {
-      if (dweight && dbias)
-        gemm_tn_and_column_sums(device, view<2>(dy), view<2>(x), view<2>(dweight), view<1>(dbias));
-      else if (dweight)
-        gemm_tn(device, matrix_view(dy), matrix_view(x), matrix_view(dweight));
-      else if (dbias)
-        column_sums(device, view<2>(dy), view<1>(dbias));
-    });
+    compute_weight_gradients(dy, x, dweight, dbias, 0);
     return {to_x.dx, WeightGradient<T>(dweight), WeightGradient<T>(dbias)};
   };
   return with_gradient_type(of_weights, weight, bias);
+}
+
+// The gradients of a weight and a bias, in elements of E, of which some rows are computed.
+template <class E>
+struct WeightGradients {
+  Tensor<E> dweight, dbias;
+};
+
+// Returns x weight[:rows]^T + bias[:rows] and z weight[rows:]^T + bias[rows:], without copies of the parts of weight
+// and bias or of their gradients. The loss must depend on both results: the backward of the first, which runs after
+// that of the second, returns the gradients of weight and bias. Throws ShapeError as linear() does.
+template <Floating T>
+std::pair<Tensor<T>, Tensor<T>> linear_parts(const Tensor<T>& x, const Tensor<T>& z, const Tensor<T>& weight,
+                                             const Tensor<T>& bias, Index rows) {
+  require_linear("linear", x, weight, bias);
+  require_linear("linear", z, weight, bias);
+  const Index out = weight.dim(0), in = weight.dim(1);
+  const auto part_of_weight = [=](Index first, Index last) {
+    return MatrixView<const T>{weight.device_data() + first * in, last - first, in, in};
+  };
+  const auto all = std::make_shared<std::pair<WeightGradients<T>, WeightGradients<Acc<T>>>>();
+  const auto map = [&](const Tensor<T>& of, Index first, Index last) {
+    Tensor<T> y(of.shape().with(-1, last - first), of.device());
+    dispatch(of, [&](auto device) {
+      using namespace kernel;
+      gemm_nt_bias(device, matrix_view(of), part_of_weight(first, last),
+                   View<const T, 1>{bias ? bias.device_data() + first : nullptr, {last - first}}, matrix_view(y));
+    });
+    return record("linear", y, inputs(of, weight, bias), [=](const Tensor<T>& dy) {
+      Contribution<T> to_x(of);
+      if (to_x.dx)
+        dispatch(of, [&](auto device) {
+          using namespace kernel;
+          gemm_nn(device, matrix_view(dy), part_of_weight(first, last), matrix_view(to_x.dx), to_x.into);
+        });
+      const auto of_weights = [&]<class E>() -> std::tuple<Tensor<T>, WeightGradient<T>, WeightGradient<T>> {
+        auto& [dweight, dbias] = [&]() -> WeightGradients<E>& {
+          if constexpr (std::is_same_v<E, T>)
+            return all->first;
+          else
+            return all->second;
+        }();
+        if (!dweight) dweight = gradient_memory<E>(weight);
+        if (!dbias) dbias = gradient_memory<E>(bias);
+        compute_weight_gradients(dy, of, dweight, dbias, first);
+        if (last == out) return {to_x.dx, WeightGradient<T>(Tensor<E>()), WeightGradient<T>(Tensor<E>())};
+        return {to_x.dx, WeightGradient<T>(std::exchange(dweight, {})), WeightGradient<T>(std::exchange(dbias, {}))};
+      };
+      return with_gradient_type(of_weights, weight, bias);
+    });
+  };
+  const Tensor<T> of_x = map(x, 0, rows);  // the older node, whose backward runs last
+  return {of_x, map(z, rows, out)};
 }
 
 }  // namespace detail

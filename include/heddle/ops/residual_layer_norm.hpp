@@ -33,9 +33,9 @@ void add_branch(const ElementDropout& dropout, const T* x, const T* branch, T* s
 }
 
 template <class T>
-void residual_layer_norm(Cpu, ElementDropout dropout, View<const T, 2> x, View<const T, 2> branch,
-                         View<const T, 1> gamma, View<const T, 1> beta, double eps, View<T, 2> sum, View<T, 2> y,
-                         View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd) {
+void residual_layer_norm(Cpu, const ElementDropout& dropout, const ElementDropout& result, View<const T, 2> x,
+                         View<const T, 2> branch, View<const T, 1> gamma, View<const T, 1> beta, double eps,
+                         View<T, 2> sum, View<T, 2> y, View<Acc<T>, 1> mean, View<Acc<T>, 1> rstd) {
   const Index N = x.extent[0], D = x.extent[1], unit = rows_per_draw_block(dropout, D);
   if (D == 0) return;
   parallel(norm_pieces(N, D, unit), [&](Index, Index first_unit, Index last_unit) {
@@ -43,16 +43,20 @@ void residual_layer_norm(Cpu, ElementDropout dropout, View<const T, 2> x, View<c
     add_branch(dropout, x.data, branch.data, sum.data, first * D, last * D);
     layer_norm_rows(View<const T, 2>{sum.data, {N, D}}, gamma, beta, eps, y, mean, rstd, first, last);
   });
+  drop_result(result, y);
 }
 
 // Computes dx, dbranch, dgamma and dbeta. If nothing is dropped, dbranch equals dx: the caller passes a view without
 // data and uses dx.
 template <class T, class E>
-void residual_layer_norm_backward(Cpu, ElementDropout dropout, View<const T, 2> dy, View<const T, 2> sum,
-                                  View<const T, 1> gamma, View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd,
-                                  View<T, 2> dx, View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta) {
+void residual_layer_norm_backward(Cpu, const ElementDropout& dropout, const ElementDropout& result,
+                                  View<const T, 2> given, View<const T, 2> sum, View<const T, 1> gamma,
+                                  View<const Acc<T>, 1> mean, View<const Acc<T>, 1> rstd, View<T, 2> dx,
+                                  View<T, 2> dbranch, View<E, 1> dgamma, View<E, 1> dbeta) {
   const Index N = sum.extent[0], D = sum.extent[1], unit = rows_per_draw_block(dropout, D);
   if (D == 0) return;
+  Tensor<T> memory;
+  const View<const T, 2> dy = gradient_of_result(result, given, memory);
   const Pieces pieces = norm_pieces(N, D, unit);
   NormGradientSums<T, 2> sums(pieces.count, D);  // of dgamma and dbeta
   parallel(pieces, [&](Index piece, Index first_unit, Index last_unit) {
@@ -71,48 +75,46 @@ namespace detail {
 // The result of one forward pass of residual_layer_norm.
 template <class T>
 struct ResidualNorm {
-  kernel::ElementDropout dropout;
+  kernel::ElementDropout dropout, result;  // of the branch, and of y
   Tensor<T> sum, y;
   Tensor<Acc<T>> mean, rstd;
 };
 
 template <class T>
 ResidualNorm<T> residual_norm(const char* op, const Tensor<T>& x, const Tensor<T>& branch, const Tensor<T>& gamma,
-                              const Tensor<T>& beta, double eps, double p, Random* random) {
+                              const Tensor<T>& beta, double eps, double p, Random* random, double result_p) {
   require_layer_norm(op, x, gamma, beta, eps);
   require_same_device(op, {"x", x}, {"branch", branch});
   require<ShapeError>(x.shape() == branch.shape(), op, ": x ", x.shape(), " and branch ", branch.shape(),
                       " must have the same shape");
-  kernel::ElementDropout dropout{kernel::DropoutRule(op, p), {}};
-  if (random && dropout.rule.is_active())
-    dropout.draws = take_draws(x.size(), *random);
-  else
-    dropout.rule = {};
-
+  const kernel::ElementDropout dropout = drawn_dropout(op, p, x.size(), random),
+                               result = drawn_dropout(op, result_p, x.size(), random);
   Tensor<T> sum = empty_like(x), y = empty_like(x);
   Tensor<Acc<T>> mean({x.shape().product(0, x.rank() - 1)}, x.device()), rstd = empty_like(mean);
   dispatch(x, [&](auto device) {
-    kernel::residual_layer_norm(device, dropout, view<2>(x), view<2>(branch), view<1>(gamma), view<1>(beta), eps,
-                                view<2>(sum), view<2>(y), view<1>(mean), view<1>(rstd));
+    kernel::residual_layer_norm(device, dropout, result, view<2>(x), view<2>(branch), view<1>(gamma), view<1>(beta),
+                                eps, view<2>(sum), view<2>(y), view<1>(mean), view<1>(rstd));
   });
-  return {dropout, sum, y, mean, rstd};
+  return {dropout, result, sum, y, mean, rstd};
 }
 
 }  // namespace detail
 
-/// Returns layer_norm(x + dropout(branch, p, random)). Nothing is dropped without a generator or with p = 0; p is
-/// rounded to a multiple of 1/65,536. @throws ShapeError if branch does not have the shape of x or if gamma or beta is
-/// not [D]; Error for a p outside [0, 1), before or after rounding, and for an eps that is negative or not finite.
+/// Returns dropout(layer_norm(x + dropout(branch, p, random)), result_p, random). Nothing is dropped without a
+/// generator or with p = 0; p and result_p are rounded to multiples of 1/65,536. @throws ShapeError if branch does not
+/// have the shape of x or if gamma or beta is not [D]; Error for a p or result_p outside [0, 1), before or after
+/// rounding, and for an eps that is negative or not finite.
 template <Floating T>
 Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
                               const Tensor<T>& branch,  // as x
                               const Tensor<T>& gamma,   // [D]
                               const Tensor<T>& beta,    // [D]
-                              double eps = 1e-5, double p = 0, Random* random = nullptr) {
+                              double eps = 1e-5, double p = 0, Random* random = nullptr, double result_p = 0) {
   constexpr const char* op = "residual_layer_norm";
-  const detail::ResidualNorm<T> r = detail::residual_norm(op, x, branch, gamma, beta, eps, p, random);
+  const detail::ResidualNorm<T> r = detail::residual_norm(op, x, branch, gamma, beta, eps, p, random, result_p);
   return record(op, r.y, inputs(x, branch, gamma, beta),
-                [gamma, beta, dropout = r.dropout, sum = r.sum, mean = r.mean, rstd = r.rstd](const Tensor<T>& dy) {
+                [gamma, beta, dropout = r.dropout, result = r.result, sum = r.sum, mean = r.mean,
+                 rstd = r.rstd](const Tensor<T>& dy) {
                   Tensor<T> dx = empty_like(sum), dbranch;
                   if (dropout.rule.is_active()) dbranch = empty_like(sum);
                   const View<T, 2> none{nullptr, {0, 0}};
@@ -120,9 +122,10 @@ Tensor<T> residual_layer_norm(const Tensor<T>& x,       // [..., D]
                   const auto compute = [&]<class E>() -> std::tuple<Tensor<T>, Tensor<T>, Weight, Weight> {
                     Tensor<E> dgamma(gamma.shape(), gamma.device()), dbeta = empty_like(dgamma);
                     dispatch(sum, [&](auto device) {
-                      kernel::residual_layer_norm_backward(
-                          device, dropout, view<2>(dy), view<2>(sum), view<1>(gamma), view<1>(mean), view<1>(rstd),
-                          view<2>(dx), dbranch ? view<2>(dbranch) : none, view<1>(dgamma), view<1>(dbeta));
+                      kernel::residual_layer_norm_backward(device, dropout, result, view<2>(dy), view<2>(sum),
+                                                           view<1>(gamma), view<1>(mean), view<1>(rstd), view<2>(dx),
+                                                           dbranch ? view<2>(dbranch) : none, view<1>(dgamma),
+                                                           view<1>(dbeta));
                     });
                     return {dx, dbranch ? dbranch : dx, Weight(dgamma), Weight(dbeta)};
                   };
@@ -147,11 +150,11 @@ SumAndNorm<T> residual_layer_norm_with_sum(const Tensor<T>& x,       // [..., D]
                                            const Tensor<T>& beta,    // [D]
                                            double eps = 1e-5, double p = 0, Random* random = nullptr) {
   constexpr const char* op = "residual_layer_norm_with_sum";
-  const detail::ResidualNorm<T> r = detail::residual_norm(op, x, branch, gamma, beta, eps, p, random);
+  const detail::ResidualNorm<T> r = detail::residual_norm(op, x, branch, gamma, beta, eps, p, random, 0);
   const Tensor<T> sum = record(op, r.sum, inputs(x, branch), [dropout = r.dropout](const Tensor<T>& dsum) {
     return std::tuple(dsum, dropout.rule.is_active() ? detail::apply(dropout, dsum) : dsum);
   });
-  return {sum, detail::record_layer_norm(sum, gamma, beta, r.y, r.mean, r.rstd)};
+  return {sum, detail::record_layer_norm(sum, gamma, beta, r.y, r.mean, r.rstd, r.result)};
 }
 
 template <class T, class... Others>

@@ -37,6 +37,21 @@ void for_each_device_with_gradients(const M& model, F&& f) {
   }
 }
 
+// Replaces the gradients by their multiples.
+template <class M>
+void scale_gradients(const M& model, double factor) {
+  for_each_device_with_gradients(model, [&]<class T>(GradientsOn<T>& found, Device device) {
+    std::vector<View<T, 1>> results;
+    std::vector<RowGradient<T>> scaled = found.gradients;
+    for (RowGradient<T>& gradient : scaled) {
+      gradient.values = empty_like(gradient.values);
+      results.push_back(view<1>(gradient.values));
+    }
+    dispatch<T>(device, [&](auto where) { kernel::scale(where, static_cast<T>(factor), found.views, results); });
+    for (std::size_t i = 0; i < scaled.size(); ++i) set_sparse_grad(*found.parameters[i], scaled[i]);
+  });
+}
+
 }  // namespace heddle::detail
 
 namespace heddle::optim {
@@ -54,22 +69,17 @@ double grad_norm(const M& model) {
 
 /// Multiplies all gradients by `norm` / (their norm + 1e-6) if this factor is below 1 (torch.nn.utils.clip_grad_norm_).
 /// Returns the norm before clipping. The scaled gradients are new tensors, because a gradient may share its memory with
-/// another. @throws Error unless `norm` is positive, and for a name that the model visits twice.
+/// another. If the norm is finite, an optimizer's step does not look for gradients that are not finite again, unless
+/// they are written or added to. @throws Error unless `norm` is positive, and for a name that the model visits twice.
 template <class M>
 double clip_grad_norm(const M& model, double norm) {
   require(norm > 0, "clip_grad_norm: the norm must be positive, got ", norm);
   const double total = grad_norm(model), factor = norm / (total + 1e-6);
-  if (!(factor < 1)) return total;
-  detail::for_each_device_with_gradients(model, [&]<class T>(detail::GradientsOn<T>& found, Device device) {
-    std::vector<View<T, 1>> results;
-    std::vector<RowGradient<T>> scaled = found.gradients;
-    for (RowGradient<T>& gradient : scaled) {
-      gradient.values = empty_like(gradient.values);
-      results.push_back(view<1>(gradient.values));
-    }
-    dispatch<T>(device, [&](auto where) { kernel::scale(where, static_cast<T>(factor), found.views, results); });
-    for (std::size_t i = 0; i < scaled.size(); ++i) detail::set_sparse_grad(*found.parameters[i], scaled[i]);
-  });
+  if (factor < 1) detail::scale_gradients(model, factor);
+  if (std::isfinite(total))
+    detail::for_each_device_with_gradients(model, []<class T>(const detail::GradientsOn<T>& found, Device) {
+      for (const Tensor<T>* parameter : found.parameters) detail::mark_finite(*parameter);
+    });
   return total;
 }
 

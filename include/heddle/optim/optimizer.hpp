@@ -18,7 +18,7 @@ namespace detail {
 struct StepWork {
   virtual ~StepWork() = default;
   virtual bool is_empty() const = 0;
-  // If a gradient is not finite, clears all gradients and throws Error.
+  // If a gradient is not finite, clears all gradients and throws Error. Does not read those that clipping has read.
   virtual void require_finite() = 0;
   // Allocates what the update needs.
   virtual void prepare() = 0;
@@ -229,7 +229,8 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
       std::vector<View<const T, 1>> gradients;
       std::vector<const Slot<T>*> owners;
       for (const auto& [slot, gradient] : pending_)
-        if (gradient.values.device() == device) gradients.push_back(view<1>(gradient.values)), owners.push_back(slot);
+        if (gradient.values.device() == device && !detail::is_known_finite(slot->parameter->value(), gradient))
+          gradients.push_back(view<1>(gradient.values)), owners.push_back(slot);
       if (gradients.empty()) continue;
       const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, gradients); });
       if (first < 0) continue;
