@@ -98,7 +98,7 @@ struct WeightGradients {
 // Returns x weight[:rows]^T + bias[:rows] and z weight[rows:]^T + bias[rows:], without copies of the parts of weight
 // and bias or of their gradients. The loss must depend on both results: the backward of the first, which runs after
 // that of the second, returns the gradients of weight and bias. Throws ShapeError as linear() does.
-template <Floating T>
+template <class T>
 std::pair<Tensor<T>, Tensor<T>> linear_parts(const Tensor<T>& x, const Tensor<T>& z, const Tensor<T>& weight,
                                              const Tensor<T>& bias, Index rows) {
   require_linear("linear", x, weight, bias);
