@@ -10,9 +10,11 @@ using namespace heddle::testing;
 
 namespace {
 
-// The results of the kernels, forward and backward, without class weights and label smoothing.
+// The results of the kernels, forward and backward, without class weights and label smoothing, and what the GPU
+// reports.
 struct Losses {
   std::vector<float> loss, divisor, log_sum, gradient;
+  std::string reported;
 };
 template <class L>
 Losses losses(const Tensor<float>& logits, const std::vector<L>& labels, std::int64_t ignored = -100) {
@@ -28,7 +30,13 @@ Losses losses(const Tensor<float>& logits, const std::vector<L>& labels, std::in
     kernel::cross_entropy_backward(tag, view<1>(dy), view<2>(logits), view<1>(y), ignored, weights, 0, false,
                                    view<1>(std::as_const(divisor)), view<1>(std::as_const(log_sum)), view<2>(gradient));
   });
-  return {loss.host(), divisor.host(), log_sum.host(), gradient.host()};
+  std::string reported;
+  try {
+    synchronize();
+  } catch (const IndexError& error) {
+    reported = error.what();
+  }
+  return {loss.host(), divisor.host(), log_sum.host(), gradient.host(), reported};
 }
 
 }  // namespace
@@ -107,6 +115,8 @@ TEST_CASE("cross_entropy: a label that is not a class is an error, and the GPU's
     const auto there = logits.to(device);
     const auto wrong = losses<std::int64_t>(there, {1, 5, -1, Index{1} << 32});
     const auto ignored = losses<int>(there, {1, -7, -7, -7}, -7);
+    CHECK(wrong.reported == "cross_entropy: label 5 at position 1 is none of the 5 classes");
+    CHECK(ignored.reported.empty());
     CHECK(wrong.loss == ignored.loss);
     CHECK(wrong.divisor == std::vector<float>{1});
     CHECK(wrong.gradient == ignored.gradient);

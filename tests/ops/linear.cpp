@@ -64,14 +64,22 @@ TEMPLATE_TEST_CASE("linear_parts: results and gradients are those of linear maps
             if (has_bias) found.push_back(joined(bias.grad().host()));
             return found;
           };
-          CHECK(evaluate([](const auto& x, const auto& z, const auto& weight, const auto& bias, Index first) {
-                  return detail::linear_parts(x, z, weight, bias, first);
-                }) == evaluate([](const auto& x, const auto& z, const auto& weight, const auto& bias, Index first) {
-                  const auto part = [&](const auto& of, Index begin, Index end) {
-                    return linear(of, slice(weight, 0, begin, end), bias ? slice(bias, 0, begin, end) : bias);
-                  };
-                  return std::pair(part(x, 0, first), part(z, first, 16));
-                }));
+          const auto found = evaluate([](const auto& x, const auto& z, const auto& weight, const auto& bias,
+                                         Index first) { return detail::linear_parts(x, z, weight, bias, first); });
+          const auto expected =
+              evaluate([](const auto& x, const auto& z, const auto& weight, const auto& bias, Index first) {
+                const auto part = [&](const auto& of, Index begin, Index end) {
+                  return linear(of, slice(weight, 0, begin, end), bias ? slice(bias, 0, begin, end) : bias);
+                };
+                return std::pair(part(x, 0, first), part(z, first, 16));
+              });
+          // On a GPU, the sums for dbias may have another order if the part begins at another alignment.
+          const double error = device == Device::cpu ? 0 : std::is_same_v<T, bf16> ? 0.01 : 1e-6;
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            REQUIRE(found[i].size() == expected[i].size());
+            for (std::size_t e = 0; e < expected[i].size(); ++e)
+              REQUIRE(std::abs(found[i][e] - expected[i][e]) <= error * (1 + std::abs(expected[i][e])));
+          }
         }
   });
 }
