@@ -68,8 +68,8 @@ struct BackwardTile {
   static constexpr int warps = 4, warp_rows = cuda::slice_rows;  // warps at most
   static constexpr int threads = warps * cuda::warp_size;
   // Blocks on a multiprocessor, as many as the registers of the two kernels allow.
-  static constexpr int query_blocks = width > 64 ? 2 : sizeof(T) == 2 && width < 64 ? 4 : 3;  // of query_gradient
-  static constexpr int key_blocks = width * static_cast<int>(sizeof(T)) <= 128 ? 3 : 2;       // of key_value_gradients
+  static constexpr int query_blocks = width > 64 ? 2 : width < 64 ? 4 : 3;               // of query_gradient
+  static constexpr int key_blocks = width * static_cast<int>(sizeof(T)) <= 128 ? 3 : 2;  // of key_value_gradients
 };
 
 // The shared memory of a block. The block owns rows of two matrices, a and b, and iterates over tiles of two

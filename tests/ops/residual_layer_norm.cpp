@@ -65,8 +65,8 @@ TEMPLATE_TEST_CASE("residual_layer_norm and layer_norm: a dropout of the result 
       const Tensor<T> y = f(x, branch, gamma, beta, &random);
       backward(y, converted<T>(heddle::testing::random<T>({N, D}, 6), device));
       std::vector<std::vector<double>> found{joined(y.host()), {static_cast<double>(random.position())}};
-      for (const Tensor<T>& operand : {x, branch, gamma, beta})
-        found.push_back(operand.grad() ? joined(operand.grad().host()) : std::vector<double>());
+      for (const Tensor<T>& each : {x, branch, gamma, beta})
+        found.push_back(each.grad() ? joined(each.grad().host()) : std::vector<double>());
       return found;
     };
     CHECK(evaluate([p](const auto& x, const auto& branch, const auto& gamma, const auto& beta, Random* random) {
