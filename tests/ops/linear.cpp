@@ -47,9 +47,10 @@ TEMPLATE_TEST_CASE("linear_parts: results and gradients are those of linear maps
                    float, bf16) {
   using T = TestType;
   on_each_device<T>([](Device device) {
-    for (const auto& [B, N] : {std::pair{1, 1}, {3, 33}, {0, 5}, {2, 0}})
+    for (const auto& count : {std::pair{1, 1}, {3, 33}, {0, 5}, {2, 0}})
       for (const Index rows : {1, 8, 15})
         for (const bool has_bias : {true, false}) {
+          const Index B = count.first, N = count.second;
           CAPTURE(B, N, rows, has_bias);
           const auto evaluate = [&](auto f) {
             const auto operand = [&](Shape shape, std::uint64_t seed) {
