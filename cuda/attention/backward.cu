@@ -67,9 +67,15 @@ struct BackwardTile {
   static constexpr int size = other_rows * row_stride<T, width>;
   static constexpr int warps = 4, warp_rows = cuda::slice_rows;  // warps at most
   static constexpr int threads = warps * cuda::warp_size;
-  // Blocks on a multiprocessor, as many as the registers of the two kernels allow.
-  static constexpr int query_blocks = width > 64 ? 2 : width < 64 ? 4 : 3;               // of query_gradient
-  static constexpr int key_blocks = width * static_cast<int>(sizeof(T)) <= 128 ? 3 : 2;  // of key_value_gradients
+  // Blocks of key_value_gradients on a multiprocessor, as many as the registers allow.
+  static constexpr int key_blocks = width * static_cast<int>(sizeof(T)) <= 128 ? 3 : 2;
+};
+
+// Blocks of query_gradient on a multiprocessor, as many as the registers allow.
+template <class Math, int width>
+struct QueryBlocks {
+  static constexpr bool in_cores = !std::is_same_v<Math, float>;  // whether tensor cores compute the products
+  static constexpr int count = width > 64 ? 2 : width < 64 && in_cores ? 4 : 3;
 };
 
 // The shared memory of a block. The block owns rows of two matrices, a and b, and iterates over tiles of two
@@ -116,7 +122,7 @@ struct BackwardArrays {
 // --- dq --------------------------------------------------------------------------------------------------------------
 
 template <class T, class Math, int width>
-__global__ __launch_bounds__(BackwardTile<T, width>::threads, BackwardTile<T, width>::query_blocks) void query_gradient(
+__global__ __launch_bounds__(BackwardTile<T, width>::threads, QueryBlocks<Math, width>::count) void query_gradient(
     AttentionTask<T> task, cuda::BackwardInputs<T> x, MatrixView<const T> y, View<float, 2> delta, MatrixView<T> dq,
     int ahead) {
   using Products = cuda::Products<Math>;
@@ -302,8 +308,8 @@ void attention_backward(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> 
                            to.shared_bytes, cuda::current_stream(), task, x, gradients..., to.stages - 1);
     };
     if (dq.data)
-      launch.template operator()<query_gradient<T, Math, width>>(plan.longest_q, plan.longest_k, Tile::query_blocks, y,
-                                                                 delta, dq);
+      launch.template operator()<query_gradient<T, Math, width>>(plan.longest_q, plan.longest_k,
+                                                                 QueryBlocks<Math, width>::count, y, delta, dq);
     if (dk.data || dv.data)
       launch.template operator()<key_value_gradients<T, Math, width>>(plan.longest_k, plan.longest_q, Tile::key_blocks,
                                                                       dk, dv);

@@ -40,7 +40,7 @@ __device__ inline bool finishes_last(unsigned* counter, int count) {
   __syncthreads();
   if (threadIdx.x == 0) {
     is_last = count_after_writes(counter) == static_cast<unsigned>(count) - 1;
-    if (is_last) *counter = 0;
+    if (is_last) atomicExch(counter, 0u);
   }
   __syncthreads();
   return is_last;

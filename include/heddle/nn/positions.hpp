@@ -68,9 +68,9 @@ Tensor<A> embed_at_positions(const char* module, const Embedding<T>& embedding, 
     const Tensor<T>& words = embedding.weight.value();
     if (words.device() == Device::cuda && table.device() == Device::cuda) {
       const Shape shape = heddle::detail::embedded_shape(ids.shape(), words.dim(1));
+      const detail::RowsOn rows{heddle::detail::shape_of_rows(shape, sequences), words.device()};
       require_positions(module, sequences, table.dim(0));
-      detail::require_rows_of_table(
-          module, detail::RowsOn{heddle::detail::shape_of_rows(shape, sequences), words.device()}, table, sequences);
+      detail::require_rows_of_table(module, rows, table, sequences);
       return heddle::detail::embed_as<A>(ids, words, embedding.padding_id, sequences.position(), table);
     }
   }
