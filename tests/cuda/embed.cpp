@@ -444,3 +444,20 @@ TEST_CASE("cuda embed: errors of shapes and lengths are those of the CPU") {
   check(8, {3, 2}, 6);
   check(7, {3, 2}, 5);
 }
+
+TEST_CASE("cuda embed: the reported id does not depend on the schedule") {
+  std::vector<int> ids(300, 1);
+  ids[110] = ids[299] = 9;
+  ids[210] = -4;
+  const Tensor<int> there = Tensor<int>({300}, ids).to(Device::cuda);
+  const Tensor<float> table = ones<float>({7, 4}).to(Device::cuda);
+  expect_same_always([&]() -> std::string {
+    const Tensor<float> y = embed(there, table);
+    try {
+      cuda::synchronize();
+    } catch (const IndexError& error) {
+      return error.what();
+    }
+    return "";
+  });
+}

@@ -107,3 +107,20 @@ TEMPLATE_TEST_CASE("cuda residual_layer_norm: results do not depend on schedules
                    bf16) {
   expect_norms_always<TestType>(residual_norm(0.3), residual_operands<TestType>);
 }
+
+TEST_CASE("cuda residual_layer_norm and layer_norm: a dropout of the result, and the gradients through it") {
+  const auto residual = [](const auto& in) {
+    Random random(3, 1);
+    return residual_layer_norm(in[0], in[1], in[2], in[3], 1e-5, 0.3, &random, 0.4);
+  };
+  const auto alone = [](const auto& in) {
+    Random random(3, 1);
+    return layer_norm(in[0], in[2], in[3], 1e-5, 0.4, &random);
+  };
+  const Index N = races_are_watched() ? 3 : 5;
+  for (const Index D : {Index{8}, Index{33}, Index{776}, Index{1025}, streamed_row()}) {
+    CAPTURE(D);
+    expect_agrees<float>(residual, residual_operands<float>(N, D), gpu_function_errors);
+    expect_agrees<float>(alone, residual_operands<float>(N, D), gpu_function_errors);
+  }
+}
