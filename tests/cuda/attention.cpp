@@ -456,3 +456,32 @@ TEMPLATE_TEST_CASE("cuda attention: results do not depend on schedules or garbag
     expect_same_always([&] { return on_gpu<TestType>(form, inputs); });
   }
 }
+
+TEMPLATE_TEST_CASE("cuda attention: gradients of k and v alone, and of each operand alone, are those of all together",
+                   "", float, bf16) {
+  using T = TestType;
+  const Sequences sequences = Sequences::packed({5, 0, 33}).to(Device::cuda);
+  for (const Index D : {32, 128, 272}) {
+    CAPTURE(D);
+    const auto gradients = [&](const std::array<bool, 3>& wanted) {
+      std::array<Tensor<T>, 3> in;
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        in[i] = converted<T>(random<T>({38, D}, i + 1), Device::cuda);
+        if (wanted[i]) in[i] = variable(in[i]);
+      }
+      backward(attention(in[0], in[1], in[2], sequences, {.heads = 2}),
+               converted<T>(random<T>({38, D}, 9), Device::cuda));
+      std::array<std::vector<double>, 3> found;
+      for (std::size_t i = 0; i < in.size(); ++i)
+        if (wanted[i]) found[i] = joined(in[i].grad().host());
+      return found;
+    };
+    const auto all = gradients({true, true, true});
+    for (const std::array<bool, 3>& wanted :
+         {std::array{false, true, true}, {true, false, false}, {false, true, false}, {false, false, true}}) {
+      const auto some = gradients(wanted);
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        if (wanted[i]) CHECK(some[i] == all[i]);
+    }
+  }
+}

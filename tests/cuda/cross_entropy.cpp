@@ -105,3 +105,31 @@ TEST_CASE("cuda cross_entropy: results do not depend on schedules or garbage in 
   for (const Index C : {5, 33, 1032})
     expect_same_always<float>(loss<int>(33, C, 0.1), {random<float>({33, C}, 1), class_weights(C)});
 }
+
+TEST_CASE("cuda cross_entropy: the first invalid label is reported by the next synchronization, with every schedule") {
+  const auto message = [](const std::vector<int>& of_rows, Index C) -> std::string {
+    const Index N = static_cast<Index>(of_rows.size());
+    const Tensor<float> loss = cross_entropy(converted<float>(random<float>({N, C}, 1), Device::cuda),
+                                             Tensor<int>({N}, of_rows).to(Device::cuda));
+    try {
+      cuda::synchronize();
+    } catch (const IndexError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const Index C : {5, 1100}) {
+    std::vector<int> of_rows(races_are_watched() ? 33 : 300, 2);
+    of_rows[7] = -100;  // ignored
+    CHECK(message(of_rows, C) == "");
+    of_rows[20] = -1;
+    of_rows.back() = static_cast<int>(C);
+    CHECK(message(of_rows, C) ==
+          "cross_entropy: label -1 at position 20 is none of the " + std::to_string(C) + " classes");
+    expect_same_always([&] { return message(of_rows, C); });
+    of_rows[20] = 0;
+    CHECK(message(of_rows, C) == "cross_entropy: label " + std::to_string(C) + " at position " +
+                                     std::to_string(of_rows.size() - 1) + " is none of the " + std::to_string(C) +
+                                     " classes");
+  }
+}

@@ -268,3 +268,26 @@ TEST_CASE("cuda permute: the result does not depend on the schedule") {
     });
   });
 }
+
+TEST_CASE("cuda first_rows and last_rows: values and gradients, with empty sequences") {
+  const auto check = []<class T>(T, Index D) {
+    CAPTURE(D, sizeof(T));
+    const Sequences sequences = Sequences::packed({2, 0, 33, 0});
+    for (const bool last : {false, true}) {
+      const auto on = [&](Device device) {
+        std::vector<float> values;
+        for (Index i = 0; i < 35 * D; ++i) values.push_back(static_cast<float>(i % 251));
+        const Tensor<T> x = variable(cast<T>(Tensor<float>({35, D}, values)).to(device));
+        const Sequences there = sequences.to(device);
+        const Tensor<T> y = last ? last_rows(x, there) : first_rows(x, there);
+        backward(y, detach(y));
+        return std::pair(y.host(), x.grad().host());
+      };
+      CHECK(on(Device::cuda) == on(Device::cpu));
+    }
+  };
+  for (const Index D : {1, 8, 33, 257}) {
+    check(float(), D);
+    check(bf16(), D);
+  }
+}
