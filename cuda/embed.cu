@@ -264,12 +264,12 @@ __device__ void add_occurrences(const TakenRows<I, Y>& taken, View<const T, 2> d
 }
 
 template <int each, class T, class Y, class I>
-__global__ __launch_bounds__(threads) void sum_occurrences(TakenRows<I, Y> taken, TakenRows<int, Y> also,
+__global__ __launch_bounds__(threads) void sum_occurrences(TakenRows<I, Y> taken, TakenRows<int, Y> positions,
                                                            View<const T, 2> dy) {
   if (blockIdx.y == 0)
     add_occurrences<each>(taken, dy);
   else
-    add_occurrences<each>(also, dy);
+    add_occurrences<each>(positions, dy);
 }
 
 // Sums the whole pieces. The sum of piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole
@@ -353,24 +353,24 @@ void clear(const TakenRows<I, Y>& taken) {
 
 // Computes all of dx of one table, or of two for the same dy. A table without rows is left out.
 template <class I, class T, class Y>
-void sum_taken(const TakenRows<I, Y>& taken, const TakenRows<int, Y>& also, View<const T, 2> dy) {
+void sum_taken(const TakenRows<I, Y>& taken, const TakenRows<int, Y>& positions, View<const T, 2> dy) {
   const Index N = dy.extent[0], D = dy.extent[1];
-  const bool has_taken = taken.dx.extent[0] > 0, has_also = also.dx.extent[0] > 0;
+  const bool has_taken = taken.dx.extent[0] > 0, has_positions = positions.dx.extent[0] > 0;
   if (D == 0) return;
   if (N > std::min<Index>(cuda::limits.scanned_ids, most_scanned)) {
     if (has_taken) sort_and_sum(taken, dy);
-    if (has_also) sort_and_sum(also, dy);
+    if (has_positions) sort_and_sum(positions, dy);
     return;
   }
   if (has_taken) clear(taken);
-  if (has_also) clear(also);
-  if (!has_taken && !has_also) return;
+  if (has_positions) clear(positions);
+  if (!has_taken && !has_positions) return;
   constexpr int each = cuda::vector_width<T, Y>;
   const auto launch = [&]<int width>() {
-    const dim3 grid(static_cast<unsigned>(N), has_also ? 2 : 1);
-    cuda::launch<sum_occurrences<width, T, Y, I>>(grid, threads, 0, cuda::current_stream(), taken, also, dy);
+    const dim3 grid(static_cast<unsigned>(N), has_positions ? 2 : 1);
+    cuda::launch<sum_occurrences<width, T, Y, I>>(grid, threads, 0, cuda::current_stream(), taken, positions, dy);
   };
-  if (D % each == 0 && cuda::aligned<each>(dy.data) && cuda::aligned<each>(taken.dx.data, also.dx.data))
+  if (D % each == 0 && cuda::aligned<each>(dy.data) && cuda::aligned<each>(taken.dx.data, positions.dx.data))
     launch.template operator()<each>();
   else
     launch.template operator()<1>();

@@ -167,7 +167,8 @@ __global__ __launch_bounds__(move_threads) void copy_row_ranges_kernel(View<cons
   for (Index i = part * move_threads + threadIdx.x; i < words; i += Index{parts} * move_threads) y[i] = x[i];
 }
 
-// Moves a row of each sequence, its first or its last, between x and row b of `of_sequences`.
+// Copies a row of each sequence b, its first or its last, to row b; `back` copies it from there to its place. Without
+// `back`, the row of an empty sequence becomes zeros.
 template <bool back, class W>
 __global__ __launch_bounds__(end_threads) void end_rows_kernel(bool last, View<const int, 1> begin,
                                                                View<const int, 1> length, Index columns, const W* from,

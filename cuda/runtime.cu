@@ -166,9 +166,10 @@ Pool& pool() {
   return *one;
 }
 
-// Returns most_counters zeros in device memory for kernels on `stream`, which run one after the other. They are never
-// freed, like the pool: a later stream of the same address finds zeros as well.
-constexpr Index most_counters = 64;
+constexpr Index most_counters = 64;  // of a stream
+
+// Returns the counters of a stream, whose kernels run one after the other. They are never freed, like the pool: a later
+// stream of the same address finds zeros as well.
 unsigned* counters_of(cudaStream_t stream) {
   static std::mutex mutex;
   static auto* const of_streams = new std::map<cudaStream_t, unsigned*>;

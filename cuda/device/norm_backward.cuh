@@ -17,7 +17,7 @@
 namespace heddle::cuda {
 
 // The inputs of a norm's gradient. A centered norm subtracts the mean and adds beta. rms_norm is not centered: its
-// `mean` is not read, and its dbeta is not written. `result` is what followed the norm, so dy is its gradient.
+// `mean` is not read, and its dbeta is not written. dy is the gradient after `result`, which follows the norm.
 template <class T, bool centered_, class Result_ = WholeResult>
 struct NormGradient {
   using Element = T;
@@ -55,9 +55,10 @@ struct NormRow {
     mean = exists ? of.mean_of(n) : 0.f;
     rstd = exists ? of.rstd(n) : 0.f;
   }
-  // Replaces dy by the gradient of the norm's result. Separate from load(), so that a row can be loaded ahead.
+  // Replaces dy by the gradient of the norm itself, before what follows it. load() does not do this, so that a row can
+  // be loaded ahead.
   template <class Gradient>
-  __device__ void pass_result(const L& layout, const Gradient& of, Index n, typename L::Column first) {
+  __device__ void undo_result(const L& layout, const Gradient& of, Index n, typename L::Column first) {
     const Index D = of.x.extent[1];
     for (int g = 0; g < L::groups; ++g) of.result.template apply<L::vectors>(n * D + first + layout.column(g), dy[g]);
   }
@@ -65,8 +66,8 @@ struct NormRow {
   __device__ float dyn(int i) const { return dy[i / eight][i % eight]; }
 };
 
-// Where the sums of dgamma and dbeta go. They are added in two levels, each in a fixed order: the last block of a group
-// to finish adds the sums of its blocks, and the last group to finish adds those of the groups.
+// NormSums receives the sums of dgamma and dbeta. They are added in two levels, each in a fixed order: the last block
+// of a group to finish adds the sums of its blocks, and the last group to finish adds those of the groups.
 template <class T>
 struct NormSums {
   View<float, 2> of_blocks, of_groups;  // [blocks, parameters D] and [groups, parameters D]: dgamma, then dbeta
@@ -179,7 +180,7 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, Gradien
   const auto dh = [&](int i) { return row.dyn(i) * scale[i / eight][i % eight]; };
   const auto load_again = [&](Index n, Column first) {
     row.load(layout, of, n, first);
-    row.pass_result(layout, of, n, first);
+    row.undo_result(layout, of, n, first);
     layout.load(of.gamma.data, first, D, scale);
   };
 
@@ -194,7 +195,7 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, Gradien
       } else {
         row.load(layout, of, n, 0);
       }
-      row.pass_result(layout, of, n, 0);
+      row.undo_result(layout, of, n, 0);
       layout.load(of.gamma.data, 0, D, scale);  // from cache for each row: registers are scarce
     }
     float sum_dh = 0, sum_dh_h = 0;

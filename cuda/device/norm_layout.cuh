@@ -64,12 +64,11 @@ struct NormLayout {
   }
 };
 
-// What follows a norm: nothing, or a dropout. apply(e, eight) changes elements e to e + 7 of the norm's result, and in
-// the backward those of dy, in the same way; both are rounded before and after.
+// WholeResult and DroppedResult are what follows a norm: nothing, or a dropout. apply(e, eight) changes elements e to
+// e + 7 of the norm's result, and in the backward those of dy, in the same way; both are rounded before and after.
 struct WholeResult {
   template <bool vectors, class T>
   __device__ void apply(Index, Eight<T>&) const {}
-  __device__ float factor(Index) const { return 1; }
 };
 struct DroppedResult {
   kernel::ElementDropout drop;

@@ -56,21 +56,25 @@ void copy_row_ranges(Cpu, View<const int, 1> from, View<const int, 1> to, View<c
 // Copies a row of each sequence, its first or its last; the row of an empty sequence becomes zeros.
 template <class T>
 void end_rows(Cpu, bool last, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> x, View<T, 2> y) {
-  for (Index b = 0; b < y.extent[0]; ++b)
-    if (length(b) > 0)
-      std::copy_n(x.data + (begin(b) + (last ? length(b) - 1 : 0)) * x.extent[1], x.extent[1],
-                  y.data + b * y.extent[1]);
-    else
-      std::fill_n(y.data + b * y.extent[1], y.extent[1], T{});
+  parallel(y.extent[0], row_grain(y.extent[1]), [&](Index first, Index end) {
+    for (Index b = first; b < end; ++b)
+      if (length(b) > 0)
+        std::copy_n(x.data + (begin(b) + (last ? length(b) - 1 : 0)) * x.extent[1], x.extent[1],
+                    y.data + b * y.extent[1]);
+      else
+        std::fill_n(y.data + b * y.extent[1], y.extent[1], T{});
+  });
 }
 // Copies the rows of dy to where end_rows() took them. dx must be zero on entry.
 template <class T>
 void end_rows_backward(Cpu, bool last, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
                        View<T, 2> dx) {
-  for (Index b = 0; b < dy.extent[0]; ++b)
-    if (length(b) > 0)
-      std::copy_n(dy.data + b * dy.extent[1], dy.extent[1],
-                  dx.data + (begin(b) + (last ? length(b) - 1 : 0)) * dx.extent[1]);
+  parallel(dy.extent[0], row_grain(dy.extent[1]), [&](Index first, Index end) {
+    for (Index b = first; b < end; ++b)
+      if (length(b) > 0)
+        std::copy_n(dy.data + b * dy.extent[1], dy.extent[1],
+                    dx.data + (begin(b) + (last ? length(b) - 1 : 0)) * dx.extent[1]);
+  });
 }
 
 // Computes y, the sum or the mean of the rows of each sequence.
