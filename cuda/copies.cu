@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "device/limits.cuh"
@@ -66,55 +67,58 @@ Uploads& uploads() {
   return *one;
 }
 
-// Two pieces through which a thread copies to the host: the GPU writes one while the host reads the other.
-using PiecePair = std::array<PinnedPiece, 2>;
-
-// The pairs that no thread uses.
-struct UnusedPairs {
+// The pieces for copies to the host that are not in use.
+struct UnusedPieces {
   std::mutex mutex;
-  std::vector<PiecePair> pairs;
+  std::vector<PinnedPiece> pieces;
 };
-UnusedPairs& unused_pairs() {
-  static UnusedPairs* const one = new UnusedPairs;
+UnusedPieces& unused_pieces() {
+  static UnusedPieces* const one = new UnusedPieces;
   return *one;
 }
 
-// The use of a pair by one thread.
-class Download {
+// A pinned piece for copies to the host, which nothing else uses.
+class OwnPiece {
  public:
-  Download() : pair_(take()) {}
-  Download(const Download&) = delete;
-  ~Download() {
-    const std::lock_guard lock(unused_pairs().mutex);
-    unused_pairs().pairs.push_back(pair_);
+  OwnPiece() : piece_(take()) {}
+  OwnPiece(OwnPiece&& other) noexcept : piece_(std::exchange(other.piece_, {})) {}
+  ~OwnPiece() {
+    if (!piece_.memory) return;
+    const std::lock_guard lock(unused_pieces().mutex);
+    unused_pieces().pieces.push_back(piece_);
   }
-
-  void copy_all(char* to, const char* from, std::size_t bytes) const {
-    const auto size = [&](std::size_t at) { return std::min(piece_bytes, bytes - at); };
-    const auto enqueue = [&](std::size_t at) {
-      if (at < bytes) copy(piece_at(at), piece_at(at).memory, from + at, size(at), cudaMemcpyDeviceToHost);
-    };
-    enqueue(0);
-    for (std::size_t at = 0; at < bytes; at += piece_bytes) {
-      enqueue(at + piece_bytes);
-      wait(piece_at(at));
-      std::memcpy(to + at, piece_at(at).memory, size(at));
-    }
-  }
+  const PinnedPiece& operator*() const { return piece_; }
 
  private:
-  static PiecePair take() {
-    const std::lock_guard lock(unused_pairs().mutex);
-    std::vector<PiecePair>& pairs = unused_pairs().pairs;
-    if (pairs.empty()) return pinned_pieces<2>();
-    const PiecePair pair = pairs.back();
-    pairs.pop_back();
-    return pair;
+  static PinnedPiece take() {
+    std::unique_lock lock(unused_pieces().mutex);
+    std::vector<PinnedPiece>& pieces = unused_pieces().pieces;
+    if (pieces.empty()) return pinned_pieces<1>()[0];
+    const PinnedPiece piece = pieces.back();
+    pieces.pop_back();
+    lock.unlock();
+    wait(piece);  // for a copy that nobody read
+    return piece;
   }
-  const PinnedPiece& piece_at(std::size_t at) const { return pair_[at / piece_bytes % 2]; }
 
-  const PiecePair pair_;
+  PinnedPiece piece_;
 };
+
+// Copies to the host through two pieces: the GPU writes one while the host reads the other.
+void download(char* to, const char* from, std::size_t bytes) {
+  const OwnPiece pair[2];
+  const auto piece_at = [&](std::size_t at) -> const PinnedPiece& { return *pair[at / piece_bytes % 2]; };
+  const auto size = [&](std::size_t at) { return std::min(piece_bytes, bytes - at); };
+  const auto enqueue = [&](std::size_t at) {
+    if (at < bytes) copy(piece_at(at), piece_at(at).memory, from + at, size(at), cudaMemcpyDeviceToHost);
+  };
+  enqueue(0);
+  for (std::size_t at = 0; at < bytes; at += piece_bytes) {
+    enqueue(at + piece_bytes);
+    wait(piece_at(at));
+    std::memcpy(to + at, piece_at(at).memory, size(at));
+  }
+}
 
 // Returns whether CUDA knows the memory, as it does pinned memory.
 bool is_registered(const void* memory) {
@@ -139,9 +143,34 @@ void to_host(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && is_registered(to))
     copy(to, from, bytes, cudaMemcpyDeviceToHost);
   else if (bytes > 0)
-    Download().copy_all(static_cast<char*>(to), static_cast<const char*>(from), bytes);
+    download(static_cast<char*>(to), static_cast<const char*>(from), bytes);
   synchronize();
 }
+
+struct HostBytes::State {
+  std::size_t bytes;
+  cudaStream_t stream;
+  std::vector<OwnPiece> pieces;
+};
+HostBytes::HostBytes(const void* from, std::size_t bytes) : state_(new State{bytes, current_stream(), {}}) {
+  for (std::size_t at = 0; at < bytes; at += piece_bytes) {
+    const PinnedPiece& piece = *state_->pieces.emplace_back();
+    copy(piece, piece.memory, static_cast<const char*>(from) + at, std::min(piece_bytes, bytes - at),
+         cudaMemcpyDeviceToHost);
+  }
+}
+HostBytes::HostBytes(HostBytes&&) noexcept = default;
+HostBytes& HostBytes::operator=(HostBytes&&) noexcept = default;
+HostBytes::~HostBytes() = default;
+void HostBytes::read(void* to) const {
+  for (std::size_t i = 0; i < state_->pieces.size(); ++i) {
+    wait(*state_->pieces[i]);
+    std::memcpy(static_cast<char*>(to) + i * piece_bytes, (*state_->pieces[i]).memory,
+                std::min(piece_bytes, state_->bytes - i * piece_bytes));
+  }
+  throw_report(state_->stream);
+}
+
 void on_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyDeviceToDevice); }
 void clear(void* memory, std::size_t bytes) {
   if (bytes > 0) check(cudaMemsetAsync(memory, 0, bytes, current_stream()), "cudaMemsetAsync");

@@ -24,4 +24,5 @@
 #include "runtime.cu"
 #include "softmax.cu"
 #include "sort.cu"
+#include "steps.cu"
 #include "topk.cu"

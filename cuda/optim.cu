@@ -4,17 +4,18 @@
 // One launch processes all parameters. Each parameter is split into pieces of 4096 elements, and a block owns a piece.
 // It finds the piece in a table of parameters, which is copied to the GPU before the launch.
 //
-//   update_piece     A thread processes 16 bytes at a time. Value and moment estimates are read and written once; the
-//                    gradient is read once. The value's cast to bf16, if there is one, is written.
-//   find_not_finite  Gradients are read once.
-//   scale_piece      Gradients are read once, and their multiples written.
-//   sum_squares      Gradients are read once; one double is written for each piece. The last block to finish adds
-//                    them: each thread adds every 256th, then the threads' sums are added in a fixed order.
+//   update_piece  A thread processes 16 bytes at a time. Value and moment estimates are read and written once; the
+//                 gradient is read once. The value's cast to bf16, if there is one, is written.
+//   scale_piece   Gradients are read once, and their multiples written.
+//   sum_squares   Gradients are read once; one double is written for each piece. The last block to finish adds them: each
+//                 thread adds every 256th, then the threads' sums are added in a fixed order. The sum is finite if and
+//                 only if all gradients are, because the squares of floats and their sum are far from double's limit.
 #include <heddle/optim/adam_rule.hpp>
 #include <heddle/optim/sgd_rule.hpp>
 
 #include "device/block.cuh"
 #include "device/instances.cuh"
+#include "device/steps.cuh"
 #include "device/vector.cuh"
 #include "device/workspace.cuh"
 
@@ -77,19 +78,25 @@ class Table {
   cuda::Workspace<Entry<Args>> memory_;
 };
 
+// Returns the number of the parameter that a piece belongs to: the last one that does not begin after it. An empty
+// parameter begins where the next one does.
+template <class Args>
+__device__ Index parameter_of(View<const Entry<Args>, 1> entries, Index piece) {
+  Index number = 0;
+  for (Index after = entries.extent[0]; after - number > 1;) {
+    const Index middle = (number + after) / 2;
+    (entries(middle).first_piece <= piece ? number : after) = middle;
+  }
+  return number;
+}
+
 // Elements [first, last) of a parameter, which a block owns.
 struct Piece {
   bool moves_vectors;
   Index number, first, last;
 
-  // Finds the last parameter that does not begin after the block's piece. An empty parameter begins where the
-  // next one does.
   template <class Args>
-  __device__ explicit Piece(View<const Entry<Args>, 1> entries) : number(0) {
-    for (Index after = entries.extent[0]; after - number > 1;) {
-      const Index middle = (number + after) / 2;
-      (entries(middle).first_piece <= blockIdx.x ? number : after) = middle;
-    }
+  __device__ explicit Piece(View<const Entry<Args>, 1> entries) : number(parameter_of(entries, blockIdx.x)) {
     const Entry<Args>& entry = entries(number);
     moves_vectors = entry.moves_vectors;
     first = (blockIdx.x - entry.first_piece) * piece;
@@ -108,8 +115,11 @@ __device__ void each_vector(const Piece& own, F&& f) {
 }
 
 template <class Rule>
-__global__ __launch_bounds__(threads) void update_piece(View<const Entry<UpdateArgs<Rule>>, 1> entries) {
+__global__ __launch_bounds__(threads) void update_piece(View<const Entry<UpdateArgs<Rule>>, 1> entries,
+                                                        const cuda::StepState* state) {
   constexpr int moment_count = UpdateArgs<Rule>::moment_count;
+  if (state->is_ended) return;
+  const float factor = state->factor;
   const Piece own(entries);
   const UpdateArgs<Rule>& args = entries(own.number).args;
   const Rule rule = args.rule;
@@ -122,7 +132,7 @@ __global__ __launch_bounds__(threads) void update_piece(View<const Entry<UpdateA
     for (int i = 0; i < count; ++i) {
       float of_element[moment_count];
       for (int k = 0; k < moment_count; ++k) of_element[k] = moments[k][i];
-      rule(p[i], g[i], of_element);
+      rule(p[i], g[i] * factor, of_element);
       for (int k = 0; k < moment_count; ++k) moments[k][i] = of_element[k];
     }
     cuda::store_floats(args.value.data + e, p);
@@ -153,22 +163,6 @@ inline std::vector<ScaleArgs> to_read(const std::vector<View<const float, 1>>& g
 
 // --- sums ---
 
-// Finds the first gradient that is not finite: sets `from_last` to n - i for gradient i of n; it stays 0 if all are
-// finite. A maximum of integers does not depend on the order of the blocks.
-__global__ __launch_bounds__(threads) void find_not_finite(View<const Entry<ScaleArgs>, 1> entries,
-                                                           unsigned* from_last) {
-  const Piece own(entries);
-  const float* const g = entries(own.number).args.gradient;
-  float zero = 0;
-  each_vector(own, [&]<int count>(std::integral_constant<int, count>, Index e) {
-    float values[count];
-    cuda::load_floats(g + e, values);
-    for (int i = 0; i < count; ++i) zero += values[i] * 0;  // NaN unless it is finite
-  });
-  if (!__syncthreads_or(!(zero == 0)) || threadIdx.x > 0) return;
-  atomicMax(from_last, static_cast<unsigned>(entries.extent[0] - own.number));
-}
-
 // Returns the sum over the block in thread 0, and 0 in the others.
 __device__ double block_sum(double value) {
   auto& of_warp = cuda::shared<double[warps]>();
@@ -181,9 +175,31 @@ __device__ double block_sum(double value) {
   return value;
 }
 
-// Computes the sum of squares of all gradients. `done` counts the blocks that have finished.
-__global__ __launch_bounds__(threads) void sum_squares(View<const Entry<ScaleArgs>, 1> entries, View<double, 1> sums,
-                                                       unsigned* done, double* total) {
+// The sum of the squares of all gradients, and the first one that is not finite; -1 if all are.
+struct Squares {
+  double sum;
+  Index not_finite;
+};
+
+// What the last block does with them: stores them for the host, or decides a step.
+struct Store {
+  Squares* result;
+  __device__ void operator()(const Squares& squares) const { *result = squares; }
+};
+struct Decide {
+  cuda::StepCheck step;
+  Clipping clipping;
+  __device__ void operator()(const Squares& squares) const {
+    Clipping of_all = clipping;
+    of_all.squares_on_gpu = squares.sum;
+    cuda::decide(step, of_all, squares.not_finite);
+  }
+};
+
+// Passes the squares of all gradients to `use`. `done` counts the blocks that have finished.
+template <class Args, class Use>
+__global__ __launch_bounds__(threads) void sum_squares(View<const Entry<Args>, 1> entries, View<double, 1> sums,
+                                                       unsigned* done, Use use) {
   const Piece own(entries);
   const float* const g = entries(own.number).args.gradient;
   double sum = 0;
@@ -198,28 +214,59 @@ __global__ __launch_bounds__(threads) void sum_squares(View<const Entry<ScaleArg
   sum = 0;
   for (Index k = threadIdx.x; k < sums.extent[0]; k += threads) sum += sums(k);
   sum = block_sum(sum);
-  if (threadIdx.x == 0) *total = sum;
+  if (threadIdx.x > 0) return;
+  Index not_finite = -1;
+  if (!(sum < cuda::infinity)) {
+    Index piece = 0;
+    while (sums(piece) < cuda::infinity) ++piece;
+    not_finite = parameter_of(entries, piece);
+  }
+  use(Squares{sum, not_finite});
+}
+
+// Computes the squares of the gradients of a table that is not empty.
+template <class Args, class Use>
+void enqueue_squares(const Table<Args>& table, const Use& use) {
+  const cuda::Workspace<double> sums(table.pieces());
+  cuda::launch<sum_squares<Args, Use>>(table.blocks(), threads, 0, cuda::current_stream(), table.entries(),
+                                       View<double, 1>{sums.data(), {table.pieces()}}, cuda::counters(1), use);
+}
+
+// Returns the squares of gradients. Synchronizes.
+inline Squares squares_of(const std::vector<View<const float, 1>>& gradients) {
+  const Table table(to_read(gradients));
+  Squares squares{0, -1};
+  if (table.pieces() == 0) return squares;
+  const cuda::Workspace<Squares> result(1);
+  enqueue_squares(table, Store{result.data()});
+  cuda::to_host(&squares, result.data(), sizeof(Squares));
+  return squares;
 }
 
 }  // namespace steps
 }  // namespace
 
 Index first_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients) {
-  const steps::Table table(steps::to_read(gradients));
-  if (table.pieces() == 0) return -1;
-  const cuda::Workspace<unsigned> found(1);
-  cuda::clear(found.data(), sizeof(unsigned));
-  cuda::launch<steps::find_not_finite>(table.blocks(), steps::threads, 0, cuda::current_stream(), table.entries(),
-                                       found.data());
-  unsigned from_last = 0;
-  cuda::to_host(&from_last, found.data(), sizeof(unsigned));
-  return from_last > 0 ? static_cast<Index>(gradients.size()) - from_last : -1;
+  return steps::squares_of(gradients).not_finite;
+}
+double sum_of_squares(Cuda, const std::vector<View<const float, 1>>& gradients) {
+  return steps::squares_of(gradients).sum;
 }
 
 template <class Rule>
-void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters) {
-  const steps::Table table(parameters);
-  cuda::launch<steps::update_piece<Rule>>(table.blocks(), steps::threads, 0, cuda::current_stream(), table.entries());
+void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters, const Clipping& clipping,
+            const std::shared_ptr<EnqueuedStep>& step) {
+  try {
+    const steps::Table table(parameters);
+    if (table.pieces() == 0) return step->decide(EnqueuedStep::Outcome::applied);
+    const cuda::StepScope scope(step);
+    steps::enqueue_squares(table, steps::Decide{scope.check(), clipping});
+    cuda::launch<steps::update_piece<Rule>>(table.blocks(), steps::threads, 0, cuda::current_stream(), table.entries(),
+                                            scope.check().state);
+  } catch (...) {
+    step->decide(EnqueuedStep::Outcome::skipped);
+    throw;
+  }
 }
 // The rules that run on a GPU.
 [[maybe_unused, gnu::used]] constexpr auto update_instances =
@@ -232,18 +279,6 @@ void scale(Cuda, float factor, const std::vector<View<const float, 1>>& gradient
   for (std::size_t i = 0; i < args.size(); ++i) args[i].result = results[i].data;
   const steps::Table table(args);
   cuda::launch<steps::scale_piece>(table.blocks(), steps::threads, 0, cuda::current_stream(), factor, table.entries());
-}
-
-double sum_of_squares(Cuda, const std::vector<View<const float, 1>>& gradients) {
-  const steps::Table table(steps::to_read(gradients));
-  if (table.pieces() == 0) return 0;
-  const cuda::Workspace<double> memory(table.pieces() + 1);
-  double* const total = memory.data() + table.pieces();
-  cuda::launch<steps::sum_squares>(table.blocks(), steps::threads, 0, cuda::current_stream(), table.entries(),
-                                   View<double, 1>{memory.data(), {table.pieces()}}, cuda::counters(1), total);
-  double sum = 0;
-  cuda::to_host(&sum, total, sizeof(double));
-  return sum;
 }
 
 }  // namespace heddle::kernel

@@ -11,6 +11,7 @@
 #include <heddle/gpu/kernels.hpp>
 #include "device/launch.cuh"
 #include "device/report.cuh"
+#include "device/steps.cuh"
 #include "device/workspace.cuh"
 
 namespace heddle::cuda {
@@ -203,14 +204,8 @@ Reports& reports() {
   return one;
 }
 
-std::atomic<bool> allows_tf32 = false;
-
-// An empty kernel, by which unavailable() checks whether there is code for the GPU.
-__global__ void any_kernel() {}
-
-}  // namespace
-
-void throw_report() {
+// Throws the error for an invalid id that a kernel has reported, if any.
+void throw_invalid_id() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   Report& report = *reports().host;
@@ -219,6 +214,18 @@ void throw_report() {
   report.raised = 0;
   __atomic_store_n(&report.claimed, 0, __ATOMIC_RELEASE);
   kernel::IdCheck{r.op, r.what, r.where, r.limit}.fail(r.id, r.position);
+}
+
+std::atomic<bool> allows_tf32 = false;
+
+// An empty kernel, by which unavailable() checks whether there is code for the GPU.
+__global__ void any_kernel() {}
+
+}  // namespace
+
+void throw_report(cudaStream_t stream) {
+  throw_invalid_id();
+  throw_failed_step(stream);
 }
 
 std::string unavailable() {
@@ -258,7 +265,7 @@ void order_streams(void* earlier, void* later) noexcept {
 void record_stream(const void* memory, void* stream) { pool().record(memory, or_shared(stream)); }
 void synchronize() {
   check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
-  throw_report();
+  throw_report(current());
 }
 Report* report() { return reports().device; }
 

@@ -1,8 +1,13 @@
 #include <heddle/core/create.hpp>
+#include <heddle/core/host_copy.hpp>
 #include <heddle/core/print.hpp>
 #include <heddle/cpu/eigen.hpp>
+#include <heddle/ops/cast.hpp>
+#include <heddle/ops/embed.hpp>
+#include <heddle/ops/reduce.hpp>
 
 #include "catch.hpp"
+#include "harness/devices.hpp"
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -224,3 +229,31 @@ TEST_CASE("Tensor: an element by its indices") {
   CHECK(y.version() == before);  // a read is not counted as a write
   CHECK_THROWS_AS(Tensor<float>()(0), Error);
 }
+
+TEST_CASE("HostCopy: has the values that the tensor had, whatever is written later") {
+  on_each_device<float>([](Device device) {
+    for (const Index count : {0, 1, 33, 200'000}) {
+      const Tensor<float> x = arange<float>(static_cast<double>(count)).to(device);
+      const HostCopy copy(x), of_sum(sum(x));
+      HostCopy other(cast<bool>(x));
+      Tensor<float> written = x;
+      if (device == Device::cpu && count > 0) written.data()[0] = 5;
+      CHECK(copy.get().device() == Device::cpu);
+      CHECK(copy.get().host() == arange<float>(static_cast<double>(count)).host());
+      CHECK(of_sum.get().shape().rank() == 0);
+      HostCopy moved = std::move(other);
+      CHECK(moved.get().host() == cast<bool>(arange<float>(static_cast<double>(count))).host());
+    }
+    { const HostCopy unread(full<float>({100}, 1, device)); }
+    CHECK(HostCopy(full<float>({100}, 2, device)).get().host() == std::vector<float>(100, 2));
+  });
+}
+
+#ifdef HEDDLE_CUDA
+TEST_CASE("HostCopy: get throws what a kernel before the copy reported, and then returns the values") {
+  const auto table = ones<float>({5, 1}, Device::cuda);
+  const HostCopy copy(embed(Tensor<int>({2}, {1, 5}).to(Device::cuda), table));
+  CHECK_THROWS_WITH(copy.get(), "embed: id 5 at position 1 is outside the table's 5 rows");
+  CHECK(copy.get().host() == std::vector<float>{1, 0});
+}
+#endif

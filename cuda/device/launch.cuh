@@ -62,8 +62,9 @@ inline bool synchronizes_each_launch() {
   static const bool yes = std::getenv("HEDDLE_SYNC") && std::string_view(std::getenv("HEDDLE_SYNC")) == "1";
   return yes;
 }
-// Throws the error that a kernel has reported, if any. The caller must have synchronized. Defined in runtime.cu.
-void throw_report();
+// Throws the error that a kernel on the stream has reported, if any. The caller must have synchronized with the stream.
+// Defined in runtime.cu.
+void throw_report(cudaStream_t stream);
 
 // Raises a kernel's limit of dynamic shared memory to the GPU's maximum for one block, less the kernel's static shared
 // memory. By default both together may have 48 KiB.
@@ -97,7 +98,7 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream
   if (error == cudaSuccess && synchronizes_each_launch()) error = cudaStreamSynchronize(stream);
   if (error != cudaSuccess) [[unlikely]]
     fail_launch<kernel>(error, grid, block, shared_bytes);
-  if (synchronizes_each_launch()) throw_report();
+  if (synchronizes_each_launch()) throw_report(stream);
 }
 
 // Returns the number of blocks that `work` elements need, with `each` elements per block.

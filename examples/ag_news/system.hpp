@@ -112,10 +112,9 @@ class AgNews {
     return model;
   }
 
-  // Draws the attention on up to two texts of the training file every 100 steps.
+  // Draws the attention on up to two texts of the training file.
   template <class A>
   void after_step(const Model& model, Index step, train::EventWriter& events) const {
-    if (step % 100 != 0) return;
     const NoGrad quiet;
     for (const auto& [text, ids] : pictures_) {
       const auto T = static_cast<Index>(ids.size());

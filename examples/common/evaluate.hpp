@@ -1,5 +1,8 @@
 // The scores of a classifier on a data set, and the loading of a trained classifier.
 #pragma once
+#include <functional>
+#include <numeric>
+
 #include <heddle/data/batches.hpp>
 #include <heddle/heddle.hpp>
 #include <heddle/io/model.hpp>
@@ -62,13 +65,10 @@ constexpr bool makes_labels = requires(const Model& model, const data::Batch& ba
   model.template score<A>(batch, hiding, random);
 };
 
-// Returns the number of rows of z [B, C] in which the label has the highest logit.
-inline Index count_correct(const Tensor<float>& z, const Tensor<int>& labels) {
-  const auto predicted = argmax(detach(z), -1).host();
-  const auto expected = labels.host();
-  Index correct = 0;
-  for (std::size_t b = 0; b < expected.size(); ++b) correct += predicted[b] == expected[b];
-  return correct;
+// Returns the number of rows in which the prediction is the label.
+inline Index count_correct(const Tensor<Index>& predicted, const Tensor<int>& labels) {  // [B], [B]
+  return std::inner_product(predicted.data(), predicted.data() + predicted.size(), labels.data(), Index{0}, std::plus(),
+                            std::equal_to<Index>());
 }
 
 // Returns the scores on a data set.

@@ -3,6 +3,7 @@
 // or the forward() of models/, or, if it is trained on targets other than the batch's labels,
 //   template <class A> Scored score(const data::Batch&, Random& hiding, Random*) const
 #pragma once
+#include <exception>
 #include <functional>
 #include <variant>
 
@@ -23,8 +24,8 @@ class Optimizer {
  public:
   template <class M>
   Optimizer(M& model, const TrainerFlags& f) : optimizer_(make(model, f)) {}
-  void step(double factor) {
-    std::visit([&](auto& o) { o.step(factor); }, optimizer_);
+  void step(const optim::StepOptions& settings) {
+    std::visit([&](auto& o) { o.step(settings); }, optimizer_);
   }
   optim::Slots& state() {
     return std::visit([](auto& o) -> optim::Slots& { return o.state(); }, optimizer_);
@@ -60,7 +61,7 @@ template <class Model>
 struct TrainingOptions {
   bool drop_last = false;  // the last, smaller batch of an epoch is not trained on
   train::RunSettings settings = {};
-  // Called after each step with the number of steps so far, if the run has a folder.
+  // Called after every 100th step with the number of steps so far, if the run has a folder.
   std::function<void(const Model&, Index, train::EventWriter&)> after_step = {};
   bool is_part = false;  // the training is a part of a run whose state the caller has saved
   // Called with the final scores, before the run counts as finished.
@@ -136,7 +137,8 @@ class Training {
   }
 
  private:
-  static constexpr Index report_every = 10;  // steps between two reports to TensorBoard
+  static constexpr Index report_every = 10;       // steps between two reports to TensorBoard
+  static constexpr Index after_step_every = 100;  // steps between two calls of TrainingOptions::after_step
 
   Index require_batches(Index batches) const {
     require(batches > 0, "--batch-size ", flags_.batch_size, " is more than the ", splits_.train.count(),
@@ -154,41 +156,82 @@ class Training {
     return state_.epoch < flags_.epochs && !partial_reported_ && (state_.batch > 0 || !enough_steps());
   }
 
+  // A step whose results are on their way to the host.
+  struct Enqueued {
+    Index step, batch;  // after it
+    HostCopy<float> loss;
+    HostCopy<Index> predicted;
+    HostCopy<int> labels;
+    double lr;
+    Index tokens;
+  };
+
+  // Trains on a batch. On the GPU the results are read while the next step runs, so that neither the host nor the GPU
+  // waits for the other.
   void step() {
-    const train::Stopwatch since_start;
+    if (!enqueued_) since_results_ = {};
     const data::Batch on_host = splits_.train.batch(batches_(state_.epoch, state_.batch)),
                       batch = on_host.to(flags_.target_device());
     Random random(flags_.seed, stream(Stream::dropout, state_.step));
     Random hiding(flags_.seed, stream(Stream::masks, state_.step));
     const Scored scored = score<A>(model_, batch, hiding, &random);
     const Tensor<float> loss = cross_entropy(scored.z, scored.labels);
+    const Tensor<int>& labels = makes_labels<A, Model> ? scored.labels : on_host.labels;
+    const bool on_cpu = loss.device() == Device::cpu;
+    if (on_cpu) require_finite(loss.item(), state_.step + 1);
     backward(loss, unit_);
-    const double value = loss.item();  // after the backward: on the GPU, the host waits here
-    require<train::RunFailed>(std::isfinite(value), "the loss of step ", state_.step + 1,
-                              " is not finite; nothing was saved after it");
-    if (flags_.clip > 0) optim::clip_grad_norm(model_, flags_.clip);
-    const double factor = schedule_(state_.step);
-    optimizer_.step(factor);
+    optim::StepOptions settings{.factor = schedule_(state_.step)};
+    if (flags_.clip > 0) settings.max_norm = flags_.clip;
+    optimizer_.step(settings);
     ++state_.step;
     ++state_.batch;
-    const Tensor<int>& labels = makes_labels<A, Model> ? scored.labels : on_host.labels;
-    const Index correct = count_correct(scored.z, labels), rows = labels.size();
-    state_.epoch_sums.add(value, correct, rows);
-    metrics_->step(state_.step, value, flags_.lr * factor, batch.tokens(), since_start.seconds());
-    if (events_) write_events(value, correct, rows, flags_.lr * factor);
-    progress_.step(state_.epoch, state_.batch, per_epoch_, state_.epoch_sums.mean_loss());
+    Enqueued now{state_.step,      state_.batch,
+                 HostCopy(loss),   HostCopy(argmax(detach(scored.z), -1)),
+                 HostCopy(labels), flags_.lr * settings.factor,
+                 batch.tokens()};
+    read_results();
+    enqueued_ = std::move(now);
+    const bool reports = options_.after_step && events_ && state_.step % after_step_every == 0;
+    if (on_cpu || reports) read_results();
+    if (reports) options_.after_step(model_, state_.step, *events_);
   }
 
-  void write_events(double loss, Index correct, Index rows, double lr) {
+  static void require_finite(double loss, Index step) {
+    require<train::RunFailed>(std::isfinite(loss), "the loss of step ", step,
+                              " is not finite; nothing was saved after it");
+  }
+
+  // Reports the results of the step that is enqueued, if there is one.
+  void read_results() {
+    if (!enqueued_) return;
+    const Enqueued done = std::move(*enqueued_);
+    enqueued_.reset();
+    std::exception_ptr failure;
+    try {
+      done.loss.get();
+    } catch (const Error&) {
+      failure = std::current_exception();  // gradients are not finite, perhaps because the loss is not
+    }
+    const double loss = done.loss.get().item();
+    require_finite(loss, done.step);
+    if (failure) std::rethrow_exception(failure);
+    const Tensor<int> labels = done.labels.get();
+    const Index correct = count_correct(done.predicted.get(), labels), rows = labels.size();
+    state_.epoch_sums.add(loss, correct, rows);
+    metrics_->step(done.step, loss, done.lr, done.tokens, since_results_.seconds());
+    since_results_ = {};
+    if (events_) write_events(done, loss, correct, rows);
+    progress_.step(state_.epoch, done.batch, per_epoch_, state_.epoch_sums.mean_loss());
+  }
+
+  void write_events(const Enqueued& done, double loss, Index correct, Index rows) {
     state_.interval_sums.add(loss, correct, rows);
     state_.curves["training"].add(loss);
-    if (state_.step % report_every == 0) {
-      events_->scalar("Loss/train", state_.interval_sums.mean_loss(), state_.step);
-      events_->scalar("Accuracy/train", state_.interval_sums.accuracy(), state_.step);
-      events_->scalar("Scheduler LR", lr, state_.step);
-      state_.interval_sums = {};
-    }
-    if (options_.after_step) options_.after_step(model_, state_.step, *events_);
+    if (done.step % report_every != 0) return;
+    events_->scalar("Loss/train", state_.interval_sums.mean_loss(), done.step);
+    events_->scalar("Accuracy/train", state_.interval_sums.accuracy(), done.step);
+    events_->scalar("Scheduler LR", done.lr, done.step);
+    state_.interval_sums = {};
   }
 
   void after_step() {
@@ -199,6 +242,7 @@ class Training {
   }
 
   void end_epoch() {
+    read_results();
     const double seconds = since_epoch_.seconds();
     since_epoch_ = {};
     const train::Scores valid = evaluate<A>(model_, splits_.valid, flags_.batch_size, splits_.classes);
@@ -247,6 +291,7 @@ class Training {
   }
 
   void save() {
+    read_results();
     if (!checkpoints_) return;
     state_.metrics = real_path(flags_.metrics);
     state_.metrics_position = metrics_->sync();
@@ -281,7 +326,8 @@ class Training {
   const StopSignals signals_;
   std::optional<train::RunCheckpoints<Model>> checkpoints_;
   train::RunState state_;
-  train::Stopwatch since_epoch_;
+  std::optional<Enqueued> enqueued_;
+  train::Stopwatch since_epoch_, since_results_;
   bool partial_reported_ = false;  // --steps ended the run inside an epoch, which has been validated
 };
 

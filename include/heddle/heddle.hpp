@@ -8,6 +8,7 @@
 #include <heddle/version.hpp>
 
 #include <heddle/core/create.hpp>
+#include <heddle/core/host_copy.hpp>
 #include <heddle/core/print.hpp>
 #include <heddle/core/sequences.hpp>
 #include <heddle/core/tensor.hpp>

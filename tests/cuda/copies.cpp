@@ -75,3 +75,49 @@ TEST_CASE("cuda copies: several threads with streams of their own") {
   cuda::trim();
   for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
 }
+
+TEST_CASE("cuda copies: HostBytes has what the memory held, and is read later") {
+  testing::each_schedule([] {
+    for (const std::size_t bytes : {std::size_t{4}, piece, 3 * piece + 4}) {
+      const auto values = pattern(bytes, 5);
+      void* const there = cuda::allocate(bytes);
+      cuda::to_device(there, values.data(), bytes);
+      const cuda::HostBytes first(there, bytes), empty(there, 0);
+      cuda::clear(there, bytes);
+      const cuda::HostBytes second(there, bytes);
+      cuda::release(there, bytes);
+      std::vector<char> back(bytes);
+      first.read(back.data());
+      CHECK((back == values));
+      second.read(back.data());
+      CHECK((back == std::vector<char>(bytes, 0)));
+      first.read(back.data());
+      CHECK((back == values));
+      empty.read(nullptr);
+    }
+  });
+}
+
+TEST_CASE("cuda copies: the memory of a copy that nobody reads serves another stream only after it") {
+  cudaStream_t other = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) == cudaSuccess);
+  testing::each_schedule([&] {
+    const int one = 1, two = 2;
+    void* const memory = cuda::allocate(2 * sizeof(int));
+    int* const there = static_cast<int*>(memory);
+    cuda::to_device(there, &one, sizeof one);
+    cuda::to_device(there + 1, &two, sizeof two);
+    cuda::synchronize();
+    { const cuda::HostBytes unread(there, sizeof(int)); }
+    cuda::set_stream(other);
+    const cuda::HostBytes copy(there + 1, sizeof(int));
+    cuda::synchronize();
+    cuda::set_stream(nullptr);
+    cuda::synchronize();
+    int back = 0;
+    copy.read(&back);
+    CHECK(back == 2);
+    cuda::release(memory, 2 * sizeof(int));
+  });
+  cudaStreamDestroy(other);
+}

@@ -90,6 +90,14 @@ kernel::UpdateArgs<Rule> arguments(const Rule& rule, const OnDevice::Pointers& p
   return args;
 }
 
+// Returns a step that updates all of `count` parameters.
+std::shared_ptr<kernel::EnqueuedStep> enqueued(std::size_t count) {
+  std::vector<std::string> names;
+  std::vector<std::size_t> all(count);
+  for (std::size_t i = 0; i < count; ++i) names.push_back(std::to_string(i)), all[i] = i;
+  return std::make_shared<kernel::EnqueuedStep>("Rule", std::make_shared<std::vector<std::string>>(names), all);
+}
+
 bool has_cast(std::size_t parameter) { return parameter % 3 != 2; }
 // Checks that each element of a cast is the value, rounded to bf16, and that nothing is written before it.
 void expect_cast(const OnDevice::Pointers& p, const std::vector<float>& value, std::size_t shift) {
@@ -100,14 +108,14 @@ void expect_cast(const OnDevice::Pointers& p, const std::vector<float>& value, s
 
 // Returns values and moment estimates after a step, one parameter after another.
 template <class Options>
-std::vector<double> on_gpu(const Options& options, const Parameters& in) {
+std::vector<double> on_gpu(const Options& options, const Parameters& in, const kernel::Clipping& clipping = {}) {
   const OnDevice device(in);
   std::vector<kernel::UpdateArgs<decltype(rule_of(options, 0))>> updates;
   for (std::size_t i = 0; i < device.state.size(); ++i) {
     updates.push_back(arguments(rule_of(options, i), device.state[i]));
     if (!has_cast(i)) updates.back().cast = nullptr;
   }
-  kernel::update(Cuda{}, updates);
+  kernel::update(Cuda{}, updates, clipping, enqueued(updates.size()));
   cuda::synchronize();
   std::vector<double> all;
   for (std::size_t i = 0; i < device.state.size(); ++i)
@@ -231,9 +239,100 @@ TEST_CASE("cuda update: only parameters whose arrays are all aligned move in vec
     if (which == 2) ++p.first;
     if (which == 3) ++p.second;
     if (which == 4) ++p.cast;
-    kernel::update(Cuda{}, std::vector{arguments(rule_of(optim::AdamOptions(), 0), p)});
+    kernel::update(Cuda{}, std::vector{arguments(rule_of(optim::AdamOptions(), 0), p)}, {}, enqueued(1));
     cuda::synchronize();
   }
+}
+
+TEST_CASE("cuda update: gradients are multiplied by the factor of the norm of all of them") {
+  Parameters in({5, 0, 4099, 3});
+  double squares = 0;
+  for (const auto& s : in.state)
+    for (const float g : s.gradient) squares += static_cast<double>(g) * static_cast<double>(g);
+  for (const double of_cpu : {0., 100.})
+    for (const double max_norm : {1., 1e9}) {
+      CAPTURE(of_cpu, max_norm);
+      const double norm = std::sqrt(squares + of_cpu);
+      Parameters scaled = in;
+      for (auto& s : scaled.state)
+        for (float& g : s.gradient) g *= static_cast<float>(std::min(1., max_norm / (norm + 1e-6)));
+      const optim::AdamOptions options;
+      expect_close<float>(on_gpu(options, in, {max_norm, of_cpu}), on_cpu<double>(options, scaled),
+                          on_cpu<float>(options, scaled));
+    }
+}
+
+TEST_CASE("cuda update: a gradient that is not finite stops this and later updates until the host knows") {
+  const auto is_unchanged = [](const OnDevice& device, const Parameters& in) {
+    for (std::size_t i = 0; i < in.state.size(); ++i) {
+      std::vector<float> value(in.state[i].value.size()), second = value;
+      cuda::to_host(value.data(), device.state[i].value, value.size() * sizeof(float));
+      cuda::to_host(second.data(), device.state[i].second, second.size() * sizeof(float));
+      if (value != in.state[i].value || second != in.state[i].second) return false;
+    }
+    return true;
+  };
+  using Outcome = kernel::EnqueuedStep::Outcome;
+  for (const std::size_t wrong : {0u, 2u, 4u}) {
+    CAPTURE(wrong);
+    const Parameters in({4099, 0, 3, 0, 8195});
+    Parameters bad = in;
+    bad.state[wrong].gradient.back() = quiet_nan<float>;
+    bad.state.back().gradient.back() = infinity<float>;  // a later one is not reported
+    const OnDevice first(in), second(bad), third(in);
+    const auto step = [&](const OnDevice& device) {
+      std::vector<kernel::UpdateArgs<Adam>> updates;
+      for (const auto& p : device.state) updates.push_back(arguments(rule_of(optim::AdamOptions(), 0), p));
+      const auto result = enqueued(updates.size());
+      kernel::update(Cuda{}, updates, {}, result);
+      return result;
+    };
+    const auto before = step(first), failed = step(second), after = step(third), failed_too = step(second);
+    CHECK_THROWS_WITH(cuda::synchronize(), "Rule: the gradient of '" + std::to_string(wrong) +
+                                               "' is not finite; nothing was updated, and all gradients were cleared; "
+                                               "2 later steps were skipped, too");
+    CHECK(before->outcome == Outcome::applied);
+    for (const auto& skipped : {failed, after, failed_too}) CHECK(skipped->outcome == Outcome::skipped);
+    CHECK_FALSE(is_unchanged(first, in));
+    CHECK(is_unchanged(second, in));
+    CHECK(is_unchanged(third, in));
+    const auto now = step(third);
+    cuda::synchronize();
+    step(third);  // forgets the one before
+    CHECK(now->outcome == Outcome::applied);
+    CHECK_FALSE(is_unchanged(third, in));
+    cuda::synchronize();
+  }
+}
+
+TEST_CASE("cuda update: a step that fails on one stream does not stop those on another") {
+  const Parameters in({3});
+  Parameters bad = in;
+  bad.state[0].gradient[1] = quiet_nan<float>;
+  const OnDevice here(bad), there(in);
+  const auto step = [](const OnDevice& device) {
+    kernel::update(Cuda{}, std::vector{arguments(rule_of(optim::AdamOptions(), 0), device.state[0])}, {}, enqueued(1));
+  };
+  step(here);
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  cuda::set_stream(stream);
+  step(there);
+  cuda::synchronize();
+  float value = 0;
+  cuda::to_host(&value, there.state[0].value, sizeof(float));
+  CHECK(value != in.state[0].value[0]);
+  cuda::set_stream(nullptr);
+  CHECK_THROWS_AS(cuda::synchronize(), Error);
+  cuda::trim();
+  cudaStreamDestroy(stream);
+}
+
+TEST_CASE("cuda update: a step without elements takes place") {
+  const OnDevice device(Parameters({0, 0}));
+  const auto step = enqueued(2);
+  kernel::update(Cuda{}, std::vector{arguments(rule_of(optim::AdamOptions(), 0), device.state[0])}, {}, step);
+  CHECK(step->outcome == kernel::EnqueuedStep::Outcome::applied);
 }
 
 TEST_CASE("cuda first_not_finite: finds the first gradient with NaN or infinity, at any position in it") {

@@ -62,18 +62,6 @@ void set_sparse_grad(const Tensor<T>& x, const RowGradient<T>& dx) {
   static_cast<Leaf<T>*>(x.node().get())->by_rows = dx;
 }
 
-// Remembers that all values of a parameter's gradient are finite, until they are written or replaced.
-template <class T>
-void mark_finite(const Tensor<T>& x) {
-  const RowGradient<T> gradient = sparse_grad(x);
-  static_cast<Leaf<T>*>(x.node().get())->finite_version = gradient.values.version();
-}
-// Returns whether they are known to be finite.
-template <class T>
-bool is_known_finite(const Tensor<T>& x, const RowGradient<T>& gradient) {
-  return static_cast<const Leaf<T>*>(x.node().get())->finite_version == gradient.values.version();
-}
-
 // Returns the gradient of a one-element loss with respect to itself.
 template <class T>
 Tensor<T> unit_gradient(const Tensor<T>& loss) {

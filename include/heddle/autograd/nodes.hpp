@@ -1,7 +1,5 @@
 // The nodes of operations and leaves by element type: their gradients, and how contributions to them are accumulated.
 #pragma once
-#include <optional>
-
 #include <mutex>
 
 #include <heddle/autograd/gradient.hpp>
@@ -55,8 +53,6 @@ template <class T>
 struct Leaf final : NodeOf<T> {
   std::mutex mutex;        // backward passes of several threads may add to this leaf at once
   RowGradient<T> by_rows;  // replaces `grad` while it is the only contribution
-  // The version of the gradient's values in which all of them were found to be finite; none since it was replaced.
-  std::optional<std::uint64_t> finite_version;
 
   // Creates the leaf of a variable of shape `s`.
   explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}
@@ -66,14 +62,11 @@ struct Leaf final : NodeOf<T> {
     const CriticalSection section(mutex);
     NodeOf<T>::clear();
     by_rows = {};
-    finite_version.reset();
   }
 
   // Replaces a sparse gradient by a dense one.
   void densify() {
-    if (!by_rows) return;
-    this->grad = std::exchange(by_rows, {}).dense(this->shape);
-    finite_version.reset();
+    if (by_rows) this->grad = std::exchange(by_rows, {}).dense(this->shape);
   }
   // Lets the calling thread's stream use a gradient that was computed on another one.
   void join_stream() {
@@ -88,7 +81,6 @@ struct Leaf final : NodeOf<T> {
     densify();
     join_stream();
     this->add(from, dx);
-    finite_version.reset();
     mark_stream(*this, dx.device());
   }
   void take(const Node& from, const RowGradient<T>& dx) {
@@ -100,7 +92,6 @@ struct Leaf final : NodeOf<T> {
       densify();
       this->add(from, dx.dense(this->shape));
     }
-    finite_version.reset();
   }
 };
 

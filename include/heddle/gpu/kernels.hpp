@@ -11,6 +11,7 @@
 #include <heddle/gpu/runtime.hpp>
 #include <heddle/kernel/attention_plan.hpp>
 #include <heddle/kernel/broadcast_plan.hpp>
+#include <heddle/kernel/enqueued_step.hpp>
 #include <heddle/kernel/id_check.hpp>
 #include <heddle/kernel/permutation.hpp>
 #include <heddle/kernel/update_args.hpp>
@@ -195,9 +196,12 @@ void attention_weights(Cuda, const AttentionPlan<T>& plan, MatrixView<const T> q
 
 // --- optimizers (cuda/optim.cu): all parameters in one launch ---
 
-// Updates all parameters. cuda/optim.cu defines it for heddle's rules in float.
+// Updates all parameters, with gradients that are scaled as `clipping` says, unless a gradient is not finite. Then this
+// and all later updates on the stream are skipped until the next synchronization, which throws the Error and sets the
+// outcome of the skipped steps. cuda/optim.cu defines it for heddle's rules in float.
 template <class Rule>
-void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters);
+void update(Cuda, const std::vector<UpdateArgs<Rule>>& parameters, const Clipping& clipping,
+            const std::shared_ptr<EnqueuedStep>& step);
 // Returns the index of the first gradient that contains NaN or infinity, or -1. Synchronizes.
 Index first_not_finite(Cuda, const std::vector<View<const float, 1>>& gradients);
 // Returns the sum of the squares of all elements. Synchronizes.

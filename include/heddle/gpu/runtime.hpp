@@ -4,6 +4,7 @@
 // stream, and functions return before it is complete, except those that say "synchronizes".
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include <heddle/base/memory_cache.hpp>
@@ -67,6 +68,23 @@ bool tf32_is_allowed();
 void to_device(void* to, const void* from, std::size_t bytes);
 /// Copies from device to host. Synchronizes.
 void to_host(void* to, const void* from, std::size_t bytes);
+/// Bytes that are copied from device to pinned host memory while the host goes on.
+class HostBytes {
+ public:
+  /// Begins the copy. The source may be released or overwritten by later work on the calling thread's stream.
+  HostBytes(const void* from, std::size_t bytes);
+  /// Takes over the copy.
+  HostBytes(HostBytes&&) noexcept;
+  /// Takes over the copy.
+  HostBytes& operator=(HostBytes&&) noexcept;
+  ~HostBytes();
+  /// Writes the bytes to `to`. Synchronizes with the copy, but not with later work.
+  void read(void* to) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 /// Copies from device to device.
 void on_device(void* to, const void* from, std::size_t bytes);
 /// Sets all bytes to 0.

@@ -30,9 +30,10 @@ void check_moment(const std::string& file, const std::string& name, std::span<co
 }  // namespace detail
 
 /// Saves the state of an optimizer. Replaces the file atomically, and returns its size and checksum. @throws Error for
-/// a moment estimate that load_optimizer() would refuse, and leaves the file as it was; WriteError as
-/// write_safetensors() does.
+/// a moment estimate that load_optimizer() would refuse, and as Slots::synchronize() does, and leaves the file as it
+/// was; WriteError as write_safetensors() does.
 inline FileSum save_optimizer(const optim::Slots& state, const std::string& path) {
+  state.synchronize();
   std::vector<TensorBytes> tensors;
   std::vector<std::any> host_copies;  // alive until they are written
   state.each([&](const auto& slot) {
@@ -57,6 +58,7 @@ inline FileSum save_optimizer(const optim::Slots& state, const std::string& path
 /// not in the file. @throws FileError for a file that save_optimizer() did not write, and for values that no update
 /// produces; the optimizer is then unchanged.
 inline void load_optimizer(optim::Slots& state, const std::string& path) {
+  state.synchronize();
   const Safetensors file = read_safetensors(path);
   const std::string shown = printable(path), kind = state.optimizer();
   const auto kind_in_file = file.metadata().find("optimizer");

@@ -52,6 +52,16 @@ void scale_gradients(const M& model, double factor) {
   });
 }
 
+// Returns the sum of the squares of all gradients.
+template <class M>
+double sum_of_squared_gradients(const M& model) {
+  double sum = 0;
+  for_each_device_with_gradients(model, [&]<class T>(const GradientsOn<T>& found, Device device) {
+    sum += dispatch<T>(device, [&](auto where) { return kernel::sum_of_squares(where, found.views); });
+  });
+  return sum;
+}
+
 }  // namespace heddle::detail
 
 namespace heddle::optim {
@@ -60,27 +70,19 @@ namespace heddle::optim {
 /// visits twice.
 template <class M>
 double grad_norm(const M& model) {
-  double sum = 0;
-  detail::for_each_device_with_gradients(model, [&]<class T>(const detail::GradientsOn<T>& found, Device device) {
-    sum += dispatch<T>(device, [&](auto where) { return kernel::sum_of_squares(where, found.views); });
-  });
-  return std::sqrt(sum);
+  return std::sqrt(detail::sum_of_squared_gradients(model));
 }
 
 /// Multiplies all gradients by `norm` / (their norm + 1e-6) if this factor is below 1 (torch.nn.utils.clip_grad_norm_).
 /// Returns the norm before clipping. The scaled gradients are new tensors, because a gradient may share its memory with
-/// another. If the norm is finite, an optimizer's step does not look for gradients that are not finite again, unless
-/// they are written or added to. @throws Error unless `norm` is positive, and for a name that the model visits twice.
+/// another. On a GPU the host waits for the norm; StepOptions::max_norm clips without waiting, and without writing the
+/// scaled gradients. @throws Error unless `norm` is positive, and for a name that the model visits twice.
 template <class M>
 double clip_grad_norm(const M& model, double norm) {
   require(norm > 0, "clip_grad_norm: the norm must be positive, got ", norm);
-  const double total = grad_norm(model), factor = norm / (total + 1e-6);
+  const double squares = detail::sum_of_squared_gradients(model), factor = kernel::Clipping{norm, squares}.factor();
   if (factor < 1) detail::scale_gradients(model, factor);
-  if (std::isfinite(total))
-    detail::for_each_device_with_gradients(model, []<class T>(const detail::GradientsOn<T>& found, Device) {
-      for (const Tensor<T>* parameter : found.parameters) detail::mark_finite(*parameter);
-    });
-  return total;
+  return std::sqrt(squares);
 }
 
 }  // namespace heddle::optim

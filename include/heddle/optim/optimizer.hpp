@@ -13,17 +13,39 @@ namespace heddle {
 
 namespace detail {
 
-// The work of an optimizer's step for the parameters of one type that have a gradient. Its functions are called in
-// their order.
+// The work of an optimizer's step for the parameters of one type that have a gradient.
 struct StepWork {
   virtual ~StepWork() = default;
   virtual bool is_empty() const = 0;
-  // If a gradient is not finite, clears all gradients and throws Error. Does not read those that clipping has read.
-  virtual void require_finite() = 0;
-  // Allocates what the update needs.
+  // Returns whether a gradient is on the device.
+  virtual bool uses(Device device) const = 0;
+  // Returns the sum of the squares of the gradients on the device. Waits for a GPU.
+  virtual double sum_of_squares(Device device) const = 0;
+  // If a gradient is not finite, clears all gradients and throws Error. Waits for a GPU.
+  virtual void require_finite() const = 0;
+  // Allocates what the update needs. Called before the update of any parameter.
   virtual void prepare() = 0;
-  virtual void update(double factor) = 0;
+  // Updates the parameters. On a GPU, only if all gradients there are finite.
+  virtual void update(double factor, const kernel::Clipping& clipping) = 0;
 };
+
+using WorkOfStep = std::vector<std::unique_ptr<StepWork>>;  // at most one of each type
+
+// Returns how the gradients are clipped. If one of them is on the CPU, throws Error if any is not finite, and waits for
+// those on the GPU; otherwise the update does all that.
+[[gnu::cold]] inline kernel::Clipping check_gradients(const WorkOfStep& work, double max_norm) {
+  const bool clips = max_norm < std::numeric_limits<double>::infinity();
+  kernel::Clipping clipping{.max_norm = max_norm};
+  if (std::none_of(work.begin(), work.end(), [](const auto& each) { return each->uses(Device::cpu); })) return clipping;
+  for (const auto& each : work)
+    if (clips) {
+      clipping.squares_on_cpu += each->sum_of_squares(Device::cpu);
+      clipping.squares_on_gpu += each->sum_of_squares(Device::cuda);
+    }
+  if (!clips || !std::isfinite(clipping.squares_on_cpu + clipping.squares_on_gpu))
+    for (const auto& each : work) each->require_finite();
+  return clipping;
+}
 
 // A visitor that adds each parameter of a model to an optimizer, a shared parameter under its first name. It is a named
 // type, so that heddle::compiled can contain its instantiations for heddle's own modules.
@@ -104,6 +126,13 @@ namespace optim {
 /// may be empty.
 enum class Gradients { required, optional };
 
+/// The settings of one step.
+struct StepOptions {
+  double factor = 1;                                          ///< on the learning rate: a schedule's value
+  double max_norm = std::numeric_limits<double>::infinity();  ///< gradients are scaled to this norm if theirs is larger
+  Gradients gradients = Gradients::required;                  ///< whether a step without any gradient is an error
+};
+
 /// An optimizer of a model's parameters, which may be on either device if the rule has a kernel for a GPU.
 template <class Options, template <class> class Rule>
 requires UpdateRule<Rule<float>, Options>
@@ -125,12 +154,21 @@ class Optimizer {
   template <class M>
   explicit Optimizer(const M&, Options = {}, const std::vector<Group>& = {}) = delete;  // the model is const
 
-  /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. The learning rate is
-  /// multiplied by `factor`, which a schedule gives. @throws Error if a gradient is not finite (nothing is updated
-  /// then, and all gradients are cleared), if no trainable parameter has a gradient and `gradients` is
-  /// Gradients::required, if an option or `factor` is out of range, and for a parameter on the GPU if the rule has no
-  /// kernel for it. If memory for moment estimates runs out, nothing is updated.
-  void step(double factor = 1, Gradients gradients = Gradients::required);
+  /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. If the Euclidean norm of
+  /// these gradients, taken as one vector, is larger than `max_norm`, multiplies them by max_norm / (norm + 1e-6), like
+  /// clip_grad_norm. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are cleared),
+  /// if no trainable parameter has a gradient and `gradients` is Gradients::required, if an option or a setting is out
+  /// of range, and for a parameter on the GPU if the rule has no kernel for it. If memory for moment estimates runs out,
+  /// nothing is updated.
+  ///
+  /// If all gradients are on a GPU, the host does not wait. A gradient that is not finite then stops all updates on the
+  /// stream until the next call that synchronizes with it, which throws the error: weights and state are those before
+  /// the step, and training may go on.
+  void step(const StepOptions& settings);
+  /// Calls step({.factor = factor, .gradients = gradients}).
+  void step(double factor = 1, Gradients gradients = Gradients::required) {
+    step(StepOptions{.factor = factor, .gradients = gradients});
+  }
 
   /// Returns the state of each parameter: for io::save_optimizer and io::load_optimizer.
   Slots& state() { return slots_; }
@@ -216,27 +254,32 @@ requires UpdateRule<Rule<float>, Options>
 template <class T>
 class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
  public:
-  explicit WorkOf(Optimizer& optimizer) : optimizer_(optimizer) {
-    for (Slot<T>& slot : optimizer.slots_.template of<T>())
+  explicit WorkOf(Optimizer& optimizer) : optimizer_(optimizer), slots_(optimizer.slots_.template of<T>()) {
+    for (Slot<T>& slot : slots_)
       if (!slot.frozen)
         if (const auto gradient = detail::sparse_grad(slot.parameter->value())) pending_.push_back({&slot, gradient});
   }
 
   bool is_empty() const override { return pending_.empty(); }
+  bool uses(Device device) const override {
+    return std::any_of(pending_.begin(), pending_.end(),
+                       [&](const Pending& each) { return each.gradient.values.device() == device; });
+  }
 
-  void require_finite() override {
+  double sum_of_squares(Device device) const override {
+    const GradientsOn found = gradients_on(device);
+    if (found.views.empty()) return 0;
+    return dispatch<T>(device, [&](auto where) { return kernel::sum_of_squares(where, found.views); });
+  }
+
+  void require_finite() const override {
     for (const Device device : devices) {
-      std::vector<View<const T, 1>> gradients;
-      std::vector<const Slot<T>*> owners;
-      for (const auto& [slot, gradient] : pending_)
-        if (gradient.values.device() == device && !detail::is_known_finite(slot->parameter->value(), gradient))
-          gradients.push_back(view<1>(gradient.values)), owners.push_back(slot);
-      if (gradients.empty()) continue;
-      const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, gradients); });
+      const GradientsOn found = gradients_on(device);
+      if (found.views.empty()) continue;
+      const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, found.views); });
       if (first < 0) continue;
       optimizer_.clear_gradients();
-      fail(optimizer_.slots_.optimizer(), ": the gradient of '", owners[static_cast<std::size_t>(first)]->name,
-           "' is not finite; nothing was updated, and all gradients were cleared");
+      kernel::fail_not_finite(Options::optimizer, found.slots[static_cast<std::size_t>(first)]->name);
     }
   }
 
@@ -249,7 +292,7 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
     }
   }
 
-  void update(double factor) override {
+  void update(double factor, const kernel::Clipping& clipping) override {
     std::vector<kernel::RowUpdateArgs<Rule<T>>> sparse;
     for (const Device device : devices) {
       std::vector<kernel::UpdateArgs<Rule<T>>> dense;
@@ -264,11 +307,12 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
           dense.push_back(args);
       }
       if (dense.empty()) continue;
+      const auto enqueued = device == Device::cuda ? enqueue() : nullptr;
       // double, which is on the CPU only, also stands for a rule without a kernel for a GPU: prepare() has checked it.
-      dispatch<std::conditional_t<has_gpu_kernel, T, double>>(device,
-                                                              [&](auto where) { kernel::update(where, dense); });
+      dispatch<std::conditional_t<has_gpu_kernel, T, double>>(
+          device, [&](auto where) { kernel::update(where, dense, clipping, enqueued); });
     }
-    kernel::update_rows(sparse);  // gradients of rows are on the CPU
+    kernel::update_rows(sparse, clipping);  // gradients of rows are on the CPU
   }
 
  private:
@@ -277,8 +321,32 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
     Slot<T>* slot;
     RowGradient<T> gradient;
   };
+  struct GradientsOn {
+    std::vector<View<const T, 1>> views;
+    std::vector<const Slot<T>*> slots;
+  };
+
+  GradientsOn gradients_on(Device device) const {
+    GradientsOn found;
+    for (const auto& [slot, gradient] : pending_)
+      if (gradient.values.device() == device)
+        found.views.push_back(view<1>(gradient.values)), found.slots.push_back(slot);
+    return found;
+  }
+
+  // Counts the step of the parameters on the GPU as enqueued.
+  std::shared_ptr<kernel::EnqueuedStep> enqueue() const {
+    if constexpr (detail::has_cuda) {
+      std::vector<std::size_t> numbers;
+      for (const auto& [slot, gradient] : pending_)
+        if (gradient.values.device() == Device::cuda) numbers.push_back(static_cast<std::size_t>(slot - slots_.data()));
+      return optimizer_.slots_.enqueue(std::move(numbers));
+    }
+    return nullptr;
+  }
 
   Optimizer& optimizer_;
+  std::vector<Slot<T>>& slots_;
   std::vector<Pending> pending_;
 };
 
@@ -292,14 +360,15 @@ void Optimizer<Options, Rule>::check_options() const {
 
 template <class Options, template <class> class Rule>
 requires UpdateRule<Rule<float>, Options>
-void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
+void Optimizer<Options, Rule>::step(const StepOptions& settings) {
   check_options();
-  heddle::detail::require_nonnegative(Options::optimizer, "the factor on the learning rate", factor);
-  std::vector<std::unique_ptr<heddle::detail::StepWork>> work;
+  heddle::detail::require_nonnegative(Options::optimizer, "the factor on the learning rate", settings.factor);
+  require(settings.max_norm > 0, Options::optimizer, ": max_norm must be positive, got ", settings.max_norm);
+  heddle::detail::WorkOfStep work;
   for (const auto collect : collect_)
     if (collect)
       if (auto each = collect(*this); !each->is_empty()) work.push_back(std::move(each));
-  if (work.empty() && gradients == Gradients::required) {
+  if (work.empty() && settings.gradients == Gradients::required) {
     Index parameters = 0, frozen = 0;
     slots_.each([&](const auto& slot) {
       ++parameters;
@@ -311,10 +380,10 @@ void Optimizer<Options, Rule>::step(double factor, Gradients gradients) {
     fail(Options::optimizer, ": no trainable parameter has a gradient; call backward first, and make the ",
          "optimizer for the model that is trained");
   }
-  for (const auto& each : work) each->require_finite();
+  const kernel::Clipping clipping = heddle::detail::check_gradients(work, settings.max_norm);
   for (const auto& each : work) each->prepare();  // before any update: memory may run out
-  for (const auto& each : work) each->update(factor);
-  clear_gradients();
+  clear_gradients();                              // `work` keeps them
+  for (const auto& each : work) each->update(settings.factor, clipping);
 }
 
 }  // namespace optim

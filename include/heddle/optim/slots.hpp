@@ -2,8 +2,10 @@
 // optimizer holds identities, so it may be made before the model is moved or loaded.
 #pragma once
 #include <functional>
+#include <memory>
 #include <span>
 
+#include <heddle/kernel/enqueued_step.hpp>
 #include <heddle/nn/module.hpp>
 #include <heddle/optim/rule.hpp>
 
@@ -27,12 +29,13 @@ struct Slot {
   std::optional<double> lr;                    ///< learning rate of its group
   std::optional<double> weight_decay;          ///< weight decay of its group
   bool frozen = false;                         ///< whether it is excluded from updates
-  std::int64_t steps = 0;                      ///< how often it was updated
+  std::int64_t steps = 0;                      ///< how often it was updated; see Slots::synchronize()
   std::array<Tensor<T>, max_moments> moments;  ///< empty before they are first needed
   std::vector<char> row_flags;  ///< one per row: whether its moments may be nonzero; empty if they are not tracked
 };
 
-/// All parameters of an optimizer.
+/// All parameters of an optimizer. On a GPU, steps that are enqueued count as done. If one is found to have had a gradient
+/// that is not finite, it is no longer counted, nor are those after it.
 class Slots {
  public:
   /// Creates Slots without parameters. `moments` describes the moment estimates of each element.
@@ -58,26 +61,61 @@ class Slots {
   /// Returns the slots of the parameters of type T (float or double), in the order in which the model visits them.
   template <class T>
   std::vector<Slot<T>>& of() {
+    take_back_skipped();
     return std::get<std::vector<Slot<T>>>(slots_);
   }
 
   /// Calls f(slot) for each parameter: first those of float, then those of double.
   template <class F>
   void each(F&& f) {
-    for (auto& slot : std::get<0>(slots_)) f(slot);
-    for (auto& slot : std::get<1>(slots_)) f(slot);
+    for (auto& slot : of<float>()) f(slot);
+    for (auto& slot : of<double>()) f(slot);
   }
   /// Calls f(slot) for each parameter: first those of float, then those of double.
   template <class F>
   void each(F&& f) const {
+    take_back_skipped();
     for (const auto& slot : std::get<0>(slots_)) f(slot);
     for (const auto& slot : std::get<1>(slots_)) f(slot);
   }
 
+  /// Waits until it is known which of the enqueued steps were done. @throws Error if one had a gradient that is not
+  /// finite.
+  void synchronize() const {
+    take_back_skipped();
+    if constexpr (heddle::detail::has_cuda)
+      if (!enqueued_.empty()) cuda::synchronize();
+  }
+
+  /// @private Counts a step of these parameters of float, which a GPU will check, and returns it.
+  [[gnu::cold]] std::shared_ptr<kernel::EnqueuedStep> enqueue(std::vector<std::size_t> parameters) {
+    const auto& slots = of<float>();
+    if (!names_ || names_->size() != slots.size()) {
+      std::vector<std::string> names;
+      for (const auto& slot : slots) names.push_back(slot.name);
+      names_ = std::make_shared<std::vector<std::string>>(std::move(names));
+    }
+    const auto step = std::make_shared<kernel::EnqueuedStep>(optimizer_, names_, std::move(parameters));
+    return enqueued_.emplace_back(step);
+  }
+
  private:
+  // Takes back the count of the enqueued steps that turned out to be skipped, and forgets those whose outcome is known.
+  void take_back_skipped() const {
+    if constexpr (heddle::detail::has_cuda)
+      std::erase_if(enqueued_, [&](const std::shared_ptr<kernel::EnqueuedStep>& step) {
+        const auto outcome = step->outcome.load();
+        if (outcome == kernel::EnqueuedStep::Outcome::skipped)
+          for (const std::size_t i : step->parameters) --std::get<0>(slots_)[i].steps;
+        return outcome != kernel::EnqueuedStep::Outcome::unknown;
+      });
+  }
+
   const char* optimizer_;
   std::span<const Moment> moments_;
-  std::tuple<std::vector<Slot<float>>, std::vector<Slot<double>>> slots_;
+  mutable std::tuple<std::vector<Slot<float>>, std::vector<Slot<double>>> slots_;
+  mutable std::vector<std::shared_ptr<kernel::EnqueuedStep>> enqueued_;
+  std::shared_ptr<const std::vector<std::string>> names_;  // of the parameters of float
 };
 
 }  // namespace heddle::optim

@@ -6,6 +6,7 @@
 
 #include <heddle/base/threads.hpp>
 #include <heddle/cpu/vector.hpp>
+#include <heddle/kernel/enqueued_step.hpp>
 #include <heddle/kernel/update_args.hpp>
 
 namespace heddle::kernel {
@@ -86,9 +87,11 @@ void scale(Cpu, T factor, const std::vector<View<const T, 1>>& arrays, const std
   });
 }
 
-// Updates elements [first, first + count) of a parameter; `gradient` points to the gradient of element `first`.
+// Updates elements [first, first + count) of a parameter. `gradient` points to the gradient of element `first`, which is
+// multiplied by `factor`.
 template <class Rule>
-void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element* gradient, Index first, Index count) {
+void update_elements(const UpdateArgs<Rule>& args, typename Rule::Element factor,
+                     const typename Rule::Element* gradient, Index first, Index count) {
   using T = typename Rule::Element;
   constexpr int moment_count = UpdateArgs<Rule>::moment_count;
   const Rule rule = args.rule;
@@ -100,7 +103,7 @@ void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element*
     Vector<T> p = at.load(value), m[unsigned{moment_count}];
     for (int k = 0; k < moment_count; ++k)
       m[k] = moments[k] ? at.load(moments[k]) : Vector<T>(T(0));  // the rule does not use an absent moment
-    rule(p, at.load(gradient), m);
+    rule(p, at.load(gradient) * factor, m);
     at.store(value, p);
     if constexpr (std::is_same_v<T, float>)
       if (cast) at.store(cast, p);
@@ -111,11 +114,13 @@ void update_elements(const UpdateArgs<Rule>& args, const typename Rule::Element*
 
 // Updates parameters with dense gradients.
 template <class Rule>
-void update(Cpu, const std::vector<UpdateArgs<Rule>>& parameters) {
+void update(Cpu, const std::vector<UpdateArgs<Rule>>& parameters, const Clipping& clipping,
+            const std::shared_ptr<EnqueuedStep>&) {
+  const auto factor = static_cast<typename Rule::Element>(clipping.factor());
   std::vector<Index> sizes;
   for (const auto& args : parameters) sizes.push_back(args.value.extent[0]);
   for_each_piece(sizes, update_piece, [&](std::size_t i, Index first, Index last) {
-    update_elements(parameters[i], parameters[i].gradient + first, first, last - first);
+    update_elements(parameters[i], factor, parameters[i].gradient + first, first, last - first);
   });
 }
 
@@ -133,7 +138,7 @@ inline constexpr char has_state = 1, has_gradient = 2;
 // Updates rows [first, last) of a parameter. Rows without gradient and state are skipped if the rule keeps them
 // as they are.
 template <class Rule>
-void update_rows(const RowUpdateArgs<Rule>& x, Index first, Index last) {
+void update_rows(const RowUpdateArgs<Rule>& x, typename Rule::Element factor, Index first, Index last) {
   using T = typename Rule::Element;
   constexpr Index cache_line = 64;  // bytes
   constexpr Index rows_ahead = 6;   // prefetched: the processor does not predict which row comes next
@@ -160,15 +165,16 @@ void update_rows(const RowUpdateArgs<Rule>& x, Index first, Index last) {
     if (!x.row_flags[r] && skips) continue;
     --prefetched;
     const bool given = x.row_flags[r] & has_gradient;
-    update_elements(x.args, given ? x.args.gradient + m++ * x.width : zeros.data(), r * x.width, x.width);
+    update_elements(x.args, factor, given ? x.args.gradient + m++ * x.width : zeros.data(), r * x.width, x.width);
     x.row_flags[r] = keeps_state ? has_state : 0;
   }
 }
 template <class Rule>
-void update_rows(const std::vector<RowUpdateArgs<Rule>>& parameters) {
+void update_rows(const std::vector<RowUpdateArgs<Rule>>& parameters, const Clipping& clipping) {
+  const auto factor = static_cast<typename Rule::Element>(clipping.factor());
   for (const auto& x : parameters)
     for_each_piece({x.row_count}, update_piece / std::max<Index>(x.width, 1) + 1,
-                   [&](std::size_t, Index first, Index last) { update_rows(x, first, last); });
+                   [&](std::size_t, Index first, Index last) { update_rows(x, factor, first, last); });
 }
 
 }  // namespace heddle::kernel
