@@ -7,9 +7,9 @@
 //   update_piece  A thread processes 16 bytes at a time. Value and moment estimates are read and written once; the
 //                 gradient is read once. The value's cast to bf16, if there is one, is written.
 //   scale_piece   Gradients are read once, and their multiples written.
-//   sum_squares   Gradients are read once; one double is written for each piece. The last block to finish adds them: each
-//                 thread adds every 256th, then the threads' sums are added in a fixed order. The sum is finite if and
-//                 only if all gradients are, because the squares of floats and their sum are far from double's limit.
+//   sum_squares   Gradients are read once; one double is written for each piece. The last block to finish adds them:
+//                 each thread adds every 256th, then the threads' sums are added in a fixed order. The sum is finite if
+//                 and only if all gradients are: the squares of floats and their sum are far from double's limit.
 #include <heddle/optim/adam_rule.hpp>
 #include <heddle/optim/sgd_rule.hpp>
 

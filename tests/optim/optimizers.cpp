@@ -369,8 +369,9 @@ TEST_CASE("optimizers: a row of a sparse gradient that is not finite is an error
 
 namespace {
 
-// Trains for four steps, with or without a step in between whose gradient is not finite, and returns the weights and the
-// optimizer's state. On a GPU, the steps after the bad one are enqueued before the host learns of it: they are skipped.
+// Trains for four steps, with or without a step in between whose gradient is not finite, and returns the weights and
+// the optimizer's state. On a GPU, the steps after the bad one are enqueued before the host learns of it: they are
+// skipped.
 template <class Make>
 std::vector<double> trained_past_a_bad_step(Device device, bool is_bad, Make make) {
   TwoWeights model;

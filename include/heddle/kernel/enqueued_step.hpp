@@ -1,4 +1,4 @@
-// EnqueuedStep: a step of an optimizer whose gradients a GPU checks, so that the host learns later whether it took place.
+// EnqueuedStep: a step of an optimizer whose gradients a GPU checks, so the host learns later whether it took place.
 #pragma once
 #include <atomic>
 #include <memory>

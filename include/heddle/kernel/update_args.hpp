@@ -22,8 +22,8 @@ struct UpdateArgs {
   bf16* cast = nullptr;                // a kernel that updates the value writes it here, too, unless this is null
 };
 
-// The limit of the norm of all gradients, and the sums of the squares of those on the CPU and on the GPU. The sum on the
-// GPU may be left to its kernel.
+// The limit of the norm of all gradients, and the sums of the squares of those on the CPU and on the GPU. The sum on
+// the GPU may be left to its kernel.
 struct Clipping {
   double max_norm = std::numeric_limits<double>::infinity();
   double squares_on_cpu = 0, squares_on_gpu = 0;

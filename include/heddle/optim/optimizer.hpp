@@ -156,10 +156,10 @@ class Optimizer {
 
   /// Updates every parameter that has a gradient and is not frozen, then clears all gradients. If the Euclidean norm of
   /// these gradients, taken as one vector, is larger than `max_norm`, multiplies them by max_norm / (norm + 1e-6), like
-  /// clip_grad_norm. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are cleared),
-  /// if no trainable parameter has a gradient and `gradients` is Gradients::required, if an option or a setting is out
-  /// of range, and for a parameter on the GPU if the rule has no kernel for it. If memory for moment estimates runs out,
-  /// nothing is updated.
+  /// clip_grad_norm. @throws Error if a gradient is not finite (nothing is updated then, and all gradients are
+  /// cleared), if no trainable parameter has a gradient and `gradients` is Gradients::required, if an option or a
+  /// setting is out of range, and for a parameter on the GPU if the rule has no kernel for it. If memory for moment
+  /// estimates runs out, nothing is updated.
   ///
   /// If all gradients are on a GPU, the host does not wait. A gradient that is not finite then stops all updates on the
   /// stream until the next call that synchronizes with it, which throws the error: weights and state are those before

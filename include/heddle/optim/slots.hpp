@@ -34,8 +34,8 @@ struct Slot {
   std::vector<char> row_flags;  ///< one per row: whether its moments may be nonzero; empty if they are not tracked
 };
 
-/// All parameters of an optimizer. On a GPU, steps that are enqueued count as done. If one is found to have had a gradient
-/// that is not finite, it is no longer counted, nor are those after it.
+/// All parameters of an optimizer. On a GPU, steps that are enqueued count as done. If one is found to have had a
+/// gradient that is not finite, it is no longer counted, nor are those after it.
 class Slots {
  public:
   /// Creates Slots without parameters. `moments` describes the moment estimates of each element.

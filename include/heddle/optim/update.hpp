@@ -87,8 +87,8 @@ void scale(Cpu, T factor, const std::vector<View<const T, 1>>& arrays, const std
   });
 }
 
-// Updates elements [first, first + count) of a parameter. `gradient` points to the gradient of element `first`, which is
-// multiplied by `factor`.
+// Updates elements [first, first + count) of a parameter. `gradient` points to the gradient of element `first`, which
+// is multiplied by `factor`.
 template <class Rule>
 void update_elements(const UpdateArgs<Rule>& args, typename Rule::Element factor,
                      const typename Rule::Element* gradient, Index first, Index count) {
