@@ -38,7 +38,9 @@ inline namespace onednn {
 #ifdef HEDDLE_CUDA
 inline namespace with_cuda {
 #endif
-#if defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+inline namespace avx512_bf16 {
+#elif defined(__AVX512F__)
 inline namespace avx512 {
 #elif defined(__AVX2__) && defined(__FMA__)
 inline namespace avx2 {
@@ -67,7 +69,9 @@ struct Build {
 #ifdef HEDDLE_CUDA
       "HEDDLE_CUDA, "
 #endif
-#if defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+      "AVX-512 BF16";
+#elif defined(__AVX512F__)
       "AVX-512";
 #elif defined(__AVX2__) && defined(__FMA__)
       "AVX2";
@@ -80,7 +84,7 @@ struct Build {
 /// @endcond
 
 /// @cond
-}  // namespace avx512, avx2, avx or baseline
+}  // namespace avx512_bf16, avx512, avx2, avx or baseline
 #ifdef HEDDLE_CUDA
 }  // namespace with_cuda
 #endif

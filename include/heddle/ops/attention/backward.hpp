@@ -13,20 +13,22 @@ struct HeadOperands {
   const Acc<T>*lse, *delta;  // [queries]
   MatrixView<T> dq, dk, dv;
 };
-// The operands of a tile, and the sums of the gradients. q is scaled.
-template <class A>
+// The operands of a tile, and the sums of the gradients. dq, and dk if q is not scaled, are without the scale.
+template <class T>
 struct TileOperands {
-  MatrixView<const A> q, k, dy;
-  const A *lse, *delta;  // [queries]
-  MatrixView<A> dq, dk, dv;
+  ProductRows<T> q, k, dy;
+  MatrixView<const Acc<T>> q_left, dy_left;
+  const Acc<T>*lse, *delta;  // [queries]
+  MatrixView<Acc<T>> dq, dk, dv;
 };
 
 template <class T>
 struct BackwardTiles {
   using A = Acc<T>;
-  TransposedRows<A> k_transposed, v_transposed;  // of the head
+  TransposedRows<T> k_transposed, v_transposed;  // of the head
   TileBuffer<A> k, dk, dv;                       // of the head
   TileBuffer<A> q, dy, p, ds, factors, dq;
+  TileBuffer<A> q_left, dy_left, pairs;  // if elements are multiplied as pairs
 
   BackwardTiles(const AttentionPlan<T>& plan, Index K, Index V)
       : k_transposed(plan.longest_k, K),
@@ -39,24 +41,28 @@ struct BackwardTiles {
         p(tile_queries(plan), tile_keys(plan)),
         ds(tile_queries(plan), tile_keys(plan)),
         factors(tile_queries(plan), tile_keys(plan)),
-        dq(tile_queries(plan), K) {}
+        dq(tile_queries(plan), K),
+        q_left(multiplies_pairs<T> ? tile_queries(plan) : 0, K),
+        dy_left(multiplies_pairs<T> ? tile_queries(plan) : 0, V),
+        pairs(multiplies_pairs<T> ? tile_queries(plan) : 0, tile_keys(plan)) {}
 };
 
-// Adds one tile's contribution to dq (without the scale), dk, dv and dbias.
+// Adds one tile's contribution to dq, dk, dv and dbias.
 template <class T>
-void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const TileOperands<Acc<T>>& x, PerScore<Acc<T>> dbias,
+void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const TileOperands<T>& x, PerScore<Acc<T>> dbias,
                    BackwardTiles<T>& tiles) {
   using A = Acc<T>;
-  const auto p = tiles.p(x.q.rows, x.k.rows);    // [queries, keys] scores, then weights
-  const auto ds = tiles.ds(x.q.rows, x.k.rows);  // [queries, keys] dp, then ds
+  const Index queries = x.q.rows.rows, keys = x.k.rows.rows;
+  const auto p = tiles.p(queries, keys);    // [queries, keys] scores, then weights
+  const auto ds = tiles.ds(queries, keys);  // [queries, keys] dp, then ds
   const bool dropped = plan.dropout.is_active();
-  const auto pd = dropped ? tiles.factors(x.q.rows, x.k.rows) : p;  // [queries, keys] d, then p d
-  compute_scores(plan, at, x.q, tiles.k_transposed, p);
-  tiles.v_transposed.multiply(x.dy, at.j, ds);
+  const auto pd = dropped ? tiles.factors(queries, keys) : p;  // [queries, keys] d, then p d
+  compute_scores(plan, at, x.q_left, tiles.k_transposed, p);
+  tiles.v_transposed.multiply(x.dy_left, at.j, A(1), ds);
   // dp is not finite if v or dy is not, or if their product overflows; delta is not if the forward's result is not.
   const bool isolate_nan =
-      may_be_masked(plan, at, p) &&
-      !(all_finite(x.q) && all_finite(x.k) && all_finite(as_const(ds)) && all_finite<A>({x.delta, 1, p.rows, p.rows}));
+      may_be_masked(plan, at, p) && !(all_finite(x.q.rows) && all_finite(x.k.rows) && all_finite(as_const(ds)) &&
+                                      all_finite<A>({x.delta, 1, p.rows, p.rows}));
   if (dropped) draw_tile_factors(plan, at, pd);
   for (Index r = 0; r < p.rows; ++r) {
     A *const pr = &p(r, 0), *const dsr = &ds(r, 0), *const pdr = &pd(r, 0);
@@ -78,9 +84,9 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const TileOperan
   if (isolate_nan) for_each_masked(plan, at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
   for (Index r = 0; dbias.data && r < ds.rows; ++r)
     add_row(dbias.row(at.b, at.h, at.i + r) + at.j, &ds(r, 0), ds.width);
-  if (x.dq.data) add_weighted(AddTo::queries, plan, at, isolate_nan, ds, x.k, x.dq);
-  if (x.dk.data) add_weighted(AddTo::keys, plan, at, isolate_nan, ds, x.q, x.dk);
-  if (x.dv.data) add_weighted(AddTo::keys, plan, at, isolate_nan, pd, x.dy, x.dv);
+  if (x.dq.data) add_weighted(AddTo::queries, plan, at, isolate_nan, ds, x.k, x.dq, tiles.pairs);
+  if (x.dk.data) add_weighted(AddTo::keys, plan, at, isolate_nan, ds, x.q, x.dk, tiles.pairs);
+  if (x.dv.data) add_weighted(AddTo::keys, plan, at, isolate_nan, pd, x.dy, x.dv, tiles.pairs);
 }
 
 // Returns a zeroed matrix to accumulate a gradient in, or one without data if the gradient is not required.
@@ -99,28 +105,29 @@ void store_scaled(MatrixView<T> to, MatrixView<Acc<T>> sum, Acc<T> scale) {
 template <class T>
 void attend_backward(const AttentionPlan<T>& plan, Index b, Index h, const HeadOperands<T>& x, PerScore<Acc<T>> dbias,
                      BackwardTiles<T>& tiles) {
-  const auto dk = accumulator(tiles.dk, x.dk);  // [keys, K]
-  const auto dv = accumulator(tiles.dv, x.dv);  // [keys, V]
-  const auto k_head = copied(x.k, tiles.k);     // [keys, K]
-  tiles.k_transposed.set(k_head);
+  const auto dk = accumulator(tiles.dk, x.dk);     // [keys, K]
+  const auto dv = accumulator(tiles.dv, x.dv);     // [keys, V]
+  const auto k_head = product_rows(x.k, tiles.k);  // [keys, K]
+  tiles.k_transposed.set(k_head.rows);
   tiles.v_transposed.set(x.v);
   for (Index i = 0; i < x.q.rows; i += tile_queries(plan)) {
     const Index end = std::min(x.q.rows, i + tile_queries(plan));
     const auto dq_rows = row_range(x.dq, i, end);
     const auto dq = accumulator(tiles.dq, dq_rows);  // [queries, K]
-    const auto q = copied(row_range(x.q, i, end), tiles.q, plan.scale);
-    const auto dy = copied(row_range(x.dy, i, end), tiles.dy);
+    const auto q = product_rows(row_range(x.q, i, end), tiles.q, scale_of_queries(plan));
+    const auto dy = product_rows(row_range(x.dy, i, end), tiles.dy);
+    const auto q_left = q.left(tiles.q_left), dy_left = dy.left(tiles.dy_left);
     const KeyRange keys = keys_of_tiles(plan, x.k.rows, i, end);
     for (Index j = keys.begin; j < keys.end; j += tile_keys(plan)) {
       const Index last = std::min(keys.end, j + tile_keys(plan));
-      const auto k = row_range(k_head, j, last);
       add_gradients<T>(plan, {b, h, i, j},
-                       {q, k, dy, x.lse + i, x.delta + i, dq, row_range(dk, j, last), row_range(dv, j, last)}, dbias,
-                       tiles);
+                       {q, k_head.range(j, last), dy, q_left, dy_left, x.lse + i, x.delta + i, dq,
+                        row_range(dk, j, last), row_range(dv, j, last)},
+                       dbias, tiles);
     }
     store_scaled(dq_rows, dq, plan.scale);
   }
-  store_scaled(x.dk, dk, Acc<T>(1));
+  store_scaled(x.dk, dk, scale_of_products(plan));
   store_scaled(x.dv, dv, Acc<T>(1));
 }
 

@@ -17,9 +17,10 @@ Index head_grain(const AttentionPlan<T>& plan, Index width) {
 template <class T>
 struct ForwardTiles {
   using A = Acc<T>;
-  TransposedRows<A> k;  // of the head
+  TransposedRows<T> k;  // of the head
   TileBuffer<A> v;      // of the head
   TileBuffer<A> q, s, factors, o;
+  TileBuffer<A> pairs;  // of weights, if they are multiplied as such
   Tensor<A> top, sum;
 
   ForwardTiles(const AttentionPlan<T>& p, Index K, Index V)
@@ -29,6 +30,7 @@ struct ForwardTiles {
         s(tile_queries(p), tile_keys(p)),
         factors(tile_queries(p), tile_keys(p)),
         o(tile_queries(p), V),
+        pairs(multiplies_pairs<T> ? tile_queries(p) : 0, tile_keys(p)),
         top({tile_queries(p)}),
         sum({tile_queries(p)}) {}
 };
@@ -36,22 +38,22 @@ struct ForwardTiles {
 // Computes the rows of y for queries [at.i, at.i + y.rows) of one head, and the log-sum-exp of their scores. v are the
 // head's values; its keys are in `tiles`.
 template <class T>
-void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, MatrixView<const Acc<T>> v,
+void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, const ProductRows<T>& v,
             MatrixView<T> y, Acc<T>* lse, ForwardTiles<T>& tiles) {
   using A = Acc<T>;
-  const auto q_tile = copied(q, tiles.q, plan.scale);  // [rows, K]
-  const auto o = tiles.o(y.rows, y.width);             // [rows, V]
-  A* const top = tiles.top.data();                     // [rows]
-  A* const sum = tiles.sum.data();                     // [rows]
+  const auto q_tile = left_rows(plan, q, tiles.q);  // [rows, K]
+  const auto o = tiles.o(y.rows, y.width);          // [rows, V]
+  A* const top = tiles.top.data();                  // [rows]
+  A* const sum = tiles.sum.data();                  // [rows]
   for (Index r = 0; r < o.rows; ++r) std::fill_n(&o(r, 0), o.width, A(0));
   std::fill_n(top, y.rows, std::numeric_limits<A>::lowest());
   std::fill_n(sum, y.rows, A(0));
 
-  const KeyRange keys = keys_of_tiles(plan, v.rows, at.i, at.i + y.rows);
+  const KeyRange keys = keys_of_tiles(plan, v.rows.rows, at.i, at.i + y.rows);
   for (at.j = keys.begin; at.j < keys.end; at.j += tile_keys(plan)) {
     const Index last = std::min(keys.end, at.j + tile_keys(plan));
-    const auto v_tile = row_range(v, at.j, last);  // [keys, V]
-    const auto s = tiles.s(y.rows, last - at.j);   // [rows, keys] scores, then exp(score - top)
+    const auto v_tile = v.range(at.j, last);      // [keys, V]
+    const auto s = tiles.s(y.rows, last - at.j);  // [rows, keys] scores, then exp(score - top)
     compute_scores(plan, at, q_tile, tiles.k, s);
     for (Index r = 0; r < s.rows; ++r) {
       const A shrink = online_softmax_step(s, r, top[r], sum[r]);
@@ -65,7 +67,8 @@ void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, 
           chunk.store(to, chunk.load(to) * chunk.load(factor));
         });
     }
-    add_weighted(AddTo::queries, plan, at, may_be_masked(plan, at, s) && !all_finite(v_tile), s, v_tile, o);
+    const bool isolate_nan = may_be_masked(plan, at, s) && !all_finite(v_tile.rows);
+    add_weighted(AddTo::queries, plan, at, isolate_nan, s, v_tile, o, tiles.pairs);
   }
   for (Index r = 0; r < y.rows; ++r) scale_row(&y(r, 0), &o(r, 0), y.width, sum[r] == 0 ? A(0) : 1 / sum[r]);
   for_each_chunk<A>(y.rows, [&](Chunk<A> chunk) {
@@ -86,7 +89,7 @@ void attention(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q, MatrixV
       const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
       const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);
       tiles.k.set(head_of(k, plan.k_begin(b), plan.k_length(b), h, H));
-      const auto v_head = copied(head_of(v, plan.k_begin(b), plan.k_length(b), h, H), tiles.v);
+      const auto v_head = product_rows(head_of(v, plan.k_begin(b), plan.k_length(b), h, H), tiles.v);
       const auto y_head = head_of(y, plan.q_begin(b), queries, h, H);
       for (Index i = 0; i < queries; i += tile_queries(plan)) {
         const Index end = std::min(queries, i + tile_queries(plan));
@@ -104,7 +107,7 @@ void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q,
   const Index H = plan.heads;
   parallel(plan.count() * H, head_grain(plan, q.width / H), [&](Index first, Index last) {
     TileBuffer<A> q_buffer(tile_queries(plan), q.width / H), s_buffer(tile_queries(plan), plan.longest_k);
-    TransposedRows<A> keys(plan.longest_k, q.width / H);
+    TransposedRows<T> keys(plan.longest_k, q.width / H);
     for (Index pair = first; pair < last; ++pair) {
       const Index b = pair / H, h = pair % H, queries = plan.q_length(b);
       const auto q_head = head_of(q, plan.q_begin(b), queries, h, H);
@@ -115,7 +118,7 @@ void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q,
         const Index end = std::min(queries, i + tile_queries(plan));
         const KeyRange seen = keys_of_tiles(plan, k_head.rows, i, end);
         if (seen.begin == seen.end) continue;
-        const auto q_tile = copied(row_range(q_head, i, end), q_buffer, plan.scale);
+        const auto q_tile = left_rows(plan, row_range(q_head, i, end), q_buffer);
         const auto s = s_buffer(q_tile.rows, seen.end - seen.begin);
         compute_scores(plan, {b, h, i, seen.begin}, q_tile, keys, s);
         for (Index r = 0; r < s.rows; ++r) {

@@ -108,8 +108,8 @@ MatrixView<const Acc<T>> copied(MatrixView<const T> x, TileBuffer<Acc<T>>& buffe
 }
 
 // Returns whether all elements are finite. NaN and infinity times zero are NaN, and so is a sum with them.
-template <class A>
-bool all_finite(MatrixView<const A> x) {
+template <class T, class A = Acc<T>>
+bool all_finite(MatrixView<const T> x) {
   A sum = 0;
   for (Index n = 0; n < x.rows; ++n)
     sum += sum_of<A>(x.width, [row = &x(n, 0)](Chunk<A> at) { return at.load(row) * A(0); });
@@ -122,79 +122,163 @@ constexpr Index whole_vectors(Index n) {
   return (n + Vector<A>::width - 1) / Vector<A>::width * Vector<A>::width;
 }
 
+// Products of tiles multiply floats, or pairs of bf16 if multiplies_pairs<T>. Pairs are not scaled, because that would
+// round them once more: the scale of the scores is a factor of q or of the products.
+template <class T>
+Acc<T> scale_of_queries(const AttentionPlan<T>& plan) {
+  return multiplies_pairs<T> ? Acc<T>(1) : plan.scale;
+}
+template <class T>
+Acc<T> scale_of_products(const AttentionPlan<T>& plan) {
+  return multiplies_pairs<T> ? plan.scale : Acc<T>(1);
+}
+
+// Rows on the right of a product with weights, and on the left of one with transposed rows.
+template <class T>
+struct ProductRows {
+  using Source = std::conditional_t<multiplies_pairs<T>, T, Acc<T>>;
+
+  MatrixView<const Source> rows;   // [rows, width]
+  MatrixView<const Acc<T>> right;  // the rows, or pairs of neighbors in a column
+
+  // Returns rows [first, last). `first` is even.
+  ProductRows range(Index first, Index last) const {
+    return {row_range(rows, first, last),
+            multiplies_pairs<T> ? row_range(right, first / 2, pairs(last)) : row_range(right, first, last)};
+  }
+  // Returns the rows on the left: themselves, or pairs of neighbors in a row, in `buffer`.
+  MatrixView<const Acc<T>> left([[maybe_unused]] TileBuffer<Acc<T>>& buffer) const {
+    if constexpr (multiplies_pairs<T>) {
+      const auto to = buffer(rows.rows, pairs(rows.width));
+      pair_columns(rows, to);
+      return as_const(to);
+    } else {
+      return rows;
+    }
+  }
+};
+
+// Returns x, multiplied by `factor` unless its elements are pairs. `buffer` holds x.rows rows.
+template <class T>
+ProductRows<T> product_rows(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer, Acc<T> factor = 1) {
+  if constexpr (multiplies_pairs<T>) {
+    const auto right = buffer(pairs(x.rows), x.width);
+    pair_rows(x, right);
+    return {x, as_const(right)};
+  } else {
+    const auto rows = copied(x, buffer, factor);
+    return {rows, rows};
+  }
+}
+
+// Returns queries on the left of the product with the keys, in `buffer`.
+template <class T>
+MatrixView<const Acc<T>> left_rows(const AttentionPlan<T>& plan, MatrixView<const T> q, TileBuffer<Acc<T>>& buffer) {
+  if constexpr (multiplies_pairs<T>)
+    return ProductRows<T>{q, {}}.left(buffer);
+  else
+    return copied(q, buffer, plan.scale);
+}
+
 // The transposed rows of a head's keys or values in panels [width, panel_keys], for the products q k^T and dy v^T.
-template <class A>
+template <class T>
 class TransposedRows {
+  using A = Acc<T>;
+
  public:
   TransposedRows(Index rows, Index width)
-      : width_(width), memory_({(rows + panel_keys - 1) / panel_keys, width * panel_keys}), panel_(panel_keys, width) {}
+      : depth_(multiplies_pairs<T> ? pairs(width) : width),
+        memory_({(rows + panel_keys - 1) / panel_keys, depth_ * panel_keys}),
+        panel_(panel_keys, width) {}
 
   // Takes the rows of another head.
-  template <class T>
-  void set(MatrixView<const T> x) {
+  template <class U>
+  void set(MatrixView<const U> x) {
     for (Index j = 0; j < x.rows; j += panel_keys) {
       const auto rows = row_range(x, j, std::min(x.rows, j + panel_keys));
-      if constexpr (std::is_same_v<T, A>)
-        transpose_rows(rows, panel_keys, memory_.data() + j * width_);
-      else
-        transpose_rows(copied(rows, panel_), panel_keys, memory_.data() + j * width_);
+      A* const to = memory_.data() + j * depth_;
+      if constexpr (multiplies_pairs<U>) {
+        const auto paired = panel_(rows.rows, depth_);
+        pair_columns(rows, paired);
+        transpose_rows(as_const(paired), panel_keys, to);
+      } else if constexpr (std::is_same_v<U, A>) {
+        transpose_rows(rows, panel_keys, to);
+      } else {
+        transpose_rows(copied(rows, panel_), panel_keys, to);
+      }
     }
   }
 
-  // Computes y = left x^T for the rows from j on, the first of a panel.
-  void multiply(MatrixView<const A> left, Index j, MatrixView<A> y) const {
+  // Computes y = factor left x^T for the rows from j on, the first of a panel.
+  void multiply(MatrixView<const A> left, Index j, A factor, MatrixView<A> y) const {
     for (Index c = 0; c < y.width; c += panel_keys)
-      TileProduct<A>::run(left, panel(j + c), panel_keys,
-                          {&y(0, c), y.rows, std::min(panel_keys, y.width - c), y.stride}, Into::set);
+      TileProduct<A, multiplies_pairs<T>>::run(left, panel(j + c), panel_keys,
+                                               {&y(0, c), y.rows, std::min(panel_keys, y.width - c), y.stride},
+                                               Into::set, factor);
   }
 
  private:
-  const A* panel(Index j) const { return std::as_const(memory_).data() + j * width_; }
-  Index width_;
+  const A* panel(Index j) const { return std::as_const(memory_).data() + j * depth_; }
+  Index depth_;
   Tensor<A> memory_;
   TileBuffer<A> panel_;  // the rows of a panel, if their type is not A
 };
 
-// Computes to += left x, for x with padded rows.
-template <class A>
-void add_product(LeftTile<A> left, MatrixView<const A> x, MatrixView<A> to) {
-  TileProduct<A>::run(left, x.data, x.stride, to, Into::add);
-}
-
 // Returns x with zeros in place of NaN and infinity.
-template <class A>
-MatrixView<const A> finite_part(MatrixView<const A> x, TileBuffer<A>& buffer) {
+template <class T>
+MatrixView<const Acc<T>> finite_part(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer) {
   const auto part = buffer(x.rows, x.width);
   for (Index n = 0; n < x.rows; ++n)
-    for (Index d = 0; d < part.stride; ++d) part(n, d) = d < x.width && std::isfinite(x(n, d)) ? x(n, d) : A(0);
+    for (Index d = 0; d < part.stride; ++d)
+      part(n, d) = d < x.width && std::isfinite(Acc<T>(x(n, d))) ? Acc<T>(x(n, d)) : Acc<T>(0);
   return as_const(part);
 }
 
 // The rows that a product of a tile's weights w [queries, keys] is added to: w x for queries, w^T x for keys.
 enum class AddTo { queries, keys };
+// Computes to += w x or to += w^T x for ProductRows::right of x. `buffer` holds a tile of scores.
+template <class T, class A = Acc<T>>
+void add_product(AddTo side, MatrixView<const A> w, MatrixView<const A> right, MatrixView<A> to,
+                 [[maybe_unused]] TileBuffer<A>& buffer) {
+  const bool to_keys = side == AddTo::keys;
+  if constexpr (multiplies_pairs<T>) {
+    const auto paired = to_keys ? buffer(pairs(w.rows), w.width) : buffer(w.rows, pairs(w.width));
+    to_keys ? pair_rows(w, paired) : pair_columns(w, paired);
+    w = as_const(paired);
+  }
+  const LeftTile<A> left = to_keys ? LeftTile<A>::transposed(w) : LeftTile<A>(w);
+  TileProduct<A, multiplies_pairs<T>>::run(left, right.data, right.stride, to, Into::add);
+}
+
 // Computes to += w x for x [keys, D], or to += w^T x for x [queries, D]. If `isolate_nan`, NaN and infinity in x reach
-// only the rows of visible pairs: a masked pair has w = 0, but 0 * NaN is NaN.
+// only the rows of visible pairs: a masked pair has w = 0, but 0 * NaN is NaN. `buffer` holds a tile of scores.
 template <class T, class A = Acc<T>>
 void add_weighted(AddTo side, const AttentionPlan<T>& plan, TileOrigin at, bool isolate_nan, MatrixView<A> w,
-                  MatrixView<const A> x, MatrixView<A> to) {
-  const bool to_keys = side == AddTo::keys;
-  const LeftTile<A> left = to_keys ? LeftTile<A>::transposed(as_const(w)) : LeftTile<A>(as_const(w));
-  if (!isolate_nan) return add_product<A>(left, x, to);
-  TileBuffer<A> buffer(x.rows, x.width);
-  const auto x_finite = finite_part(x, buffer);
-  add_product<A>(left, x_finite, to);
+                  const ProductRows<T>& x, MatrixView<A> to, TileBuffer<A>& buffer) {
+  if (!isolate_nan) return add_product<T>(side, as_const(w), x.right, to, buffer);
+  TileBuffer<A> finite(x.rows.rows, x.rows.width);
+  const auto x_finite = finite_part(x.rows, finite);
+  if constexpr (multiplies_pairs<T>) {
+    TileBuffer<A> right(pairs(x_finite.rows), x_finite.width);
+    const auto paired = right(pairs(x_finite.rows), x_finite.width);
+    pair_rows(x_finite, paired);
+    add_product<T>(side, as_const(w), as_const(paired), to, buffer);
+  } else {
+    add_product<T>(side, as_const(w), x_finite, to, buffer);
+  }
   for_each_visible(plan, at, w, [&](Index r, Index c) {
+    const bool to_keys = side == AddTo::keys;
     const Index n = to_keys ? c : r, of_x = to_keys ? r : c;
-    for (Index d = 0; d < x.width; ++d) to(n, d) += w(r, c) * (x(of_x, d) - x_finite(of_x, d));
+    for (Index d = 0; d < x.rows.width; ++d) to(n, d) += w(r, c) * (A(x.rows(of_x, d)) - x_finite(of_x, d));
   });
 }
 
-// Computes s = q k^T + bias for scaled q. Masked scores and the padding of rows become -infinity, for any content of q
+// Computes s = scale q k^T + bias, where q may be scaled already. Masked scores and the padding of rows become -infinity, for any content of q
 // and k.
 template <class T>
-void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q,
-                    const TransposedRows<Acc<T>>& k, MatrixView<Acc<T>> s) {
-  k.multiply(q, at.j, s);
+void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q, const TransposedRows<T>& k,
+                    MatrixView<Acc<T>> s) {
+  k.multiply(q, at.j, scale_of_products(plan), s);
   for (Index r = 0; r < s.rows; ++r) {
     Acc<T>* const scores = &s(r, 0);
     if (const T* const bias = plan.bias.row(at.b, at.h, at.i + r)) add_row(scores, bias + at.j, s.width);
