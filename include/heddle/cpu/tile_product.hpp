@@ -21,8 +21,8 @@ struct LeftTile {
   }
 };
 
-// The product of a left operand with a matrix b whose rows are padded to whole vectors. If `of_pairs`, the elements of a
-// and b are pairs of bf16: the depth counts pairs.
+// The product of a left operand with a matrix b whose rows are padded to whole vectors. If `of_pairs`, the elements of
+// a and b are pairs of bf16: the depth counts pairs.
 template <class A, bool of_pairs = false>
 class TileProduct {
  public:

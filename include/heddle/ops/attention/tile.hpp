@@ -273,8 +273,8 @@ void add_weighted(AddTo side, const AttentionPlan<T>& plan, TileOrigin at, bool 
   });
 }
 
-// Computes s = scale q k^T + bias, where q may be scaled already. Masked scores and the padding of rows become -infinity, for any content of q
-// and k.
+// Computes s = scale q k^T + bias, where q may be scaled already. Masked scores and the padding of rows become
+// -infinity, for any content of q and k.
 template <class T>
 void compute_scores(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const Acc<T>> q, const TransposedRows<T>& k,
                     MatrixView<Acc<T>> s) {
