@@ -81,7 +81,8 @@ class PanelLhs {
   }
 
   template <int rows>
-  [[gnu::noinline]] static void block(const float* x, Index depth, const float* panel, Block out, Prefetch next) {
+  [[gnu::noinline, gnu::flatten]] static void block(const float* x, Index depth, const float* panel, Block out,
+                                                    Prefetch next) {
     using Eigen::internal::pload, Eigen::internal::pmadd, Eigen::internal::pset1;
     Packet left[unsigned{rows}], right[unsigned{rows}];
     unrolled<rows>([&](auto i) { left[i] = right[i] = pset1<Packet>(0.f); });

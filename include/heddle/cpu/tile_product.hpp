@@ -62,8 +62,8 @@ class TileProduct {
   }
 
   template <int rows, int vectors>
-  [[gnu::noinline]] static void block(const A* x, const LeftTile<A>& a, const A* b, Index b_stride, A* c,
-                                      Index c_stride, Into into, [[maybe_unused]] A factor) {
+  [[gnu::noinline, gnu::flatten]] static void block(const A* x, const LeftTile<A>& a, const A* b, Index b_stride, A* c,
+                                                    Index c_stride, Into into, [[maybe_unused]] A factor) {
     using namespace Eigen::internal;
     Packet<A> sums[unsigned{rows}][unsigned{vectors}];
     unrolled<rows>([&](auto r) { unrolled<vectors>([&](auto v) { sums[r][v] = pset1<Packet<A>>(A(0)); }); });
