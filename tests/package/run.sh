@@ -175,7 +175,8 @@ mkdir -p "$work/precompiled/heddle"
 compile -x c++-header "$source/include/heddle/heddle.hpp" -o "$work/precompiled/heddle/heddle.hpp.gch"
 precompiled=$work/precompiled
 # calls_refused CALLS ARGUMENTS WORDS: each line of the file CALLS, a statement about the parameters ARGUMENTS, is
-# refused in at most 15 lines, and one of them matches WORDS.
+# refused in at most 15 lines, and one of them matches WORDS. The source that g++ 14 and later quote below each caller
+# does not count.
 calls_refused() {
   {
     printf '%s\n' '#include <heddle/heddle.hpp>' 'using namespace heddle;'
@@ -186,6 +187,8 @@ calls_refused() {
       NR == FNR { call[++calls] = $0; next }
       / In [a-z ]+ .*:$/ { line = before = 0 }  # begins a message, which may name its call further below
       match($0, /calls\.cpp:[0-9]+:/) { line = substr($0, RSTART + 10, RLENGTH - 11) - 2 }
+      quoted && / \| / { next }
+      { quoted = /required (from|by)/ }
       !line { ++before; next }
       { lines[line] += before + 1; before = 0 }
       /error:/ { refused[line] = 1 }

@@ -165,22 +165,23 @@ struct Recorded final : NodeOf<T> {
 
   // Keeps the nodes of x, not their values.
   Recorded(const char* name, Shape s, Backward&& f, const Tensor<In>&... x)
-      : NodeOf<T>(name, s), inputs{x.node()...}, backward(std::move(f)) {
-    static_assert(takes_gradient, "heddle::record: a backward takes dy, of the element type of y");
-    if constexpr (takes_gradient)
-      static_assert(is_gradient<std::invoke_result_t<Backward&, const Tensor<T>&>>,
-                    "heddle::record: a backward returns one gradient for each input, of its element type");
-  }
+      : NodeOf<T>(name, s), inputs{x.node()...}, backward(std::move(f)) {}
   bool is_leaf() const override { return false; }
 
   void run(BackwardPass& pass) override {
-    if constexpr (takes_gradient)  // otherwise the constructor reports the error
-      if constexpr (is_gradient<std::invoke_result_t<Backward&, const Tensor<T>&>>)
-        hand_on(pass, backward(std::as_const(this->grad), this->op), std::index_sequence_for<In...>{});
+    if constexpr (returns_gradients())  // otherwise record() reports the error
+      hand_on(pass, backward(std::as_const(this->grad), this->op), std::index_sequence_for<In...>{});
+  }
+
+  static constexpr bool takes_gradient = std::is_invocable_v<Backward&, const Tensor<T>&>;
+  static constexpr bool returns_gradients() {
+    if constexpr (takes_gradient)
+      return is_gradient<std::invoke_result_t<Backward&, const Tensor<T>&>>;
+    else
+      return false;
   }
 
  private:
-  static constexpr bool takes_gradient = std::is_invocable_v<Backward&, const Tensor<T>&>;
   template <class G>
   static constexpr bool is_gradient = (sizeof...(In) == 1 &&
                                        ((std::is_same_v<G, Tensor<In>> || std::is_same_v<G, RowGradient<In>>)&&...)) ||

@@ -98,6 +98,12 @@ std::tuple<const Tensor<In>&...> inputs(const Tensor<In>&... x) {
 template <class T, class... In, class Backward>
 Tensor<T> record(const char* op, const Tensor<T>& y, const std::tuple<const Tensor<In>&...>& operands,
                  Backward backward) {
+  if constexpr (!std::is_integral_v<T>) {  // here, because the message then has the user's line near its beginning
+    using Recorded = detail::Recorded<T, Backward, In...>;
+    static_assert(Recorded::takes_gradient, "heddle::record: a backward takes dy, of the element type of y");
+    static_assert(!Recorded::takes_gradient || Recorded::returns_gradients(),
+                  "heddle::record: a backward returns one gradient for each input, of its element type");
+  }
   return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
     if constexpr (std::is_integral_v<T>) {
       return y.without_node();

@@ -8,9 +8,11 @@
 
 namespace heddle::kernel {
 
-// The types of ids and labels.
+// The types of ids and labels. g++ explains a concept that is not satisfied in several lines, a constant in one.
 template <class T>
-concept Label = std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
+inline constexpr bool is_label = std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
+template <class T>
+concept Label = is_label<T>;
 
 // The ids that an operation accepts: those in [0, limit), and `exception`. The error reads "OP: WHAT 7 at position 3 is
 // WHERE", with `limit` in place of the # in `where`. The texts are literals.

@@ -120,7 +120,7 @@ template <Floating T, class L>
 Tensor<T> cross_entropy(const Tensor<T>& logits,  // [N, C], or [B, T, C]; padding has the label options.ignore_index
                         const Tensor<L>& labels,  // [N], or [B, T], int or int64
                         const std::type_identity_t<CrossEntropyOptions<T>>& options = {}) {
-  static_assert(kernel::Label<L>, "heddle::cross_entropy: labels must be int or int64");
+  static_assert(kernel::is_label<L>, "heddle::cross_entropy: labels must be int or int64");
   if (logits.rank() == 3 && labels.rank() == 2 && labels.shape() == logits.shape().without(-1))
     return detail::in_shape(cross_entropy(reshape(logits, Shape{labels.size(), logits.dim(2)}),
                                           labels.with_shape({labels.size()}), options),

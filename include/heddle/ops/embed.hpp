@@ -79,7 +79,7 @@ namespace detail {
 template <class Id, class T>
 Tensor<T> gather_rows(const char* op, const Tensor<Id>& ids, const Tensor<T>& x, const Shape& shape,
                       Index frozen = -1) {
-  static_assert(kernel::Label<Id>, "heddle: ids and rows must be int or int64");
+  static_assert(kernel::is_label<Id>, "heddle: ids and rows must be int or int64");
   const Shape matrix{x.dim(0), x.shape().product(1, x.rank())};
   const auto matrix_of = [matrix](auto& t, Index rows) {
     return View<std::remove_pointer_t<decltype(t.device_data())>, 2>{t.device_data(), {rows, matrix[1]}};

@@ -29,7 +29,7 @@ void element_positions(Cpu, View<const Id, 3> ids, Index extent, View<Index, 3> 
 /// of range; for ids on a GPU the next synchronizing call throws it.
 template <class T, class Id>
 Tensor<T> gather(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {
-  static_assert(kernel::Label<Id>, "heddle::gather: ids must be int or int64");
+  static_assert(kernel::is_label<Id>, "heddle::gather: ids must be int or int64");
   const int along = detail::require_axis("gather", x, axis);
   require_rank("gather", {"ids", ids}, x.rank());
   const kernel::IdCheck check{"gather", "id", "outside the # positions of the axis", x.dim(along)};
@@ -81,7 +81,7 @@ Tensor<T> index_select(const Tensor<T>& x, int axis, const Tensor<Id>& ids) {  /
 template <class Id>
 Tensor<Index> one_hot(const Tensor<Id>& ids,  // [...] int or int64
                       Index classes) {        // C; the result is [..., C]
-  static_assert(kernel::Label<Id>, "heddle::one_hot: ids must be int or int64");
+  static_assert(kernel::is_label<Id>, "heddle::one_hot: ids must be int or int64");
   require(classes > 0, "one_hot: the number of classes must be positive, got ", classes);
   detail::check_ids(ids, kernel::IdCheck{"one_hot", "id", "none of the # classes", classes});
   return cast<Index>(unsqueeze(ids, -1) == arange<Id>(0, static_cast<Id>(classes), 1, ids.device()));
