@@ -78,14 +78,14 @@ class Table {
   cuda::Workspace<Entry<Args>> memory_;
 };
 
-// Returns the number of the parameter that a piece belongs to: the last one that does not begin after it. An empty
-// parameter begins where the next one does.
+// Returns the number of the parameter that a block's piece belongs to: the last one that does not begin after it. An
+// empty parameter begins where the next one does.
 template <class Args>
-__device__ Index parameter_of(View<const Entry<Args>, 1> entries, Index piece) {
+__device__ Index parameter_of(View<const Entry<Args>, 1> entries, Index block) {
   Index number = 0;
   for (Index after = entries.extent[0]; after - number > 1;) {
     const Index middle = (number + after) / 2;
-    (entries(middle).first_piece <= piece ? number : after) = middle;
+    (entries(middle).first_piece <= block ? number : after) = middle;
   }
   return number;
 }
@@ -217,9 +217,9 @@ __global__ __launch_bounds__(threads) void sum_squares(View<const Entry<Args>, 1
   if (threadIdx.x > 0) return;
   Index not_finite = -1;
   if (!(sum < cuda::infinity)) {
-    Index piece = 0;
-    while (sums(piece) < cuda::infinity) ++piece;
-    not_finite = parameter_of(entries, piece);
+    Index block = 0;
+    while (sums(block) < cuda::infinity) ++block;
+    not_finite = parameter_of(entries, block);
   }
   use(Squares{sum, not_finite});
 }
