@@ -279,7 +279,7 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
       const Index first = dispatch<T>(device, [&](auto where) { return kernel::first_not_finite(where, found.views); });
       if (first < 0) continue;
       optimizer_.clear_gradients();
-      kernel::fail_not_finite(Options::optimizer, found.slots[static_cast<std::size_t>(first)]->name);
+      kernel::fail_not_finite(Options::optimizer, found.owners[static_cast<std::size_t>(first)]->name);
     }
   }
 
@@ -323,14 +323,14 @@ class Optimizer<Options, Rule>::WorkOf final : public heddle::detail::StepWork {
   };
   struct GradientsOn {
     std::vector<View<const T, 1>> views;
-    std::vector<const Slot<T>*> slots;
+    std::vector<const Slot<T>*> owners;
   };
 
   GradientsOn gradients_on(Device device) const {
     GradientsOn found;
     for (const auto& [slot, gradient] : pending_)
       if (gradient.values.device() == device)
-        found.views.push_back(view<1>(gradient.values)), found.slots.push_back(slot);
+        found.views.push_back(view<1>(gradient.values)), found.owners.push_back(slot);
     return found;
   }
 

@@ -89,10 +89,10 @@ class Slots {
 
   /// @private Counts a step of these parameters of float, which a GPU will check, and returns it.
   [[gnu::cold]] std::shared_ptr<kernel::EnqueuedStep> enqueue(std::vector<std::size_t> parameters) {
-    const auto& slots = of<float>();
-    if (!names_ || names_->size() != slots.size()) {
+    const auto& all = of<float>();
+    if (!names_ || names_->size() != all.size()) {
       std::vector<std::string> names;
-      for (const auto& slot : slots) names.push_back(slot.name);
+      for (const auto& slot : all) names.push_back(slot.name);
       names_ = std::make_shared<std::vector<std::string>>(std::move(names));
     }
     const auto step = std::make_shared<kernel::EnqueuedStep>(optimizer_, names_, std::move(parameters));
