@@ -163,6 +163,7 @@ HostBytes::HostBytes(HostBytes&&) noexcept = default;
 HostBytes& HostBytes::operator=(HostBytes&&) noexcept = default;
 HostBytes::~HostBytes() = default;
 void HostBytes::read(void* to) const {
+  require(state_ != nullptr, "HostCopy: its values were moved to another one");
   for (std::size_t i = 0; i < state_->pieces.size(); ++i) {
     wait(*state_->pieces[i]);
     std::memcpy(static_cast<char*>(to) + i * piece_bytes, (*state_->pieces[i]).memory,

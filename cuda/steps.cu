@@ -24,10 +24,17 @@ class StepsOf {
     report_on_device_ = static_cast<StepReport*>(memory);
   }
 
+  // Throws the failure of an earlier step if the host has not synchronized for long.
   StepCheck add(const std::shared_ptr<kernel::EnqueuedStep>& step) {
-    forget_checked();
+    steps_.size() < most_steps ? forget_checked() : throw_failure();
     steps_.push_back(step);
-    return {++last_, state_, report_on_device_};
+    step->stream = stream_;
+    step->number = ++last_;
+    return {last_, state_, report_on_device_};
+  }
+
+  bool is_checked(unsigned long long step) const {
+    return __atomic_load_n(&report_->checked, __ATOMIC_ACQUIRE) >= step;
   }
 
   void throw_failure() {
@@ -59,6 +66,8 @@ class StepsOf {
     while (!steps_.empty() && number_of_first() <= checked) forget_first(Outcome::applied);
   }
 
+  static constexpr std::size_t most_steps = 256;  // before add() looks for a failure
+
   cudaStream_t stream_;
   StepState* state_;
   StepReport *report_, *report_on_device_;
@@ -83,6 +92,12 @@ StepScope::StepScope(const std::shared_ptr<kernel::EnqueuedStep>& step) : lock_(
   check_ = all_steps().of_streams.try_emplace(stream, stream).first->second.add(step);
 }
 
+bool is_checked(const kernel::EnqueuedStep& step) {
+  AllSteps& all = all_steps();
+  const std::lock_guard lock(all.mutex);
+  return all.of_streams.at(static_cast<cudaStream_t>(step.stream)).is_checked(step.number);
+}
+
 void throw_failed_step(cudaStream_t stream) {
   AllSteps& all = all_steps();
   const std::lock_guard lock(all.mutex);
@@ -90,3 +105,10 @@ void throw_failed_step(cudaStream_t stream) {
 }
 
 }  // namespace heddle::cuda
+
+void heddle::kernel::wait_for(const EnqueuedStep& step) {
+  if (step.number == 0 || step.outcome != EnqueuedStep::Outcome::unknown) return;
+  const auto stream = static_cast<cudaStream_t>(step.stream);
+  if (!cuda::is_checked(step)) cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  cuda::throw_failed_step(stream);
+}

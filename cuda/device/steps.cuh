@@ -56,8 +56,11 @@ class StepScope {
   StepCheck check_;
 };
 
+// Returns whether the GPU has checked the gradients of a step that was enqueued.
+bool is_checked(const kernel::EnqueuedStep& step);
+
 // If a step on the stream was stopped by a gradient that is not finite, throws its error and lets updates go on. The
-// caller must have synchronized with the stream.
+// caller must have synchronized with the stream, or with the check of a step.
 void throw_failed_step(cudaStream_t stream);
 
 }  // namespace heddle::cuda

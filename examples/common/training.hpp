@@ -182,15 +182,19 @@ class Training {
     backward(loss, unit_);
     optim::StepOptions settings{.factor = schedule_(state_.step)};
     if (flags_.clip > 0) settings.max_norm = flags_.clip;
-    optimizer_.step(settings);
+    try {
+      optimizer_.step(settings);
+    } catch (const Error&) {  // of a GPU, if HEDDLE_SYNC=1
+      require_finite(loss.item(), state_.step + 1);
+      throw;
+    }
     ++state_.step;
     ++state_.batch;
     Enqueued now{state_.step,      state_.batch,
                  HostCopy(loss),   HostCopy(argmax(detach(scored.z), -1)),
                  HostCopy(labels), flags_.lr * settings.factor,
                  batch.tokens()};
-    read_results();
-    enqueued_ = std::move(now);
+    if (const std::optional<Enqueued> before = std::exchange(enqueued_, std::move(now))) report(*before);
     const bool reports = options_.after_step && events_ && state_.step % after_step_every == 0;
     if (on_cpu || reports) read_results();
     if (reports) options_.after_step(model_, state_.step, *events_);
@@ -203,25 +207,38 @@ class Training {
 
   // Reports the results of the step that is enqueued, if there is one.
   void read_results() {
-    if (!enqueued_) return;
-    const Enqueued done = std::move(*enqueued_);
-    enqueued_.reset();
+    if (const std::optional<Enqueued> done = std::exchange(enqueued_, std::nullopt)) report(*done);
+  }
+  // Reports the results of a step. If gradients were not finite, those of this step or of the one that is enqueued
+  // after it, throws the error at the end, or RunFailed if it is the loss of that step that is not finite.
+  void report(const Enqueued& done) {
     std::exception_ptr failure;
-    try {
-      done.loss.get();
-    } catch (const Error&) {
-      failure = std::current_exception();  // gradients are not finite, perhaps because the loss is not
-    }
-    const double loss = done.loss.get().item();
+    const double loss = values(done.loss, failure).item();
     require_finite(loss, done.step);
-    if (failure) std::rethrow_exception(failure);
-    const Tensor<int> labels = done.labels.get();
-    const Index correct = count_correct(done.predicted.get(), labels), rows = labels.size();
+    const Tensor<int> labels = values(done.labels, failure);
+    const Index correct = count_correct(values(done.predicted, failure), labels), rows = labels.size();
     state_.epoch_sums.add(loss, correct, rows);
     metrics_->step(done.step, loss, done.lr, done.tokens, since_results_.seconds());
     since_results_ = {};
     if (events_) write_events(done, loss, correct, rows);
     progress_.step(state_.epoch, done.batch, per_epoch_, state_.epoch_sums.mean_loss());
+    if (!failure) return;
+    if (enqueued_) require_finite(values(enqueued_->loss, failure).item(), enqueued_->step);
+    std::rethrow_exception(failure);
+  }
+  // Returns a copy's values. Stores the error of a step whose gradients are not finite in `failure`; others are thrown.
+  template <class T>
+  static Tensor<T> values(const HostCopy<T>& copy, std::exception_ptr& failure) {
+    try {
+      return copy.get();
+    } catch (const IndexError&) {
+      throw;
+    } catch (const CudaError&) {
+      throw;
+    } catch (const Error&) {
+      failure = std::current_exception();
+      return copy.get();
+    }
   }
 
   void write_events(const Enqueued& done, double loss, Index correct, Index rows) {

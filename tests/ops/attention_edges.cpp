@@ -63,6 +63,20 @@ TEMPLATE_TEST_CASE("attention: a query that sees no key gives zeros and zero gra
   }
 }
 
+TEMPLATE_TEST_CASE("attention: a query that sees no key has zero gradients, whatever dy is", "", float, bf16) {
+  for (const Index keys : {4, 5}) {
+    CAPTURE(keys);
+    AttentionForm form{.queries = {4}, .keys = {static_cast<int>(keys)}, .mask = full<bool>({1, 1, 4, keys}, true)};
+    std::fill_n(form.mask.data(), keys, false);  // query 0
+    Tensor<double> dy = ones<double>({4, 8});
+    std::fill_n(dy.data(), 8, quiet_nan<double>);
+    const Evaluation all =
+        evaluate<TestType>(attention_function(form), attention_inputs<TestType>(form, 8, 8), Device::cpu, dy);
+    CHECK(all_zero(rows(all[1], 0, 1)));
+    for (const std::size_t part : {1u, 2u}) CHECK_FALSE(any_nan(all[part].values));  // dq and dk
+  }
+}
+
 namespace {
 
 template <class T>

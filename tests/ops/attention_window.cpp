@@ -74,26 +74,47 @@ TEMPLATE_TEST_CASE("attention: a window as wide as the longest sequence changes 
 }
 
 TEMPLATE_TEST_CASE("attention: a NaN reaches only the queries whose window has its key", "", float, bf16) {
-  const Index T = is_exhaustive() ? 200 : 100, at = T / 2, window = 9;
+  const Index T = is_exhaustive() ? 200 : 100;
+  struct Case {
+    Index at, window;
+  };
   on_each_device<TestType>([&](Device device) {
     for (const Index K : {8, 64, 136})
       for (const bool causal : {false, true})
-        for (const std::size_t which : {1u, 2u}) {  // a key or a value
-          CAPTURE(K, causal, which);
-          const AttentionForm form{.queries = {static_cast<int>(T)}, .causal = causal, .window = window};
-          const Inputs inputs = attention_inputs<TestType>(form, K, K);
-          Inputs poisoned = inputs;
-          poisoned[which] = with_rows(inputs[which], {at}, quiet_nan<double>);
-          const Evaluation clean = evaluate<TestType>(attention_function(form), inputs, device),
-                           actual = evaluate<TestType>(attention_function(form), poisoned, device);
-          for (const std::size_t part : {0u, 1u})  // y and dq
-            for (Index i = 0; i < T; ++i) {
-              const bool sees = i - at <= window && at - i <= (causal ? 0 : window);
-              const auto element = static_cast<std::size_t>(i * K);
-              if (std::isnan(actual[part].values[element]) != sees) FAIL("query " << i << " of part " << part);
-              if (!sees) CHECK(actual[part].values[element] == clean[part].values[element]);
-            }
-        }
+        for (const Case c : {Case{T / 2, 9}, Case{65, 1}})  // key 65 is the first that no query of 0 to 63 sees
+          for (const std::size_t which : {1u, 2u}) {        // a key or a value
+            const Index at = c.at, window = c.window;
+            CAPTURE(K, causal, at, window, which);
+            const AttentionForm form{.queries = {static_cast<int>(T)}, .causal = causal, .window = window};
+            const Inputs inputs = attention_inputs<TestType>(form, K, K);
+            Inputs poisoned = inputs;
+            poisoned[which] = with_rows(inputs[which], {at}, quiet_nan<double>);
+            const Evaluation clean = evaluate<TestType>(attention_function(form), inputs, device),
+                             actual = evaluate<TestType>(attention_function(form), poisoned, device);
+            for (const std::size_t part : {0u, 1u})  // y and dq
+              for (Index i = 0; i < T; ++i) {
+                const bool sees = i - at <= window && at - i <= (causal ? 0 : window);
+                const auto element = static_cast<std::size_t>(i * K);
+                if (std::isnan(actual[part].values[element]) != sees) FAIL("query " << i << " of part " << part);
+                if (!sees) CHECK(actual[part].values[element] == clean[part].values[element]);
+              }
+          }
+  });
+}
+
+TEMPLATE_TEST_CASE("attention: a NaN in the first key that no query sees changes no bit", "", float, bf16) {
+  on_each_device<TestType>([](Device device) {
+    for (const int queries : {1, 2, 3})
+      for (const std::size_t which : {1u, 2u}) {  // a key or a value
+        CAPTURE(queries, which);
+        const AttentionForm form{.queries = {queries}, .keys = {7}, .causal = true};
+        const Inputs inputs = attention_inputs<TestType>(form, 8, 8);
+        Inputs poisoned = inputs;
+        poisoned[which] = with_rows(inputs[which], {queries}, quiet_nan<double>);
+        const Evaluation clean = evaluate<TestType>(attention_function(form), inputs, device),
+                         actual = evaluate<TestType>(attention_function(form), poisoned, device);
+        for (const std::size_t part : {0u, 1u}) CHECK(actual[part].values == clean[part].values);  // y and dq
+      }
   });
 }
 

@@ -9,7 +9,8 @@
 namespace heddle {
 
 /// A copy of a tensor to the host that runs while the calling thread goes on. A training loop that reads the loss of a
-/// step after it has enqueued the next step keeps the GPU busy. Not recorded by autograd.
+/// step after it has enqueued the next step keeps the GPU busy. Not recorded by autograd. The pinned memory of copies
+/// from a GPU is kept for later ones.
 template <class T>
 class HostCopy {
  public:
@@ -21,12 +22,17 @@ class HostCopy {
         return;
       }
     }
-    here_ = Tensor<T>(shape_);
-    std::copy_n(x.device_data(), x.size(), here_.device_data());
+    here_ = copy_of(x);
   }
+  HostCopy(const HostCopy&) = delete;
+  /// Takes over the copy; `other` must not be used any more.
+  HostCopy(HostCopy&& other) = default;
+  HostCopy& operator=(const HostCopy&) = delete;
+  /// Takes over the copy; `other` must not be used any more.
+  HostCopy& operator=(HostCopy&& other) = default;
 
-  /// Returns the values on the host. Waits until they are there. @throws the errors that cuda::synchronize() throws for
-  /// the stream on which they were computed; the next call then returns the values.
+  /// Returns the values on the host, in memory of their own. Waits until they are there. @throws the errors that
+  /// cuda::synchronize() throws for the stream on which they were computed; a later call returns the values.
   Tensor<T> get() const {
     if constexpr (detail::has_cuda) {
       if (on_the_way_) {
@@ -35,7 +41,7 @@ class HostCopy {
         return here;
       }
     }
-    return here_;
+    return copy_of(here_);
   }
 
  private:
@@ -43,6 +49,12 @@ class HostCopy {
   // link.
   using OnTheWay =
       std::conditional_t<detail::has_cuda && sizeof(T) != 0, std::optional<cuda::HostBytes>, std::monostate>;
+
+  static Tensor<T> copy_of(const Tensor<T>& x) {
+    Tensor<T> y(x.shape());
+    std::copy_n(x.device_data(), x.size(), y.device_data());
+    return y;
+  }
 
   Shape shape_;
   Tensor<T> here_;  // empty if the tensor is on the GPU

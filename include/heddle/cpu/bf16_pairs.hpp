@@ -44,7 +44,8 @@ inline void pair_columns(MatrixView<const bf16> x, MatrixView<Bf16Pair> to) {
     std::memcpy(&to(n, 0), &x(n, 0), static_cast<std::size_t>(x.width) * sizeof(bf16));
   }
 }
-// Rounds a tile of floats to such pairs. The rows of the tile are padded to whole vectors with finite numbers.
+// Rounds a tile of floats to such pairs. The rows of the tile are padded to whole vectors; after an odd number of
+// columns the padding begins with a finite number.
 inline void pair_columns(MatrixView<const float> x, MatrixView<Bf16Pair> to) {
   for (Index n = 0; n < x.rows; ++n)
     for (Index d = 0; d < x.width; d += Vector<float>::width) {

@@ -56,7 +56,7 @@ inline FileSum save_optimizer(const optim::Slots& state, const std::string& path
 
 /// Reads the state into an optimizer of the same kind over the same parameters. Options such as the learning rate are
 /// not in the file. @throws FileError for a file that save_optimizer() did not write, and for values that no update
-/// produces; the optimizer is then unchanged.
+/// produces; the optimizer is then unchanged. @throws Error as Slots::synchronize() does; a second call then loads.
 inline void load_optimizer(optim::Slots& state, const std::string& path) {
   state.synchronize();
   const Safetensors file = read_safetensors(path);

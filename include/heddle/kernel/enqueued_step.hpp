@@ -17,6 +17,8 @@ struct EnqueuedStep {
   std::shared_ptr<const std::vector<std::string>> names;  // of all parameters of the optimizer
   std::vector<std::size_t> parameters;                    // those that it updates, in the order of the kernel's table
   std::atomic<Outcome> outcome = Outcome::unknown;
+  void* stream = nullptr;         // on which it is enqueued
+  unsigned long long number = 0;  // among the steps on the stream, from 1; 0 before it is enqueued
 
   EnqueuedStep(const char* of, std::shared_ptr<const std::vector<std::string>> all, std::vector<std::size_t> updated)
       : optimizer(of), names(std::move(all)), parameters(std::move(updated)) {}
@@ -27,6 +29,10 @@ struct EnqueuedStep {
     outcome.compare_exchange_strong(before, now);
   }
 };
+
+// Waits until the outcome of a step is known. Throws the Error of the step that failed on its stream, if there is one.
+// Defined in cuda/steps.cu.
+void wait_for(const EnqueuedStep& step);
 
 // Throws the Error for a gradient that is not finite. `later` is the number of steps after this one that were skipped.
 [[noreturn, gnu::cold]] inline void fail_not_finite(const char* optimizer, const std::string& parameter,

@@ -162,8 +162,9 @@ class Optimizer {
   /// estimates runs out, nothing is updated.
   ///
   /// If all gradients are on a GPU, the host does not wait. A gradient that is not finite then stops all updates on the
-  /// stream until the next call that synchronizes with it, which throws the error: weights and state are those before
-  /// the step, and training may go on.
+  /// stream until the next call that synchronizes with it, which throws the error (after hundreds of steps without such
+  /// a call, a step does). Weights and state are those before the step, and training may go on; zero_grad(model) drops
+  /// what a later backward has added. Threads that share a stream share the failure: one of them gets the error.
   void step(const StepOptions& settings);
   /// Calls step({.factor = factor, .gradients = gradients}).
   void step(double factor = 1, Gradients gradients = Gradients::required) {
@@ -181,7 +182,7 @@ class Optimizer {
   template <class T>
   class WorkOf;
 
-  static constexpr Device devices[] = {Device::cpu, Device::cuda};
+  static constexpr Device devices[] = {Device::cuda, Device::cpu};  // the GPU's memory may run out: it is first
   static constexpr bool has_gpu_kernel = requires { requires Rule<float>::has_gpu_kernel; };
 
   template <class T>
@@ -382,8 +383,15 @@ void Optimizer<Options, Rule>::step(const StepOptions& settings) {
   }
   const kernel::Clipping clipping = heddle::detail::check_gradients(work, settings.max_norm);
   for (const auto& each : work) each->prepare();  // before any update: memory may run out
-  clear_gradients();                              // `work` keeps them
-  for (const auto& each : work) each->update(settings.factor, clipping);
+  try {
+    for (const auto& each : work) each->update(settings.factor, clipping);
+  } catch (const OutOfMemory&) {
+    throw;  // the step may be tried again
+  } catch (const Error&) {
+    clear_gradients();  // an error of a step, which the GPU reports early
+    throw;
+  }
+  clear_gradients();
 }
 
 }  // namespace optim

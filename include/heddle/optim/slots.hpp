@@ -79,12 +79,13 @@ class Slots {
     for (const auto& slot : std::get<1>(slots_)) f(slot);
   }
 
-  /// Waits until it is known which of the enqueued steps were done. @throws Error if one had a gradient that is not
-  /// finite.
+  /// Waits until it is known which of the enqueued steps were done, on any stream. @throws Error if one had a gradient
+  /// that is not finite.
   void synchronize() const {
-    take_back_skipped();
-    if constexpr (heddle::detail::has_cuda)
-      if (!enqueued_.empty()) cuda::synchronize();
+    if constexpr (heddle::detail::has_cuda) {
+      for (const auto& step : enqueued_) kernel::wait_for(*step);
+      take_back_skipped();
+    }
   }
 
   /// @private Counts a step of these parameters of float, which a GPU will check, and returns it.

@@ -81,6 +81,8 @@ void add_gradients(const AttentionPlan<T>& plan, TileOrigin at, const TileOperan
     });
   }
 
+  if constexpr (multiplies_pairs<T>)  // the last pair of an odd number of keys has an element of the padding
+    for (Index r = 0; keys % 2 != 0 && r < queries; ++r) ds(r, keys) = pd(r, keys) = 0;
   if (isolate_nan) for_each_masked(plan, at, p, [&](Index r, Index c) { pd(r, c) = ds(r, c) = 0; });
   for (Index r = 0; dbias.data && r < ds.rows; ++r)
     add_row(dbias.row(at.b, at.h, at.i + r) + at.j, &ds(r, 0), ds.width);

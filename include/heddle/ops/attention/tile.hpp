@@ -40,11 +40,13 @@ inline constexpr Index panel_keys = 64;
 static_assert(panel_keys % keys_per_draw_group == 0,
               "a tile begins with a panel and a call of the dropout's generator");
 
-// Returns the keys of the tiles that queries [first, end) need. They begin with a panel.
+// Returns the keys of the tiles that queries [first, end) need. They begin with a panel, and do not end inside a pair
+// of bf16: the other key of that pair would be multiplied without the care for NaN behind a mask.
 template <class T>
 KeyRange keys_of_tiles(const AttentionPlan<T>& plan, Index keys, Index first, Index end) {
   const KeyRange seen{keys_in_reach(plan, keys, first).begin, keys_in_reach(plan, keys, end - 1).end};
-  return {seen.begin < seen.end ? seen.begin / panel_keys * panel_keys : seen.end, seen.end};
+  const Index stop = multiplies_pairs<T> ? std::min(keys, 2 * pairs(seen.end)) : seen.end;
+  return {seen.begin < seen.end ? seen.begin / panel_keys * panel_keys : stop, stop};
 }
 
 // Returns whether some of a tile's scores s may be masked.
