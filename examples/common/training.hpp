@@ -194,7 +194,7 @@ class Training {
                  HostCopy(loss),   HostCopy(argmax(detach(scored.z), -1)),
                  HostCopy(labels), flags_.lr * settings.factor,
                  batch.tokens()};
-    if (const std::optional<Enqueued> before = std::exchange(enqueued_, std::move(now))) report(*before);
+    if (const std::optional<Enqueued> before = std::exchange(enqueued_, std::move(now))) report_step(*before);
     const bool reports = options_.after_step && events_ && state_.step % after_step_every == 0;
     if (on_cpu || reports) read_results();
     if (reports) options_.after_step(model_, state_.step, *events_);
@@ -207,11 +207,11 @@ class Training {
 
   // Reports the results of the step that is enqueued, if there is one.
   void read_results() {
-    if (const std::optional<Enqueued> done = std::exchange(enqueued_, std::nullopt)) report(*done);
+    if (const std::optional<Enqueued> done = std::exchange(enqueued_, std::nullopt)) report_step(*done);
   }
   // Reports the results of a step. If gradients were not finite, those of this step or of the one that is enqueued
   // after it, throws the error at the end, or RunFailed if it is the loss of that step that is not finite.
-  void report(const Enqueued& done) {
+  void report_step(const Enqueued& done) {
     std::exception_ptr failure;
     const double loss = values(done.loss, failure).item();
     require_finite(loss, done.step);
