@@ -185,6 +185,7 @@ class Training {
     try {
       optimizer_.step(settings);
     } catch (const Error&) {  // of a GPU, if HEDDLE_SYNC=1
+      read_results();
       require_finite(loss.item(), state_.step + 1);
       throw;
     }
