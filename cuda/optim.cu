@@ -118,7 +118,7 @@ template <class Rule>
 __global__ __launch_bounds__(threads) void update_piece(View<const Entry<UpdateArgs<Rule>>, 1> entries,
                                                         const cuda::StepState* state) {
   constexpr int moment_count = UpdateArgs<Rule>::moment_count;
-  if (state->is_ended) return;
+  if (state->is_stopped) return;
   const float factor = state->factor;
   const Piece own(entries);
   const UpdateArgs<Rule>& args = entries(own.number).args;
@@ -181,7 +181,7 @@ struct Squares {
   Index not_finite;
 };
 
-// What the last block does with them: stores them for the host, or decides a step.
+// The last block calls one of these: Store writes the squares for the host, Decide decides a step by them.
 struct Store {
   Squares* result;
   __device__ void operator()(const Squares& squares) const { *result = squares; }

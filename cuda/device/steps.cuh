@@ -10,20 +10,20 @@
 
 namespace heddle::cuda {
 
-// What the updates on a stream read, in device memory.
+// StepState holds what the updates on a stream read. It lies in device memory.
 struct StepState {
-  float factor;       // on the gradients of the current step
-  unsigned is_ended;  // whether updates are stopped
+  float factor;         // on the gradients of the current step
+  unsigned is_stopped;  // whether updates are stopped
 };
 
-// What the GPU reports of the steps on a stream, in host memory. Steps are numbered from 1.
+// StepReport holds what the GPU reports of the steps on a stream. It lies in host memory. Steps are numbered from 1.
 struct StepReport {
   unsigned long long checked;  // the last step that was checked
   unsigned long long failed;   // the step that stopped the updates; 0 if none did
   Index gradient;              // its first gradient that is not finite
 };
 
-// A step as its kernels see it.
+// StepCheck is a step as its kernels see it.
 struct StepCheck {
   unsigned long long number;
   StepState* state;
@@ -35,8 +35,8 @@ struct StepCheck {
 __device__ inline void decide(const StepCheck& step, const kernel::Clipping& clipping, Index gradient) {
   if (clipping.squares_on_gpu < infinity) {
     step.state->factor = static_cast<float>(clipping.factor());
-  } else if (!step.state->is_ended) {
-    step.state->is_ended = 1;
+  } else if (!step.state->is_stopped) {
+    step.state->is_stopped = 1;
     step.report->gradient = gradient;
     __threadfence_system();
     atomicExch(&step.report->failed, step.number);

@@ -41,10 +41,10 @@ template <class T>
 void attend(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<const T> q, const ProductRows<T>& v,
             MatrixView<T> y, Acc<T>* lse, ForwardTiles<T>& tiles) {
   using A = Acc<T>;
-  const auto q_tile = left_rows(plan, q, tiles.q);  // [rows, K]
-  const auto o = tiles.o(y.rows, y.width);          // [rows, V]
-  A* const top = tiles.top.data();                  // [rows]
-  A* const sum = tiles.sum.data();                  // [rows]
+  const auto q_tile = left_queries(plan, q, tiles.q);  // [rows, K]
+  const auto o = tiles.o(y.rows, y.width);             // [rows, V]
+  A* const top = tiles.top.data();                     // [rows]
+  A* const sum = tiles.sum.data();                     // [rows]
   for (Index r = 0; r < o.rows; ++r) std::fill_n(&o(r, 0), o.width, A(0));
   std::fill_n(top, y.rows, std::numeric_limits<A>::lowest());
   std::fill_n(sum, y.rows, A(0));
@@ -118,7 +118,7 @@ void attention_weights(Cpu, const AttentionPlan<T>& plan, MatrixView<const T> q,
         const Index end = std::min(queries, i + tile_queries(plan));
         const KeyRange seen = keys_of_tiles(plan, k_head.rows, i, end);
         if (seen.begin == seen.end) continue;
-        const auto q_tile = left_rows(plan, row_range(q_head, i, end), q_buffer);
+        const auto q_tile = left_queries(plan, row_range(q_head, i, end), q_buffer);
         const auto s = s_buffer(q_tile.rows, seen.end - seen.begin);
         compute_scores(plan, {b, h, i, seen.begin}, q_tile, keys, s);
         for (Index r = 0; r < s.rows; ++r) {

@@ -175,7 +175,7 @@ ProductRows<T> product_rows(MatrixView<const T> x, TileBuffer<Acc<T>>& buffer, A
 
 // Returns queries on the left of the product with the keys, in `buffer`.
 template <class T>
-MatrixView<const Acc<T>> left_rows(const AttentionPlan<T>& plan, MatrixView<const T> q, TileBuffer<Acc<T>>& buffer) {
+MatrixView<const Acc<T>> left_queries(const AttentionPlan<T>& plan, MatrixView<const T> q, TileBuffer<Acc<T>>& buffer) {
   if constexpr (multiplies_pairs<T>)
     return ProductRows<T>{q, {}}.left(buffer);
   else
