@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "sanitizers.hpp"
@@ -52,11 +53,21 @@ struct Event {
 };
 
 struct Work {
-  std::function<void()> run;
+  std::function<void(Stream&)> run;
   RecordOwner awaited{};  // if not null, there is nothing to run: the stream waits until this event is reached
   // Orders the host's work before this enqueued work. Each piece of work has its own address, because the host's later
   // work is not ordered before it.
   std::uint64_t queued = 0;
+};
+
+// The work that a stream has captured, in its order, with its arguments.
+struct Graph {
+  std::vector<std::function<void(Stream&)>> nodes;
+  std::thread::id thread = std::this_thread::get_id();
+  bool is_valid = true;  // the thread has made no call that a capture does not allow
+};
+struct GraphExec {  // a graph that can be launched
+  std::vector<std::function<void(Stream&)>> nodes;
 };
 
 // A stream. ThreadSanitizer treats it as a thread. Only enqueueing and synchronizing order its work relative to the
@@ -65,6 +76,7 @@ struct Stream {
   std::deque<std::unique_ptr<Work>> queue;
   Order grids{};
   std::uint64_t done = 0;
+  std::unique_ptr<Graph> captured;  // null if the stream does not capture
   Stacks stack{1};
   Context context{.watched = races_are_watched() ? __tsan_create_fiber(0) : nullptr};
 };
@@ -96,7 +108,9 @@ cudaError_t keep(cudaError_t error) {
 
 Stream& named(cudaStream_t stream) { return stream ? *stream : runtime().standard; }
 
+// Enqueues work, or adds it to the graph that the stream captures.
 void put(Stream& stream, Work work) {
+  if (stream.captured) return stream.captured->nodes.push_back(std::move(work.run));
   stream.queue.push_back(std::make_unique<Work>(std::move(work)));
   release(&stream.queue.back()->queued);
 }
@@ -122,7 +136,7 @@ void begin_step() {
     if (step.work->awaited)
       acquire(&step.work->awaited->order);
     else
-      step.work->run();
+      step.work->run(step.stream);
   } catch (...) {
     step.failure = std::current_exception();
   }
@@ -160,6 +174,26 @@ Stream* next_stream() {
   if (able.empty()) return nullptr;
   const std::uint64_t seed = options().seed;
   return able[seed ? ((seed + ++runtime().turn) * 0x9e3779b97f4a7c15u >> 33) % able.size() : 0];
+}
+
+// Invalidates the calling thread's captures, and returns whether there is one: the caller refuses what no capture
+// allows.
+bool breaks_capture() {
+  bool any = false;
+  for (Stream* stream : runtime().streams)
+    if (stream->captured && stream->captured->thread == std::this_thread::get_id()) {
+      stream->captured->is_valid = false;
+      any = true;
+    }
+  return any;
+}
+cudaError_t refuse_in_capture() { return keep(cudaErrorStreamCaptureUnsupported); }
+
+// Returns whether host memory is pinned.
+bool is_pinned(const void* memory) {
+  const auto* const byte = static_cast<const std::byte*>(memory);
+  const auto after = runtime().pinned.upper_bound(byte);
+  return after != runtime().pinned.begin() && byte < std::prev(after)->first + std::prev(after)->second;
 }
 
 template <class Done>
@@ -201,14 +235,13 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
     shape.most_shared = device().shared_bytes;
   }
   if (shape.shared_bytes > most_dynamic) return keep(cudaErrorInvalidValue);
-  Stream& stream = named(config.stream);
-  put(stream, {[shape, &stream, run = std::move(run)] { run(shape, stream.grids); }});
+  put(named(config.stream), {[shape, run = std::move(run)](Stream& stream) { run(shape, stream.grids); }});
   return cudaSuccess;
 }
 
 void enqueue_host_work(cudaStream_t stream, std::function<void()> work) {
   const std::lock_guard lock(runtime().mutex);
-  put(named(stream), {std::move(work)});
+  put(named(stream), {[work = std::move(work)](Stream&) { work(); }});
 }
 
 }  // namespace heddle::emulator
@@ -228,6 +261,8 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorSystemDriverMismatch: return "system has unsupported display driver / cuda driver combination";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
     case emulatorErrorUnwatchedBlock:
       return "ThreadSanitizer checks blocks of at most 128 threads; use block_threads() of cuda/device/launch.cuh";
   }
@@ -272,6 +307,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   constexpr std::size_t alignment = 256;
   const std::lock_guard lock(runtime().mutex);
   *memory = nullptr;
+  if (breaks_capture()) return refuse_in_capture();
   if (bytes == 0) return cudaSuccess;
   if (bytes > device().memory - device().in_use || ::posix_memalign(memory, alignment, bytes) != 0)
     return keep(cudaErrorMemoryAllocation);
@@ -295,8 +331,9 @@ cudaError_t cudaFree(void* memory) {
   return error;
 }
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
-  *memory = std::malloc(bytes);
   const std::lock_guard lock(runtime().mutex);
+  if (breaks_capture()) return refuse_in_capture();
+  *memory = std::malloc(bytes);
   if (*memory) runtime().pinned[static_cast<const std::byte*>(*memory)] = bytes;
   return *memory || bytes == 0 ? cudaSuccess : keep(cudaErrorMemoryAllocation);
 }
@@ -315,24 +352,23 @@ cudaError_t cudaHostGetDevicePointer(void** memory, void* host, unsigned) {
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
   const std::lock_guard lock(runtime().mutex);
-  const auto* const byte = static_cast<const std::byte*>(memory);
-  const auto after = runtime().pinned.upper_bound(byte);
-  const bool is_pinned = after != runtime().pinned.begin() && byte < std::prev(after)->first + std::prev(after)->second;
-  attributes->type = is_pinned ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  attributes->type = is_pinned(memory) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(runtime().mutex);
-  put(named(stream), {[=] { std::memcpy(to, from, bytes); }});
+  const void* const host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
+  if (named(stream).captured && host && !is_pinned(host) && breaks_capture()) return refuse_in_capture();
+  put(named(stream), {[=](Stream&) { std::memcpy(to, from, bytes); }});
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                               std::size_t width, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
   if (kind != cudaMemcpyDeviceToDevice || width > to_stride || width > from_stride) return keep(cudaErrorInvalidValue);
   const std::lock_guard lock(runtime().mutex);
-  put(named(stream), {[=] {
+  put(named(stream), {[=](Stream&) {
         for (std::size_t row = 0; row < rows; ++row)
           std::memcpy(static_cast<std::byte*>(to) + row * to_stride,
                       static_cast<const std::byte*>(from) + row * from_stride, width);
@@ -342,7 +378,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from,
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(runtime().mutex);
-  put(named(stream), {[=] { std::memset(memory, value, bytes); }});
+  put(named(stream), {[=](Stream&) { std::memset(memory, value, bytes); }});
   return cudaSuccess;
 }
 
@@ -361,6 +397,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
+  if (breaks_capture()) return refuse_in_capture();
   Stream& waited = named(stream);
   work_until([&] { return waited.queue.empty(); });
   acquire(&waited.done);
@@ -368,11 +405,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const std::lock_guard lock(runtime().mutex);
+  if (named(stream).captured && breaks_capture()) return refuse_in_capture();
   if (event->last) put(named(stream), {{}, event->last});
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
   const std::lock_guard lock(runtime().mutex);
+  if (breaks_capture()) return refuse_in_capture();
   const auto& streams = runtime().streams;
   work_until(
       [&] { return std::all_of(streams.begin(), streams.end(), [](const Stream* s) { return s->queue.empty(); }); });
@@ -392,8 +431,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
+  if (named(stream).captured && breaks_capture()) return refuse_in_capture();
   event->last = RecordOwner(new Record);
-  put(named(stream), {[record = event->last] {
+  put(named(stream), {[record = event->last](Stream&) {
         release(&record->order);
         record->reached = true;
       }});
@@ -401,6 +441,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const std::lock_guard lock(runtime().mutex);
+  if (breaks_capture()) return refuse_in_capture();
   const RecordOwner last = event->last;
   if (!last) return cudaSuccess;
   work_until([&] { return last->reached; });
@@ -410,6 +451,43 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(runtime().mutex);
   return !event->last || event->last->reached ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  const std::lock_guard lock(runtime().mutex);
+  if (!stream || stream->captured) return keep(cudaErrorInvalidValue);
+  stream->captured = std::make_unique<Graph>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const std::lock_guard lock(runtime().mutex);
+  *graph = nullptr;
+  if (!stream || !stream->captured) return keep(cudaErrorInvalidValue);
+  const std::unique_ptr<Graph> captured = std::move(stream->captured);
+  if (!captured->is_valid) return keep(cudaErrorStreamCaptureInvalidated);
+  *graph = new Graph(std::move(*captured));
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  const std::lock_guard lock(runtime().mutex);
+  *executable = new GraphExec{graph->nodes};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  const std::lock_guard lock(runtime().mutex);
+  if (named(stream).captured && breaks_capture()) return refuse_in_capture();
+  for (const auto& node : executable->nodes) put(named(stream), {node});
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  const std::lock_guard lock(runtime().mutex);
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  const std::lock_guard lock(runtime().mutex);
+  delete executable;
+  return cudaSuccess;
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {

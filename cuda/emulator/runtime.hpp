@@ -20,6 +20,8 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorSystemDriverMismatch = 803,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
   emulatorErrorUnwatchedBlock = 20000,  // heddle's own: a block of more than most_watched_threads under ThreadSanitizer
 };
 enum cudaMemcpyKind {
@@ -42,9 +44,13 @@ constexpr unsigned cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1;
 namespace heddle::emulator {
 struct Stream;
 struct Event;
+struct Graph;
+struct GraphExec;
 }  // namespace heddle::emulator
 using cudaStream_t = heddle::emulator::Stream*;
 using cudaEvent_t = heddle::emulator::Event*;
+using cudaGraph_t = heddle::emulator::Graph*;
+using cudaGraphExec_t = heddle::emulator::GraphExec*;
 
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
@@ -84,6 +90,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
+
+// A stream that captures runs no work, but adds it to a graph. Until the capture ends, the runtime refuses allocations,
+// waiting, events on the stream, and its copies from and to pageable memory; such a call also makes the capture
+// invalid.
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 
 struct cudaLaunchAttribute;
 struct cudaLaunchConfig_t {

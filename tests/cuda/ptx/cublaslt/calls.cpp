@@ -205,10 +205,8 @@ std::string wrong_call(const Product& product, const Algorithm& algorithm, const
   return "";
 }
 
-void run(void* data) {
-  const std::unique_ptr<const Product> product(static_cast<const Product*>(data));
-  compute(*product);
-}
+void run(const void* product) { compute(*static_cast<const Product*>(product)); }
+void destroy_product(const void* product) { delete static_cast<const Product*>(product); }
 
 }  // namespace
 }  // namespace heddle::ptx
@@ -331,7 +329,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   product.is_rounded_twice = (algorithm.rounds_before_c && product.beta != 0) || algorithm.rounds_before_bias;
   ++totals.products;
   check_alignment(product, algorithm);
-  heddle_ptx_enqueue(stream, run, new Product(product));
+  heddle_ptx_enqueue(stream, run, new Product(product), destroy_product);
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -137,6 +137,7 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
   const RuntimeLock lock;
   ++calls.allocations;
   *address = nullptr;
+  if (breaks_capture("cudaMalloc")) return cudaErrorStreamCaptureUnsupported;
   if (bytes == 0) return success();
   const u64 allocated = allocate(bytes);
   if (!allocated) return fail(cudaErrorMemoryAllocation);
@@ -145,6 +146,7 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 }
 cudaError_t cudaFree(void* address) {
   const RuntimeLock lock;
+  if (breaks_capture("cudaFree")) return cudaErrorStreamCaptureUnsupported;
   run_all_streams();
   if (address && !release(reinterpret_cast<u64>(address)))
     return refuse(cudaErrorInvalidValue, "cudaFree: the address was not allocated, or is free already");
@@ -162,6 +164,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
   const RuntimeLock lock;
+  if (breaks_capture("cudaHostAlloc")) return cudaErrorStreamCaptureUnsupported;
   *address = std::aligned_alloc(page_bytes, rounded_up(bytes, page_bytes));
   add_host_region(*address, bytes);
   return success();
@@ -169,6 +172,7 @@ cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
 cudaError_t cudaMallocHost(void** address, size_t bytes) { return cudaHostAlloc(address, bytes, 0); }
 cudaError_t cudaFreeHost(void* address) {
   const RuntimeLock lock;
+  if (breaks_capture("cudaFreeHost")) return cudaErrorStreamCaptureUnsupported;
   const cudaError_t error = remove_host_region(address);
   std::free(address);
   return error;

@@ -39,6 +39,8 @@ cudaError_t enqueue_copy(void* to, const void* from, std::size_t bytes, cudaMemc
     return refuse(cudaErrorInvalidValue, "a copy whose direction does not fit its pointers");
   if (!host_pointer(to, bytes) || !host_pointer(from, bytes))
     return refuse(cudaErrorInvalidValue, "a copy of " + std::to_string(bytes) + " bytes outside of an allocation");
+  if (is_capturing(stream) && (is_pageable(to) || is_pageable(from)) && breaks_capture("a copy of pageable memory"))
+    return cudaErrorStreamCaptureUnsupported;
   const cudaError_t error = enqueue(stream, [=] { perform_copy(to, from, bytes); });
   if (error != cudaSuccess) return error;
   if (runtime_options.lazy_streams && is_pageable(to)) run_stream(stream);  // such a copy is complete on return

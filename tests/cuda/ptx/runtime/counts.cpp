@@ -77,8 +77,8 @@ void print_all() {
 
 void print_summary() {
   std::fprintf(stderr, "ptx: %llu launches, %.1f s in kernels\n", printed(launches), seconds_in_kernels);
-  std::fprintf(stderr, "ptx: calls: %llu allocations, %llu copies, %llu waits\n", printed(calls.allocations),
-               printed(calls.copies), printed(calls.waits));
+  std::fprintf(stderr, "ptx: calls: %llu allocations, %llu copies, %llu waits, %llu graphs\n",
+               printed(calls.allocations), printed(calls.copies), printed(calls.waits), printed(calls.graphs));
 }
 
 void report_at_exit() {

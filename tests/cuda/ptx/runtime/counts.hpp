@@ -6,7 +6,7 @@ namespace heddle::ptx {
 
 // Calls of the host so far.
 struct Calls {
-  u64 allocations = 0, copies = 0, waits = 0;
+  u64 allocations = 0, copies = 0, waits = 0, graphs = 0;
 };
 extern Calls calls;
 

@@ -1,5 +1,7 @@
 #include "cublaslt_support.hpp"
 
+#include <memory>
+
 #include "allocations.hpp"
 #include "environment.hpp"
 #include "errors.hpp"
@@ -14,9 +16,11 @@ void* heddle_ptx_host_pointer(const void* address, std::size_t bytes) {
   return is_device_address(address) ? host_pointer(address, bytes) : nullptr;
 }
 
-cudaError_t heddle_ptx_enqueue(cudaStream_t stream, void (*run)(void*), void* data) {
+cudaError_t heddle_ptx_enqueue(cudaStream_t stream, void (*run)(const void*), const void* data,
+                               void (*destroy)(const void*)) {
   const RuntimeLock lock;
-  return enqueue(stream, [=] { run(data); });
+  const std::shared_ptr<const void> owner(data, destroy);
+  return enqueue(stream, [run, owner] { run(owner.get()); });
 }
 
 void heddle_ptx_raise_fault(cudaError_t error, const char* what) {

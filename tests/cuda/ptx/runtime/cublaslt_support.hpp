@@ -8,8 +8,9 @@ extern "C" {
 
 // Returns where the host finds bytes of device memory, or nullptr if they are not inside one allocation.
 void* heddle_ptx_host_pointer(const void* address, std::size_t bytes);
-// Enqueues run(data).
-cudaError_t heddle_ptx_enqueue(cudaStream_t stream, void (*run)(void*), void* data);
+// Enqueues run(data), which a graph may run many times. Calls destroy(data) when nothing can run it any more.
+cudaError_t heddle_ptx_enqueue(cudaStream_t stream, void (*run)(const void*), const void* data,
+                               void (*destroy)(const void*));
 // Reports a fault that a GPU would have in a product's kernel.
 void heddle_ptx_raise_fault(cudaError_t error, const char* what);
 

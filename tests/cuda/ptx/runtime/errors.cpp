@@ -73,6 +73,8 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorAssert: return "device-side assert triggered";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
     case cudaErrorNotReady: return "device not ready";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
     default: return "an error that the PTX interpreter does not name";
   }
