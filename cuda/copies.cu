@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/graph_run.cuh"
 #include "device/limits.cuh"
 #include "device/workspace.cuh"
 
@@ -131,6 +132,8 @@ bool is_registered(const void* memory) {
 
 void to_device(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
+  from = host_bytes_of_run(from, bytes);
+  if (is_recorded_run()) return copy(to, from, bytes, cudaMemcpyHostToDevice);
   if (is_registered(from)) {
     copy(to, from, bytes, cudaMemcpyHostToDevice);
     return check(cudaStreamSynchronize(current_stream()), "cudaStreamSynchronize");
@@ -140,6 +143,7 @@ void to_device(void* to, const void* from, std::size_t bytes) {
                          std::min(piece_bytes, bytes - at));
 }
 void to_host(void* to, const void* from, std::size_t bytes) {
+  refuse_in_run("a copy to the host");
   if (bytes > 0 && is_registered(to))
     copy(to, from, bytes, cudaMemcpyDeviceToHost);
   else if (bytes > 0)
@@ -153,6 +157,7 @@ struct HostBytes::State {
   std::vector<OwnPiece> pieces;
 };
 HostBytes::HostBytes(const void* from, std::size_t bytes) : state_(new State{bytes, current_stream(), {}}) {
+  refuse_in_run("a copy to the host");
   for (std::size_t at = 0; at < bytes; at += piece_bytes) {
     const PinnedPiece& piece = *state_->pieces.emplace_back();
     copy(piece, piece.memory, static_cast<const char*>(from) + at, std::min(piece_bytes, bytes - at),

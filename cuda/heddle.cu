@@ -14,6 +14,7 @@
 #include "embed.cu"
 #include "gather.cu"
 #include "gemm.cu"
+#include "graphs.cu"
 #include "layer_norm.cu"
 #include "map.cu"
 #include "move.cu"

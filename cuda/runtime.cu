@@ -1,14 +1,16 @@
 // Streams, memory and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole
 // GPU. A block belongs to the stream it was allocated for and is reused there without synchronization, because the work
 // of a stream runs in order. Work of another stream delays the reuse if it was enqueued by the thread that releases the
-// block, or if record_stream() names its stream.
+// block, or if record_stream() names its stream. A block of a Graph's memory is reused by runs of that Graph only.
 #include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <vector>
 
+#include <heddle/gpu/graphs.hpp>
 #include <heddle/gpu/kernels.hpp>
+#include "device/graph_run.cuh"
 #include "device/launch.cuh"
 #include "device/report.cuh"
 #include "device/steps.cuh"
@@ -52,16 +54,19 @@ void order(cudaStream_t earlier, cudaStream_t later) noexcept {
 constexpr std::size_t least_block = 512;  // bytes
 constexpr int least_capability = 8;       // asynchronous copies, and bf16 in the tensor cores
 
-// Returns the size of a memory block for `bytes` bytes; without the cache it is not rounded.
-std::size_t rounded(std::size_t bytes) {
-  if (!detail::memory_is_cached) return std::max<std::size_t>(bytes, 1);
+// Returns the size of a memory block for `bytes` bytes; one that is not kept for reuse is not rounded.
+std::size_t rounded(std::size_t bytes, bool is_kept) {
+  if (!is_kept) return std::max<std::size_t>(bytes, 1);
   require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory on the GPU: ", bytes, " bytes requested");
   return detail::size_class(std::max(bytes, least_block)).bytes;
 }
 
-// The stream that a block belongs to, and other streams whose work may use it.
-struct Streams {
+// A block in use: its size, the stream that it belongs to, the memory of a Graph that it is part of, if any, and other
+// streams whose work may use it.
+struct Block {
+  std::size_t size = 0;
   cudaStream_t owner = nullptr;
+  std::uint64_t graph = 0, count = 0;  // the count in which it was allocated
   std::vector<cudaStream_t> others;
 
   void used_on(cudaStream_t stream) {
@@ -71,17 +76,15 @@ struct Streams {
 
 class Pool {
  public:
-  void* allocate(std::size_t bytes, cudaStream_t stream) {
-    const std::size_t size = rounded(bytes);
+  // `graph` is the number of a Graph's memory, or 0.
+  void* allocate(std::size_t bytes, cudaStream_t stream, std::uint64_t graph) {
+    const std::size_t size = rounded(bytes, detail::memory_is_cached || graph);
     const std::lock_guard lock(mutex_);
-    void* memory = from_cache(size, stream);
-    if (!memory) memory = from_system(size);
-    if (!memory) {
-      give_back_cached();
-      memory = from_system(size);
-    }
+    void* memory = graph ? take(graphs_[graph].unused[size], size) : nullptr;
+    if (!memory && is_recorded_run()) fail_for_memory(size);
+    if (!memory) memory = any_block(size, stream);
     if (!memory) fail_full(bytes);
-    in_use_[memory] = {stream, {}};
+    in_use_[memory] = {size, stream, graph, graph ? graphs_[graph].add(size) : 0, {}};
     stats_.in_use += size;
     stats_.peak = std::max(stats_.peak, stats_.in_use);
     return memory;
@@ -94,16 +97,57 @@ class Pool {
     found->second.used_on(stream);
   }
 
-  void release(void* memory, std::size_t bytes, cudaStream_t stream) noexcept {
-    const std::size_t size = rounded(bytes);
+  void release(void* memory, cudaStream_t stream) noexcept {
     const std::lock_guard lock(mutex_);
-    Streams streams = std::move(in_use_.extract(memory).mapped());
-    stats_.in_use -= size;
-    if (!detail::memory_is_cached) return give_back(memory);
-    streams.used_on(stream);
-    for (const cudaStream_t other : streams.others) order(other, streams.owner);
-    cached_[{streams.owner, size}].push_back(memory);
-    stats_.cached += size;
+    Block block = std::move(in_use_.extract(memory).mapped());
+    stats_.in_use -= block.size;
+    const auto graph = graphs_.find(block.graph);
+    if (graph != graphs_.end()) graph->second.remove(block);
+    if (graph == graphs_.end() && !detail::memory_is_cached) return give_back(memory);
+    block.used_on(stream);
+    for (const cudaStream_t other : block.others) order(other, block.owner);
+    (graph != graphs_.end() ? graph->second.unused[block.size] : cached_[{block.owner, block.size}]).push_back(memory);
+    stats_.cached += block.size;
+  }
+
+  // Opens the memory of a Graph, and returns its number. Closed, its blocks serve all work on the stream.
+  std::uint64_t open_graph(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    graphs_[++last_graph_].stream = stream;
+    return last_graph_;
+  }
+  void begin_count(std::uint64_t graph) {
+    const std::lock_guard lock(mutex_);
+    ++graphs_[graph].count;
+    graphs_[graph].now = graphs_[graph].most = {};
+  }
+  BlockCounts counted(std::uint64_t graph) {
+    const std::lock_guard lock(mutex_);
+    return graphs_[graph].most;
+  }
+  void reserve(std::uint64_t graph, const BlockCounts& counts) {
+    const std::lock_guard lock(mutex_);
+    OfGraph& of = graphs_[graph];
+    for (const auto& [size, count] : counts)
+      while (of.unused[size].size() < static_cast<std::size_t>(count)) {
+        void* const memory = any_block(size, of.stream);
+        if (!memory) fail_full(size);
+        of.unused[size].push_back(memory);
+        stats_.cached += size;
+      }
+  }
+  void close_graph(std::uint64_t number) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [size, blocks] : graphs_[number].unused)
+      for (void* memory : blocks) {
+        if (detail::memory_is_cached) {
+          cached_[{graphs_[number].stream, size}].push_back(memory);
+        } else {
+          give_back(memory);
+          stats_.cached -= size;
+        }
+      }
+    graphs_.erase(number);
   }
 
   void trim() {
@@ -117,13 +161,22 @@ class Pool {
   }
 
  private:
-  void* from_cache(std::size_t size, cudaStream_t stream) {
-    const auto found = cached_.find({stream, size});
-    if (found == cached_.end() || found->second.empty()) return nullptr;
-    void* const memory = found->second.back();
-    found->second.pop_back();
+  // Takes the block that was released last; null if there is none.
+  void* take(std::vector<void*>& unused, std::size_t size) {
+    if (unused.empty()) return nullptr;
+    void* const memory = unused.back();
+    unused.pop_back();
     stats_.cached -= size;
     return memory;
+  }
+
+  // Returns a block from the cache or the driver; null if there is none.
+  void* any_block(std::size_t size, cudaStream_t stream) {
+    void* memory = take(cached_[{stream, size}], size);
+    if (!memory) memory = from_system(size);
+    if (memory) return memory;
+    give_back_cached();
+    return from_system(size);
   }
 
   static void* from_system(std::size_t size) {
@@ -142,9 +195,11 @@ class Pool {
   }
   void give_back_cached() {
     for (auto& [key, blocks] : cached_)
-      for (void* memory : blocks) give_back(memory);
+      for (void* memory : blocks) {
+        give_back(memory);
+        stats_.cached -= key.second;
+      }
     cached_.clear();
-    stats_.cached = 0;
   }
 
   [[noreturn]] void fail_full(std::size_t bytes) const {
@@ -154,9 +209,27 @@ class Pool {
                       " of ", total, " bytes free");
   }
 
+  struct OfGraph {
+    cudaStream_t stream = nullptr;
+    std::map<std::size_t, std::vector<void*>> unused;  // by size
+    std::uint64_t count = 0;                           // the number of the present count
+    BlockCounts now, most;
+
+    // Counts an allocation, and returns the number of the count.
+    std::uint64_t add(std::size_t size) {
+      most[size] = std::max(most[size], ++now[size]);
+      return count;
+    }
+    void remove(const Block& block) {
+      if (block.count == count) --now[block.size];
+    }
+  };
+
   std::mutex mutex_;
-  std::map<const void*, Streams> in_use_;
+  std::map<const void*, Block> in_use_;
   std::map<std::pair<cudaStream_t, std::size_t>, std::vector<void*>> cached_;
+  std::map<std::uint64_t, OfGraph> graphs_;
+  std::uint64_t last_graph_ = 0;
   MemoryStats stats_;
 };
 
@@ -264,6 +337,7 @@ void order_streams(void* earlier, void* later) noexcept {
 }
 void record_stream(const void* memory, void* stream) { pool().record(memory, or_shared(stream)); }
 void synchronize() {
+  refuse_in_run("item(), host() or another call that waits for the GPU");
   check(cudaStreamSynchronize(current()), "cudaStreamSynchronize");
   throw_report(current());
 }
@@ -273,9 +347,21 @@ unsigned* counters(Index count) {
   require(count <= most_counters, "a kernel needs ", count, " counters; there are ", most_counters);
   return counters_of(current());
 }
-void* allocate(std::size_t bytes) { return pool().allocate(bytes, current()); }
-void release(void* memory, std::size_t bytes) noexcept { pool().release(memory, bytes, current()); }
-void trim() { pool().trim(); }
+void* allocate(std::size_t bytes) { return pool().allocate(bytes, current(), memory_of_run()); }
+void release(void* memory, std::size_t) noexcept { pool().release(memory, current()); }
+void trim() {
+  refuse_in_run("cuda::trim()");
+  pool().trim();
+}
+void count_blocks(std::uint64_t memory) { pool().begin_count(memory); }
+BlockCounts counted_blocks(std::uint64_t memory) { return pool().counted(memory); }
+void reserve_blocks(std::uint64_t memory, const BlockCounts& counts) { pool().reserve(memory, counts); }
+GraphMemory::GraphMemory() : stream_(current()), id_(pool().open_graph(current())) {}
+GraphMemory::~GraphMemory() { pool().close_graph(id_); }
+void GraphMemory::require_own_stream() const {
+  require(stream_ == current(),
+          "a cuda::Graph runs on the stream of its first run; the calling thread has another one");
+}
 MemoryStats memory_stats() { return pool().stats(); }
 
 void allow_tf32(bool allow) { allows_tf32 = allow; }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "device/graph_run.cuh"
 #include "device/workspace.cuh"
 
 namespace heddle::cuda {
@@ -88,6 +89,7 @@ AllSteps& all_steps() {
 }  // namespace
 
 StepScope::StepScope(const std::shared_ptr<kernel::EnqueuedStep>& step) : lock_(all_steps().mutex) {
+  refuse_in_run("a step of an optimizer");
   const cudaStream_t stream = current_stream();
   check_ = all_steps().of_streams.try_emplace(stream, stream).first->second.add(step);
 }
@@ -107,6 +109,7 @@ void throw_failed_step(cudaStream_t stream) {
 }  // namespace heddle::cuda
 
 void heddle::kernel::wait_for(const EnqueuedStep& step) {
+  cuda::refuse_in_run("a call that waits for a step of an optimizer");
   if (step.number == 0 || step.outcome != EnqueuedStep::Outcome::unknown) return;
   const auto stream = static_cast<cudaStream_t>(step.stream);
   if (!cuda::is_checked(step)) cuda::check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");

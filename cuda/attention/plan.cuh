@@ -19,8 +19,9 @@ namespace heddle::cuda {
 template <class T>
 struct AttentionTask {
   kernel::AttentionPlan<T> plan;
-  std::uint32_t calls_per_row = static_cast<std::uint32_t>(kernel::calls_per_score_row(plan.longest_k));
-  std::uint32_t groups_per_row = calls_per_row / static_cast<std::uint32_t>(kernel::calls_per_draw_group);
+  std::uint32_t calls_per_row = static_cast<std::uint32_t>(plan.calls_per_query);
+  std::uint32_t groups_per_row =
+      static_cast<std::uint32_t>(kernel::calls_per_score_row(plan.longest_k) / kernel::calls_per_draw_group);
   kernel::PhiloxKeys keys = kernel::PhiloxKeys(plan.draws.key());
   KeptDraws kept = KeptDraws(plan.dropout);
   // The plan's distances.
@@ -42,14 +43,14 @@ struct BackwardInputs {
 template <class T>
 struct SequenceHead {
   Index pair;                // b * heads + h
-  std::uint64_t first_call;  // of the dropout's generator, for the first query's scores
+  std::uint64_t first_call;  // of the dropout's generator, for the first query's scores, in a replay, too
   std::uint32_t first_word;  // of the stored decisions (dropout.cuh)
   int b, h, heads;
   int q_begin, queries, k_begin, keys;
 
   __device__ SequenceHead(const kernel::AttentionPlan<T>& plan, Index number)
       : pair(number),
-        first_call(static_cast<std::uint64_t>(number * plan.longest_q * kernel::calls_per_score_row(plan.longest_k))),
+        first_call(plan.draws.calls_further() + static_cast<std::uint64_t>(number * plan.calls_per_head)),
         first_word(static_cast<std::uint32_t>(number * kernel::kept_words(plan.longest_q, plan.longest_k))),
         b(static_cast<int>(number / plan.heads)),
         h(static_cast<int>(number % plan.heads)),

@@ -69,9 +69,10 @@ template <bool whole_calls>
 __device__ void dropout_factors(const kernel::ElementDropout& drop, Index e, float (&factors)[eight]) {
   constexpr int words = 4;  // words of a generator call
   const auto first = static_cast<std::uint64_t>(e);
+  const std::uint64_t first_call = drop.draws.calls_further() + first / eight;
   std::uint32_t w[whole_calls ? words : 2 * words];
   for (int call = 0; call < (whole_calls ? 1 : 2); ++call) {
-    const kernel::PhiloxWords drawn = drop.draws(first / eight + static_cast<unsigned>(call));
+    const kernel::PhiloxWords drawn = drop.draws(first_call + static_cast<unsigned>(call));
     for (int i = 0; i < words; ++i) w[call * words + i] = drawn.w[i];
   }
   if constexpr (!whole_calls) {  // in three steps, so that each index is known to the compiler

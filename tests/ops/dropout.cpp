@@ -15,7 +15,7 @@ TEMPLATE_TEST_CASE("dropout: element e is decided by draw e % 8 of call e / 8", 
     random.take(3);
     const auto x = heddle::testing::random<TestType>({size}, 1);
     const auto y = joined(dropout(converted<TestType>(x, device), 0.3, random).host());
-    CHECK(random.position() == 3 + static_cast<std::uint64_t>((size + 7) / 8));
+    CHECK(random.position() == 3 + (std::uint64_t{1} << 32));  // whatever the size
     for (Index e = 0; e < size; ++e) {
       const bool kept =
           draw16(kernel::Draws{5, 2, 3}(static_cast<std::uint64_t>(e / 8)), static_cast<int>(e % 8)) >= rule.threshold;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include <heddle/autograd/nodes.hpp>
+#include <heddle/autograd/run_log.hpp>
 
 namespace heddle::detail {
 

@@ -75,6 +75,11 @@ HEDDLE_HD inline PhiloxWords philox(PhiloxWords counter, std::uint32_t key0, std
 // The calls that one operation took from a generator. Call i is a function of (seed, stream, first + i).
 struct Draws {
   std::uint64_t seed, stream, first;
+  // Of a recorded run of a cuda::Graph: where a replay finds, on the GPU, how many calls further it begins.
+  const std::uint64_t* further = nullptr;
+
+  // Returns how many calls further the replay begins. For kernels on the GPU.
+  HEDDLE_HD std::uint64_t calls_further() const { return further ? *further : 0; }
 
   HEDDLE_HD PhiloxKey key() const { return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}; }
 

@@ -26,6 +26,7 @@ inline void move_together(Device device, std::initializer_list<Tensor<int>*> ten
   }
   if (parts.empty()) return;
   Tensor<int> block({size});
+  std::fill_n(block.data(), size, 0);  // a run of cuda::Graph compares the bytes with those of the run before
   for (const auto& [x, first] : parts) std::copy_n(std::as_const(*x).data(), x->size(), block.data() + first);
   block = block.to(device);
   for (const auto& [x, first] : parts) *x = block.leading(first, first + x->size()).with_shape(x->shape());

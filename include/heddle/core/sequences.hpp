@@ -2,6 +2,10 @@
 // real tokens without gaps. In a padded batch [B, T, D], sequence b is within rows [b * T, (b + 1) * T). Row-wise
 // operations do not need Sequences.
 #pragma once
+#include <algorithm>
+#include <array>
+#include <numeric>
+
 #include <heddle/core/move_together.hpp>
 
 namespace heddle {
@@ -80,16 +84,29 @@ class Sequences {
   Index padded_to() const { return padded_to_; }   ///< T, or 0 when packed
   /// Returns the device of the index tensors.
   Device device() const { return begin_.device(); }
-  const Tensor<int>& begin() const { return begin_; }           ///< [B] first row of each
-  const Tensor<int>& length() const { return length_; }         ///< [B]
-  const Tensor<int>& position() const { return position_; }     ///< [N] position in its sequence; 0 for padding
-  const std::vector<int>& begins() const { return begins_; }    ///< the values of begin(), on the host
-  const std::vector<int>& lengths() const { return lengths_; }  ///< the values of length(), on the host
+  const Tensor<int>& begin() const { return begin_; }        ///< [B] first row of each
+  const Tensor<int>& length() const { return length_; }      ///< [B]
+  const Tensor<int>& position() const { return position_; }  ///< [N] position in its sequence; 0 for padding
+  /// Returns the values of begin(), on the host. @throws Error in a run of a cuda::Graph.
+  const std::vector<int>& begins() const {
+    require_on_host();
+    return begins_;
+  }
+  /// Returns the values of length(), on the host. @throws Error in a run of a cuda::Graph.
+  const std::vector<int>& lengths() const {
+    require_on_host();
+    return lengths_;
+  }
+  /// Returns whether a sequence has no rows.
+  bool has_empty() const { return has_empty_; }
+  /// Returns whether every row belongs to a sequence.
+  bool fill_all_rows() const { return fill_all_rows_; }
 
   /// Returns which positions of a padded batch hold rows of each sequence: true at real tokens, false at padding. T is
   /// padded_to(), or longest() when packed. from_mask(cast<int>(mask())) gives the same sequences, padded. The result
   /// is on device().
   Tensor<bool> mask() const {  // [B, T]
+    require_on_host();
     const Index T = padded_to_ > 0 ? padded_to_ : longest_;
     std::vector<bool> real(static_cast<std::size_t>(count() * T), false);
     for (Index b = 0; b < count(); ++b) {
@@ -98,6 +115,33 @@ class Sequences {
       std::fill_n(real.begin() + first, lengths_[n], true);
     }
     return Tensor<bool>({count(), T}, real).to(device());
+  }
+
+  /// Returns the same sequences with a greater longest(): kernels on a GPU are launched as for a batch that has a
+  /// sequence of this length. Results are the same, but attention's dropout draws for longest() rounded up to a power
+  /// of two, at least 16. @throws ShapeError for fewer rows than the longest sequence has.
+  Sequences with_longest(Index rows) const {
+    require<ShapeError>(rows >= longest_, "with_longest: ", rows,
+                        " rows are fewer than those of the longest sequence, ", longest_);
+    Sequences s = *this;
+    s.longest_ = rows;
+    return s;
+  }
+
+  /// @private Calls f with each index tensor.
+  template <class F>
+  void each_input(F&& f) {
+    f(begin_);
+    f(length_);
+    f(position_);
+  }
+  /// @private Returns the numbers, besides shapes, by which operations choose and launch kernels.
+  std::array<Index, 4> launch_numbers() const { return {longest_, padded_to_, has_empty_, fill_all_rows_}; }
+  /// @private Forgets the values on the host, which a replay of a run would not have.
+  void forget_host_values() {
+    begins_.clear();
+    lengths_.clear();
+    is_on_host_ = false;
   }
 
   /// Returns a copy on another device. @throws Error for a device that this build does not support.
@@ -116,6 +160,8 @@ class Sequences {
       require<ShapeError>(lengths[b] >= 0, "Sequences: length ", lengths[b], " of sequence ", b, " is negative");
     const Index B = static_cast<Index>(lengths.size());
     std::vector<int> position(static_cast<std::size_t>(rows), 0);
+    has_empty_ = std::find(lengths.begin(), lengths.end(), 0) != lengths.end();
+    fill_all_rows_ = std::accumulate(lengths.begin(), lengths.end(), Index{0}) >= rows;
     for (std::size_t b = 0; b < lengths.size(); ++b) {
       longest_ = std::max<Index>(longest_, lengths[b]);
       for (int t = 0; t < lengths[b]; ++t) position[static_cast<std::size_t>(begin[b] + t)] = t;
@@ -125,9 +171,16 @@ class Sequences {
     position_ = Tensor<int>({rows}, position);
   }
 
+  void require_on_host() const {
+    require(is_on_host_,
+            "Sequences: the lengths of an input of cuda::Graph are on the GPU only, because they differ "
+            "from one replay to the next");
+  }
+
   std::vector<int> begins_, lengths_;
   Tensor<int> begin_, length_, position_;
   Index longest_ = 0, padded_to_ = 0;
+  bool has_empty_ = false, fill_all_rows_ = true, is_on_host_ = true;
 };
 
 namespace detail {

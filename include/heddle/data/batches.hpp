@@ -2,6 +2,7 @@
 // continue at any point without replaying the previous batches.
 #pragma once
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -85,12 +86,59 @@ struct Batch {
     heddle::detail::move_together(device, {&b.ids, &b.labels, &b.types, &s.begin_, &s.length_, &s.position_});
     return b;
   }
+  /// @private Calls f with each tensor, and with the sequences.
+  template <class F>
+  void each_input(F&& f) {
+    f(ids);
+    f(sequences);
+    f(labels);
+    f(types);
+  }
   /// Returns the number of tokens without padding.
   Index tokens() const {
     const std::vector<int>& lengths = sequences.lengths();
     return std::accumulate(lengths.begin(), lengths.end(), Index{0});
   }
 };
+
+/// The label of the sequences that filled() adds: cross_entropy() ignores it by default.
+inline constexpr int ignored_label = -100;
+
+/// Returns a packed batch filled up with sequences of token 0 and ignored_label, so that similar batches have the same
+/// numbers of rows and sequences; longest() is rounded up to a power of two, but not beyond `most`, the greatest length
+/// of any batch. There are at most an eighth more rows, and a few: the real ones come first. A loss that ignores the
+/// label has the same value and gradients, but for rounding. For cuda::Graph. A padded batch is returned as it is.
+/// @throws ShapeError if a sequence is longer than `most`.
+inline Batch filled(const Batch& batch, Index most = std::numeric_limits<int>::max()) {
+  const Sequences& sequences = batch.sequences;
+  if (sequences.padded_to() > 0) return batch;
+  require<ShapeError>(sequences.longest() <= most, "filled: a sequence has ", sequences.longest(),
+                      " rows, more than the most, ", most);
+  constexpr Index least_longest = 16, steps = 16;  // rows; 8 to 16 numbers of rows for each power of two
+  const Index rows = sequences.rows();
+  const auto power_of_two = [](Index x) {
+    Index power = 1;
+    while (power < x) power *= 2;
+    return power;
+  };
+  const Index longest = std::min(std::max(power_of_two(sequences.longest()), least_longest), most);
+  const Index step = power_of_two((rows + steps - 1) / steps);
+  // So many sequences of 1 to `longest` rows can have up to step - 1 rows more than their number.
+  const Index enough = longest > 1 ? std::max<Index>(1, (step - 1 + longest - 2) / (longest - 1)) : 1;
+  const Index more = (rows + enough + step - 1) / step * step - rows;
+  const Index added = longest > 1 ? enough : more;
+  std::vector<int> lengths = sequences.lengths();
+  for (Index n = 0; n < added; ++n) lengths.push_back(static_cast<int>(more / added + (n < more % added)));
+  const auto extended = [](const Tensor<int>& x, Index count, int value) {
+    if (!x) return x;
+    std::vector<int> values = x.host();
+    values.resize(values.size() + static_cast<std::size_t>(count), value);
+    const auto size = static_cast<Index>(values.size());
+    return Tensor<int>({size}, values);
+  };
+  return {extended(batch.ids, more, 0), Sequences::packed(lengths).with_longest(longest),
+          extended(batch.labels, added, ignored_label), extended(batch.types, more, 0)};
+}
 
 /// Labelled token sequences, whose ids are in one memory block.
 class LabelledSequences {
@@ -112,6 +160,12 @@ class LabelledSequences {
   /// Returns the number of tokens that a row has in a batch, padding included.
   Index length(Index row) const { return padded_to_ > 0 ? padded_to_ : std::ssize(ids(row)); }
 
+  /// Returns the greatest number of tokens of a row, padding included; 0 if there are no rows.
+  Index longest() const {
+    Index most = 0;
+    for (Index row = 0; row < count(); ++row) most = std::max(most, length(row));
+    return most;
+  }
   /// Returns the number of rows. Rows are numbered from 0; the row numbers that functions take are not checked.
   Index count() const { return static_cast<Index>(labels_.size()); }
   /// Returns the token ids of a row.

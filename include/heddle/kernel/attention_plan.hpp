@@ -8,6 +8,22 @@
 
 namespace heddle::kernel {
 
+// Four calls of the generator serve 32 keys of one query. Call t (0 to 3) serves keys 8m + 2t and 8m + 2t + 1, m = 0
+// to 3: the keys that one lane of a tensor-core accumulator holds.
+inline constexpr Index keys_per_draw_group = 32;
+inline constexpr Index calls_per_draw_group = 4;
+// Returns how many calls one query's scores take.
+HEDDLE_HD constexpr Index calls_per_score_row(Index keys) {
+  return (keys + keys_per_draw_group - 1) / keys_per_draw_group * calls_per_draw_group;
+}
+// Returns for how many rows a sequence has calls: a power of two, so that batches of similar length have the same
+// draws. `longest` is the number of rows of the longest sequence.
+constexpr Index drawn_rows(Index longest) {
+  Index rows = 16;
+  while (rows < longest) rows *= 2;
+  return rows;
+}
+
 // A tensor with one element per score, [B|1, H|1, Tq|1, Tk]. An axis of extent 1 is broadcast.
 template <class T>
 struct PerScore {
@@ -44,6 +60,9 @@ struct AttentionPlan {
   // On the GPU: memory for dropout's decisions, kept_words() for each head of a sequence, fewer than 2^32 in all. The
   // forward writes them, and the backward reads them instead of drawing again. Null: it draws again.
   std::uint16_t* kept = nullptr;
+  // The generator's calls for the scores of one query, and for those of one head of a sequence.
+  Index calls_per_query = calls_per_score_row(drawn_rows(longest_k));
+  Index calls_per_head = drawn_rows(longest_q) * calls_per_query;
 
   Index count() const { return q_begin.extent[0]; }
 
@@ -58,15 +77,6 @@ struct AttentionPlan {
            (added && static_cast<Acc<T>>(added[j]) == masked_score<Acc<T>>);
   }
 };
-
-// Four calls of the generator serve 32 keys of one query. Call t (0 to 3) serves keys 8m + 2t and 8m + 2t + 1, m = 0 to
-// 3: the keys that one lane of a tensor-core accumulator holds.
-inline constexpr Index keys_per_draw_group = 32;
-inline constexpr Index calls_per_draw_group = 4;
-// Returns how many calls one query's scores take.
-HEDDLE_HD constexpr Index calls_per_score_row(Index keys) {
-  return (keys + keys_per_draw_group - 1) / keys_per_draw_group * calls_per_draw_group;
-}
 
 // The decisions of dropout that a plan has memory for: a bit for each score. A unit of words holds those of 16 queries
 // and 32 keys.

@@ -246,8 +246,7 @@ struct BertEncoder {
   template <class A = T>
   Tensor<A> first(const Tensor<int>& ids, const Sequences& sequences,
                   const ForwardOptions<A>& options = {}) const {  // [N] to [B, D]
-    const bool has_empty = std::ranges::find(sequences.lengths(), 0) != sequences.lengths().end();
-    if (layers.empty() || options.hidden_states || has_empty)
+    if (layers.empty() || options.hidden_states || sequences.has_empty())
       return first_rows(forward(ids, sequences, options), sequences);
     const Tensor<A> x = run(ids, sequences, options, layers.size() - 1);
     options.record(layers.back(), x, sequences);

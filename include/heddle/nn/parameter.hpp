@@ -142,6 +142,7 @@ class MasterTensor {
   }
   // Moves the values and the gradient to a device.
   void move(Device device) {
+    note_move();
     cast_.reset();
     value_ = value_.to(device).with_node(value_.node());
     publish();
@@ -176,15 +177,15 @@ class MasterTensor {
   template <class U>
   Tensor<U> as() const {
     const CriticalSection section(mutex_);
-    if (!is_current() || !std::any_cast<Tensor<U>>(&cast_)) {
-      const NoGrad quiet;
-      const OnSharedStream scope(value_.device());
-      cast_ = cast<U>(detach(value_));
-      cast_version_ = value_.version();
-      cast_readers_.clear();
-      if constexpr (has_cuda) cast_stream_ = cuda::stream();
-    }
+    update_cast<U>();
     order_reader();
+    if constexpr (has_cuda)
+      if (RunLog* const log = current_run_log())
+        log->add_cast(this, [](const void* weight) {
+          const auto& self = *static_cast<const MasterTensor*>(weight);
+          const CriticalSection in_use(self.mutex_);
+          self.template update_cast<U>();
+        });
     const auto& values = std::any_cast<const Tensor<U>&>(cast_);
     if constexpr (!std::is_integral_v<U>)
       if (grad_mode == GradMode::recording && value_.requires_grad())
@@ -194,6 +195,28 @@ class MasterTensor {
 
  private:
   bool is_current() const { return cast_version_ == value_.version(); }
+  // Brings the cast to U up to date. It stays in its memory if nothing else may read that.
+  template <class U>
+  void update_cast() const {
+    auto* const made = std::any_cast<Tensor<U>>(&cast_);
+    if (made && is_current()) return;
+    const NoGrad quiet;
+    const OnSharedStream scope(value_.device());
+    if (made && !made->is_shared() && is_on_shared_stream()) {
+      dispatch(value_, [&](auto device) { kernel::cast(device, view<1>(value_), view<1>(*made)); });
+    } else {
+      if (made) note_move();
+      cast_ = cast<U>(detach(value_));
+    }
+    cast_version_ = value_.version();
+    cast_readers_.clear();
+    if constexpr (has_cuda) cast_stream_ = cuda::stream();
+  }
+  // Notes that the values or their cast leave their memory, which recorded runs use.
+  void note_move() const {
+    if constexpr (has_cuda)
+      if (value_.device() == Device::cuda) ++moves_on_gpu;
+  }
   // Returns whether the calling thread's stream is the shared one, and no other has read the cast.
   bool is_on_shared_stream() const {
     if constexpr (has_cuda)
@@ -254,6 +277,7 @@ MasterTensor<T>::MasterTensor(Tensor<T> initial) : value_(std::move(initial)) {
 }
 template <class T>
 MasterTensor<T>::~MasterTensor() {
+  note_move();
   MadeWeights::drop(this);
 }
 

@@ -60,7 +60,8 @@ void dropout(Cpu, View<const T, 1> x, ElementDropout dropout, View<T, 1> y) {
 namespace detail {
 // Takes the draws for the dropout of `size` elements.
 inline kernel::Draws take_draws(Index size, Random& random) {
-  return random.take(static_cast<std::uint64_t>((size + kernel::draws16_per_call - 1) / kernel::draws16_per_call));
+  return random.take_for_operation(
+      static_cast<std::uint64_t>((size + kernel::draws16_per_call - 1) / kernel::draws16_per_call));
 }
 
 // Returns a dropout of `size` elements, with its draws; its rule is inactive without a generator or with p = 0. Throws

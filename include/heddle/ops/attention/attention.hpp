@@ -19,12 +19,13 @@ namespace detail {
 template <class T>
 struct GradientLayout {
   std::array<ColumnSlice<T>, 3> slices;    // q, k, v
-  std::array<Index, 3> rows;               // the number of valid rows of each slice
+  std::array<bool, 3> writes_all_rows;     // whether the backward writes all rows of each slice's gradient
   std::array<std::size_t, 3> tensor_of{};  // the index in `tensors` of each slice's gradient
   std::vector<Tensor<T>> tensors;
 
   GradientLayout(const AttentionCall<T>& call, const ColumnSlice<T>& v)
-      : slices{call.q, call.k, v}, rows{valid_rows(call.queries), valid_rows(call.keys), valid_rows(call.keys)} {
+      : slices{call.q, call.k, v},
+        writes_all_rows{call.queries.fill_all_rows(), call.keys.fill_all_rows(), call.keys.fill_all_rows()} {
     for (std::size_t i = 0; i < 3; ++i) {
       while (tensor_of[i] < tensors.size() && !joins(i, tensor_of[i])) ++tensor_of[i];
       if (tensor_of[i] == tensors.size()) tensors.push_back(slices[i].x);
@@ -39,7 +40,8 @@ struct GradientLayout {
     if (!dx && slices[i].x.requires_grad()) {
       dx = empty_like(slices[i].x);
       Index filled = 0;
-      for (std::size_t j = 0; j < 3; ++j) filled += tensor_of[j] == tensor_of[i] ? rows[j] * slices[j].width : 0;
+      for (std::size_t j = 0; j < 3; ++j)
+        filled += tensor_of[j] == tensor_of[i] && writes_all_rows[j] ? dx.dim(0) * slices[j].width : 0;
       if (filled < dx.size()) kernel::clear(device, view<1>(dx));
     }
     return kernel::matrix_view(dx, slices[i].first, slices[i].width);
@@ -92,7 +94,7 @@ requires Floating<typename Q::Element> Tensor<typename Q::Element> attention(
     if (detail::is_recorded(operands)) call.store_decisions(y);
   dispatch(v.x, [&](auto device) {
     using namespace kernel;
-    if (detail::valid_rows(call.queries) < y.dim(0)) clear(device, view<1>(y));
+    if (!call.queries.fill_all_rows()) clear(device, view<1>(y));
     kernel::attention(device, call.plan(), matrix_view(call.q), matrix_view(k), matrix_view(v),
                       matrix_view(y, 0, v.width), view<2>(log_sum_exp));
   });

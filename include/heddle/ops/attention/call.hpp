@@ -26,11 +26,6 @@ auto per_score(TensorT& x) {
 
 namespace detail {
 
-// Returns the number of valid rows of all sequences.
-inline Index valid_rows(const Sequences& sequences) {
-  return std::accumulate(sequences.lengths().begin(), sequences.lengths().end(), Index{0});
-}
-
 // The checked arguments of a call of attention.
 template <class T>
 struct AttentionCall {
@@ -77,14 +72,15 @@ struct AttentionCall {
     return {rows_of_batch(slice.x, sequences), slice.first, slice.width};
   }
 
-  // Activates dropout if `random` is given and p is not 0. The draws depend on the longest sequences, not on padding.
-  // Throws Error.
+  // Activates dropout if `random` is given and p is not 0. The draws depend on the lengths of the longest sequences,
+  // rounded up, and not on padding. Throws Error.
   void draw(const char* op, double p, Random* random) {
     const kernel::DropoutRule rule(op, p);
     if (!random || !rule.is_active()) return;
     dropout = rule;
-    draws = random->take(static_cast<std::uint64_t>(queries.count() * heads * queries.longest() *
-                                                    kernel::calls_per_score_row(keys.longest())));
+    draws = random->take_for_operation(
+        static_cast<std::uint64_t>(queries.count() * heads * kernel::drawn_rows(queries.longest()) *
+                                   kernel::calls_per_score_row(kernel::drawn_rows(keys.longest()))));
   }
 
   // Lets the forward on a GPU store dropout's decisions for the backward, unless they would take more memory than its

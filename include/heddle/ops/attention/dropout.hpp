@@ -23,14 +23,14 @@ void draw_score_factors(DropoutRule rule, Draws draws, std::uint64_t call, std::
 }
 
 // Computes the dropout factors of a tile and of the padding of its rows. The calls that it takes follow from the length
-// of the longest sequence, not from the padded length, so that padding a batch does not change the draws.
+// of the longest sequence, rounded up, not from the padded length, so that padding a batch does not change the draws.
 template <class T>
 void draw_tile_factors(const AttentionPlan<T>& plan, TileOrigin at, MatrixView<Acc<T>> factors) {
-  const Index next = calls_per_score_row(plan.longest_k);
+  const Index next = plan.calls_per_query;
   for (Index r = 0; r < factors.rows; r += queries_per_draw)
     for (Index c = 0; c < factors.width; c += keys_per_draw_group) {
-      const Index score_row = (at.b * plan.heads + at.h) * plan.longest_q + at.i + r;
-      const Index call = score_row * next + (at.j + c) / keys_per_draw_group * calls_per_draw_group;
+      const Index first = (at.b * plan.heads + at.h) * plan.calls_per_head + (at.i + r) * next;
+      const Index call = first + (at.j + c) / keys_per_draw_group * calls_per_draw_group;
       Acc<T> group[queries_per_draw][keys_per_draw_group];
       draw_score_factors(plan.dropout, plan.draws, static_cast<std::uint64_t>(call), static_cast<std::uint64_t>(next),
                          group);

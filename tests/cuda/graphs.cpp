@@ -1,0 +1,293 @@
+// cuda::Graph: recorded runs and their replays, compared with calls of the same function.
+#include <cuda_runtime.h>
+
+#include <heddle/autograd/cuda_graph.hpp>
+#include <heddle/data/batches.hpp>
+#include <heddle/heddle.hpp>
+#include <heddle/models/bert.hpp>
+
+#include "../harness/numbers.hpp"
+#include "schedules.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+using heddle::testing::ContainsSubstring;
+
+namespace {
+
+Tensor<float> on_gpu(Shape shape, const std::vector<float>& values) {
+  return Tensor<float>(shape, values).to(Device::cuda);
+}
+
+constexpr models::BertConfig tiny(double dropout) {
+  models::BertConfig config;
+  config.vocabulary = 50;
+  config.D = 16;
+  config.layers = 2;
+  config.heads = 2;
+  config.ff_width = 24;
+  config.positions = 40;
+  config.deviation = 0.3;
+  config.dropout = config.attention_dropout = config.classifier_dropout = dropout;
+  return config;
+}
+constexpr int classes = 3;
+
+models::BertClassifier<> make_model(double dropout) {
+  Random random(3);
+  models::BertClassifier<> model(tiny(dropout), classes, random);
+  to(model, Device::cuda);
+  return model;
+}
+
+// Returns batch `number` of texts of different lengths.
+data::Batch ragged_batch(Index number) {
+  Random random(5, static_cast<std::uint64_t>(number));
+  data::LabelledSequences texts;
+  std::vector<Index> rows;
+  for (Index n = 0; n < 6; ++n) {
+    std::vector<int> ids(1 + random.next() % 38);
+    for (int& id : ids) id = static_cast<int>(random.next() % 50);
+    texts.add(ids, static_cast<int>(random.next() % classes), 1);
+    rows.push_back(n);
+  }
+  return texts.batch(rows);
+}
+
+struct StepResult {
+  Tensor<float> loss, logits;
+};
+
+// The forward and the backward of a training step.
+template <class A>
+auto step_of(const models::BertClassifier<>& model) {
+  return [&model](const data::Batch& batch, Random& random) {
+    const Tensor<float> z =
+        cast<float>(model.forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = &random}));
+    const Tensor<float> loss = cross_entropy(z, batch.labels);
+    backward(loss);
+    return StepResult{detach(loss), detach(z)};
+  };
+}
+
+// What a training computes: the losses, and the weights at the end.
+struct Trained {
+  std::vector<float> losses, weights;
+};
+
+// Trains on `steps` batches with a Graph, or with calls. A batch is filled unless `fills` is false. Calls after(graph)
+// at the end.
+template <class A, class F>
+Trained train(double dropout, Index steps, bool records, bool fills, F after) {
+  const models::BertClassifier<> model = make_model(dropout);
+  auto& trained = const_cast<models::BertClassifier<>&>(model);
+  optim::AdamW optimizer(trained, {.lr = 1e-3});
+  const auto step = step_of<A>(model);
+  cuda::Graph graph;
+  Random random(7);
+  Trained result;
+  for (Index n = 0; n < steps; ++n) {
+    const data::Batch batch = fills ? data::filled(ragged_batch(n), 40) : ragged_batch(n);
+    const StepResult r = records ? graph.run(step, batch, random) : step(batch.to(Device::cuda), random);
+    optimizer.step({.factor = 1.0 / static_cast<double>(n + 1), .max_norm = 1});
+    result.losses.push_back(r.loss.item());
+  }
+  to(trained, Device::cpu);
+  each_parameter(trained, [&](const Name&, auto& p) {
+    result.weights.insert(result.weights.end(), p.data(), p.data() + p.size());
+  });
+  after(graph);
+  return result;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("cuda graphs: training with ragged batches has the bits of calls", "", float, bf16) {
+  const Index steps = races_are_watched() ? 6 : 50;
+  const auto nothing = [](const cuda::Graph&) {};
+  const Trained called = train<TestType>(0.1, steps, false, true, nothing);
+  const Trained replayed = train<TestType>(0.1, steps, true, true, [&](const cuda::Graph& graph) {
+    CHECK(graph.failure() == "");
+    if (steps < 50) return;
+    CHECK(graph.recorded() >= 3);
+    CHECK(graph.replays() >= 30);
+  });
+  CHECK(replayed.losses == called.losses);
+  CHECK(replayed.weights == called.weights);
+}
+
+TEST_CASE("cuda graphs: a filled batch has the loss and the gradients of the batch") {
+  const Index steps = 4;
+  const auto nothing = [](const cuda::Graph&) {};
+  const Trained given = train<float>(0, steps, false, false, nothing);
+  const Trained filled = train<float>(0, steps, true, true, nothing);
+  for (std::size_t n = 0; n < given.losses.size(); ++n) CHECK(std::abs(filled.losses[n] - given.losses[n]) < 1e-5f);
+}
+
+TEST_CASE("cuda graphs: replays take new inputs, weights and generators") {
+  each_schedule([&] {
+    const Tensor<float> w = variable(on_gpu({2}, {2, 3}));
+    cuda::Graph graph;
+    Random random(1);
+    for (int n = 0; n < 6; ++n) {
+      const auto number = static_cast<float>(n);
+      const Tensor<float> x({2}, {number, 1}), on_device = on_gpu({2}, {5, number});
+      const auto [y, drawn] = graph.run(
+          [&](const Tensor<float>& a, const Tensor<float>& b, Random& r) {
+            const Tensor<float> product = w * a + b;
+            backward(sum(product));
+            return std::pair(detach(product), dropout(ones<float>({40}, Device::cuda), 0.5, r));
+          },
+          x, on_device, random);
+      CHECK(y.host() == std::vector<float>{2 * number + 5, 3 + number});
+      CHECK(w.grad().host() == std::vector<float>{number, 1});
+      w.set_grad({});
+      Random same(1);
+      same.seek(static_cast<std::uint64_t>(n) << 32);
+      CHECK(drawn.host() == dropout(ones<float>({40}), 0.5, same).host());
+      CHECK(random.position() == same.position());
+    }
+    CHECK(graph.recorded() == 1);
+    CHECK(graph.replays() == 5);
+  });
+}
+
+TEST_CASE("cuda graphs: gradients add up over runs of several sizes") {
+  each_schedule([&] {
+    const Tensor<float> w = variable(on_gpu({1}, {2}));
+    cuda::Graph graph;
+    float expected = 0;
+    for (int n = 0; n < 12; ++n) {
+      const Index size = 1 + n % 3;
+      graph.run([&](const Tensor<float>& x) { backward(sum(w * x)); }, full<float>({size}, static_cast<float>(n)));
+      expected += static_cast<float>(size) * static_cast<float>(n);
+      CHECK(w.grad().item() == expected);
+      if (n == 7) {
+        w.set_grad({});
+        expected = 0;
+      }
+    }
+    CHECK(graph.recorded() == 3);
+  });
+}
+
+TEST_CASE("cuda graphs: weights that are written or moved between runs") {
+  Random random(1);
+  nn::Linear<> layer(2, 1, random);
+  to(layer, Device::cuda);
+  cuda::Graph graph;
+  const auto y = [&](float weight) {
+    layer.weight.assign(Tensor<float>({1, 2}, {weight, 1}));
+    layer.bias->assign(Tensor<float>({1}, {0.f}));
+    return graph.run([&](const Tensor<bf16>& x) { return cast<float>(layer(x)); },
+                     cast<bf16>(Tensor<float>({1, 2}, {2, 1})));
+  };
+  for (int n = 0; n < 5; ++n) CHECK(y(static_cast<float>(n)).item() == static_cast<float>(2 * n + 1));
+  CHECK(graph.replays() == 4);
+  to(layer, Device::cpu);
+  to(layer, Device::cuda);
+  for (int n = 0; n < 5; ++n) CHECK(y(static_cast<float>(n)).item() == static_cast<float>(2 * n + 1));
+  CHECK(graph.replays() == 8);
+}
+
+TEST_CASE("cuda graphs: what a run does not allow is an error, and the next run works") {
+  const Tensor<float> w = variable(on_gpu({2}, {1, 2}));
+  const Tensor<float> x({2}, {3, 4});
+  const std::string reason =
+      " cannot be part of a run of cuda::Graph, whose replays run on the GPU alone; return "
+      "tensors from the function, and go on after the run";
+  const auto fails = [&](auto f, const std::string& what) {
+    cuda::Graph own;
+    CHECK_THROWS_WITH(own.run([&](const Tensor<float>& a) { f(a); }, x), what);
+    own.run([&](const Tensor<float>&) {}, x);
+  };
+  fails([&](const Tensor<float>& a) { sum(a).item(); }, "a copy to the host" + reason);
+  fails([&](const Tensor<float>& a) { HostCopy<float>{a}; }, "a copy to the host" + reason);
+  fails([&](const Tensor<float>&) { cuda::synchronize(); },
+        "item(), host() or another call that waits for the GPU" + reason);
+  fails([&](const Tensor<float>&) { cuda::trim(); }, "cuda::trim()" + reason);
+  fails([&](const Tensor<float>& a) { cuda::Graph().run([](const Tensor<float>&) {}, a); }, "another run" + reason);
+  fails(
+      [&](const Tensor<float>& a) {
+        nn::Linear<> layer = [] {
+          Random random(1);
+          return nn::Linear<>(2, 2, random);
+        }();
+        to(layer, Device::cuda);
+        optim::Sgd optimizer(layer, {.lr = 1});
+        backward(sum(layer(reshape(a, {1, 2}))));
+        optimizer.step();
+      },
+      "a step of an optimizer" + reason);
+  CHECK_THROWS_WITH(
+      cuda::Graph().run([](const Sequences& s) { s.lengths(); }, Sequences::packed({1, 2})),
+      "Sequences: the lengths of an input of cuda::Graph are on the GPU only, because they differ from one "
+      "replay to the next");
+}
+
+TEST_CASE("cuda graphs: a recorded run that differs from the run before it is an error") {
+  const Tensor<float> x({2}, {3, 4}), w = variable(on_gpu({2}, {1, 2})), v = variable(on_gpu({2}, {1, 2}));
+  float number = 0;
+  cuda::Graph copies, leaves, draws;
+  const auto add_number = [&](const Tensor<float>& a) { return a + full<float>({2}, ++number).to(Device::cuda); };
+  CHECK(copies.run(add_number, x).host() == std::vector<float>{4, 5});
+  CHECK_THROWS_WITH(copies.run(add_number, x),
+                    "cuda::Graph: the function copies 8 bytes from the host that are not those of the run before; "
+                    "tensors that change from run to run must be inputs of the run");
+  bool other = false;
+  const auto reach = [&](const Tensor<float>& a) { backward(sum(a * (std::exchange(other, true) ? w : v))); };
+  leaves.run(reach, x);
+  CHECK_THROWS_WITH(leaves.run(reach, x),
+                    "cuda::Graph: the function reaches other variables or parameters than in the run before");
+  CHECK(!w.grad());
+  CHECK(v.grad().host() == std::vector<float>{3, 4});
+  Random random(1);
+  const auto draw = [](Random& r) { r.next(); };
+  draws.run(draw, random);
+  CHECK_THROWS_WITH(draws.run(draw, random),
+                    "Random: a run of cuda::Graph draws numbers on the host, which its replays cannot repeat");
+  CHECK(random.position() == 1);
+}
+
+TEST_CASE("cuda graphs: a run that cannot be recorded is a call") {
+  std::vector<Tensor<float>> kept;
+  cuda::Graph graph;
+  for (int n = 0; n < 8; ++n) {
+    const auto y = graph.run(
+        [&](const Tensor<float>& x) {
+          for (int more = 0; more <= n; ++more) kept.push_back(x + 1.f);  // each run needs more memory than the last
+          return kept.back() * 2.f;
+        },
+        full<float>({300}, static_cast<float>(n)));
+    CHECK(y.host() == std::vector<float>(300, static_cast<float>(2 * n + 2)));
+  }
+  CHECK(graph.recorded() == 0);
+  CHECK(graph.failure() == "the recorded run needs more memory than the run before it");
+  CHECK(kept.front().host() == std::vector<float>(300, 1));
+}
+
+TEST_CASE("cuda graphs: many sizes, empty inputs, no inputs and no result") {
+  cuda::Graph graph;
+  for (int round = 0; round < 3; ++round)
+    for (Index size = 0; size < 70; ++size) {
+      const auto y = graph.run([](const Tensor<float>& x, const Tensor<int>&) { return x + 1.f; },
+                               full<float>({size}, static_cast<float>(round)), Tensor<int>());
+      CHECK(y.host() == std::vector<float>(static_cast<std::size_t>(size), static_cast<float>(round + 1)));
+    }
+  CHECK(graph.recorded() <= 64);
+  const Tensor<float> x = on_gpu({1}, {4});
+  cuda::Graph without;
+  for (int n = 0; n < 3; ++n) CHECK(without.run([&] { return x * 2.f; }).item() == 8);
+  CHECK(without.replays() == 2);
+}
+
+TEST_CASE("cuda graphs: on the CPU a run is a call") {
+  cuda::Graph graph(Device::cpu);
+  Random random(1);
+  const Tensor<float> x({2}, {1, 2});
+  for (int n = 0; n < 3; ++n)
+    CHECK(graph.run([](const Tensor<float>& a, Random& r) { return sum(a).item() + float(r.next() > 0); }, x, random) ==
+          4);
+  CHECK(random.position() == 3);
+  CHECK(graph.replays() == 0);
+}
