@@ -32,6 +32,13 @@ enum class Stream : std::uint64_t {
 inline std::uint64_t stream(Stream use, Index number = 0) {
   return static_cast<std::uint64_t>(use) + static_cast<std::uint64_t>(number);
 }
+// Returns the generator of a step's dropout. Nearby steps share a stream, so that a cuda::Graph replays them.
+inline Random dropout_generator(std::uint64_t seed, Index step) {
+  constexpr int draws_of_step = 40, steps_of_stream = 24;  // powers of two
+  Random random(seed, stream(Stream::dropout, step >> steps_of_stream));
+  random.seek(static_cast<std::uint64_t>(step) << draws_of_step);
+  return random;
+}
 
 // Returns the logits of a batch on the model's device. Dropout is active if and only if `random` is given.
 template <class A, class Model>
@@ -65,9 +72,9 @@ constexpr bool makes_labels = requires(const Model& model, const data::Batch& ba
   model.template score<A>(batch, hiding, random);
 };
 
-// Returns the number of rows in which the prediction is the label.
-inline Index count_correct(const Tensor<Index>& predicted, const Tensor<int>& labels) {  // [B], [B]
-  return std::inner_product(predicted.data(), predicted.data() + predicted.size(), labels.data(), Index{0}, std::plus(),
+// Returns the number of labels that are predicted. Predictions of rows that filled the batch up follow the others.
+inline Index count_correct(const Tensor<Index>& predicted, const Tensor<int>& labels) {  // [B] or more, [B]
+  return std::inner_product(labels.data(), labels.data() + labels.size(), predicted.data(), Index{0}, std::plus(),
                             std::equal_to<Index>());
 }
 

@@ -90,6 +90,7 @@ void add_flags(CLI::App& app, TrainerFlags& f) {
       ->check(number<int>("a whole number from 1 to 1024", [](int n) { return n >= 1 && n <= 1024; }));
   choice("--device", f.device, {"cpu", "cuda"}, "Where to compute");
   choice("--precision", f.precision, {"fp32", "bf16"}, "Type of the activations; weights stay fp32");
+  choice("--graph", f.graph, {"auto", "off"}, "With --device cuda, replay steps as CUDA graphs where possible");
   app.add_option("--init", f.init, "Start from these weights (safetensors)");
   app.add_option("--out", f.out, "Folder for the trained model");
   app.add_flag("--resume", f.resume, "Resume the run in --out from its newest checkpoint");

@@ -39,7 +39,7 @@ struct TrainerFlags {
   double clip = 0;                     // the largest norm of the gradients; 0: no limit
   std::optional<double> weight_decay;  // the optimizer's own if absent
   std::string optimizer = "adam", schedule = "constant", order = "shuffled";
-  std::string device = "cpu", precision = "fp32", progress = "auto";
+  std::string device = "cpu", precision = "fp32", graph = "auto", progress = "auto";
   std::uint64_t seed = 1;
   int threads = 0;  // 0: all
   ModelSizes sizes;

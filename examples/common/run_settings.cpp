@@ -47,6 +47,7 @@ train::RunSettings run_settings(const TrainerFlags& f, const ModelSizes& s) {
                               {"--head-dim", text_of(s.head_dim)},
                               {"--ff-width", text_of(s.ff_width)},
                               {"--max-length", text_of(s.max_length)}};
+  if (f.device == "cuda") settings["--graph"] = text_of(f.graph);
   if (f.schedule == "step") {
     settings["--gamma"] = text_of(f.gamma);
     settings["--gamma-every"] = text_of(f.gamma_every);

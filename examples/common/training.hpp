@@ -7,6 +7,7 @@
 #include <functional>
 #include <variant>
 
+#include <heddle/autograd/cuda_graph.hpp>
 #include <heddle/train/charts.hpp>
 #include <heddle/train/progress.hpp>
 #include <heddle/train/run_checkpoints.hpp>
@@ -129,6 +130,7 @@ class Training {
       for (; state_.batch < per_epoch_ && !enough_steps(); after_step()) step();
       end_epoch();
     }
+    if (!graph_.failure().empty()) note("steps were not replayed as CUDA graphs: " + graph_.failure());
     FinalScores scores = report<A>(model_, splits_, flags_, *metrics_);
     if (options_.at_end) options_.at_end(scores);
     if (events_) events_->sync();
@@ -156,6 +158,12 @@ class Training {
     return state_.epoch < flags_.epochs && !partial_reported_ && (state_.batch > 0 || !enough_steps());
   }
 
+  // The results of a step's forward and backward.
+  struct Computed {
+    Tensor<float> loss;
+    Tensor<Index> predicted;
+    Tensor<int> labels;
+  };
   // A step whose results are on their way to the host.
   struct Enqueued {
     Index step, batch;  // after it
@@ -170,16 +178,20 @@ class Training {
   // waits for the other.
   void step() {
     if (!enqueued_) since_results_ = {};
-    const data::Batch on_host = splits_.train.batch(batches_(state_.epoch, state_.batch)),
-                      batch = on_host.to(flags_.target_device());
-    Random random(flags_.seed, stream(Stream::dropout, state_.step));
+    const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch));
+    Random random = dropout_generator(flags_.seed, state_.step);
     Random hiding(flags_.seed, stream(Stream::masks, state_.step));
-    const Scored scored = score<A>(model_, batch, hiding, &random);
-    const Tensor<float> loss = cross_entropy(scored.z, scored.labels);
-    const Tensor<int>& labels = makes_labels<A, Model> ? scored.labels : on_host.labels;
-    const bool on_cpu = loss.device() == Device::cpu;
-    if (on_cpu) require_finite(loss.item(), state_.step + 1);
-    backward(loss, unit_);
+    const bool on_cpu = flags_.target_device() == Device::cpu;
+    const auto compute = [&](const data::Batch& there, Random& dropout) {
+      const Scored scored = score<A>(model_, there, hiding, &dropout);
+      const Tensor<float> loss = cross_entropy(scored.z, scored.labels);
+      if (on_cpu) require_finite(loss.item(), state_.step + 1);
+      backward(loss, unit_);
+      return Computed{detach(loss), argmax(detach(scored.z), -1), scored.labels};
+    };
+    const auto [loss, predicted, made_labels] =
+        graph_.run(compute, replays_ ? data::filled(batch, longest_) : batch.to(flags_.target_device()), random);
+    const Tensor<int>& labels = makes_labels<A, Model> ? made_labels : batch.labels;
     optim::StepOptions settings{.factor = schedule_(state_.step)};
     if (flags_.clip > 0) settings.max_norm = flags_.clip;
     try {
@@ -191,9 +203,8 @@ class Training {
     }
     ++state_.step;
     ++state_.batch;
-    Enqueued now{state_.step,      state_.batch,
-                 HostCopy(loss),   HostCopy(argmax(detach(scored.z), -1)),
-                 HostCopy(labels), flags_.lr * settings.factor,
+    Enqueued now{state_.step,         state_.batch,     HostCopy(loss),
+                 HostCopy(predicted), HostCopy(labels), flags_.lr * settings.factor,
                  batch.tokens()};
     if (const std::optional<Enqueued> before = std::exchange(enqueued_, std::move(now))) report_step(*before);
     const bool reports = options_.after_step && events_ && state_.step % after_step_every == 0;
@@ -338,6 +349,10 @@ class Training {
   const Index per_epoch_;
   const std::function<double(Index)> schedule_;
   const Tensor<float> unit_ = ones<float>(Shape{}, flags_.target_device());  // the gradient of each loss
+  // Whether steps are replayed as CUDA graphs. A model that makes labels chooses them on the host.
+  const bool replays_ = flags_.target_device() == Device::cuda && flags_.graph == "auto" && !makes_labels<A, Model>;
+  const Index longest_ = splits_.train.longest();
+  cuda::Graph graph_{replays_ ? Device::cuda : Device::cpu};
   train::MetricsFile* metrics_ = nullptr;
   std::optional<train::EventWriter> events_;
   train::Progress progress_;
