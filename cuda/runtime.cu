@@ -61,10 +61,10 @@ std::size_t rounded(std::size_t bytes, bool is_kept) {
   return detail::size_class(std::max(bytes, least_block)).bytes;
 }
 
-// A block in use: its size, the stream that it belongs to, the memory of a Graph that it is part of, if any, and other
-// streams whose work may use it.
+// A block in use: the stream that it belongs to, the memory of a Graph that it is part of, if any, and other streams
+// whose work may use it.
 struct Block {
-  std::size_t size = 0;
+  std::size_t size = 0, wanted = 0;  // a block of a Graph's memory may be larger than what was wanted
   cudaStream_t owner = nullptr;
   std::uint64_t graph = 0, count = 0;  // the count in which it was allocated
   std::vector<cudaStream_t> others;
@@ -80,12 +80,21 @@ class Pool {
   void* allocate(std::size_t bytes, cudaStream_t stream, std::uint64_t graph) {
     const std::size_t size = rounded(bytes, detail::memory_is_cached || graph);
     const std::lock_guard lock(mutex_);
-    void* memory = graph ? take(graphs_[graph].unused[size], size) : nullptr;
+    Block block{size, size, stream, graph, 0, {}};
+    void* memory = nullptr;
+    if (graph) {
+      OfGraph& of = graphs_[graph];
+      block.count = of.add(size);
+      if (const auto fits = of.fitting(size); fits != of.unused.end()) {
+        block.size = fits->first;
+        memory = take(fits->second, block.size);
+      }
+    }
     if (!memory && is_recorded_run()) fail_for_memory(size);
     if (!memory) memory = any_block(size, stream);
     if (!memory) fail_full(bytes);
-    in_use_[memory] = {size, stream, graph, graph ? graphs_[graph].add(size) : 0, {}};
-    stats_.in_use += size;
+    stats_.in_use += block.size;
+    in_use_[memory] = std::move(block);
     stats_.peak = std::max(stats_.peak, stats_.in_use);
     return memory;
   }
@@ -128,13 +137,23 @@ class Pool {
   void reserve(std::uint64_t graph, const BlockCounts& counts) {
     const std::lock_guard lock(mutex_);
     OfGraph& of = graphs_[graph];
-    for (const auto& [size, count] : counts)
-      while (of.unused[size].size() < static_cast<std::size_t>(count)) {
-        void* const memory = any_block(size, of.stream);
-        if (!memory) fail_full(size);
-        of.unused[size].push_back(memory);
-        stats_.cached += size;
+    std::map<std::size_t, std::vector<void*>> kept;
+    for (auto wanted = counts.rbegin(); wanted != counts.rend(); ++wanted)
+      for (int n = 0; n < wanted->second; ++n) {
+        std::size_t size = wanted->first;
+        void* memory = nullptr;
+        if (const auto fits = of.fitting(size); fits != of.unused.end()) {
+          size = fits->first;
+          memory = fits->second.back();
+          fits->second.pop_back();
+        } else {
+          memory = any_block(size, of.stream);
+          if (memory) stats_.cached += size;
+        }
+        if (!memory) break;  // the run will lack it
+        kept[size].push_back(memory);
       }
+    for (auto& [size, blocks] : kept) of.unused[size].insert(of.unused[size].end(), blocks.begin(), blocks.end());
   }
   void close_graph(std::uint64_t number) noexcept {
     const std::lock_guard lock(mutex_);
@@ -221,7 +240,15 @@ class Pool {
       return count;
     }
     void remove(const Block& block) {
-      if (block.count == count) --now[block.size];
+      if (block.count == count) --now[block.wanted];
+    }
+    // Returns the smallest unused blocks of at least `size` bytes: much larger ones, too, because the runs of a larger
+    // batch leave them, but not for something small.
+    std::map<std::size_t, std::vector<void*>>::iterator fitting(std::size_t size) {
+      const std::size_t largest = size < std::size_t{1} << 20 ? 2 * size : 16 * size;
+      for (auto found = unused.lower_bound(size); found != unused.end() && found->first <= largest; ++found)
+        if (!found->second.empty()) return found;
+      return unused.end();
     }
   };
 

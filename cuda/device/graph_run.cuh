@@ -13,13 +13,13 @@ void refuse_in_run(const char* call);
 // Returns whether the run is recorded.
 bool is_recorded_run();
 
-// How many blocks of a Graph's memory, by their size, a run has in use at once, of those that it allocates.
+// How many blocks a run has in use at once, of those that it allocates, by the size that it asks for.
 using BlockCounts = std::map<std::size_t, int>;
 // Begins to count, for the memory with this number.
 void count_blocks(std::uint64_t memory);
 // Returns what has been counted.
 BlockCounts counted_blocks(std::uint64_t memory);
-// Allocates blocks until so many are unused. @throws OutOfMemory.
+// Allocates blocks until so many are unused, if there is memory.
 void reserve_blocks(std::uint64_t memory, const BlockCounts& counts);
 // Throws CudaError for a recorded run that needs a block of `bytes` bytes, which its trial did not.
 [[noreturn]] void fail_for_memory(std::size_t bytes);
