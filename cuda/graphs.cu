@@ -57,7 +57,9 @@ thread_local GraphRun::State* run_of_thread = nullptr;
 
 bool can_record() { return !synchronizes_each_launch(); }
 void* run_log() { return run_of_thread ? run_of_thread->log : nullptr; }
-std::uint64_t memory_of_run() { return run_of_thread ? run_of_thread->memory : 0; }
+MemoryOfRun memory_of_run() {
+  return run_of_thread ? MemoryOfRun{run_of_thread->memory, run_of_thread->is_recorded} : MemoryOfRun{0, false};
+}
 bool is_recorded_run() { return run_of_thread && run_of_thread->is_recorded; }
 
 void refuse_in_run(const char* call) {
@@ -94,7 +96,6 @@ const std::string& RecordedWork::failure() const { return state_->failure; }
 void RecordedWork::launch() const { check(cudaGraphLaunch(state_->executable, current_stream()), "cudaGraphLaunch"); }
 
 GraphRun::GraphRun(const GraphMemory& memory, RecordedWork& work, Kind kind, void* log) {
-  refuse_in_run("another run");
   memory.require_own_stream();
   RecordedWork::State& to = *work.state_;
   if (kind == Kind::trial) {
@@ -127,6 +128,7 @@ bool GraphRun::finish(bool is_whole) {
     return true;
   }
   cudaGraph_t graph = nullptr;
+  is_whole = is_whole && !state_->lacks_memory;
   cudaError_t error = cudaStreamEndCapture(work.stream, &graph);
   if (error == cudaSuccess && is_whole) error = cudaGraphInstantiate(&work.executable, graph, 0);
   if (graph) cudaGraphDestroy(graph);

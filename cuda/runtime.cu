@@ -54,20 +54,20 @@ void order(cudaStream_t earlier, cudaStream_t later) noexcept {
 constexpr std::size_t least_block = 512;  // bytes
 constexpr int least_capability = 8;       // asynchronous copies, and bf16 in the tensor cores
 
-// Returns the size of a memory block for `bytes` bytes; one that is not kept for reuse is not rounded.
-std::size_t rounded(std::size_t bytes, bool is_kept) {
-  if (!is_kept) return std::max<std::size_t>(bytes, 1);
+// Returns the size of a block that is kept for reuse, for `bytes` bytes.
+std::size_t kept_size(std::size_t bytes) {
   require<OutOfMemory>(bytes <= std::size_t{1} << 62, "out of memory on the GPU: ", bytes, " bytes requested");
   return detail::size_class(std::max(bytes, least_block)).bytes;
 }
 
-// A block in use: the stream that it belongs to, the memory of a Graph that it is part of, if any, and other streams
-// whose work may use it.
+// A block in use.
 struct Block {
-  std::size_t size = 0, wanted = 0;  // a block of a Graph's memory may be larger than what was wanted
-  cudaStream_t owner = nullptr;
-  std::uint64_t graph = 0, count = 0;  // the count in which it was allocated
-  std::vector<cudaStream_t> others;
+  std::size_t size = 0;
+  cudaStream_t owner = nullptr;      // the stream that it belongs to
+  std::uint64_t graph = 0;           // the memory of a Graph that it is part of, or 0
+  std::uint64_t trial = 0;           // the memory for whose trial it was allocated, or 0
+  std::uint64_t count = 0;           // the number of that trial
+  std::vector<cudaStream_t> others;  // whose work may use it
 
   void used_on(cudaStream_t stream) {
     if (stream != owner && std::find(others.begin(), others.end(), stream) == others.end()) others.push_back(stream);
@@ -76,26 +76,33 @@ struct Block {
 
 class Pool {
  public:
-  // `graph` is the number of a Graph's memory, or 0.
-  void* allocate(std::size_t bytes, cudaStream_t stream, std::uint64_t graph) {
-    const std::size_t size = rounded(bytes, detail::memory_is_cached || graph);
+  // `run` is the calling thread's run of a Graph, if there is one. A recorded run takes blocks of the Graph's memory. A
+  // trial takes others, because what it makes may outlive it, and is counted.
+  void* allocate(std::size_t bytes, cudaStream_t stream, const MemoryOfRun& run) {
+    const std::size_t kept = kept_size(bytes);
     const std::lock_guard lock(mutex_);
-    Block block{size, size, stream, graph, 0, {}};
+    Block block;
+    block.size = detail::memory_is_cached ? kept : std::max<std::size_t>(bytes, 1);
+    block.owner = stream;
     void* memory = nullptr;
-    if (graph) {
-      OfGraph& of = graphs_[graph];
-      block.count = of.add(size);
-      if (const auto fits = of.fitting(size); fits != of.unused.end()) {
-        block.size = fits->first;
-        memory = take(fits->second, block.size);
-      }
+    if (run.is_recorded) {
+      OfGraph& of = graphs_[run.memory];
+      const auto fits = of.fitting(kept);
+      if (fits == of.unused.end()) fail_for_memory(kept);
+      block.graph = run.memory;
+      block.size = fits->first;
+      memory = take(fits->second, block.size);
+    } else {
+      memory = any_block(block.size, stream);
+      if (!memory) fail_full(bytes);
     }
-    if (!memory && is_recorded_run()) fail_for_memory(size);
-    if (!memory) memory = any_block(size, stream);
-    if (!memory) fail_full(bytes);
+    if (run.memory && !run.is_recorded) {
+      block.trial = run.memory;
+      block.count = graphs_[run.memory].add(kept);
+    }
     stats_.in_use += block.size;
-    in_use_[memory] = std::move(block);
     stats_.peak = std::max(stats_.peak, stats_.in_use);
+    in_use_[memory] = std::move(block);
     return memory;
   }
 
@@ -110,8 +117,8 @@ class Pool {
     const std::lock_guard lock(mutex_);
     Block block = std::move(in_use_.extract(memory).mapped());
     stats_.in_use -= block.size;
+    if (const auto trial = graphs_.find(block.trial); trial != graphs_.end()) trial->second.remove(block);
     const auto graph = graphs_.find(block.graph);
-    if (graph != graphs_.end()) graph->second.remove(block);
     if (graph == graphs_.end() && !detail::memory_is_cached) return give_back(memory);
     block.used_on(stream);
     for (const cudaStream_t other : block.others) order(other, block.owner);
@@ -119,7 +126,7 @@ class Pool {
     stats_.cached += block.size;
   }
 
-  // Opens the memory of a Graph, and returns its number. Closed, its blocks serve all work on the stream.
+  // Opens the memory of a Graph, and returns its number. When it is closed, its blocks serve all work on the stream.
   std::uint64_t open_graph(cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
     graphs_[++last_graph_].stream = stream;
@@ -240,7 +247,7 @@ class Pool {
       return count;
     }
     void remove(const Block& block) {
-      if (block.count == count) --now[block.wanted];
+      if (block.count == count) --now[kept_size(block.size)];
     }
     // Returns the smallest unused blocks of at least `size` bytes: much larger ones, too, because the runs of a larger
     // batch leave them, but not for something small.
@@ -386,6 +393,7 @@ void reserve_blocks(std::uint64_t memory, const BlockCounts& counts) { pool().re
 GraphMemory::GraphMemory() : stream_(current()), id_(pool().open_graph(current())) {}
 GraphMemory::~GraphMemory() { pool().close_graph(id_); }
 void GraphMemory::require_own_stream() const {
+  refuse_in_run("another run");
   require(stream_ == current(),
           "a cuda::Graph runs on the stream of its first run; the calling thread has another one");
 }

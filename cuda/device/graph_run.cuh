@@ -6,20 +6,24 @@
 
 namespace heddle::cuda {
 
-// Returns the number of the memory that the run uses; 0 outside of runs.
-std::uint64_t memory_of_run();
+// The number of the memory for the run, 0 outside of runs, and whether the run is recorded, and thus allocates there.
+struct MemoryOfRun {
+  std::uint64_t memory;
+  bool is_recorded;
+};
+MemoryOfRun memory_of_run();
 // Throws Error in a run: `call` waits for the GPU, or is not part of a run.
 void refuse_in_run(const char* call);
 // Returns whether the run is recorded.
 bool is_recorded_run();
 
-// How many blocks a run has in use at once, of those that it allocates, by the size that it asks for.
+// How many blocks a trial has in use at once, of those that it allocates, by their size.
 using BlockCounts = std::map<std::size_t, int>;
-// Begins to count, for the memory with this number.
+// Begins to count, for a trial of the memory with this number.
 void count_blocks(std::uint64_t memory);
 // Returns what has been counted.
 BlockCounts counted_blocks(std::uint64_t memory);
-// Allocates blocks until so many are unused, if there is memory.
+// Adds blocks to the memory until so many are unused, if there are enough on the GPU.
 void reserve_blocks(std::uint64_t memory, const BlockCounts& counts);
 // Throws CudaError for a recorded run that needs a block of `bytes` bytes, which its trial did not.
 [[noreturn]] void fail_for_memory(std::size_t bytes);

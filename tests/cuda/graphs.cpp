@@ -5,6 +5,7 @@
 #include <heddle/data/batches.hpp>
 #include <heddle/heddle.hpp>
 #include <heddle/models/bert.hpp>
+#include <optional>
 
 #include "../harness/numbers.hpp"
 #include "schedules.hpp"
@@ -171,6 +172,110 @@ TEST_CASE("cuda graphs: gradients add up over runs of several sizes") {
   });
 }
 
+TEST_CASE("cuda graphs: what a call makes stays intact in replays of another size") {
+  const Tensor<float> w = variable(on_gpu({1}, {1}));
+  const auto square = [&](const Tensor<float>& x) {
+    const Tensor<float> z = w * x;
+    backward(sum(z * z));
+  };
+  cuda::Graph graph;
+  const Tensor<float> a = full<float>({64}, 1), b = full<float>({200}, 1);
+  graph.run(square, a);
+  graph.run(square, a);
+  w.set_grad({});
+  graph.run(square, b);
+  graph.run(square, a);
+  CHECK(w.grad().item() == 2 * 200 + 2 * 64);
+
+  Random random(1);
+  nn::Linear<> first(4, 4, random), second(4, 4, random);
+  to(first, Device::cuda), to(second, Device::cuda);
+  Tensor<float> table;  // made when it is needed
+  const auto layers = [&](const Tensor<bf16>& x, const Tensor<bf16>& more) {
+    const Tensor<bf16> y = first(x);
+    if (!more) return cast<float>(y);
+    if (!table) table = full<float>({3, 4}, 1).to(Device::cuda);
+    return cast<float>(y + second(more)) + table;
+  };
+  cuda::Graph of_layers;
+  const Tensor<bf16> x = cast<bf16>(randn<float>({3, 4}, random));
+  const std::vector<float> one = layers(x.to(Device::cuda), {}).host(),
+                           both = layers(x.to(Device::cuda), x.to(Device::cuda)).host();
+  table = {};
+  second.weight.assign(second.weight.value());  // its cast is made anew
+  for (int n = 0; n < 3; ++n) CHECK(of_layers.run(layers, x, Tensor<bf16>()).host() == one);
+  for (int n = 0; n < 4; ++n) {
+    CHECK(of_layers.run(layers, x, x).host() == both);
+    CHECK(of_layers.run(layers, x, Tensor<bf16>()).host() == one);
+  }
+}
+
+TEST_CASE("cuda graphs: parameters that are frozen and trained again") {
+  Random random(1);
+  nn::Linear<> layer(2, 1, random);
+  to(layer, Device::cuda);
+  cuda::Graph graph;
+  for (const bool frozen : {true, false, true, false}) {
+    layer.weight.freeze(frozen);
+    for (int n = 0; n < 3; ++n) {
+      zero_grad(layer);
+      graph.run([&](const Tensor<float>& x) { backward(sum(layer(x))); }, full<float>({3, 2}, 2));
+      CHECK(layer.bias->grad().item() == 3);
+      CHECK(static_cast<bool>(layer.weight.grad()) == !frozen);
+    }
+  }
+}
+
+TEST_CASE("cuda graphs: streams of a thread's own") {
+  for (const bool is_bf16 : {false, true}) {
+    cudaStream_t stream = nullptr;
+    REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+    {
+      const Tensor<float> x({2}, {3, 1}), w = variable(on_gpu({2}, {1, 2}));
+      Random random(1);
+      nn::Linear<> layer(2, 1, random);
+      to(layer, Device::cuda);
+      const float expected = sum(layer(cast<bf16>(reshape(x, {1, 2})).to(Device::cuda))).item();
+      std::optional<cuda::Graph> graph(std::in_place);
+      const auto multiply = [&](const Tensor<float>& a) { backward(sum(w * a)); };
+      const auto apply = [&](const Tensor<bf16>& a) { return cast<float>(sum(layer(a))); };
+      cuda::set_stream(stream);
+      for (int n = 0; n < 4; ++n)
+        if (is_bf16)
+          CHECK(graph->run(apply, cast<bf16>(reshape(x, {1, 2}))).item() == expected);
+        else
+          graph->run(multiply, x);
+      cuda::set_stream(nullptr);
+      if (!is_bf16)
+        CHECK_THROWS_WITH(graph->run(multiply, x),
+                          "a cuda::Graph runs on the stream of its first run; the calling thread "
+                          "has another one");
+      graph.reset();
+      if (!is_bf16) CHECK(w.grad().host() == std::vector<float>{12, 4});
+      if (!is_bf16) backward(sum(w * x.to(Device::cuda)));
+      cuda::Graph shared;
+      if (!is_bf16)
+        for (int n = 0; n < 3; ++n) shared.run(multiply, x);
+      if (!is_bf16) CHECK(w.grad().host() == std::vector<float>{24, 8});
+      cuda::synchronize();
+    }
+    cuda::trim();
+    CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  }
+}
+
+TEST_CASE("cuda graphs: results that are inputs, references, or stay after the Graph") {
+  Tensor<float> state({2}, {1, 2});
+  {
+    cuda::Graph graph;
+    for (int n = 0; n < 5; ++n) {
+      state = graph.run([](const Tensor<float>& x) -> const Tensor<float>& { return x; }, state);
+      CHECK(state.host() == std::vector<float>{1, 2});
+    }
+  }
+  CHECK(state.host() == std::vector<float>{1, 2});
+}
+
 TEST_CASE("cuda graphs: weights that are written or moved between runs") {
   Random random(1);
   nn::Linear<> layer(2, 1, random);
@@ -207,6 +312,18 @@ TEST_CASE("cuda graphs: what a run does not allow is an error, and the next run 
         "item(), host() or another call that waits for the GPU" + reason);
   fails([&](const Tensor<float>&) { cuda::trim(); }, "cuda::trim()" + reason);
   fails([&](const Tensor<float>& a) { cuda::Graph().run([](const Tensor<float>&) {}, a); }, "another run" + reason);
+  cuda::Graph same;
+  const std::function<void(const Tensor<float>&)> again = [&](const Tensor<float>& a) { same.run(again, a); };
+  CHECK_THROWS_WITH(same.run(again, x), "another run" + reason);
+  fails([&](const Tensor<float>&) { w.set_grad({}); },
+        "set_grad cannot be part of a run of cuda::Graph; set or clear gradients before or after it");
+  CHECK_THROWS_WITH(
+      cuda::Graph().run([](const Tensor<float>&) {}, variable(x)),
+      "cuda::Graph: an input requires a gradient, which a run does not compute; capture the variable in the "
+      "function, or detach the input");
+  Random twice(1);
+  CHECK_THROWS_WITH(cuda::Graph().run([](Random&, Random&) {}, twice, twice),
+                    "cuda::Graph: a Random is given twice as an input of a run");
   fails(
       [&](const Tensor<float>& a) {
         nn::Linear<> layer = [] {
@@ -247,6 +364,16 @@ TEST_CASE("cuda graphs: a recorded run that differs from the run before it is an
   CHECK_THROWS_WITH(draws.run(draw, random),
                     "Random: a run of cuda::Graph draws numbers on the host, which its replays cannot repeat");
   CHECK(random.position() == 1);
+  cuda::Graph captures;
+  const auto drop = [&](const Tensor<float>& a) { return dropout(a, 0.5, random); };
+  captures.run(drop, x);
+  CHECK_THROWS_WITH(
+      captures.run(drop, x),
+      "cuda::Graph: the function draws from a Random that is not an input of the run, so that each replay "
+      "would draw the same");
+  cuda::Graph gradients;
+  for (int n = 0; n < 3; ++n)
+    CHECK(gradients.run([&](const Tensor<float>& a) { return grad(sum(w * a), {w})[0]; }, x).host() == x.host());
 }
 
 TEST_CASE("cuda graphs: a run that cannot be recorded is a call") {

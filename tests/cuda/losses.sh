@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # losses.sh PROGRAM WORK [STEPS]: trains sst2 or bert_classifier on samples on the CPU and on the GPU, there with steps
-# replayed as CUDA graphs and without, and compares the losses step by step. Prints `ok: …` or `FAILED: …`, and the greatest difference over more steps, in which rounding
-# errors grow.
+# that are replayed and without, and compares the losses step by step. Prints `ok: …` or `FAILED: …`, and the greatest
+# difference over more steps, in which rounding errors grow.
 set -euo pipefail
 program=$(realpath "$1")
 films=$(realpath "$(dirname "$0")/../../examples/sst2/sample")

@@ -24,6 +24,15 @@ inline constexpr bool is_generator = std::is_same_v<Input, Random>;
 template <class Input>
 using RunArgument = std::conditional_t<is_generator<Input>, Random&, const Input&>;
 
+template <class Input>
+inline constexpr bool is_run_input = requires(Input& input) {
+  input.each_input([](auto&) {});
+};
+template <class T>
+inline constexpr bool is_run_input<Tensor<T>> = true;
+template <>
+inline constexpr bool is_run_input<Random> = true;
+
 template <class F, class T>
 void each_tensor(Tensor<T>& input, F& f) {
   f(input);
@@ -39,6 +48,7 @@ void each_tensor(Input& input, F& f) {
 template <class T>
 void add_size(const Tensor<T>& input, std::vector<Index>& size) {
   size.push_back(input.has_data() ? input.rank() : -1);
+  size.push_back(static_cast<Index>(input.device()));
   for (int axis = 0; axis < input.rank(); ++axis) size.push_back(input.dim(axis));
 }
 inline void add_size(const Random& input, std::vector<Index>& size) {
@@ -78,7 +88,7 @@ class GraphRuns {
  public:
   template <class Result, class F, class... Inputs>
   Result run(F& f, Inputs&... inputs) {
-    return std::invoke(f, inputs...);
+    return without_graph(std::invoke(f, inputs...));
   }
   Index recorded() const { return 0; }
   Index replays() const { return 0; }
@@ -110,12 +120,22 @@ class GraphRuns<true> {
  public:
   GraphRuns() = default;
   GraphRuns(const GraphRuns&) = delete;
-  ~GraphRuns() { copy_out_gradients(); }
+  ~GraphRuns() {
+    if (!memory_) return;
+    void* const stream = cuda::stream();
+    cuda::set_stream(memory_->stream());
+    copy_out_gradients();
+    sizes_.clear();
+    memory_.reset();
+    cuda::set_stream(stream);
+  }
 
   template <class Result, class F, class... Inputs>
   Result run(F& f, Inputs&... inputs) {
     if (!cuda::can_record()) return call_on_gpu<Result>(f, inputs...);
     if (!memory_) memory_.emplace();
+    memory_->require_own_stream();
+    check_generators(inputs...);
     forget_moved();
     copy_out_gradients();
     RunsOfSize& of = runs_of_size(size_of<Result, F>(inputs...));
@@ -149,7 +169,7 @@ class GraphRuns<true> {
         return input.to(Device::cuda);
     };
     std::tuple<decltype(moved(inputs))...> on_gpu(moved(inputs)...);
-    return std::apply([&](auto&... arguments) { return std::invoke(f, arguments...); }, on_gpu);
+    return without_graph(std::apply([&](auto&... arguments) { return std::invoke(f, arguments...); }, on_gpu));
   }
 
   // --- sizes ---
@@ -157,7 +177,7 @@ class GraphRuns<true> {
   template <class Result, class F, class... Inputs>
   static std::vector<Index> size_of(const Inputs&... inputs) {
     static const char function = 0;  // its address stands for the types
-    std::vector<Index> size{reinterpret_cast<Index>(&function)};
+    std::vector<Index> size{reinterpret_cast<Index>(&function), static_cast<Index>(grad_mode), cuda::tf32_is_allowed()};
     (add_size(inputs, size), ...);
     return size;
   }
@@ -175,7 +195,7 @@ class GraphRuns<true> {
     const std::uint64_t now = moves_on_gpu;
     if (std::exchange(moves_, now) == now) return;
     copy_out_gradients();
-    delivered_ = nullptr;
+    if (recorded() > 0) failure_ = "a weight has moved, or its cast to another type has, since runs were recorded";
     sizes_.clear();
   }
   // Copies the gradients that the last replay has delivered, because another run will overwrite their memory.
@@ -186,21 +206,42 @@ class GraphRuns<true> {
 
   // --- inputs ---
 
-  // Calls f(place, tensor) for each tensor of the inputs, with the place of its first byte in the block, and returns
-  // the size of the block. Its first bytes are how many draws further each generator begins.
-  template <class F, class... Inputs>
-  static std::size_t each_place(F f, Inputs&... inputs) {
-    constexpr std::size_t generators = (0 + ... + is_generator<std::remove_cvref_t<Inputs>>);
+  // The block of the inputs: how many draws further each generator begins, the tensors from the host, and those from
+  // the GPU.
+  struct Places {
+    std::vector<std::size_t> first;              // byte of each tensor that has data
+    std::size_t from_host = alignment, all = 0;  // bytes
+  };
+  template <class... Inputs>
+  static Places places_of(const Inputs&... inputs) {
+    constexpr std::size_t generators = (std::size_t{0} + ... + is_generator<Inputs>);
     static_assert(generators * sizeof(std::uint64_t) <= alignment);
-    std::size_t place = alignment;
-    [[maybe_unused]] const auto put = [&](auto& x) {
-      if (!x.has_data()) return;
-      f(place, x);
-      using T = typename std::remove_cvref_t<decltype(x)>::Element;
-      place += (static_cast<std::size_t>(x.size()) * sizeof(T) + alignment - 1) / alignment * alignment;
+    Places places;
+    const auto reserve = [](std::size_t& end, const auto& x) {
+      const std::size_t first = end;
+      end += (bytes_of(x) + alignment - 1) / alignment * alignment;
+      return first;
     };
-    (each_tensor(const_cast<std::remove_const_t<Inputs>&>(inputs), put), ...);
-    return place;
+    each_input(
+        [&](const auto& x) { places.first.push_back(x.device() == Device::cpu ? reserve(places.from_host, x) : 0); },
+        inputs...);
+    places.all = places.from_host;
+    std::size_t n = 0;
+    each_input(
+        [&](const auto& x) {
+          if (x.device() == Device::cuda) places.first[n] = reserve(places.all, x);
+          ++n;
+        },
+        inputs...);
+    return places;
+  }
+  // Calls f(tensor) for each tensor of the inputs that has data.
+  template <class F, class... Inputs>
+  static void each_input(F f, Inputs&... inputs) {
+    [[maybe_unused]] const auto call = [&](auto& x) {
+      if (x.has_data()) f(x);
+    };
+    (each_tensor(const_cast<std::remove_const_t<Inputs>&>(inputs), call), ...);
   }
   static std::byte* block_of(RunsOfSize& of) { return reinterpret_cast<std::byte*>(of.block.device_data()); }
   static const std::uint64_t* further_of(RunsOfSize& of, std::size_t generator) {
@@ -210,17 +251,20 @@ class GraphRuns<true> {
   // Returns the inputs as the function sees them, in the memory of their size.
   template <class... Inputs>
   static std::tuple<Inputs...>& place(RunsOfSize& of, const Inputs&... inputs) {
-    if (!of.block) {
-      const std::size_t bytes = each_place([](std::size_t, const auto&) {}, inputs...);
-      of.block = Tensor<int>({static_cast<Index>(bytes / sizeof(int))}, Device::cuda);
-    }
+    const Places places = places_of(inputs...);
+    if (!of.block) of.block = Tensor<int>({static_cast<Index>(places.all / sizeof(int))}, Device::cuda);
     auto& placed = of.inputs.emplace<std::tuple<Inputs...>>(inputs...);
     std::apply(
         [&](auto&... each) {
-          each_place(
-              [&](std::size_t at, auto& x) {
+          auto first = places.first.begin();
+          each_input(
+              [&](auto& x) {
+                require(
+                    !x.requires_grad(),
+                    "cuda::Graph: an input requires a gradient, which a run does not compute; capture the variable in "
+                    "the function, or detach the input");
                 using T = typename std::remove_cvref_t<decltype(x)>::Element;
-                x = Tensor<T>::wrap(reinterpret_cast<T*>(block_of(of) + at), x.shape(), Device::cuda);
+                x = Tensor<T>::within(of.block, *first++, x.shape());
               },
               each...);
           (forget_host_values(each), ...);
@@ -232,7 +276,8 @@ class GraphRuns<true> {
   // Copies the inputs to the GPU. Those on the host, and how much further each generator begins, in one piece.
   template <class... Inputs>
   void upload(RunsOfSize& of, const Inputs&... inputs) {
-    staged_.assign(static_cast<std::size_t>(of.block.size()) * sizeof(int), std::byte{0});
+    const Places places = places_of(inputs...);
+    staged_.assign(places.from_host, std::byte{0});
     std::size_t generator = 0;
     each_generator(
         [&](const Random& random) {
@@ -240,17 +285,17 @@ class GraphRuns<true> {
           std::memcpy(staged_.data() + generator++ * sizeof(further), &further, sizeof(further));
         },
         inputs...);
-    each_place(
-        [&](std::size_t at, const auto& x) {
-          if (x.device() == Device::cpu) std::memcpy(staged_.data() + at, x.device_data(), bytes_of(x));
+    auto first = places.first.begin();
+    each_input(
+        [&](const auto& x) {
+          const std::size_t at = *first++;
+          if (x.device() == Device::cpu)
+            std::memcpy(staged_.data() + at, x.device_data(), bytes_of(x));
+          else if (x.device_data() != static_cast<const void*>(block_of(of) + at))
+            cuda::on_device(block_of(of) + at, x.device_data(), bytes_of(x));
         },
         inputs...);
     cuda::to_device(block_of(of), staged_.data(), staged_.size());
-    each_place(
-        [&](std::size_t at, const auto& x) {
-          if (x.device() == Device::cuda) cuda::on_device(block_of(of) + at, x.device_data(), bytes_of(x));
-        },
-        inputs...);
   }
   template <class T>
   static std::size_t bytes_of(const Tensor<T>& x) {
@@ -272,7 +317,7 @@ class GraphRuns<true> {
         std::apply([&](Inputs&... each) { return std::invoke(f, static_cast<RunArgument<Inputs>>(each)...); }, placed));
   }
 
-  // Calls the function. Shows what it copies from the host, and fills the memory that a recorded run needs.
+  // Calls the function, and notes what a recorded run needs.
   template <class Result, class F, class... Inputs>
   Result try_out(RunsOfSize& of, F& f, Inputs&... inputs) {
     of.is_tried = false;
@@ -304,9 +349,9 @@ class GraphRuns<true> {
           each_generator([&](Random& r) { r = r.with_further(further_of(of, generator++)); }, each...);
         },
         placed);
+    cuda::GraphRun scope(*memory_, of.work, cuda::GraphRun::Kind::recorded, &of.log);
     for (auto& leaf : of.log.leaves) leaf->set_aside();
     of.log.is_closed = true;
-    cuda::GraphRun scope(*memory_, of.work, cuda::GraphRun::Kind::recorded, &of.log);
     std::exception_ptr failure;
     try {
       of.result = call<Result>(f, placed);
@@ -314,13 +359,10 @@ class GraphRuns<true> {
       failure = std::current_exception();
     }
     const bool is_recorded = scope.finish(!failure);
-    for (auto& leaf : of.log.leaves) {
-      leaf->keep_place();
-      leaf->restore();
-    }
+    for (auto& leaf : of.log.leaves) leaf->keep_place();
+    if (!is_recorded) failure_ = of.work.failure();
     if (failure && !scope.lacks_memory()) std::rethrow_exception(failure);
     if (!is_recorded) {
-      failure_ = of.work.failure();
       of.result.reset();
       return false;
     }
@@ -336,7 +378,6 @@ class GraphRuns<true> {
 
   template <class Result, class... Inputs>
   Result replay(RunsOfSize& of, Inputs&... inputs) {
-    for (auto& leaf : of.log.leaves) leaf->set_aside();
     upload(of, inputs...);
     of.work.launch();
     for (auto& leaf : of.log.leaves) leaf->deliver();
@@ -347,6 +388,15 @@ class GraphRuns<true> {
     return std::any_cast<const Result&>(of.result);
   }
 
+  // Throws Error if a generator is given twice: each of both would begin where the run begins.
+  template <class... Inputs>
+  static void check_generators(const Inputs&... inputs) {
+    std::vector<const Random*> given;
+    each_generator([&](const Random& random) { given.push_back(&random); }, inputs...);
+    std::sort(given.begin(), given.end());
+    require(std::adjacent_find(given.begin(), given.end()) == given.end(),
+            "cuda::Graph: a Random is given twice as an input of a run");
+  }
   // Calls f(given, used) for each generator, as it was given and as the function has used it.
   template <class Placed, class F, class... Inputs>
   static void move_generators(const Placed& placed, F f, Inputs&... inputs) {
@@ -371,23 +421,25 @@ namespace cuda {
 
 /// Runs a function on the GPU many times, such as the forward and the backward of a training step, with little work
 /// for the host. The first run with inputs of a size is a call of the function. The second one is recorded; it and the
-/// later ones are launches of a CUDA graph, whose results are those of calls, bit for bit. The size is what decides how
-/// kernels are launched: the shapes of tensors, longest() of sequences, and the seed and stream of a Random, so steps
-/// should share one, or seek(). data::filled() makes batches of few sizes.
+/// later ones are launches of a CUDA graph, whose results and gradients are those of calls, bit for bit. The size is
+/// what decides how kernels are launched: the shapes and devices of tensors, longest() of sequences, and the seed and
+/// stream of a Random, so steps should share one, or seek(). data::filled() makes batches of few sizes.
 ///
 /// The function must do the same work in each run with inputs of a size. What changes must be an input: a tensor,
 /// Sequences, data::Batch, or a Random, whose draws go on from run to run. A number that the function captures, or a
 /// tensor that it makes on the host, keeps the value that it had in the recorded run; a run that copies other bytes
-/// from the host than the run before it throws Error. Calls that wait for the GPU, such as item(), and steps of an
-/// optimizer throw Error in a run: they follow it. A returned tensor has no graph; a function that returns several, in
-/// a struct, detaches them. The weights and tensors that the function uses must outlive the Graph.
+/// from the host than the run before it throws Error. Calls that wait for the GPU, such as item(), steps of an
+/// optimizer, and set_grad() and zero_grad() throw Error in a run: they follow it. A returned tensor has no graph; a
+/// function that returns several, in a struct, detaches them. The function must not keep tensors that it makes, and the
+/// weights and tensors that it uses must outlive the Graph.
 ///
-/// Gradients of variables and parameters are those of calls: a run adds to what is there. A later run overwrites the
-/// gradients and the tensors that a run has returned, unless it adds to the gradients. If a weight moves to other
-/// memory, as with to(), runs are recorded again.
+/// A run adds to the gradients of variables and parameters that are there. A later run overwrites the tensors that a
+/// run has returned, and ends the use of handles that grad() has returned before it. If a weight moves to other memory,
+/// as with to(), or is frozen or unfrozen, runs are recorded again.
 ///
-/// A Graph is for one function, one stream, and one thread at a time, which no other shares its stream with meanwhile.
-/// On the CPU, and on the GPU if HEDDLE_SYNC=1, each run is a call of the function.
+/// A Graph is for one function, one stream, and one thread at a time. Meanwhile no other thread may use that stream,
+/// and gradients are used on that stream only. On the CPU, and on the GPU if HEDDLE_SYNC=1, each run is a call of the
+/// function.
 class Graph {
  public:
   /// Creates a Graph of runs on a device.
@@ -399,7 +451,10 @@ class Graph {
   /// of the first run.
   template <class F, class... Inputs>
   auto run(F&& f, Inputs&&... inputs) {
-    using Result = std::invoke_result_t<F&, heddle::detail::RunArgument<std::remove_cvref_t<Inputs>>...>;
+    static_assert((heddle::detail::is_run_input<std::remove_cvref_t<Inputs>> && ...),
+                  "heddle: the inputs of a run are tensors, Sequences, data::Batch and Random");
+    using Result =
+        std::remove_cvref_t<std::invoke_result_t<F&, heddle::detail::RunArgument<std::remove_cvref_t<Inputs>>...>>;
     if constexpr (std::is_void_v<Result>) {
       const auto without_result = [&f](heddle::detail::RunArgument<std::remove_cvref_t<Inputs>>... on_device) {
         std::invoke(f, on_device...);

@@ -47,7 +47,10 @@ class BackwardPass {
       if (!node) return;
     }
     if (node->is_leaf()) {
-      if (leaves_) reached_leaves_.push_back(input);  // otherwise it is a stand-in, which lives as long as the pass
+      if (leaves_) {  // otherwise it is a stand-in, which lives as long as the pass
+        reached_leaves_.push_back(input);
+        log_leaf(*static_cast<Leaf<T>*>(node));
+      }
       return static_cast<Leaf<T>*>(node)->take(from, dx);
     }
     const bool is_pending = std::exchange(node->is_lent, false) || node->grad;

@@ -48,12 +48,6 @@ struct NodeOf : Node {
   }
 };
 
-template <class T>
-struct Leaf;
-// Notes that the calling thread's run of a cuda::Graph, if there is one, adds to a leaf. Defined in run_log.hpp.
-template <class T>
-void log_leaf(Leaf<T>& leaf);
-
 // The node of a variable or parameter. Its gradient outlives the backward passes, which add to it.
 template <class T>
 struct Leaf final : NodeOf<T> {
@@ -85,7 +79,6 @@ struct Leaf final : NodeOf<T> {
   void take(const Node& from, const Tensor<T>& dx) {
     const CriticalSection section(mutex);
     densify();
-    if constexpr (has_cuda) log_leaf(*this);
     join_stream();
     this->add(from, dx);
     mark_stream(*this, dx.device());

@@ -118,8 +118,9 @@ class Sequences {
   }
 
   /// Returns the same sequences with a greater longest(): kernels on a GPU are launched as for a batch that has a
-  /// sequence of this length. Results are the same, but attention's dropout draws for longest() rounded up to a power
-  /// of two, at least 16. @throws ShapeError for fewer rows than the longest sequence has.
+  /// sequence of this length. Results of attention are the same, but its dropout draws for longest() rounded up to a
+  /// power of two, at least 16; mask(), unpack() and other tensors of scores or padded rows have longest() columns.
+  /// @throws ShapeError for fewer rows than the longest sequence has.
   Sequences with_longest(Index rows) const {
     require<ShapeError>(rows >= longest_, "with_longest: ", rows,
                         " rows are fewer than those of the longest sequence, ", longest_);

@@ -86,6 +86,17 @@ class heddle::Tensor {
     return Tensor(shape, device, memory);
   }
 
+  /// @private Returns a tensor in a part of another one's block, which it shares, from byte `first` of its elements on.
+  template <class U>
+  static Tensor within(const Tensor<U>& block, std::size_t first, Shape shape) {
+    Tensor t;
+    t.storage_ = block.storage_;
+    t.data_ = reinterpret_cast<T*>(reinterpret_cast<std::byte*>(block.data_) + first);
+    t.shape_ = shape;
+    t.device_ = block.device_;
+    return t;
+  }
+
   /// Returns the extents of all axes.
   const Shape& shape() const { return shape_; }
   /// Returns the extent of an axis; -1 is the last. @throws ShapeError if the axis does not exist.
@@ -234,6 +245,8 @@ class heddle::Tensor {
 
  private:
   friend class detail::MasterTensor<T>;
+  template <class U>
+  friend class Tensor;
   template <class U>
   friend void cuda::record_stream(const Tensor<U>& x, void* stream);
   Tensor(Shape shape, Device device, T* wrapped);

@@ -107,11 +107,10 @@ inline constexpr int ignored_label = -100;
 /// Returns a packed batch filled up with sequences of token 0 and ignored_label, so that similar batches have the same
 /// numbers of rows and sequences; longest() is rounded up to a power of two, but not beyond `most`, the greatest length
 /// of any batch. There are at most an eighth more rows, and a few: the real ones come first. A loss that ignores the
-/// label has the same value and gradients, but for rounding. For cuda::Graph. A padded batch is returned as it is.
+/// label has the same value and gradients, but for rounding. For cuda::Graph. Nothing is added to a padded batch.
 /// @throws ShapeError if a sequence is longer than `most`.
 inline Batch filled(const Batch& batch, Index most = std::numeric_limits<int>::max()) {
   const Sequences& sequences = batch.sequences;
-  if (sequences.padded_to() > 0) return batch;
   require<ShapeError>(sequences.longest() <= most, "filled: a sequence has ", sequences.longest(),
                       " rows, more than the most, ", most);
   constexpr Index least_longest = 16, steps = 16;  // rows; 8 to 16 numbers of rows for each power of two
@@ -121,7 +120,12 @@ inline Batch filled(const Batch& batch, Index most = std::numeric_limits<int>::m
     while (power < x) power *= 2;
     return power;
   };
-  const Index longest = std::min(std::max(power_of_two(sequences.longest()), least_longest), most);
+  Index longest = std::max(power_of_two(sequences.longest()), least_longest);
+  if (sequences.padded_to() > 0) {
+    longest = std::max(std::min(longest, sequences.padded_to()), sequences.longest());
+    return {batch.ids, sequences.with_longest(longest), batch.labels, batch.types};
+  }
+  longest = std::max(std::min(longest, most), sequences.longest());
   const Index step = power_of_two((rows + steps - 1) / steps);
   // So many sequences of 1 to `longest` rows can have up to step - 1 rows more than their number.
   const Index enough = longest > 1 ? std::max<Index>(1, (step - 1 + longest - 2) / (longest - 1)) : 1;

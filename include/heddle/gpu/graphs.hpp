@@ -10,8 +10,8 @@ namespace heddle::cuda {
 /// Returns whether runs can be recorded: not if HEDDLE_SYNC=1, because no recorded launch can be synchronized.
 bool can_record();
 
-/// Device memory that only the runs of one Graph use, on the stream of the thread that creates it. A block that a run
-/// releases serves later runs only, so that a replay finds its own.
+/// Device memory that only the recorded runs of one Graph use, on the stream of the thread that creates it. A block
+/// that such a run releases serves later ones only, so that a replay finds its own.
 class GraphMemory {
  public:
   /// Opens the memory.
@@ -21,7 +21,9 @@ class GraphMemory {
   ~GraphMemory();
   /// Returns the number of this memory, which no other has.
   std::uint64_t id() const { return id_; }
-  /// Throws Error unless the calling thread's stream is that of the memory.
+  /// Returns the stream.
+  void* stream() const { return stream_; }
+  /// Throws Error in a run, and unless the calling thread's stream is that of the memory.
   void require_own_stream() const;
 
  private:
@@ -50,9 +52,9 @@ class RecordedWork {
   std::unique_ptr<State> state_;
 };
 
-/// The scope of a run on the calling thread: its memory is GraphMemory, and calls that wait for the GPU throw Error. A
-/// `trial` run takes place, and shows which bytes it copies from the host; a `recorded` one after it enqueues nothing,
-/// and must copy the same bytes.
+/// The scope of a run on the calling thread, in which calls that wait for the GPU throw Error. A `trial` run takes
+/// place, and shows how much memory it needs and which bytes it copies from the host. A `recorded` one after it
+/// enqueues nothing, allocates in the GraphMemory, and must copy the same bytes.
 class GraphRun {
  public:
   /// The kinds of runs.

@@ -142,7 +142,7 @@ class MasterTensor {
   }
   // Moves the values and the gradient to a device.
   void move(Device device) {
-    note_move();
+    if (device != value_.device()) note_move();
     cast_.reset();
     value_ = value_.to(device).with_node(value_.node());
     publish();
@@ -150,6 +150,7 @@ class MasterTensor {
     if (const Tensor<T> gradient = value_.grad()) value_.set_grad(gradient.to(device));
   }
   void set_node(NodeRef node) {
+    note_move();
     value_ = value_.with_node(std::move(node));
     publish();
   }
@@ -185,6 +186,7 @@ class MasterTensor {
           const auto& self = *static_cast<const MasterTensor*>(weight);
           const CriticalSection in_use(self.mutex_);
           self.template update_cast<U>();
+          self.order_reader();
         });
     const auto& values = std::any_cast<const Tensor<U>&>(cast_);
     if constexpr (!std::is_integral_v<U>)
@@ -212,7 +214,7 @@ class MasterTensor {
     cast_readers_.clear();
     if constexpr (has_cuda) cast_stream_ = cuda::stream();
   }
-  // Notes that the values or their cast leave their memory, which recorded runs use.
+  // Notes that the values, their cast or their node are replaced, which recorded runs use.
   void note_move() const {
     if constexpr (has_cuda)
       if (value_.device() == Device::cuda) ++moves_on_gpu;
@@ -277,7 +279,6 @@ MasterTensor<T>::MasterTensor(Tensor<T> initial) : value_(std::move(initial)) {
 }
 template <class T>
 MasterTensor<T>::~MasterTensor() {
-  note_move();
   MadeWeights::drop(this);
 }
 

@@ -69,7 +69,7 @@ inline kernel::Draws take_draws(Index size, Random& random) {
 inline kernel::ElementDropout drawn_dropout(const char* op, double p, Index size, Random* random) {
   kernel::ElementDropout dropout{kernel::DropoutRule(op, p), {}};
   if (random && dropout.rule.is_active())
-    dropout.draws = take_draws(size, *random);
+    require_replayable(dropout.draws = take_draws(size, *random));
   else
     dropout.rule = {};
   return dropout;

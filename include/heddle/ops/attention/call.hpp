@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <heddle/autograd/run_log.hpp>
 #include <heddle/core/dispatch.hpp>
 #include <heddle/gpu/runtime.hpp>
 #include <heddle/kernel/attention_plan.hpp>
@@ -81,6 +82,7 @@ struct AttentionCall {
     draws = random->take_for_operation(
         static_cast<std::uint64_t>(queries.count() * heads * kernel::drawn_rows(queries.longest()) *
                                    kernel::calls_per_score_row(kernel::drawn_rows(keys.longest()))));
+    require_replayable(draws);
   }
 
   // Lets the forward on a GPU store dropout's decisions for the backward, unless they would take more memory than its
