@@ -295,6 +295,23 @@ TEST_CASE("cuda graphs: weights that are written or moved between runs") {
   CHECK(graph.replays() == 8);
 }
 
+TEST_CASE("cuda graphs: a model that is destroyed and made again") {
+  cuda::Graph graph;
+  std::optional<nn::Linear<>> layer;
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    Random random(seed);
+    layer.reset();
+    layer.emplace(2, 1, random);
+    to(*layer, Device::cuda);
+    for (int n = 0; n < 3; ++n) {
+      zero_grad(*layer);
+      graph.run([&](const Tensor<float>& x) { backward(sum((*layer)(x))); }, full<float>({3, 2}, 2));
+      CHECK(layer->weight.grad().host() == std::vector<float>{6, 6});
+    }
+  }
+  CHECK(graph.replays() == 6);
+}
+
 TEST_CASE("cuda graphs: what a run does not allow is an error, and the next run works") {
   const Tensor<float> w = variable(on_gpu({2}, {1, 2}));
   const Tensor<float> x({2}, {3, 4});

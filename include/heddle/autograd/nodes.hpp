@@ -51,8 +51,9 @@ struct NodeOf : Node {
 // The node of a variable or parameter. Its gradient outlives the backward passes, which add to it.
 template <class T>
 struct Leaf final : NodeOf<T> {
-  std::mutex mutex;        // backward passes of several threads may add to this leaf at once
-  RowGradient<T> by_rows;  // replaces `grad` while it is the only contribution
+  std::mutex mutex;         // backward passes of several threads may add to this leaf at once
+  RowGradient<T> by_rows;   // replaces `grad` while it is the only contribution
+  bool is_in_runs = false;  // whether a run of a cuda::Graph has reached it
 
   // Creates the leaf of a variable of shape `s`.
   explicit Leaf(Shape s) : NodeOf<T>("leaf", s) {}

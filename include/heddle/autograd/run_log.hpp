@@ -77,6 +77,7 @@ struct RunLog {
         std::any_of(leaves.begin(), leaves.end(), [&](const auto& logged) { return logged->node() == &leaf; });
     if (is_known) return;
     require(!is_closed, "cuda::Graph: the function reaches other variables or parameters than in the run before");
+    leaf.is_in_runs = true;
     leaves.push_back(std::make_unique<LoggedLeafOf<T>>(leaf));
   }
   void add_cast(const void* weight, void (*update)(const void*)) {

@@ -181,13 +181,15 @@ class MasterTensor {
     update_cast<U>();
     order_reader();
     if constexpr (has_cuda)
-      if (RunLog* const log = current_run_log())
+      if (RunLog* const log = current_run_log()) {
+        is_cast_in_runs_ = true;
         log->add_cast(this, [](const void* weight) {
           const auto& self = *static_cast<const MasterTensor*>(weight);
           const CriticalSection in_use(self.mutex_);
           self.template update_cast<U>();
           self.order_reader();
         });
+      }
     const auto& values = std::any_cast<const Tensor<U>&>(cast_);
     if constexpr (!std::is_integral_v<U>)
       if (grad_mode == GradMode::recording && value_.requires_grad())
@@ -213,6 +215,10 @@ class MasterTensor {
     cast_version_ = value_.version();
     cast_readers_.clear();
     if constexpr (has_cuda) cast_stream_ = cuda::stream();
+  }
+  // Returns whether a run of a cuda::Graph is known to use the weight.
+  bool is_in_runs() const {
+    return is_cast_in_runs_ || (value_.requires_grad() && static_cast<const Leaf<T>*>(value_.node().get())->is_in_runs);
   }
   // Notes that the values, their cast or their node are replaced, which recorded runs use.
   void note_move() const {
@@ -270,7 +276,8 @@ class MasterTensor {
   mutable std::any cast_;
   mutable std::uint64_t cast_version_ = 0;
   mutable std::vector<void*> cast_readers_;  // streams whose work is ordered after the cast
-  mutable void* cast_stream_ = nullptr;      // on the GPU, the shared stream, which made it
+  mutable bool is_cast_in_runs_ = false;
+  mutable void* cast_stream_ = nullptr;  // on the GPU, the shared stream, which made it
 };
 
 template <class T>
@@ -279,6 +286,7 @@ MasterTensor<T>::MasterTensor(Tensor<T> initial) : value_(std::move(initial)) {
 }
 template <class T>
 MasterTensor<T>::~MasterTensor() {
+  if (is_in_runs()) note_move();
   MadeWeights::drop(this);
 }
 
