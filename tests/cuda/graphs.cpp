@@ -297,11 +297,11 @@ TEST_CASE("cuda graphs: weights that are written or moved between runs") {
 
 TEST_CASE("cuda graphs: a model that is destroyed and made again") {
   cuda::Graph graph;
-  std::optional<nn::Linear<>> layer;
+  std::unique_ptr<nn::Linear<>> layer;
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     Random random(seed);
     layer.reset();
-    layer.emplace(2, 1, random);
+    layer = std::make_unique<nn::Linear<>>(2, 1, random);
     to(*layer, Device::cuda);
     for (int n = 0; n < 3; ++n) {
       zero_grad(*layer);
