@@ -207,7 +207,7 @@ class MasterTensor {
     const NoGrad quiet;
     const OnSharedStream scope(value_.device());
     if (made && !made->is_shared() && is_on_shared_stream()) {
-      dispatch(value_, [&](auto device) { kernel::cast(device, view<1>(value_), view<1>(*made)); });
+      cast_into(value_, *made);
     } else {
       if (made) note_move();
       cast_ = cast<U>(detach(value_));

@@ -22,6 +22,18 @@ void cast(Cpu, View<const T, 1> x, View<U, 1> y) {
 
 }  // namespace kernel
 
+namespace detail {
+// Writes the converted elements of x to y. Throws Error for a cast to double on a GPU.
+template <class T, class U>
+void cast_into(const Tensor<T>& x, Tensor<U>& y) {
+  const auto convert = [&](auto device) { kernel::cast(device, view<1>(x), view<1>(y)); };
+  if constexpr (std::is_same_v<U, double>)
+    on_cpu(x, "cast", convert);
+  else
+    dispatch(x, convert);
+}
+}  // namespace detail
+
 /// Returns each element converted to U, and x itself if U is T. A conversion to a floating type rounds to nearest; a
 /// double or an integer is rounded to float first if U is bf16. In a conversion to an integer, a floating-point number
 /// is truncated towards zero and clamped to the integer's range; NaN becomes 0. Conversions between integers are modulo
@@ -32,11 +44,7 @@ Tensor<U> cast(const Tensor<T>& x) {
     return x;
   } else {
     Tensor<U> y(x.shape(), x.device());
-    const auto convert = [&](auto device) { kernel::cast(device, view<1>(x), view<1>(y)); };
-    if constexpr (std::is_same_v<U, double>)
-      on_cpu(x, "cast", convert);
-    else
-      dispatch(x, convert);
+    detail::cast_into(x, y);
     if constexpr (std::is_integral_v<T> || std::is_integral_v<U>)
       return y;
     else
