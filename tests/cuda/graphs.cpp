@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "../harness/numbers.hpp"
+#include "on_gpu.hpp"
 #include "schedules.hpp"
 
 using namespace heddle;
@@ -15,10 +16,6 @@ using namespace heddle::testing;
 using heddle::testing::ContainsSubstring;
 
 namespace {
-
-Tensor<float> on_gpu(Shape shape, const std::vector<float>& values) {
-  return Tensor<float>(shape, values).to(Device::cuda);
-}
 
 constexpr models::BertConfig tiny(double dropout) {
   models::BertConfig config;
@@ -32,11 +29,11 @@ constexpr models::BertConfig tiny(double dropout) {
   config.dropout = config.attention_dropout = config.classifier_dropout = dropout;
   return config;
 }
-constexpr int classes = 3;
+constexpr int class_count = 3;
 
 models::BertClassifier<> make_model(double dropout) {
   Random random(3);
-  models::BertClassifier<> model(tiny(dropout), classes, random);
+  models::BertClassifier<> model(tiny(dropout), class_count, random);
   to(model, Device::cuda);
   return model;
 }
@@ -49,7 +46,7 @@ data::Batch ragged_batch(Index number) {
   for (Index n = 0; n < 6; ++n) {
     std::vector<int> ids(1 + random.next() % 38);
     for (int& id : ids) id = static_cast<int>(random.next() % 50);
-    texts.add(ids, static_cast<int>(random.next() % classes), 1);
+    texts.add(ids, static_cast<int>(random.next() % class_count), 1);
     rows.push_back(n);
   }
   return texts.batch(rows);
@@ -61,7 +58,7 @@ struct StepResult {
 
 // The forward and the backward of a training step.
 template <class A>
-auto step_of(const models::BertClassifier<>& model) {
+auto training_step(const models::BertClassifier<>& model) {
   return [&model](const data::Batch& batch, Random& random) {
     const Tensor<float> z =
         cast<float>(model.forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = &random}));
@@ -83,7 +80,7 @@ Trained train(double dropout, Index steps, bool records, bool fills, F after) {
   const models::BertClassifier<> model = make_model(dropout);
   auto& trained = const_cast<models::BertClassifier<>&>(model);
   optim::AdamW optimizer(trained, {.lr = 1e-3});
-  const auto step = step_of<A>(model);
+  const auto step = training_step<A>(model);
   cuda::Graph graph;
   Random random(7);
   Trained result;
@@ -121,8 +118,8 @@ TEST_CASE("cuda graphs: a filled batch has the loss and the gradients of the bat
   const Index steps = 4;
   const auto nothing = [](const cuda::Graph&) {};
   const Trained given = train<float>(0, steps, false, false, nothing);
-  const Trained filled = train<float>(0, steps, true, true, nothing);
-  for (std::size_t n = 0; n < given.losses.size(); ++n) CHECK(std::abs(filled.losses[n] - given.losses[n]) < 1e-5f);
+  const Trained with_more = train<float>(0, steps, true, true, nothing);
+  for (std::size_t n = 0; n < given.losses.size(); ++n) CHECK(std::abs(with_more.losses[n] - given.losses[n]) < 1e-5f);
 }
 
 TEST_CASE("cuda graphs: replays take new inputs, weights and generators") {

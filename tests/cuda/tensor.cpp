@@ -5,16 +5,12 @@
 #include "../catch.hpp"
 #include "../harness/two_layers.hpp"
 #include "device_array.hpp"
+#include "on_gpu.hpp"
 #include "same_always.hpp"
 
 using namespace heddle;
 using heddle::testing::ContainsSubstring;
-
-namespace {
-Tensor<float> on_gpu(Shape shape, const std::vector<float>& values) {
-  return Tensor<float>(shape, values).to(Device::cuda);
-}
-}  // namespace
+using heddle::testing::on_gpu;
 
 TEST_CASE("cuda tensor: values are copied to the GPU and back") {
   Tensor<float> x({2, 2}, {1, 2, 3, 4});
