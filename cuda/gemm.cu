@@ -16,6 +16,8 @@
 #include <optional>
 #include <sstream>
 
+#include <heddle/base/row_rounding.hpp>
+
 #include "device/empty_product.cuh"
 #include "device/instances.cuh"
 #include "device/workspace.cuh"
@@ -310,8 +312,7 @@ class Plan {
 // Returns the number of rows whose algorithm serves `rows`: up to an eighth more. Every ragged batch has another number
 // of rows, and asking cuBLASLt for an algorithm takes about 100 µs.
 Index shared_rows(Index rows) {
-  Index step = 1;
-  while (rows > 16 * step) step *= 2;
+  const Index step = detail::row_step(rows);
   return (rows + step - 1) / step * step;
 }
 

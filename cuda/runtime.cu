@@ -164,10 +164,11 @@ class Pool {
   }
   void close_graph(std::uint64_t number) noexcept {
     const std::lock_guard lock(mutex_);
-    for (const auto& [size, blocks] : graphs_[number].unused)
+    const OfGraph& graph = graphs_[number];
+    for (const auto& [size, blocks] : graph.unused)
       for (void* memory : blocks) {
         if (detail::memory_is_cached) {
-          cached_[{graphs_[number].stream, size}].push_back(memory);
+          cached_[{graph.stream, size}].push_back(memory);
         } else {
           give_back(memory);
           stats_.cached -= size;

@@ -43,7 +43,7 @@ struct BackwardInputs {
 template <class T>
 struct SequenceHead {
   Index pair;                // b * heads + h
-  std::uint64_t first_call;  // of the dropout's generator, for the first query's scores, in a replay, too
+  std::uint64_t first_call;  // of the dropout's generator in this run, for the first query's scores
   std::uint32_t first_word;  // of the stored decisions (dropout.cuh)
   int b, h, heads;
   int q_begin, queries, k_begin, keys;

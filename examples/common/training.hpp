@@ -130,7 +130,7 @@ class Training {
       for (; state_.batch < per_epoch_ && !enough_steps(); after_step()) step();
       end_epoch();
     }
-    if (!graph_.failure().empty()) note("steps were not replayed as CUDA graphs: " + graph_.failure());
+    if (!graph_.failure().empty()) note("some steps were not replayed as CUDA graphs: " + graph_.failure());
     FinalScores scores = report<A>(model_, splits_, flags_, *metrics_);
     if (options_.at_end) options_.at_end(scores);
     if (events_) events_->sync();

@@ -68,7 +68,7 @@ auto training_step(const models::BertClassifier<>& model) {
   };
 }
 
-// What a training computes: the losses, and the weights at the end.
+// Trained holds what a training computes: the losses, and the weights at the end.
 struct Trained {
   std::vector<float> losses, weights;
 };

@@ -100,10 +100,10 @@ class GraphRuns {
 
 // One size of the inputs.
 struct RunsOfSize {
-  std::any inputs, result;  // a tuple of the inputs on the GPU; the result of the recorded run
-  Tensor<int> block;        // the memory of the inputs
-  std::vector<std::uint64_t> positions,
-      draws;  // of each generator: where the recorded run began, and how many it draws
+  std::any inputs, result;               // a tuple of the inputs on the GPU; the result of the recorded run
+  Tensor<int> block;                     // the memory of the inputs
+  std::vector<std::uint64_t> positions;  // of each generator: where the recorded run began
+  std::vector<std::uint64_t> draws;      // of each generator: how many a run takes
   RunLog log;
   cuda::RecordedWork work;
   bool is_tried = false;  // the last run was a trial

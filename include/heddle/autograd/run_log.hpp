@@ -12,8 +12,8 @@
 
 namespace heddle::detail {
 
-// How often a weight on the GPU, or its cast, has left its memory or got another node. Records of earlier runs are then
-// out of date.
+// moves_on_gpu counts how often a weight on the GPU, or its cast, has left its memory or got another node. Records of
+// earlier runs are then out of date.
 inline std::atomic<std::uint64_t> moves_on_gpu = 0;
 
 // A leaf whose gradient a recorded run computes.
@@ -56,6 +56,7 @@ class LoggedLeafOf final : public LoggedLeaf {
     mark_stream(*leaf_, Device::cuda);
   }
   void copy_out() override {
+    const CriticalSection section(leaf_->mutex);
     if (place_ && leaf_->grad && leaf_->grad.device_data() == place_.device_data())
       leaf_->grad = deep_copy(leaf_->grad);
   }

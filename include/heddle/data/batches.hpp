@@ -8,6 +8,7 @@
 #include <span>
 
 #include <heddle/base/random.hpp>
+#include <heddle/base/row_rounding.hpp>
 #include <heddle/core/sequences.hpp>
 
 namespace heddle::data {
@@ -113,20 +114,15 @@ inline Batch filled(const Batch& batch, Index most = std::numeric_limits<int>::m
   const Sequences& sequences = batch.sequences;
   require<ShapeError>(sequences.longest() <= most, "filled: a sequence has ", sequences.longest(),
                       " rows, more than the most, ", most);
-  constexpr Index least_longest = 16, steps = 16;  // rows; 8 to 16 numbers of rows for each power of two
+  constexpr Index least_longest = 16;  // rows
   const Index rows = sequences.rows();
-  const auto power_of_two = [](Index x) {
-    Index power = 1;
-    while (power < x) power *= 2;
-    return power;
-  };
-  Index longest = std::max(power_of_two(sequences.longest()), least_longest);
+  Index longest = heddle::detail::power_of_two(std::max(sequences.longest(), least_longest));
   if (sequences.padded_to() > 0) {
     longest = std::max(std::min(longest, sequences.padded_to()), sequences.longest());
     return {batch.ids, sequences.with_longest(longest), batch.labels, batch.types};
   }
   longest = std::max(std::min(longest, most), sequences.longest());
-  const Index step = power_of_two((rows + steps - 1) / steps);
+  const Index step = heddle::detail::row_step(rows);
   // So many sequences of 1 to `longest` rows can have up to step - 1 rows more than their number.
   const Index enough = longest > 1 ? std::max<Index>(1, (step - 1 + longest - 2) / (longest - 1)) : 1;
   const Index more = (rows + enough + step - 1) / step * step - rows;

@@ -1,5 +1,5 @@
-// What cuda::Graph needs of CUDA: memory that only its runs use, and the recording of a run. Defined in cuda/graphs.cu
-// and runtime.cu.
+// GraphMemory, RecordedWork and GraphRun: the parts of cuda::Graph that call CUDA. They are defined in cuda/graphs.cu
+// and cuda/runtime.cu.
 #pragma once
 #include <cstdint>
 #include <memory>

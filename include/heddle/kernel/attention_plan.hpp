@@ -4,6 +4,7 @@
 
 #include <heddle/base/dropout_rule.hpp>
 #include <heddle/base/number_types.hpp>
+#include <heddle/base/row_rounding.hpp>
 #include <heddle/base/view.hpp>
 
 namespace heddle::kernel {
@@ -18,11 +19,7 @@ HEDDLE_HD constexpr Index calls_per_score_row(Index keys) {
 }
 // Returns for how many rows a sequence has calls: a power of two, so that batches of similar length have the same
 // draws. `longest` is the number of rows of the longest sequence.
-constexpr Index drawn_rows(Index longest) {
-  Index rows = 16;
-  while (rows < longest) rows *= 2;
-  return rows;
-}
+constexpr Index drawn_rows(Index longest) { return detail::power_of_two(longest < 16 ? 16 : longest); }
 
 // A tensor with one element per score, [B|1, H|1, Tq|1, Tk]. An axis of extent 1 is broadcast.
 template <class T>
