@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/gpu.cuh"
 #include "device/graph_run.cuh"
 #include "device/limits.cuh"
 #include "device/workspace.cuh"
@@ -19,10 +20,11 @@ constexpr std::size_t piece_bytes = std::size_t{256} << 10;
 // Pinned memory for a piece of a copy.
 struct PinnedPiece {
   char* memory;
-  cudaEvent_t copied;  // recorded after the GPU's copy from or to the memory
+  cudaEvent_t copied;  // recorded after the copy from or to the memory, on a stream of its GPU
 };
 
-// Allocates pinned pieces. They are never freed, like the pool of device memory.
+// Allocates pinned pieces for copies from and to the calling thread's GPU. They are never freed, like the pool of
+// device memory.
 template <std::size_t count>
 std::array<PinnedPiece, count> pinned_pieces() {
   void* memory = nullptr;
@@ -45,7 +47,7 @@ void copy(const PinnedPiece& piece, void* to, const void* from, std::size_t byte
 // Synchronizes with the last copy from or to the piece, if any.
 void wait(const PinnedPiece& piece) { check(cudaEventSynchronize(piece.copied), "cudaEventSynchronize"); }
 
-// The pieces through which all threads copy to the GPU, in turn. A copy waits only if all pieces are in use.
+// The pieces through which all threads copy to a GPU, in turn. A copy waits only if all pieces are in use.
 class Uploads {
  public:
   void copy_piece(char* to, const char* from, std::size_t bytes) {
@@ -64,36 +66,33 @@ class Uploads {
   std::size_t next_ = 0;
 };
 Uploads& uploads() {
-  static Uploads* const one = new Uploads;
-  return *one;
+  static OfEachGpu<Uploads> all;
+  return all.here();
 }
 
-// The pieces for copies to the host that are not in use.
+// The pieces for copies from a GPU to the host that are not in use.
 struct UnusedPieces {
   std::mutex mutex;
   std::vector<PinnedPiece> pieces;
 };
-UnusedPieces& unused_pieces() {
-  static UnusedPieces* const one = new UnusedPieces;
-  return *one;
-}
+OfEachGpu<UnusedPieces> unused_pieces;
 
 // A pinned piece for copies to the host, which nothing else uses.
 class OwnPiece {
  public:
-  OwnPiece() : piece_(take()) {}
-  OwnPiece(OwnPiece&& other) noexcept : piece_(std::exchange(other.piece_, {})) {}
+  OwnPiece() : unused_(unused_pieces.here()), piece_(take()) {}
+  OwnPiece(OwnPiece&& other) noexcept : unused_(other.unused_), piece_(std::exchange(other.piece_, {})) {}
   ~OwnPiece() {
     if (!piece_.memory) return;
-    const std::lock_guard lock(unused_pieces().mutex);
-    unused_pieces().pieces.push_back(piece_);
+    const std::lock_guard lock(unused_.mutex);
+    unused_.pieces.push_back(piece_);
   }
   const PinnedPiece& operator*() const { return piece_; }
 
  private:
-  static PinnedPiece take() {
-    std::unique_lock lock(unused_pieces().mutex);
-    std::vector<PinnedPiece>& pieces = unused_pieces().pieces;
+  PinnedPiece take() {
+    std::unique_lock lock(unused_.mutex);
+    std::vector<PinnedPiece>& pieces = unused_.pieces;
     if (pieces.empty()) return pinned_pieces<1>()[0];
     const PinnedPiece piece = pieces.back();
     pieces.pop_back();
@@ -102,6 +101,7 @@ class OwnPiece {
     return piece;
   }
 
+  UnusedPieces& unused_;
   PinnedPiece piece_;
 };
 
@@ -178,6 +178,20 @@ void HostBytes::read(void* to) const {
 }
 
 void on_device(void* to, const void* from, std::size_t bytes) { copy(to, from, bytes, cudaMemcpyDeviceToDevice); }
+void from_gpu(int gpu, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  refuse_in_run("a copy from another GPU");
+  const int here = current_device();
+  void* const later = stream();
+  void* earlier = nullptr;
+  {
+    const GpuScope scope(gpu);
+    earlier = stream();
+    order_streams(earlier, later);
+  }
+  check(cudaMemcpyPeerAsync(to, here, from, gpu, bytes, current_stream()), "cudaMemcpyPeerAsync");
+  order_streams(later, earlier);
+}
 void clear(void* memory, std::size_t bytes) {
   if (bytes > 0) check(cudaMemsetAsync(memory, 0, bytes, current_stream()), "cudaMemsetAsync");
 }

@@ -19,6 +19,7 @@
 #include <heddle/base/row_rounding.hpp>
 
 #include "device/empty_product.cuh"
+#include "device/gpu.cuh"
 #include "device/instances.cuh"
 #include "device/workspace.cuh"
 
@@ -46,7 +47,6 @@ struct CublasLt {
   HEDDLE_CUBLAS(MatmulPreferenceDestroy);
   HEDDLE_CUBLAS(MatmulPreferenceSetAttribute);
 #undef HEDDLE_CUBLAS
-  cublasLtHandle_t handle = nullptr;
 
   CublasLt() {
     const std::string file = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
@@ -73,7 +73,6 @@ struct CublasLt {
     HEDDLE_CUBLAS(MatmulPreferenceDestroy);
     HEDDLE_CUBLAS(MatmulPreferenceSetAttribute);
 #undef HEDDLE_CUBLAS
-    check(Create(&handle), "cublasLtCreate");
   }
   void check(cublasStatus_t status, const char* what) const {
     if (status != CUBLAS_STATUS_SUCCESS) fail<CudaError>(what, ": ", GetStatusString(status));
@@ -86,11 +85,23 @@ const CublasLt& lt() {
   return *library;
 }
 
+// A handle works on the GPU that was the calling thread's when it was made.
+struct Handle {
+  cublasLtHandle_t handle = nullptr;
+
+  Handle() { lt().check(lt().Create(&handle), "cublasLtCreate"); }
+};
+// Returns the handle of the calling thread's GPU.
+cublasLtHandle_t handle() {
+  static cuda::OfEachGpu<Handle> handles;
+  return handles.here().handle;
+}
+
 // --- one shape ---
 
-// All that the choice of an algorithm depends on, except the types: arithmetic, extents, transposes, strides, the
+// All that the choice of an algorithm depends on, except the types: GPU, arithmetic, extents, transposes, strides, the
 // batch's size and offsets, bias, row sums, accumulation into c, and alignment.
-using Key = std::array<Index, 18>;
+using Key = std::array<Index, 19>;
 
 // Returns the alignment of a pointer, up to the largest that cuBLASLt distinguishes.
 Index alignment_of(const void* data) {
@@ -110,7 +121,8 @@ cublasComputeType_t arithmetic_of() {
 
 template <class T, class E>
 Key key_of(const Product<T, E>& p) {
-  return {arithmetic_of<T>(),
+  return {cuda::current_device(),
+          arithmetic_of<T>(),
           p.c.rows,
           p.c.width,
           cuda::depth_of(p),
@@ -217,7 +229,7 @@ class Plan {
       put_row(p.bias, MatrixView<E>{p.c.data + matrix * p.next_c, p.c.rows, p.c.width, p.c.stride});
     const float alpha = 1, beta = adds_to_bias || p.into == Into::add ? 1 : 0;
     const cuda::Workspace<char> memory(static_cast<Index>(workspace_bytes));
-    return lt().Matmul(lt().handle, product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
+    return lt().Matmul(handle(), product_, &alpha, p.b.data, first_, p.a.data, second_, &beta, p.c.data, result_,
                        p.c.data, result_, &choice_.algorithm, memory.data(), workspace_bytes, cuda::current_stream());
   }
 
@@ -261,7 +273,7 @@ class Plan {
   bool adopt(const Plan& similar) {
     if (similar.offered_.has_epilogue != choice_.has_epilogue) return false;
     cublasLtMatmulHeuristicResult_t checked{};
-    const cublasStatus_t status = lt().MatmulAlgoCheck(lt().handle, product_, first_, second_, result_, result_,
+    const cublasStatus_t status = lt().MatmulAlgoCheck(handle(), product_, first_, second_, result_, result_,
                                                        &similar.offered_.algorithm, &checked);
     if (status != CUBLAS_STATUS_SUCCESS || checked.state != CUBLAS_STATUS_SUCCESS ||
         checked.workspaceSize > workspace_bytes)
@@ -290,7 +302,7 @@ class Plan {
     set_preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(alignment_of(p.c.data)));
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
-    const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(lt().handle, product_, first_, second_, result_, result_,
+    const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(handle(), product_, first_, second_, result_, result_,
                                                               preference, 1, &best, &found);
     lt().MatmulPreferenceDestroy(preference);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
@@ -347,7 +359,7 @@ Plan& plan_for(const Product<T, E>& p) {
 }  // namespace heddle::kernel
 
 std::string heddle::cuda::products_unavailable() try {
-  kernel::lt();
+  kernel::handle();
   return {};
 } catch (const CudaError& error) {
   return error.what();

@@ -1,15 +1,19 @@
-// Streams, memory and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with the whole
-// GPU. A block belongs to the stream it was allocated for and is reused there without synchronization, because the work
-// of a stream runs in order. Work of another stream delays the reuse if it was enqueued by the thread that releases the
-// block, or if record_stream() names its stream. A block of a Graph's memory is reused by runs of that Graph only.
+// GPUs, streams, memory and settings. Memory comes from a cache, because cudaMalloc and cudaFree synchronize with
+// the whole GPU. A block belongs to the stream it was allocated for and is reused there without synchronization,
+// because the work of a stream runs in order. Work of another stream delays the reuse if it was enqueued by the
+// thread that releases the block, or if record_stream() names its stream. A block of a Graph's memory is reused by
+// runs of that Graph only.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include <heddle/gpu/graphs.hpp>
 #include <heddle/gpu/kernels.hpp>
+#include "device/gpu.cuh"
 #include "device/graph_run.cuh"
 #include "device/launch.cuh"
 #include "device/report.cuh"
@@ -21,32 +25,36 @@ namespace {
 
 // --- streams ---
 
-thread_local cudaStream_t chosen = nullptr;
+thread_local std::array<cudaStream_t, most_gpus> chosen{};  // by GPU; null if none was chosen
 
-cudaStream_t new_stream() {
-  cudaStream_t made = nullptr;
-  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreate");
-  return made;
-}
+// Returns the stream that the calling thread has chosen for its GPU.
+cudaStream_t& chosen_here() { return chosen.at(static_cast<std::size_t>(current_device())); }
 
-// Returns `stream`, or the shared stream if it is null. On the shared stream, work of one thread runs before work
-// that another thread enqueues later. The shared stream is never destroyed, because tensors in static storage are
-// released late.
+// The stream that threads share on a GPU. Work of one thread runs before work that another thread enqueues later.
+struct SharedStream {
+  cudaStream_t stream = nullptr;
+
+  SharedStream() { check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"); }
+};
+
+// Returns `stream`, or the shared stream of the calling thread's GPU if it is null.
 cudaStream_t or_shared(void* stream) {
-  static const cudaStream_t shared = new_stream();
-  return stream ? static_cast<cudaStream_t>(stream) : shared;
+  static OfEachGpu<SharedStream> shared;
+  return stream ? static_cast<cudaStream_t>(stream) : shared.here().stream;
 }
-cudaStream_t current() { return or_shared(chosen); }
+cudaStream_t current() { return or_shared(chosen_here()); }
 
-// Orders later work on `later` after the work that is enqueued on `earlier`.
+// Orders later work on `later` after the work that is enqueued on `earlier`. Synchronizes if `earlier` is not a stream
+// of the calling thread's GPU, to which events belong.
 void order(cudaStream_t earlier, cudaStream_t later) noexcept {
   cudaEvent_t event = nullptr;
-  if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess &&
-      cudaEventRecord(event, earlier) == cudaSuccess && cudaStreamWaitEvent(later, event, 0) == cudaSuccess &&
-      cudaEventDestroy(event) == cudaSuccess)
-    return;
+  const bool is_made = cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess;
+  const bool is_ordered =
+      is_made && cudaEventRecord(event, earlier) == cudaSuccess && cudaStreamWaitEvent(later, event, 0) == cudaSuccess;
+  if (is_made) cudaEventDestroy(event);
+  if (is_ordered) return;
+  cudaStreamSynchronize(earlier);
   cudaGetLastError();
-  cudaDeviceSynchronize();
 }
 
 // --- memory ---
@@ -62,6 +70,7 @@ std::size_t kept_size(std::size_t bytes) {
 
 // A block in use.
 struct Block {
+  int gpu = 0;  // where it is
   std::size_t size = 0;
   cudaStream_t owner = nullptr;      // the stream that it belongs to
   std::uint64_t graph = 0;           // the memory of a Graph that it is part of, or 0
@@ -82,6 +91,7 @@ class Pool {
     const std::size_t kept = kept_size(bytes);
     const std::lock_guard lock(mutex_);
     Block block;
+    block.gpu = current_device();
     block.size = detail::memory_is_cached ? kept : std::max<std::size_t>(bytes, 1);
     block.owner = stream;
     void* memory = nullptr;
@@ -100,8 +110,9 @@ class Pool {
       block.trial = run.memory;
       block.count = graphs_[run.memory].add(kept);
     }
-    stats_.in_use += block.size;
-    stats_.peak = std::max(stats_.peak, stats_.in_use);
+    MemoryStats& stats = of_gpu(block.gpu);
+    stats.in_use += block.size;
+    stats.peak = std::max(stats.peak, stats.in_use);
     in_use_[memory] = std::move(block);
     return memory;
   }
@@ -113,23 +124,29 @@ class Pool {
     found->second.used_on(stream);
   }
 
-  void release(void* memory, cudaStream_t stream) noexcept {
+  // Releases a block after the work on the calling thread's stream on the block's GPU.
+  void release(void* memory) noexcept {
     const std::lock_guard lock(mutex_);
     Block block = std::move(in_use_.extract(memory).mapped());
-    stats_.in_use -= block.size;
+    const GpuScope scope(block.gpu);
+    of_gpu(block.gpu).in_use -= block.size;
     if (const auto trial = graphs_.find(block.trial); trial != graphs_.end()) trial->second.remove(block);
     const auto graph = graphs_.find(block.graph);
     if (graph == graphs_.end() && !detail::memory_is_cached) return give_back(memory);
-    block.used_on(stream);
+    block.used_on(current());
     for (const cudaStream_t other : block.others) order(other, block.owner);
-    (graph != graphs_.end() ? graph->second.unused[block.size] : cached_[{block.owner, block.size}]).push_back(memory);
-    stats_.cached += block.size;
+    auto& unused =
+        graph != graphs_.end() ? graph->second.unused[block.size] : cached_[{block.gpu, block.owner, block.size}];
+    unused.push_back(memory);
+    of_gpu(block.gpu).cached += block.size;
   }
 
   // Opens the memory of a Graph, and returns its number. When it is closed, its blocks serve all work on the stream.
   std::uint64_t open_graph(cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
-    graphs_[++last_graph_].stream = stream;
+    OfGraph& graph = graphs_[++last_graph_];
+    graph.gpu = current_device();
+    graph.stream = stream;
     return last_graph_;
   }
   void begin_count(std::uint64_t graph) {
@@ -155,7 +172,7 @@ class Pool {
           fits->second.pop_back();
         } else {
           memory = any_block(size, of.stream);
-          if (memory) stats_.cached += size;
+          if (memory) of_gpu(of.gpu).cached += size;
         }
         if (!memory) break;  // the run will lack it
         kept[size].push_back(memory);
@@ -168,10 +185,10 @@ class Pool {
     for (const auto& [size, blocks] : graph.unused)
       for (void* memory : blocks) {
         if (detail::memory_is_cached) {
-          cached_[{graph.stream, size}].push_back(memory);
+          cached_[{graph.gpu, graph.stream, size}].push_back(memory);
         } else {
           give_back(memory);
-          stats_.cached -= size;
+          of_gpu(graph.gpu).cached -= size;
         }
       }
     graphs_.erase(number);
@@ -184,22 +201,24 @@ class Pool {
 
   MemoryStats stats() {
     const std::lock_guard lock(mutex_);
-    return stats_;
+    return of_gpu(current_device());
   }
 
  private:
+  MemoryStats& of_gpu(int gpu) { return stats_.at(static_cast<std::size_t>(gpu)); }
+
   // Takes the block that was released last; null if there is none.
   void* take(std::vector<void*>& unused, std::size_t size) {
     if (unused.empty()) return nullptr;
     void* const memory = unused.back();
     unused.pop_back();
-    stats_.cached -= size;
+    of_gpu(current_device()).cached -= size;
     return memory;
   }
 
-  // Returns a block from the cache or the driver; null if there is none.
+  // Returns a block on the calling thread's GPU from the cache or the driver; null if there is none.
   void* any_block(std::size_t size, cudaStream_t stream) {
-    void* memory = take(cached_[{stream, size}], size);
+    void* memory = take(cached_[{current_device(), stream, size}], size);
     if (!memory) memory = from_system(size);
     if (memory) return memory;
     give_back_cached();
@@ -224,19 +243,20 @@ class Pool {
     for (auto& [key, blocks] : cached_)
       for (void* memory : blocks) {
         give_back(memory);
-        stats_.cached -= key.second;
+        of_gpu(std::get<int>(key)).cached -= std::get<std::size_t>(key);
       }
     cached_.clear();
   }
 
-  [[noreturn]] void fail_full(std::size_t bytes) const {
+  [[noreturn]] void fail_full(std::size_t bytes) {
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    fail<OutOfMemory>("out of memory on the GPU: ", bytes, " bytes requested, ", stats_.in_use, " bytes in use, ", free,
-                      " of ", total, " bytes free");
+    fail<OutOfMemory>("out of memory on the GPU: ", bytes, " bytes requested, ", of_gpu(current_device()).in_use,
+                      " bytes in use, ", free, " of ", total, " bytes free");
   }
 
   struct OfGraph {
+    int gpu = 0;
     cudaStream_t stream = nullptr;
     std::map<std::size_t, std::vector<void*>> unused;  // by size
     std::uint64_t count = 0;                           // the number of the present count
@@ -262,10 +282,10 @@ class Pool {
 
   std::mutex mutex_;
   std::map<const void*, Block> in_use_;
-  std::map<std::pair<cudaStream_t, std::size_t>, std::vector<void*>> cached_;
+  std::map<std::tuple<int, cudaStream_t, std::size_t>, std::vector<void*>> cached_;  // by GPU, owner and size
   std::map<std::uint64_t, OfGraph> graphs_;
   std::uint64_t last_graph_ = 0;
-  MemoryStats stats_;
+  std::array<MemoryStats, most_gpus> stats_{};  // by GPU
 };
 
 // Returns the process's pool. It is never destroyed, because a tensor in static storage may be released after
@@ -277,13 +297,13 @@ Pool& pool() {
 
 constexpr Index most_counters = 64;  // of a stream
 
-// Returns the counters of a stream, whose kernels run one after the other. They are never freed, like the pool: a later
-// stream of the same address finds zeros as well.
+// Returns the counters of a stream of the calling thread's GPU. Kernels of a stream run one after the other. The
+// counters are never freed, like the pool: a later stream of the same address finds zeros as well.
 unsigned* counters_of(cudaStream_t stream) {
   static std::mutex mutex;
-  static auto* const of_streams = new std::map<cudaStream_t, unsigned*>;
+  static auto* const of_streams = new std::map<std::pair<int, cudaStream_t>, unsigned*>;
   const std::lock_guard lock(mutex);
-  unsigned*& memory = (*of_streams)[stream];
+  unsigned*& memory = (*of_streams)[{current_device(), stream}];
   if (!memory) {
     constexpr std::size_t bytes = most_counters * sizeof(unsigned);
     void* made = nullptr;
@@ -365,8 +385,33 @@ std::string unavailable() {
   }
 }
 
+int device_count() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+int current_device() noexcept {
+  int number = 0;
+  if (cudaGetDevice(&number) != cudaSuccess) cudaGetLastError();
+  return number;
+}
+void set_device(int number) {
+  const int count = std::min(device_count(), most_gpus);
+  require(number >= 0 && number < count, "cuda::set_device: there is no GPU ", number, "; the number of GPUs is ",
+          count);
+  check(cudaSetDevice(number), "cudaSetDevice");
+}
+int device_of(const void* memory) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  require(attributes.type != cudaMemoryTypeUnregistered,
+          "memory of the host was given as memory of a GPU; copy it there with to(Device::cuda)");
+  return attributes.type == cudaMemoryTypeDevice ? attributes.device : current_device();
+}
+
 void* stream() { return current(); }
-void set_stream(void* stream) { chosen = static_cast<cudaStream_t>(stream); }
+void set_stream(void* stream) { chosen_here() = static_cast<cudaStream_t>(stream); }
 void order_streams(void* earlier, void* later) noexcept {
   if (or_shared(earlier) != or_shared(later)) order(or_shared(earlier), or_shared(later));
 }
@@ -383,7 +428,7 @@ unsigned* counters(Index count) {
   return counters_of(current());
 }
 void* allocate(std::size_t bytes) { return pool().allocate(bytes, current(), memory_of_run()); }
-void release(void* memory, std::size_t) noexcept { pool().release(memory, current()); }
+void release(void* memory, std::size_t) noexcept { pool().release(memory); }
 void trim() {
   refuse_in_run("cuda::trim()");
   pool().trim();
@@ -391,7 +436,7 @@ void trim() {
 void count_blocks(std::uint64_t memory) { pool().begin_count(memory); }
 BlockCounts counted_blocks(std::uint64_t memory) { return pool().counted(memory); }
 void reserve_blocks(std::uint64_t memory, const BlockCounts& counts) { pool().reserve(memory, counts); }
-GraphMemory::GraphMemory() : stream_(current()), id_(pool().open_graph(current())) {}
+GraphMemory::GraphMemory() : gpu_(current_device()), stream_(current()), id_(pool().open_graph(current())) {}
 GraphMemory::~GraphMemory() { pool().close_graph(id_); }
 void GraphMemory::require_own_stream() const {
   refuse_in_run("another run");

@@ -1,9 +1,10 @@
-// The steps of optimizers that are enqueued, by stream.
+// The steps of optimizers that are enqueued, by stream, which belongs to a GPU.
 #include "device/steps.cuh"
 
 #include <deque>
 #include <map>
 
+#include "device/gpu.cuh"
 #include "device/graph_run.cuh"
 #include "device/workspace.cuh"
 
@@ -24,6 +25,8 @@ class StepsOf {
     check(cudaHostGetDevicePointer(&memory, report_, 0), "cudaHostGetDevicePointer");
     report_on_device_ = static_cast<StepReport*>(memory);
   }
+
+  int gpu() const { return gpu_; }
 
   // Throws the failure of an earlier step if the host has not synchronized for long.
   StepCheck add(const std::shared_ptr<kernel::EnqueuedStep>& step) {
@@ -53,7 +56,10 @@ class StepsOf {
 
  private:
   // Lets the updates that are enqueued from now on take place.
-  void go_on() { check(cudaMemsetAsync(state_, 0, sizeof(StepState), stream_), "cudaMemsetAsync"); }
+  void go_on() {
+    const GpuScope scope(gpu_);
+    check(cudaMemsetAsync(state_, 0, sizeof(StepState), stream_), "cudaMemsetAsync");
+  }
 
   unsigned long long number_of_first() const { return last_ - steps_.size() + 1; }
   void forget_first(Outcome outcome) {
@@ -69,6 +75,7 @@ class StepsOf {
 
   static constexpr std::size_t most_steps = 256;  // before add() looks for a failure
 
+  int gpu_ = current_device();
   cudaStream_t stream_;
   StepState* state_;
   StepReport *report_, *report_on_device_;
@@ -91,7 +98,10 @@ AllSteps& all_steps() {
 StepScope::StepScope(const std::shared_ptr<kernel::EnqueuedStep>& step) : lock_(all_steps().mutex) {
   refuse_in_run("a step of an optimizer");
   const cudaStream_t stream = current_stream();
-  check_ = all_steps().of_streams.try_emplace(stream, stream).first->second.add(step);
+  std::map<cudaStream_t, StepsOf>& of_streams = all_steps().of_streams;
+  const auto of_stream = of_streams.find(stream);  // perhaps of an earlier stream of this address, on another GPU
+  if (of_stream != of_streams.end() && of_stream->second.gpu() != current_device()) of_streams.erase(of_stream);
+  check_ = of_streams.try_emplace(stream, stream).first->second.add(step);
 }
 
 bool is_checked(const kernel::EnqueuedStep& step) {

@@ -4,6 +4,8 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <heddle/base/build.hpp>
 #include <heddle/base/error.hpp>
@@ -11,6 +13,7 @@
 
 namespace heddle::cuda {
 
+inline constexpr int most_gpus = 64;  // of a process
 inline constexpr int warp_size = 32;
 inline constexpr unsigned all_lanes = ~0u;
 
@@ -79,6 +82,20 @@ inline cudaError_t raise_shared_limit(const void* kernel) {
                               most - static_cast<int>(attributes.sharedSizeBytes));
 }
 
+// Calls raise_shared_limit() once for each GPU.
+template <auto kernel>
+cudaError_t raise_shared_limit_here() {
+  static std::atomic<std::uint64_t> raised = 0;  // a bit for each GPU
+  static_assert(most_gpus <= 64);
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  const std::uint64_t bit = std::uint64_t{1} << device;
+  if (error != cudaSuccess || (raised.load(std::memory_order_relaxed) & bit) != 0) return error;
+  error = raise_shared_limit(reinterpret_cast<const void*>(kernel));
+  if (error == cudaSuccess) raised |= bit;
+  return error;
+}
+
 // Launches kernel<<<grid, block, shared_bytes, stream>>>(arguments...), unless the grid has no blocks. Throws CudaError
 // with the kernel's name if the launch fails.
 template <auto kernel, class... Arguments>
@@ -89,11 +106,7 @@ void launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  cudaError_t error = cudaSuccess;
-  if (shared_bytes > 0) {
-    static const cudaError_t raised = raise_shared_limit(reinterpret_cast<const void*>(kernel));
-    error = raised;
-  }
+  cudaError_t error = shared_bytes > 0 ? raise_shared_limit_here<kernel>() : cudaSuccess;
   if (error == cudaSuccess) error = cudaLaunchKernelEx(&config, kernel, arguments...);
   if (error == cudaSuccess && synchronizes_each_launch()) error = cudaStreamSynchronize(stream);
   if (error != cudaSuccess) [[unlikely]]

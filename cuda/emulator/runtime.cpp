@@ -49,7 +49,8 @@ class RecordOwner {
 };
 
 struct Event {
-  RecordOwner last;  // null if it was never recorded
+  const int device;
+  RecordOwner last{};  // null if it was never recorded
 };
 
 struct Work {
@@ -58,6 +59,8 @@ struct Work {
   // Orders the host's work before this enqueued work. Each piece of work has its own address, because the host's later
   // work is not ordered before it.
   std::uint64_t queued = 0;
+  bool is_between_devices = false;  // it may access the memory of all devices
+  int device = 0;                   // whose memory it may access otherwise
 };
 
 // The work that a stream has captured, in its order, with its arguments.
@@ -73,6 +76,9 @@ struct GraphExec {  // a graph that can be launched
 // A stream. ThreadSanitizer treats it as a thread. Only enqueueing and synchronizing order its work relative to the
 // host's. Therefore it has its own stack, and the host does not touch the memory of enqueued work.
 struct Stream {
+  explicit Stream(int number) : device(number) {}
+
+  const int device;  // or every_device
   std::deque<std::unique_ptr<Work>> queue;
   Order grids{};
   std::uint64_t done = 0;
@@ -83,13 +89,22 @@ struct Stream {
 
 namespace {
 
+constexpr int every_device = -1;
+thread_local int device_of_thread = 0;
+
+struct Allocation {
+  std::size_t bytes;
+  int device;
+};
+
 struct Runtime {
   std::recursive_mutex mutex;
-  Stream standard;
+  Stream standard{every_device};
   std::vector<Stream*> streams{&standard};  // in the order of their creation
-  std::map<void*, std::size_t> memory;
+  std::map<const std::byte*, Allocation> memory;
   std::map<const std::byte*, std::size_t> pinned;  // host memory by address, with its bytes
-  std::map<const void*, int> most_shared;  // bytes of dynamic shared memory, by kernel, from cudaFuncSetAttribute
+  // Bytes of dynamic shared memory, by device and kernel, from cudaFuncSetAttribute.
+  std::map<std::pair<int, const void*>, int> most_shared;
   cudaError_t last = cudaSuccess;
   std::uint64_t turn = 0;
 };
@@ -108,9 +123,22 @@ cudaError_t keep(cudaError_t error) {
 
 Stream& named(cudaStream_t stream) { return stream ? *stream : runtime().standard; }
 
+// Returns whether a stream takes kernels and other work from a thread with this current device.
+bool belongs_to(const Stream& stream, int device) { return stream.device == device || stream.device == every_device; }
+
+// Returns the allocation that contains an address; null if there is none.
+const Allocation* allocation_of(const void* address) {
+  const auto* const byte = static_cast<const std::byte*>(address);
+  const auto after = runtime().memory.upper_bound(byte);
+  if (after == runtime().memory.begin()) return nullptr;
+  const auto& [first, allocation] = *std::prev(after);
+  return byte < first + allocation.bytes ? &allocation : nullptr;
+}
+
 // Enqueues work, or adds it to the graph that the stream captures.
 void put(Stream& stream, Work work) {
   if (stream.captured) return stream.captured->nodes.push_back(std::move(work.run));
+  work.device = stream.device == every_device ? device_of_thread : stream.device;
   stream.queue.push_back(std::make_unique<Work>(std::move(work)));
   release(&stream.queue.back()->queued);
 }
@@ -145,7 +173,8 @@ void begin_step() {
   switch_context(step.stream.context, step.host, Leave::for_good);
 }
 
-// Runs the next work of a stream. Device memory is accessible only while that work runs, never to the host.
+// Runs the next work of a stream. A device's memory is accessible only while work of that device runs, never to the
+// host or to other devices.
 void work(Stream& stream) {
   Step step{stream, std::move(stream.queue.front())};
   stream.queue.pop_front();
@@ -153,10 +182,11 @@ void work(Stream& stream) {
   stream.context.bottom = stream.stack.bottom(0);
   stream.context.size = Stacks::size;
   begin_at(stream.context, begin_step);
-  for (const auto& [memory, bytes] : runtime().memory) unpoison(memory, bytes);
+  for (const auto& [memory, allocation] : runtime().memory)
+    if (step.work->is_between_devices || allocation.device == step.work->device) unpoison(memory, allocation.bytes);
   next_step = &step;
   switch_context(step.host, stream.context);
-  for (const auto& [memory, bytes] : runtime().memory) poison(memory, bytes);
+  for (const auto& [memory, allocation] : runtime().memory) poison(memory, allocation.bytes);
   if (!step.failure) return;
   acquire(&stream.done);
   std::rethrow_exception(step.failure);
@@ -213,11 +243,22 @@ void work_until(Done done) {
   }
 }
 
+// Completes the work of a device.
+cudaError_t finish(int device) {
+  if (breaks_capture()) return refuse_in_capture();
+  const auto& streams = runtime().streams;
+  const auto is_done = [device](const Stream* s) { return !belongs_to(*s, device) || s->queue.empty(); };
+  work_until([&] { return std::all_of(streams.begin(), streams.end(), is_done); });
+  for (Stream* stream : streams)
+    if (belongs_to(*stream, device)) acquire(&stream->done);
+  return cudaSuccess;
+}
+
 }  // namespace
 
 Device& device() {
-  static Device one;
-  return one;
+  static Device all;
+  return all;
 }
 
 cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
@@ -228,9 +269,10 @@ cudaError_t enqueue(const cudaLaunchConfig_t& config, const void* kernel,
   const bool grid_fits = g.x > 0 && g.x < 1u << 31 && g.y > 0 && g.y < 65536 && g.z > 0 && g.z < 65536;
   if (!grid_fits || threads == 0 || threads > 1024 || b.z > 64) return keep(cudaErrorInvalidValue);
   if (races_are_watched() && threads > most_watched_threads) return keep(emulatorErrorUnwatchedBlock);
+  if (!belongs_to(named(config.stream), device_of_thread)) return keep(cudaErrorInvalidResourceHandle);
   LaunchShape shape{g, b, config.dynamicSmemBytes};
   std::size_t most_dynamic = shape.most_shared;
-  if (const auto asked = runtime().most_shared.find(kernel); asked != runtime().most_shared.end()) {
+  if (const auto asked = runtime().most_shared.find({device_of_thread, kernel}); asked != runtime().most_shared.end()) {
     most_dynamic = static_cast<std::size_t>(asked->second);
     shape.most_shared = device().shared_bytes;
   }
@@ -256,6 +298,8 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
     case cudaErrorInvalidDeviceFunction: return "invalid device function";
     case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle: return "invalid resource handle";
     case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
     case cudaErrorUnsupportedPtxVersion: return "the provided PTX was compiled with an unsupported toolchain.";
     case cudaErrorNotReady: return "device not ready";
@@ -281,7 +325,12 @@ cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* number) {
-  *number = 0;
+  *number = device_of_thread;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int number) {
+  if (number < 0 || number >= device().count) return keep(cudaErrorInvalidDevice);
+  device_of_thread = number;
   return cudaSuccess;
 }
 constexpr std::size_t reserved_shared_bytes = 1024;  // bytes that CUDA reserves in each block
@@ -298,7 +347,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return keep(cudaErrorInvalidValue);
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = device().memory - device().in_use;
+  *free = device().memory - device().in_use[device_of_thread];
   *total = device().memory;
   return cudaSuccess;
 }
@@ -309,23 +358,24 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   *memory = nullptr;
   if (breaks_capture()) return refuse_in_capture();
   if (bytes == 0) return cudaSuccess;
-  if (bytes > device().memory - device().in_use || ::posix_memalign(memory, alignment, bytes) != 0)
+  if (bytes > device().memory - device().in_use[device_of_thread] || ::posix_memalign(memory, alignment, bytes) != 0)
     return keep(cudaErrorMemoryAllocation);
   for (std::size_t i = 0; i < bytes; ++i)
     static_cast<unsigned char*>(*memory)[i] = static_cast<unsigned char>(options().fill >> (i % 4 * 8));
-  device().in_use += bytes;
-  runtime().memory[*memory] = bytes;
+  device().in_use[device_of_thread] += bytes;
+  runtime().memory[static_cast<const std::byte*>(*memory)] = {bytes, device_of_thread};
   poison(*memory, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
   if (!memory) return cudaSuccess;
-  const cudaError_t error = cudaDeviceSynchronize();
   const std::lock_guard lock(runtime().mutex);
-  const auto found = runtime().memory.find(memory);
+  const auto found = runtime().memory.find(static_cast<const std::byte*>(memory));
   if (found == runtime().memory.end()) return keep(cudaErrorInvalidValue);
-  unpoison(memory, found->second);
-  device().in_use -= found->second;
+  const auto [bytes, number] = found->second;
+  const cudaError_t error = finish(number);
+  unpoison(memory, bytes);
+  device().in_use[number] -= bytes;
   runtime().memory.erase(found);
   std::free(memory);
   return error;
@@ -352,7 +402,11 @@ cudaError_t cudaHostGetDevicePointer(void** memory, void* host, unsigned) {
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
   const std::lock_guard lock(runtime().mutex);
-  attributes->type = is_pinned(memory) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  const Allocation* const allocation = allocation_of(memory);
+  attributes->type = allocation          ? cudaMemoryTypeDevice
+                     : is_pinned(memory) ? cudaMemoryTypeHost
+                                         : cudaMemoryTypeUnregistered;
+  attributes->device = allocation ? allocation->device : device_of_thread;
   return cudaSuccess;
 }
 
@@ -362,6 +416,18 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const void* const host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
   if (named(stream).captured && host && !is_pinned(host) && breaks_capture()) return refuse_in_capture();
   put(named(stream), {[=](Stream&) { std::memcpy(to, from, bytes); }});
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
+                                cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  const std::lock_guard lock(runtime().mutex);
+  const Allocation *const target = allocation_of(to), *const source = allocation_of(from);
+  if (!target || !source || target->device != to_device || source->device != from_device)
+    return keep(cudaErrorInvalidValue);
+  Work work{[=](Stream&) { std::memcpy(to, from, bytes); }};
+  work.is_between_devices = true;
+  put(named(stream), std::move(work));
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
@@ -384,7 +450,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const std::lock_guard lock(runtime().mutex);
-  runtime().streams.push_back(*stream = new Stream);
+  runtime().streams.push_back(*stream = new Stream(device_of_thread));
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -411,16 +477,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 cudaError_t cudaDeviceSynchronize() {
   const std::lock_guard lock(runtime().mutex);
-  if (breaks_capture()) return refuse_in_capture();
-  const auto& streams = runtime().streams;
-  work_until(
-      [&] { return std::all_of(streams.begin(), streams.end(), [](const Stream* s) { return s->queue.empty(); }); });
-  for (Stream* stream : streams) acquire(&stream->done);
-  return cudaSuccess;
+  return finish(device_of_thread);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = new Event;
+  *event = new Event{device_of_thread};
   return cudaSuccess;
 }
 // Returns at once: queued work owns the records that it refers to.
@@ -432,6 +493,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::lock_guard lock(runtime().mutex);
   if (named(stream).captured && breaks_capture()) return refuse_in_capture();
+  if (!belongs_to(named(stream), event->device)) return keep(cudaErrorInvalidResourceHandle);
   event->last = RecordOwner(new Record);
   put(named(stream), {[record = event->last](Stream&) {
         release(&record->order);
@@ -493,6 +555,6 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
   const std::lock_guard lock(runtime().mutex);
   if (value < 0 || static_cast<std::size_t>(value) > device().shared_bytes) return keep(cudaErrorInvalidValue);
-  runtime().most_shared[kernel] = value;
+  runtime().most_shared[{device_of_thread, kernel}] = value;
   return cudaSuccess;
 }

@@ -1,6 +1,6 @@
-// The part of CUDA's runtime that heddle's host code and tests call, and some more, for a device that is this process
-// itself. Enqueued work runs only at a synchronization, so that results are missing unless the caller synchronized.
-// With a seed, ready streams take turns at random.
+// The part of CUDA's runtime that heddle's host code and tests call, and some more, for devices that are this process
+// itself: one, unless a test asks for several. Enqueued work runs only at a synchronization, so that results are
+// missing unless the caller synchronized. With a seed, ready streams take turns at random.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -15,8 +15,10 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorInvalidDeviceFunction = 98,
   cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorUnsupportedPtxVersion = 222,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorSystemDriverMismatch = 803,
   cudaErrorLaunchFailure = 719,
@@ -56,6 +58,7 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
@@ -71,11 +74,14 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned flags);
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
 struct cudaPointerAttributes {
   cudaMemoryType type;
+  int device;
 };
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
 // Enqueues a copy. Host memory is read when the copy runs, pageable memory, too: CUDA's driver may read it at
 // once or later.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
+                                cudaStream_t stream);
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                               std::size_t width, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream);
@@ -117,10 +123,14 @@ struct cudaLaunchConfig_t {
 
 namespace heddle::emulator {
 
-// The properties of the only device. A block has as much shared memory as on an H100. A test may lower the memory.
+constexpr int most_devices = 4;
+
+// The properties of the devices, which are alike. A block has as much shared memory as on an H100. A test may lower the
+// memory, and raise the number of devices to most_devices.
 struct Device {
   int count = 1, multiprocessors = 4, capability = 8;
-  std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30, in_use = 0;
+  std::size_t shared_bytes = 227 * 1024, memory = std::size_t{4} << 30;  // of each device
+  std::size_t in_use[most_devices] = {};                                 // memory of each device, in bytes
   int driver_version = 13000;
   cudaError_t driver = cudaSuccess,
               code = cudaSuccess;     // errors of cudaGetDeviceCount and of cudaFuncGetAttributes

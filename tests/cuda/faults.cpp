@@ -403,6 +403,31 @@ Values recorded_again(bool wrong) {
   return values;
 }
 
+__global__ void store_ones(float* y) { y[blockIdx.x * blockDim.x + threadIdx.x] = 1; }
+
+// Calls f(x) on device `number`, with x in the memory of the first one. Returns x.
+template <class F>
+Values on_device(int number, F&& f) {
+  heddle::emulator::device().count = 2;
+  const Floats x((Values(threads)));
+  cudaSetDevice(number);
+  f(x);
+  cudaDeviceSynchronize();
+  cudaSetDevice(0);
+  return x.host();
+}
+Values other_device(bool wrong) {
+  return on_device(wrong, [](const Floats& x) { launch<store_ones>(1, threads, 0, nullptr, x.data()); });
+}
+Values stream_of_other_device(bool wrong) {
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  return on_device(wrong, [stream](const Floats& x) {
+    launch<store_ones>(1, threads, 0, stream, x.data());
+    cudaStreamDestroy(stream);
+  });
+}
+
 Values host_pointer(bool wrong) {
   const Floats x(Values(threads, 1.0f));
   if (!wrong) return x.host();
@@ -476,6 +501,8 @@ const Case cases[] = {
     {"dynamic-bounds", "address", with_dynamic<dynamic_bounds<false>>, with_dynamic<dynamic_bounds<true>>},
     {"global-bounds", "address", plain<global_bounds<false>>, plain<global_bounds<true>>},
     {"host-pointer", "address", right<host_pointer>, wrong<host_pointer>},
+    {"other-device", "address", right<other_device>, wrong<other_device>},
+    {"stream-of-other-device", "stream", right<stream_of_other_device>, wrong<stream_of_other_device>},
     {"unwritten", "values", plain<unwritten<false>>, plain<unwritten<true>>},
     {"copy-early", "values", run_on_input<early<false>>, run_on_input<early<true>>},
     {"copy-group-early", "values", run_on_input<early_group<false>>, run_on_input<early_group<true>>},

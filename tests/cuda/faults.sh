@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit
 code=0
-seen=(emulator values)
+seen=(emulator values stream)
 if grep -q __asan_init "$program"; then seen+=(address); fi
 if grep -q __tsan_init "$program"; then seen+=(thread launch); fi
 report() { if [ "$2" = 0 ]; then echo "ok: $1"; else head -n 40 said; echo "FAILED: $1"; code=1; fi; }
@@ -26,6 +26,7 @@ reported() {
     emulator) [ "$exited" != 0 ] && grep -Eq '^emulator: .*(faults\.cpp|shared\.cuh|copy_async\.cuh):[0-9]+: block' said ;;
     values) [ "$exited" != 0 ] && grep -q '^values: ' said ;;
     launch) [ "$exited" != 0 ] && grep -q '^launch: .*ThreadSanitizer' said ;;
+    stream) [ "$exited" != 0 ] && grep -q '^launch: .*invalid resource handle' said ;;
     address) [ "$exited" != 0 ] && grep -q 'ERROR: AddressSanitizer' said ;;
     thread) [ "$exited" = 66 ] && lines_of_race ;;
   esac

@@ -122,12 +122,15 @@ class GraphRuns<true> {
   GraphRuns(const GraphRuns&) = delete;
   ~GraphRuns() {
     if (!memory_) return;
+    const int gpu = cuda::current_device();
+    if (gpu != memory_->gpu()) cuda::set_device(memory_->gpu());
     void* const stream = cuda::stream();
     cuda::set_stream(memory_->stream());
     copy_out_gradients();
     sizes_.clear();
     memory_.reset();
     cuda::set_stream(stream);
+    if (gpu != cuda::current_device()) cuda::set_device(gpu);
   }
 
   template <class Result, class F, class... Inputs>

@@ -17,7 +17,7 @@ inline void move_together(Device device, std::initializer_list<Tensor<int>*> ten
   Index size = 0;
   for (Tensor<int>* const x : tensors) {
     if (!*x) continue;
-    if (!has_cuda || device == Device::cpu || x->device() == device) {
+    if (!has_cuda || device == Device::cpu || x->device() == Device::cuda) {
       *x = x->to(device);
     } else {
       parts.emplace_back(x, size);

@@ -15,20 +15,30 @@ struct BasicStorage {
   void* const memory;
   const std::size_t bytes;
   const Device device;
+  const int gpu;  // the number of the GPU; -1 on the CPU
   const bool owned;
   std::uint64_t version = 0;
   bool on_other_streams = false;  // whether cuda::record_stream() has named a stream that uses it
 
   // Allocates `size` bytes on `where`, or wraps memory owned by the caller if `wrapped` is not null. Throws
-  // OutOfMemory.
+  // OutOfMemory, and Error for memory of the host that is wrapped as a GPU's.
   BasicStorage(void* wrapped, std::size_t size, Device where)
-      : memory(wrapped ? wrapped : allocate(where, size)), bytes(size), device(where), owned(!wrapped) {}
+      : memory(wrapped ? wrapped : allocate(where, size)),
+        bytes(size),
+        device(where),
+        gpu(gpu_of(wrapped, where)),
+        owned(!wrapped) {}
   BasicStorage(const BasicStorage&) = delete;
   ~BasicStorage() {
     if (owned) release();
   }
 
  private:
+  static int gpu_of([[maybe_unused]] const void* wrapped, [[maybe_unused]] Device device) {
+    if constexpr (with_cuda)
+      if (device == Device::cuda) return wrapped ? cuda::device_of(wrapped) : cuda::current_device();
+    return -1;
+  }
   static void* allocate(Device device, std::size_t bytes) {
     if constexpr (with_cuda)
       if (device == Device::cuda) return cuda::allocate(bytes);

@@ -23,6 +23,14 @@ namespace heddle::detail {
 template <class T>
 class MasterTensor;  // nn/parameter.hpp
 
+// Throws the error for a tensor on a GPU that is not the calling thread's.
+[[noreturn, gnu::noinline, gnu::cold]] inline void fail_other_gpu(const Shape& shape, [[maybe_unused]] int gpu) {
+  if constexpr (has_cuda)
+    fail("a tensor of shape ", shape, " is on GPU ", gpu, ", but the calling thread's GPU is ", cuda::current_device(),
+         "; call cuda::set_device(", gpu, "), or copy the tensor with to(Device::cuda)");
+  fail("a tensor of shape ", shape, " is on a GPU");
+}
+
 // Allocates the memory of a tensor, or wraps `wrapped` if it is not null. Throws OutOfMemory, and Error for a device
 // that this build does not support.
 [[gnu::noinline]] inline std::shared_ptr<Storage> make_storage(const Shape& shape, std::size_t element_size,
@@ -80,7 +88,7 @@ class heddle::Tensor {
 
   /// Wraps memory on `device` that is owned by the caller. It is neither copied nor freed, and must outlive every
   /// handle. @throws Error for a null pointer unless the shape has no elements, for a device that this build does not
-  /// support, and for double on the GPU.
+  /// support, for memory of the host that is said to be a GPU's, and for double on the GPU.
   static Tensor wrap(T* memory, Shape shape, Device device = Device::cpu) {
     require(memory || shape.size() == 0, "Tensor::wrap: a null pointer for shape ", shape);
     return Tensor(shape, device, memory);
@@ -108,6 +116,15 @@ class heddle::Tensor {
   /// Returns the device that holds the block.
   // A constant without CUDA, so that the code for other devices is not compiled.
   Device device() const { return detail::has_cuda ? device_ : Device::cpu; }
+  /// Returns the number of the GPU that holds the block; -1 on the CPU, and for an empty handle.
+  int gpu() const { return storage_ ? storage_->gpu : -1; }
+  /// Returns whether the block is on `device`. Device::cuda is the calling thread's GPU (cuda::set_device).
+  bool is_on(Device device) const {
+    if (device != this->device()) return false;
+    if constexpr (detail::has_cuda)
+      if (device == Device::cuda && storage_) return storage_->gpu == cuda::current_device();
+    return true;
+  }
   /// Returns whether the handle has memory, that is, is not empty.
   bool has_data() const { return storage_ != nullptr; }
   /// Returns has_data(). For a Tensor<bool> returns its only element, so that `if (any(isnan(x)))` tests the value.
@@ -139,29 +156,34 @@ class heddle::Tensor {
   }
 
   /// Returns the pointer on the tensor's device. Counts as a write, like the non-const data(). @throws Error for an
-  /// empty tensor.
+  /// empty tensor, and on a GPU that is not the calling thread's.
   T* device_data() {
     require_data();
+    require_own_gpu();
     version_ = ++storage_->version;
     return data_;
   }
-  /// Returns the pointer on the tensor's device for reading. @throws Error in a backward if the block was written since
-  /// the forward.
+  /// Returns the pointer on the tensor's device for reading. @throws Error for an empty tensor, on a GPU that is not
+  /// the calling thread's, and in a backward if the block was written since the forward.
   const T* device_data() const {
-    require_data();
-    if (detail::grad_mode == detail::GradMode::backward && storage_->version != version_) [[unlikely]]
-      fail("backward: a tensor of shape ", shape_,
-           " that the forward saved has been written in place since (or handed out for writing by a non-const data())");
+    require_readable();
+    require_own_gpu();
     return data_;
   }
 
-  /// Returns a copy on `device`, or this handle if its block is there already. Not recorded by autograd. A copy to the
-  /// host synchronizes. @throws OutOfMemory, and Error for a device that this build does not support or for double on
-  /// the GPU.
+  /// Returns a copy on `device`, or this handle if its block is there already. Device::cuda is the calling thread's
+  /// GPU: a tensor of another GPU is copied to it. Not recorded by autograd. A copy to the host synchronizes. @throws
+  /// OutOfMemory, and Error for a device that this build does not support, for double on the GPU, and for a copy from
+  /// another GPU to the host.
   Tensor to(Device device) const {
-    if (device == this->device()) return *this;
+    if (is_on(device)) return *this;
     Tensor y(shape_, device);
     if constexpr (detail::has_cuda) {
+      if (device == this->device()) {
+        require_readable();
+        cuda::from_gpu(storage_->gpu, y.data_, data_, static_cast<std::size_t>(size()) * sizeof(T));
+        return y;
+      }
       const auto copy = device == Device::cuda ? cuda::to_device : cuda::to_host;
       copy(y.data_, device_data(), static_cast<std::size_t>(size()) * sizeof(T));
     }
@@ -269,6 +291,17 @@ class heddle::Tensor {
   void require_data() const {
     if (!storage_) [[unlikely]]
       fail("an empty tensor is used: it was made without a shape, or moved from");
+  }
+  void require_readable() const {
+    require_data();
+    if (detail::grad_mode == detail::GradMode::backward && storage_->version != version_) [[unlikely]]
+      fail("backward: a tensor of shape ", shape_,
+           " that the forward saved has been written in place since (or handed out for writing by a non-const data())");
+  }
+  void require_own_gpu() const {
+    if constexpr (detail::has_cuda)
+      if (device_ == Device::cuda && storage_->gpu != cuda::current_device()) [[unlikely]]
+        detail::fail_other_gpu(shape_, storage_->gpu);
   }
   void require_host() const {
     require(device() == Device::cpu, "data: a tensor of shape ", shape_, " is on ", device(),

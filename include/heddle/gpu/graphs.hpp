@@ -21,12 +21,15 @@ class GraphMemory {
   ~GraphMemory();
   /// Returns the number of this memory, which no other has.
   std::uint64_t id() const { return id_; }
+  /// Returns the GPU.
+  int gpu() const { return gpu_; }
   /// Returns the stream.
   void* stream() const { return stream_; }
   /// Throws Error in a run, and unless the calling thread's stream is that of the memory.
   void require_own_stream() const;
 
  private:
+  const int gpu_;
   void* const stream_;
   const std::uint64_t id_;
 };

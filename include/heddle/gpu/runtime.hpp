@@ -23,19 +23,32 @@ inline constexpr bool has_cuda = false;
 
 namespace cuda {
 
-/// Returns an empty string if there is a GPU that this build can use, otherwise the reason why not, as a sentence.
+/// Returns an empty string if the calling thread's GPU can be used by this build, otherwise the reason why not, as a
+/// sentence.
 std::string unavailable();
 /// Returns an empty string if the library for matrix products can be used, otherwise the reason why not.
 std::string products_unavailable();
 
-/// Returns the calling thread's stream as a cudaStream_t. All threads share one unless set_stream chose another.
+/// Returns the number of GPUs; 0 if there is none, or no driver.
+int device_count() noexcept;
+/// Returns the number of the calling thread's GPU, which is Device::cuda for this thread. The first one is 0.
+int current_device() noexcept;
+/// Makes a GPU the calling thread's, as cudaSetDevice does. A tensor stays on its GPU, and can be used by threads whose
+/// GPU that is; to(Device::cuda) copies it to another. @throws Error unless 0 <= number < device_count().
+void set_device(int number);
+/// Returns the number of the GPU that can use memory on a device. @throws Error for memory of the host that CUDA does
+/// not know.
+int device_of(const void* memory);
+
+/// Returns the calling thread's stream on its GPU, as a cudaStream_t. All threads share one for each GPU unless
+/// set_stream chose another.
 void* stream();
-/// Sets the calling thread's stream; null restores the shared stream. Does not synchronize: order work across streams
-/// with order_streams(), events or synchronize(). A stream must outlive the memory that was allocated while it was set,
-/// and memory that record_stream() marked; call trim() before destroying it.
+/// Sets the calling thread's stream on its GPU; null restores the shared stream. Does not synchronize: order work
+/// across streams with order_streams(), events or synchronize(). A stream must outlive the memory that was allocated
+/// while it was set, and memory that record_stream() marked; call trim() before destroying it.
 void set_stream(void* stream);
 /// Orders work that is enqueued on `later` from now on after the work on `earlier` so far; null is the shared stream.
-/// Returns at once.
+/// Returns at once; it synchronizes if `earlier` is a stream of another GPU than the calling thread's.
 void order_streams(void* earlier, void* later) noexcept;
 /// Synchronizes the calling thread's stream.
 void synchronize();
@@ -51,9 +64,9 @@ void release(void* memory, std::size_t bytes) noexcept;
 /// is the shared stream. Needed for a stream that neither allocates nor releases the memory. @throws Error for an
 /// address that is not in use.
 void record_stream(const void* memory, void* stream);
-/// Frees all cached blocks. Synchronizes.
+/// Frees all cached blocks of all GPUs. Synchronizes.
 void trim();
-/// Returns the GPU's memory statistics, over all threads.
+/// Returns the memory statistics of the calling thread's GPU, over all threads.
 MemoryStats memory_stats();
 
 /// Allows fp32 matrix products and attention to round their operands to 11 significant bits (TF32), for the tensor
@@ -87,6 +100,9 @@ class HostBytes {
 };
 /// Copies from device to device.
 void on_device(void* to, const void* from, std::size_t bytes);
+/// Copies from the memory of another GPU to the calling thread's, after the work on the calling thread's stream there.
+/// The source may be released or overwritten by later work on that stream.
+void from_gpu(int gpu, void* to, const void* from, std::size_t bytes);
 /// Sets all bytes to 0.
 void clear(void* memory, std::size_t bytes);
 /// Copies rows of `width` bytes between device arrays whose rows are `to_stride` and `from_stride` bytes apart.

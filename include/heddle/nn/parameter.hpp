@@ -142,7 +142,7 @@ class MasterTensor {
   }
   // Moves the values and the gradient to a device.
   void move(Device device) {
-    if (device != value_.device()) note_move();
+    if (!value_.is_on(device)) note_move();
     cast_.reset();
     value_ = value_.to(device).with_node(value_.node());
     publish();

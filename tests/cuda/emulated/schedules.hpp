@@ -2,6 +2,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <heddle/gpu/runtime.hpp>
+
 #include "../../catch.hpp"
 #include "../../harness/devices.hpp"
 
@@ -27,12 +29,24 @@ void each_schedule(F&& f) {
 class ScarceMemory {
  public:
   static constexpr std::size_t bytes = std::size_t{1} << 20;
-  ScarceMemory() { emulator::device().memory = emulator::device().in_use + bytes; }
+  ScarceMemory() { emulator::device().memory = emulator::device().in_use[0] + bytes; }
   ScarceMemory(const ScarceMemory&) = delete;
   ~ScarceMemory() { emulator::device().memory = before_; }
 
  private:
   const std::size_t before_ = emulator::device().memory;
+};
+
+// A scope in which a process has two GPUs, and from which the calling thread returns to the first one.
+class TwoGpus {
+ public:
+  TwoGpus() { emulator::device().count = 2; }
+  TwoGpus(const TwoGpus&) = delete;
+  ~TwoGpus() {
+    cuda::set_device(0);
+    emulator::device().count = 1;
+  }
+  explicit operator bool() const { return true; }
 };
 
 }  // namespace heddle::testing

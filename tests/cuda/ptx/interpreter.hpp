@@ -45,7 +45,10 @@ constexpr u32 shared_base = 1024;
 struct Region {
   u64 lo, hi;
   bool host;  // pinned host memory, whose bytes lie at these addresses
+  int gpu;    // the GPU whose memory it is
 };
+// The GPU on which a kernel runs.
+inline int running_gpu = 0;
 // Returns the allocation that holds an address, or nullptr.
 const Region* region_of(u64 address);
 

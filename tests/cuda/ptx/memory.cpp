@@ -59,6 +59,10 @@ void find_allocation(Warp& warp, const Instruction& instruction, int lane, u64 a
     fault(warp, instruction, lane, illegal_address,
           description(bytes, write) + " at " + hex(address) + ": " +
               (region ? "runs past the end of its allocation" : "no allocation" + neighbor(address)));
+  if (!region->host && region->gpu != running_gpu)
+    fault(warp, instruction, lane, illegal_address,
+          description(bytes, write) + " at " + hex(address) + ": the memory of GPU " + std::to_string(region->gpu) +
+              ", in a kernel on GPU " + std::to_string(running_gpu));
   instruction.lo = region->lo;
   instruction.hi = region->hi;
   instruction.shift = region->host ? 0 : delta;

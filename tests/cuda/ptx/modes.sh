@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # modes.sh PROGRAM MODE[,MODE...] [ARGUMENT...]: runs cuda_tests, with arguments for Catch2, on the PTX interpreter in
-# one or more modes: sets of its variables. A report of the interpreter is a failure, even if all tests pass. Prints the
-# output of the tests and `ok: …` or `FAILED: …`.
+# one or more modes: sets of its variables. There are two GPUs. A report of the interpreter is a failure, even if all
+# tests pass. Prints the output of the tests and `ok: …` or `FAILED: …`.
 set -uo pipefail
-variables=()
+variables=(PTX_GPUS=2)
 for mode in ${2//,/ }; do
   case $mode in
     plain) ;;

@@ -49,6 +49,38 @@ void freed_memory(bool wrong) {
   if (!wrong) check(cudaFree(x), "cudaFree");
 }
 
+// --- several GPUs ---
+
+void other_gpu(bool wrong) {
+  const Floats x(warp);
+  check(cudaSetDevice(wrong), "cudaSetDevice");
+  store<<<1, warp>>>(x.data());
+  synchronize();
+  check(cudaSetDevice(0), "cudaSetDevice");
+}
+
+void stream_of_other_gpu(bool wrong) {
+  cudaStream_t stream;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaSetDevice(wrong), "cudaSetDevice");
+  {
+    const Floats x(warp);
+    store<<<1, warp, 0, stream>>>(x.data());
+    synchronize();
+  }
+  check(cudaSetDevice(0), "cudaSetDevice");
+}
+
+void event_of_other_gpu(bool wrong) {
+  cudaStream_t stream;
+  cudaEvent_t event;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaSetDevice(wrong), "cudaSetDevice");
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  check(cudaEventRecord(event, stream), "cudaEventRecord");
+  check(cudaSetDevice(0), "cudaSetDevice");
+}
+
 void host_address(bool wrong) {
   static float on_host[warp];
   const Floats x(warp);
@@ -348,6 +380,9 @@ constexpr Case cases[] = {
     {"global_bounds", "store of 4 bytes .*\\(0 bytes after the end of an allocation of 400 bytes\\)", global_bounds},
     {"freed_memory", "load of 4 bytes .*no allocation", freed_memory},
     {"host_address", "store of 4 bytes .*no allocation", host_address},
+    {"other_gpu", "store of 4 bytes .*the memory of GPU 0, in a kernel on GPU 1", other_gpu},
+    {"stream_of_other_gpu", "refused: a launch on a stream of another GPU", stream_of_other_gpu},
+    {"event_of_other_gpu", "refused: cudaEventRecord: the event and the stream belong to two GPUs", event_of_other_gpu},
     {"alignment", "not a multiple of 16", alignment},
     {"shared_bounds", "store of 4 bytes of shared memory at 128 of 128", shared_bounds},
     {"host_access", "segmentation fault", host_access},

@@ -10,9 +10,9 @@ limit=60  # seconds
 code=0
 report() { if [ "$2" = 0 ]; then echo "ok: $1"; else head -n 40 "$work/said"; echo "FAILED: $1"; code=1; fi; }
 
-# run [SETTING...] -- [ARGUMENT...]: runs the program with these environment variables.
+# run [SETTING...] -- [ARGUMENT...]: runs the program with these environment variables, on two GPUs.
 run() {
-  local settings=()
+  local settings=(PTX_GPUS=2)
   while [ "$1" != -- ]; do settings+=("$1"); shift; done
   env "${settings[@]}" timeout $limit "$program" "${@:2}" >"$work/said" 2>&1
 }
@@ -36,7 +36,7 @@ refuses() {
   [ $? = 2 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q "^ptx: ${1%%=*} is " "$work/said"
   report "$1 is refused" $?
 }
-for setting in PTX_RACE=1 PTX_RACES=yes PTX_ORDER=random7x PTX_GPU=h10 PTX_MEMORY=0 PTX_COPIES=late PTX_REFUSE=1; do
+for setting in PTX_RACE=1 PTX_RACES=yes PTX_ORDER=random7x PTX_GPU=h10 PTX_MEMORY=0 PTX_COPIES=late PTX_REFUSE=1 PTX_GPUS=9; do
   refuses "$setting"
 done
 

@@ -2,6 +2,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <heddle/gpu/runtime.hpp>
+
 #include "../../catch.hpp"
 #include "../../harness/devices.hpp"
 
@@ -24,6 +26,15 @@ struct ScarceMemory {
     std::size_t all = 0;
     if (cudaMemGetInfo(&bytes, &all) != cudaSuccess) FAIL("cudaMemGetInfo");
   }
+};
+
+// A scope from which the calling thread returns to the first GPU; false if there is only one.
+class TwoGpus {
+ public:
+  TwoGpus() = default;
+  TwoGpus(const TwoGpus&) = delete;
+  ~TwoGpus() { cuda::set_device(0); }
+  explicit operator bool() const { return cuda::device_count() > 1; }
 };
 
 }  // namespace heddle::testing

@@ -205,6 +205,19 @@ std::string wrong_call(const Product& product, const Algorithm& algorithm, const
   return "";
 }
 
+// A handle is the address of its GPU's number.
+int gpu_of(cublasLtHandle_t handle) { return *reinterpret_cast<const int*>(handle); }
+
+// Returns what of a call is not on the handle's GPU, or an empty string.
+std::string elsewhere(cublasLtHandle_t handle, const Product& product, const void* workspace, cudaStream_t stream) {
+  const int gpu = gpu_of(handle);
+  if (gpu != heddle_ptx_current_gpu()) return "the handle belongs to another GPU";
+  if (!heddle_ptx_is_stream_of(stream, gpu)) return "the stream belongs to another GPU";
+  for (const void* address : {product.a, product.b, product.c, static_cast<const void*>(product.d), workspace})
+    if (!heddle_ptx_is_on(address, gpu)) return "an operand or the workspace is not on the handle's GPU";
+  return "";
+}
+
 void run(const void* product) { compute(*static_cast<const Product*>(product)); }
 void destroy_product(const void* product) { delete static_cast<const Product*>(product); }
 
@@ -216,8 +229,7 @@ using namespace heddle::ptx;
 extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  static int only;
-  *handle = reinterpret_cast<cublasLtHandle_t>(&only);
+  *handle = reinterpret_cast<cublasLtHandle_t>(new int(heddle_ptx_current_gpu()));
   return CUBLAS_STATUS_SUCCESS;
 }
 const char* cublasLtGetStatusString(cublasStatus_t status) {
@@ -311,7 +323,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t op
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* A,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha, const void* A,
                               cublasLtMatrixLayout_t a, const void* B, cublasLtMatrixLayout_t b, const void* beta,
                               const void* C, cublasLtMatrixLayout_t c, void* D, cublasLtMatrixLayout_t d,
                               const cublasLtMatmulAlgo_t* chosen, void* workspace, size_t bytes, cudaStream_t stream) {
@@ -323,6 +335,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   Algorithm algorithm;
   std::memcpy(&algorithm, chosen, sizeof(algorithm));
   if (const std::string wrong = wrong_call(product, algorithm, workspace, bytes); !wrong.empty())
+    return refuse(call, wrong);
+  if (const std::string wrong = elsewhere(handle, product, workspace, stream); !wrong.empty())
     return refuse(call, wrong);
   if (heddle_ptx_refuses("all") || (product.problem.operation.has_epilogue() && heddle_ptx_refuses("epilogue")))
     return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "counts.hpp"
+#include "devices.hpp"
 #include "environment.hpp"
 #include "errors.hpp"
 #include "streams.hpp"
@@ -22,7 +23,7 @@ constexpr u64 most_filled =
 
 std::map<u64, Region> regions;   // by their first addresses
 std::map<u64, u64> free_ranges;  // their first and their last addresses; adjacent ones are merged
-u64 used = 0;                    // bytes of device memory
+u64 used[most_gpus] = {};        // bytes of each GPU's memory
 
 u64 rounded_up(u64 bytes, u64 multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 u64 size_of_allocation(u64 bytes) { return rounded_up(std::max<u64>(bytes, 1), unit); }
@@ -68,8 +69,8 @@ bool release(u64 address) {
   const auto found = regions.find(address);
   if (found == regions.end() || found->second.host) return false;
   const u64 size = size_of_allocation(found->second.hi - found->second.lo);
+  used[found->second.gpu] -= size;
   regions.erase(found);
-  used -= size;
   if (size > least_returned) {
     const u64 first = rounded_up(address, page_bytes), last = (address + size) / page_bytes * page_bytes;
     madvise(reinterpret_cast<void*>(first + delta), last - first, MADV_DONTNEED);
@@ -80,7 +81,7 @@ bool release(u64 address) {
 
 void add_host_region(const void* address, u64 bytes) {
   const u64 first = reinterpret_cast<u64>(address);
-  regions[first] = {first, first + bytes, true};
+  regions[first] = {first, first + bytes, true, current_gpu};
 }
 
 cudaError_t remove_host_region(const void* address) {
@@ -94,7 +95,7 @@ cudaError_t remove_host_region(const void* address) {
 u64 allocate(u64 bytes) {
   reserve_device_memory();
   const u64 total = runtime_options.memory_bytes, size = size_of_allocation(bytes);
-  if (bytes > total || used + size > total) return 0;
+  if (bytes > total || used[current_gpu] + size > total) return 0;
   const auto range = std::find_if(free_ranges.begin(), free_ranges.end(), [&](const auto& candidate) {
     return candidate.second - candidate.first >= size + gap;
   });
@@ -102,8 +103,8 @@ u64 allocate(u64 bytes) {
   const auto [first, last] = *range;
   free_ranges.erase(range);
   if (last - first > size + gap) free_ranges[first + size + gap] = last;
-  regions[first] = {first, first + bytes, false};
-  used += size;
+  regions[first] = {first, first + bytes, false, current_gpu};
+  used[current_gpu] += size;
   std::memset(reinterpret_cast<void*>(first + delta), options.fill, std::min(size, most_filled));
   return first;
 }
@@ -157,7 +158,7 @@ cudaError_t cudaFreeAsync(void* address, cudaStream_t) { return cudaFree(address
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   const RuntimeLock lock;
-  *free = runtime_options.memory_bytes - used;
+  *free = runtime_options.memory_bytes - used[current_gpu];
   *total = runtime_options.memory_bytes;
   return success();
 }
@@ -195,8 +196,10 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   const RuntimeLock lock;
   *attributes = {};
   attributes->type = cudaMemoryTypeUnregistered;
+  attributes->device = current_gpu;
   if (const Region* const region = region_of(reinterpret_cast<u64>(address))) {
     attributes->type = region->host ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+    attributes->device = region->gpu;
     attributes->devicePointer = const_cast<void*>(address);
     if (region->host) attributes->hostPointer = const_cast<void*>(address);
   }

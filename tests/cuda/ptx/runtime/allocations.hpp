@@ -5,7 +5,7 @@
 
 namespace heddle::ptx {
 
-// Returns the address of fresh device memory, or 0 if there is not enough.
+// Returns the address of fresh memory of the calling thread's GPU, or 0 if there is not enough.
 u64 allocate(u64 bytes);
 
 bool is_device_address(const void* address);

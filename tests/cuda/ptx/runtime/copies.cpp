@@ -59,6 +59,18 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   ++calls.copies;
   return enqueue_copy(to, from, bytes, kind, stream);
 }
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_gpu, const void* from, int from_gpu, size_t bytes,
+                                cudaStream_t stream) {
+  const RuntimeLock lock;
+  ++calls.copies;
+  const auto is_on = [](const void* address, int gpu) {
+    const Region* const region = region_of(reinterpret_cast<u64>(address));
+    return region && !region->host && region->gpu == gpu;
+  };
+  if (bytes > 0 && (!is_on(to, to_gpu) || !is_on(from, from_gpu)))
+    return refuse(cudaErrorInvalidValue, "cudaMemcpyPeerAsync: memory of another GPU");
+  return enqueue_copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   const RuntimeLock lock;
   ++calls.copies;

@@ -1,10 +1,13 @@
-// The one device, its attributes and properties.
+#include "devices.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include "environment.hpp"
 #include "errors.hpp"
 
 using namespace heddle::ptx;
+
+thread_local int heddle::ptx::current_gpu = 0;
 
 namespace {
 
@@ -53,16 +56,18 @@ cudaError_t cudaGetDeviceCount(int* count) {
   const RuntimeLock lock;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const bool is_hidden = visible && *visible == '\0';
-  *count = is_hidden ? 0 : 1;
+  *count = is_hidden ? 0 : runtime_options.gpus;
   return is_hidden ? fail(cudaErrorNoDevice) : cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_gpu;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
   const RuntimeLock lock;
-  return device == 0 ? cudaSuccess : fail(cudaErrorInvalidDevice);
+  if (device < 0 || device >= runtime_options.gpus) return fail(cudaErrorInvalidDevice);
+  current_gpu = device;
+  return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* number) {
   *number = version;

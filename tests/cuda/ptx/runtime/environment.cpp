@@ -90,6 +90,8 @@ constexpr Setting settings[] = {
     {"PTX_GLOBAL_RACES", "0 or 1", [](auto& value, auto&) { return read_flag(value, options.global_races); }},
     {"PTX_GPU", "h100, a100, rtx3060, rtx4090, rtx5090 or t4",
      [](auto& value, auto& runtime) { return read_gpu(value, runtime.gpu); }},
+    {"PTX_GPUS", "a number, 1 to 8",
+     [](auto& value, auto& runtime) { return read_number(value, 1, most_gpus, runtime.gpus); }},
     {"PTX_LAZY", "0 or 1", [](auto& value, auto& runtime) { return read_flag(value, runtime.lazy_streams); }},
     {"PTX_MEMORY", "a size in MiB, 1 to 32768",
      [](auto& value, auto& runtime) {

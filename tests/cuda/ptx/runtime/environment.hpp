@@ -8,7 +8,8 @@ namespace heddle::ptx {
 // The limits that all GPUs have.
 constexpr int largest_grid_x = 0x7fffffff, largest_grid_yz = 65535;
 constexpr int largest_block = 1024, largest_block_z = 64;  // threads
-constexpr int reserved_shared_bytes = 1024;                // of each block, from compute capability 8.0 on
+constexpr int most_gpus = 8;
+constexpr int reserved_shared_bytes = 1024;  // of each block, from compute capability 8.0 on
 
 // The limits that differ.
 struct Gpu {
@@ -25,7 +26,8 @@ struct Gpu {
 // The settings that only the runtime and cuBLASLt use. Options, in interpreter.hpp, has the others.
 struct RuntimeOptions {
   const Gpu* gpu;                      // PTX_GPU
-  u64 memory_bytes = u64{2048} << 20;  // PTX_MEMORY, in MiB: the size of device memory
+  int gpus = 1;                        // PTX_GPUS: the number of GPUs
+  u64 memory_bytes = u64{2048} << 20;  // PTX_MEMORY, in MiB: the memory of each GPU
   bool lazy_streams = false;           // PTX_LAZY: enqueued work runs at the next synchronization, not at once
   bool summary = false;                // PTX_SUMMARY: print totals at exit
   bool count_each_launch =

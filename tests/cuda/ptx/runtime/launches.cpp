@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "counts.hpp"
+#include "devices.hpp"
 #include "environment.hpp"
 #include "errors.hpp"
 #include "modules.hpp"
@@ -42,8 +43,9 @@ void trace(const Kernel& kernel, const Configuration& launch) {
   std::fflush(stderr);
 }
 
-void run_kernel(Kernel& kernel, const Configuration& launch, const std::vector<u8>& parameters) {
+void run_kernel(Kernel& kernel, int gpu, const Configuration& launch, const std::vector<u8>& parameters) {
   if (has_fault()) return;
+  running_gpu = gpu;
   if (options.trace) trace(kernel, launch);
   const Dim grid{launch.grid.x, launch.grid.y, launch.grid.z};
   const Dim block{launch.block.x, launch.block.y, launch.block.z};
@@ -73,8 +75,11 @@ cudaError_t launch_kernel(const void* function, const Configuration& launch, voi
   if (launch.shared_bytes > static_cast<std::size_t>(registered->dynamic_limit()) ||
       shared_bytes > static_cast<std::size_t>(runtime_options.gpu->shared_of_block))
     return fail(cudaErrorInvalidValue);
-  return enqueue(launch.stream,
-                 [&kernel, launch, parameters = packed(kernel, arguments)] { run_kernel(kernel, launch, parameters); });
+  if (!is_stream_of(launch.stream, current_gpu))
+    return refuse(cudaErrorInvalidResourceHandle, "a launch on a stream of another GPU: " + demangled(kernel.name));
+  return enqueue(launch.stream, [&kernel, launch, gpu = current_gpu, parameters = packed(kernel, arguments)] {
+    run_kernel(kernel, gpu, launch, parameters);
+  });
 }
 
 thread_local std::vector<Configuration> pushed;  // by <<<>>>
@@ -134,7 +139,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
   if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
     if (value < 0 || value + static_cast<int>(registered->kernel->static_shared) > runtime_options.gpu->shared_of_block)
       return refuse(cudaErrorInvalidValue, "cudaFuncSetAttribute: too much dynamic shared memory");
-    registered->raised_limit = value;
+    registered->raised_limits[current_gpu] = value;
   } else if (attribute != cudaFuncAttributePreferredSharedMemoryCarveout &&
              attribute != cudaFuncAttributeNonPortableClusterSizeAllowed) {
     unsupported("function attribute " + std::to_string(attribute));

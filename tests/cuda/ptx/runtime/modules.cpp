@@ -4,6 +4,7 @@
 #include <set>
 
 #include "allocations.hpp"
+#include "devices.hpp"
 #include "environment.hpp"
 #include "errors.hpp"
 
@@ -93,7 +94,8 @@ Module* loaded_module(FatBinary& binary) {
 
 int RegisteredKernel::dynamic_limit() const {
   constexpr int default_limit = 48 * 1024;
-  return raised_limit >= 0 ? raised_limit : default_limit - static_cast<int>(kernel->static_shared);
+  const auto raised = raised_limits.find(current_gpu);
+  return raised != raised_limits.end() ? raised->second : default_limit - static_cast<int>(kernel->static_shared);
 }
 
 RegisteredKernel* find_registered(const void* function) {

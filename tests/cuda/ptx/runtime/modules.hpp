@@ -1,6 +1,8 @@
 // Kernels as the host knows them: registered when a program or a library is loaded, and found by the address of their
 // host function.
 #pragma once
+#include <map>
+
 #include "../interpreter.hpp"
 
 namespace heddle::ptx {
@@ -11,11 +13,11 @@ struct FatBinary;
 struct RegisteredKernel {
   FatBinary* binary;
   std::string name;
-  Kernel* kernel = nullptr;  // null before the first use
-  int raised_limit = -1;     // bytes of dynamic shared memory; negative if cudaFuncSetAttribute has not set it
+  Kernel* kernel = nullptr;          // null before the first use
+  std::map<int, int> raised_limits;  // bytes of dynamic shared memory that cudaFuncSetAttribute has set, by GPU
 
-  // The greatest size of dynamic shared memory. Unless it was raised, static and dynamic memory together may
-  // have 48 KiB.
+  // The greatest size of dynamic shared memory on the calling thread's GPU. Unless it was raised, static and dynamic
+  // memory together may have 48 KiB.
   int dynamic_limit() const;
 };
 

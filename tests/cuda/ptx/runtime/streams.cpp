@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "counts.hpp"
+#include "devices.hpp"
 #include "environment.hpp"
 #include "errors.hpp"
 
@@ -25,6 +26,7 @@ struct Graph {
 };
 
 struct Stream {
+  int gpu = current_gpu;
   std::vector<std::function<void()>> work;
   std::unique_ptr<Graph> captured;  // null if the stream does not capture
 
@@ -34,8 +36,9 @@ struct Stream {
 };
 
 struct Event {
+  int gpu = current_gpu;
   Stream* stream = nullptr;  // the one that has recorded it, or null
-  std::chrono::steady_clock::time_point time;
+  std::chrono::steady_clock::time_point time{};
 };
 
 Stream default_stream;
@@ -63,6 +66,11 @@ void run_until(const Event& event) {
 }
 
 }  // namespace
+
+bool is_stream_of(cudaStream_t stream, int gpu) {
+  const Stream* const found = find(stream);
+  return found == &default_stream || (found && found->gpu == gpu);
+}
 
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work) {
   Stream* const found = find(stream);
@@ -206,7 +214,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Stream* const found = find(stream);
   if (!found) return refuse_stream("cudaEventRecord");
   if (is_refused_in_capture(*found, "cudaEventRecord")) return cudaErrorStreamCaptureUnsupported;
-  event_of(event) = {found, std::chrono::steady_clock::now()};
+  const int gpu = event_of(event).gpu;
+  if (!is_stream_of(stream, gpu))
+    return refuse(cudaErrorInvalidResourceHandle, "cudaEventRecord: the event and the stream belong to two GPUs");
+  event_of(event) = {gpu, found, std::chrono::steady_clock::now()};
   return success();
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

@@ -7,6 +7,8 @@
 
 namespace heddle::ptx {
 
+// Returns whether a stream exists and takes work from a thread with this current GPU. The default stream takes all.
+bool is_stream_of(cudaStream_t stream, int gpu);
 // Enqueues work. Returns an error if the stream does not exist.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 // Whether a stream captures the work that is enqueued on it.

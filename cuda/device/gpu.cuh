@@ -1,0 +1,47 @@
+// The GPUs of a process. heddle works on the calling thread's, which cudaSetDevice chooses.
+#pragma once
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include <heddle/gpu/runtime.hpp>
+
+#include "launch.cuh"
+
+namespace heddle::cuda {
+
+// The scope in which a GPU is the calling thread's. An error of cudaSetDevice is left to the calls in the scope.
+class GpuScope {
+ public:
+  explicit GpuScope(int gpu) noexcept { change_to(gpu); }
+  GpuScope(const GpuScope&) = delete;
+  ~GpuScope() { change_to(before_); }
+
+ private:
+  static void change_to(int gpu) noexcept {
+    if (gpu != current_device() && cudaSetDevice(gpu) != cudaSuccess) cudaGetLastError();
+  }
+  const int before_ = current_device();
+};
+
+// One T for each GPU, made when it is first used and never destroyed, like the pool of memory.
+template <class T>
+class OfEachGpu {
+ public:
+  // Returns that of the calling thread's GPU.
+  T& here() { return of(current_device()); }
+  // Returns that of a GPU, which must be the calling thread's if it is used for the first time.
+  T& of(int gpu) {
+    std::atomic<T*>& one = all_.at(static_cast<std::size_t>(gpu));
+    if (T* const made = one.load(std::memory_order_acquire)) return *made;
+    const std::lock_guard lock(mutex_);
+    if (!one.load(std::memory_order_acquire)) one.store(new T, std::memory_order_release);
+    return *one.load(std::memory_order_acquire);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<std::atomic<T*>, most_gpus> all_{};
+};
+
+}  // namespace heddle::cuda
