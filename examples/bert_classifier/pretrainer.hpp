@@ -12,6 +12,30 @@ struct MaskTokens {
   std::vector<int> kept;
 };
 
+// A batch with hidden tokens, which the model shall restore.
+struct MaskedBatch {
+  Tensor<int> ids;  // [N] as the model reads them
+  Sequences sequences;
+  Tensor<int> rows, labels;  // [M] the rows of the hidden tokens, and their ids
+
+  MaskedBatch to(Device device) const {
+    return {ids.to(device), sequences.to(device), rows.to(device), labels.to(device)};
+  }
+  template <class F>
+  void each_input(F&& f) {
+    f(ids);
+    f(sequences);
+    f(rows);
+    f(labels);
+  }
+};
+
+// Returns a batch filled up as by data::filled(), with labels that the loss ignores.
+inline MaskedBatch filled(const MaskedBatch& batch, Index most) {
+  const data::Batch texts = data::filled(data::Batch{batch.ids, batch.sequences, {}}, most);
+  return {texts.ids, texts.sequences, data::filled(batch.rows, 0), data::filled(batch.labels, data::ignored_label)};
+}
+
 struct Pretrainer {
   models::BertMaskedLm<> model;
   MaskTokens tokens;
@@ -20,11 +44,10 @@ struct Pretrainer {
       : model(config, random), tokens(std::move(mask_tokens)) {}
   Pretrainer(const Pretrainer& other, Cloning& c) : model(c(other.model)), tokens(other.tokens) {}
 
-  // Chooses each of the batch's tokens, except the kept ones, as a label with a probability of 15 %, but at least one
-  // token. In the input, 80 % of these tokens are replaced by [MASK], 10 % by a token drawn from the vocabulary, and
-  // the rest stay. Throws Error for a batch in which every token is kept.
-  template <class A>
-  Scored score(const data::Batch& batch, Random& hiding, Random* random) const {
+  // Chooses each token of a batch on the host, except the kept ones, as a label with a probability of 15 %, but at
+  // least one token. In the input, 80 % of these tokens are replaced by [MASK], 10 % by a token drawn from the
+  // vocabulary, and the rest stay. Throws Error for a batch in which every token is kept.
+  MaskedBatch inputs_of(const data::Batch& batch, Random& hiding) const {
     std::vector<int> ids = batch.ids.host(), rows, labels, candidates;
     const std::vector<int>& begins = batch.sequences.begins();
     for (std::size_t b = 0; b < begins.size(); ++b)
@@ -48,12 +71,15 @@ struct Pretrainer {
       else if (how == 8)
         id = drawn;
     }
-    const auto to_device = [&](const std::vector<int>& values) {
-      return Tensor<int>({static_cast<Index>(values.size())}, values).to(batch.ids.device());
+    const auto tensor = [](const std::vector<int>& values) {
+      return Tensor<int>({static_cast<Index>(values.size())}, values);
     };
-    const Tensor<A> z =
-        model.forward<A>(to_device(ids), batch.sequences, to_device(rows), {.random = random});  // [M, V]
-    return {cast<float>(z), to_device(labels)};
+    return {tensor(ids), batch.sequences, tensor(rows), tensor(labels)};
+  }
+
+  template <class A>
+  Tensor<A> forward(const MaskedBatch& batch, Random* random) const {  // [M, V]
+    return model.forward<A>(batch.ids, batch.sequences, batch.rows, {.random = random});
   }
 
   static void visit(auto& self, auto&& f) { f("", self.model); }

@@ -40,37 +40,34 @@ inline Random dropout_generator(std::uint64_t seed, Index step) {
   return random;
 }
 
-// Returns the logits of a batch on the model's device. Dropout is active if and only if `random` is given.
-template <class A, class Model>
-Tensor<float> logits(const Model& model, const data::Batch& batch, Random* random = nullptr) {  // [B, C]
-  if constexpr (requires { model.template forward<A>(batch.ids, batch.sequences, random); })
-    return cast<float>(model.template forward<A>(batch.ids, batch.sequences, random));
-  else
-    return cast<float>(model.template forward<A>(batch.ids, batch.sequences, {.types = batch.types, .random = random}));
-}
-
-// The logits of a model, and the label of each row: the class that should have the highest logit.
-struct Scored {
-  Tensor<float> z;     // [M, C]
-  Tensor<int> labels;  // [M]
+// Whether a model has targets other than the batch's labels, such as masked tokens. In its confusion matrix every row
+// has the label 1; its prediction is 1 if the row's target has the highest logit, otherwise 0.
+template <class Model>
+constexpr bool makes_labels = requires(const Model& model, const data::Batch& batch, Random& random) {
+  model.inputs_of(batch, random);
 };
 
-// Returns the logits and labels of a batch. A model with targets other than the batch's labels has the function
-// score(), which masks tokens of the batch at random. `hiding` generates the random numbers.
-template <class A, class Model>
-Scored score(const Model& model, const data::Batch& batch, Random& hiding, Random* random = nullptr) {
-  if constexpr (requires { model.template score<A>(batch, hiding, random); })
-    return model.template score<A>(batch, hiding, random);
+// Returns what the model computes its logits from: the batch, or what the model's inputs_of() makes of it, which chooses
+// the targets with `random`. Both have labels, can be moved, and are inputs of a cuda::Graph.
+template <class Model>
+auto inputs_of(const Model& model, const data::Batch& batch, Random& random) {
+  if constexpr (makes_labels<Model>)
+    return model.inputs_of(batch, random);
   else
-    return {logits<A>(model, batch, random), batch.labels};
+    return batch;
 }
 
-// Whether a model has targets other than the batch's labels. In its confusion matrix every row has the label 1; its
-// prediction is 1 if the row's target has the highest logit, otherwise 0.
-template <class A, class Model>
-constexpr bool makes_labels = requires(const Model& model, const data::Batch& batch, Random& hiding, Random* random) {
-  model.template score<A>(batch, hiding, random);
-};
+// Returns the logits of inputs on the model's device. Dropout is active if and only if `random` is given.
+template <class A, class Model, class Inputs>
+Tensor<float> logits(const Model& model, const Inputs& inputs, Random* random = nullptr) {  // [B, C]
+  if constexpr (makes_labels<Model>)
+    return cast<float>(model.template forward<A>(inputs, random));
+  else if constexpr (requires { model.template forward<A>(inputs.ids, inputs.sequences, random); })
+    return cast<float>(model.template forward<A>(inputs.ids, inputs.sequences, random));
+  else
+    return cast<float>(
+        model.template forward<A>(inputs.ids, inputs.sequences, {.types = inputs.types, .random = random}));
+}
 
 // Returns the number of labels that are predicted. Predictions of rows that filled the batch up follow the others.
 inline Index count_correct(const Tensor<Index>& predicted, const Tensor<int>& labels) {  // [B] or more, [B]
@@ -86,14 +83,16 @@ train::Scores evaluate(const Model& model, const data::LabelledSequences& rows, 
   data::Batches batches(rows.count(), batch_size, data::Order::sequential);
   const Device device = device_of(model);
   for (Index number = 0; number < batches.per_epoch(); ++number) {
-    Random hiding(0, stream(Stream::valid_masks, number));
-    const Scored scored = score<A>(model, rows.batch(batches(0, number)).to(device), hiding);
-    scores.add_loss(cross_entropy(scored.z, scored.labels).item(), scored.labels.size());
-    const auto predicted = argmax(scored.z, -1).host();
-    const std::vector<int> labels = scored.labels.host();
+    Random masks(0, stream(Stream::valid_masks, number));
+    const auto inputs = inputs_of(model, rows.batch(batches(0, number)), masks);
+    const auto there = inputs.to(device);
+    const Tensor<float> z = logits<A>(model, there);
+    scores.add_loss(cross_entropy(z, there.labels).item(), inputs.labels.size());
+    const auto predicted = argmax(z, -1).host();
+    const std::vector<int> labels = inputs.labels.host();
     for (std::size_t b = 0; b < labels.size(); ++b) {
       const auto best = static_cast<int>(predicted[b]);
-      makes_labels<A, Model> ? scores.confusion.add(1, best == labels[b]) : scores.confusion.add(labels[b], best);
+      makes_labels<Model> ? scores.confusion.add(1, best == labels[b]) : scores.confusion.add(labels[b], best);
     }
   }
   return scores;

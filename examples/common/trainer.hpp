@@ -204,7 +204,7 @@ void print_start(const Splits& splits, const TextSplits& texts, const SavedConfi
   std::printf("rows        %lld training, %lld validation", number(splits.train.count()), number(splits.valid.count()));
   if (splits.test.count() > 0) std::printf(", %lld test", number(splits.test.count()));
   std::printf("\n");
-  if (!makes_labels<float, Model>) {
+  if (!makes_labels<Model>) {
     std::printf("classes     %lld\n", number(static_cast<Index>(config.labels.size())));
     print_classes(splits, config.labels);
   }
@@ -308,7 +308,7 @@ int trainer(int argc, char** argv) {
     const TrainerFlags& flags = parsed.flags;
     const bool bf16_rows = flags.precision == "bf16";
     if (!flags.predict.empty()) {
-      if constexpr (makes_labels<float, typename System::Model>)
+      if constexpr (makes_labels<typename System::Model>)
         fail("--predict needs a classifier");
       else
         bf16_rows ? predict<bf16, System>(flags, own) : predict<float, System>(flags, own);

@@ -1,7 +1,9 @@
 // The training loop of every system. A model provides a static visit() and
 //   template <class A> Tensor<A> forward(const Tensor<int>& ids, const Sequences&, Random*) const   logits [B, C]
 // or the forward() of models/, or, if it is trained on targets other than the batch's labels,
-//   template <class A> Scored score(const data::Batch&, Random& hiding, Random*) const
+//   auto inputs_of(const data::Batch&, Random&) const       the inputs, with labels [M] (see evaluate.hpp)
+//   template <class A> Tensor<A> forward(const Inputs&, Random*) const                              logits [M, C]
+//   Inputs filled(const Inputs&, Index most)                as data::filled(), found by the type of the inputs
 #pragma once
 #include <exception>
 #include <functional>
@@ -162,7 +164,6 @@ class Training {
   struct Computed {
     Tensor<float> loss;
     Tensor<Index> predicted;
-    Tensor<int> labels;
   };
   // A step whose results are on their way to the host.
   struct Enqueued {
@@ -180,18 +181,17 @@ class Training {
     if (!enqueued_) since_results_ = {};
     const data::Batch batch = splits_.train.batch(batches_(state_.epoch, state_.batch));
     Random random = dropout_generator(flags_.seed, state_.step);
-    Random hiding(flags_.seed, stream(Stream::masks, state_.step));
+    Random masks(flags_.seed, stream(Stream::masks, state_.step));
+    const auto inputs = inputs_of(model_, batch, masks);
     const bool on_cpu = flags_.target_device() == Device::cpu;
-    const auto compute = [&](const data::Batch& there, Random& dropout) {
-      const Scored scored = score<A>(model_, there, hiding, &dropout);
-      const Tensor<float> loss = cross_entropy(scored.z, scored.labels);
+    const auto compute = [&](const auto& there, Random& dropout) {
+      const Tensor<float> z = logits<A>(model_, there, &dropout), loss = cross_entropy(z, there.labels);
       if (on_cpu) require_finite(loss.item(), state_.step + 1);
       backward(loss, unit_);
-      return Computed{detach(loss), argmax(detach(scored.z), -1), scored.labels};
+      return Computed{detach(loss), argmax(detach(z), -1)};
     };
-    const auto [loss, predicted, made_labels] =
-        graph_.run(compute, replays_ ? data::filled(batch, longest_) : batch.to(flags_.target_device()), random);
-    const Tensor<int>& labels = makes_labels<A, Model> ? made_labels : batch.labels;
+    const auto [loss, predicted] =
+        graph_.run(compute, replays_ ? filled(inputs, longest_) : inputs.to(flags_.target_device()), random);
     optim::StepOptions settings{.factor = schedule_(state_.step)};
     if (flags_.clip > 0) settings.max_norm = flags_.clip;
     try {
@@ -203,8 +203,12 @@ class Training {
     }
     ++state_.step;
     ++state_.batch;
-    Enqueued now{state_.step,         state_.batch,     HostCopy(loss),
-                 HostCopy(predicted), HostCopy(labels), flags_.lr * settings.factor,
+    Enqueued now{state_.step,
+                 state_.batch,
+                 HostCopy(loss),
+                 HostCopy(predicted),
+                 HostCopy(inputs.labels),
+                 flags_.lr * settings.factor,
                  batch.tokens()};
     if (const std::optional<Enqueued> before = std::exchange(enqueued_, std::move(now))) report_step(*before);
     const bool reports = options_.after_step && events_ && state_.step % after_step_every == 0;
@@ -349,8 +353,8 @@ class Training {
   const Index per_epoch_;
   const std::function<double(Index)> schedule_;
   const Tensor<float> unit_ = ones<float>(Shape{}, flags_.target_device());  // the gradient of each loss
-  // Whether steps are replayed as CUDA graphs. A model that makes labels chooses them on the host.
-  const bool replays_ = flags_.target_device() == Device::cuda && flags_.graph == "auto" && !makes_labels<A, Model>;
+  // Whether steps are replayed as CUDA graphs.
+  const bool replays_ = flags_.target_device() == Device::cuda && flags_.graph == "auto";
   const Index longest_ = splits_.train.longest();
   cuda::Graph graph_{replays_ ? Device::cuda : Device::cpu};
   train::MetricsFile* metrics_ = nullptr;

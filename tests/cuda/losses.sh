@@ -63,7 +63,7 @@ case $(basename "$program") in
     ;;
   bert_classifier)
     head -n 641 "$films/train.tsv" | tail -n +2 | cut -f 1 >texts.txt
-    compare pretrain --pretrain texts.txt --layers 2 --d-model 64 --heads 4 --ff-width 128 --max-length 48 --batch-size 16 --lr 1e-3
+    compare_graphs pretrain --pretrain texts.txt --layers 2 --d-model 64 --heads 4 --ff-width 128 --max-length 48 --batch-size 16 --lr 1e-3
     compare_graphs fine_tune --model pretrain-cpu --task sst2 --batch-size 16 --valid-rows 8 --lr 1e-3
     ;;
   *) echo "FAILED: losses.sh: expected sst2 or bert_classifier, not $program"; exit 1 ;;

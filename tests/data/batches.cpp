@@ -1,5 +1,7 @@
 #include <heddle/data/batches.hpp>
 
+#include <algorithm>
+#include <heddle/core/create.hpp>
 #include <numeric>
 
 #include "../catch.hpp"
@@ -37,6 +39,45 @@ TEST_CASE("batches: the order is a function of seed and epoch, so that no earlie
   CHECK(rows(jumped, 3, 4) != rows(jumped, 4, 4));
   Batches sequential(10, 4, Order::sequential);
   CHECK(rows(sequential, 1, 2) == std::vector<Index>{8, 9});
+}
+
+TEST_CASE("filled: a vector gets one of few sizes, and its own elements come first") {
+  std::vector<Index> sizes;
+  for (Index M = 0; M <= 300; ++M) {
+    const Tensor<int> x = arange<int>(0, static_cast<int>(M));
+    const std::vector<int> values = filled(x, -7).host();
+    const auto size = static_cast<Index>(values.size());
+    CHECK(std::equal(values.begin(), values.begin() + M, x.data()));
+    CHECK(std::count(values.begin() + M, values.end(), -7) == size - M);
+    CHECK(size - M <= std::max<Index>(7, M / 8));
+    if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
+  }
+  CHECK(sizes.size() < 30);
+  CHECK(std::is_sorted(sizes.begin(), sizes.end()));
+}
+
+TEST_CASE("filled: a batch gets sequences of ignored labels after its own") {
+  LabelledSequences set;
+  std::vector<Index> rows;
+  for (int n = 0; n < 9; ++n) {
+    set.add(std::vector<int>(static_cast<std::size_t>(3 + 5 * n), n + 1), n % 2);
+    rows.push_back(n);
+  }
+  const Batch batch = set.batch(rows), fuller = filled(batch, set.longest());
+  const Index N = batch.ids.size(), B = batch.labels.size();
+  CHECK(N == 207);
+  CHECK(fuller.ids.size() >= N);
+  CHECK(fuller.ids.size() <= N + N / 8 + 16);
+  const auto ids = fuller.ids.host(), labels = fuller.labels.host();
+  CHECK(std::equal(ids.begin(), ids.begin() + N, batch.ids.data()));
+  CHECK(std::count(ids.begin() + N, ids.end(), 0) == fuller.ids.size() - N);
+  CHECK(std::equal(labels.begin(), labels.begin() + B, batch.labels.data()));
+  CHECK(std::count(labels.begin() + B, labels.end(), ignored_label) == fuller.labels.size() - B);
+  CHECK(fuller.sequences.rows() == fuller.ids.size());
+  CHECK(fuller.sequences.count() == fuller.labels.size());
+  CHECK(fuller.sequences.longest() == set.longest());
+  CHECK_FALSE(fuller.types);
+  CHECK_THROWS_WITH(filled(batch, 40), "filled: a sequence has 43 rows, more than the most, 40");
 }
 
 TEST_CASE("batches: gathers rows as packed sequences") {

@@ -105,6 +105,17 @@ struct Batch {
 /// The label of the sequences that filled() adds: cross_entropy() ignores it by default.
 inline constexpr int ignored_label = -100;
 
+/// Returns the elements of x [M], followed by `value` so often that vectors of similar sizes get few sizes: there are
+/// at most an eighth more elements, or seven. For inputs of cuda::Graph that are not part of a batch, such as the
+/// numbers of rows and their labels.
+inline Tensor<int> filled(const Tensor<int>& x, int value) {
+  std::vector<int> values = x.host();
+  const Index step = std::max<Index>(8, heddle::detail::row_step(x.size()));
+  values.resize(static_cast<std::size_t>((x.size() + step - 1) / step * step), value);
+  const auto size = static_cast<Index>(values.size());
+  return Tensor<int>({size}, std::move(values));
+}
+
 /// Returns a packed batch filled up with sequences of token 0 and ignored_label, so that similar batches have the same
 /// numbers of rows and sequences; longest() is rounded up to a power of two, but not beyond `most`, the greatest length
 /// of any batch. There are at most an eighth more rows, and a few: the real ones come first. A loss that ignores the
