@@ -47,8 +47,8 @@ constexpr bool makes_labels = requires(const Model& model, const data::Batch& ba
   model.inputs_of(batch, random);
 };
 
-// Returns what the model computes its logits from: the batch, or what the model's inputs_of() makes of it, which chooses
-// the targets with `random`. Both have labels, can be moved, and are inputs of a cuda::Graph.
+// Returns what the model computes its logits from: the batch, or what the model's inputs_of() makes of it, which
+// chooses the targets with `random`. Both have labels, can be moved, and are inputs of a cuda::Graph.
 template <class Model>
 auto inputs_of(const Model& model, const data::Batch& batch, Random& random) {
   if constexpr (makes_labels<Model>)

@@ -41,5 +41,9 @@ foreach(program sst2 bert_classifier)
       set_tests_properties(cuda_losses_${program}_${steps} PROPERTIES LABELS cuda COST 50)
     endforeach()
     set_tests_properties(cuda_losses_${program}_120 PROPERTIES LABELS "cuda;exhaustive")
+    add_test(NAME cuda_step_counts_${program}
+             COMMAND ${CMAKE_CURRENT_LIST_DIR}/step_counts.sh $<TARGET_FILE:${program}>
+                     ${PROJECT_BINARY_DIR}/step_counts/${program})
+    set_tests_properties(cuda_step_counts_${program} PROPERTIES LABELS cuda COST 30)
   endif()
 endforeach()
