@@ -29,6 +29,16 @@ set_tests_properties(cuda_ptx_spills PROPERTIES LABELS cuda COST 100)
 add_test(NAME cuda_random_cases_3000 COMMAND cuda_random_cases 3000 2)
 set_tests_properties(cuda_random_cases_3000 PROPERTIES LABELS "cuda;exhaustive")
 
+# The trainers, whose replayed steps are compared with calls. scripts/test builds two of them, --all builds all.
+foreach(program sst2 ag_news surnames bert_classifier)
+  if(TARGET ${program})
+    add_test(NAME cuda_replays_${program}
+             COMMAND ${CMAKE_CURRENT_LIST_DIR}/replays.sh $<TARGET_FILE:${program}>
+                     ${PROJECT_BINARY_DIR}/replays/${program} 50)
+    set_tests_properties(cuda_replays_${program} PROPERTIES LABELS "cuda;exhaustive" COST 50)
+  endif()
+endforeach()
+
 # The programs that the stage ptx of scripts/test builds.
 add_custom_target(ptx_tests DEPENDS cuda_tests cuda_random_cases cuda_ptx_self_test cuda_ptx_hopper_test)
 foreach(program sst2 bert_classifier)
