@@ -11,7 +11,9 @@
 //   sum_occurrences  One block owns a position in `ids` and, if its id stands at no position before, the id's row of
 //                    dx. It lists the positions of the id and adds their rows of dy. dy is read once, the rows of dx
 //                    that were taken are written once, and each block reads the ids, mostly from cache. A second table
-//                    shares the launch.
+//                    shares the launch. So does a third one of few rows, each of them taken often: a block adds 128
+//                    rows of dy in up to 128 vectors of columns; the last block of a row of dx adds these sums, then
+//                    the remaining rows of dy.
 // For more ids:
 //   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes.
 //                    After a sort by row (device/sort.cuh), the positions of a row form a run: contiguous and in
@@ -28,6 +30,7 @@
 #include <bit>
 #include <limits>
 
+#include "device/block.cuh"
 #include "device/instances.cuh"
 #include "device/limits.cuh"
 #include "device/report.cuh"
@@ -168,7 +171,7 @@ namespace taken {
 
 constexpr int threads = row_threads;
 constexpr int piece = 128;  // rows of dy in one partial sum, for a row that was taken at least this often
-constexpr int ahead = 4;    // rows whose loads a thread has in flight
+constexpr int ahead = 4;    // rows whose loads a thread has in flight, unless a block has more of them to add
 
 // Writes the key and the value of each position. The key is the row, or V for an id that is not a row; V sorts last.
 // The value is the position.
@@ -195,14 +198,15 @@ __global__ __launch_bounds__(threads) void mark_runs(cuda::Pairs sorted, Index N
   if (n == N - 1 || sorted.keys[n + 1] != v) runs(v).end = static_cast<unsigned>(n + 1);
 }
 
-// Adds the `each` elements at at(k) to sum, for k from first to last - 1, in order.
-template <int each, class At>
+// Adds the `each` elements at at(k) to sum, for k from first to last - 1, in order. A thread has `loads` of them in
+// flight.
+template <int loads = ahead, int each, class At>
 __device__ void add(float (&sum)[each], Index first, Index last, At&& at) {
-  for (; first < last; first += ahead) {
-    float values[ahead][each];
-    for (int k = 0; k < ahead; ++k)
+  for (; first < last; first += loads) {
+    float values[loads][each];
+    for (int k = 0; k < loads; ++k)
       if (first + k < last) cuda::load_floats(at(first + k), values[k]);
-    for (int k = 0; k < ahead; ++k)
+    for (int k = 0; k < loads; ++k)
       for (int i = 0; first + k < last && i < each; ++i) sum[i] += values[k][i];
   }
 }
@@ -218,25 +222,17 @@ struct TakenRows {
 
 constexpr int most_scanned = 4096;  // ids whose occurrences a block lists
 
-// Adds the rows of dy that took the same row of dx as position blockIdx.x, if no earlier position took it.
-template <int each, class I, class T, class Y>
-__device__ void add_occurrences(const TakenRows<I, Y>& taken, View<const T, 2> dy) {
+// Lists the positions of `id` from `first` on in shared memory, in ascending order. Returns their number.
+template <class I>
+__device__ int list_places(View<const I, 1> ids, I id, int first, int (&places)[most_scanned]) {
   constexpr int warps = threads / warp_size;
-  auto& places = cuda::shared<int[most_scanned]>();
   auto& of_warp = cuda::shared<int[warps]>();
-  const auto count_all = static_cast<int>(taken.ids.extent[0]), own = static_cast<int>(blockIdx.x);
+  const auto count_all = static_cast<int>(ids.extent[0]);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % warp_size, warp = thread / warp_size;
-  const I id = taken.ids(own);
-  if (id < 0 || id >= taken.dx.extent[0] || id == taken.frozen) return;
-  for (int first = 0; first < own; first += threads) {
-    const int n = first + thread;
-    if (__syncthreads_or(n < own && taken.ids(n) == id)) return;
-  }
-
   int count = 0;
-  for (int first = own; first < count_all; first += threads) {
+  for (; first < count_all; first += threads) {
     const int n = first + thread;
-    const bool is_same = n < count_all && taken.ids(n) == id;
+    const bool is_same = n < count_all && ids(n) == id;
     const unsigned same = __ballot_sync(cuda::all_lanes, is_same);
     if (lane == 0) of_warp[warp] = __popc(same);
     __syncthreads();
@@ -248,7 +244,22 @@ __device__ void add_occurrences(const TakenRows<I, Y>& taken, View<const T, 2> d
     if (is_same) places[before + __popc(same & ((1u << lane) - 1))] = n;
     __syncthreads();  // the places are complete, and all threads have read of_warp
   }
+  return count;
+}
 
+// Adds the rows of dy that took the same row of dx as position blockIdx.x, if no earlier position took it.
+template <int each, class I, class T, class Y>
+__device__ void add_occurrences(const TakenRows<I, Y>& taken, View<const T, 2> dy) {
+  auto& places = cuda::shared<int[most_scanned]>();
+  const int own = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  if (own >= taken.ids.extent[0]) return;
+  const I id = taken.ids(own);
+  if (id < 0 || id >= taken.dx.extent[0] || id == taken.frozen) return;
+  for (int first = 0; first < own; first += threads) {
+    const int n = first + thread;
+    if (__syncthreads_or(n < own && taken.ids(n) == id)) return;
+  }
+  const int count = list_places(taken.ids, id, own, places);
   const auto at = [&](Index d) { return [&dy, &places, d](Index k) { return &dy(places[k], d); }; };
   for (Index d = Index{thread} * each; d < dy.extent[1]; d += Index{threads} * each) {
     float sum[each] = {};
@@ -263,13 +274,70 @@ __device__ void add_occurrences(const TakenRows<I, Y>& taken, View<const T, 2> d
   }
 }
 
+constexpr Index most_few = 16;        // rows of a table of few rows, which are taken often
+constexpr Index few_row_blocks = 64;  // counters of such a table: a stream has so many
+
+// The gradient of a table of few rows, which many blocks share. Each of its rows has `parts` blocks, and so many in
+// each of `column_blocks` ranges of columns.
+template <class Y>
+struct FewRows {
+  View<const int, 1> ids;  // without data, all are 0
+  View<Y, 2> dx;
+  int parts, column_blocks;
+  float* pieces;   // [rows of dx, parts, D] the sums of whole pieces
+  unsigned* done;  // [rows of dx, column_blocks] blocks that have finished: 0 before and after
+
+  unsigned blocks() const { return static_cast<unsigned>(dx.extent[0] * parts * column_blocks); }
+};
+
+// Adds one piece of the rows of dy that took a row of dx, in one range of columns. The last block of this range adds
+// the pieces, and then the rows of dy that fill no piece.
+template <int each, class T, class Y>
+__device__ void add_piece(const FewRows<Y>& few, View<const T, 2> dy) {
+  auto& places = cuda::shared<int[most_scanned]>();
+  const int own = static_cast<int>(blockIdx.x), number = own % few.parts, range = own / few.parts % few.column_blocks,
+            v = own / few.parts / few.column_blocks;
+  const Index D = few.dx.extent[1];
+  if (v >= few.dx.extent[0]) return;
+  Index count = v == 0 ? dy.extent[0] : 0;
+  if (few.ids.data) count = list_places(few.ids, v, 0, places);
+  const Index whole = count / piece;
+  if (number >= whole && number > 0) return;
+  constexpr int loads = each > 4 ? ahead : 2 * ahead;
+  const auto at = [&](Index d) {
+    return [&dy, &few, &places, d](Index k) { return &dy(few.ids.data ? Index{places[k]} : k, d); };
+  };
+  const auto in_range = [&](auto&& f) {
+    const int step = few.column_blocks * threads * each;
+    for (Index d = (range * threads + static_cast<int>(threadIdx.x)) * each; d < D; d += step) f(d);
+  };
+  float* const pieces = few.pieces + Index{v} * few.parts * D;
+  if (whole > 0) {
+    in_range([&](Index d) {
+      float sum[each] = {};
+      add<loads>(sum, Index{number} * piece, Index{number + 1} * piece, at(d));
+      cuda::store_floats(pieces + number * D + d, sum);
+    });
+    if (!cuda::finishes_last(few.done + v * few.column_blocks + range, static_cast<int>(whole))) return;
+  }
+  in_range([&](Index d) {
+    float sum[each] = {};
+    add<loads>(sum, Index{0}, whole, [&](Index k) { return static_cast<const float*>(pieces) + k * D + d; });
+    add<loads>(sum, whole * piece, count, at(d));
+    cuda::store_floats(&few.dx(v, d), sum);
+  });
+}
+
+// The launch bounds favor registers over occupancy.
 template <int each, class T, class Y, class I>
-__global__ __launch_bounds__(threads) void sum_occurrences(TakenRows<I, Y> taken, TakenRows<int, Y> positions,
-                                                           View<const T, 2> dy) {
+__global__ __launch_bounds__(threads, 4) void sum_occurrences(TakenRows<I, Y> taken, TakenRows<int, Y> positions,
+                                                              FewRows<Y> types, View<const T, 2> dy) {
   if (blockIdx.y == 0)
     add_occurrences<each>(taken, dy);
-  else
+  else if (blockIdx.y == 1)
     add_occurrences<each>(positions, dy);
+  else
+    add_piece<each>(types, dy);
 }
 
 // Sums the whole pieces. The sum of piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole
@@ -351,26 +419,41 @@ void clear(const TakenRows<I, Y>& taken) {
   cuda::clear(taken.dx.data, static_cast<std::size_t>(taken.dx.extent[0] * taken.dx.extent[1]) * sizeof(Y));
 }
 
-// Computes all of dx of one table, or of two for the same dy. A table without rows is left out.
+// Computes all of dx of one table, or of up to three for the same dy. `types` has few rows. A table without rows is
+// left out.
 template <class I, class T, class Y>
-void sum_taken(const TakenRows<I, Y>& taken, const TakenRows<int, Y>& positions, View<const T, 2> dy) {
+void sum_taken(TakenRows<I, Y> taken, TakenRows<int, Y> positions, TakenRows<int, Y> types, View<const T, 2> dy) {
   const Index N = dy.extent[0], D = dy.extent[1];
-  const bool has_taken = taken.dx.extent[0] > 0, has_positions = positions.dx.extent[0] > 0;
+  const auto has_rows = [](const auto& of) { return of.dx.extent[0] > 0; };
   if (D == 0) return;
   if (N > std::min<Index>(cuda::limits.scanned_ids, most_scanned)) {
-    if (has_taken) sort_and_sum(taken, dy);
-    if (has_positions) sort_and_sum(positions, dy);
-    return;
+    const auto sort = [&](auto& of) {
+      if (has_rows(of)) sort_and_sum(of, dy);
+      of = {{nullptr, {0}}, -1, {nullptr, {0, 0}}};
+    };
+    sort(taken);
+    sort(positions);
+    if (types.ids.data) sort(types);
   }
-  if (has_taken) clear(taken);
-  if (has_positions) clear(positions);
-  if (!has_taken && !has_positions) return;
+  if (has_rows(taken)) clear(taken);
+  if (has_rows(positions)) clear(positions);
+  if (!has_rows(taken) && !has_rows(positions) && !has_rows(types)) return;
   constexpr int each = cuda::vector_width<T, Y>;
   const auto launch = [&]<int width>() {
-    const dim3 grid(static_cast<unsigned>(N), has_positions ? 2 : 1);
-    cuda::launch<sum_occurrences<width, T, Y, I>>(grid, threads, 0, cuda::current_stream(), taken, positions, dy);
+    const Index V = types.dx.extent[0];
+    const auto parts = static_cast<int>(std::max<Index>(N / piece, 1));
+    require(V <= most_few, "sum_taken_rows: ", V, " rows are more than a table of few rows has");
+    const auto column_blocks =
+        static_cast<int>(std::min<Index>(cuda::blocks_for(D, threads * width), few_row_blocks / std::max<Index>(V, 1)));
+    const cuda::Workspace<float> pieces(V * parts * D);
+    const FewRows<Y> few{types.ids,     types.dx,      parts,
+                         column_blocks, pieces.data(), V > 0 ? cuda::counters(V * column_blocks) : nullptr};
+    const dim3 grid(std::max(static_cast<unsigned>(taken.ids.extent[0]), few.blocks()),
+                    V > 0 ? 3 : (has_rows(positions) ? 2 : 1));
+    cuda::launch<sum_occurrences<width, T, Y, I>>(grid, threads, 0, cuda::current_stream(), taken, positions, few, dy);
   };
-  if (D % each == 0 && cuda::aligned<each>(dy.data) && cuda::aligned<each>(taken.dx.data, positions.dx.data))
+  if (D % each == 0 && cuda::aligned<each>(dy.data) &&
+      cuda::aligned<each>(taken.dx.data, positions.dx.data, types.dx.data))
     launch.template operator()<each>();
   else
     launch.template operator()<1>();
@@ -402,8 +485,8 @@ void embed(Cuda, const IdCheck& check, View<const I, 1> ids, View<const T, 2> ta
 
 template <OnGpu T, OnGpu Y, Label I>
 void sum_taken_rows(Cuda, View<const T, 2> dy, View<const I, 1> ids, Index frozen, View<Y, 2> dx,
-                    View<const int, 1> position, View<Y, 2> dpositions) {
-  taken::sum_taken<I, T, Y>({ids, frozen, dx}, {position, -1, dpositions}, dy);
+                    View<const int, 1> position, View<Y, 2> dpositions, View<const int, 1> type, View<Y, 2> dtypes) {
+  taken::sum_taken<I, T, Y>({ids, frozen, dx}, {position, -1, dpositions}, {type, -1, dtypes}, dy);
 }
 
 [[maybe_unused,

@@ -12,6 +12,7 @@
 #include "cross_entropy.cu"
 #include "dropout.cu"
 #include "embed.cu"
+#include "embed_layer_norm.cu"
 #include "gather.cu"
 #include "gemm.cu"
 #include "graphs.cu"

@@ -6,6 +6,7 @@
 //                    the result is applied before y is written.
 #pragma once
 #include "norm_layout.cuh"
+#include "workspace.cuh"
 
 namespace heddle::cuda {
 

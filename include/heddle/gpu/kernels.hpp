@@ -99,7 +99,8 @@ template <OnGpu T>
 void max_rows_backward(Cuda, View<const int, 1> begin, View<const int, 1> length, View<const T, 2> dy,
                        View<const Index, 2> position, View<T, 2> dx);
 
-// --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, rms_norm.cu, cross_entropy.cu, embed.cu) ---
+// --- rows (cuda/softmax.cu, layer_norm.cu, residual_layer_norm.cu, rms_norm.cu, cross_entropy.cu, embed.cu,
+//     embed_layer_norm.cu) ---
 
 // Computes F, which is Softmax or LogSoftmax, along the middle axis.
 template <class F, OnGpu T>
@@ -152,10 +153,32 @@ template <OnGpu T, OnGpu Y, Label Id>
 void embed(Cuda, const IdCheck& check, View<const Id, 1> ids, View<const T, 2> table, View<const int, 1> position,
            View<const T, 2> positions, View<Y, 2> y);
 // Computes all of dx [V, D]: row i is the sum of the rows n of dy with ids(n) = i, in ascending n. Ids outside dx are
-// skipped; row `frozen` is 0, unless it is -1. Computes dpositions from `position` likewise, if it has rows.
+// skipped; row `frozen` is 0, unless it is -1. Computes dpositions from `position` likewise, if it has rows. So it does
+// dtypes, a table of few rows; if `type` has no data, all rows of dy took row 0 of it.
 template <OnGpu T, OnGpu Y, Label Id>
 void sum_taken_rows(Cuda, View<const T, 2> dy, View<const Id, 1> ids, Index frozen, View<Y, 2> dx,
-                    View<const int, 1> position = {nullptr, {0}}, View<Y, 2> dpositions = {nullptr, {0, 0}});
+                    View<const int, 1> position = {nullptr, {0}}, View<Y, 2> dpositions = {nullptr, {0, 0}},
+                    View<const int, 1> type = {nullptr, {0}}, View<Y, 2> dtypes = {nullptr, {0, 0}});
+
+// The rows `ids` of a table. Without ids, they are all row 0.
+template <OnGpu T>
+struct TableRows {
+  IdCheck check;  // of the ids
+  View<const int, 1> ids;
+  View<const T, 2> table;
+};
+// The tables whose rows are added up to embeddings. Positions are not checked. `types` may have no table.
+template <OnGpu T>
+struct EmbeddingTables {
+  TableRows<T> words, positions, types;
+};
+// Computes y = layer_norm(sum) with the dropout `result`, where `sum` is words + positions + types. Each row of a table
+// and each partial sum is rounded to A. An invalid word or type gives zeros, and is reported as by check_ids(); a type
+// only if all words are valid. T is float or A.
+template <OnGpu T, OnGpu A>
+void embed_layer_norm(Cuda, const EmbeddingTables<T>& tables, const ElementDropout& result, View<const A, 1> gamma,
+                      View<const A, 1> beta, double eps, View<A, 2> sum, View<A, 2> y, View<float, 1> mean,
+                      View<float, 1> rstd);
 
 // --- selection (cuda/gather.cu, topk.cu) ---
 

@@ -5,6 +5,7 @@
 
 #include <heddle/models/forward_options.hpp>
 #include <heddle/nn/attention.hpp>
+#include <heddle/nn/embed_layer_norm.hpp>
 #include <heddle/nn/embedding.hpp>
 #include <heddle/nn/feed_forward.hpp>
 #include <heddle/nn/layer_norm.hpp>
@@ -94,10 +95,13 @@ struct BertEmbeddings {
   template <class A = T>
   Tensor<A> forward(const Tensor<int>& ids, const Sequences& sequences, const Tensor<int>& token_types = {},
                     Random* random = nullptr) const {  // [N] to [N, D]
+#ifdef HEDDLE_CUDA
+    if constexpr (heddle::detail::embeds_on_gpu<T, A>)
+      if (nn::detail::embeds_and_norms_on_gpu(words, positions, type_module(), norm))
+        return forward_on_gpu<A>(ids, sequences, token_types, random);
+#endif
     const Tensor<A> x = positions.template embed<A>(words, ids, sequences);
-    require(types || !token_types, "BertEmbeddings: this model has no token types; leave the types empty");
-    require<ShapeError>(!token_types || token_types.shape() == ids.shape(), "BertEmbeddings: the token types ",
-                        token_types.shape(), " must have the shape of the ids, ", ids.shape());
+    require_types(ids, token_types);
     if (!types) return norm.dropped(x, dropout, random);
     if (token_types) return norm.dropped(x, types->template operator()<A>(token_types), 0, dropout, random);
     return norm.dropped(x + slice(types->weight.template as<A>(), 0, 0, 1), dropout, random);
@@ -110,6 +114,31 @@ struct BertEmbeddings {
     f("token_type_embeddings", self.types);
     f("LayerNorm", self.norm);
   }
+
+ private:
+  void require_types(const Tensor<int>& ids, const Tensor<int>& token_types) const {
+    require(types || !token_types, "BertEmbeddings: this model has no token types; leave the types empty");
+    require<ShapeError>(!token_types || token_types.shape() == ids.shape(), "BertEmbeddings: the token types ",
+                        token_types.shape(), " must have the shape of the ids, ", ids.shape());
+  }
+#ifdef HEDDLE_CUDA
+  const nn::Embedding<T>* type_module() const { return types ? &*types : nullptr; }
+  // Computes forward() in one kernel.
+  template <class A>
+  Tensor<A> forward_on_gpu(const Tensor<int>& given, const Sequences& sequences, const Tensor<int>& token_types,
+                           Random* random) const {
+    using heddle::detail::ids_beside;
+    const Tensor<T>& table = words.weight.value();
+    nn::detail::require_embedded_positions("LearnedPositions", table, given, positions.weight.value(), sequences);
+    const Tensor<int> ids = ids_beside(table, given, words.padding_id);
+    require_types(given, token_types);
+    Tensor<int> type;
+    if (token_types) type = ids_beside(types->weight.value(), token_types, types->padding_id);
+    return nn::detail::embed_layer_norm_on_gpu<A>(token_types ? "residual_layer_norm" : "layer_norm", words, ids,
+                                                  positions, sequences.position(), type_module(), type, norm, dropout,
+                                                  random);
+  }
+#endif
 };
 
 /// A post-norm layer: norm(x + attention(x)), then the same with the feed-forward network.

@@ -47,6 +47,16 @@ void require_rows_of_table(const char* module, const Rows& x, const Tensor<T>& t
   require_same(module, "D", {"x", x, 1}, {"the table", table, 1});
 }
 
+// Checks that a table of positions suffices for the rows of `words` with these ids, before they are computed.
+template <class T, class Id>
+void require_embedded_positions(const char* module, const Tensor<T>& words, const Tensor<Id>& ids,
+                                const Tensor<T>& table, const Sequences& sequences) {
+  const Shape shape = heddle::detail::embedded_shape(ids.shape(), words.dim(1));
+  const RowsOn rows{heddle::detail::shape_of_rows(shape, sequences), words.device()};
+  require_positions(module, sequences, table.dim(0));
+  require_rows_of_table(module, rows, table, sequences);
+}
+
 }  // namespace detail
 
 /// Returns x [N, D] or [B, T, D] with each token's row of the table [L, D] added. @throws ShapeError unless x is
@@ -67,10 +77,7 @@ Tensor<A> embed_at_positions(const char* module, const Embedding<T>& embedding, 
   if constexpr (heddle::detail::embeds_on_gpu<T, A>) {
     const Tensor<T>& words = embedding.weight.value();
     if (words.device() == Device::cuda && table.device() == Device::cuda) {
-      const Shape shape = heddle::detail::embedded_shape(ids.shape(), words.dim(1));
-      const detail::RowsOn rows{heddle::detail::shape_of_rows(shape, sequences), words.device()};
-      require_positions(module, sequences, table.dim(0));
-      detail::require_rows_of_table(module, rows, table, sequences);
+      detail::require_embedded_positions(module, words, ids, table, sequences);
       return heddle::detail::embed_as<A>(ids, words, embedding.padding_id, sequences.position(), table);
     }
   }

@@ -112,6 +112,22 @@ inline constexpr bool embeds_on_gpu = has_cuda &&
                                       (std::is_same_v<T, float> || std::is_same_v<T, bf16>)&&(std::is_same_v<A, T> ||
                                                                                               std::is_same_v<A, bf16>);
 
+// Returns the view of x, or one of nothing if x is empty.
+template <int rank, class X>
+auto view_if_any(X& x) {
+  using Element = std::remove_pointer_t<decltype(x.device_data())>;
+  return x ? view<rank>(x) : View<Element, rank>{};
+}
+// Returns the shape of the gradient of x if it requires one, and memory for it.
+template <class T>
+std::optional<Shape> gradient_shape(const Tensor<T>& x) {
+  return x.requires_grad() ? std::optional<Shape>(x.shape()) : std::nullopt;
+}
+template <class T>
+Tensor<T> gradient_on_gpu(const std::optional<Shape>& shape) {
+  return shape ? Tensor<T>(*shape, Device::cuda) : Tensor<T>();
+}
+
 #ifdef HEDDLE_CUDA
 // Computes embed() on a GPU, in one kernel: the rows of the table, rounded to A. Adds the rows `position` of the table
 // `positions`, rounded likewise, unless they are empty; these are not checked.
@@ -119,43 +135,48 @@ template <class A, class Id, class T>
 Tensor<A> embed_on_gpu(const kernel::IdCheck& check, const Tensor<Id>& ids, const Tensor<T>& table, Index frozen,
                        const Tensor<int>& position = {}, const Tensor<T>& positions = {}) {
   const Shape rows{ids.size(), table.dim(1)};
-  const auto table_view = [](auto& x) {
-    using Element = std::remove_pointer_t<decltype(x.device_data())>;
-    return x ? view<2>(x) : View<Element, 2>{nullptr, {0, 0}};
-  };
-  const auto position_view = [position] { return position ? view<1>(position) : View<const int, 1>{nullptr, {0}}; };
   Tensor<A> y(embedded_shape(ids.shape(), rows[1]), Device::cuda);
-  kernel::embed(Cuda{}, check, view<1>(ids), view<2>(table), position_view(), table_view(positions),
+  kernel::embed(Cuda{}, check, view<1>(ids), view<2>(table), view_if_any<1>(position), view_if_any<2>(positions),
                 View<A, 2>{y.device_data(), {rows[0], rows[1]}});
-  const auto gradient_of = [](const Tensor<T>& x) {
-    return x.requires_grad() ? std::optional<Shape>(x.shape()) : std::nullopt;
-  };
   return record("embed", y, inputs(table, positions),
-                [=, of_table = gradient_of(table), of_positions = gradient_of(positions)](const Tensor<A>& dy) {
-                  Tensor<T> dtable, dpositions;
-                  if (of_table) dtable = Tensor<T>(*of_table, Device::cuda);
-                  if (of_positions) dpositions = Tensor<T>(*of_positions, Device::cuda);
+                [=, of_table = gradient_shape(table), of_positions = gradient_shape(positions)](const Tensor<A>& dy) {
+                  auto dtable = gradient_on_gpu<T>(of_table), dpositions = gradient_on_gpu<T>(of_positions);
                   kernel::sum_taken_rows(Cuda{}, View<const A, 2>{dy.device_data(), {rows[0], rows[1]}}, view<1>(ids),
-                                         frozen, table_view(dtable), position_view(), table_view(dpositions));
+                                         frozen, view_if_any<2>(dtable), view_if_any<1>(position),
+                                         view_if_any<2>(dpositions));
                   return std::tuple(dtable, dpositions);
                 });
 }
 #endif
 
-// Returns cast<A>(embed(ids, table, padding_id)), on a GPU in one kernel. There, the rows `position` of the table
-// `positions` are added, unless it is empty; these are not checked.
-template <class A, class Id, class T>
-Tensor<A> embed_as(const Tensor<Id>& ids, const Tensor<T>& table, std::optional<Index> padding_id,
-                   const Tensor<int>& position = {}, const Tensor<T>& positions = {}) {
+// Returns the check of ids that take rows of a table.
+template <class T>
+kernel::IdCheck check_of_table(const Tensor<T>& table) {
+  return {"embed", "id", "outside the table's # rows", table.dim(0)};
+}
+
+// Checks the operands of embed(), and those ids that are on the host. Returns the ids on the table's device.
+template <class Id, class T>
+Tensor<Id> ids_beside(const Tensor<T>& table, const Tensor<Id>& ids, std::optional<Index> padding_id) {
   require_rank("embed", {"table", table}, 2);
   require<IndexError>(!padding_id || (*padding_id >= 0 && *padding_id < table.dim(0)), "embed: padding_id ",
                       padding_id.value_or(0), " is outside the table's ", table.dim(0), " rows");
-  const kernel::IdCheck check{"embed", "id", "outside the table's # rows", table.dim(0)};
   if (are_on_host_for(table.device(), ids)) {
-    check_ids(ids, check);
-    return embed_as<A>(ids.to(table.device()), table, padding_id, position, positions);
+    check_ids(ids, check_of_table(table));
+    return ids.to(table.device());
   }
   require_same_device("embed", {"ids", ids}, {"table", table});
+  return ids;
+}
+
+// Returns cast<A>(embed(ids, table, padding_id)), on a GPU in one kernel. There, the rows `position` of the table
+// `positions` are added, unless it is empty; these are not checked.
+template <class A, class Id, class T>
+Tensor<A> embed_as(const Tensor<Id>& given, const Tensor<T>& table, std::optional<Index> padding_id,
+                   [[maybe_unused]] const Tensor<int>& position = {},
+                   [[maybe_unused]] const Tensor<T>& positions = {}) {
+  const Tensor<Id> ids = ids_beside(table, given, padding_id);
+  const kernel::IdCheck check = check_of_table(table);
   const Index frozen = padding_id.value_or(-1);
 #ifdef HEDDLE_CUDA
   if constexpr (embeds_on_gpu<T, A>)
