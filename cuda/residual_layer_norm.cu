@@ -2,8 +2,9 @@
 // device/norm_forward.cuh and norm_backward.cuh describe the partition.
 //
 //   forward     Each row is computed as x + dropout(branch), rounded and stored in `sum`; the stored row is normalized.
-//               x and branch are read once; sum and y are written once. One call of Philox decides eight elements of a
-//               thread, or two calls if the width is not a multiple of eight or a pointer is not aligned.
+//               x and branch are read once; sum and y are written once. One call of Philox decides eight elements, those
+//               of a thread in bf16 and of two in float. A thread makes two calls for eight elements if it moves them
+//               one by one.
 //   backward    Computes dx, the gradient of `sum`. dbranch is computed from dx as stored, with the same draws, and
 //               written together with it. Without dropout, dbranch is dx itself, and layer_norm's backward does
 //               everything.
@@ -21,32 +22,32 @@ struct SummedRows {
   View<const T, 2> x, branch;
   View<T, 2> sum;
 
-  bool aligned() const { return cuda::aligned<cuda::eight>(x.data, branch.data, sum.data); }
+  bool aligned() const { return cuda::aligned<cuda::vector_width<T>>(x.data, branch.data, sum.data); }
   template <class L>
   __device__ void make(const L& layout, Index n, typename L::Column first, typename L::Column end,
                        float (&row)[L::values]) const {
     const Index begin = n * x.extent[1];
-    cuda::Eight<T> xn[L::groups], bn[L::groups];
+    typename L::Packed xn[L::groups], bn[L::groups];
     layout.load(x.data + begin, first, end, xn);
     layout.load(branch.data + begin, first, end, bn);
     cuda::unrolled<L::groups>([&](int g) {
       const auto d = first + layout.column(g);
-      float values[cuda::eight];
+      float values[L::width];
       for (float& factor : values) factor = 1;
       if (drop.rule.threshold) cuda::dropout_factors<L::vectors>(drop, begin + d, values);
-      for (int i = 0; i < cuda::eight; ++i) values[i] = xn[g][i] + bn[g][i] * values[i];
-      const auto stored = cuda::Eight<T>::rounded(values);
-      cuda::store_eight<L::vectors>(sum.data + begin + d, end - d, stored);
-      for (int i = 0; i < cuda::eight; ++i) row[g * cuda::eight + i] = stored[i];
+      for (int i = 0; i < L::width; ++i) values[i] = xn[g][i] + bn[g][i] * values[i];
+      const auto stored = L::Packed::rounded(values);
+      cuda::store_packed<L::vectors>(sum.data + begin + d, end - d, stored);
+      for (int i = 0; i < L::width; ++i) row[g * L::width + i] = stored[i];
     });
   }
   // Reads the sums that this thread wrote.
   template <class L>
   __device__ void read(const L& layout, Index n, typename L::Column first, typename L::Column end,
                        float (&row)[L::values]) const {
-    cuda::Eight<T> made[L::groups];
+    typename L::Packed made[L::groups];
     layout.load(static_cast<const T*>(sum.data) + n * x.extent[1], first, end, made);
-    for (int i = 0; i < L::values; ++i) row[i] = made[i / cuda::eight][i % cuda::eight];
+    for (int i = 0; i < L::values; ++i) row[i] = made[i / L::width][i % L::width];
   }
 };
 
@@ -56,15 +57,15 @@ struct DroppedBranch {
   ElementDropout drop;
   View<T, 2> dbranch;
 
-  bool aligned() const { return cuda::aligned<cuda::eight>(dbranch.data); }
-  template <bool vectors, class I>
-  __device__ void complete(const T*, I, float (&)[cuda::eight]) const {}
-  template <bool vectors, class I>
-  __device__ void store(Index e, I valid, const cuda::Eight<T>& dx) const {
-    float values[cuda::eight];
+  bool aligned() const { return cuda::aligned<cuda::vector_width<T>>(dbranch.data); }
+  template <bool vectors, class I, int count>
+  __device__ void complete(const T*, I, float (&)[count]) const {}
+  template <bool vectors, class I, int count>
+  __device__ void store(Index e, I valid, const cuda::Packed<T, count>& dx) const {
+    float values[count];
     cuda::dropout_factors<vectors>(drop, e, values);
-    for (int i = 0; i < cuda::eight; ++i) values[i] *= dx[i];
-    cuda::store_eight<vectors>(dbranch.data + e, valid, cuda::Eight<T>::rounded(values));
+    for (int i = 0; i < count; ++i) values[i] *= dx[i];
+    cuda::store_packed<vectors>(dbranch.data + e, valid, cuda::Packed<T, count>::rounded(values));
   }
 };
 

@@ -205,13 +205,6 @@ __device__ __forceinline__ void for_each_tile(int first, int last, Ahead ahead, 
 
 constexpr std::size_t reserved_block_bytes = 1024;  // of shared memory, by CUDA in each block
 
-inline int device_attribute(cudaDeviceAttr which) {
-  int device = 0, value = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
-  return value;
-}
-
 // Returns the y dimension of a grid for `heads` heads of all sequences. If it is less than `heads`, a block processes
 // several heads.
 inline unsigned grid_height(Index heads) { return static_cast<unsigned>(std::min(heads, limits.head_blocks)); }

@@ -39,6 +39,14 @@ inline void check(cudaError_t error, const char* what) {
   fail<CudaError>(what, ": ", cudaGetErrorString(error));
 }
 
+// Returns an attribute of the current GPU.
+inline int device_attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
 // Returns the name of a kernel as it is written in the source, with its template arguments.
 template <auto kernel>
 std::string_view kernel_name() {

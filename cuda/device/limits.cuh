@@ -9,6 +9,7 @@ struct Limits {
   Index attention_scores = Index{1} << 26;  // scores of wide heads in memory at a time, unless one head has more
   Index loss_blocks = 1024;                 // blocks of cross_entropy's forward: several for each multiprocessor
   Index norm_blocks = 256;                  // blocks of a norm's backward: about two for each multiprocessor
+  Index norm_forward_blocks = 65536;        // blocks of a norm's forward: as many as fit on the GPU at once, if fewer
   Index id_blocks = 256;                    // blocks of check_ids: one with an invalid id reads all earlier ids, so few
   Index scanned_ids = 4096;                 // ids whose occurrences sum_taken_rows finds without a sort, at most 4096
   Index gradient_column_blocks = 65535;     // blocks that share the columns of sum_taken_rows: a grid's y dimension

@@ -2,11 +2,11 @@
 // include/heddle/ops/layer_norm.hpp and rms_norm.hpp, which has neither mean nor dbeta.
 //
 //   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded
-//                    while the current one is processed, unless a dropout follows the norm. dx is written once, or
-//                    added to. The sums of dgamma and dbeta stay in registers. A block writes its own once; the last of
-//                    16 blocks to finish adds theirs, and the last of 16 such groups adds those of the groups. If a row
-//                    does not fit into registers, a block owns one row: dy and x are read twice, the second time from
-//                    cache, and once more by sum_parameters.
+//                    while the current one is processed, if a thread loads its columns at once. A block reads gamma
+//                    once. dx is written once, or added to. The sums of dgamma and dbeta stay in registers. A block
+//                    writes its own once; the last of 16 blocks to finish adds theirs, and the last of 16 such groups
+//                    adds those of the groups. If a row does not fit into registers, a block owns one row: dy and x are
+//                    read twice, the second time from cache, and once more by sum_parameters.
 //   sum_parameters   Only for rows that do not fit into registers. A block owns 32 columns of dgamma and dbeta and
 //                    iterates over all rows.
 #pragma once
@@ -40,9 +40,9 @@ template <class T>
 using RmsNormGradient = NormGradient<T, false>;
 
 // A thread's part of dy and x of a row, with the row's statistics; zeros if the row does not exist.
-template <class L, class T>
+template <class L>
 struct NormRow {
-  Eight<T> dy[L::groups], x[L::groups];
+  typename L::Packed dy[L::groups], x[L::groups];
   float mean, rstd;
 
   template <class Gradient>
@@ -62,8 +62,8 @@ struct NormRow {
     const Index D = of.x.extent[1];
     for (int g = 0; g < L::groups; ++g) of.result.template apply<L::vectors>(n * D + first + layout.column(g), dy[g]);
   }
-  __device__ float h(int i) const { return (x[i / eight][i % eight] - mean) * rstd; }
-  __device__ float dyn(int i) const { return dy[i / eight][i % eight]; }
+  __device__ float h(int i) const { return (x[i / L::width][i % L::width] - mean) * rstd; }
+  __device__ float dyn(int i) const { return dy[i / L::width][i % L::width]; }
 };
 
 // NormSums receives the sums of dgamma and dbeta. They are added in two levels, each in a fixed order: the last block
@@ -91,27 +91,29 @@ struct NormSums {
 // Writes the block's sums of dgamma and dbeta, `of_thread`, added over its teams, to `sums` [parameters D].
 template <class L, int parameters>
 __device__ void add_teams(const L& layout, const float (&of_thread)[parameters][L::values], float* sums, int D) {
-  if constexpr (!L::lanes) {
+  if constexpr (!L::several_rows) {
     for (int i = 0; i < L::values; ++i) {
-      const int d = layout.column(i / eight) + i % eight;
+      const int d = layout.column(i / L::width) + i % L::width;
       if (d >= D) continue;
       for (int which = 0; which < parameters; ++which) sums[which * D + d] = of_thread[which][i];
     }
   } else {
-    // Value i of all threads, side by side. Four elements follow, so that neither the writes of a warp, one value of 32
-    // threads, nor its reads, eight values of four threads, share a bank.
-    auto& of_block = shared<float[parameters][L::values][L::threads + 4]>();
+    // Value i of all threads, side by side. Unused elements follow, so that neither the writes of a warp, one value of
+    // 32 threads, nor its reads, the values of a group of several threads, share a bank.
+    constexpr int apart = L::threads + warp_size / L::width;
+    auto& of_block = shared<float[parameters][L::values][apart]>();
     for (int i = 0; i < L::values; ++i)
       for (int which = 0; which < parameters; ++which) of_block[which][i][threadIdx.x] = of_thread[which][i];
     __syncthreads();
-    const int bits = layout.team.bits;
-    for (int which = 0; which < parameters; ++which)
-      for (int d = static_cast<int>(threadIdx.x); d < D; d += L::threads) {
-        const int rank = d / eight & ((1 << bits) - 1), i = (d / eight >> bits) * eight + d % eight;
+    const int size = layout.team.size(), threads = static_cast<int>(blockDim.x);
+    for (int d = static_cast<int>(threadIdx.x); d < D; d += threads) {
+      const int rank = d / L::width % size, i = d / L::width / size * L::width + d % L::width;
+      for (int which = 0; which < parameters; ++which) {
         float sum = 0;
-        for (int team = 0; team < layout.rows(); ++team) sum += of_block[which][i][(team << bits) + rank];
+        for (int thread = rank; thread < threads; thread += size) sum += of_block[which][i][thread];
         sums[which * D + d] = sum;
       }
+    }
   }
 }
 
@@ -153,31 +155,30 @@ struct NoBranch {
   bool adds;
 
   static bool aligned() { return true; }
-  template <bool vectors, class T, class I>
-  __device__ void complete(const T* dx, I valid, float (&values)[eight]) const {
+  template <bool vectors, class T, class I, int count>
+  __device__ void complete(const T* dx, I valid, float (&values)[count]) const {
     if (!adds) return;
-    const Eight<T> before = load_eight<vectors>(dx, valid);
-    for (int i = 0; i < eight; ++i) values[i] += before[i];
+    const auto before = load_packed<vectors, count>(dx, valid);
+    for (int i = 0; i < count; ++i) values[i] += before[i];
   }
-  template <bool vectors, class T>
-  __device__ void store(Index, Index, const Eight<T>&) const {}
+  template <bool vectors, class T, int count>
+  __device__ void store(Index, Index, const Packed<T, count>&) const {}
 };
 
-// Computes dx, passes it to branch.complete<vectors>(address of the first element, number of valid elements, eight
-// values), writes it, and passes it to branch.store<vectors>(first element, number of valid elements, eight elements).
-// If L::whole, computes dgamma and dbeta as well. The launch bounds favor registers over occupancy.
+// Computes dx, passes each group to branch.complete<vectors>(address of the first element, number of valid elements,
+// values), writes it, and passes it to branch.store<vectors>(first element, number of valid elements, elements). If
+// L::whole, computes dgamma and dbeta as well.
 template <class L, class Branch, class Gradient, class T>
-__global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, Gradient of, View<T, 2> dx, Branch branch,
-                                                               NormSums<T> sums) {
+__global__ __launch_bounds__(L::threads, L::backward_blocks) void norm_backward(L layout, Gradient of, View<T, 2> dx,
+                                                                                Branch branch, NormSums<T> sums) {
   using Column = typename L::Column;
   constexpr bool centered = Gradient::centered;
-  constexpr bool loads_ahead =
-      std::is_same_v<typename Gradient::Result, WholeResult>;  // otherwise registers are scarce
+  constexpr bool loads_ahead = L::whole && L::vectors && L::groups == 1;  // otherwise registers are scarce
   const Index N = dx.extent[0], step = Index{gridDim.x} * layout.rows();
   const auto D = static_cast<Column>(dx.extent[1]);
-  NormRow<L, T> row, next;
-  Eight<T> scale[L::groups] = {};
-  const auto dh = [&](int i) { return row.dyn(i) * scale[i / eight][i % eight]; };
+  NormRow<L> row, next;
+  typename L::Packed scale[L::groups];
+  const auto dh = [&](int i) { return row.dyn(i) * scale[i / L::width][i % L::width]; };
   const auto load_again = [&](Index n, Column first) {
     row.load(layout, of, n, first);
     row.undo_result(layout, of, n, first);
@@ -186,7 +187,10 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, Gradien
 
   float of_thread[Gradient::parameters][L::values] = {};  // of dgamma, and of dbeta
   Index n = Index{blockIdx.x} * layout.rows() + layout.team.row();
-  if constexpr (L::whole && loads_ahead) next.load(layout, of, n, 0);
+  if constexpr (L::whole) {
+    layout.load(of.gamma.data, 0, D, scale);
+    if constexpr (loads_ahead) next.load(layout, of, n, 0);
+  }
   for (Index left = N - Index{blockIdx.x} * layout.rows(); left > 0; left -= step, n += step) {
     if constexpr (L::whole) {
       if constexpr (loads_ahead) {
@@ -196,7 +200,6 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, Gradien
         row.load(layout, of, n, 0);
       }
       row.undo_result(layout, of, n, 0);
-      layout.load(of.gamma.data, 0, D, scale);  // from cache for each row: registers are scarce
     }
     float sum_dh = 0, sum_dh_h = 0;
     layout.for_stretches(D, [&](Column first) {
@@ -210,22 +213,22 @@ __global__ __launch_bounds__(L::threads, 1) void norm_backward(L layout, Gradien
         sum_dh_h += dh(i) * row.h(i);
       }
     });
-    const float mean_dh = centered ? layout.team.sum(sum_dh) / static_cast<float>(D) : 0.f;
-    const float mean_dh_h = layout.team.sum(sum_dh_h) / static_cast<float>(D);
+    const float mean_dh = centered ? layout.mean(sum_dh) : 0.f;
+    const float mean_dh_h = layout.mean(sum_dh_h);
 
     const Column end = n < N ? D : 0;
     layout.for_stretches(D, [&](Column first) {
       if constexpr (!L::whole) load_again(n, first);
       unrolled<L::groups>([&](int group) {
-        float values[eight];
-        for (int i = 0; i < eight; ++i) {
-          const int at = group * eight + i;
+        float values[L::width];
+        for (int i = 0; i < L::width; ++i) {
+          const int at = group * L::width + i;
           values[i] = row.rstd * (dh(at) - mean_dh - row.h(at) * mean_dh_h);
         }
         const Column d = first + layout.column(group);
         branch.template complete<L::vectors>(dx.data + n * D + d, end - d, values);
-        const auto result = Eight<T>::rounded(values);
-        store_eight<L::vectors>(dx.data + n * D + d, end - d, result);
+        const auto result = L::Packed::rounded(values);
+        store_packed<L::vectors>(dx.data + n * D + d, end - d, result);
         branch.template store<L::vectors>(n * D + d, end - d, result);
       });
     });
@@ -281,9 +284,9 @@ void launch_norm_backward(const Branch& branch, const Gradient& of, View<T, 2> d
   }
   const cudaStream_t stream = current_stream();
   const dim3 block(warp_size, NormTile::splits);
-  const bool vectors = branch.aligned() && aligned<eight>(of.dy.data, of.x.data, of.gamma.data, dx.data) &&
+  const bool vectors = branch.aligned() && aligned<vector_width<T>>(of.dy.data, of.x.data, of.gamma.data, dx.data) &&
                        aligned<4>(dgamma.data, dbeta.data);
-  with_norm_layout(D, vectors, [&]<class L>(const L& layout) {
+  with_norm_layout<T>(D, vectors, [&]<class L>(const L& layout) {
     const Index teams = blocks_for(N, layout.rows()), resident = std::min(teams, limits.norm_blocks);
     const Index blocks = L::whole ? resident : teams;
     // A block, and a group, add up to about the same number of sums.

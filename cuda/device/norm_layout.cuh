@@ -1,50 +1,56 @@
 // The layout of the rows [N, D] of norms in threads, for norm_forward.cuh and norm_backward.cuh.
 //
-// A team of threads owns a row: 1 to 32 lanes of a warp up to 1024 columns, a block beyond. A thread owns groups of
-// eight neighboring columns, in accesses of 16 bytes where the width is a multiple of eight and pointers are aligned;
-// otherwise it reads them one by one. Rows of up to 8192 columns stay in registers, or up to 4096 if they are read one
-// by one. There are no atomics: results depend neither on the schedule nor on the number of multiprocessors.
+// A team of threads owns a row: 1 to 32 lanes of a warp up to 256 columns, whole warps up to 3072, a block beyond. A
+// thread owns groups of neighboring columns: those of one access of 16 bytes where the rows are aligned, otherwise
+// eight, which it reads one by one. It has few columns, because the backward keeps x, dy and two sums of each. Rows of
+// up to 8192 columns stay in registers, or up to 3072 if they are read one by one. There are no atomics: results depend
+// neither on the schedule nor on the number of multiprocessors.
 #pragma once
-#include "eight.cuh"
+#include "packed.cuh"
 #include "row_team.cuh"
 
 namespace heddle::cuda {
 
 struct NormTile {
-  static constexpr int lane_values = 4096;                 // the most elements in the registers of a block of LaneTeams
-  static constexpr int lane_threads = block_threads(256);  // the most threads of such a block
-  static constexpr int row_threads = block_threads(512);   // the most threads of a block that owns a row
+  static constexpr int threads = block_threads(384);             // the most threads of a block that owns several rows
+  static constexpr int row_threads = block_threads(512);         // the most threads of a block that owns a row
   static constexpr int splits = block_threads(512) / warp_size;  // warps that share the rows of 32 columns
 };
 
-// The layout of rows in teams. A thread owns `groups` groups of eight columns; consecutive groups are 8 times the
-// team's size apart. A row that does not fit into registers (`whole` is false) is processed in stretches of as many
-// columns as the team holds.
-template <class Team_, int groups_, bool vectors_, bool whole_ = true>
+// The layout of rows of T in teams. A thread owns `values` columns, in groups of `width`; consecutive groups are
+// `width` times the team's size apart. A row that does not fit into registers (`whole` is false) is processed in
+// stretches of as many columns as the team holds.
+template <class T_, class Team_, int values_, bool vectors_, bool whole_ = true>
 struct NormLayout {
+  using T = T_;
   using Team = Team_;
   using Column = std::conditional_t<whole_, int, Index>;
-  static constexpr bool vectors = vectors_, whole = whole_, lanes = std::is_same_v<Team, LaneTeam>;
-  static constexpr int groups = groups_, values = groups * eight;  // of a thread
-  static constexpr int lane_threads =
-      std::min(NormTile::lane_threads, NormTile::lane_values / values / warp_size * warp_size);
-  static constexpr int threads = lanes ? lane_threads : NormTile::row_threads;         // of a block, at most
-  static constexpr int widest = values * (lanes ? warp_size : NormTile::row_threads);  // columns of a team
+  static constexpr bool vectors = vectors_, whole = whole_;
+  static constexpr int width = vectors ? vector_width<T> : eight, values = values_, groups = values / width;
+  using Packed = cuda::Packed<T, width>;  // a group
+  static constexpr bool lanes = std::is_same_v<Team, LaneTeam>;
+  static constexpr bool several_rows = lanes || std::is_same_v<Team, WarpTeam>;             // in a block
+  static constexpr int threads = several_rows ? NormTile::threads : NormTile::row_threads;  // of a block, at most
+  static constexpr int widest = values * (lanes ? warp_size : threads);                     // columns of a team
+  // The fewest blocks for which a multiprocessor has registers, in the forward and in the backward.
+  static constexpr int forward_blocks = !several_rows ? 1 : sizeof(T) == sizeof(bf16) ? 3 : 2;
+  static constexpr int backward_blocks = several_rows ? 2 : 1;
 
   Team team;
+  float share;  // of a column in a mean: 1 / D
 
-  explicit NormLayout(Index D) : team(Team::for_row(D, values)) {}
-  unsigned block() const { return static_cast<unsigned>(lanes ? threads : team.size()); }
+  explicit NormLayout(Index D) : team(Team::for_row(D, values)), share(1 / static_cast<float>(D)) {}
   // Returns the number of rows of a block.
   HEDDLE_HD int rows() const {
-    if constexpr (lanes) return threads >> team.bits;
+    if constexpr (several_rows) return threads / team.size();
     return 1;
   }
+  unsigned block() const { return static_cast<unsigned>(rows() * team.size()); }
   // Returns the first column of a group of this thread.
-  __device__ int column(int group) const { return (team.rank() + group * team.size()) * eight; }
-  // Returns whether this thread's column i is left of `end`, which is a multiple of eight for vectors.
+  __device__ int column(int group) const { return (team.rank() + group * team.size()) * width; }
+  // Returns whether this thread's column i is left of `end`, which is a multiple of `width` for vectors.
   __device__ bool inside(int i, Column first, Column end) const {
-    return first + column(i / eight) + (vectors ? 0 : i % eight) < end;
+    return first + column(i / width) + (vectors ? 0 : i % width) < end;
   }
   // Calls f(first column) for each stretch of a row.
   template <class F>
@@ -54,31 +60,32 @@ struct NormLayout {
     else
       for (Column first = 0; first < D; first += team.size() * values) f(first);
   }
+  // Returns the mean of the row's columns, of which this thread has added up its own.
+  __device__ float mean(float sum) const { return team.sum(sum) * share; }
   // Loads this thread's groups of a stretch; columns from `end` on become 0.
-  template <class T>
-  __device__ void load(const T* row, Column first, Column end, Eight<T> (&to)[groups]) const {
+  __device__ void load(const T* row, Column first, Column end, Packed (&to)[groups]) const {
     for (int g = 0; g < groups; ++g) {
       const Column d = first + column(g);
-      to[g] = load_eight<vectors>(row + d, end - d);
+      to[g] = load_packed<vectors, width>(row + d, end - d);
     }
   }
 };
 
-// WholeResult and DroppedResult are what follows a norm: nothing, or a dropout. apply(e, eight) changes elements e to
-// e + 7 of the norm's result, and in the backward those of dy, in the same way; both are rounded before and after.
+// WholeResult and DroppedResult are what follows a norm: nothing, or a dropout. apply(e, elements) changes elements
+// of the norm's result from e on, and in the backward those of dy, in the same way; both are rounded before and after.
 struct WholeResult {
-  template <bool vectors, class T>
-  __device__ void apply(Index, Eight<T>&) const {}
+  template <bool vectors, class T, int count>
+  __device__ void apply(Index, Packed<T, count>&) const {}
 };
 struct DroppedResult {
   kernel::ElementDropout drop;
 
-  template <bool vectors, class T>
-  __device__ void apply(Index e, Eight<T>& elements) const {
-    float values[eight];
+  template <bool vectors, class T, int count>
+  __device__ void apply(Index e, Packed<T, count>& elements) const {
+    float values[count];
     dropout_factors<vectors>(drop, e, values);
-    for (int i = 0; i < eight; ++i) values[i] *= elements[i];
-    elements = Eight<T>::rounded(values);
+    for (int i = 0; i < count; ++i) values[i] *= elements[i];
+    elements = Packed<T, count>::rounded(values);
   }
   // Returns the factor of one element.
   __device__ float factor(Index e) const {
@@ -100,16 +107,15 @@ void with_first_layout(Index D, F&& f) {
     if (D > L::widest) return with_first_layout<Wider...>(D, f);
   f(L(D));
 }
-template <class F>
+template <class T, class F>
 void with_norm_layout(Index D, bool vectors, F&& f) {
-  using Lanes = LaneTeam;
   using Block = BlockTeam<NormTile::row_threads>;
-  if (vectors && D % eight == 0)
-    with_first_layout<NormLayout<Lanes, 1, true>, NormLayout<Lanes, 2, true>, NormLayout<Lanes, 3, true>,
-                      NormLayout<Lanes, 4, true>, NormLayout<Block, 2, true>, NormLayout<Block, 1, true, false>>(D, f);
+  if (vectors && D % vector_width<T> == 0)
+    with_first_layout<NormLayout<T, LaneTeam, 8, true>, NormLayout<T, WarpTeam, 8, true>,
+                      NormLayout<T, Block, 16, true>, NormLayout<T, Block, 8, true, false>>(D, f);
   else
-    with_first_layout<NormLayout<Lanes, 1, false>, NormLayout<Lanes, 4, false>, NormLayout<Block, 1, false>,
-                      NormLayout<Block, 1, false, false>>(D, f);
+    with_first_layout<NormLayout<T, LaneTeam, 8, false>, NormLayout<T, WarpTeam, 8, false>,
+                      NormLayout<T, Block, 8, false, false>>(D, f);
 }
 
 }  // namespace heddle::cuda

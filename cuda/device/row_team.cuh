@@ -1,5 +1,5 @@
-// Rows that several threads own together: some lanes of a warp where rows are short, a whole block where they are long.
-// A row that fits into its team's registers is read once.
+// Rows that several threads own together: some lanes of a warp where rows are short, several warps or a whole block
+// where they are long. A row that fits into its team's registers is read once.
 #pragma once
 #include "block.cuh"
 #include "vector.cuh"
@@ -31,6 +31,29 @@ struct LaneTeam {
     for (int distance = size() / 2; distance > 0; distance /= 2)
       value = fmaxf(value, __shfl_xor_sync(all_lanes, value, distance));
     return value;
+  }
+};
+
+// One or more neighboring warps, so that a block owns several rows. All threads of the block must call sum.
+struct WarpTeam {
+  int warps;
+
+  // Returns the smallest team that holds n elements, `each` in each thread.
+  static WarpTeam for_row(Index n, int each) {
+    const int of_warp = each * warp_size;
+    return {static_cast<int>((n + of_warp - 1) / of_warp)};
+  }
+  HEDDLE_HD int size() const { return warps * warp_size; }
+  __device__ int row() const { return static_cast<int>(threadIdx.x) / size(); }
+  __device__ int rank() const { return static_cast<int>(threadIdx.x) % size(); }
+  __device__ float sum(float value) const {
+    auto& of_warp = shared<float[most_warps]>();
+    const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
+    value = warp_sum(value);
+    __syncthreads();  // until all threads have read the previous result
+    if (lane == 0) of_warp[warp] = value;
+    __syncthreads();
+    return warp_sum(lane < warps ? of_warp[row() * warps + lane] : 0.f);
   }
 };
 

@@ -31,8 +31,8 @@ TEMPLATE_TEST_CASE("cuda rms_norm: the error is at most twice that of float on t
   expect_rms_norms<TestType>(0, 8200);
 }
 
-TEMPLATE_TEST_CASE("cuda rms_norm: blocks of the backward that process several groups of rows", "", float, bf16) {
-  const LoweredLimits low({.norm_blocks = 2});
+TEMPLATE_TEST_CASE("cuda rms_norm: blocks that process several groups of rows", "", float, bf16) {
+  const LoweredLimits low({.norm_blocks = 2, .norm_forward_blocks = 2});
   expect_rms_norms<TestType>(33, 264);
   expect_rms_norms<TestType>(7, 1032);
 }
