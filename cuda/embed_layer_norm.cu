@@ -11,25 +11,24 @@
 namespace heddle::kernel {
 namespace {
 
-using cuda::Eight;
-using cuda::eight;
+using cuda::Packed;
 
 // Returns elements of a table, rounded to A.
-template <class A, class T>
-__device__ Eight<A> rounded_to(const Eight<T>& elements) {
+template <class A, class T, int count>
+__device__ Packed<A, count> rounded_to(const Packed<T, count>& elements) {
   if constexpr (std::is_same_v<A, T>) {
     return elements;
   } else {
-    float values[eight];
-    for (int i = 0; i < eight; ++i) values[i] = elements[i];
-    return Eight<A>::rounded(values);
+    float values[count];
+    for (int i = 0; i < count; ++i) values[i] = elements[i];
+    return Packed<A, count>::rounded(values);
   }
 }
-template <class A>
-__device__ Eight<A> rounded_sum(const Eight<A>& a, const Eight<A>& b) {
-  float values[eight];
-  for (int i = 0; i < eight; ++i) values[i] = a[i] + b[i];
-  return Eight<A>::rounded(values);
+template <class A, int count>
+__device__ Packed<A, count> rounded_sum(const Packed<A, count>& a, const Packed<A, count>& b) {
+  float values[count];
+  for (int i = 0; i < count; ++i) values[i] = a[i] + b[i];
+  return Packed<A, count>::rounded(values);
 }
 
 // The rows of words + positions + types, which are kept in `sum`.
@@ -40,8 +39,9 @@ struct EmbeddedRows {
   cuda::Report* report;
 
   bool aligned() const {
-    return cuda::aligned<eight>(of.words.table.data, of.positions.table.data, of.types.table.data) &&
-           cuda::aligned<eight>(sum.data);
+    constexpr int together = cuda::vector_width<A>;  // elements, also of a table
+    return cuda::aligned<together>(of.words.table.data, of.positions.table.data, of.types.table.data) &&
+           cuda::aligned<together>(sum.data);
   }
   template <class L>
   __device__ void make(const L& layout, Index n, typename L::Column first, typename L::Column end,
@@ -50,8 +50,8 @@ struct EmbeddedRows {
     const int word = exists ? of.words.ids(n) : 0, position = exists ? of.positions.ids(n) : 0,
               type = exists && of.types.ids.data ? of.types.ids(n) : 0;
     const bool has_word = !of.words.check.is_invalid(word), has_type = !of.types.check.is_invalid(type);
-    Eight<T> loaded[L::groups];
-    Eight<A> made[L::groups];
+    Packed<T, L::width> loaded[L::groups];
+    Packed<A, L::width> made[L::groups];
     const Index D = sum.extent[1];
     layout.load(of.words.table.data + (has_word ? word * D : 0), first, has_word ? end : 0, loaded);
     for (int g = 0; g < L::groups; ++g) made[g] = rounded_to<A>(loaded[g]);
@@ -63,8 +63,8 @@ struct EmbeddedRows {
     }
     cuda::unrolled<L::groups>([&](int g) {
       const auto d = first + layout.column(g);
-      cuda::store_eight<L::vectors>(sum.data + n * D + d, end - d, made[g]);
-      for (int i = 0; i < eight; ++i) row[g * eight + i] = made[g][i];
+      cuda::store_packed<L::vectors>(sum.data + n * D + d, end - d, made[g]);
+      for (int i = 0; i < L::width; ++i) row[g * L::width + i] = made[g][i];
     });
     // At the end, where it holds no registers of the sum.
     if (exists && first == 0 && layout.team.rank() == 0) report_invalid(n, has_word, has_type);

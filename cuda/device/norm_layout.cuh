@@ -62,8 +62,9 @@ struct NormLayout {
   }
   // Returns the mean of the row's columns, of which this thread has added up its own.
   __device__ float mean(float sum) const { return team.sum(sum) * share; }
-  // Loads this thread's groups of a stretch; columns from `end` on become 0.
-  __device__ void load(const T* row, Column first, Column end, Packed (&to)[groups]) const {
+  // Loads this thread's groups of a stretch; columns from `end` on become 0. The elements may be of another type.
+  template <class E>
+  __device__ void load(const E* row, Column first, Column end, cuda::Packed<E, width> (&to)[groups]) const {
     for (int g = 0; g < groups; ++g) {
       const Column d = first + column(g);
       to[g] = load_packed<vectors, width>(row + d, end - d);
