@@ -11,9 +11,9 @@
 //   sum_occurrences  One block owns a position in `ids` and, if its id stands at no position before, the id's row of
 //                    dx. It lists the positions of the id and adds their rows of dy. dy is read once, the rows of dx
 //                    that were taken are written once, and each block reads the ids, mostly from cache. A second table
-//                    shares the launch. So does a third one of few rows, each of them taken often: a block adds 128
-//                    rows of dy in up to 128 vectors of columns; the last block of a row of dx adds these sums, then
-//                    the remaining rows of dy.
+//                    shares the launch.
+//   sum_with_few     So does a third table of few rows, each of them taken often: a block adds 128 rows of dy. The
+//                    last block of a row of dx adds these sums, then the remaining rows of dy.
 // For more ids:
 //   write_pairs      One thread owns a position of `ids`: it reads the id and writes its row and the position, 8 bytes.
 //                    After a sort by row (device/sort.cuh), the positions of a row form a run: contiguous and in
@@ -328,16 +328,26 @@ __device__ void add_piece(const FewRows<Y>& few, View<const T, 2> dy) {
   });
 }
 
-// The launch bounds favor registers over occupancy.
 template <int each, class T, class Y, class I>
-__global__ __launch_bounds__(threads, 4) void sum_occurrences(TakenRows<I, Y> taken, TakenRows<int, Y> positions,
-                                                              FewRows<Y> types, View<const T, 2> dy) {
+__global__ __launch_bounds__(threads) void sum_occurrences(TakenRows<I, Y> taken, TakenRows<int, Y> positions,
+                                                           View<const T, 2> dy) {
   if (blockIdx.y == 0)
     add_occurrences<each>(taken, dy);
-  else if (blockIdx.y == 1)
-    add_occurrences<each>(positions, dy);
   else
+    add_occurrences<each>(positions, dy);
+}
+
+// Does the same, and adds up a table of few rows, whose blocks take longest and come first. The launch bounds favor
+// registers over occupancy.
+template <int each, class T, class Y, class I>
+__global__ __launch_bounds__(threads, 4) void sum_with_few(TakenRows<I, Y> taken, TakenRows<int, Y> positions,
+                                                           FewRows<Y> types, View<const T, 2> dy) {
+  if (blockIdx.y == 0)
     add_piece<each>(types, dy);
+  else if (blockIdx.y == 1)
+    add_occurrences<each>(taken, dy);
+  else
+    add_occurrences<each>(positions, dy);
 }
 
 // Sums the whole pieces. The sum of piece j of a run that begins at b is stored in row b / 128 + j of `pieces`. Whole
@@ -440,17 +450,20 @@ void sum_taken(TakenRows<I, Y> taken, TakenRows<int, Y> positions, TakenRows<int
   if (!has_rows(taken) && !has_rows(positions) && !has_rows(types)) return;
   constexpr int each = cuda::vector_width<T, Y>;
   const auto launch = [&]<int width>() {
+    const cudaStream_t stream = cuda::current_stream();
+    const unsigned tables = has_rows(positions) ? 2 : 1;
     const Index V = types.dx.extent[0];
-    const auto parts = static_cast<int>(std::max<Index>(N / piece, 1));
+    if (V == 0)
+      return cuda::launch<sum_occurrences<width, T, Y, I>>(dim3(static_cast<unsigned>(N), tables), threads, 0, stream,
+                                                           taken, positions, dy);
     require(V <= most_few, "sum_taken_rows: ", V, " rows are more than a table of few rows has");
+    const auto parts = static_cast<int>(std::max<Index>(N / piece, 1));
     const auto column_blocks =
-        static_cast<int>(std::min<Index>(cuda::blocks_for(D, threads * width), few_row_blocks / std::max<Index>(V, 1)));
+        static_cast<int>(std::min<Index>(cuda::blocks_for(D, threads * width), few_row_blocks / V));
     const cuda::Workspace<float> pieces(V * parts * D);
-    const FewRows<Y> few{types.ids,     types.dx,      parts,
-                         column_blocks, pieces.data(), V > 0 ? cuda::counters(V * column_blocks) : nullptr};
-    const dim3 grid(std::max(static_cast<unsigned>(taken.ids.extent[0]), few.blocks()),
-                    V > 0 ? 3 : (has_rows(positions) ? 2 : 1));
-    cuda::launch<sum_occurrences<width, T, Y, I>>(grid, threads, 0, cuda::current_stream(), taken, positions, few, dy);
+    const FewRows<Y> few{types.ids, types.dx, parts, column_blocks, pieces.data(), cuda::counters(V * column_blocks)};
+    const dim3 grid(std::max(static_cast<unsigned>(taken.ids.extent[0]), few.blocks()), 1 + tables);
+    cuda::launch<sum_with_few<width, T, Y, I>>(grid, threads, 0, stream, taken, positions, few, dy);
   };
   if (D % each == 0 && cuda::aligned<each>(dy.data) &&
       cuda::aligned<each>(taken.dx.data, positions.dx.data, types.dx.data))
