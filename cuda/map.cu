@@ -12,14 +12,12 @@ namespace {
 
 template <class F, class T>
 struct Mapped {
-  __device__ T operator()(T x) const { return T(F::f(static_cast<float>(x))); }
+  __device__ float operator()(float x) const { return F::f(x); }
 };
 
 template <class F, class T>
 struct MappedBackward {
-  __device__ T operator()(T dy, T x, T y) const {
-    return T(static_cast<float>(dy) * F::df(static_cast<float>(x), static_cast<float>(y)));
-  }
+  __device__ float operator()(float dy, float x, float y) const { return dy * F::df(x, y); }
 };
 
 // The standard normal distribution at x, for GELU in bf16. CUDA's erf selects each of its coefficients by the size of
@@ -42,17 +40,13 @@ class FastNormal {
 };
 template <>
 struct Mapped<Gelu, bf16> {
-  __device__ bf16 operator()(bf16 x) const {
-    const auto number = static_cast<float>(x);
-    return bf16(number * FastNormal(number).distribution());
-  }
+  __device__ float operator()(float x) const { return x * FastNormal(x).distribution(); }
 };
 template <>
 struct MappedBackward<Gelu, bf16> {
-  __device__ bf16 operator()(bf16 dy, bf16 x, bf16) const {
-    const auto number = static_cast<float>(x);
-    const FastNormal normal(number);
-    return bf16(static_cast<float>(dy) * (normal.distribution() + number * normal.density()));
+  __device__ float operator()(float dy, float x, float) const {
+    const FastNormal normal(x);
+    return dy * (normal.distribution() + x * normal.density());
   }
 };
 

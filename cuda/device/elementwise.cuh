@@ -6,12 +6,13 @@
 //                       rows, each vector lies within one. Broadcast elements are read from cache.
 //
 // A vector is 16 bytes of the widest type. Where the addresses, or in broadcast_elements the rows' length, do not allow
-// that, a thread moves one element at a time, and neighboring threads move neighboring elements. Each byte of y is
+// that, a thread moves one element at a time, and neighboring threads move neighboring elements; so do the threads of
+// each_element's last block if they have no vectors for all. Each byte of y is
 // written once, and each byte of an operand that is not broadcast is read once.
 #pragma once
 #include <utility>
 
-#include "access.cuh"
+#include "packed.cuh"
 #include "workspace.cuh"
 
 namespace heddle::cuda {
@@ -19,7 +20,7 @@ namespace heddle::cuda {
 struct ElementTile {
   static constexpr int threads = block_threads(256);
   static constexpr int vectors = 2;  // vectors of a thread; their loads are in flight at the same time
-  static constexpr int singles = 4;  // elements of a thread that moves one at a time
+  static constexpr int singles = 4;  // elements in flight of a thread that moves one at a time
 };
 
 // The elements of one vector of a thread: every `step`-th element from `first` on that is before `end`.
@@ -57,12 +58,19 @@ __device__ Loaded<T, width, vectors> load_all(const T* x, const Stretch (&stretc
   unrolled<vectors>([&](int v) { loaded.vector[v] = stretch[v].template load<width>(x); });
   return loaded;
 }
+// Stores f(x...) for each element. If y is in bf16, f may take and return floats, which are rounded in pairs.
 template <int width, class F, class Y, int vectors, class... X>
 __device__ void store_all(const F& f, Y* y, const Stretch (&stretch)[vectors], const Loaded<X, width, vectors>&... x) {
   unrolled<vectors>([&](int v) {
-    Vector<Y, width> result;
-    unrolled<width>([&](int k) { result.at[k] = f(x.vector[v].at[k]...); });
-    stretch[v].store(y, result);
+    if constexpr (std::is_same_v<Y, bf16> && std::is_same_v<decltype(f(x.vector[v].at[0]...)), float>) {
+      float values[width];
+      unrolled<width>([&](int k) { values[k] = f(Packed<X, width>(x.vector[v])[k]...); });
+      stretch[v].store(y, Packed<Y, width>::rounded(values).elements());
+    } else {
+      Vector<Y, width> result;
+      unrolled<width>([&](int k) { result.at[k] = f(x.vector[v].at[k]...); });
+      stretch[v].store(y, result);
+    }
   });
 }
 
@@ -70,13 +78,19 @@ template <class F, class Y, class... X>
 __global__ __launch_bounds__(ElementTile::threads) void each_element(F f, Index count, bool aligned, Y* y,
                                                                      const X*... x) {
   constexpr int width = vector_width<Y, X...>, vectors = ElementTile::vectors, threads = ElementTile::threads;
-  Stretch stretch[vectors];
-  for (int v = 0; v < vectors; ++v) {
-    const Index begin = (Index{blockIdx.x} * vectors + v) * (threads * width);
-    const Index first = begin + static_cast<int>(threadIdx.x) * (aligned ? width : 1);
-    stretch[v] = {first, count, aligned ? 1 : threads, aligned && first + width <= count};
+  constexpr int singles = ElementTile::singles, of_block = vectors * threads * width;
+  const int thread = static_cast<int>(threadIdx.x);
+  const Index begin = Index{blockIdx.x} * of_block;
+  if (aligned && begin + of_block <= count) {
+    Stretch stretch[vectors];
+    for (int v = 0; v < vectors; ++v) stretch[v] = {begin + (v * threads + thread) * width, count, 1, true};
+    return store_all<width>(f, y, stretch, load_all<width>(x, stretch)...);
   }
-  store_all<width>(f, y, stretch, load_all<width>(x, stretch)...);
+#pragma unroll 1
+  for (int i = thread; i < of_block && begin + i < count; i += threads * singles) {
+    const Stretch stretch[] = {{begin + i, count, threads, false}};
+    store_all<singles>(f, y, stretch, load_all<singles>(x, stretch)...);
+  }
 }
 
 // Computes y[i] = f(x[i]...) for i < count.

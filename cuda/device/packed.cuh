@@ -18,6 +18,8 @@ struct Packed {
   using Words = Vector<std::uint32_t, pairs ? count / 2 : count>;
   Words words;
 
+  Packed() = default;
+  __device__ explicit Packed(const Elements& elements) : words(__builtin_bit_cast(Words, elements)) {}
   __device__ float operator[](int i) const {
     if constexpr (pairs) {
       const std::uint32_t pair = words.at[i / 2];
@@ -26,6 +28,7 @@ struct Packed {
       return __builtin_bit_cast(float, words.at[i]);
     }
   }
+  __device__ Elements elements() const { return __builtin_bit_cast(Elements, words); }
   __device__ static Packed rounded(const float (&values)[count]) {
     Packed made;
     if constexpr (pairs)
@@ -40,21 +43,18 @@ struct Packed {
 // of them exist or none.
 template <bool vectors, int count, class T, class I>
 __device__ Packed<T, count> load_packed(const T* from, I valid) {
-  using Words = typename Packed<T, count>::Words;
-  Packed<T, count> loaded{};
+  typename Packed<T, count>::Elements elements{};
   if constexpr (vectors) {
-    if (valid > 0) loaded.words = __builtin_bit_cast(Words, load_vector<count>(from));
+    if (valid > 0) elements = load_vector<count>(from);
   } else {
-    typename Packed<T, count>::Elements elements{};
     for (int i = 0; i < count; ++i)
       if (i < valid) elements.at[i] = from[i];
-    loaded.words = __builtin_bit_cast(Words, elements);
   }
-  return loaded;
+  return Packed<T, count>(elements);
 }
 template <bool vectors, int count, class T, class I>
 __device__ void store_packed(T* to, I valid, const Packed<T, count>& values) {
-  const auto elements = __builtin_bit_cast(typename Packed<T, count>::Elements, values.words);
+  const auto elements = values.elements();
   if constexpr (vectors) {
     if (valid > 0) store_global(to, elements);
   } else {
