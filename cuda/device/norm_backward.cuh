@@ -2,7 +2,7 @@
 // include/heddle/ops/layer_norm.hpp and rms_norm.hpp, which has neither mean nor dbeta.
 //
 //   norm_backward    At most 256 blocks of teams iterate over the rows. dy and x are read once; the next row is loaded
-//                    while the current one is processed, if a thread loads its columns at once. A block reads gamma
+//                    while the current one is processed, if a thread loads its columns at once. A team reads gamma
 //                    once. dx is written once, or added to. The sums of dgamma and dbeta stay in registers. A block
 //                    writes its own once; the last of 16 blocks to finish adds theirs, and the last of 16 such groups
 //                    adds those of the groups. If a row does not fit into registers, a block owns one row: dy and x are
@@ -201,7 +201,7 @@ __global__ __launch_bounds__(L::threads, L::backward_blocks) void norm_backward(
       }
       row.undo_result(layout, of, n, 0);
     }
-    float sum_dh = 0, sum_dh_h = 0;
+    float means[Gradient::parameters] = {};  // of dh h, and of dh
     layout.for_stretches(D, [&](Column first) {
       if constexpr (!L::whole) load_again(n, first);
       for (int i = 0; i < L::values; ++i) {
@@ -209,12 +209,12 @@ __global__ __launch_bounds__(L::threads, L::backward_blocks) void norm_backward(
           of_thread[0][i] += row.dyn(i) * row.h(i);
           if constexpr (centered) of_thread[1][i] += row.dyn(i);
         }
-        if constexpr (centered) sum_dh += dh(i);
-        sum_dh_h += dh(i) * row.h(i);
+        means[0] += dh(i) * row.h(i);
+        if constexpr (centered) means[1] += dh(i);
       }
     });
-    const float mean_dh = centered ? layout.mean(sum_dh) : 0.f;
-    const float mean_dh_h = layout.mean(sum_dh_h);
+    layout.average(means);
+    const float mean_dh = centered ? means[Gradient::parameters - 1] : 0.f;
 
     const Column end = n < N ? D : 0;
     layout.for_stretches(D, [&](Column first) {
@@ -223,7 +223,7 @@ __global__ __launch_bounds__(L::threads, L::backward_blocks) void norm_backward(
         float values[L::width];
         for (int i = 0; i < L::width; ++i) {
           const int at = group * L::width + i;
-          values[i] = row.rstd * (dh(at) - mean_dh - row.h(at) * mean_dh_h);
+          values[i] = row.rstd * (dh(at) - mean_dh - row.h(at) * means[0]);
         }
         const Column d = first + layout.column(group);
         branch.template complete<L::vectors>(dx.data + n * D + d, end - d, values);

@@ -2,7 +2,7 @@
 // include/heddle/ops/layer_norm.hpp and rms_norm.hpp.
 //
 //   norm_forward     As many blocks of teams as the GPU holds at once iterate over the rows. A team owns a row. If the
-//                    row fits into registers, its inputs are read once, y is written once, and a block reads gamma and
+//                    row fits into registers, its inputs are read once, y is written once, and a team reads gamma and
 //                    beta once. Otherwise a row is read once more for each statistic, mean and variance, from cache. A
 //                    dropout of the result is applied before y is written.
 #pragma once

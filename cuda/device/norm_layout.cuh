@@ -60,8 +60,20 @@ struct NormLayout {
     else
       for (Column first = 0; first < D; first += team.size() * values) f(first);
   }
-  // Returns the mean of the row's columns, of which this thread has added up its own.
-  __device__ float mean(float sum) const { return team.sum(sum) * share; }
+  // Replaces sums over this thread's columns by means over the row.
+  template <int count>
+  __device__ void average(float (&sums)[count]) const {
+    if constexpr (std::is_same_v<Team, WarpTeam>)
+      team.sum(sums);
+    else
+      for (float& sum : sums) sum = team.sum(sum);
+    for (float& sum : sums) sum *= share;
+  }
+  __device__ float mean(float sum) const {
+    float sums[] = {sum};
+    average(sums);
+    return sums[0];
+  }
   // Loads this thread's groups of a stretch; columns from `end` on become 0. The elements may be of another type.
   template <class E>
   __device__ void load(const E* row, Column first, Column end, cuda::Packed<E, width> (&to)[groups]) const {

@@ -43,14 +43,14 @@ struct Packed {
 // of them exist or none.
 template <bool vectors, int count, class T, class I>
 __device__ Packed<T, count> load_packed(const T* from, I valid) {
-  typename Packed<T, count>::Elements elements{};
   if constexpr (vectors) {
-    if (valid > 0) elements = load_vector<count>(from);
+    return valid > 0 ? Packed<T, count>(load_vector<count>(from)) : Packed<T, count>{};
   } else {
+    typename Packed<T, count>::Elements elements{};
     for (int i = 0; i < count; ++i)
       if (i < valid) elements.at[i] = from[i];
+    return Packed<T, count>(elements);
   }
-  return Packed<T, count>(elements);
 }
 template <bool vectors, int count, class T, class I>
 __device__ void store_packed(T* to, I valid, const Packed<T, count>& values) {

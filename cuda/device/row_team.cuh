@@ -46,14 +46,17 @@ struct WarpTeam {
   HEDDLE_HD int size() const { return warps * warp_size; }
   __device__ int row() const { return static_cast<int>(threadIdx.x) / size(); }
   __device__ int rank() const { return static_cast<int>(threadIdx.x) % size(); }
-  __device__ float sum(float value) const {
-    auto& of_warp = shared<float[most_warps]>();
+  // Replaces each value by its sum over the team.
+  template <int count>
+  __device__ void sum(float (&values)[count]) const {
+    auto& of_warp = shared<float[count][most_warps]>();
     const int lane = static_cast<int>(threadIdx.x) % warp_size, warp = static_cast<int>(threadIdx.x) / warp_size;
-    value = warp_sum(value);
-    __syncthreads();  // until all threads have read the previous result
-    if (lane == 0) of_warp[warp] = value;
+    for (float& value : values) value = warp_sum(value);
+    __syncthreads();  // until all threads have read the previous sums
+    for (int i = 0; i < count; ++i)
+      if (lane == 0) of_warp[i][warp] = values[i];
     __syncthreads();
-    return warp_sum(lane < warps ? of_warp[row() * warps + lane] : 0.f);
+    for (int i = 0; i < count; ++i) values[i] = warp_sum(lane < warps ? of_warp[i][row() * warps + lane] : 0.f);
   }
 };
 
