@@ -33,7 +33,7 @@ struct Sizes {
   std::vector<Index> lengths{512, 128, 2048}, windowed_lengths{2048}, head_widths{64},
       copied_bytes{6291456, 12582912, 25165824, 50331648, 1073741824};
   std::vector<Index> short_lengths{};
-  std::vector<Index> products{4096, 8192}, rows{16384, 4096};
+  std::vector<Index> products{4096, 8192}, rows{16384, 4096}, counted_rows{};
   Index linear_rows = 4096;
   Index vocabulary = 28996, step_length = 128;
   std::vector<Index> step_texts{8, 32};
@@ -57,7 +57,7 @@ Sizes tiny_sizes() {
           .layers = 1};
 }
 
-// Returns sizes for scripts/kernel-costs, which counts what attention does.
+// Returns sizes for scripts/kernel-costs, which counts what kernels do.
 Sizes counted_sizes() {
   return {.texts = 1,
           .heads = 2,
@@ -68,6 +68,7 @@ Sizes counted_sizes() {
           .short_lengths = {128},
           .products = {},
           .rows = {},
+          .counted_rows = {2048},
           .linear_rows = 0,
           .step_texts = {}};
 }
@@ -162,6 +163,33 @@ void add_rows(Index N, Index D) {
       name("softmax"), N, D, [](const Tensor<T>& x) { return softmax(x, -1); }, forward, both);
 }
 
+// Adds the operations on rows whose accesses scripts/kernel-costs counts.
+template <class T>
+void add_counted_rows(Index N, Index D) {
+  const auto add = [&](const char* op, auto f) {
+    add_both<T>(op + ('/' + std::string(name_of<T>())), N, D, f, Json::object(), Json::object());
+  };
+  const auto add_norm = [&](const char* op, auto f) {
+    add(op, [f, D, w = std::make_shared<Weights<T>>()](const Tensor<T>& x) {
+      w->renew([D] { return ones<T>({D}, Device::cuda); }, D);
+      return f(x, *w);
+    });
+  };
+  constexpr double eps = 1e-5, p = 0.1;
+  add_norm("layer_norm", [](const Tensor<T>& x, const Weights<T>& w) { return layer_norm(x, w.weight, w.bias); });
+  add_norm("rms_norm", [](const Tensor<T>& x, const Weights<T>& w) { return rms_norm(x, w.weight); });
+  add_norm("residual_layer_norm", [=](const Tensor<T>& x, const Weights<T>& w) {
+    Random random(1);
+    return residual_layer_norm(x, x, w.weight, w.bias, eps, p, &random);
+  });
+  add("dropout", [=](const Tensor<T>& x) {
+    Random random(1);
+    return dropout(x, p, random);
+  });
+  add("gelu", [](const Tensor<T>& x) { return gelu(x); });
+  add("softmax", [](const Tensor<T>& x) { return softmax(x, -1); });
+}
+
 template <class T>
 void add_linear(Index N, Index out, Index in) {
   const double flops = 2.0 * static_cast<double>(N * out) * static_cast<double>(in);
@@ -209,6 +237,10 @@ void add_all(const Sizes& s) {
     add_rows<float>(N, s.width);
   }
   const Index D = s.width;
+  for (const Index N : s.counted_rows) {
+    add_counted_rows<bf16>(N, D);
+    add_counted_rows<float>(N, D);
+  }
   for (const auto& [out, in] : {std::pair{D, D}, {3 * D, D}, {4 * D, D}, {D, 4 * D}}) {
     if (s.linear_rows == 0) continue;
     add_linear<bf16>(s.linear_rows, out, in);
@@ -337,7 +369,7 @@ int run(int argc, char** argv) {
         "  --list    print the benchmarks; needs no GPU\n"
         "  --gpu     print the GPU alone\n"
         "  --tiny    small sizes and few calls, to test this program\n"
-        "  --counted attention of one text in few calls, for scripts/kernel-costs\n"
+        "  --counted few calls for scripts/kernel-costs: attention of one text, and operations on rows\n"
         "  --block-heads  from N heads on, attention's backward of short texts is one kernel\n");
     return 2;
   }

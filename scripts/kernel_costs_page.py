@@ -1,13 +1,14 @@
 """The page that scripts/kernel-costs writes."""
 
 import kernel_model
+import row_costs
 import sass
 from gpu_page import paragraph, row, shown, table
 
 ABOUT = (
     "Counted without a GPU by `scripts/kernel-costs`, and never measured: in the machine code that ptxas of nvcc {nvcc} makes for sm_90a, and "
     "in what the PTX interpreter ran ([kernels.md](kernels.md)). `scripts/test` counts again and fails if a figure is above its budget "
-    "(`cuda/attention/budgets.json`). [benchmarks-h200.md](benchmarks-h200.md) has measured times."
+    "(`cuda/budgets.json`). [benchmarks-h200.md](benchmarks-h200.md) has measured times."
 )
 TILE = (
     "The instructions of one warp for one tile of other rows whose pairs are all visible, on the cheapest way once around the loop: its "
@@ -38,6 +39,15 @@ MODEL = (
     "Times that follow from the counts if nothing waits (`scripts/kernel_model.py`): the largest of what issue slots, tensor cores, special "
     "functions, shared memory and global memory need, where each multiprocessor processes whole blocks. `scripts/gpu-check` prints them "
     "beside measured times. Published: rates of others on an H100 SXM in fp16, without mask and dropout."
+)
+ROW_KERNELS = (
+    "The registers of norms of 768 columns, and as many warps as those of a multiprocessor hold: the budget is the fewest. For GELU in bf16, the "
+    "instructions of a thread whose vectors are whole, for each of its 16 elements."
+)
+ROW_CALLS = (
+    "What ran for {rows} rows of {columns} columns: PTX instructions for each element, and sectors of 32 bytes of global memory. The first number "
+    "in parentheses is what the accesses need at least, the second one the budget. A tensor has {bf16} sectors in bf16 and {fp32} in fp32. The "
+    "norms' backward also adds up the gradients of gamma and beta over its blocks."
 )
 FLASH_3 = {"instructions": 226000, "int": 20100, "pred": 10000, "branch": 3000, "fp": 126000, "mov": 51600}  # FlashAttention-3's forward
 SCORES = 2 * 512 * 512
@@ -122,13 +132,36 @@ def modelled(rows):
     return lines
 
 
+def row_kernels(rows, budgets):
+    lines = table("operation", "", "type", "dropout", "registers", "warps", "instructions an element", "budget")
+    for r in rows:
+        key = "warps" if "warps" in r else "per_element"
+        limit = row_costs.budget_of(r, budgets.get("row_kernels", ()), row_costs.KERNEL_KEYS)
+        lines.append(row(f"`{r['op']}`", r["direction"], r["type"], r["dropout"], str(r["registers"]), str(r.get("warps", "")),
+                         str(r.get("per_element", "")), str(limit[key]) if limit else "none"))  # fmt: skip
+    return lines
+
+
+def row_calls(rows, budgets):
+    lines = table("operation", "", "type", "instructions an element", "sectors loaded", "sectors stored")
+    for r in rows:
+        limit = row_costs.budget_of(r, budgets.get("row_calls", ()), row_costs.CALL_KEYS) or {}
+        shown = [f"{r[key]} ({r[key + '_least']}, {limit.get(key, 'none')})" for key in ("sectors_loaded", "sectors_stored")]
+        lines.append(row(f"`{r['op']}`", r["direction"], r["type"], str(r["per_element"]), *shown))
+    return lines
+
+
 def page(figures, budgets):
-    lines = ["# What the attention kernels cost", "", paragraph(ABOUT.format(nvcc=figures["nvcc"])), "", "## One tile", "", paragraph(TILE)]
+    lines = ["# What the kernels cost", "", paragraph(ABOUT.format(nvcc=figures["nvcc"])), "", "## One tile of attention", "", paragraph(TILE)]
     for of_type in ("bf16", "TF32"):
         lines += ["", f"### {of_type}", "", *tiles([r for r in figures["tiles"] if r["type"] == of_type], budgets)]
-    lines += ["", "## Whole calls", "", paragraph(CALLS), "", *calls(figures["calls"])]
+    lines += ["", "## Whole calls of attention", "", paragraph(CALLS), "", *calls(figures["calls"])]
     lines += ["", "### Beside FlashAttention-3", "", paragraph(FORWARD.format(limit=budgets["forward_per_score"])), "", *forward(figures["calls"])]
     lines += ["", "### Local attention", "", paragraph(LOCAL), "", *local(figures["local_calls"])]
     lines += ["", "### Short texts", "", paragraph(SHORT), "", *short(figures["short_calls"])]
-    lines += ["", "## A model of the time", "", paragraph(MODEL), "", *modelled(figures["model"])]
+    lines += ["", "## A model of attention's time", "", paragraph(MODEL), "", *modelled(figures["model"])]
+    sectors = {of_type: row_costs.ROWS * row_costs.COLUMNS * size // 32 for of_type, size in (("bf16", 2), ("fp32", 4))}
+    lines += ["", "## Norms and operations on elements", "", paragraph(ROW_KERNELS), "", *row_kernels(figures["row_kernels"], budgets)]
+    about_calls = ROW_CALLS.format(rows=row_costs.ROWS, columns=row_costs.COLUMNS, **sectors)
+    lines += ["", "### Their calls", "", paragraph(about_calls), "", *row_calls(figures["row_calls"], budgets)]
     return "\n".join(lines) + "\n"

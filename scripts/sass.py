@@ -123,6 +123,15 @@ class Kernel:
                     heapq.heappush(queue, (longer + (0 if back else least_rest(*then)), longer, then))
         return None
 
+    def cheapest_run(self, needs):
+        """Returns the blocks of the way with the fewest instructions from the first block to an exit, as cheapest_round() does."""
+        followers = self.followers
+        exits = {n for n, block in enumerate(self.blocks) if any(i.part == "EXIT" for i in block)}
+        self.followers = [after + [0] * (n in exits) for n, after in enumerate(followers)]
+        way = self.cheapest_round(0, set(range(len(self.blocks))), needs)
+        self.followers = followers
+        return way
+
     def _paid_rest(self, first, loop, payments):
         """Returns for each block of a loop what the rest of a way takes at least after it, if each block is paid for. Returns None if a round
         of an inner loop earns more than it takes."""

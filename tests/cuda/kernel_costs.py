@@ -8,6 +8,7 @@ from pathlib import Path
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
+import row_costs  # noqa: E402
 import sass  # noqa: E402
 
 loader = importlib.machinery.SourceFileLoader("kernel_costs", str(SCRIPTS / "kernel-costs"))
@@ -45,6 +46,13 @@ CODE = """
 """
 
 
+NORM = (
+    "_ZN6heddle4cuda13norm_backwardINS0_10NormLayoutINS_4bf16ENS0_8WarpTeamELi8ELb1ELb1EEENS_6kernel16_GLOBAL__N__0_a_cu13DroppedBranchIS3_EENS0_"
+    "12NormGradientIS3_Lb1ENS0_11WholeResultEEES3_EEvT_T1_NS_4ViewIT2_Li2EEET0_NS0_8NormSumsISC_EE"
+)
+WARPS = {"op": "layer_norm", "direction": "backward", "type": "bf16", "dropout": "", "warps": 10}
+
+
 def check(claim, holds):
     print(f"{'ok' if holds else 'FAILED'}: {claim}")
     return holds
@@ -79,6 +87,13 @@ results = [
     check("a loop without a need's instructions has no way", rounds((lambda i: i.part == "LDSM", 1)) == [None, None]),
     check("a move by the multiplier is a move", sass.class_of(kernel.blocks[5][-1]) == "move"),
     check("a report's rows do not depend on the kernels' times", kernel_costs.rows_of(one_order) == kernel_costs.rows_of(other_order)),
+    check("the cheapest run ends at an exit and has all that is needed", cost(kernel.cheapest_run([(product, 3)])) == 1 + 7 + 1),
+    check("a run without a need's instructions does not exist", kernel.cheapest_run([(lambda i: i.part == "LDSM", 1)]) is None),
+    check("a norm's kernel is found by its mangled name", row_costs.norm_of(NORM) == {
+        "op": "residual_layer_norm", "direction": "backward", "type": "bf16", "dropout": ""}),
+    check("an operation on rows is found in a report", [(row["op"], row["type"], row["sectors_loaded"]) for row in row_costs.calls(
+        kernel_costs.counts_of(part_of_report("drop_elements", 0.1) + part_of_report("attend", 0.1)))] == [("dropout", "fp32", 1)]),
+    check("fewer warps than the budget are a failure", len(row_costs.over_budget({"row_kernels": [WARPS]}, {"row_kernels": [WARPS | {"warps": 24}]})) == 1),
     check("a report has a row for each kernel", [row["kernel"] for row in kernel_costs.rows_of(one_order)] == ["attend", "compute_delta"]),
 ]
 sys.exit(0 if all(results) else 1)
