@@ -304,7 +304,7 @@ TEST_CASE("cuda embed_layer_norm: messages are those of the CPU") {
 TEST_CASE("cuda embed_layer_norm: tables, parameters and results at unaligned addresses") {
   const Index N = 3, D = 64;
   const Tensor<int> ids = Tensor<int>({N}, {2, 0, 1}).to(Device::cuda);
-  const auto numbers = [D](std::uint64_t seed, Index rows) {
+  const auto numbers = [](std::uint64_t seed, Index rows) {
     return cast<float>(random<float>({rows * D + 1}, seed)).to(Device::cuda);
   };
   const std::array<Tensor<float>, 7> memory{numbers(1, 3), numbers(2, 3), numbers(3, 3), numbers(4, 1),
