@@ -13,7 +13,7 @@ BLOCK_WARPS = 12  # of a norm's block with 768 columns: four rows of three warps
 TYPES = {"NS_4bf16E": "bf16", "f": "fp32"}  # by the mangled name
 KERNEL_KEYS = ("op", "direction", "type", "dropout")  # of a row of kernels() and of its budget
 CALL_KEYS = ("op", "direction", "type")  # of a row of calls() and of its budget
-OPS = ("layer_norm", "rms_norm", "residual_layer_norm", "dropout", "gelu", "softmax")
+OPS = ("layer_norm", "rms_norm", "residual_layer_norm", "embed_layer_norm", "dropout", "gelu", "softmax")
 VECTORS = 2  # vectors of a thread of each_element
 
 
@@ -28,8 +28,11 @@ def norm_of(name):
         return None
     is_rms = "RmsNormOperands" in name or re.search(r"NormGradientI\w+?_?Lb0E", name)
     of_sum = "SummedRows" in name or "DroppedBranch" in name
+    embeds = "EmbeddedRows" in name
+    if embeds and "EmbeddedRowsIf" not in name:  # tables of float alone
+        return None
     return {
-        "op": "rms_norm" if is_rms else "residual_layer_norm" if of_sum else "layer_norm",
+        "op": "rms_norm" if is_rms else "residual_layer_norm" if of_sum else "embed_layer_norm" if embeds else "layer_norm",
         "direction": layout[1].removeprefix("norm_"), "type": TYPES[layout[2]],
         "dropout": "result" if "DroppedResult" in name else "",
     }  # fmt: skip
