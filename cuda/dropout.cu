@@ -1,8 +1,8 @@
 // dropout on the GPU. Formula: include/heddle/ops/dropout.hpp.
 //
 //   A thread owns eight elements: one vector of 16 bytes in bf16, two in float. The vectors of a block are contiguous.
-//   x is read once and y written once. Where an address is not aligned, a thread moves its elements one by one. One call
-//   of Philox decides eight neighboring elements; in float, two threads make the same call.
+//   x is read once and y written once. Where an address is not aligned, a thread moves its elements one by one. One
+//   call of Philox decides eight neighboring elements; in float, two threads make the same call.
 #include "device/instances.cuh"
 #include "device/packed.cuh"
 #include "device/workspace.cuh"

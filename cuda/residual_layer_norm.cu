@@ -2,9 +2,9 @@
 // device/norm_forward.cuh and norm_backward.cuh describe the partition.
 //
 //   forward     Each row is computed as x + dropout(branch), rounded and stored in `sum`; the stored row is normalized.
-//               x and branch are read once; sum and y are written once. One call of Philox decides eight elements, those
-//               of a thread in bf16 and of two in float. A thread makes two calls for eight elements if it moves them
-//               one by one.
+//               x and branch are read once; sum and y are written once. One call of Philox decides eight elements:
+//               those of a thread in bf16, of two threads in float. A thread makes two calls for eight elements if it
+//               moves them one by one.
 //   backward    Computes dx, the gradient of `sum`. dbranch is computed from dx as stored, with the same draws, and
 //               written together with it. Without dropout, dbranch is dx itself, and layer_norm's backward does
 //               everything.
