@@ -86,7 +86,9 @@ __global__ __launch_bounds__(ElementTile::threads) void each_element(F f, Index 
     for (int v = 0; v < vectors; ++v) stretch[v] = {begin + (v * threads + thread) * width, count, 1, true};
     return store_all<width>(f, y, stretch, load_all<width>(x, stretch)...);
   }
+#ifdef __CUDACC__
 #pragma unroll 1
+#endif
   for (int i = thread; i < of_block && begin + i < count; i += threads * singles) {
     const Stretch stretch[] = {{begin + i, count, threads, false}};
     store_all<singles>(f, y, stretch, load_all<singles>(x, stretch)...);
