@@ -17,7 +17,7 @@ inline constexpr int most_gpus = 64;  // of a process
 inline constexpr int warp_size = 32;
 inline constexpr unsigned all_lanes = ~0u;
 
-// Returns the number of threads of a block: `threads`, which must be a power of two. In a build for ThreadSanitizer,
+// Returns the number of threads of a block: `threads`, which must be whole warps. In a build for ThreadSanitizer,
 // which cannot tell all threads of a large block apart, it is at most emulator::most_watched_threads (docs/kernels.md).
 constexpr int block_threads(int threads) {
 #if defined(CUDART_VERSION)  // NVIDIA's runtime, for nvcc and for the host's compiler
