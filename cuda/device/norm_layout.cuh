@@ -33,7 +33,7 @@ struct NormLayout {
   static constexpr int threads = several_rows ? NormTile::threads : NormTile::row_threads;  // of a block, at most
   static constexpr int widest = values * (lanes ? warp_size : threads);                     // columns of a team
   // The fewest blocks for which a multiprocessor has registers, in the forward and in the backward.
-  static constexpr int forward_blocks = !several_rows ? 1 : sizeof(T) == sizeof(bf16) ? 3 : 2;
+  static constexpr int forward_blocks = !several_rows ? 1 : vectors && sizeof(T) == sizeof(bf16) ? 3 : 2;
   static constexpr int backward_blocks = several_rows ? 2 : 1;
 
   Team team;
